@@ -1,4 +1,4 @@
-"""The entry point. What must be instant is done here, before anything heavy is imported."""
+"""The entry point. Handles the fastest calls before anything heavy is imported."""
 
 from __future__ import annotations
 
@@ -8,24 +8,28 @@ import sys
 
 
 def main() -> None:
-    """Run `friday`; leaves the process with its exit code (README.md lists them), never with a traceback."""
-    gc.disable()  # collecting while modules load costs a quarter of a short run
-    _sound_streams()
+    """Run `friday` and exit with its exit code (see README.md), never with a traceback."""
+    gc.disable()  # garbage collection during imports takes a quarter of a short run
+    _repair_streams()
     code = _run(sys.argv[1:])
     try:
         sys.stdout.flush()
     except OSError:
-        code = code or 1  # the answer did not arrive
+        code = code or 1  # the output is incomplete
     try:
         sys.stderr.flush()
     except OSError:
-        pass  # nobody reads the remarks; the answer is what counts
-    os._exit(code)  # everything is closed and flushed; tearing the interpreter down would cost as much as a short run
+        pass  # only the answer matters
+    os._exit(code)  # everything is closed and flushed; a normal interpreter exit takes as long as a short run
 
 
-def _sound_streams() -> None:
-    """A stream that was closed leads nowhere, and one that cannot show a sign shows `?`."""
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):  # in this order: each takes its own number
+def _repair_streams() -> None:
+    """Replace closed streams by os.devnull; print `?` for characters that the encoding lacks."""
+    for name, mode in (
+        ("stdin", "r"),
+        ("stdout", "w"),
+        ("stderr", "w"),
+    ):  # in this order, so that each gets its own descriptor
         stream = getattr(sys, name)
         if stream is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
@@ -34,7 +38,7 @@ def _sound_streams() -> None:
 
 
 def _run(argv: list[str]) -> int:
-    if argv[:1] in (["-p"], ["--print"]):  # what other assistants call it
+    if argv[:1] in (["-p"], ["--print"]):  # the flag of other assistants
         argv = ["ask", *argv[1:]]
     try:
         if argv in (["--version"], ["-V"], ["-v"]):
@@ -67,14 +71,14 @@ def _run(argv: list[str]) -> int:
     except BrokenPipeError:
         devnull = os.open(os.devnull, os.O_WRONLY)
         os.dup2(devnull, sys.stdout.fileno())
-        return 0  # `| head` took what it wanted
-    except OSError as error:  # standard output is a full disk
+        return 0  # for example `| head`
+    except OSError as error:  # for example a full disk
         print(f"friday: {error.filename or 'standard output'}: {error.strerror or error}.", file=sys.stderr)
         return 1
-    except Exception as error:  # a defect: a person gets one line, the log has the rest
-        from friday_cli.diagnostics.log_file import unforeseen
+    except Exception as error:  # a defect: one line for the person, the traceback in the log
+        from friday_cli.diagnostics.log_file import report_defect
 
-        print(f"friday: {unforeseen(error)}", file=sys.stderr)
+        print(f"friday: {report_defect(error)}", file=sys.stderr)
         return 1
 
 

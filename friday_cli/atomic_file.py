@@ -1,4 +1,4 @@
-"""Small files that several Fridays change: one at a time, and all or nothing."""
+"""Locks and atomically replaces small files that several processes change."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Holds the lock of `path` (a file beside it); waits while another process has it. Raises OSError."""
+    """Hold the lock file of `path` for the block; wait for other processes. Raises OSError."""
     import fcntl
 
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -20,12 +20,12 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def replace(path: Path, content: str, *, mode: int | None = None) -> None:
-    """Make `content` the whole file, or leave it untouched. `mode` None keeps the file's (0600 for a new one). Raises OSError."""
+    """Replace the file by `content` atomically. `mode` None: keep the mode (0600 for a new file). Raises OSError."""
     replace_bytes(path, content.encode(), mode=mode)
 
 
 def replace_bytes(path: Path, content: bytes, *, mode: int | None = None) -> None:
-    """As `replace`."""
+    """Like `replace`, for bytes."""
     import tempfile
 
     if mode is None:

@@ -1,6 +1,6 @@
-"""Where Friday keeps its files: the system's own folders, or everything under FRIDAY_HOME.
+"""The folders of Friday: those of the system, or everything under FRIDAY_HOME.
 
-With FRIDAY_HOME set, what a person writes lies in that folder itself and the rest in `data`, `state` and `cache` below.
+With FRIDAY_HOME, config files are in that folder itself, other files in its subfolders `data`, `state` and `cache`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Kind = Literal["config", "data", "state", "cache"]
 
 
 def config_dir(env: Mapping[str, str] | None = None) -> Path:
-    """Settings, keys and your own profiles: what a person writes or would back up."""
+    """Settings, keys and profiles of the user."""
     return _folder("config", env)
 
 
@@ -26,40 +26,40 @@ def data_dir(env: Mapping[str, str] | None = None) -> Path:
 
 
 def state_dir(env: Mapping[str, str] | None = None) -> Path:
-    """Logs, input history, what was trusted."""
+    """Logs, input history, trust decisions."""
     return _folder("state", env)
 
 
 def cache_dir(env: Mapping[str, str] | None = None) -> Path:
-    """What can be made again."""
+    """Files that can be recreated."""
     return _folder("cache", env)
 
 
 def store_path(env: Mapping[str, str] | None = None) -> Path:
-    """The file that holds all sessions."""
+    """The file with all sessions."""
     return data_dir(env) / "friday.db"
 
 
-def kept_store_path() -> Path | None:
-    """The file that holds all sessions; None where no session was ever kept."""
+def existing_store_path() -> Path | None:
+    """The file with all sessions; None if it does not exist."""
     path = store_path()
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError:
-        pass  # the store says what is wrong
+        pass  # opening the store reports the error
     return path
 
 
 def with_tilde(path: str | Path) -> str:
-    """A path for people: the home folder is `~`."""
+    """A path for display, with `~` for the home folder."""
     text, home = str(path), os.path.expanduser("~").rstrip("/")
     return "~" + text[len(home) :] if home and (text == home or text.startswith(home + "/")) else text
 
 
 def text_of(path: str | Path) -> str:
-    """A path as JSON and a database can hold it, whatever bytes its name has."""
+    """A path as valid UTF-8 for JSON and the database; other bytes are escaped."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
@@ -68,7 +68,7 @@ def _folder(kind: Kind, env: Mapping[str, str] | None) -> Path:
     if home:
         top = Path(os.path.abspath(os.path.expanduser(home)))
         return top if kind == "config" else top / kind
-    import platformdirs  # 11 ms that FRIDAY_HOME saves
+    import platformdirs  # takes 11 ms
 
     find = {
         "config": platformdirs.user_config_path,
@@ -80,8 +80,8 @@ def _folder(kind: Kind, env: Mapping[str, str] | None) -> Path:
 
 
 def working_folder(named: str | None = None) -> Path:
-    """The folder `named`, else the one Friday was called in, without links. Raises UsageError when that one is gone."""
+    """The folder `named`, else the current folder, with links resolved. Raises UsageError if it no longer exists."""
     try:
         return Path(os.path.realpath(named or "."))
     except OSError:
-        raise UsageError("The folder you are in does not exist any more.", hint="Go to another one.") from None
+        raise UsageError("The current folder no longer exists.", hint="Change to another folder.") from None

@@ -21,33 +21,33 @@ APPLY_DELEGATION = "apply_delegation"
 DISCARD_DELEGATION = "discard_delegation"
 TASK_RESULT = "task_result"
 
-_LOOK = "Use the file tools to look at files, not shell commands; ask for several independent things in one turn."
-_WEB = "Prefer primary sources on the web, and give the URL with what you take from it."
+_FILE_TOOLS = "Read files with the file tools, not with shell commands; make independent calls in one turn."
+_WEB = "Prefer primary sources on the web and cite their URLs."
 
 TOOLS = ToolCatalog(
     (
         ToolInfo(
-            READ_FILE, "read", "files", by_default=True, prompt_hint=_LOOK, for_files=True,
+            READ_FILE, "read", "files", by_default=True, prompt_hint=_FILE_TOOLS, for_files=True,
             aliases=("Read", "NotebookRead", "read_many_files"),
         ),
-        ToolInfo(LIST_DIR, "read", "files", by_default=True, prompt_hint=_LOOK, aliases=("LS", "list_directory")),
+        ToolInfo(LIST_DIR, "read", "files", by_default=True, prompt_hint=_FILE_TOOLS, aliases=("LS", "list_directory")),
         ToolInfo(
             "edit_file", "write", "files", for_files=True, aliases=("Edit", "MultiEdit", "NotebookEdit", "replace"),
-            prompt_hint="Read a file before you edit it. `edit_file` replaces exact text; take enough lines around it to be unique.",
+            prompt_hint="Read a file before you edit it. `edit_file` replaces exact text; include enough lines around it to be unique.",
         ),
         ToolInfo(
             "write_file", "write", "files", for_files=True, aliases=("Write",),
             prompt_hint="`write_file` is for new files and complete rewrites.",
         ),
-        ToolInfo(GLOB, "read", "search", by_default=True, prompt_hint=_LOOK, aliases=("Glob",)),
+        ToolInfo(GLOB, "read", "search", by_default=True, prompt_hint=_FILE_TOOLS, aliases=("Glob",)),
         ToolInfo(
-            "grep", "read", "search", by_default=True, prompt_hint=_LOOK,
+            "grep", "read", "search", by_default=True, prompt_hint=_FILE_TOOLS,
             aliases=("Grep", "search_file_content", "grep_search"),
         ),
         ToolInfo(
             BASH, "run", "shell", aliases=("Bash", "run_shell_command"),
-            prompt_hint="`bash` starts in the folder each time. Use plain single commands where you can: they are easier to "
-            "approve. Nothing interactive; long-running things go to the background.",
+            prompt_hint="Each `bash` call starts in the workspace folder. Prefer single simple commands: they are easier to approve. "
+            "No interactive commands; run long ones in the background.",
         ),
         ToolInfo("bash_output", "own", "shell", aliases=("Bash", "BashOutput", "run_shell_command")),
         ToolInfo(BASH_KILL, "own", "shell", aliases=("Bash", "KillShell", "KillBash", "run_shell_command")),
@@ -65,11 +65,11 @@ TOOLS = ToolCatalog(
         ),
         ToolInfo(
             "todo", "own", "todo", by_default=True, verifies=False, aliases=("TodoWrite", "TodoRead", "write_todos"),
-            prompt_hint="Keep a `todo` list for work of more than three steps, and keep it true.",
+            prompt_hint="Keep a `todo` list for work of more than three steps, and keep it up to date.",
         ),
         ToolInfo(
             ASK_USER, "own", "ask_user", verifies=False, aliases=("AskUserQuestion",),
-            prompt_hint="`ask_user` is for decisions that only the user can take; offer choices.",
+            prompt_hint="`ask_user` is for decisions that only the user can make; offer choices.",
         ),
         ToolInfo(TASK_RESULT, "own", "task_result", "harness", verifies=False),
         ToolInfo(DELEGATE_TASK, "spawn", "delegate", "sub_agents", aliases=("Task", "Agent")),

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from friday_cli.command_safety import outbound
+from friday_cli.command_safety import network_targets
 from friday_cli.config.settings import DelegationSettings
 from friday_cli.core.agent.agent import Agent, Inbox, Policy, Services, Supervision
 from friday_cli.core.agent.supervision import strictest
@@ -295,7 +295,7 @@ class Bench:
     def __post_init__(self) -> None:
         self.rng = random.Random(self.seed)
         self.kept = self.journal or MemoryJournal()
-        taint = TaintTracker(outbound)
+        taint = TaintTracker(network_targets)
         self.log = Log(self.kept, last=self.last, now=asyncio.get_running_loop().time, watch=taint.apply)
         self.desk = ApprovalQueue(self.log, interactive=self.attended)
         self.workspace = Nowhere()

@@ -1,4 +1,4 @@
-"""The command line: one Typer app. Only the module of the command that is named is imported."""
+"""The command line: one Typer app. Only the module of the named command is imported."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ Examples:
   friday profiles show researcher
   friday doctor
 
-`friday COMMAND --help` tells more about each. NO_COLOR is honoured; FRIDAY_HOME moves all files."""
+`friday COMMAND --help` shows the options of a command. NO_COLOR turns colors off; FRIDAY_HOME moves all files."""
 
 COMMANDS = {
-    "ask": "Answer one prompt and leave.",
-    "demo": "See Friday work, without a key and without a network.",
-    "sessions": "What was done: list, show, diff, rewind, export, stats.",
-    "worktrees": "Work that sub-agents did apart: show, apply, discard.",
-    "memory": "Notes that agents kept: list, show, promote, forget.",
-    "profiles": "The kinds of sub-agents: list, show, check, make a new one.",
-    "models": "Show which models can be used now, and why the others cannot.",
-    "auth": "Keep keys of model services: set, list, remove.",
-    "permissions": "Permission rules: list them, explain a decision.",
-    "trust": "Trust a project with what it brings along.",
+    "ask": "Answer one prompt and exit.",
+    "demo": "Try Friday without a key and without a network.",
+    "sessions": "Sessions: list, show, diff, rewind, export, stats.",
+    "worktrees": "Changes of sub-agents in git worktrees: show, apply, discard.",
+    "memory": "Notes saved by agents: list, show, promote, forget.",
+    "profiles": "Profiles of sub-agents: list, show, check, new.",
+    "models": "List the usable models, and why others are not usable.",
+    "auth": "API keys of model services: set, list, remove.",
+    "permissions": "Permission rules: list, explain a decision.",
+    "trust": "Trust the settings, profiles and instructions of a project.",
     "config": "Settings: path, show, get, set, unset.",
-    "doctor": "Look for what is wrong here, offline.",
+    "doctor": "Check the installation, offline.",
 }
-"""The commands in the order of the help, with their summaries. Each is registered by the module of its name."""
-LIGHT = ("sessions_list", "sessions_show")
-"""Modules with one command of a family that starts faster without the others."""
+"""The commands with their summaries, in the order of the help. The module of the same name registers each."""
+FAST_MODULES = ("sessions_list", "sessions_show")
+"""Modules with a single command of a family, which start faster without the rest of the family."""
 
 
 def _show_version(wanted: bool) -> None:
@@ -56,8 +56,10 @@ def _show_version(wanted: bool) -> None:
 
 
 def _app(argv: list[str]) -> typer.Typer:
-    """The command line. A command that is not named has only its name and summary. Typer's own options (completion) are
-    left out where a command is named: they take 50 ms."""
+    """Build the app. Commands that are not named in `argv` get only a name and summary.
+
+    The completion options of Typer take 50 ms, so they are omitted if a command is named.
+    """
     completed = os.environ.get("_TYPER_COMPLETE_ARGS") or os.environ.get("COMP_WORDS", "")
     words = argv or (completed.split() if "_FRIDAY_COMPLETE" in os.environ else [])
     options = not argv or argv[0].startswith("-")
@@ -73,31 +75,31 @@ def _app(argv: list[str]) -> typer.Typer:
     app.callback(invoke_without_command=True)(chat.callback(_show_version, options=options))
     for name, summary in COMMANDS.items():
         if name in words:
-            one = "_".join([name, *words[words.index(name) + 1 :][:1]])
-            import_module(f".{one if one in LIGHT else name}", __name__).register(app, summary)
+            module = "_".join([name, *words[words.index(name) + 1 :][:1]])
+            import_module(f".{module if module in FAST_MODULES else name}", __name__).register(app, summary)
         else:
             app.command(name, cls=HelpCommand, help=summary)(lambda: None)
     return app
 
 
 def run(argv: list[str]) -> int:
-    """Run a command; returns its exit code. Whatever goes wrong is one line on standard error.
+    """Run a command and return its exit code. An error is one line on standard error.
 
-    Raises BrokenPipeError when nobody reads standard output any more, and KeyboardInterrupt.
+    Raises BrokenPipeError if standard output is closed, and KeyboardInterrupt.
     """
     command = get_command(_app(argv))
     if "_FRIDAY_COMPLETE" in os.environ:
-        return _completed(command)
+        return _complete(command)
     try:
         with command.make_context("friday", list(argv)) as context:
             command.invoke(context)
         sys.stdout.flush()
     except typer.Exit as end:
         return end.exit_code
-    except SystemExit as end:  # how Typer's completion options end
+    except SystemExit as end:  # raised by the completion options of Typer
         return end.code if isinstance(end.code, int) else int(bool(end.code))
     except typer.TyperException as error:
-        return _misused(error, argv)
+        return _report_usage_error(error, argv)
     except FridayError as error:
         return _fail(str(error), error.exit_code)
     except BrokenPipeError:
@@ -107,9 +109,9 @@ def run(argv: list[str]) -> int:
         where = f"{name}: " if name else ""
         return _fail(f"{where}{error.strerror or error}.", 1)
     except Exception as error:
-        from friday_cli.diagnostics.log_file import unforeseen  # logging takes 5 ms
+        from friday_cli.diagnostics.log_file import report_defect  # importing logging takes 5 ms
 
-        return _fail(unforeseen(error), 1)
+        return _fail(report_defect(error), 1)
     return 0
 
 
@@ -118,25 +120,25 @@ def _fail(text: str, code: int) -> int:
     return code
 
 
-def _misused(error: typer.TyperException, argv: list[str]) -> int:
-    """Words that Typer could not make sense of: what is wrong, and where it is explained."""
+def _report_usage_error(error: typer.TyperException, argv: list[str]) -> int:
+    """Report arguments that Typer rejects, with the help to read."""
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else f"friday {'ask ' if argv[:1] == ['ask'] else ''}".strip()
     text = " ".join(error.format_message().replace("Value error, ", "").replace("(s)", "").split())
     text = text.rstrip(".")
     text = f"{text}{'' if text.endswith('?') else '.'}"
     if argv and len(argv[0].split()) > 1:
-        text += " To ask that, write friday ask, and the prompt in quotes."
+        text += ' To send a prompt, use: friday ask "PROMPT".'
     elif argv[:1] in (["ask"], ["demo"]) and "unexpected extra argument" in text:
-        text += " A prompt of several words needs quotes around it."
+        text += " Put a prompt of several words in quotes."
     text += f" See `{command} --help`."
     if argv[:1] == ["ask"]:
         import_module(".ask", __name__).report_misuse(argv, text, error.exit_code)
     return _fail(text, error.exit_code)
 
 
-def _completed(command: Any) -> int:
-    """What a shell asks for when Tab is pressed; without an answer rather than with an error."""
+def _complete(command: Any) -> int:
+    """Print the completions for a shell. Errors are not shown."""
     try:
         command.main([], prog_name="friday")
     except SystemExit as end:

@@ -1,4 +1,4 @@
-"""`friday ask` for Typer (help, completion, error messages), made from the one table of its options."""
+"""`friday ask` for Typer (help, completion, error messages), built from its table of options."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from friday_cli.frontends.oneshot.options import OPTIONS
 from .help import HelpCommand
 from .parameters import parameter, set_parameters
 
-HELP = """Answer one prompt and leave. The answer goes to standard output, all else to standard error.
+HELP = """Answer one prompt and exit. The answer goes to standard output, everything else to standard error.
 
-Piped input is added to the prompt ('-' reads the prompt from it); @path adds a file. Nobody can be asked here: what no
-rule or mode allows is refused, told to the model, and listed at the end.
+Piped input is added to the prompt ('-' reads the prompt from it); @path attaches a file. No approvals are possible: calls
+that no rule or mode allows are denied, reported to the model, and listed at the end.
 
-Exit codes: 0 answered, 1 failed, 2 wrong use, 3 no model configured, 4 refused calls left nothing to answer with,
-5 a limit was reached, 75 try again later, 130 interrupted."""
+Exit codes: 0 answered, 1 failed, 2 usage error, 3 no model configured, 4 no answer because calls were denied,
+5 limit reached, 75 temporary failure, 130 interrupted."""
 
 _PROMPT = typer.Argument(
     None, metavar="PROMPT", help="The question or task; '-' reads it from standard input.", show_default=False
@@ -29,7 +29,7 @@ def register(app: typer.Typer, _: str) -> None:
     """Add the command `ask`."""
 
     def command(**values: Any) -> None:
-        from friday_cli.frontends.oneshot.run import ask  # loads the session, which the help does not need
+        from friday_cli.frontends.oneshot.run import ask  # imports the session, which the help does not need
 
         for option in OPTIONS:
             if option.kind == "many":
@@ -41,8 +41,8 @@ def register(app: typer.Typer, _: str) -> None:
 
 
 def report_misuse(argv: list[str], text: str, code: int) -> None:
-    """Print the JSON document of a run that never began, where `argv` asks for one although it cannot be parsed."""
+    """Print the JSON document of a run that did not start, if the invalid `argv` asks for JSON."""
     if "--output-format=json" in argv or ("--output-format", "json") in pairwise(argv):
-        from friday_cli.frontends.oneshot.output import JsonWriter  # loads the view, which no other misuse needs
+        from friday_cli.frontends.oneshot.output import JsonWriter  # imports the view, which other errors do not need
 
         JsonWriter.failure(text, code)

@@ -1,4 +1,4 @@
-"""`friday` without a command: the chat, for Typer (help, completion, error messages), from the one table of its options."""
+"""`friday` without a command (the chat) for Typer, built from its table of options."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from .parameters import parameter, set_parameters
 
 
 def callback(show_version: Callable[[bool], None], *, options: bool) -> Callable[..., None]:
-    """What runs where no command is named. `options` are those of the chat: Typer takes 50 ms for them."""
+    """The callback without a command. `options`: add the options of the chat, which takes Typer 50 ms."""
 
     def friday(ctx: Any, version: bool, **values: Any) -> None:
-        """A terminal coding assistant whose sub-agents are first-class. Without a command: the chat."""
+        """A terminal coding assistant with first-class sub-agents. Without a command: the chat."""
         if ctx.invoked_subcommand is not None:
             return
-        from friday_cli.frontends.tui.run import chat  # loads the screen, which no other command needs
+        from friday_cli.frontends.tui.run import chat  # imports the screen, which no other command needs
 
         raise typer.Exit(chat(values))
 

@@ -1,6 +1,6 @@
-"""What Tab offers in a shell. Nothing here may fail aloud: whatever goes wrong offers nothing.
+"""Shell completion. An error yields no completions and no message.
 
-Every command imports this module, so each function imports what it asks.
+Every command imports this module, so each function does its imports itself.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-Offer = tuple[str, str]
-"""A word and what stands beside it."""
+Completion = tuple[str, str]
+"""A word and its description."""
 
 
-def _quietly(offers: Callable[[], Iterable[Offer]]) -> Callable[[str], list[Offer]]:
-    @functools.wraps(offers)
-    def complete(incomplete: str) -> list[Offer]:
+def _no_errors(completions: Callable[[], Iterable[Completion]]) -> Callable[[str], list[Completion]]:
+    @functools.wraps(completions)
+    def complete(incomplete: str) -> list[Completion]:
         try:
-            return [(word, _tame(words)) for word, words in offers() if word.startswith(incomplete)]
+            return [(word, _safe_description(text)) for word, text in completions() if word.startswith(incomplete)]
         except Exception:
             return []
 
@@ -26,49 +26,49 @@ def _quietly(offers: Callable[[], Iterable[Offer]]) -> Callable[[str], list[Offe
     return complete
 
 
-def _tame(text: str) -> str:
-    """A description that no shell takes for anything else: zsh evaluates what it is told."""
+def _safe_description(text: str) -> str:
+    """A description without special characters: zsh evaluates it."""
     return " ".join(re.sub(r"[^\w .,-]", " ", text).split())[:60]
 
 
-@_quietly
-def profiles() -> Iterable[Offer]:
-    """Profiles that can be used here."""
+@_no_errors
+def profiles() -> Iterable[Completion]:
+    """The usable profiles."""
     from .project_context import look
 
     found = look().profiles()
     return [(name, found.found[name].description) for name in found.names()]
 
 
-@_quietly
-def sessions() -> Iterable[Offer]:
+@_no_errors
+def sessions() -> Iterable[Completion]:
     """Sessions of this folder, then the others, the newest first."""
-    from friday_cli.paths import kept_store_path
+    from friday_cli.paths import existing_store_path
     from friday_cli.store.listing import list_sessions, run_query
 
-    path = kept_store_path()
+    path = existing_store_path()
     rows = run_query(path, lambda db: list_sessions(db, None, None)) if path else []
-    here = str(Path.cwd())
-    return [(row.id[:8], row.title) for row in sorted(rows, key=lambda row: row.cwd != here)]
+    cwd = str(Path.cwd())
+    return [(row.id[:8], row.title) for row in sorted(rows, key=lambda row: row.cwd != cwd)]
 
 
-@_quietly
-def notes() -> Iterable[Offer]:
+@_no_errors
+def notes() -> Iterable[Completion]:
     """Notes of every project, the newest first."""
     import asyncio
 
-    from .session_lookup import opened
+    from .session_lookup import open_store
 
-    async def found() -> list[Offer]:
-        async with opened() as store:
+    async def found() -> list[Completion]:
+        async with open_store() as store:
             return [] if store is None else [(item.id, item.text) for item in await store.notes.list_notes(None)]
 
     return asyncio.run(found())
 
 
-@_quietly
-def worktrees() -> Iterable[Offer]:
-    """Worktrees that are still there; none is looked into."""
+@_no_errors
+def worktrees() -> Iterable[Completion]:
+    """Existing worktrees; their content is not read."""
     from friday_cli.paths import data_dir
     from friday_cli.workspace.worktrees.metadata import load_worktrees
 
@@ -76,20 +76,20 @@ def worktrees() -> Iterable[Offer]:
     return [(card.name, f"{card.session[:8]} {card.agent}") for card in found]
 
 
-@_quietly
-def models() -> Iterable[Offer]:
-    """Aliases and models of services that can be used now; local servers are not asked."""
+@_no_errors
+def models() -> Iterable[Completion]:
+    """Aliases, and models of usable services; local servers are not contacted."""
     from friday_cli import config
     from friday_cli.llm.models import catalog, list_services
 
     settings = config.load().settings
-    offers = [("demo", "scripted, no AI model"), *catalog.aliases().items()]
-    return [*offers, *((name, row.title) for row in list_services(settings) if row.usable for name in row.models)]
+    completions = [("demo", "scripted, no AI model"), *catalog.aliases().items()]
+    return [*completions, *((name, row.title) for row in list_services(settings) if row.usable for name in row.models)]
 
 
-@_quietly
-def providers() -> Iterable[Offer]:
-    """Services that can have a key."""
+@_no_errors
+def providers() -> Iterable[Completion]:
+    """Services that use a key."""
     from friday_cli import config
     from friday_cli.llm.models.presets import PRESETS, service_names
 
@@ -97,8 +97,8 @@ def providers() -> Iterable[Offer]:
     return [(name, PRESETS[name].title if name in PRESETS else "") for name in service_names(settings.providers)]
 
 
-@_quietly
-def settings() -> Iterable[Offer]:
+@_no_errors
+def settings() -> Iterable[Completion]:
     """Names of settings."""
     from friday_cli.config import validate
 

@@ -1,4 +1,4 @@
-"""`friday config`: where the settings are, what holds, change one or take it back."""
+"""`friday config`: shows, changes and resets settings."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ _KEY = typer.Argument(
 
 def register(app: typer.Typer, about: str) -> None:
     """Add the family `config`."""
-    below_zero = {"ignore_unknown_options": True}  # a number below 0 is a value
+    negative_numbers = {"ignore_unknown_options": True}  # -1 is a value, not an option
     commands = {"path": path, "show": show, "get": get, "set": set_, "unset": unset}
-    add_family(app, "config", about, commands, set={"context_settings": below_zero})
+    add_family(app, "config", about, commands, set={"context_settings": negative_numbers})
 
 
 def path() -> None:
-    """Print the path of your settings file; it need not exist yet."""
+    """Print the path of your settings file. It may not exist yet."""
     print(user_file())
 
 
 def show(as_json: bool = JSON) -> None:
-    """Show every setting with its value and where it comes from."""
+    """Show every setting with its value and source."""
     loaded = look().loaded
     rows = config.rows(loaded)
     if as_json:
@@ -49,14 +49,14 @@ def show(as_json: bool = JSON) -> None:
         return
     columns = [output.TableColumn("SETTING"), output.TableColumn("VALUE", wide=True), output.TableColumn("FROM")]
     output.show_table(columns, [(name, value, with_tilde(source)) for name, value, source in rows])
-    for words in loaded.notices:
-        output.remark(words)
+    for notice in loaded.notices:
+        output.remark(notice)
 
 
 def get(key: str = _KEY) -> None:
     """Print one setting.
 
-    Text comes as it is, a list as JSON, and for a table there is a line for each of its settings.
+    Text is printed as it is, a list as JSON, a table with one line per setting.
     """
     loaded = look().loaded
     value = config.lookup(loaded.settings, key)
@@ -76,32 +76,32 @@ def set_(
         metavar="VALUE", help='The value: text, a number, true or false, or a list such as \'["a", "b"]\'.', show_default=False
     ),
 ) -> None:  # fmt: skip
-    """Change one setting in your file. Everything else in it stays, comments too."""
-    _sound(key, value_of(tuple(key.split(".")), value))
+    """Change one setting in your file. The rest of the file is kept, with its comments."""
+    _validate(key, value_of(tuple(key.split(".")), value))
     saved = set_value(key, value)
-    output.remark(f"{key} is set in {with_tilde(saved.path)}")
-    _told(key, saved)
+    output.remark(f"set {key} in {with_tilde(saved.path)}")
+    _warn_if_overridden(key, saved)
 
 
 def unset(key: str = _KEY) -> None:
-    """Take one setting out of your file: the default holds."""
+    """Remove one setting from your file, so that the default is used."""
     saved = unset_value(key)
     if saved is None:
         output.remark(f"{key} is not set in {with_tilde(user_file())}")
         return
-    output.remark(f"{key} is no longer set in {with_tilde(saved.path)}")
-    _told(key, saved)
+    output.remark(f"removed {key} from {with_tilde(saved.path)}")
+    _warn_if_overridden(key, saved)
 
 
-def _told(key: str, saved: SavedSetting) -> None:
-    """Warn where another file sets the key, too."""
+def _warn_if_overridden(key: str, saved: SavedSetting) -> None:
+    """Warn if another file overrides the key."""
     source = look().loaded.sources.get(key, "")
     if source and Path(source).resolve() != saved.path.resolve():
-        output.remark(f"warning: {with_tilde(source)} sets it too, and wins")
+        output.remark(f"warning: {with_tilde(source)} overrides it")
 
 
-def _sound(key: str, value: object) -> None:
-    """Refuse a model or rule that would only fail later. Raises UsageError."""
+def _validate(key: str, value: object) -> None:
+    """Raises UsageError for an invalid model or rule."""
     if key in ("permissions.allow", "permissions.ask", "permissions.deny") and isinstance(value, list):
         for rule in value:
             parse_rule(str(rule), "deny", TOOLS)

@@ -1,4 +1,4 @@
-"""`friday demo`: the main job without a key and without a network."""
+"""`friday demo`: a scripted demonstration without a key and without a network."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from friday_cli.llm.models.presets import DEMO_PROMPT
 from .help import HelpCommand
 
 MODELS = {"model": "demo", "subagent_model": "demo", "fallback_model": "demo"}
-HELP = """See Friday work, without a key and without a network.
+HELP = """Try Friday without a key and without a network.
 
-A script stands in for the model (it says so, and costs nothing); the tools, permissions, sub-agents and the session are
-the real ones, at work in this folder. Three sub-agents make an overview of it, and one of them asks for a permission. On a
-terminal this is the chat (`friday --model demo`) with a first message; elsewhere, or with --plain, the answer alone
-(`friday ask --model demo`)."""
+A script replaces the model and costs nothing; tools, permissions, sub-agents and session are real and work in this folder.
+Three sub-agents make an overview of it, and one of them asks for a permission. On a terminal this opens the chat
+(`friday --model demo`) with a first message; otherwise, or with --plain, it prints only the answer (`friday ask --model
+demo`)."""
 
 
 def register(app: typer.Typer, _: str) -> None:
@@ -23,14 +23,14 @@ def register(app: typer.Typer, _: str) -> None:
     @app.command("demo", cls=HelpCommand, help=HELP)
     def command(
         prompt: str = typer.Argument(
-            DEMO_PROMPT, metavar="PROMPT", help="What to ask it; it says so when it cannot answer."
+            DEMO_PROMPT, metavar="PROMPT", help="The prompt; the demo reports prompts it cannot answer."
         ),
         cwd: str = typer.Option(".", "--cwd", "-C", help="Folder to work in.", metavar="DIR"),
-        plainly: bool = typer.Option(False, "--plain", help="The answer alone, without the chat."),
+        plain: bool = typer.Option(False, "--plain", help="Print only the answer, without the chat."),
     ) -> None:
         from friday_cli.frontends.tui.options import wants_chat
 
-        if wants_chat([]) and not plainly:
+        if wants_chat([]) and not plain:
             from friday_cli.frontends.tui.run import chat
 
             raise typer.Exit(chat({**MODELS, "prompt": prompt, "cwd": cwd}))

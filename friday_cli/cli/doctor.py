@@ -1,4 +1,4 @@
-"""`friday doctor`: what Friday sees here, and whether it works."""
+"""`friday doctor`: checks the installation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _MARKS: dict[str, tuple[str, Style]] = {"ok": (" ", ""), "note": ("!", "yellow"), "bad": ("✗", "red")}
 
-_KEPT: tuple[str, Style] = ("✓", "green")
+_PASSED: tuple[str, Style] = ("✓", "green")
 
 
 def register(app: typer.Typer, _: str) -> None:
@@ -30,21 +30,20 @@ def register(app: typer.Typer, _: str) -> None:
 def doctor(
     as_json: bool = JSON,
     selftest: bool = typer.Option(
-        False, "--selftest", help="Also run a tree of scripted agents in a temporary folder and check what came of it."
+        False, "--selftest", help="Also run scripted agents in a temporary folder and check the results."
     ),
 ) -> None:
-    """Look for what is wrong here, offline.
+    """Check the installation, offline.
 
-    Versions, settings, model, keys, network, folders, sessions, programs, terminal. Nothing is sent anywhere but to
-    this machine, and what is printed can be pasted into a report: no keys, no passwords, the home folder as ~. Exit
-    code 1 when something is broken.
+    Versions, settings, model, keys, network, folders, sessions, programs, sandbox, terminal. Nothing leaves this machine.
+    The output is safe to share: no keys, no passwords, the home folder as ~. Exit code 1 if something is broken.
     """
     facts = diagnosis.examine()
     checks: list[SelftestCheck] = []
     if selftest:
-        from friday_cli.diagnostics import selftest as play  # loads the session (50 ms)
+        from friday_cli.diagnostics import selftest as checks_module  # imports the session (50 ms)
 
-        checks = play.run()
+        checks = checks_module.run()
     broken = sum(f.level == "bad" for f in facts) + sum(not c.ok for c in checks)
     if as_json:
         document = {"ok": not broken, "facts": facts}
@@ -53,10 +52,8 @@ def doctor(
         _show(facts)
         if selftest:
             _show_checks(checks)
-        words = (
-            f"{broken} thing{' is' if broken == 1 else 's are'} broken (marked ✗)." if broken else "Nothing is broken."
-        )
-        output.show_painted((f"\n{words}", "red" if broken else "green"))
+        text = f"{broken} problem{'' if broken == 1 else 's'} found (marked ✗)." if broken else "No problems found."
+        output.show_painted((f"\n{text}", "red" if broken else "green"))
     if broken:
         raise typer.Exit(1)
 
@@ -77,5 +74,5 @@ def _show(facts: list[DoctorFact]) -> None:
 def _show_checks(checks: list[SelftestCheck]) -> None:
     output.show_painted(("self-test", "bold"))
     for check in checks:
-        mark, style = _KEPT if check.ok else _MARKS["bad"]
+        mark, style = _PASSED if check.ok else _MARKS["bad"]
         output.show_hanging(15, (f"  {mark} ", style), (f"{check.name:<11}", "dim"), (check.text, ""))

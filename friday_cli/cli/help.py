@@ -1,4 +1,4 @@
-"""How `--help` looks: arguments by their names, options in their groups."""
+"""Formats `--help`: arguments by name, options in groups."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 
-class _CheapHelp:
-    """The option `--help` with a flag's value where it is not given: Typer loads pydantic (50 ms) to read None as one."""
+class _FastHelp:
+    """Gives `--help` the default False: to convert None, Typer imports pydantic (50 ms)."""
 
     def get_help_option(self, ctx: Any) -> Any:
         option = super().get_help_option(ctx)  # type: ignore[misc]
@@ -20,8 +20,8 @@ class _CheapHelp:
         return option
 
 
-class HelpCommand(_CheapHelp, TyperCommand):
-    """A command whose help shows `ID` in place of `ID <str>` and options under the titles of their groups."""
+class HelpCommand(_FastHelp, TyperCommand):
+    """A command whose help shows `ID` instead of `ID <str>`, and options under the titles of their groups."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         return [piece.translate({ord("{"): None, ord("}"): None}) for piece in super().collect_usage_pieces(ctx)]
@@ -38,15 +38,15 @@ class HelpCommand(_CheapHelp, TyperCommand):
                 title = getattr(param, "rich_help_panel", None) or "Options"
                 sections.setdefault(title, []).append(record)
         if "Options" in sections:
-            sections["Options"] = sections.pop("Options")  # the last of them
+            sections["Options"] = sections.pop("Options")  # the last group
         for title, records in sections.items():
             if records:
                 with formatter.section(title):
                     formatter.write_dl(records)
 
 
-class HelpGroup(_CheapHelp, TyperGroup):
-    """A family of commands; without a word more it shows its help, in which its commands come first."""
+class HelpGroup(_FastHelp, TyperGroup):
+    """A family of commands. Without arguments it shows its help, commands first."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if not args and not ctx.resilient_parsing:
@@ -63,8 +63,7 @@ class HelpGroup(_CheapHelp, TyperGroup):
 def add_family(
     app: typer.Typer, name: str, about: str, commands: Mapping[str, Callable[..., None]], **settings: Mapping[str, Any]
 ) -> None:
-    """Add the family `name` with its commands to the command line. `about` is its summary; `settings` have for a command
-    what Typer is told beside its function."""
+    """Add a family of commands. `about`: its summary; `settings`: further Typer arguments by command name."""
     family = typer.Typer(cls=HelpGroup, help=about, rich_markup_mode=None)
     for command, function in commands.items():
         family.command(command, **({"cls": HelpCommand} | dict(settings.get(command, {}))))(function)

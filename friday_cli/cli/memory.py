@@ -1,4 +1,4 @@
-"""`friday memory`: the notes that outlive sessions. Those of sub-agents count once a person has promoted them."""
+"""`friday memory`: notes for later sessions. Notes of sub-agents are used by others only after promotion."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from . import completion, output
 from .help import add_family
 from .output import TableColumn, confirm, remark, show_json, show_painted, show_table
 from .session_args import JSON, YES
-from .session_lookup import opened
+from .session_lookup import open_store
 
 T = TypeVar("T")
 _IDS = typer.Argument(
-    metavar="ID", help="The notes, by their numbers in the list.", autocompletion=completion.notes, show_default=False
+    metavar="ID", help="Numbers of the notes in the list.", autocompletion=completion.notes, show_default=False
 )  # fmt: skip
 
 
@@ -32,14 +32,13 @@ def register(app: typer.Typer, about: str) -> None:
 
 
 def list_(
-    everywhere: bool = typer.Option(False, "--all", "-a", help="Those of every project, not only of this one."),
-    pending: bool = typer.Option(False, "--pending", help="Only those that wait for you to promote or forget them."),
+    everywhere: bool = typer.Option(False, "--all", "-a", help="Notes of all projects."),
+    pending: bool = typer.Option(False, "--pending", help="Only notes that are not promoted yet."),
     as_json: bool = JSON,
 ) -> None:
-    """List the notes of this project and your own, the newest first.
+    """List your notes and those of this project, newest first.
 
-    A note that a sub-agent saved is pending: only that sub-agent sees it. `friday memory promote` lets it count for
-    every agent.
+    A note of a sub-agent is pending: only that sub-agent sees it until `friday memory promote`.
     """
     rows = [row for row in asyncio.run(_notes(everywhere)) if not (pending and row.promoted)]
     if as_json:
@@ -47,7 +46,7 @@ def list_(
         return
     if not rows:
         kind = "pending notes" if pending else "notes"
-        remark(f"no {kind}." if everywhere else f"no {kind} of this project; --all lists those of every project.")
+        remark(f"no {kind}." if everywhere else f"no {kind} in this project; --all lists all projects.")
         return
     columns = [
         TableColumn("ID", right=True),
@@ -66,14 +65,14 @@ def list_(
     show_table(columns, table)
 
 
-def show(number: str = typer.Argument(metavar="ID", help="The note, by its number.", autocompletion=completion.notes,
+def show(number: str = typer.Argument(metavar="ID", help="Number of the note.", autocompletion=completion.notes,
                                       show_default=False), as_json: bool = JSON) -> None:  # fmt: skip
-    """Show a note in full, and who saved it."""
-    item = asyncio.run(_kept(lambda store: store.notes.get(number)))
+    """Show a note and its author."""
+    item = asyncio.run(_with_store(lambda store: store.notes.get(number)))
     if as_json:
         show_json(item)
         return
-    about = with_tilde(item.project) if item.scope == "project" else "you, everywhere"
+    about = with_tilde(item.project) if item.scope == "project" else "you, in all projects"
     show_painted((f"note {item.id}  ", "cyan"), (_state(item), "green" if item.promoted else "yellow"))
     facts = [f"saved {_day(item.at)} by {item.agent}", f"about {about}", *(f"#{tag}" for tag in item.tags)]
     show_painted((" · ".join(facts), "dim"))
@@ -81,47 +80,41 @@ def show(number: str = typer.Argument(metavar="ID", help="The note, by its numbe
 
 
 def promote(numbers: list[str] = _IDS) -> None:
-    """Let notes of sub-agents count for every agent, as your own do."""
-    changed = [item.id for item in asyncio.run(_kept(lambda store: store.notes.promote(numbers)))]
+    """Make notes of sub-agents visible to every agent."""
+    changed = [item.id for item in asyncio.run(_with_store(lambda store: store.notes.promote(numbers)))]
     if changed:
-        remark(f"every agent sees {_named(changed)} now")
+        remark(f"promoted {_note_numbers(changed)}: visible to every agent")
     else:
-        remark(f"every agent saw {_named(numbers)} already")
+        remark(f"already promoted: {_note_numbers(numbers)}")
 
 
 def forget(numbers: list[str] = _IDS, yes: bool = YES) -> None:
-    """Throw notes away. This cannot be undone."""
-    for item in asyncio.run(_kept(lambda store: _several(store, numbers))):
+    """Delete notes. This cannot be undone."""
+    for item in asyncio.run(_with_store(lambda store: _find_notes(store, numbers))):
         show_painted((f"{item.id}  ", "cyan"), (" ".join(item.text.split())[:200], ""))
-    if not confirm(f"Forget {_named(numbers)}?", yes=yes, otherwise="Nothing was forgotten"):
-        remark("nothing was forgotten")
+    if not confirm(f"Delete {_note_numbers(numbers)}?", yes=yes, otherwise="Nothing was deleted"):
+        remark("nothing was deleted")
         return
-    forgotten = asyncio.run(_kept(lambda store: store.notes.forget(numbers)))
-    remark(f"forgot {_named([item.id for item in forgotten])}")
-
-
-# ---- the store --------------------------------------------------------------------------------------------------
+    deleted = asyncio.run(_with_store(lambda store: store.notes.forget(numbers)))
+    remark(f"deleted {_note_numbers([item.id for item in deleted])}")
 
 
 async def _notes(everywhere: bool) -> list[MemoryItem]:
     project = None if everywhere else str(project_root(working_folder()))
-    async with opened() as store:
+    async with open_store() as store:
         return [] if store is None else await store.notes.list_notes(project)
 
 
-async def _kept(work: Callable[[Store], Awaitable[T]]) -> T:
-    """What `work` makes of the store. Raises UsageError where there is none."""
-    async with opened() as store:
+async def _with_store(work: Callable[[Store], Awaitable[T]]) -> T:
+    """Run `work` with the store. Raises UsageError if there are no notes."""
+    async with open_store() as store:
         if store is None:
             raise UsageError("There are no notes yet.")
         return await work(store)
 
 
-async def _several(store: Store, numbers: Sequence[str]) -> list[MemoryItem]:
+async def _find_notes(store: Store, numbers: Sequence[str]) -> list[MemoryItem]:
     return [await store.notes.get(number) for number in numbers]
-
-
-# ---- words ------------------------------------------------------------------------------------------------------
 
 
 def _state(item: MemoryItem) -> str:
@@ -133,7 +126,7 @@ def _by(item: MemoryItem) -> str:
     return f"{session[:8]}:{path}" if session else path
 
 
-def _named(numbers: Sequence[str]) -> str:
+def _note_numbers(numbers: Sequence[str]) -> str:
     return f"note {numbers[0]}" if len(numbers) == 1 else f"notes {', '.join(numbers)}"
 
 

@@ -1,4 +1,4 @@
-"""`friday models`: what can be used now, and why the rest cannot."""
+"""`friday models`: lists the usable models, and why others are not usable."""
 
 from __future__ import annotations
 
@@ -30,11 +30,10 @@ def register(app: typer.Typer, _: str) -> None:
 
 
 def models(as_json: bool = JSON) -> None:
-    """Show which models can be used now, and why the others cannot.
+    """List the usable models, and why others are not usable.
 
-    Keys are looked for in the environment and in what `friday auth` keeps; model servers on this machine are asked.
-    The star marks the model that is used when none is named. Other models of a service work too: name them
-    as provider/model.
+    Checks the keys in the environment and those of `friday auth`, and contacts model servers on this machine. * marks the
+    default model. Other models of a service work too, as provider/model.
     """
     settings = look().settings
     found = asyncio.run(probe(settings.providers, os.environ))
@@ -50,22 +49,22 @@ def models(as_json: bool = JSON) -> None:
     output.show()
     aliases = ", ".join(f"{short} = {name}" for short, name in catalog.aliases().items())
     output.show_hanging(9, ("Aliases: ", "bold"), (aliases, ""))
-    for words in (*_notes(found), *(choice.notes if choice else ()), *([why] if why else ())):
-        output.remark(words)
+    for note in (*_notes(found), *(choice.notes if choice else ()), *([why] if why else ())):
+        output.remark(note)
     for server in found.servers:
         for model in server.models:
-            for words in model.warnings:
-                output.remark(f"{server.provider}/{model.id}: {words}")
+            for warning in model.warnings:
+                output.remark(f"{server.provider}/{model.id}: {warning}")
         if server.hint:
             output.remark(server.hint)
 
 
 def _default(settings: Settings) -> tuple[ModelChoice | None, str]:
-    """The model that is used when none is named, or why there is none."""
+    """The default model, or why there is none."""
     try:
         return resolve(None, settings), ""
     except NotConfigured:
-        return None, "no model is used unless you name one: add a key, or set `model` in the config."
+        return None, "no default model. Add a key, or set `model` in the config."
     except FridayError as error:
         return None, str(error)
 
@@ -91,7 +90,7 @@ def _show_usable(rows: list[ServiceRow], choice: ModelChoice | None, settings: S
 
 
 def _figures(name: str, row: ServiceRow, settings: Settings, found: LocalServers) -> tuple[str, str, str]:
-    """Context window in tokens, and dollars per million tokens of input and output; empty where not known."""
+    """Context window in tokens, and US dollars per million tokens of input and output; "" if unknown."""
     if row.provider == "demo" or not row.models:
         return "", "", ""
     service = find_service(row.provider, settings.providers, os.environ)
@@ -112,7 +111,7 @@ def _figures(name: str, row: ServiceRow, settings: Settings, found: LocalServers
 
 
 def _notes(found: LocalServers) -> list[str]:
-    """What was not asked and why, and that the table of models is out of date."""
+    """Servers that were not contacted, and whether the table of models is outdated."""
     return [*found.notes, *filter(None, [catalog.outdated()])]
 
 

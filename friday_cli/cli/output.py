@@ -1,6 +1,6 @@
-"""What commands print: plain text through a pipe, a little colour and tables that fit on a terminal, JSON for programs.
+"""Prints text, tables and JSON: plain in a pipe, with colors and fitted tables on a terminal.
 
-Every string that is not ours is made plain here, whatever the command forgot.
+All text is sanitized here.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ Style = Literal["", "bold", "dim", "green", "yellow", "red", "cyan"]
 _CODES = {"bold": "1", "dim": "2", "green": "32", "yellow": "33", "red": "31", "cyan": "36"}
 
 
-NARROWEST = 12
-"""Places that a wide column keeps in a table on a narrow terminal."""
+MIN_WIDTH = 12
+"""Narrowest width of a wide column, in terminal columns."""
 
 
 class TableColumn(msgspec.Struct, frozen=True):
-    """A column of a table. `right` aligns figures; a `wide` one takes what is left of the line and wraps."""
+    """A column of a table. `right`: align right; `wide`: may be narrowed to fit the terminal, and wraps."""
 
     title: str
     right: bool = False
@@ -37,66 +37,68 @@ class TableColumn(msgspec.Struct, frozen=True):
 
 
 def on_terminal() -> bool:
-    """Whether a person looks at standard output."""
+    """Whether standard output is a terminal."""
     return sys.stdout is not None and sys.stdout.isatty()
 
 
 def paint(text: str, style: Style) -> str:
-    """`text` in a colour, where standard output shows colours. Made plain in any case."""
+    """Sanitized `text`, colored if standard output shows colors."""
     text = sanitize(text)
-    return f"\x1b[{_CODES[style]}m{text}\x1b[0m" if style and coloured() else text
+    return f"\x1b[{_CODES[style]}m{text}\x1b[0m" if style and has_colors() else text
 
 
-def places() -> int:
-    """How many places a line of the terminal has."""
+def terminal_width() -> int:
+    """The number of columns of the terminal."""
     return shutil.get_terminal_size().columns
 
 
-def coloured() -> bool:
-    """Whether standard output takes colours (a terminal that knows them, and NO_COLOR is not set)."""
+def has_colors() -> bool:
+    """Whether standard output is a terminal with colors, and NO_COLOR is not set."""
     return on_terminal() and not os.environ.get("NO_COLOR") and os.environ.get("TERM", "dumb") != "dumb"
 
 
 def show(text: str = "") -> None:
-    """Print text, made plain, on standard output."""
+    """Print sanitized text to standard output."""
     print(sanitize(text))
 
 
 def show_painted(*parts: tuple[str, Style]) -> None:
-    """Print one line of differently coloured parts."""
+    """Print one line of styled parts."""
     print("".join(paint(text, style) for text, style in parts))
 
 
 def show_hanging(indent: int, *parts: tuple[str, Style]) -> None:
-    """Print parts as one line; on a terminal the last part wraps and goes on below, `indent` places from the left."""
+    """Print parts as one line; on a terminal the last part wraps, indented by `indent` columns."""
     *before, (text, style) = parts
     rows = [sanitize(text)]
     if on_terminal():
-        room = max(20, places() - indent)
-        first = max(0, sum(_width(sanitize(head)) for head, _ in before) - indent)  # what stands left of it
-        rows = _wrapped("\xa0" * first + sanitize(text, keep=""), room)
+        width = max(20, terminal_width() - indent)
+        first = max(0, sum(_width(sanitize(head)) for head, _ in before) - indent)  # columns beyond the indent
+        rows = _wrapped("\xa0" * first + sanitize(text, keep=""), width)
         rows[0] = rows[0][first:]
     show_painted(*before, (rows[0], style))
     for row in rows[1:]:
         show_painted((" " * indent, ""), (row, style))
 
 
-def clipped(text: str) -> str:
-    """One line that fits on the terminal; whole through a pipe."""
+def truncate_line(text: str) -> str:
+    """`text` truncated to the width of the terminal; unchanged in a pipe."""
     if not on_terminal():
         return text
-    room = places()
-    return text if _width(text) <= room else _wrapped(text.replace(" ", "\xa0"), room - 1)[0].replace("\xa0", " ") + "…"
+    width = terminal_width()
+    return (
+        text if _width(text) <= width else _wrapped(text.replace(" ", "\xa0"), width - 1)[0].replace("\xa0", " ") + "…"
+    )
 
 
 def remark(text: str) -> None:
-    """Tell a person something beside the answer, on standard error, in order with what was printed."""
+    """Print a message for the person to standard error, after flushing standard output."""
     sys.stdout.flush()
     print(f"friday: {sanitize(text)}", file=sys.stderr)
 
 
 def show_json(document: Any) -> None:
-    """Print structs or a document as JSON: exact for programs, with nothing in it that could steer a terminal."""
+    """Print structs or a document as JSON. Control characters are escaped."""
     text = json.dumps(msgspec.to_builtins(document), ensure_ascii=False, indent=2)
     print(re.sub(r"[^\n -~]", _escaped, text))
 
@@ -106,9 +108,9 @@ def _escaped(found: re.Match[str]) -> str:
 
 
 def show_table(columns: Sequence[TableColumn], rows: Sequence[Sequence[str]], *, groups: Sequence[str] = ()) -> None:
-    """Print rows under their titles: fitted to a terminal, or aligned with blanks and never cut through a pipe.
+    """Print rows under their titles: fitted to the terminal, or aligned and complete in a pipe.
 
-    `groups` has a heading for each row, printed where it changes.
+    `groups`: a heading for each row, printed when it changes.
     """
     cells = [[sanitize(cell, keep="") for cell in row] for row in rows]
     widths = [max(_width(c.title), *(_width(row[i]) for row in cells)) for i, c in enumerate(columns)]
@@ -117,7 +119,7 @@ def show_table(columns: Sequence[TableColumn], rows: Sequence[Sequence[str]], *,
     show_painted((_row(columns, widths, [column.title for column in columns]), "bold"))
     for number, row in enumerate(cells):
         if groups and (number == 0 or groups[number] != groups[number - 1]):
-            for piece in _wrapped(groups[number], places()) if on_terminal() else [groups[number]]:
+            for piece in _wrapped(groups[number], terminal_width()) if on_terminal() else [groups[number]]:
                 show_painted((piece, "cyan"))
         wrapped = [_wrapped(cell, width) for cell, width in zip(row, widths, strict=True)]
         for depth in range(max(map(len, wrapped))):
@@ -127,10 +129,10 @@ def show_table(columns: Sequence[TableColumn], rows: Sequence[Sequence[str]], *,
 def _shrink(columns: Sequence[TableColumn], widths: list[int]) -> None:
     """Make the wide columns narrower until the table fits."""
     wide = [i for i, column in enumerate(columns) if column.wide]
-    excess = sum(widths) + 2 * (len(widths) - 1) - places()
+    excess = sum(widths) + 2 * (len(widths) - 1) - terminal_width()
     while excess > 0 and wide:
         largest = max(wide, key=lambda i: widths[i])
-        if widths[largest] <= NARROWEST:
+        if widths[largest] <= MIN_WIDTH:
             return
         widths[largest] -= 1
         excess -= 1
@@ -145,7 +147,7 @@ def _row(columns: Sequence[TableColumn], widths: Sequence[int], cells: Sequence[
 
 
 def _wrapped(text: str, width: int) -> list[str]:
-    """`text` in lines of at most `width` places, broken between words where that is possible."""
+    """`text` in lines of at most `width` columns, broken between words if possible."""
     lines, line = [], ""
     for word in text.split(" ") if _width(text) > width else [text]:
         if line and _width(line) + 1 + _width(word) > width:
@@ -154,34 +156,36 @@ def _wrapped(text: str, width: int) -> list[str]:
         else:
             line = f"{line} {word}" if line else word
         while _width(line) > width:
-            most = next(n for n in range(len(line), 0, -1) if _width(line[:n]) <= width or n == 1)
-            lines.append(line[:most])
-            line = line[most:]
+            end = next(n for n in range(len(line), 0, -1) if _width(line[:n]) <= width or n == 1)
+            lines.append(line[:end])
+            line = line[end:]
     return [*lines, line]
 
 
 def _width(text: str) -> int:
-    """How many places of a terminal a text takes."""
+    """The width of a text in terminal columns."""
     if text.isascii():
         return len(text)
     return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
 
 
 def when(at: float, *, short: bool = False) -> str:
-    """A time (Unix seconds) on this machine's clock; a short one of this year does without the year."""
+    """Format a time (Unix seconds) in local time; `short`: without the current year."""
     then = time.localtime(at)
     return time.strftime("%m-%d %H:%M" if short and then[0] == time.localtime()[0] else "%Y-%m-%d %H:%M", then)
 
 
 def confirm(question: str, *, yes: bool, otherwise: str) -> bool:
-    """Whether a person agrees; `yes` is the answer given on the command line.
+    """Ask the person for confirmation; `yes`: already confirmed on the command line.
 
-    Where nobody can be asked, raises UsageError with `otherwise`, which says that nothing was done.
+    Without a terminal raises UsageError with `otherwise`, which says that nothing was done.
     """
     if yes:
         return True
     if sys.stdin is None or not sys.stdin.isatty():
-        raise UsageError(f"{otherwise}: nobody can be asked here.", hint="Add --yes to go ahead without asking.")
+        raise UsageError(
+            f"{otherwise}: it needs confirmation, and this is not a terminal.", hint="Add --yes to confirm."
+        )
     print(f"{sanitize(question)} [y/N] ", end="", file=sys.stderr, flush=True)
     answer = sys.stdin.readline()
     if not answer.endswith("\n"):

@@ -13,27 +13,26 @@ from friday_cli.frontends.options import Option, parse
 from . import completion
 from .help import HelpCommand
 
-_TAB = {
+_COMPLETIONS = {
     "model": completion.models,
     "fallback_model": completion.models,
     "subagent_model": completion.models,
     "profile": completion.profiles,
     "resume": completion.sessions,
 }
-"""What Tab offers for an option's value."""
+"""Completions for the values of options."""
 _TYPES: dict[str, Any] = {"flag": bool, "int": int, "float": float, "many": list[str]}
 
 
 def parameter(name: str, annotation: Any, default: Any = inspect.Parameter.empty) -> inspect.Parameter:
-    """A parameter of a command; `default` is what `typer.Option` or `typer.Argument` gave."""
+    """A parameter of a command; `default`: the result of `typer.Option` or `typer.Argument`."""
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
 def set_parameters(
     function: Callable[..., None], first: Iterable[inspect.Parameter], options: Iterable[Option], panel: str = ""
 ) -> None:
-    """Let Typer see `first` and the table as the parameters of `function`. `panel` is the title of all options in the
-    help in place of those of their groups."""
+    """Set `first` and the table as the parameters that Typer sees. `panel`: one help title instead of the groups."""
     parameters = [*first, *(_parameter(option, panel or option.group) for option in options)]
     function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     function.__annotations__ = {p.name: p.annotation for p in parameters}
@@ -44,15 +43,15 @@ def _parameter(option: Option, panel: str) -> inspect.Parameter:
     settings: dict[str, Any] = {"help": option.help, "rich_help_panel": panel, "show_default": False}
     if option.metavar and not option.choices:
         settings["metavar"] = f"[{option.metavar}]" if option.kind == "maybe" else option.metavar
-    if option.dest in _TAB:
-        settings["autocompletion"] = _TAB[option.dest]
+    if option.dest in _COMPLETIONS:
+        settings["autocompletion"] = _COMPLETIONS[option.dest]
     if option.kind == "flag":
         return parameter(option.dest, bool, typer.Option(False, *option.names, **settings))
     return parameter(option.dest, kind | None, typer.Option(None, *option.names, **settings))
 
 
 def quick_command(options: Iterable[Option], argument: str) -> type[HelpCommand]:
-    """A command that reads a plain call with the quick parser: Typer loads pydantic (50 ms) for any text."""
+    """A command class that uses the quick parser for valid calls: Typer imports pydantic (50 ms) for text values."""
 
     class QuickCommand(HelpCommand):
         def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

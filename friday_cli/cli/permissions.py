@@ -1,4 +1,4 @@
-"""`friday permissions`: which rules hold here, and what they make of a call."""
+"""`friday permissions`: lists the rules, and explains the decision on a call."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import msgspec
 import typer
 
-from friday_cli.command_safety import AnalysisContext, analyze, outbound
+from friday_cli.command_safety import AnalysisContext, analyze, network_targets
 from friday_cli.config.rule_locations import rule_places
 from friday_cli.core.permissions.rule import RuleInput
 from friday_cli.core.permissions.rules import MODES, PermissionDecision, Rules, decide, suggested_rule
@@ -30,18 +30,18 @@ from .output import Style, TableColumn, remark, show_hanging, show_json, show_ta
 from .project_context import look
 from .session_args import JSON
 
-_BEYOND: dict[str, Access] = {f"{BASH}_network": "network", f"{BASH}_outside": "outside"}
-"""As rules name a command that is to reach beyond the sandbox."""
-_WORDS = {"allow": "allowed", "ask": "asked", "deny": "denied"}
+_SANDBOX_ACCESS: dict[str, Access] = {f"{BASH}_network": "network", f"{BASH}_outside": "outside"}
+"""Names in rules for commands with access beyond the sandbox."""
+_DECISIONS = {"allow": "allowed", "ask": "asked", "deny": "denied"}
 _STYLES: dict[str, Style] = {"allow": "green", "ask": "yellow", "deny": "red"}
 _MODE = typer.Option(
-    "", "--mode", metavar="MODE", help="Judge as in this mode: ask, edits, plan, auto or yolo.", show_default=False
+    "", "--mode", metavar="MODE", help="Decide as in this mode: ask, edits, plan, auto or yolo.", show_default=False
 )
 _PROFILE = typer.Option(
     "",
     "--profile",
     metavar="NAME",
-    help="Judge for an agent of this profile.",
+    help="Decide for an agent with this profile.",
     autocompletion=completion.profiles,
     show_default=False,
 )
@@ -53,9 +53,9 @@ def register(app: typer.Typer, about: str) -> None:
 
 
 def list_(as_json: bool = JSON) -> None:
-    """List the rules that hold here, and where each stands.
+    """List the rules and their sources.
 
-    Deny beats ask, ask beats allow. What no rule decides, the mode does.
+    Deny overrides ask, ask overrides allow. Without a matching rule the mode decides.
     """
     rules, notices = _rules("", "")
     if as_json:
@@ -83,28 +83,27 @@ def list_(as_json: bool = JSON) -> None:
             TableColumn("FROM"),
             TableColumn("REASON", wide=True),
         ]
-        rows = [(r.decision, str(r), r.profile or "everybody", with_tilde(r.source), r.reason) for r in rules.rules]
+        rows = [(r.decision, str(r), r.profile or "all", with_tilde(r.source), r.reason) for r in rules.rules]
         show_table(columns, rows)
     remark(
-        f"mode {rules.mode}{'' if rules.rules else '; no rules'}. `friday permissions explain` tells what becomes of a call"
+        f"mode {rules.mode}{'' if rules.rules else '; no rules'}. `friday permissions explain` shows the decision on a call"
     )
-    for words in notices:
-        remark(words)
+    for notice in notices:
+        remark(notice)
 
 
 def explain(
     call: str = typer.Argument(
-        metavar="CALL", help="A tool and what it is to do, such as 'bash: git -C / log | sh'.", show_default=False
+        metavar="CALL", help="A tool and its subject, such as 'bash: git -C / log | sh'.", show_default=False
     ),
     mode: str = _MODE,
     profile: str = _PROFILE,
     as_json: bool = JSON,
 ) -> None:
-    """Tell what would become of a call, and why.
+    """Show whether a call is allowed, asked about or denied, and why.
 
-    It is allowed, asked about or denied; the rule or judgement that decides is named. Nothing is run. A shell command
-    is taken apart: each simple command in it is judged by itself. `bash_network:` and `bash_outside:` stand for
-    commands that are to reach beyond the sandbox.
+    Nothing is run. Each simple command of a shell command is decided separately. `bash_network:` and `bash_outside:` are
+    commands with access beyond the sandbox.
     """
     rules, _ = _rules(mode, profile)
     wanted = _call(call, rules.tools)
@@ -124,27 +123,27 @@ def explain(
     for text, one in steps:
         _show(text, one, 2)
     if later:
-        output.remark(f"in a session: {later}")
+        output.remark(f"after untrusted content was read: {later}")
     if offered:
-        output.remark(f"a yes for longer would be kept as {' and '.join(offered)}")
+        output.remark(f'"always allow" would add {" and ".join(offered)}')
 
 
 def _decided(rules: Rules, call: RuleInput, text: str) -> tuple[PermissionDecision, str]:
     """The decision on a call in a new session; and, where that allows it, why a session that has read untrusted text asks."""
-    taint, arguments = TaintTracker(outbound), [text.partition(":")[2].strip()]
+    taint, arguments = TaintTracker(network_targets), [text.partition(":")[2].strip()]
     verdict = decide(call, arguments, rules, taint)
     if verdict.decision != "allow":
         return verdict, ""
-    taint.source = "a web page, for one"
+    taint.source = "a web page, for example"
     later = decide(call, arguments, rules, taint)
     return verdict, later.reason if later.decision == "ask" else ""
 
 
 def _show(head: str, verdict: PermissionDecision, indent: int) -> None:
-    place = f" ({with_tilde(verdict.source)})" if verdict.source else ""
+    source = f" ({with_tilde(verdict.source)})" if verdict.source else ""
     show_hanging(
-        indent + 4, (" " * indent + head.replace("\n", " ⏎ ") + "  ", "bold"), (_WORDS[verdict.decision], _STYLES[verdict.decision]),
-        (f"  {verdict.reason}{place}", "dim"),
+        indent + 4, (" " * indent + head.replace("\n", " ⏎ ") + "  ", "bold"), (_DECISIONS[verdict.decision], _STYLES[verdict.decision]),
+        (f"  {verdict.reason}{source}", "dim"),
     )  # fmt: skip
 
 
@@ -155,32 +154,30 @@ def _plain(verdict: PermissionDecision) -> dict[str, str]:
 
 
 def _rules(mode: str, profile: str) -> tuple[Rules, tuple[str, ...]]:
-    """The rights that an agent would have here. Raises UsageError for a mode or profile there is not."""
+    """The rules of an agent in this folder. Raises UsageError for an unknown mode or profile."""
     if mode and mode not in MODES:
-        raise UsageError(f"{mode!r} is no mode.", hint=f"There are: {', '.join(MODES)}.")
-    here = look()
-    standing = here.standing
+        raise UsageError(f"Unknown mode {mode!r}.", hint=f"Available: {', '.join(MODES)}.")
+    context = look()
+    trust_status = context.trust_status
     rules = session_rules(
-        here.settings, allow=(), deny=(), mode=mode or here.settings.mode, profile="friday",
-        places=rule_places(standing.root if standing.ok else None),
+        context.settings, allow=(), deny=(), mode=mode or context.settings.mode, profile="friday",
+        places=rule_places(trust_status.root if trust_status.ok else None),
     )  # fmt: skip
     if profile:
-        found = here.profiles().get(profile)
+        found = context.profiles().get(profile)
         rules = profile_rights(rules, found, (*found.select(sorted(TOOLS.names)), TASK_RESULT))
-    return rules, here.loaded.notices
+    return rules, context.loaded.notices
 
 
 def _call(text: str, tools: ToolCatalog) -> RuleInput:
-    """The call that a person means by `tool: subject`. Raises UsageError."""
+    """Parse `tool: subject`. Raises UsageError."""
     tool, _, rest = text.partition(":")
     tool, subject = tool.strip(), rest.strip()
-    access = _BEYOND.get(tool, "")
+    access = _SANDBOX_ACCESS.get(tool, "")
     tool = BASH if access else tool
     effect = tools.effect(tool)
     if effect is None:
-        raise UsageError(
-            f"{tool!r} is no tool.", hint="Write the tool, a colon and what it is to do: 'bash: git status'."
-        )
+        raise UsageError(f"Unknown tool {tool!r}.", hint="Example: 'bash: git status'.")
     if not subject:
         return RuleInput(tool, effect)
     if tool == BASH:
@@ -202,14 +199,14 @@ def _call(text: str, tools: ToolCatalog) -> RuleInput:
 
 
 def _reach(access: Access) -> Reach:
-    """How far a command reaches here: confined, where there is a sandbox. Raises UsageError."""
+    """The reach of a command with this access, by the available sandbox. Raises UsageError."""
     settings = look().settings.sandbox
     choice = detect_sandbox(settings.kind, os.environ, cache=cache_dir(os.environ))
     return SandboxPolicy(choice, environ=os.environ, network=settings.network).reach(access)
 
 
 def _steps(rules: Rules, call: RuleInput) -> list[tuple[str, PermissionDecision]]:
-    """Every simple command of a command, with what becomes of it by itself."""
+    """Each simple command of a shell command, with its own decision."""
     found = []
     for step in call.script.steps if call.script else ():
         alone = msgspec.structs.replace(call, subjects=(step.raw,), script=CommandAnalysis((step,)))

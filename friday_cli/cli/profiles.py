@@ -29,12 +29,12 @@ def register(app: typer.Typer, about: str) -> None:
 
 
 def list_(as_json: bool = JSON) -> None:
-    """List the profiles that can be used here.
+    """List the usable profiles.
 
-    Yours come before those of a trusted project, and these before the ones that come with Friday.
+    Your profiles override those of a trusted project, and these override the built-in ones.
     """
-    here = look()
-    found = here.profiles()
+    context = look()
+    found = context.profiles()
     if as_json:
         document = {
             "profiles": [_data(found.found[name]) for name in found.names()],
@@ -45,10 +45,10 @@ def list_(as_json: bool = JSON) -> None:
         output.show_json(document)
         return
     _show(found)
-    for words in (*found.announcements, *map(str, found.problems)):
-        output.remark(words)
-    if waiting := _waiting(here.standing.files) if not here.standing.ok else []:
-        output.remark(f"{here.standing.reason} Not used: {', '.join(waiting)}. `friday trust` would allow them.")
+    for message in (*found.announcements, *map(str, found.problems)):
+        output.remark(message)
+    if unused := _possible_profiles(context.trust_status.files) if not context.trust_status.ok else []:
+        output.remark(f"{context.trust_status.reason} Not used: {', '.join(unused)}. Run `friday trust` to allow them.")
 
 
 def show(
@@ -56,7 +56,7 @@ def show(
         metavar="NAME", help="The profile.", autocompletion=completion.profiles, show_default=False
     ),
 ) -> None:
-    """Show where a profile is from, what it may do, its prompt."""
+    """Show the source, permissions and prompt of a profile."""
     for row in render.show(look().profiles().get(name)).rstrip("\n").split("\n"):
         start = re.match(r"\S+(?: \S+)? {2,}|\s*(?:[-*] |\d+\. )?", row)
         head = start[0] if start else ""
@@ -65,47 +65,44 @@ def show(
 
 def check(
     path: str | None = typer.Argument(
-        None, metavar="PATH", help="A profile or a folder of them; all that are found from here without it.",
+        None, metavar="PATH", help="A profile or a folder of profiles. Default: all usable ones.",
         show_default=False,
     ),
 ) -> None:  # fmt: skip
-    """Say what is wrong in profiles, with file and line.
-
-    And what to write instead. Exit code 2 when something is wrong.
-    """
-    here = look()
+    """Check profiles. Errors are shown with file, line and remedy; exit code 2 if there are any."""
+    context = look()
     if path is not None:
-        good, bad = profiles.check(Path(path), token_cap=here.token_cap, known=here.profiles().names())
+        good, bad = profiles.check(Path(path), token_cap=context.token_cap, known=context.profiles().names())
     else:
-        found = here.profiles()
+        found = context.profiles()
         good, bad = [*found.found.values(), *found.hidden], list(found.problems)
-        for folder in () if here.standing.ok else (".friday/profiles", "profiles"):
-            if (here.standing.root / folder).is_dir():  # also before it is trusted
-                more, wrong = profiles.check(here.standing.root / folder, token_cap=here.token_cap)
+        for folder in () if context.trust_status.ok else (".friday/profiles", "profiles"):
+            if (context.trust_status.root / folder).is_dir():  # also before the project is trusted
+                more, wrong = profiles.check(context.trust_status.root / folder, token_cap=context.token_cap)
                 good, bad = [*good, *more], [*bad, *wrong]
     for error in bad:
         output.show(str(error))
     for profile in good:
-        for words in profile.notices:
-            output.show(f"{profile.path}: {words}")
+        for notice in profile.notices:
+            output.show(f"{profile.path}: {notice}")
     files = pluralize(len(good), "profile")
     if bad:
-        output.remark(f"{files} good, {pluralize(len(bad), 'thing')} wrong")
+        output.remark(f"{files} valid, {pluralize(len(bad), 'error')}")
         raise typer.Exit(2)
-    output.remark(f"{files}, nothing wrong" if good else "no profiles found there")
+    output.remark(f"{files}, no errors" if good else "no profiles found")
 
 
 def new(
-    name: str = typer.Argument(metavar="NAME", help="Small letters, digits, - and _.", show_default=False),
-    project: bool = typer.Option(False, "--project", help="For this project (.friday/profiles) instead of for you."),
+    name: str = typer.Argument(metavar="NAME", help="Lower-case letters, digits, - and _.", show_default=False),
+    project: bool = typer.Option(False, "--project", help="Create it for this project (.friday/profiles)."),
 ) -> None:
-    """Write a new profile from a template, to be filled in. An existing file is never overwritten."""
+    """Create a profile from a template. An existing file is never overwritten."""
     content = render.template(name)
-    here = look()
-    folder = here.standing.root / ".friday/profiles" if project else user_folder(here.directory)
+    context = look()
+    folder = context.trust_status.root / ".friday/profiles" if project else user_folder(context.directory)
     path = folder / f"{name}.md"
     if os.path.lexists(path):
-        raise UsageError(f"{path} is there already.", hint="Edit it, or choose another name.")
+        raise UsageError(f"{path} already exists.", hint="Edit it, or choose another name.")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with open(path, "x", encoding="utf-8") as file:
@@ -113,13 +110,13 @@ def new(
     except OSError as error:
         raise FridayError(f"{path} cannot be written: {error.strerror}.") from None
     print(path)
-    output.remark("fill it in, then see `friday profiles check`" + (" and `friday trust`" if project else ""))
+    output.remark("fill it in, then run `friday profiles check`" + (" and `friday trust`" if project else ""))
     if name in SHIPPED_NAMES:
-        output.remark(f"it takes the place of the built-in profile {name}")
+        output.remark(f"it replaces the built-in profile {name}")
 
 
 def _show(found: Profiles) -> None:
-    """Two lines for each profile on a terminal, where descriptions need room; a table through a pipe."""
+    """Two lines per profile on a terminal; a table in a pipe."""
     rows = render.rows(found)
     if not output.on_terminal():
         output.show_table([output.TableColumn(name.upper(), right=name == "tools") for name in render.COLUMNS], rows)
@@ -132,8 +129,8 @@ def _show(found: Profiles) -> None:
         output.show_hanging(width, (" " * width, ""), (description, ""))
 
 
-def _waiting(files: dict[str, str]) -> list[str]:
-    """The files of an untrusted project that could be profiles."""
+def _possible_profiles(files: dict[str, str]) -> list[str]:
+    """The files of an untrusted project that may be profiles."""
     return [name for name in files if name.endswith(".md")]
 
 

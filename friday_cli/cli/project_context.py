@@ -1,4 +1,4 @@
-"""What holds in this folder: whether it is trusted, its settings, its profiles."""
+"""The trust, settings and profiles of the current folder."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from friday_cli.paths import working_folder
 
 
 class ProjectContext(msgspec.Struct, frozen=True):
-    """The folder `friday` was called in."""
+    """The project of the current folder."""
 
-    standing: Trust
+    trust_status: Trust
     loaded: config.Loaded
 
     @property
@@ -22,20 +22,20 @@ class ProjectContext(msgspec.Struct, frozen=True):
 
     @property
     def directory(self) -> str:
-        """The folder of the user's own profiles, as it is set."""
+        """The configured folder for profiles of the user."""
         return self.settings.agents.delegation.profiles.directory
 
     @property
     def token_cap(self) -> int:
-        """The most tokens a profile can get."""
+        """The maximum token budget of a profile."""
         return self.settings.agents.delegation.token_budget.max
 
     def profiles(self) -> Profiles:
-        """The profiles that can be used here."""
-        return load(self.directory, self.standing, token_cap=self.token_cap)
+        """The usable profiles."""
+        return load(self.directory, self.trust_status, token_cap=self.token_cap)
 
 
 def look() -> ProjectContext:
-    """What holds in the current folder. Raises FileError for settings that are wrong, UsageError without a folder."""
-    standing = is_trusted(working_folder())
-    return ProjectContext(standing, config.load(project=standing.root if standing.ok else None))
+    """Load the context of the current folder. Raises FileError for invalid settings, UsageError if the folder is gone."""
+    trust_status = is_trusted(working_folder())
+    return ProjectContext(trust_status, config.load(project=trust_status.root if trust_status.ok else None))

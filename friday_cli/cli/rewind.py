@@ -1,4 +1,4 @@
-"""`friday sessions fork`, `rewind` and `diff`: going on from an earlier message, and what was done to files."""
+"""`friday sessions fork`, `rewind` and `diff`."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from friday_cli.workspace.checkpoints.review import FileDiff
 
 from .output import Style, TableColumn, confirm, remark, show, show_json, show_painted, show_table, when
 from .session_args import AGENT, JSON, NAME
-from .session_lookup import find, named, opened, read, whole_session
+from .session_lookup import choose_agent, find, open_store, read, whole_session
 
 STYLES: dict[str, Style] = {"+": "green", "-": "red", "@": "cyan"}
-TEXT = 60
+MESSAGE_CHARS = 60
 """Characters of a message in the list."""
 
 
@@ -29,57 +29,54 @@ def fork(
     name: str = NAME,
     at: int | None = typer.Option(
         None, "--at", metavar="N", min=1, show_default=False,
-        help="Take what came before your N-th message; all of it where this is left out.",
+        help="Copy only what came before your N-th message. Default: everything.",
     ),
     as_json: bool = JSON,
 ) -> None:  # fmt: skip
-    """Make a new session that begins with the history of another.
+    """Create a session with the history of another one.
 
-    The other one stays as it is, and may be at work. Go on in the new one with `friday -r ID`.
+    The other session is not changed and may be running. Resume the new one with `friday -r ID`.
     """
-    made = asyncio.run(_fork(name, at))
+    created = asyncio.run(_fork(name, at))
     if as_json:
-        show_json({"session_id": made})
+        show_json({"session_id": created})
         return
-    show(made)
-    remark(f"go on in it with `friday -r {made[:8]}`")
+    show(created)
+    remark(f"resume it with `friday -r {created[:8]}`")
 
 
 def rewind(
     name: str = NAME,
     *,
     to: int | None = typer.Option(
-        None, "--to", metavar="N", min=1, show_default=False, help="Go back to right before your N-th message."
+        None, "--to", metavar="N", min=1, show_default=False, help="Go back to the state before your N-th message."
     ),
-    files: bool = typer.Option(False, "--files", help="Only the files; the conversation stays."),
-    conversation: bool = typer.Option(False, "--conversation", help="Only the conversation; the files stay."),
-    undo: bool = typer.Option(False, "--undo", help="Take the newest rewind back."),
-    dry_run: bool = typer.Option(False, "--dry-run", help="Show what would be done, and do nothing."),
-    yes: bool = typer.Option(False, "--yes", "-y", help="Do not ask, but for files that somebody else changed."),
-    force: bool = typer.Option(False, "--force", help="Overwrite files that somebody else changed, too."),
-    leave: bool = typer.Option(False, "--leave", help="Leave files alone that somebody else changed."),
+    files: bool = typer.Option(False, "--files", help="Restore only the files."),
+    conversation: bool = typer.Option(False, "--conversation", help="Rewind only the conversation."),
+    undo: bool = typer.Option(False, "--undo", help="Undo the last rewind."),
+    dry_run: bool = typer.Option(False, "--dry-run", help="Show what would be done, without doing it."),
+    yes: bool = typer.Option(False, "--yes", "-y", help="Do not ask, except about files that somebody else changed."),
+    force: bool = typer.Option(False, "--force", help="Also overwrite files that somebody else changed."),
+    leave: bool = typer.Option(False, "--leave", help="Skip files that somebody else changed."),
     as_json: bool = JSON,
 ) -> None:
-    """Go back to an earlier message, with the files.
+    """Go back to an earlier message: conversation and files.
 
-    The conversation, the files that were changed since, or both. Without --to your messages are listed. Nothing is
-    lost: what files hold now is kept before they are changed, and --undo takes the rewind back. Files that are not as
-    the agents left them are never overwritten unasked.
+    Without --to, lists your messages. The present content of the files is saved first, so that --undo can restore it.
+    Files that somebody else changed are never overwritten without asking.
 
     \b
-    friday sessions rewind 7f3a                  your messages
-    friday sessions rewind 7f3a --to 2           as before message 2
-    friday sessions rewind 7f3a --to 2 --files   the files only
-    friday sessions rewind 7f3a --undo           back again
+    friday sessions rewind 7f3a                  list your messages
+    friday sessions rewind 7f3a --to 2           the state before message 2
+    friday sessions rewind 7f3a --to 2 --files   only the files
+    friday sessions rewind 7f3a --undo           undo the rewind
     """
     if files and conversation:
-        raise UsageError("--files and --conversation exclude each other.", hint="Without both, both go back.")
+        raise UsageError("--files and --conversation cannot be combined.", hint="Omit both to rewind both.")
     if force and leave:
-        raise UsageError("--force and --leave exclude each other.")
+        raise UsageError("--force and --leave cannot be combined.")
     if undo and (to is not None or files or conversation):
-        raise UsageError(
-            "--undo takes back what the newest rewind did.", hint="It takes no --to, --files or --conversation."
-        )
+        raise UsageError("--undo cannot be combined with --to, --files or --conversation.")
     if to is None and not undo:
         _list(name, as_json)
         return
@@ -90,22 +87,22 @@ def rewind(
 def diff(
     name: str = AGENT,
     agent: str | None = typer.Option(
-        None, "--agent", metavar="PATH", help="Only what this agent did, such as a.2.", show_default=False
+        None, "--agent", metavar="PATH", help="Only changes of this agent, such as a.2.", show_default=False
     ),
-    stat: bool = typer.Option(False, "--stat", help="The files and how many lines changed, without the lines."),
+    stat: bool = typer.Option(False, "--stat", help="Only file names and line counts."),
     as_json: bool = JSON,
 ) -> None:
-    """Show what a session changed in your files, by agent and file.
+    """Show the file changes of a session, by agent and file.
 
-    From what each file held before to what is there now, commands included as far as they could be seen. What was
-    taken back or accepted is left out. It may be asked while the session is at work.
+    Includes changes by commands, as far as they were detected. Undone and accepted changes are omitted. Works while the
+    session is running.
     """
     rows = asyncio.run(_changes(name, agent))
     if as_json:
         show_json(rows)
         return
     if not rows:
-        remark("nothing that was changed is left to be seen.")
+        remark("no changes.")
         return
     before = ""
     for row in rows:
@@ -113,7 +110,7 @@ def diff(
             show_painted((f"agent {row.agent}", "bold"))
             before = row.agent
         remarks = [row.kind] * (row.kind != "changed") + [row.remark] * bool(row.remark)
-        remarks += ["changed again since, not by an agent"] * row.yours
+        remarks += ["changed later, not by an agent"] * row.yours
         about = f" ({', '.join(remarks)})" if remarks else ""
         show(f"  {row.path} +{row.added} -{row.removed}{about}")
         for text in row.diff.splitlines() if not stat else ():
@@ -123,38 +120,37 @@ def diff(
 async def _rewind(
     name: str, to: int | None, what: What, *, dry_run: bool, yes: bool, force: bool, leave: bool, as_json: bool
 ) -> None:
-    async with _past(name) as past:
+    async with _rewinder(name) as rewinder:
 
-        async def go(dry_run: bool, conflicts: Resolve) -> RewindResult:
+        async def run(dry_run: bool, conflicts: Resolve) -> RewindResult:
             if to is None:
-                return await past.undo(dry_run=dry_run, conflicts=conflicts)
-            return await past.to(to, what, dry_run=dry_run, conflicts=conflicts)
+                return await rewinder.undo(dry_run=dry_run, conflicts=conflicts)
+            return await rewinder.to(to, what, dry_run=dry_run, conflicts=conflicts)
 
         resolve: Resolve = "overwrite" if force else "leave" if leave else "ask"
-        found = await go(True, resolve)
+        found = await run(True, resolve)
         if not as_json:
             _show(found)
         if not dry_run:
-            done = "Nothing was changed"
-            if not confirm("Go back?", yes=yes, otherwise=done):
+            if not confirm("Rewind?", yes=yes, otherwise="Nothing was changed"):
                 remark("nothing was changed")
                 return
             if found.conflicts and resolve == "ask":
-                resolve = _asked(len(found.conflicts))
-            found = await go(False, resolve)
+                resolve = _ask_conflicts(len(found.conflicts))
+            found = await run(False, resolve)
         if as_json:
             show_json(found)
         elif found.done:
-            again = f" `friday sessions rewind {name} --undo` takes it back." if to is not None else ""
-            remark(f"done.{again}")
+            undo_hint = f" Undo: `friday sessions rewind {name} --undo`" if to is not None else ""
+            remark(f"done.{undo_hint}")
 
 
-def _asked(count: int) -> Resolve:
-    """What a person wants to become of files that somebody else changed. Raises UsageError where nobody can be asked."""
+def _ask_conflicts(count: int) -> Resolve:
+    """Ask what to do with files that somebody else changed. Raises UsageError without a terminal."""
     if sys.stdin is None or not sys.stdin.isatty():
         raise UsageError(
-            "Nothing was changed: somebody else changed files since.",
-            hint="--force overwrites them (what they hold is kept), --leave leaves them alone.",
+            "Nothing was changed: somebody else changed files.",
+            hint="Use --force to overwrite them (their content is saved), or --leave to skip them.",
         )
     files = pluralize(count, "file")
     return (
@@ -166,12 +162,14 @@ def _asked(count: int) -> Resolve:
 
 def _show(found: RewindResult) -> None:
     if found.point is not None:
-        show_painted(("before message ", "dim"), (f"{found.point.number}: {sanitize_line(found.point.text, TEXT)}", ""))
+        show_painted(
+            ("before message ", "dim"), (f"{found.point.number}: {sanitize_line(found.point.text, MESSAGE_CHARS)}", "")
+        )
     for file in found.files:
         show(f"  {file.path} +{file.added} -{file.removed}{f' ({file.seen})' if file.seen else ''}")
     if found.what != "conversation" and not found.files:
-        show("  no file is to be brought back")
-    for title, rows in (("changed by somebody else:", found.conflicts), ("cannot be brought back:", found.lost)):
+        show("  no files to restore")
+    for title, rows in (("changed by somebody else:", found.conflicts), ("cannot be restored:", found.lost)):
         if rows:
             show_painted((title, "yellow"))
             for row in rows:
@@ -184,7 +182,7 @@ def _list(name: str, as_json: bool) -> None:
         show_json(rows)
         return
     if not rows:
-        remark("there is no message of yours in this session.")
+        remark("this session has no message of yours.")
         return
     columns = [
         TableColumn("N", right=True),
@@ -192,37 +190,36 @@ def _list(name: str, as_json: bool) -> None:
         TableColumn("CHANGED SINCE"),
         TableColumn("MESSAGE", wide=True),
     ]
-    show_table(columns, [(str(p.number), when(p.at), _count(p.files), sanitize_line(p.text, TEXT)) for p in rows])
+    show_table(
+        columns, [(str(p.number), when(p.at), _count(p.files), sanitize_line(p.text, MESSAGE_CHARS)) for p in rows]
+    )
 
 
 def _count(files: Sequence[str]) -> str:
     return pluralize(len(files), "file") if files else "-"
 
 
-# ---- the store --------------------------------------------------------------------------------------------------
-
-
 async def _fork(name: str, at: int | None) -> str:
-    async with whole_session(name, "A session is forked with all its agents.") as (store, session):
+    async with whole_session(name, "Only a whole session can be forked.") as (store, session):
         return await fork_session(store, session, at=at)
 
 
 async def _changes(name: str, agent: str | None) -> list[FileDiff]:
-    async with opened() as store:
+    async with open_store() as store:
         session, path = await find(store, name)
-        path = named(name, path, agent)
+        path = choose_agent(name, path, agent)
         assert store is not None
         if path and path not in {row.path for row in await store.agents(session)}:
             raise UsageError(f"Session {session[:8]} has no agent {path!r}.")
-        async with without_agents(store, session) as past:
-            return [row for row in await past.changes() if path in ("", row.agent)]
+        async with without_agents(store, session) as rewinder:
+            return [row for row in await rewinder.changes() if path in ("", row.agent)]
 
 
 @asynccontextmanager
-async def _past(name: str) -> AsyncIterator[Rewinder]:
-    """The past of a session that no process has open. Raises UsageError."""
-    async with whole_session(name, "A session is rewound with all its agents.") as (store, session):
+async def _rewinder(name: str) -> AsyncIterator[Rewinder]:
+    """A Rewinder for a session that no process has open. Raises UsageError."""
+    async with whole_session(name, "Only a whole session can be rewound.") as (store, session):
         await store.reconcile()
         with await store.own(session):
-            async with without_agents(store, session) as past:
-                yield past
+            async with without_agents(store, session) as rewinder:
+                yield rewinder

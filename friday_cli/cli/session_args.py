@@ -1,4 +1,4 @@
-"""Arguments and options that several commands take."""
+"""Arguments and options shared by several commands."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import typer
 from . import completion
 
 NAME = typer.Argument(
-    metavar="ID", help="The session: any unique beginning of its id.", autocompletion=completion.sessions, show_default=False
+    metavar="ID", help="The session: any unique prefix of its id.", autocompletion=completion.sessions, show_default=False
 )  # fmt: skip
 AGENT = typer.Argument(
     metavar="ID", autocompletion=completion.sessions, show_default=False,
-    help="The session: any unique beginning of its id; ID:PATH names one of its agents, such as 7f3a:a.2.",
+    help="The session: any unique prefix of its id; ID:PATH names one of its agents, such as 7f3a:a.2.",
 )  # fmt: skip
 LAST = typer.Argument(
     "", metavar="ID", autocompletion=completion.sessions, show_default=False,
-    help="The session: any unique beginning of its id, without one the last of this folder; ID:PATH names one of its agents.",
+    help="The session: any unique prefix of its id, default: the last one of this folder; ID:PATH names one of its agents.",
 )  # fmt: skip
 JSON = typer.Option(False, "--json", help="Print JSON for programs.")
 YES = typer.Option(False, "--yes", "-y", help="Do not ask.")

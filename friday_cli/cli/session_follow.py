@@ -1,4 +1,4 @@
-"""`friday sessions show --follow`: a session of another process, while it runs."""
+"""`friday sessions show --follow`: shows a session of another process while it runs."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from friday_cli.core.protocol.errors import UsageError
 from friday_cli.view import AgentView, Item, SessionView, ToolRun, agent_line, render_tree
 
 from . import output
-from .session_lookup import find, named, opened
+from .session_lookup import choose_agent, find, open_store
 from .transcript_text import lines, show, summary
 
 DRAW_S = 0.5
-"""How often the tree is drawn anew on a terminal: its times go on."""
+"""Seconds between two redraws of the tree on a terminal, because its times change."""
 _OPEN = frozenset(("pending", "waiting", "running"))
 
 
 async def follow(name: str, *, agent: str | None, tree: bool) -> None:
-    """Show a session, then what happens in it, until no process runs it. Raises UsageError, StoreError."""
-    async with opened() as store:
+    """Show a session and its new events until no process runs it. Raises UsageError, StoreError."""
+    async with open_store() as store:
         session, path = await find(store, name, last=True)
-        path = named(name, path, agent)
+        path = choose_agent(name, path, agent)
         assert store is not None
         title = await store.title(session)
         output.show_hanging(10, (f"{session[:8]}  ", "cyan"), (title or "(untitled)", "bold"))
@@ -41,15 +41,15 @@ async def follow(name: str, *, agent: str | None, tree: bool) -> None:
             with suppress(asyncio.CancelledError):
                 await drawing
     if not state.agents:
-        output.show("\nNothing ran in this session.")
+        output.show("\nThis session is empty.")
     elif path and path not in state.agents:
-        raise UsageError(f"Session {session[:8]} has no agent {path!r}.", hint=f"It has: {', '.join(state.agents)}.")
+        raise UsageError(f"Session {session[:8]} has no agent {path!r}.", hint=f"Agents: {', '.join(state.agents)}.")
     else:
         view.end()
 
 
 class _ConversationPrinter:
-    """The conversation of one agent: what was said as it is said, a tool when it begins and when it ends."""
+    """Prints the conversation of one agent as it grows; a tool call when it starts and when it ends."""
 
     def __init__(self, state: SessionView, path: str) -> None:
         self._state, self._path = state, path
@@ -59,49 +59,49 @@ class _ConversationPrinter:
         self._open: dict[str, str] = {}
 
     async def draw(self) -> None:
-        """Nothing here moves by itself."""
+        """Nothing is redrawn."""
 
     def show(self, changed: Sequence[str]) -> None:
-        """Print what is new."""
+        """Print new items."""
         agent = self._state.agents.get(self._path)
         if agent is None or self._path not in changed:
             return
         runs = [agent.calls[call_id] for call_id in self._open]
-        if agent.transcript is not self._shown:  # the conversation was rewound: what is left was shown
+        if agent.transcript is not self._shown:  # the conversation was rewound: the rest was already shown
             self._shown, self._seen = agent.transcript, min(self._seen, max(0, len(agent.transcript) - 1))
         for item in (*runs, *agent.transcript[self._seen :]):
-            if not isinstance(item, ToolRun) or self._has_moved(agent, item):
+            if not isinstance(item, ToolRun) or self._has_news(agent, item):
                 self._print(item)
         self._seen = len(agent.transcript)
         sys.stdout.flush()
 
-    def _has_moved(self, agent: AgentView, run: ToolRun) -> bool:
-        """Whether a call has something to show that was not shown yet."""
+    def _has_news(self, agent: AgentView, run: ToolRun) -> bool:
+        """Whether a call has something new to show."""
         before = self._open.get(run.call_id, "pending")
         if run.status not in _OPEN and (run.status == "ok" or run.call_id not in agent.open):
             self._open.pop(run.call_id, None)
             return True
-        self._open[run.call_id] = now = run.status if run.status in _OPEN else before  # its words are still to come
+        self._open[run.call_id] = now = run.status if run.status in _OPEN else before  # its display follows
         return now not in ("pending", before)
 
     def _print(self, item: Item) -> None:
-        for parts in lines(item, self._before, room=output.places() if output.on_terminal() else 0):
+        for parts in lines(item, self._before, width=output.terminal_width() if output.on_terminal() else 0):
             show(parts)
         self._before = item
 
     def end(self) -> None:
-        """Print how it stands now."""
+        """Print a summary."""
         agent = self._state.agents[self._path]
         print()
         output.show_hanging(2, (summary(self._state, agent, now=time.time()), "dim"))
 
 
 class _TreePrinter:
-    """The tree of agents: drawn in place on a terminal, a line for each change of a status through a pipe."""
+    """Shows the tree of agents: redrawn on a terminal, one line per change of status in a pipe."""
 
     def __init__(self, state: SessionView, path: str) -> None:
         self._state, self._path = state, path
-        self._told: dict[str, str] = {}
+        self._last_status: dict[str, str] = {}
         self._drawn = 0
 
     async def draw(self) -> None:
@@ -111,14 +111,14 @@ class _TreePrinter:
             self._redraw()
 
     def show(self, changed: Sequence[str]) -> None:
-        """Show what the agents named do now."""
+        """Show the present state of these agents."""
         if output.on_terminal():
             self._redraw()
             return
         for path in dict.fromkeys(changed):
             agent = self._state.agents[path]
-            if self._within(agent) and agent.run and self._told.get(path) != agent.status:
-                self._told[path] = agent.status
+            if self._within(agent) and agent.run and self._last_status.get(path) != agent.status:
+                self._last_status[path] = agent.status
                 output.show(agent_line(self._state, agent, now=time.time()))
         sys.stdout.flush()
 
@@ -126,13 +126,13 @@ class _TreePrinter:
         return not self._path or f"{agent.path}.".startswith(f"{self._path}.")
 
     def _redraw(self) -> None:
-        room = max(1, shutil.get_terminal_size().lines - 2)
+        height = max(1, shutil.get_terminal_size().lines - 2)
         rows = render_tree(self._state, now=time.time(), receipts=False, top=self._path)
-        if len(rows) > room:
-            rows = [*rows[: room - 1], f"... and {len(rows) - room + 1} more"]
+        if len(rows) > height:
+            rows = [*rows[: height - 1], f"... and {len(rows) - height + 1} more"]
         self._clear()
         for row in rows:
-            output.show(output.clipped(row))
+            output.show(output.truncate_line(row))
         self._drawn = len(rows)
         sys.stdout.flush()
 
@@ -142,10 +142,10 @@ class _TreePrinter:
         self._drawn = 0
 
     def end(self) -> None:
-        """Print the whole tree with what every agent did."""
+        """Print the whole tree with the receipts."""
         self._clear()
         if not output.on_terminal():
             print()
         heads = set(render_tree(self._state, now=time.time(), receipts=False, top=self._path))
         for row in render_tree(self._state, now=time.time(), top=self._path):
-            output.show(output.clipped(row) if row in heads else row)
+            output.show(output.truncate_line(row) if row in heads else row)

@@ -1,4 +1,4 @@
-"""The sessions on disk, as commands ask for them: by a prefix of their id, dead ones ended first."""
+"""Finds stored sessions by a prefix of their id; sessions of dead processes are marked as ended first."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import msgspec
 
 from friday_cli.core.protocol.errors import Unwritable, UsageError
 from friday_cli.core.protocol.events import Envelope
-from friday_cli.paths import kept_store_path, working_folder
+from friday_cli.paths import existing_store_path, working_folder
 from friday_cli.store import Store
 from friday_cli.view import SessionView
 
 
 class Record(msgspec.Struct, frozen=True):
-    """A session with its events; `agent` is the path that was named with it, "" for none."""
+    """A session with its events; `agent`: the path named with it, or ""."""
 
     id: str
     title: str
@@ -24,14 +24,14 @@ class Record(msgspec.Struct, frozen=True):
     state: SessionView
 
     def __repr__(self) -> str:
-        """Short: asyncio.run looks at the repr of what it gives back, and all events of a session would take a second."""
+        """Short, because asyncio.run builds the repr of its result, and that of all events takes a second."""
         return f"Record({self.id!r}, {len(self.envelopes)} events)"
 
 
 @asynccontextmanager
-async def opened() -> AsyncIterator[Store | None]:
-    """The store; None where no session was ever kept, so that looking makes no files."""
-    path = kept_store_path()
+async def open_store() -> AsyncIterator[Store | None]:
+    """Open the store; None if it does not exist, so that reading creates no files."""
+    path = existing_store_path()
     if path is None:
         yield None
         return
@@ -40,12 +40,12 @@ async def opened() -> AsyncIterator[Store | None]:
 
 
 async def reconcile() -> bool:
-    """End what dead processes left open. False where nothing can be written: all can be read nevertheless."""
-    async with opened() as store:
-        return store is not None and await _ended(store)
+    """Mark sessions of dead processes as ended. False if the store is read-only; reading still works."""
+    async with open_store() as store:
+        return store is not None and await _reconcile(store)
 
 
-async def _ended(store: Store) -> bool:
+async def _reconcile(store: Store) -> bool:
     try:
         await store.reconcile()
     except Unwritable:
@@ -54,25 +54,27 @@ async def _ended(store: Store) -> bool:
 
 
 async def find(store: Store | None, name: str, *, last: bool = False) -> tuple[str, str]:
-    """The session and agent that `ID` or `ID:PATH` names; with `last`, where no ID is given, the session of this folder
-    that was used last. Raises UsageError."""
+    """Resolve `ID` or `ID:PATH` to a session and an agent path. Raises UsageError.
+
+    `last`: without an ID, use the last session of this folder.
+    """
     prefix, colon, agent = name.partition(":")
     if colon and not agent:
-        raise UsageError(f"{name!r} names no agent.", hint="Write ID:PATH, such as 7f3a:a.2.")
+        raise UsageError(f"{name!r} has no agent path.", hint="Example: 7f3a:a.2.")
     if last and not prefix:
         newest = await store.last_session(working_folder()) if store is not None else None
         if newest is None:
-            raise UsageError("There is no session of this folder yet.", hint="`friday sessions list --all` has all.")
+            raise UsageError("There is no session in this folder.", hint="List all: `friday sessions list --all`.")
         return newest, agent
     if store is None:
-        raise UsageError(f"There is no session {prefix!r}: none was kept yet.", hint='`friday ask "..."` starts one.')
+        raise UsageError(f"There is no session {prefix!r}: no session was saved yet.")
     return await store.find(prefix), agent
 
 
 @asynccontextmanager
 async def whole_session(name: str, whole: str) -> AsyncIterator[tuple[Store, str]]:
-    """The store and the session that `ID` names. Raises UsageError, with `whole` where one of its agents is named."""
-    async with opened() as store:
+    """Resolve `ID`. Raises UsageError, with the message `whole` if an agent is named."""
+    async with open_store() as store:
         session, agent = await find(store, name)
         refuse_agent(session, agent, whole)
         assert store is not None
@@ -80,31 +82,30 @@ async def whole_session(name: str, whole: str) -> AsyncIterator[tuple[Store, str
 
 
 def refuse_agent(session: str, agent: str, whole: str) -> None:
-    """Raise UsageError, which says `whole`, where an agent is named and only its session can be."""
+    """Raises UsageError with the message `whole` if an agent is named."""
     if agent:
-        raise UsageError(whole, hint=f"Write {session[:8]}.")
+        raise UsageError(whole, hint=f"Use {session[:8]}.")
 
 
-def named(name: str, path: str, agent: str | None) -> str:
+def choose_agent(name: str, path: str, agent: str | None) -> str:
     """The agent that is meant by `path`, which stood in `name`, or by the option `--agent`. Raises UsageError."""
     if agent and path and agent != path:
-        raise UsageError(f"{name} names agent {path}, --agent {agent}.", hint="Name one of them.")
+        raise UsageError(f"{name} and --agent {agent} name different agents.")
     return agent or path
 
 
 async def read(name: str, *, agent: str | None = None, last: bool = False) -> Record:
-    """A session with everything in it. `agent` is a path given beside the name, `last` as for `find`. Raises
-    UsageError, StoreError."""
-    async with opened() as store:
+    """Read a whole session. `agent`: the value of --agent; `last`: see `find`. Raises UsageError, StoreError."""
+    async with open_store() as store:
         session, path = await find(store, name, last=last)
         assert store is not None
-        await _ended(store)
+        await _reconcile(store)
         envelopes = await store.events(session)
         state = SessionView.of(envelopes)
         title = await store.title(session)
-    path = named(name, path, agent)
+    path = choose_agent(name, path, agent)
     if path and path not in state.agents:
         raise UsageError(
-            f"Session {session[:8]} has no agent {path!r}.", hint=f"It has: {', '.join(state.agents) or 'none'}."
+            f"Session {session[:8]} has no agent {path!r}.", hint=f"Agents: {', '.join(state.agents) or 'none'}."
         )
     return Record(session, title, path, envelopes, state)

@@ -1,4 +1,4 @@
-"""`friday sessions`: export, rename, delete, stats, repair; going back is in `back`."""
+"""`friday sessions`: export, rename, delete, stats and repair; other commands are in their own modules."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from . import rewind
 from .help import add_family
 from .output import TableColumn, confirm, remark, show_json, show_table
 from .session_args import JSON, NAME, YES
-from .session_lookup import opened, read, refuse_agent, whole_session
+from .session_lookup import open_store, read, refuse_agent, whole_session
 from .sessions_list import list_, price
 from .sessions_show import show
 
@@ -44,23 +44,23 @@ def export(
         "md",
         "--format",
         "-f",
-        help="Markdown, Friday's own JSON with every event, or ATIF (a common trajectory format).",
+        help="Markdown, JSON with every event, or ATIF (a common trajectory format).",
     ),
     file: str | None = typer.Option(
         None,
         "--output",
         "-o",
         metavar="FILE",
-        help="Write to this file; standard output otherwise.",
+        help="Write to this file instead of standard output.",
         show_default=False,
     ),
 ) -> None:
-    """Write a whole session as Markdown, JSON or ATIF.
+    """Export a session as Markdown, JSON or ATIF.
 
-    What looks like a key or password is masked; read it before you publish it all the same.
+    Likely keys and passwords are masked. Check the result before you publish it.
     """
     record = asyncio.run(read(name))
-    refuse_agent(record.id, record.agent, "A session is exported with all its agents.")
+    refuse_agent(record.id, record.agent, "Only a whole session can be exported.")
     text = exported(record.envelopes, form, version=__version__)
     if file is None or file == "-":
         print(text, end="")
@@ -70,23 +70,23 @@ def export(
             target.write(text)
     except OSError as error:
         raise FridayError(f"{file} cannot be written: {error.strerror}.") from None
-    remark(f"session {record.id[:8]} is in {file}")
+    remark(f"exported session {record.id[:8]} to {file}")
 
 
 def rename(
     name: str = NAME, title: str = typer.Argument(metavar="TITLE", help="The new title.", show_default=False)
 ) -> None:
-    """Give a session another title."""
+    """Change the title of a session."""
     if not sanitize_line(title):
         raise UsageError("The title is empty.")
     session = asyncio.run(_rename(name, title))
-    remark(f"session {session[:8]} is called {sanitize_line(title)!r} now")
+    remark(f"renamed session {session[:8]} to {sanitize_line(title)!r}")
 
 
 def delete(name: str = NAME, yes: bool = YES) -> None:
     """Delete a session with all its agents. This cannot be undone."""
     record = asyncio.run(read(name))
-    refuse_agent(record.id, record.agent, "A session is deleted with all its agents.")
+    refuse_agent(record.id, record.agent, "Only a whole session can be deleted.")
     count = max(0, len(record.state.agents) - 1)
     agents = f" and its {pluralize(count, 'sub-agent')}" if count else ""
     what = f"session {record.id[:8]} ({record.title or 'untitled'}){agents}"
@@ -98,9 +98,9 @@ def delete(name: str = NAME, yes: bool = YES) -> None:
 
 
 def stats(as_json: bool = JSON) -> None:
-    """Show how every profile did with every model.
+    """Show statistics of runs by profile and model.
 
-    A run that was cut short by a limit is no success. p50 and p95: half of the runs, and 95 of 100, took no longer.
+    A run that reached a limit is no success. p50 and p95: percentiles of the duration.
     """
     rows = asyncio.run(_stats())
     if as_json:
@@ -137,21 +137,18 @@ def stats(as_json: bool = JSON) -> None:
 
 
 def repair() -> None:
-    """Save what can be read of a damaged session file. The damaged one is kept under another name."""
+    """Recover a damaged session file. The damaged file is kept under another name."""
     path = store_path()
     if not path.exists():
-        remark("no sessions yet, so there is nothing to repair.")
+        remark("no sessions yet: nothing to repair.")
         return
     saved = repaired(path)
     if saved.kept is None:
-        remark(f"{with_tilde(str(path))} is whole; nothing was changed")
+        remark(f"{with_tilde(str(path))} is not damaged; nothing was changed")
         return
-    gone = f"; {saved.missing} events of them could not be read" if saved.missing else ""
-    remark(f"saved {saved.sessions} sessions with {saved.events} events, and {saved.notes} notes{gone}")
-    remark(f"the damaged file is kept as {with_tilde(str(saved.kept))}")
-
-
-# ---- the store --------------------------------------------------------------------------------------------------
+    lost = f"; {saved.missing} events could not be read" if saved.missing else ""
+    remark(f"recovered {saved.sessions} sessions with {saved.events} events, and {saved.notes} notes{lost}")
+    remark(f"the damaged file is now {with_tilde(str(saved.kept))}")
 
 
 async def _rename(name: str, title: str) -> str:
@@ -161,15 +158,15 @@ async def _rename(name: str, title: str) -> str:
 
 
 async def _delete(session: str) -> None:
-    async with opened() as store:
+    async with open_store() as store:
         assert store is not None
         await store.delete(session)
-    for kept in ("spill", "checkpoints"):
-        shutil.rmtree(data_dir() / kept / session, ignore_errors=True)
+    for folder in ("spill", "checkpoints"):
+        shutil.rmtree(data_dir() / folder / session, ignore_errors=True)
 
 
 async def _stats() -> list[StatRow]:
-    async with opened() as store:
+    async with open_store() as store:
         if store is None:
             return []
         await store.reconcile()

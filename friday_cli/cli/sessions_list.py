@@ -1,4 +1,4 @@
-"""`friday sessions list`: apart from its family, so that it loads neither asyncio nor the events (60 ms)."""
+"""`friday sessions list`: a separate module, so that it imports neither asyncio nor the events (60 ms)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import typer
 from friday_cli.core.protocol import format
 from friday_cli.core.protocol.format import tokens
 from friday_cli.core.protocol.messages import Usage
-from friday_cli.paths import kept_store_path, text_of, with_tilde, working_folder
+from friday_cli.paths import existing_store_path, text_of, with_tilde, working_folder
 from friday_cli.store.listing import list_sessions, run_query, short_ids, unfinished_sessions
 from friday_cli.store.records import SessionRow
 
@@ -17,24 +17,24 @@ from .session_args import JSON
 
 
 def register(app: typer.Typer, about: str) -> None:
-    """Add the family `sessions` with this command alone."""
+    """Add the family `sessions` with only this command."""
     add_family(app, "sessions", about, {"list": list_})
 
 
 def list_(
-    everywhere: bool = typer.Option(False, "--all", "-a", help="Those of every folder, not only of this one."),
+    everywhere: bool = typer.Option(False, "--all", "-a", help="Sessions of all folders."),
     as_json: bool = JSON,
 ) -> None:
-    """List the sessions of this folder, the newest first.
+    """List the sessions of this folder, newest first.
 
-    Each counts with its sub-agents: tokens and cost are those of the whole tree.
+    Tokens and cost include the sub-agents.
     """
     rows = listed(None if everywhere else text_of(working_folder()))
     if as_json:
         show_json(rows)
         return
     if not rows:
-        remark("no sessions yet." if everywhere else "no sessions of this folder; --all lists those of every folder.")
+        remark("no sessions yet." if everywhere else "no sessions in this folder; --all lists all folders.")
         return
     columns = [
         TableColumn("ID"),
@@ -45,7 +45,7 @@ def list_(
     columns += [TableColumn("TOKENS", right=True), TableColumn("COST", right=True), TableColumn("TITLE", wide=True)]
     short = short_ids([row.id for row in rows])
     groups: list[str] = []
-    if everywhere and on_terminal():  # a path has no room in a line
+    if everywhere and on_terminal():  # a path does not fit into a row
         groups = [with_tilde(row.cwd) for row in rows]
     elif everywhere:
         columns.append(TableColumn("FOLDER"))
@@ -69,13 +69,13 @@ def list_(
 
 
 def listed(cwd: str | None) -> list[SessionRow]:
-    """The sessions of a folder, or all; what dead processes left open is ended first."""
-    path = kept_store_path()
+    """The sessions of a folder, or all; sessions of dead processes are marked as ended first."""
+    path = existing_store_path()
     if path is None:
         return []
     rows, open_ = run_query(path, lambda db: (list_sessions(db, cwd, None), unfinished_sessions(db)))
     if open_:
-        import asyncio  # seldom needed here, and 20 ms
+        import asyncio  # rarely needed, and takes 20 ms
 
         from .session_lookup import reconcile
 
@@ -85,10 +85,10 @@ def listed(cwd: str | None) -> list[SessionRow]:
 
 
 def price(model: str, cost_usd: float | None) -> str:
-    """US dollars for a table; the demo's model costs nothing and says so."""
+    """The cost in US dollars for a table."""
     return format.price(model, Usage(cost_usd=cost_usd)).removeprefix("cost ")
 
 
 def _status(status: str, reason: str) -> str:
-    words = status.replace("_", " ")
-    return words if reason in ("", "done", status, "process", "aborted") else f"{words} ({reason})"
+    text = status.replace("_", " ")
+    return text if reason in ("", "done", status, "process", "aborted") else f"{text} ({reason})"

@@ -1,4 +1,4 @@
-"""`friday sessions show`: apart from its family, so that it starts fast; `--follow` is in `follow`."""
+"""`friday sessions show`: a separate module, so that it starts fast; `--follow` is in `session_follow`."""
 
 from __future__ import annotations
 
@@ -22,30 +22,33 @@ from .session_follow import follow as follow_session
 from .session_lookup import read
 
 OPTIONS = (
-    Option(("--tree",), "flag", "The agents with status, tokens, cost, time and receipt."),
-    Option(("--agent",), "text", "The conversation of this agent, such as a.2.", "PATH"),
-    Option(("--follow",), "flag", "Go on showing what happens while it runs."),
+    Option(("--tree",), "flag", "Show the agents with status, tokens, cost, time and receipt."),
+    Option(("--agent",), "text", "Show the conversation of this agent, such as a.2.", "PATH"),
+    Option(("--follow",), "flag", "Show new events while it runs."),
     Option(("--json",), "flag", "Print JSON for programs."),
 )
 
 
 def register(app: typer.Typer, about: str) -> None:
-    """Add the family `sessions` with this command alone."""
+    """Add the family `sessions` with only this command."""
     add_family(app, "sessions", about, {"show": show}, show={"cls": quick_command(OPTIONS, "name")})
 
 
 def show(name: str | None, *, tree: bool, agent: str | None, follow: bool, json: bool) -> None:
-    """Show the conversation, the tools that ran, the agents.
+    """Show the conversation, tool calls and agents of a session.
 
     \b
-    friday sessions show [7f3a]           the conversation; without an ID the last
-    friday sessions show 7f3a --tree      who did what, and what it took
-    friday sessions show 7f3a:a.2         the conversation of agent a.2
-    friday sessions show 7f3a --follow    what it does now, until it is done
+    friday sessions show [7f3a]        the conversation; default: the last session
+    friday sessions show 7f3a --tree   the agents, their work and cost
+    friday sessions show 7f3a:a.2      the conversation of agent a.2
+    friday sessions show 7f3a --follow new events, until it ends
     """
     if follow:
         if json:
-            raise UsageError("--follow shows text.", hint="`friday ask --output-format stream-json` gives events.")
+            raise UsageError(
+                "--follow and --json cannot be combined.",
+                hint="`friday ask --output-format stream-json` prints events.",
+            )
         asyncio.run(follow_session(name or "", agent=agent, tree=tree))
         return
     record = asyncio.run(read(name or "", agent=agent, last=True))
@@ -57,33 +60,33 @@ def show(name: str | None, *, tree: bool, agent: str | None, follow: bool, json:
     output.show_hanging(10, (f"{record.id[:8]}  ", "cyan"), (record.title or "(untitled)", "bold"))
     output.show_hanging(2, (f"{with_tilde(state.cwd)} · {output.when(state.at)}", "dim"))
     if top is None:
-        output.show("\nNothing ran in this session.")
+        output.show("\nThis session is empty.")
         return
     if tree:
         print()
         heads = set(render_tree(state, now=now, receipts=False, top=record.agent))
         for row in render_tree(state, now=now, top=record.agent):
-            output.show(output.clipped(row) if row in heads else row)
+            output.show(output.truncate_line(row) if row in heads else row)
         return
     output.show_hanging(2, (transcript_text.summary(state, top, now=now), "dim"))
     if record.agent and record.agent != "a":
         output.show_painted((f"agent {top.path} ({top.profile})", "dim"))
     print()
-    for parts in transcript_text.conversation(top, room=output.places() if output.on_terminal() else 0):
+    for parts in transcript_text.conversation(top, width=output.terminal_width() if output.on_terminal() else 0):
         transcript_text.show(parts)
     if top.children:
         output.show_painted(("\nAgents", "bold"))
         for row in render_tree(state, now=now, receipts=False, top=record.agent):
-            output.show(output.clipped(row))
+            output.show(output.truncate_line(row))
         print()
-        output.show_painted((f"`friday sessions show {record.id[:8]}:{top.children[0]}` shows what one did.", "dim"))
+        output.show_painted((f"Details of one: `friday sessions show {record.id[:8]}:{top.children[0]}`", "dim"))
 
 
 set_parameters(show, [parameter("name", str, LAST)], OPTIONS)
 
 
 def _document(session: str, title: str, state: SessionView, path: str, tree: bool) -> dict[str, Any]:
-    from friday_cli.view.export import agent_json  # takes 5 ms, which the text needs not
+    from friday_cli.view.export import agent_json  # takes 5 ms, and is not needed for text
 
     top = path or "a"
     agents = [agent_json(state, a) for a in state.agents.values() if a.run and is_under(a.path, top)]

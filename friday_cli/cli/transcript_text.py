@@ -1,4 +1,4 @@
-"""A conversation as readable text and as data: what was said, which tools ran, which agents were started."""
+"""Renders a conversation as text and as data: messages, tool calls and started agents."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from friday_cli.view import AgentView, Item, MessageItem, NoteItem, SessionView,
 
 from .output import Style, show_hanging, show_painted
 
-Painted = tuple[tuple[str, Style], ...]
-"""One line: its parts with their styles. Of two parts the second is text that may wrap beside the first."""
+StyledLine = tuple[tuple[str, Style], ...]
+"""One line: parts with their styles. Of two parts, the second may wrap."""
 
 _MARKS: dict[str, tuple[str, Style]] = {
     "ok": ("✓", "green"),
@@ -25,29 +25,29 @@ _MARKS: dict[str, tuple[str, Style]] = {
 _NOTES: dict[str, Style] = {"info": "dim", "warning": "yellow", "error": "red"}
 
 
-def conversation(agent: AgentView, *, room: int = 0) -> Iterator[Painted]:
-    """The transcript of one agent, line by line; what a tool did is shortened to `room` places (0: not)."""
+def conversation(agent: AgentView, *, width: int = 0) -> Iterator[StyledLine]:
+    """The transcript of one agent, line by line; tool lines are truncated to `width` columns (0: not)."""
     if not agent.transcript:
-        yield (("(nothing was said)", "dim"),)
+        yield (("(no messages)", "dim"),)
     before: Item | None = None
     for item in agent.transcript:
-        yield from lines(item, before, room=room)
+        yield from lines(item, before, width=width)
         before = item
 
 
-def lines(item: Item, before: Item | None, *, room: int = 0) -> Iterator[Painted]:
-    """One item of a transcript, line by line, with a blank one where it stands apart from the one `before` it."""
+def lines(item: Item, before: Item | None, *, width: int = 0) -> Iterator[StyledLine]:
+    """One item of a transcript, line by line, after a blank line if it needs one after the item `before`."""
     if before is not None and not (isinstance(item, (ToolRun, NoteItem)) and isinstance(before, (ToolRun, NoteItem))):
         yield ()
     if isinstance(item, MessageItem):
-        yield from _said(item)
+        yield from _message(item)
     elif isinstance(item, ToolRun):
-        yield from _tool(item, room)
+        yield from _tool(item, width)
     else:
         yield ("  ! ", _NOTES[item.level]), (sanitize_line(item.text, 1000), _NOTES[item.level])
 
 
-def show(parts: Painted) -> None:
+def show(parts: StyledLine) -> None:
     """Print one line of a transcript."""
     if len(parts) == 2:
         show_hanging(len(parts[0][0]), *parts)
@@ -55,10 +55,10 @@ def show(parts: Painted) -> None:
         show_painted(*parts)
 
 
-def _said(item: MessageItem) -> Iterator[Painted]:
+def _message(item: MessageItem) -> Iterator[StyledLine]:
     text = item.text.strip("\n")
     if item.images:
-        text += f"\n[{pluralize(item.images, 'picture')}]"
+        text += f"\n[{pluralize(item.images, 'image')}]"
     if item.role == "assistant":
         for row in text.split("\n") if text else ():
             yield ((row, ""),)
@@ -69,13 +69,13 @@ def _said(item: MessageItem) -> Iterator[Painted]:
         yield ((f"> {who if number == 0 else ''}{row}", style),)
 
 
-def _tool(run: ToolRun, room: int) -> Iterator[Painted]:
+def _tool(run: ToolRun, width: int) -> Iterator[StyledLine]:
     mark, style = _MARKS.get(run.status, ("▸", "dim"))
     tool, facts = sanitize_line(run.tool, 60), "".join(f" · {fact}" for fact in _facts(run))
-    limit = max(20, room - 5 - len(tool) - len(facts)) if room else 120
-    title = run.title or next((str(value) for value in run.arguments.values()), "")  # refused before it had one
-    words = f" {sanitize_line(title, limit)}" if title else ""
-    yield (f"  {mark} ", style), (tool, "cyan"), (words, ""), (facts, "dim")
+    limit = max(20, width - 5 - len(tool) - len(facts)) if width else 120
+    title = run.title or next((str(value) for value in run.arguments.values()), "")  # denied before it had a title
+    label = f" {sanitize_line(title, limit)}" if title else ""
+    yield (f"  {mark} ", style), (tool, "cyan"), (label, ""), (facts, "dim")
     if run.status in ("error", "denied") and not isinstance(run.display, CommandDisplay):
         yield ("      ", ""), (sanitize_line(run.text, 300), style)
 
@@ -97,23 +97,23 @@ def _facts(run: ToolRun) -> Iterator[str]:
 
 
 def summary(state: SessionView, agent: AgentView, *, now: float) -> str:
-    """An agent with all below it in one line of facts."""
+    """One line about an agent with its sub-agents."""
     tree = state.usage_of(agent.path)
     price = "no cost (demo)" if is_demo(agent.model) else cost(tree)
-    held = f"context {agent.context:,} of {agent.window:,}" if agent.window else ""
+    context = f"context {agent.context:,} of {agent.window:,}" if agent.window else ""
     facts = [
         agent.model,
         status_text(state, agent),
         f"{tokens(tree)} tokens",
         price,
         seconds(agent.active_s(now)),
-        held,
+        context,
     ]
     return " · ".join(sanitize_line(fact, 120) for fact in facts if fact)
 
 
 def as_data(agent: AgentView) -> list[dict[str, Any]]:
-    """The transcript of one agent for programs."""
+    """The transcript of one agent as JSON data."""
     return [_data(item) for item in agent.transcript]
 
 

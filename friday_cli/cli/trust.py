@@ -1,4 +1,4 @@
-"""`friday trust`: let a project's settings, profiles and instructions count."""
+"""`friday trust`: decides whether the settings, profiles and instructions of a project are used."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import typer
 
 from friday_cli.core.protocol.errors import UsageError
-from friday_cli.extensions import trust as book
+from friday_cli.extensions import trust as trust_store
 from friday_cli.extensions import trust_review
 from friday_cli.extensions.trust import Trust
 from friday_cli.paths import with_tilde
@@ -24,16 +24,17 @@ def register(app: typer.Typer, _: str) -> None:
 
 
 def trust(
-    path: str = typer.Argument(".", metavar="PATH", help="The project; this folder's without it.", show_default=False),
-    revoke: bool = typer.Option(False, "--revoke", help="Trust it no longer."),
-    listing: bool = typer.Option(False, "--list", help="List what was decided so far."),
+    path: str = typer.Argument(
+        ".", metavar="PATH", help="The project. Default: that of this folder.", show_default=False
+    ),
+    revoke: bool = typer.Option(False, "--revoke", help="Stop trusting it."),
+    listing: bool = typer.Option(False, "--list", help="List all decisions."),
     yes: bool = YES,
 ) -> None:
-    """Trust a project with what it brings along.
+    """Trust the settings, profiles and instructions of a project.
 
-    Its profiles can be used then, its settings tighten yours, and its AGENTS.md counts as instructions. What that
-    would allow is shown first. When a profile or settings file changes, the project is not trusted any more until you decide
-    again. No project can loosen your settings.
+    Shows first what they would change. Settings of a project can only restrict yours. When one of these files changes, the
+    project is no longer trusted until you decide again.
     """
     if listing:
         _list()
@@ -41,30 +42,30 @@ def trust(
     folder = Path(path)
     if not folder.is_dir():
         raise UsageError(f"{path} is not a folder.")
-    standing = book.is_trusted(folder)
-    if standing.state == "broken":
-        raise UsageError(standing.reason)
-    name = with_tilde(standing.root)
+    trust_status = trust_store.is_trusted(folder)
+    if trust_status.state == "broken":
+        raise UsageError(trust_status.reason)
+    name = with_tilde(trust_status.root)
     if revoke:
-        book.decide(folder, False)
-        remark(f"{name} is not trusted any more")
+        trust_store.decide(folder, False)
+        remark(f"{name} is no longer trusted")
         return
-    if standing.ok:
-        remark(f"{name} is trusted, and has not changed since")
+    if trust_status.ok:
+        remark(f"{name} is already trusted, and unchanged")
         return
-    for head, text in _allowed(standing):
+    for head, text in _allowed(trust_status):
         show_hanging(4, (head, ""), (text, ""))
     if not confirm(f"Trust {name}?", yes=yes, otherwise=f"{name} was not trusted"):
-        remark("nothing was changed: it is not trusted")
+        remark("nothing was changed: the project is not trusted")
         return
-    book.decide(folder, True, seen=standing.files)
+    trust_store.decide(folder, True, seen=trust_status.files)
     remark(f"{name} is trusted")
 
 
 def _list() -> None:
-    rows = book.decisions()
+    rows = trust_store.decisions()
     if not rows:
-        remark("nothing was decided yet")
+        remark("no decisions yet")
         return
     show_table(
         [TableColumn("PROJECT", wide=True), TableColumn("TRUSTED"), TableColumn("SINCE")],
@@ -75,12 +76,12 @@ def _list() -> None:
     )
 
 
-def _allowed(standing: Trust) -> list[tuple[str, str]]:
-    """What trusting a project would let it do: a line for each file, with where its text begins."""
-    name = with_tilde(standing.root)
-    lines = [("", f"The project {name} could then steer Friday with:")]
-    if standing.changed:
-        lines = [("", f"{name} has changed since you decided (+ new, ~ changed, - gone):")]
-        lines += [("  ", row) for row in trust_review.differences(standing)]
-        lines.append(("", "It could then steer Friday with:"))
-    return lines + [(f"  {file}: " if file else "  ", text) for file, text in trust_review.lines(standing)]
+def _allowed(trust_status: Trust) -> list[tuple[str, str]]:
+    """The effects of trusting a project: per file a prefix and its text."""
+    name = with_tilde(trust_status.root)
+    lines = [("", f"If you trust {name}, Friday uses:")]
+    if trust_status.changed:
+        lines = [("", f"{name} has changed since you decided (+ new, ~ changed, - removed):")]
+        lines += [("  ", row) for row in trust_review.differences(trust_status)]
+        lines.append(("", "If you trust it, Friday uses:"))
+    return lines + [(f"  {file}: " if file else "  ", text) for file, text in trust_review.lines(trust_status)]

@@ -1,4 +1,4 @@
-"""`friday worktrees`: work of sub-agents that was done apart and never taken over."""
+"""`friday worktrees`: unapplied changes of sub-agents in git worktrees."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ from . import completion, output
 from .help import add_family
 from .output import TableColumn, confirm, remark, show_json, show_painted, show_table
 from .session_args import JSON, YES
-from .session_lookup import opened
+from .session_lookup import open_store
 
 _ID = typer.Argument(
     metavar="ID", autocompletion=completion.worktrees, show_default=False,
-    help="The worktree: a unique beginning of its name in the list, or SESSION:PATH of its agent, such as 7f3a:a.2.",
+    help="The worktree: a unique prefix of its name in the list, or SESSION:PATH of its agent, such as 7f3a:a.2.",
 )  # fmt: skip
 
 
@@ -50,17 +50,17 @@ def register(app: typer.Typer, about: str) -> None:
 
 
 def list_(as_json: bool = JSON) -> None:
-    """List the worktrees that are still there.
+    """List the existing worktrees.
 
-    Those of sessions whose process has ended are looked into first, and removed where nothing was changed in them.
-    Those of a session that is open are in use; decide on them there.
+    Unchanged worktrees of ended sessions are removed first. Worktrees of an open session are in use; apply or discard them
+    there.
     """
-    found = asyncio.run(_found())
+    found = asyncio.run(_scan())
     if as_json:
         show_json([_data(left) for left in found.left])
         return
     if found.removed:
-        remark(f"removed {found.removed} in which nothing was changed.")
+        remark(f"removed {pluralize(found.removed, 'unchanged worktree')}.")
     if not found.left:
         remark("no worktrees.")
         return
@@ -79,7 +79,7 @@ def list_(as_json: bool = JSON) -> None:
 
 
 def show(name: str = _ID, as_json: bool = JSON) -> None:
-    """Show what was changed in a worktree."""
+    """Show the changes in a worktree."""
     left, text = asyncio.run(_shown(name))
     if as_json:
         show_json({**_data(left), "diff": text})
@@ -95,50 +95,47 @@ def show(name: str = _ID, as_json: bool = JSON) -> None:
 
 
 def apply(name: str = _ID) -> None:
-    """Bring the changes of a worktree into the project.
+    """Apply the changes of a worktree to the project, and remove it.
 
-    All of them or none; the worktree is removed. Where a file was changed in the project as well, both changes are
-    merged; where that cannot be, nothing is applied and the conflicts are listed. Nothing is staged or committed.
+    Files that were also changed in the project are merged. If there are conflicts, nothing is applied and they are listed.
+    Nothing is staged or committed.
     """
     applied, home = asyncio.run(_apply(name))
     for row in applied.files:
         output.show(f"{row.path} +{row.added} -{row.removed}")
     if applied.merged:
-        remark(f"merged with changes made there meanwhile: {', '.join(applied.merged)}")
+        remark(f"merged with newer changes: {', '.join(applied.merged)}")
     remark(f"applied to {home}")
 
 
 def discard(
     name: str = _ID,
     keep_branch: bool = typer.Option(
-        False, "--keep-branch", help="Commit the work on its branch; only the folder goes."
+        False, "--keep-branch", help="Commit the changes on its branch; remove only the folder."
     ),
     yes: bool = YES,
 ) -> None:
-    """Remove a worktree, with the work in it unless its branch is kept. This cannot be undone."""
-    left = asyncio.run(_one(name))
+    """Remove a worktree with its changes, unless its branch is kept. This cannot be undone."""
+    left = asyncio.run(_find(name))
     card = left.worktree.metadata
     if not keep_branch:
-        question = f"Throw away {card.name} ({_state(left)})?"
+        question = f"Discard {card.name} ({_state(left)})?"
         if not confirm(question, yes=yes, otherwise="Nothing was discarded"):
             remark("nothing was discarded")
             return
     asyncio.run(_discard(card.name, keep_branch))
-    remark(f"the work is on the branch {card.branch}" if keep_branch else f"discarded {card.name}")
+    remark(f"the changes are on branch {card.branch}" if keep_branch else f"discarded {card.name}")
 
 
 def clean() -> None:
-    """Remove worktrees without changes.
-
-    About each of the others you are asked.
-    """
-    found = asyncio.run(_found())
+    """Remove unchanged worktrees, and ask about each of the others."""
+    found = asyncio.run(_scan())
     removed, kept = found.removed, 0
-    asked = sys.stdin is not None and sys.stdin.isatty()
+    interactive = sys.stdin is not None and sys.stdin.isatty()
     for left in found.left:
         card = left.worktree.metadata
-        question = f"Throw away {card.name} of {_agent(card)} ({_state(left)})?"
-        if not left.in_use and asked and confirm(question, yes=False, otherwise=""):
+        question = f"Discard {card.name} of {_agent(card)} ({_state(left)})?"
+        if not left.in_use and interactive and confirm(question, yes=False, otherwise=""):
             asyncio.run(_discard(card.name, False))
             removed += 1
         else:
@@ -146,96 +143,92 @@ def clean() -> None:
     remark(f"removed {removed}, kept {kept}" + ("; `friday worktrees list` shows them" if kept else ""))
 
 
-# ---- what is there ------------------------------------------------------------------------------------------------
-
-
-async def _found() -> OrphanScan:
-    async with opened() as store:
+async def _scan() -> OrphanScan:
+    async with open_store() as store:
         if store is None:
             return OrphanScan((), 0)
         await store.reconcile()
         return await scan_orphans(data_dir() / "worktrees", store.own, os.environ)
 
 
-async def _one(name: str) -> OrphanWorktree:
-    """The worktree that a person means. Raises UsageError."""
+async def _find(name: str) -> OrphanWorktree:
+    """Find a worktree by its name. Raises UsageError."""
     prefix, _, agent = name.partition(":")
-    found = (await _found()).left
+    found = (await _scan()).left
     if agent:
-        fitting = [
+        matches = [
             x for x in found if x.worktree.metadata.session.startswith(prefix) and x.worktree.metadata.agent == agent
         ]
     else:
-        fitting = [x for x in found if name in (x.worktree.metadata.name, x.worktree.metadata.branch)]
-        fitting = fitting or [x for x in found if x.worktree.metadata.name.startswith(name)]
-    if len(fitting) == 1 and name:
-        return fitting[0]
-    names = ", ".join(x.worktree.metadata.name for x in fitting or found)
-    if not fitting:
-        raise UsageError(f"There is no worktree {name!r}.", hint=f"There are: {names}." if names else "There are none.")
-    raise UsageError(f"{name!r} names several worktrees: {names}.", hint="Write more of it.")
+        matches = [x for x in found if name in (x.worktree.metadata.name, x.worktree.metadata.branch)]
+        matches = matches or [x for x in found if x.worktree.metadata.name.startswith(name)]
+    if len(matches) == 1 and name:
+        return matches[0]
+    names = ", ".join(x.worktree.metadata.name for x in matches or found)
+    if not matches:
+        raise UsageError(f"There is no worktree {name!r}.", hint=f"Available: {names}." if names else "There are none.")
+    raise UsageError(f"{name!r} matches several worktrees: {names}.", hint="Use a longer prefix.")
 
 
 @asynccontextmanager
-async def _held(name: str) -> AsyncIterator[tuple[Worktrees, Worktree, Store]]:
-    """A worktree of a session that no other process works on, until the block ends. Raises UsageError."""
-    left = await _one(name)
+async def _locked(name: str) -> AsyncIterator[tuple[Worktrees, Worktree, Store]]:
+    """Lock the session of a worktree for the block. Raises UsageError if it is in use."""
+    left = await _find(name)
     card = left.worktree.metadata
     if left.in_use:
         raise UsageError(
             f"{card.name} is in use: session {card.session[:8]} is open in another friday process.",
-            hint="Decide on it there, or close it first.",
+            hint="Apply or discard it there, or close that process first.",
         )
-    async with opened() as store:
+    async with open_store() as store:
         assert store is not None
         with await store.own(card.session):
             worktrees = Worktrees(data_dir() / "worktrees" / card.session, session=card.session)
             found = [w for w in await worktrees.load_remaining() if w.metadata.name == card.name and w.open]
             if not found:
-                raise UsageError(f"{card.name} is gone.")
+                raise UsageError(f"{card.name} no longer exists.")
             yield worktrees, found[0], store
             await worktrees.close()
 
 
 async def _shown(name: str) -> tuple[OrphanWorktree, str]:
-    left = await _one(name)
+    left = await _find(name)
     if left.in_use:
         return left, ""
-    async with _held(name) as (worktrees, worktree, _):
+    async with _locked(name) as (worktrees, worktree, _):
         return OrphanWorktree(worktree), await worktrees.diff(worktree, limit=10_000_000)
 
 
 async def _apply(name: str) -> tuple[Applied, str]:
-    async with _held(name) as (worktrees, worktree, store):
+    async with _locked(name) as (worktrees, worktree, store):
         async with _target(store, worktree) as target:
             applied = await worktrees.apply(worktree, target)
-            await _tell(store, worktree)
+            await _log_outcome(store, worktree)
         return applied, worktree.metadata.home
 
 
 @asynccontextmanager
 async def _target(store: Store, worktree: Worktree) -> AsyncIterator[LocalWorkspace]:
-    """The files that the work is brought into. What they hold now is kept for a rewind, where they are those of a session
-    that is still there."""
+    """The workspace to apply to. If the session still exists, the present content is saved for a rewind."""
     async with AsyncExitStack() as stack:
         target = LocalWorkspace(Path(worktree.metadata.home))
         stack.push_async_callback(target.close)
         try:
-            past = await stack.enter_async_context(without_agents(store, worktree.metadata.session))
-        except FridayError:  # the session was deleted, or its folder is gone
+            rewinder = await stack.enter_async_context(without_agents(store, worktree.metadata.session))
+        except FridayError:  # the session was deleted, or its folder no longer exists
             yield target
             return
-        yield past.workspace if past.workspace.root == target.root else target
+        yield rewinder.workspace if rewinder.workspace.root == target.root else target
 
 
 async def _discard(name: str, keep_branch: bool) -> None:
-    async with _held(name) as (worktrees, worktree, store):
+    async with _locked(name) as (worktrees, worktree, store):
         await worktrees.discard(worktree, keep_branch=keep_branch)
-        await _tell(store, worktree)
+        await _log_outcome(store, worktree)
 
 
-async def _tell(store: Store, worktree: Worktree) -> None:
-    """Write into the session's log what became of a worktree; a session that was deleted needs no word."""
+async def _log_outcome(store: Store, worktree: Worktree) -> None:
+    """Add the outcome of a worktree to the log of its session, unless the session was deleted."""
     session = worktree.metadata.session
     try:
         last = max((envelope.seq or 0 for envelope in await store.events(session)), default=0)
@@ -246,11 +239,8 @@ async def _tell(store: Store, worktree: Worktree) -> None:
         return
 
 
-# ---- words --------------------------------------------------------------------------------------------------------
-
-
 def _agent(card: WorktreeMetadata) -> str:
-    """Whose it is, as commands take it: `7f3a1b2c:a.2`."""
+    """The agent of a worktree, as `7f3a1b2c:a.2`."""
     return f"{card.session[:8]}:{card.agent or '?'}"
 
 

@@ -1,36 +1,41 @@
-"""The judge of shell commands: takes one apart by its syntax and says of every part whether it only looks."""
+"""Analyzes shell commands before they run: which are read-only, which files and hosts they name, why others need approval.
+
+Nothing is executed. What cannot be understood is reported as such and needs approval.
+"""
 
 from __future__ import annotations
 
 from friday_cli.core.protocol.shell_script import CommandAnalysis
 
-from . import elsewhere, hosts
+from . import forbidden_folders, hosts
 from .analyzer import CommandAnalyzer
 from .context import AnalysisContext, NoFiles
 from .syntax import Unparseable
 
-__all__ = ["AnalysisContext", "analyze", "outbound"]
+__all__ = ["AnalysisContext", "analyze", "network_targets"]
 
 
-def analyze(command: str, ground: AnalysisContext) -> CommandAnalysis:
-    """What `command` would do in bash at `ground`. What is not understood is said to be so, never guessed."""
-    walker, trouble = CommandAnalyzer(ground), ""
+def analyze(command: str, context: AnalysisContext) -> CommandAnalysis:
+    """Analyze `command` as bash would run it in the workspace of `context`."""
+    analyzer, trouble = CommandAnalyzer(context), ""
     try:
-        walker.run(command)
+        analyzer.run(command)
     except Unparseable as error:
         trouble = str(error)
     except UnicodeEncodeError:
-        trouble = "it is no text"
+        trouble = "it is not valid text"
     except RecursionError:
         trouble = "it is nested too deeply"
     if trouble:
-        walker.give_up(command, trouble)
+        analyzer.give_up(command, trouble)
     leaves = ""
-    if ground.away:
-        leaves = elsewhere.named((command, *(form for forms in walker.forms for form in forms)), ground)
-    return CommandAnalysis(tuple(walker.steps), trouble, hosts.outbound(command, walker.forms), leaves)
+    if context.away:
+        leaves = forbidden_folders.find((command, *(form for forms in analyzer.found.forms for form in forms)), context)
+    return CommandAnalysis(
+        tuple(analyzer.found.steps), trouble, hosts.network_targets(command, analyzer.found.forms), leaves
+    )
 
 
-def outbound(command: str) -> tuple[tuple[str, str], ...]:
-    """(host, URL or "") of all that a command of the past talked to: its files are not looked at."""
+def network_targets(command: str) -> tuple[tuple[str, str], ...]:
+    """(host, URL or "") of everything a past command contacted. The file system is not read."""
     return analyze(command, NoFiles()).hosts

@@ -1,4 +1,4 @@
-"""The ground a command would run on: which paths it may look at, and what git would be told there."""
+"""The workspace and environment a command would run in: which paths it may read, which programs and git settings it meets."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from friday_cli.core.protocol.errors import FridayError
 from friday_cli.core.protocol.workspace import Workspace
 
 from . import project_overrides, repository
-from .directory_scan import DirectoryScan, look
+from .directory_scan import DirectoryScan, scan_directory
 
-MOST = 2_000
-"""Names that a pattern may match and still be looked at one by one."""
+MAX_MATCHES = 2_000
+"""Names that a pattern may match; all of them are checked."""
 HARMLESS = frozenset(("/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr"))
 
 
 class AnalysisContext:
-    """A workspace, as a shell command sees it. `environ` is that of the commands (the process's own by default)."""
+    """A workspace as shell commands see it. `environ`: the environment of the commands (default: that of this process)."""
 
     def __init__(self, workspace: Workspace, environ: Mapping[str, str] | None = None) -> None:
         environ = os.environ if environ is None else environ
@@ -34,159 +34,170 @@ class AnalysisContext:
         self.home = environ.get("HOME", "")
         self._path = environ.get("PATH", os.defpath)
 
-    def reach(self, path: str, here: str, *, glob: bool = False) -> str:
-        """Why `path` is not one to look at unasked, "" when it is. A pattern is held against the names there are."""
+    def path_reason(self, path: str, directory: str, *, glob: bool = False) -> str:
+        """Why reading `path` needs approval, or "". With `glob` every existing name that matches is checked."""
         if path in HARMLESS or path in ("-", ""):
             return ""
-        if glob and re.search(r"[*?\[]", here or self.root):
-            return f"{path} is a pattern in a folder whose name looks like one"
-        found = list(_matches(self._join(path, here), MOST)) if glob else []
-        if len(found) > MOST:
+        if glob and re.search(r"[*?\[]", directory or self.root):
+            return f"{path} is a pattern in a folder whose name contains pattern characters"
+        matches = list(_matches(self._join(path, directory), MAX_MATCHES)) if glob else []
+        if len(matches) > MAX_MATCHES:
             return f"{path} matches too many files"
-        for name in found:
+        for name in matches:
             last = os.path.basename(name)
             if last.startswith("-"):
-                return f"{path} matches {last!r}, which reads as an option"
-            if reason := self._one(name, here):
+                return f"{path} matches {last!r}, which the program would read as an option"
+            if reason := self._single_path_reason(name, directory):
                 return reason
-        return self._one(path, here)
+        return self._single_path_reason(path, directory)
 
-    def splits(self, pattern: str, here: str) -> bool:
-        """Whether a name that `pattern` matches has blanks in it, so that without quotes it reads as several."""
-        names = _matches(self._join(pattern, here), MOST)
-        return any(re.search(r"\s", name[len(here or self.root) :]) for name in names)
+    def match_has_blanks(self, pattern: str, directory: str) -> bool:
+        """Whether a matching name contains blanks: unquoted, it would become several words."""
+        names = _matches(self._join(pattern, directory), MAX_MATCHES)
+        return any(re.search(r"\s", name[len(directory or self.root) :]) for name in names)
 
-    def labels(self, path: str, here: str) -> tuple[str, ...]:
-        """The names by which rules speak of `path`; none when it lies outside."""
+    def labels(self, path: str, directory: str) -> tuple[str, ...]:
+        """The labels of `path` in permission rules; empty if it is outside the workspace."""
         try:
-            return self._workspace.labels(self._join(path, here))
+            return self._workspace.labels(self._join(path, directory))
         except FridayError:
             return ()
 
-    def target(self, path: str, here: str) -> tuple[str, ...]:
-        """The names of a file that will be written; none when it lies outside."""
+    def write_labels(self, path: str, directory: str) -> tuple[str, ...]:
+        """The labels of a file to write; empty if it is outside the workspace."""
         try:
-            self._workspace.resolve(self._join(path, here), write=True)
+            self._workspace.resolve(self._join(path, directory), write=True)
         except FridayError:
             return ()
-        return self.labels(path, here)
+        return self.labels(path, directory)
 
-    def folder(self, path: str, here: str) -> str:
-        """Where `cd path` would lead, "" when that is outside."""
+    def cd_target(self, path: str, directory: str) -> str:
+        """The folder that `cd path` enters, or "" if it is outside the workspace."""
         try:
-            return str(self._workspace.resolve(self._join(path, here)))
+            return str(self._workspace.resolve(self._join(path, directory)))
         except FridayError:
             return ""
 
-    def program(self, name: str) -> str:
-        """Why the program `name` may be another one than it says, "" when it is the one of the system."""
+    def program_reason(self, name: str) -> str:
+        """Why `name` may not be the program of the system, or ""."""
         if "/" in name:
             folder, _, _ = name.rpartition("/")
-            return "" if folder in ("/bin", "/usr/bin", "/usr/local/bin") else f"{name} is a program of its own"
-        for folder in _local(self._path, tuple(map(str, self._workspace.roots))):
+            return "" if folder in ("/bin", "/usr/bin", "/usr/local/bin") else f"{name} is not a program of the system"
+        for folder in _workspace_path_entries(self._path, tuple(map(str, self._workspace.roots))):
             if shutil.which(name, path=folder or self.root):
                 return f"{name} would be run from {folder or 'the workspace'}"
         return ""
 
-    def has(self, name: str) -> bool:
-        """Whether there is a program of that name."""
+    def has_program(self, name: str) -> bool:
+        """Whether a program of that name is in PATH."""
         return shutil.which(name, path=self._path) is not None
 
-    def git(self, here: str) -> str:
-        """Why git would do more than it was asked at `here` (its settings there run programs), "" when it would not."""
-        return repository.danger(here, tuple(map(str, self._workspace.roots)))
+    def git_reason(self, directory: str) -> str:
+        """Why a read-only git command in `directory` would run other programs (because of its config), or ""."""
+        return repository.git_reason(directory, tuple(map(str, self._workspace.roots)))
 
-    def token(self, here: str) -> str:
-        """Why an address that git prints at `here` may hold a password, "" when none does."""
-        return "the repository's own settings hold a password" if repository.token(here) else ""
+    def password_reason(self, directory: str) -> str:
+        """Why a URL that git prints in `directory` may contain a password, or ""."""
+        return "the git config of this repository contains a password" if repository.password_file(directory) else ""
 
-    def steered(self, name: str, here: str) -> str:
-        """Why the project may have its own program in the place of `name`, "" when nothing says so."""
-        return project_overrides.steered(name, here, self.root)
+    def override_reason(self, name: str, directory: str) -> str:
+        """Why the project may replace the program `name` by its own, or ""."""
+        return project_overrides.override_reason(name, directory, self.root)
 
-    def tree(self, here: str, under: Sequence[str] = (), *, deep: bool = True, shy: bool = False) -> DirectoryScan:
-        """What a command on many files would meet in the workspace without naming it; `shy`: one that passes over what is
-        hidden or ignored."""
+    def scan(
+        self, directory: str, under: Sequence[str] = (), *, vendored: bool = True, skip_ignored: bool = False
+    ) -> DirectoryScan:
+        """Scan the files a recursive command would reach. `skip_ignored`: it skips hidden and ignored files."""
         roots = tuple(map(str, self._workspace.roots))
-        shy = shy and not any(label != "." and project_overrides.unsearched(self.root, f"{label}/x") for label in under)
-        found = look(
+        skip_ignored = skip_ignored and not any(
+            label != "." and project_overrides.is_ignored_by_rg(self.root, f"{label}/x") for label in under
+        )
+        found = scan_directory(
             self.root,
-            here,
+            directory,
             lambda path: any(path == r or path.startswith(r + os.sep) for r in roots),
             under,
-            deep=deep,
-            shy=shy,
+            vendored=vendored,
+            skip_ignored=skip_ignored,
         )
-        seen = tuple(label for label in found.secrets if not (shy and project_overrides.unsearched(self.root, label)))
-        return msgspec.structs.replace(found, secrets=seen)
+        secrets = tuple(
+            label
+            for label in found.secrets
+            if not (skip_ignored and project_overrides.is_ignored_by_rg(self.root, label))
+        )
+        return msgspec.structs.replace(found, secrets=secrets)
 
-    def _one(self, path: str, here: str) -> str:
+    def _single_path_reason(self, path: str, directory: str) -> str:
         try:
-            labels = self._workspace.labels(self._join(path, here))
+            labels = self._workspace.labels(self._join(path, directory))
         except FridayError:
-            return f"{path} lies outside the workspace"
+            return f"{path} is outside the workspace"
         if bad := next((label for label in labels if is_secret(label)), ""):
             return f"{bad} may hold secrets"
-        if repository.holds_token(self._join(path, here)):
-            return f"{path} holds a password"
+        if repository.holds_password(self._join(path, directory)):
+            return f"{path} contains a password"
         return ""
 
-    def _join(self, path: str, here: str) -> str:
-        return os.path.join(here or self.root, path)
+    def _join(self, path: str, directory: str) -> str:
+        return os.path.join(directory or self.root, path)
 
 
 class NoFiles(AnalysisContext):
-    """A ground without files, where nothing speaks against a command: for commands of the past, whose files may have
-    changed since. No right may depend on what is judged here."""
+    """A context that reads no files and objects to nothing: for past commands, whose files may have changed since.
+
+    Never grant a permission because of its results.
+    """
 
     def __init__(self) -> None:
         self.root, self.home, self.away = "/", "", ()
 
-    def reach(self, path: str, here: str, *, glob: bool = False) -> str:
+    def path_reason(self, path: str, directory: str, *, glob: bool = False) -> str:
         return ""
 
-    def splits(self, pattern: str, here: str) -> bool:
+    def match_has_blanks(self, pattern: str, directory: str) -> bool:
         return False
 
-    def labels(self, path: str, here: str) -> tuple[str, ...]:
+    def labels(self, path: str, directory: str) -> tuple[str, ...]:
         return ()
 
-    target = labels
+    write_labels = labels
 
-    def folder(self, path: str, here: str) -> str:
-        return self._join(path, here)
+    def cd_target(self, path: str, directory: str) -> str:
+        return self._join(path, directory)
 
-    def program(self, name: str) -> str:
+    def program_reason(self, name: str) -> str:
         return ""
 
-    def has(self, name: str) -> bool:
+    def has_program(self, name: str) -> bool:
         return False
 
-    def git(self, here: str) -> str:
+    def git_reason(self, directory: str) -> str:
         return ""
 
-    token = git
+    password_reason = git_reason
 
-    def steered(self, name: str, here: str) -> str:
+    def override_reason(self, name: str, directory: str) -> str:
         return ""
 
-    def tree(self, here: str, under: Sequence[str] = (), *, deep: bool = True, shy: bool = False) -> DirectoryScan:
+    def scan(
+        self, directory: str, under: Sequence[str] = (), *, vendored: bool = True, skip_ignored: bool = False
+    ) -> DirectoryScan:
         return DirectoryScan()
 
 
 @lru_cache(maxsize=8)
-def _local(path: str, roots: tuple[str, ...]) -> tuple[str, ...]:
-    """The folders of PATH in which the workspace's own files are looked up."""
-    inside = []
+def _workspace_path_entries(path: str, roots: tuple[str, ...]) -> tuple[str, ...]:
+    """The entries of PATH that are relative or inside the workspace `roots`."""
+    entries = []
     for folder in path.split(os.pathsep):
         real = os.path.realpath(folder) if folder else ""
         if not os.path.isabs(folder) or any(real == root or real.startswith(root + os.sep) for root in roots):
-            inside.append(folder)
-    return tuple(inside)
+            entries.append(folder)
+    return tuple(entries)
 
 
-def _matches(pattern: str, most: int) -> Iterator[str]:
-    """What the shell would replace a pattern by; more than `most` names are not counted out."""
+def _matches(pattern: str, limit: int) -> Iterator[str]:
+    """The names that the shell would expand a pattern to; at most `limit` + 1 of them."""
     at = re.search(r"[*?\[]", pattern)
     if at is None:
         if os.path.lexists(pattern):
@@ -195,7 +206,7 @@ def _matches(pattern: str, most: int) -> Iterator[str]:
     start = pattern.rfind("/", 0, at.start()) + 1
     end = pattern.find("/", at.end())
     part, rest = (pattern[start:end], pattern[end + 1 :]) if end >= 0 else (pattern[start:], "")
-    left = most + 1
+    left = limit + 1
     try:
         with os.scandir(pattern[:start] or ".") as entries:
             for entry in entries:

@@ -1,4 +1,4 @@
-"""Commands that could destroy more than the work at hand."""
+"""Detects destructive commands: they need approval in every mode."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ _SYSTEM = re.compile(
 )
 _DISK = re.compile(r">\s*/dev/(?:sd|nvme|hd|vd|disk)")
 _FORK_BOMB = re.compile(r":\s*\(\s*\)\s*\{.*\|.*&")
-_MACHINE = frozenset(("shutdown", "reboot", "halt", "poweroff", "wipefs", "fdisk", "parted"))
+_MACHINE = frozenset(("shutdown", "reboot", "halt", "poweroff", "wipefs", "fdisk", "split_on_blanks"))
 
 
 def reason(text: str, commands: Iterable[str] = ()) -> str:
-    """Why shell text could destroy more than the work at hand, "" when nothing shows that. `commands` are the simple
-    commands in it: words without quotes, with blanks between them."""
+    """Why shell text is destructive, or "". `commands`: its simple commands, unquoted words separated by blanks."""
     if found := next(filter(None, map(_of_command, commands)), ""):
         return found
     if _DISK.search(text):
@@ -35,17 +34,17 @@ def _of_command(command: str) -> str:
     short = "".join(f[1:] for f in flags if not f.startswith("--"))
     if name == "rm" and ("r" in short.lower() or "--recursive" in flags):
         if not operands:
-            return "recursive delete of something unseen"
+            return "recursive delete of files that are not named"
         if bad := next((o for o in operands if "$" in o or o.startswith(("/", "~")) or _SYSTEM.fullmatch(o)), None):
             return f"recursive delete of {bad}"
     if name == "find" and ("-delete" in words or "rm" in words):
         top = words[1] if not words[1].startswith("-") else "."
         if _SYSTEM.fullmatch(top) or top.startswith(("/", "~", "$")):
             return f"recursive delete below {top}"
-    if name == "git" and git.bare(words)[1:2] == ["clean"] and ("f" in short or "--force" in flags):
-        return "git clean deletes files that git does not know"
+    if name == "git" and git.without_global_options(words)[1:2] == ["clean"] and ("f" in short or "--force" in flags):
+        return "git clean deletes untracked files"
     if name.startswith("mkfs") or name in _MACHINE:
-        return f"{name} acts on the whole machine"
+        return f"{name} affects the whole machine"
     if name == "dd" and any(o.startswith("of=/dev/") for o in operands):
         return "dd writes to a device"
     if (

@@ -1,4 +1,6 @@
-"""Programs whose words are a small language of their own: find, sed, awk, test and a few of the shell's."""
+"""Classifies programs whose arguments are a language: find, sed, awk, test and a few shell builtins.
+
+Each function returns why the command needs approval, or ""."""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from .context import AnalysisContext
-from .options import ProgramSpec, ProgramWord, read
+from .options import UNKNOWN_WORD, ProgramSpec, ProgramWord, read
 from .readonly_programs import word_set
 
 _TESTS = word_set(
@@ -25,12 +27,12 @@ _TESTS_WITH_WORD = word_set(
     -newermt -fstype -used
     """
 )
-SHOWS = word_set("wc ls du stat file basename dirname echo md5sum sha1sum sha256sum grep egrep fgrep")
-"""What may be run on names that find or git gave: nothing that prints whole files."""
+SAFE_ON_ALL_FILES = word_set("wc ls du stat file basename dirname echo md5sum sha1sum sha256sum grep egrep fgrep")
+"""Programs that may run on every name that find or git prints: none prints whole files."""
 PRINTS = frozenset(("cat", "head", "tail", "nl"))
-"""Programs that print whole files: only on plain ones."""
+"""Programs that print whole files: only run on regular files."""
 READS = PRINTS | {"grep", "egrep", "fgrep"}
-"""Programs that print something of what is in files."""
+"""Programs that print a part of a file."""
 _SED = re.compile(
     r"\s*(?:(?:\d+|\$|/(?:\\.|[^/\\\n])*/I?)(?:\s*,\s*(?:\+?\d+|\$|/(?:\\.|[^/\\\n])*/I?))?\s*!?\s*)?"
     r"(?:[pdqDPNnGgHhxl=]|s([/|,#:@!%])(?:\\.|(?!\1)[^\\\n])*\1(?:\\.|(?!\1)[^\\\n])*\1[gpiI0-9]*)?\s*(?:[;\n]|\Z)"
@@ -38,58 +40,61 @@ _SED = re.compile(
 
 
 def find(
-    args: Sequence[ProgramWord], ground: AnalysisContext, here: str, inner: Callable[[list[ProgramWord]], str]
+    args: Sequence[ProgramWord], context: AnalysisContext, directory: str, inner: Callable[[list[ProgramWord]], str]
 ) -> str:
-    """Why a find does more than look; `inner` judges what it would run."""
+    """`find`; `inner` classifies the command after -exec."""
     rest = list(args)
     while rest and rest[0].text in ("-H", "-P"):
         rest.pop(0)
     while rest and rest[0].known and not rest[0].text.startswith(("-", "(", "!", ",")):
         start = rest.pop(0)
-        if reason := ground.reach(start.text, here, glob=start.glob):
+        if reason := context.path_reason(start.text, directory, glob=start.glob):
             return reason
-    hits = found([arg.text for arg in args])
+    results = find_results([arg.text for arg in args])
     while rest:
         arg = rest.pop(0)
         if not arg.known or arg.glob:
-            return "a word of it is not known beforehand"
+            return UNKNOWN_WORD
         if arg.text in _TESTS:
             continue
         if arg.text in _TESTS_WITH_WORD:
             if not rest:
-                return f"{arg.text} lacks its word"
+                return f"{arg.text} needs a value"
             word = rest.pop(0)
-            if word.glob and (reason := ground.reach(word.text, here, glob=True)):  # its matches become words of find
+            if word.glob and (reason := context.path_reason(word.text, directory, glob=True)):  # the shell expands it
                 return reason
         elif arg.text in ("-newer", "-anewer", "-cnewer", "-samefile"):
-            if not rest or (reason := ground.reach(rest.pop(0).text, here)):
-                return "it compares with a file outside"
+            if not rest or (reason := context.path_reason(rest.pop(0).text, directory)):
+                return "it compares with a file outside the workspace"
         elif arg.text == "-exec":
             ends = next((i for i, a in enumerate(rest) if a.text in (";", "+")), len(rest))
             command, rest = rest[:ends], rest[ends + 1 :]
-            if reason := _executed(command, hits, ground, here, inner):
+            if reason := _exec_reason(command, results, context, directory, inner):
                 return reason
         else:
-            return f"find {arg.text} may do more than look"
+            return f"find {arg.text} is not known to be read-only"
     return ""
 
 
 class FindResults(NamedTuple):
-    """What find gives: only plain files (`plain`), below `under`, with names that match one of `globs` (none: any)."""
+    """The files find prints: below `under`, with names that match one of `globs` (all if empty).
 
-    plain: bool
+    `regular_files`: no links or folders.
+    """
+
+    regular_files: bool
     globs: tuple[str, ...]
     under: tuple[str, ...]
 
 
-def found(words: Sequence[str]) -> FindResults:
-    """What a find with these words gives, as far as that is sure."""
+def find_results(words: Sequence[str]) -> FindResults:
+    """What `find` with these arguments certainly prints."""
     under = tuple(
         itertools.takewhile(
             lambda w: not w.startswith(("-", "(", "!", ",")), (w for w in words if w not in ("-H", "-P"))
         )
     )
-    plain, either, depth, globs, named = False, False, 0, [], True
+    regular, either, depth, globs, named = False, False, 0, [], True
     for at, word in enumerate(words):
         before, after = words[at - 1] if at else "", words[at + 1] if at + 1 < len(words) else ""
         depth += (word == "(") - (word == ")")
@@ -99,48 +104,50 @@ def found(words: Sequence[str]) -> FindResults:
         elif before in ("!", "-not"):
             continue
         elif word == "-type" and after == "f" and depth == 0:
-            plain = True
+            regular = True
         elif word in ("-name", "-iname"):
             globs.append(after)
     negated = any(word in ("!", "-not") and after == "(" for word, after in pairwise(words))
-    return FindResults(plain and not either, tuple(globs) if named and not negated else (), under)
+    return FindResults(regular and not either, tuple(globs) if named and not negated else (), under)
 
 
-def _executed(
+def _exec_reason(
     command: list[ProgramWord],
-    hits: FindResults,
-    ground: AnalysisContext,
-    here: str,
+    results: FindResults,
+    context: AnalysisContext,
+    directory: str,
     inner: Callable[[list[ProgramWord]], str],
 ) -> str:
     name = command[0].text if command else ""
-    if name not in SHOWS and not (hits.plain and name in PRINTS):
+    if name not in SAFE_ON_ALL_FILES and not (results.regular_files and name in PRINTS):
         return f"find -exec runs {name or 'a program'} on every file"
     if name in READS:
-        under = [label for path in hits.under for label in ground.labels(path, here)]
-        if reason := ground.tree(here, under, deep=not hits.plain).shown(hits.globs, links=not hits.plain):
+        under = [label for path in results.under for label in context.labels(path, directory)]
+        if reason := context.scan(directory, under, vendored=not results.regular_files).approval_reason(
+            results.globs, links=not results.regular_files
+        ):
             return reason
     return inner([ProgramWord("./x") if arg.text == "{}" else arg for arg in command])
 
 
 def sed(args: Sequence[ProgramWord]) -> str:
-    """Why a sed does more than print; its files are looked at elsewhere."""
-    given = read(args, SED)
-    if isinstance(given, str):
-        return given
-    scripts = [word.text for name, word in given.options if name in ("-e", "--expression") and word is not None]
-    if not scripts and given.operands:
-        scripts = [given.operands[0].text]
+    """`sed`: its scripts. The caller checks its files."""
+    parsed = read(args, SED)
+    if isinstance(parsed, str):
+        return parsed
+    scripts = [word.text for name, word in parsed.options if name in ("-e", "--expression") and word is not None]
+    if not scripts and parsed.operands:
+        scripts = [parsed.operands[0].text]
     for script in scripts:
-        if re.search(r"\[[^\]]*[/|,#:@!%]", script):  # seds do not agree where such a text ends
-            return "its sed script is not clear"
+        if re.search(r"\[[^\]]*[/|,#:@!%]", script):  # implementations differ on where this expression ends
+            return "its sed script is ambiguous"
         at = 0
         while at < len(script):
             match = _SED.match(script, at)
             if match is None or match.end() == at:
                 return "its sed script may write files or run programs"
             at = match.end()
-    return "" if scripts else "sed lacks its script"
+    return "" if scripts else "sed needs a script"
 
 
 SED = ProgramSpec(
@@ -151,30 +158,32 @@ AWK = ProgramSpec(values="Fv", lead=1)
 _AWK_BAD = re.compile(
     r"\b(?:system|getline|close|fflush|ARGV|ARGC|ENVIRON|PROCINFO|FUNCTAB|SYMTAB|printf?\s*[^;}\n]*>|function)\b|@|(?<!\|)\|(?!\|)"
 )
-_TEXTS = re.compile(r'"(?:\\.|[^"\\\n])*"|(?:(?<=[~!({,;&|}\n])|\A)[ \t]*/(?:\\.|[^/\\\n])+/|#[^\n]*')
-"""Texts, patterns (a slash behind a value divides) and comments, from left to right as awk reads them."""
+_LITERALS = re.compile(r'"(?:\\.|[^"\\\n])*"|(?:(?<=[~!({,;&|}\n])|\A)[ \t]*/(?:\\.|[^/\\\n])+/|#[^\n]*')
+"""Strings, patterns (a slash after a value is a division) and comments, in the order awk reads them."""
 
 
 def awk(args: Sequence[ProgramWord]) -> str:
-    """Why an awk program does more than compute and print."""
-    given = read(args, AWK)
-    if isinstance(given, str):
-        return given
-    program = given.operands[0].text if given.operands else ""
-    bare = _TEXTS.sub('""', program)
-    open_ = any(re.search(r"\[\^?\]?[^\]]*\Z", re.sub(r"\\.", "", match[0][:-1])) for match in _TEXTS.finditer(program))
-    if ("/" in bare or open_) and ">" in program and "print" in program:
+    """`awk`: its program."""
+    parsed = read(args, AWK)
+    if isinstance(parsed, str):
+        return parsed
+    program = parsed.operands[0].text if parsed.operands else ""
+    code = _LITERALS.sub('""', program)
+    unclosed = any(
+        re.search(r"\[\^?\]?[^\]]*\Z", re.sub(r"\\.", "", match[0][:-1])) for match in _LITERALS.finditer(program)
+    )
+    if ("/" in code or unclosed) and ">" in program and "print" in program:
         return "its awk program may write files or run programs"
-    if not program or "\\" in bare or _AWK_BAD.search(bare) or _AWK_BAD.search(program.replace('"', " ")):
+    if not program or "\\" in code or _AWK_BAD.search(code) or _AWK_BAD.search(program.replace('"', " ")):
         return "its awk program may write files or run programs"
-    for block in re.findall(r"\{[^{}]*\}?", bare) or ([bare] if "{" in bare else []):
+    for block in re.findall(r"\{[^{}]*\}?", code) or ([code] if "{" in code else []):
         if ">" in re.sub(r"\([^()]*\)", "", block):
             return "its awk program may write files or run programs"
     return ""
 
 
-def test(args: Sequence[ProgramWord], ground: AnalysisContext, here: str, *, arithmetic: bool) -> str:
-    """Why `test`, `[` or `[[` does more than compare. `arithmetic`: in `[[` the sides of -eq are computed."""
+def test(args: Sequence[ProgramWord], context: AnalysisContext, directory: str, *, arithmetic: bool) -> str:
+    """`test`, `[` or `[[`. `arithmetic`: the operands of -eq are evaluated, as in `[[`."""
     sides = frozenset(("-eq", "-ne", "-lt", "-le", "-gt", "-ge"))
     for at, arg in enumerate(args):
         before, after = args[at - 1] if at else ProgramWord(""), args[at + 1] if at + 1 < len(args) else ProgramWord("")
@@ -184,22 +193,22 @@ def test(args: Sequence[ProgramWord], ground: AnalysisContext, here: str, *, ari
             return "arithmetic in [[ ]] can run commands"
         file = re.fullmatch(r"-[a-hkprstuwxGLNOS]", before.text) or arg.text.startswith(("/", "~"))
         file = file or (arg.glob and not arithmetic)
-        if arg.known and file and (reason := ground.reach(arg.text, here, glob=arg.glob)):
+        if arg.known and file and (reason := context.path_reason(arg.text, directory, glob=arg.glob)):
             return reason
     return ""
 
 
-def setting(args: Sequence[ProgramWord]) -> str:
-    """`set` with options that only change how a script ends."""
+def set_builtin(args: Sequence[ProgramWord]) -> str:
+    """`set`: only options that change when a script exits."""
     text = " ".join(arg.text for arg in args)
     return "" if re.fullmatch(r"(?:[-+][eux]*o? ?(?:pipefail|errexit|nounset)? ?)+", text) else "set changes the shell"
 
 
-def reading(args: Sequence[ProgramWord]) -> str:
-    """`read` of a line into variables that no program looks at."""
-    given = read(args, ProgramSpec(flags="rs", values="dn", text=True))
-    if isinstance(given, str):
-        return given
-    if bad := next((arg.text for arg in given.operands if not re.fullmatch(r"[a-z_][a-z0-9_]*", arg.text)), ""):
+def read_builtin(args: Sequence[ProgramWord]) -> str:
+    """`read`: only into variables that no program uses."""
+    parsed = read(args, ProgramSpec(flags="rs", values="dn", text=True))
+    if isinstance(parsed, str):
+        return parsed
+    if bad := next((arg.text for arg in parsed.operands if not re.fullmatch(r"[a-z_][a-z0-9_]*", arg.text)), ""):
         return f"read sets {bad}"
     return ""

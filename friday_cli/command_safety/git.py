@@ -1,4 +1,4 @@
-"""Which git commands only look. Abbreviated and unknown options, and those that name programs or files, do not pass."""
+"""Classifies git commands. Unknown and abbreviated options, and options that name programs or files, need approval."""
 
 from __future__ import annotations
 
@@ -70,38 +70,39 @@ _GLOBAL_VALUES = frozenset(
 _SECRET_KEYS = re.compile(r"header|token|password|secret|credential|insteadof|proxy|cookie")
 
 
-def aside(args: Sequence[ProgramWord], ground: AnalysisContext, here: str) -> tuple[list[ProgramWord], str]:
-    """What is left without the options before the command that change nothing, and the folder that `-C` leads to, ""
-    where that lies outside."""
+def resolve_global_options(
+    args: Sequence[ProgramWord], context: AnalysisContext, directory: str
+) -> tuple[list[ProgramWord], str]:
+    """The arguments without harmless global options, and the folder of `-C` ("" if it is outside the workspace)."""
     rest = list(args)
-    while here and rest and rest[0].known:
+    while directory and rest and rest[0].known:
         if rest[0].text in _PLAIN_GLOBALS:
             rest.pop(0)
         elif rest[0].text == "-C" and len(rest) > 1 and rest[1].known and not rest[1].glob and rest[1].text:
-            here = ground.folder(rest[1].text, here)
+            directory = context.cd_target(rest[1].text, directory)
             rest = rest[2:]
         else:
             break
-    return rest, here
+    return rest, directory
 
 
-def bare(words: Sequence[str]) -> list[str]:
-    """The words of a git command without the options before it."""
+def without_global_options(words: Sequence[str]) -> list[str]:
+    """The words of a git command without its global options."""
     at = 1
     while at < len(words) and words[at].startswith("-"):
         at += 2 if words[at] in _GLOBAL_VALUES else 1
     return [words[0], *words[at:]]
 
 
-def looks(args: Sequence[ProgramWord], ground: AnalysisContext, here: str) -> str:
-    """Why `git args` does more than look, "" when it does not."""
-    rest, here = aside(args, ground, here)
-    if not here:
-        return "git -C leads out of the workspace"
+def approval_reason(args: Sequence[ProgramWord], context: AnalysisContext, directory: str) -> str:
+    """Why `git args` needs approval, or "" if it is read-only."""
+    rest, directory = resolve_global_options(args, context, directory)
+    if not directory:
+        return "git -C names a folder outside the workspace"
     if not rest:
         return ""
     if not rest[0].known or rest[0].glob:
-        return "which git command it runs is not known beforehand"
+        return "which git command it runs is not known before it runs"
     name, rest = rest[0].text, rest[1:]
     if name in ("--version", "--exec-path", "--html-path") and not rest:
         return ""
@@ -109,10 +110,10 @@ def looks(args: Sequence[ProgramWord], ground: AnalysisContext, here: str) -> st
         return f"git {name} changes what git reads or runs"
     reason = _command(name, rest)
     if isinstance(reason, ProgramArguments):
-        reason = _operands(name, reason, ground, here)
+        reason = _operands_reason(name, reason, context, directory)
     if not reason and name in ("remote", "config"):
-        reason = ground.token(here)
-    return reason or ground.git(here)
+        reason = context.password_reason(directory)
+    return reason or context.git_reason(directory)
 
 
 def _command(name: str, args: list[ProgramWord]) -> ProgramArguments | str:
@@ -127,7 +128,7 @@ def _command(name: str, args: list[ProgramWord]) -> ProgramArguments | str:
         if not args or (len(args) == 1 and first in ("-v", "--verbose", "show")):
             return ""
         spec = ProgramSpec(long="all push", most=1)
-        return read(args[1:], spec) if first == "get-url" else f"git remote {first} may do more than look"
+        return read(args[1:], spec) if first == "get-url" else f"git remote {first} is not known to be read-only"
     if name == "bisect" and first == "log":
         return read(args[1:], ProgramSpec(most=0))
     if name == "stash" and first in ("list", "show"):
@@ -140,58 +141,64 @@ def _command(name: str, args: list[ProgramWord]) -> ProgramArguments | str:
         return read(args, ProgramSpec(flags="q", long="short quiet", most=1))
     if name == "config":
         return _config(args)
-    return f"git {name} may do more than look"
+    return f"git {name} is not known to be read-only"
 
 
 def _listing(name: str, args: list[ProgramWord]) -> ProgramArguments | str:
-    """`git branch` and `git tag` name things to make unless they are told to list."""
+    """`git branch` and `git tag` create what they name, unless an option makes them list."""
     flags = "arvlqi" if name == "branch" else "li"
-    given = read(
+    parsed = read(
         args, ProgramSpec(flags=flags, values="" if name == "branch" else "n", long=_LIST, long_values=_LIST_VALUES)
     )
-    if isinstance(given, str):
-        return given
-    if given.operands and not given.has("-l", "--list", *(f"--{name}" for name in _FILTERS.split())):
-        return f"git {name} with a name makes one"
-    return given
+    if isinstance(parsed, str):
+        return parsed
+    if parsed.operands and not parsed.has("-l", "--list", *(f"--{name}" for name in _FILTERS.split())):
+        return f"git {name} with a name creates one"
+    return parsed
 
 
 def _config(args: list[ProgramWord]) -> ProgramArguments | str:
-    given = read(
+    parsed = read(
         args,
         ProgramSpec(
             long="get get-all local global show-origin show-scope", long_values="default type", most=2, text=True
         ),
     )
-    if isinstance(given, str):
-        return given
-    words = [arg.text for arg in given.operands]
-    asked = given.has("--get", "--get-all") or (len(words) == 1 and "." in words[0])
+    if isinstance(parsed, str):
+        return parsed
+    words = [arg.text for arg in parsed.operands]
+    asked = parsed.has("--get", "--get-all") or (len(words) == 1 and "." in words[0])
     keys = words[1:] if words[:1] == ["get"] else words if asked else []
     if len(keys) != 1 or _SECRET_KEYS.search(keys[0].lower()):
-        return "git config shows or changes more than one harmless setting"
-    return given
+        return "git config does more than read one setting"
+    return parsed
 
 
-def _operands(name: str, given: ProgramArguments, ground: AnalysisContext, here: str) -> str:
-    """Revisions and paths: what leads out of the workspace makes git compare files that are none of the repository's."""
-    for option, word in given.options:
+def _operands_reason(name: str, parsed: ProgramArguments, context: AnalysisContext, directory: str) -> str:
+    """Check revisions and paths: with a path outside the workspace git compares files outside the repository."""
+    for option, word in parsed.options:
         if option.startswith("--output") or option in ("--ext-diff", "--textconv"):
             return f"{option} runs a program or writes a file"
         if option == "-L" and word is not None and is_secret(word.text.rpartition(":")[2]):
             return f"{word.text} may hold secrets"
-    if name == "grep" and given.has("--untracked", "--no-exclude-standard"):
-        under = [label for path in given.paths for label in ground.labels(path.text, here)] or ground.labels(".", here)
-        if reason := ground.tree(here, under, deep=False).shown((), links=False):
+    if name == "grep" and parsed.has("--untracked", "--no-exclude-standard"):
+        under = [label for path in parsed.paths for label in context.labels(path.text, directory)] or context.labels(
+            ".", directory
+        )
+        if reason := context.scan(directory, under, vendored=False).approval_reason((), links=False):
             return reason
-    for arg in given.operands:
+    for arg in parsed.operands:
         text = arg.text
         path = text.partition(":")[2] if re.match(r"[^/]*:", text) else text
         if is_secret(path) or is_secret(text):
             return f"{text} may hold secrets"
         if text.startswith(("/", "~", "../")) or text == ".." or "/../" in text or text.endswith("/.."):
-            if reason := ground.reach(text, here, glob=arg.glob):
+            if reason := context.path_reason(text, directory, glob=arg.glob):
                 return reason
-        elif arg.glob and not text.startswith((":", "HEAD")) and (reason := ground.reach(text, here, glob=True)):
+        elif (
+            arg.glob
+            and not text.startswith((":", "HEAD"))
+            and (reason := context.path_reason(text, directory, glob=True))
+        ):
             return reason
     return ""

@@ -1,4 +1,4 @@
-"""Which hosts a command talks to, as far as its text tells."""
+"""Finds the hosts that a command contacts, as far as its text shows them."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ _AT = re.compile(rf"\b[\w.+-]+@({HOST}):", re.I)
 _DEVICE = re.compile(r"/dev/(?:tcp|udp)/([^/\s]+)")
 
 
-def outbound(command: str, steps: Sequence[Sequence[str]]) -> tuple[tuple[str, str], ...]:
-    """(host, URL or "") of everything `command` would talk to; `UNREAD` for a network program whose host is not in plain
-    words. `steps` are the forms of each simple command in it, the plainest first.
+def network_targets(command: str, steps: Sequence[Sequence[str]]) -> tuple[tuple[str, str], ...]:
+    """(host, URL or "") of everything `command` contacts; the host is `UNREAD` if a network program does not name it literally.
 
-    Package managers and git with the remotes they know are not seen.
+    `steps`: the forms of each simple command, the plainest first. Package managers, and git with configured remotes, are
+    not detected.
     """
     if all(_is_quiet(forms[0].split()) for forms in steps if forms) and not _DEVICE.search(command):
         return ()
     text = "\n".join((command, *(form for forms in steps for form in forms)))
     found = [(host_of(url), url) for url in URL().findall(text) if not url.lower().startswith("file:")]
-    found += [(host.lower(), "") for way in (_AT, _DEVICE) for host in way.findall(text)]
+    found += [(host.lower(), "") for pattern in (_AT, _DEVICE) for host in pattern.findall(text)]
     for name, *words in filter(None, (form.split() for forms in steps for form in forms)):
         if name not in NETWORK or words in (["--version"], ["--help"]):
             continue
@@ -37,7 +37,7 @@ def outbound(command: str, steps: Sequence[Sequence[str]]) -> tuple[tuple[str, s
 
 
 def _is_quiet(words: Sequence[str]) -> bool:
-    """Whether a simple command talks to no host, whatever addresses are in it."""
+    """Whether a simple command contacts no host, even if its arguments contain addresses."""
     if not words or words[0] == "git":
         return not words or (len(words) > 1 and words[1] in GIT_QUIET)
     return words[0] in QUIET and (words[0] != "find" or NETWORK.isdisjoint(words))

@@ -1,4 +1,4 @@
-"""Programs that only look, and what they may be told: what stands in no row is asked about."""
+"""The table of read-only programs and their allowed options. Everything that is not in it needs approval."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .options import ProgramSpec
 
 
 def word_set(text: str) -> frozenset[str]:
-    """The words of `text`, which blanks part."""
+    """The words of `text`, separated by blanks."""
     return frozenset(text.split())
 
 
@@ -116,7 +116,7 @@ SPECS |= {
 }
 
 QUIET = frozenset(SPECS) | word_set("ag sed awk find test cd")
-"""Programs that talk to no host, whatever addresses are in their arguments."""
+"""Programs that contact no host, even if their arguments contain addresses."""
 GIT_QUIET = word_set("add commit tag log show diff status grep blame branch checkout switch merge rebase stash")
 SHELLS = word_set("sh bash zsh dash ksh")
 BUILTINS = word_set(
@@ -125,7 +125,7 @@ BUILTINS = word_set(
     help umask ulimit jobs
     """
 )
-"""What the shell itself does: no PATH is looked through for these."""
+"""Shell builtins: not looked up in PATH."""
 
 VERSIONED = word_set(
     """
@@ -135,7 +135,7 @@ VERSIONED = word_set(
     lua R julia psql sqlite3 mysql gh aws gcloud az rg fd jq curl wget ssh tmux vim nvim emacs code friday
     """
 )
-"""Programs that may be asked for their version."""
+"""Programs for which `--version` is read-only."""
 SHORT_VERSIONS = frozenset(
     (("python", "-V"), ("python3", "-V"), ("node", "-v"), ("npm", "-v"), ("pnpm", "-v"), ("yarn", "-v"), ("php", "-v"))
 ) | frozenset(
@@ -148,7 +148,7 @@ SHORT_VERSIONS = frozenset(
         ("ruby", "-v"),
     )
 )
-"""Other ways to ask for it. `python -v` and `bash -v` are none: they read programs from standard input."""
+"""Other version options. Not `python -v` and `bash -v`: those read a program from standard input."""
 
 ENVIRONMENT = word_set(
     """
@@ -156,13 +156,13 @@ ENVIRONMENT = word_set(
     NODE_ENV RUST_BACKTRACE RUST_LOG PYTHONUNBUFFERED PYTHONDONTWRITEBYTECODE PYTHONHASHSEED LOG_LEVEL
     """
 )
-"""Variables that change how a program speaks, not what it runs."""
+"""Variables that change the output of a program, not what it runs."""
 INTERPRETERS = re.compile(
     r"(python|pypy|node|nodejs|deno|bun|ruby|perl|php|lua|luajit|tclsh|expect|osascript|pwsh|powershell|julia|r|rscript|ghci"
     r"|bash|sh|zsh|dash|ksh|fish|csh|tcsh|ash|awk|gawk|mawk|nawk|sed|ed|ex|vi|vim|nvim|emacs|gdb|sqlite3|psql|mysql|jshell|irb)"
     r"[\d.]*"
 )
-"""Programs that run what they are given: one rule for all they can be told would be a rule for everything."""
+"""Programs that run code from their arguments or input: a rule for one of them would allow everything."""
 WRAPPERS = word_set(
     "env sudo doas timeout nice nohup time setsid xargs watch stdbuf command exec busybox builtin ionice chroot"
 )
@@ -173,7 +173,7 @@ NETWORK = word_set(
     dig drill nslookup host ping ping6 traceroute tracepath whois openssl mail sendmail swaks
     """
 )
-"""Programs that talk to the host in their arguments."""
+"""Programs that contact the host in their arguments."""
 RUNNERS = WRAPPERS | NETWORK
 RUNNERS |= word_set(
     """
@@ -184,4 +184,4 @@ RUNNERS |= word_set(
     chown chgrp kill killall pkill mount umount ln install systemctl service launchctl apt apt-get yum dnf brew
     """
 )
-"""Programs for which no rule is ever suggested: they run others, reach out, destroy, or change what a name means."""
+"""Programs for which no rule is suggested: they run others, use the network, delete, or redefine names."""

@@ -1,4 +1,4 @@
-"""From the text of a shell command to a syntax tree that may be trusted, or the reason why there is none."""
+"""Parses a shell command into a syntax tree, or tells why the tree cannot be trusted."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
 
-LONGEST = 6_000
-"""Characters of a command that is still taken apart; a longer one is put to a person."""
-DEEPEST = 60
-"""Levels of the tree that are followed."""
+MAX_CHARACTERS = 6_000
+"""Longest command that is parsed; a longer one needs approval."""
+MAX_DEPTH = 60
+"""Levels of the syntax tree that are analyzed."""
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _CONTINUED = re.compile(r"\\\n")
-_JOINT = re.compile(r"('[^']*'|\"(?:[^\"\\]|\\.)*\"|\\[^\n])|[ \t]\\\n", re.S)
-"""What stands in quotes or behind a backslash, or else the end of a line that goes on behind a blank."""
+_LINE_JOIN = re.compile(r"('[^']*'|\"(?:[^\"\\]|\\.)*\"|\\[^\n])|[ \t]\\\n", re.S)
+"""Quoted or escaped text, or else a blank with a line continuation."""
 _HIDES_QUOTES = re.compile(r"[#`]|<<|\$[({'\"\[]")
-"""Where quotes and backslashes may mean something else than at the top of a command."""
+"""Syntax inside which quotes and backslashes may have another meaning."""
 
 
 class Unparseable(Exception):
-    """A command whose meaning cannot be told; the text says why, for a person."""
+    """A command that cannot be analyzed; the text tells a person why."""
 
 
 @cache
 def _parser() -> Parser:
-    """The parser, loaded when the first command is judged: start-up does without it."""
+    """The parser, imported for the first command to keep start-up fast."""
     import tree_sitter
     import tree_sitter_bash
 
@@ -37,19 +37,19 @@ def _parser() -> Parser:
 
 
 def parse(command: str) -> tuple[Node, bytes]:
-    """The root of the tree and the text it speaks of. Raises Unclear."""
-    if len(command) > LONGEST:
-        raise Unparseable(f"it is longer than {LONGEST:,} characters")
+    """The root of the syntax tree, and the source its positions refer to. Raises Unparseable."""
+    if len(command) > MAX_CHARACTERS:
+        raise Unparseable(f"it is longer than {MAX_CHARACTERS:,} characters")
     if not command.isascii():
         for char in command:
             if char > "\x7f" and unicodedata.category(char)[0] in "ZC":
-                raise Unparseable(f"it holds the invisible or look-alike character U+{ord(char):04X}")
+                raise Unparseable(f"it contains the invisible or look-alike character U+{ord(char):04X}")
     if bad := _CONTROL.search(command):
-        raise Unparseable(f"it holds the control character U+{ord(bad[0]):04X}")
+        raise Unparseable(f"it contains the control character U+{ord(bad[0]):04X}")
     if _CONTINUED.search(command) and not _HIDES_QUOTES.search(command):
-        command = _JOINT.sub(lambda found: found[1] or " ", command)
+        command = _LINE_JOIN.sub(lambda found: found[1] or " ", command)
     if _CONTINUED.search(command):
-        raise Unparseable("a line is continued with a backslash")
+        raise Unparseable("a line ends with a backslash")
     source = command.encode()
     root = _parser().parse(source).root_node
     if root.has_error:
@@ -58,43 +58,43 @@ def parse(command: str) -> tuple[Node, bytes]:
 
 
 def raw(node: Node, source: bytes) -> str:
-    """The text of a node."""
+    """The source text of a node."""
     return source[node.start_byte : node.end_byte].decode()
 
 
 def children(node: Node, source: bytes) -> list[Node]:
-    """The parts of a node, comments left out. Raises Unclear where the tree passes over text, or a comment is none."""
+    """The children of a node without comments. Raises Unparseable if the tree skips text or misreads a comment."""
     kept = []
     end = node.start_byte
     for child in node.children:
         if source[end : child.start_byte].strip(b" \t\n"):
-            raise Unparseable("a part of it is not understood")
+            raise Unparseable("a part of it cannot be parsed")
         end = child.end_byte
         if child.type != "comment":
             kept.append(child)
             continue
         before, line = source[: child.start_byte], raw(child, source)
         if "\n" in line or (before and before[-1:] not in b" \t\n;") or before[-2:-1] == b"\\":
-            raise Unparseable("it is not clear where a comment begins")
+            raise Unparseable("the start of a comment is ambiguous")
     if node.children and source[end : node.end_byte].strip(b" \t\n"):
-        raise Unparseable("a part of it is not understood")
+        raise Unparseable("a part of it cannot be parsed")
     return kept
 
 
-def names(node: Node, source: bytes) -> Iterator[str]:
-    """The variables that are set somewhere below a node."""
+def assigned_names(node: Node, source: bytes) -> Iterator[str]:
+    """The variables that are set anywhere below a node."""
     stack = [node]
     while stack:
-        here = stack.pop()
-        if here.type == "variable_assignment" and here.children:
-            yield raw(here.children[0], source)
-        elif here.type == "for_statement":
-            yield from (raw(child, source) for child in here.children if child.type == "variable_name")
-        elif here.type == "command":
-            name = here.child_by_field_name("name")
+        current = stack.pop()
+        if current.type == "variable_assignment" and current.children:
+            yield raw(current.children[0], source)
+        elif current.type == "for_statement":
+            yield from (raw(child, source) for child in current.children if child.type == "variable_name")
+        elif current.type == "command":
+            name = current.child_by_field_name("name")
             program = raw(name, source) if name is not None else ""
             if program in ("read", "getopts", "mapfile", "readarray") or (
-                program == "printf" and "-v" in raw(here, source)
+                program == "printf" and "-v" in raw(current, source)
             ):
-                yield from re.findall(r"[A-Za-z_]\w*", raw(here, source))
-        stack += here.children
+                yield from re.findall(r"[A-Za-z_]\w*", raw(current, source))
+        stack += current.children

@@ -1,4 +1,4 @@
-"""Programs that run the command in their arguments: looked through where that is plain."""
+"""Unwraps programs that run the command in their arguments (`timeout`, `nice`, `env`, `sh -c`)."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from .readonly_programs import ENVIRONMENT
 _SHELLS = frozenset(("sh", "bash", "dash"))
 
 
-def through(argv: Sequence[ProgramWord]) -> list[ProgramWord] | None:
-    """The command behind a wrapper that changes nothing but time, order or buffers; None where there is none."""
+def unwrap(argv: Sequence[ProgramWord]) -> list[ProgramWord] | None:
+    """The command inside a wrapper that only changes timing, priority or buffering; None if there is none."""
     name, args = argv[0].text.rsplit("/", 1)[-1], list(argv[1:])
     if not all(arg.known for arg in argv[:3]):
         return None
     if name == "timeout":
-        args = _skip(args, r"--foreground|--preserve-status|-v|--verbose", r"-s|-k|--signal|--kill-after")
+        args = _skip_options(args, r"--foreground|--preserve-status|-v|--verbose", r"-s|-k|--signal|--kill-after")
         return args[1:] if args and re.fullmatch(r"[\d.]+[smhd]?", args[0].text) else None
     if name == "time":
-        return _skip(args, r"-p", None) or None
+        return _skip_options(args, r"-p", None) or None
     if name == "nice":
-        return _skip(args, r"-n-?\d+|-\d+|--adjustment=-?\d+", r"-n") or None
+        return _skip_options(args, r"-n-?\d+|-\d+|--adjustment=-?\d+", r"-n") or None
     if name == "nohup":
-        return _plain(args)
+        return _literal_command(args)
     if name == "stdbuf":
-        return _skip(args, r"-[ioe][0-9L]+K?", r"-[ioe]") or None
+        return _skip_options(args, r"-[ioe][0-9L]+K?", r"-[ioe]") or None
     if name == "command":
-        return _plain(args)
+        return _literal_command(args)
     if name == "env":
         while args and re.fullmatch(rf"(?:{'|'.join(sorted(ENVIRONMENT))})=.*", args[0].text, re.S):
             args = args[1:]
-        return _plain(args)
+        return _literal_command(args)
     return None
 
 
-def script(argv: Sequence[ProgramWord]) -> str | None:
-    """The text that `sh -c` would run, when it is known word for word."""
+def shell_script(argv: Sequence[ProgramWord]) -> str | None:
+    """The script of `sh -c script` if it is known literally, else None."""
     name = argv[0].text.rsplit("/", 1)[-1]
     if not all(arg.known and not arg.glob for arg in argv):
         return None
@@ -47,16 +47,16 @@ def script(argv: Sequence[ProgramWord]) -> str | None:
     return None
 
 
-def _plain(args: list[ProgramWord]) -> list[ProgramWord] | None:
+def _literal_command(args: list[ProgramWord]) -> list[ProgramWord] | None:
     return args if args and args[0].known and not args[0].text.startswith("-") and "=" not in args[0].text else None
 
 
-def _skip(args: list[ProgramWord], alone: str, with_word: str | None) -> list[ProgramWord]:
-    """What is left behind known options; nothing where an unknown one stands."""
+def _skip_options(args: list[ProgramWord], flags: str, with_value: str | None) -> list[ProgramWord]:
+    """The arguments after the known options; empty if there is an unknown option."""
     while args and args[0].text.startswith("-"):
-        if re.fullmatch(alone, args[0].text):
+        if re.fullmatch(flags, args[0].text):
             args = args[1:]
-        elif with_word and re.fullmatch(with_word, args[0].text) and len(args) > 1:
+        elif with_value and re.fullmatch(with_value, args[0].text) and len(args) > 1:
             args = args[2:]
         else:
             return []

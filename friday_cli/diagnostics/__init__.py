@@ -1,1 +1,1 @@
-"""What Friday reports about itself: doctor, selftest, log file."""
+"""Diagnostics of Friday itself: doctor, self-test, log file."""

@@ -1,4 +1,4 @@
-"""The log file of `--debug`: what happened inside, with secrets masked."""
+"""The log file of `--debug`, with secrets masked."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 from friday_cli.core.text.sanitize import mask, sanitize_line
 from friday_cli.paths import state_dir
 
-_started: dict[Path, Path] = {}
-"""The log file of this process, by its folder."""
+_log_files: dict[Path, Path] = {}
+"""The log file of this process in each folder."""
 
 
 class _MaskingFormatter(logging.Formatter):
@@ -20,10 +20,10 @@ class _MaskingFormatter(logging.Formatter):
 
 
 def start_log() -> Path:
-    """Begin to write a log file (mode 0600) in the state folder, once; gives its path. Raises OSError."""
+    """Start the log file (mode 0600) in the state folder, once, and return its path. Raises OSError."""
     folder = state_dir() / "logs"
-    if folder in _started:
-        return _started[folder]
+    if folder in _log_files:
+        return _log_files[folder]
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     path = folder / f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.log"
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -32,16 +32,16 @@ def start_log() -> Path:
     logging.getLogger().addHandler(handler)
     logging.getLogger().setLevel(logging.INFO)
     logging.getLogger("friday_cli").setLevel(logging.DEBUG)
-    _started[folder] = path
+    _log_files[folder] = path
     return path
 
 
-def unforeseen(error: BaseException) -> str:
-    """A failure nobody foresaw, in one line for the person; its traceback goes to the log file."""
-    words = f"Friday itself failed: {type(error).__name__}: {sanitize_line(mask(str(error)), 200)}."
+def report_defect(error: BaseException) -> str:
+    """One line for the person about an unexpected exception; its traceback is written to the log file."""
+    message = f"Friday itself failed: {type(error).__name__}: {sanitize_line(mask(str(error)), 200)}."
     try:
         path = start_log()
     except OSError:
-        return words
-    logging.getLogger(__name__).error("unforeseen", exc_info=error)
-    return f"{words} The log is in {path}."
+        return message
+    logging.getLogger(__name__).error("unexpected exception", exc_info=error)
+    return f"{message} Log: {path}"

@@ -1,7 +1,7 @@
-"""`friday doctor --selftest`: a real tree of agents in a temporary folder, and whether Friday kept its promises.
+"""`friday doctor --selftest`: runs a tree of scripted agents in a temporary folder and checks the results.
 
-The model is a script, everything else is real: session, loop, tools, permissions, budgets, store. The figures below are
-what must come out; they are counted here by hand and not read from what is tested.
+Only the model is a script; session, loop, tools, permissions, budgets and store are real. The expected figures below are
+written by hand, not computed by the code under test.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from friday_cli.session.session import Session
 from friday_cli.store import Store
 from friday_cli.view import SessionView
 
-PATIENCE_S = 20.0
-"""After this long a part counts as hanging."""
+CHECK_TIMEOUT_S = 20.0
+"""Seconds after which a check fails."""
 
 _PROFILE = """\
 ---
 name: {name}
 description: The {name} of the self-test.
 allowedTools: [{tools}]
-subAgents: [{below}]
+subAgents: [{children}]
 maxTokenBudget: 20000
 ---
 You are the {name}.
@@ -46,8 +46,8 @@ _PROFILES = (
 )
 
 
-def _turn(spent: tuple[int, int], text: str = "", *calls: dict[str, Any]) -> dict[str, Any]:
-    return {"text": text, "calls": list(calls), "usage": {"input": spent[0], "output": spent[1]}}
+def _turn(tokens: tuple[int, int], text: str = "", *calls: dict[str, Any]) -> dict[str, Any]:
+    return {"text": text, "calls": list(calls), "usage": {"input": tokens[0], "output": tokens[1]}}
 
 
 def _call(name: str, **arguments: Any) -> dict[str, Any]:
@@ -58,7 +58,7 @@ _TREE: dict[str, Any] = {
     "agents": {
         "a": [
             _turn((1000, 50), "One lead.", _call("delegate_task", profile="lead", task="have it read and written")),
-            _turn((200, 20), "All told: {results}"),
+            _turn((200, 20), "Report: {results}"),
         ],
         "a.1": [
             _turn(
@@ -68,7 +68,7 @@ _TREE: dict[str, Any] = {
                     {"profile": "writer", "task": "write the answer"},
                 ]),
             ),
-            _turn((100, 10), "The lead has heard: {results}"),
+            _turn((100, 10), "Lead report: {results}"),
         ],
         "a.1.1": [
             _turn((30, 3), "", _call("read_file", path="note.txt")),
@@ -81,26 +81,26 @@ _TREE: dict[str, Any] = {
         ],
     }
 }  # fmt: skip
-_SPENT = {"a": 1270, "a.1": 550, "a.1.1": 66, "a.1.2": 121}
-"""Tokens of each agent, by the script."""
-_WITH_CHILDREN = {"a": 2007, "a.1": 737, "a.1.1": 66, "a.1.2": 121}
-_ANSWERS = ("All told:", "The lead has heard:", "The reader read the note.", "The writer wrote the answer.")
+_OWN_TOKENS = {"a": 1270, "a.1": 550, "a.1.1": 66, "a.1.2": 121}
+"""Tokens that each agent uses in the script."""
+_TREE_TOKENS = {"a": 2007, "a.1": 737, "a.1.1": 66, "a.1.2": 121}
+_ANSWERS = ("Report:", "Lead report:", "The reader read the note.", "The writer wrote the answer.")
 
 _ENDLESS: dict[str, Any] = {
     "agents": {
         "a": [
             _turn((10, 1), "", _call("delegate_tasks", tasks=[
-                {"profile": "runner", "task": "run for ever"}, {"profile": "reader", "task": "think for ever"},
+                {"profile": "runner", "task": "run without end"}, {"profile": "reader", "task": "think without end"},
             ])),
         ],
         "a.1": [_turn((10, 1), "", _call("bash", command="echo $$ > pid.txt; exec sleep 300"))],
-        "a.2": [{"text": "never said", "delay_s": 300}],
+        "a.2": [{"text": "never sent", "delay_s": 300}],
     }
 }  # fmt: skip
 
 
 class SelftestCheck(msgspec.Struct, frozen=True):
-    """One promise: what was looked at, whether it was kept, and what was seen."""
+    """The result of one check: its name, whether it passed, and what was found."""
 
     name: str
     ok: bool
@@ -108,20 +108,20 @@ class SelftestCheck(msgspec.Struct, frozen=True):
 
 
 class _CheckFailed(Exception):
-    """A promise that was not kept, in words."""
+    """A check that failed; the text tells a person why."""
 
 
 def run() -> list[SelftestCheck]:
-    """All checks; takes a few seconds. Never raises: whatever goes wrong is a check that failed."""
-    begun = time.monotonic()
+    """Run all checks (a few seconds). Never raises: an exception is a failed check."""
+    started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="friday-selftest-", ignore_cleanup_errors=True) as folder:
-        place = _SelftestHome(Path(folder))
-        checks = asyncio.run(_all(place))
-    return [*checks, SelftestCheck("time", True, f"{time.monotonic() - begun:.1f} s")]
+        home = _SelftestHome(Path(folder))
+        checks = asyncio.run(_run_checks(home))
+    return [*checks, SelftestCheck("time", True, f"{time.monotonic() - started:.1f} s")]
 
 
 class _SelftestHome:
-    """A home and a folder to work in, and nothing of the machine's own settings, keys or profiles."""
+    """A temporary FRIDAY_HOME and work folder, without the settings, keys or profiles of the machine."""
 
     def __init__(self, top: Path) -> None:
         self.work = top / "work"
@@ -130,142 +130,145 @@ class _SelftestHome:
         self.work.mkdir()
         self.env = {"FRIDAY_HOME": str(home), "HOME": str(top), "PATH": os.environ.get("PATH", os.defpath)}
         (self.work / "note.txt").write_text("the question\n", encoding="utf-8")
-        for name, tools, below in _PROFILES:
-            text = _PROFILE.format(name=name, tools=tools, below=below)
+        for name, tools, children in _PROFILES:
+            text = _PROFILE.format(name=name, tools=tools, children=children)
             (home / "profiles" / f"{name}.md").write_text(text, encoding="utf-8")
         self._top = top
 
-    async def open(self, play: dict[str, Any], mode: Any, **flags: object) -> Session:
-        script = self._top / f"{mode}.json"
-        script.write_text(json.dumps(play), encoding="utf-8")
-        options = Options(self.work, model=f"scripted:{script}", mode=mode, flags=flags)
+    async def open(self, script: dict[str, Any], mode: Any, **flags: object) -> Session:
+        file = self._top / f"{mode}.json"
+        file.write_text(json.dumps(script), encoding="utf-8")
+        options = Options(self.work, model=f"scripted:{file}", mode=mode, flags=flags)
         return await Session.open(options, env=self.env)
 
 
-async def _all(place: _SelftestHome) -> list[SelftestCheck]:
-    tree = _SelftestTree(place)
-    checks = [await _checked("tree", tree.play)]
+async def _run_checks(home: _SelftestHome) -> list[SelftestCheck]:
+    tree = _SelftestTree(home)
+    checks = [await _check("tree", tree.run)]
     if checks[0].ok:
         for name, work in (("allowlist", tree.allowlist), ("charging", tree.charging), ("store", tree.store)):
-            checks.append(await _checked(name, work))
-    checks.append(await _checked("cancel", lambda: _cancel(place)))
+            checks.append(await _check(name, work))
+    checks.append(await _check("cancel", lambda: _cancel(home)))
     return checks
 
 
-async def _checked(name: str, work: Callable[[], Any]) -> SelftestCheck:
+async def _check(name: str, work: Callable[[], Any]) -> SelftestCheck:
     try:
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(CHECK_TIMEOUT_S):
             return SelftestCheck(name, True, await work())
-    except _CheckFailed as broken:
-        return SelftestCheck(name, False, str(broken))
+    except _CheckFailed as failure:
+        return SelftestCheck(name, False, str(failure))
     except TimeoutError:
-        return SelftestCheck(name, False, f"not done after {PATIENCE_S:.0f} s")
+        return SelftestCheck(name, False, f"not finished after {CHECK_TIMEOUT_S:.0f} s")
     except Exception as error:
         return SelftestCheck(name, False, f"{type(error).__name__}: {error}")
 
 
-def _must(kept: bool, otherwise: str) -> None:
-    if not kept:
-        raise _CheckFailed(otherwise)
+def _require(condition: bool, message: str) -> None:
+    if not condition:
+        raise _CheckFailed(message)
 
 
 class _SelftestTree:
-    """A root, its child and two grandchildren, played once; each check looks at one side of it."""
+    """Runs a root, its child and two grandchildren once; each method after `run` checks one aspect of that run."""
 
-    def __init__(self, place: _SelftestHome) -> None:
-        self._place = place
+    def __init__(self, home: _SelftestHome) -> None:
+        self._home = home
         self._session = ""
-        self._heard: list[Envelope] = []
-        self._live = SessionView()
+        self._events: list[Envelope] = []
+        self._view = SessionView()
         self._budgets: dict[str, Budget] = {}
         self._spent: dict[str, float] = {}
 
-    async def play(self) -> str:
-        session = await self._place.open(_TREE, "edits")
+    async def run(self) -> str:
+        session = await self._home.open(_TREE, "edits")
         self._session = session.id
-        listening = asyncio.create_task(self._listen(session))
+        listener = asyncio.create_task(self._listen(session))
         try:
             outcome = await session.prompt("Go.")
             self._spent = {path: budget.tokens.spent for path, budget in self._budgets.items()}
         finally:
             await session.close()
-            await listening
-        _must(outcome.status == "completed", f"the root ended as {outcome.status}: {outcome.error or outcome.text}")
-        for words in _ANSWERS:
-            _must(words in outcome.text, f"{words!r} did not reach the root: {outcome.text!r}")
-        _must(set(self._live.agents) == set(_SPENT), f"agents {sorted(self._live.agents)} instead of {sorted(_SPENT)}")
-        return "a root, its child and two grandchildren did their work, and every result came back"
+            await listener
+        _require(outcome.status == "completed", f"the root ended as {outcome.status}: {outcome.error or outcome.text}")
+        for answer in _ANSWERS:
+            _require(answer in outcome.text, f"{answer!r} did not reach the root: {outcome.text!r}")
+        _require(
+            set(self._view.agents) == set(_OWN_TOKENS),
+            f"agents {sorted(self._view.agents)} instead of {sorted(_OWN_TOKENS)}",
+        )
+        return "a root, its child and two grandchildren completed, and every result was returned"
 
     async def _listen(self, session: Session) -> None:
         async for envelope in session.events():
-            self._live.apply(envelope)
+            self._view.apply(envelope)
             if isinstance(envelope.event, AgentStarted):
                 for run in session.running(envelope.agent):
                     self._budgets[run.path] = run.agent.budget
             if envelope.seq is not None:
-                self._heard.append(envelope)
+                self._events.append(envelope)
 
     async def allowlist(self) -> str:
-        refused = self._live.agents["a.1.1"].calls
-        tried = [call for call in refused.values() if call.tool == "write_file"]
-        _must(len(tried) == 1, "the reader did not try to write")
-        _must(not (self._place.work / "forbidden.txt").exists(), "an agent wrote a file without having write_file")
-        _must(tried[0].status in ("error", "denied"), f"the forbidden call ended as {tried[0].status}")
-        begun = [e.event.tool for e in self._heard if e.agent == "a.1.1" and isinstance(e.event, ToolStarted)]
-        _must(begun == ["read_file"], "the forbidden call was started")
-        answer = self._place.work / "answer.txt"
-        _must(answer.is_file() and answer.read_text() == "forty-two\n", "the agent that may write did not")
-        return "a tool that a profile lacks was refused at dispatch, and no file was written"
+        calls = self._view.agents["a.1.1"].calls
+        writes = [call for call in calls.values() if call.tool == "write_file"]
+        _require(len(writes) == 1, "the reader did not try to write")
+        _require(not (self._home.work / "forbidden.txt").exists(), "an agent without write_file wrote a file")
+        _require(writes[0].status in ("error", "denied"), f"the forbidden call ended as {writes[0].status}")
+        started = [e.event.tool for e in self._events if e.agent == "a.1.1" and isinstance(e.event, ToolStarted)]
+        _require(started == ["read_file"], "the forbidden call was started")
+        answer = self._home.work / "answer.txt"
+        _require(answer.is_file() and answer.read_text() == "forty-two\n", "the agent with write_file did not write")
+        return "a call of a tool outside the profile was refused, and no file was written"
 
     async def charging(self) -> str:
-        for path, tokens in _SPENT.items():
-            (end,) = [e.event for e in self._heard if e.agent == path and isinstance(e.event, AgentFinished)]
+        for path, tokens in _OWN_TOKENS.items():
+            (end,) = [e.event for e in self._events if e.agent == path and isinstance(e.event, AgentFinished)]
             assert isinstance(end, AgentFinished)
-            _must(end.usage.billed == tokens, f"{path} used {end.usage.billed} tokens instead of {tokens}")
-            total = _WITH_CHILDREN[path]
-            _must(
+            _require(end.usage.billed == tokens, f"{path} used {end.usage.billed} tokens instead of {tokens}")
+            total = _TREE_TOKENS[path]
+            _require(
                 end.tree_usage.billed == total, f"{path}'s tree used {end.tree_usage.billed} tokens instead of {total}"
             )
             spent = self._spent.get(path, -1 if path == "a" else total)
-            _must(spent == total, f"{spent:.0f} tokens stand on the budget of {path} instead of {total}")
-        _must(self._live.totals.billed == _WITH_CHILDREN["a"], "the session's sum is another")
-        return f"every token was charged up the tree: {_WITH_CHILDREN['a']:,} on the root's budget"
+            _require(spent == total, f"the budget of {path} was charged {spent:.0f} tokens instead of {total}")
+        _require(self._view.totals.billed == _TREE_TOKENS["a"], "the total of the session is different")
+        return f"every token was charged to all ancestors: {_TREE_TOKENS['a']:,} on the budget of the root"
 
     async def store(self) -> str:
-        async with Store(store_path(self._place.env)) as store:
-            kept = await store.events(self._session)
+        async with Store(store_path(self._home.env)) as store:
+            stored = await store.events(self._session)
             rows = {row.path: row.usage.billed for row in await store.agents(self._session)}
-        _must(bool(self._heard), "nothing was published")
-        lost = [e.seq for e in self._heard if e not in kept]
-        _must(not lost, f"{len(lost)} of {len(self._heard)} published events are not in the store")
-        _must([e.seq for e in kept] == list(range(1, len(kept) + 1)), "the events are not numbered without a hole")
-        _must(SessionView.of(kept) == self._live, "what is read from the store is not what was seen live")
-        _must(rows == _SPENT, f"the store's rows say {rows} instead of {_SPENT}")
-        return f"all {len(kept)} events are in the file, and replaying them gives what was seen live"
+        _require(bool(self._events), "no events were published")
+        lost = [e.seq for e in self._events if e not in stored]
+        _require(not lost, f"{len(lost)} of {len(self._events)} published events are not in the store")
+        _require([e.seq for e in stored] == list(range(1, len(stored) + 1)), "the event numbers have gaps")
+        _require(SessionView.of(stored) == self._view, "the replayed events differ from the live events")
+        _require(rows == _OWN_TOKENS, f"the agent rows contain {rows} instead of {_OWN_TOKENS}")
+        return f"all {len(stored)} events are stored, and a replay gives the same view"
 
 
-async def _cancel(place: _SelftestHome) -> str:
-    session = await place.open(_ENDLESS, "yolo", **{"sandbox.kind": "none"})  # inside, a process has another number
+async def _cancel(home: _SelftestHome) -> str:
+    session = await home.open(_ENDLESS, "yolo", **{"sandbox.kind": "none"})  # inside a sandbox the pid differs
     try:
-        session.start("Go on for ever.")
-        pid = await _number(place.work / "pid.txt")
-        at_work = sorted(node.path for node in session.running())
-        _must(at_work == ["a", "a.1", "a.2"], f"at work were {at_work}")
-        begun = time.monotonic()
+        session.start("Run without end.")
+        pid = await _read_pid(home.work / "pid.txt")
+        running = sorted(node.path for node in session.running())
+        _require(running == ["a", "a.1", "a.2"], f"running agents: {running}")
+        started = time.monotonic()
         stopped = await session.stop("a")
-        took = time.monotonic() - begun
-        left = [node.path for node in session.running()]
-        _must(not left, f"still at work after the stop: {', '.join(left)}")
-        _must(not _alive(pid), "a command outlived its agent")
+        seconds = time.monotonic() - started
+        remaining = [node.path for node in session.running()]
+        _require(not remaining, f"still running after the stop: {', '.join(remaining)}")
+        _require(not _alive(pid), "a command was still running after its agent had stopped")
     finally:
         await session.close()
-    others = [task.get_name() for task in asyncio.all_tasks() if task.get_name().startswith(("agent ", "work "))]
-    _must(not others, f"tasks left: {', '.join(others)}")
-    return f"{stopped} agents and a running command ended {took:.1f} s after a stop"
+    tasks = [task.get_name() for task in asyncio.all_tasks() if task.get_name().startswith(("agent ", "work "))]
+    _require(not tasks, f"tasks still running: {', '.join(tasks)}")
+    return f"{stopped} agents and a running command ended {seconds:.1f} s after a stop"
 
 
-async def _number(file: Path) -> int:
-    """The number that a command writes into `file` once it runs."""
+async def _read_pid(file: Path) -> int:
+    """Wait for the pid that a command writes into `file`."""
     while True:
         try:
             return int(await asyncio.to_thread(file.read_text))
@@ -274,11 +277,11 @@ async def _number(file: Path) -> int:
 
 
 def _alive(pid: int) -> bool:
-    """Whether a process runs; one that has ended and was not waited for yet does not."""
+    """Whether a process is running; a zombie is not."""
     try:
         os.kill(pid, 0)
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except ProcessLookupError:
         return False
     except OSError:
-        return not os.path.isdir("/proc/self")  # without /proc the signal has told
+        return not os.path.isdir("/proc/self")  # without /proc the signal is the only evidence

@@ -1,9 +1,7 @@
-"""Commands that a person or a project wrote: Markdown files whose text, filled in, is sent as a prompt.
+"""Custom slash commands: Markdown files whose text, with the arguments filled in, is sent as a prompt.
 
-`commands/*.md` of the user's folder, then `.friday/commands` and `.claude/commands` of a trusted project; the first that
-has a name wins. A file in a folder is called `folder:name`. Their `allowed-tools` only ever take tools away.
-
-Interface: `load(cwd, trusted=..., reserved=...)`, `called(prompt, customs)`; `Custom.words(rest)`, `Custom.bounds()`.
+Read from `commands/*.md` of the user's folder, then `.friday/commands` and `.claude/commands` of a trusted project; the first
+file with a name wins. A file in a subfolder is called `folder:name`. `allowed-tools` can only remove tools, never add any.
 """
 
 from __future__ import annotations
@@ -27,17 +25,17 @@ if TYPE_CHECKING:
     from friday_cli.core.permissions.rules import Rules
 
 KEYS = ("description", "argument-hint", "allowed-tools")
-DEEPEST, MOST = 3, 500
-"""Folders below a folder of commands, and files, that are looked at."""
+MAX_DEPTH, MAX_FILES = 3, 500
+"""Limits when reading a folder of commands: subfolder levels, and files."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _CALLED = re.compile(r"/([a-z0-9][a-z0-9:_-]*)(?:\s+(.*))?\Z", re.S)
-_PLACE = re.compile(r"\$(ARGUMENTS\b|[1-9](?!\d))")
+_PLACEHOLDER = re.compile(r"\$(ARGUMENTS\b|[1-9](?!\d))")
 
 Origin = Literal["user", "project", "claude"]
 
 
 class CustomCommand(msgspec.Struct, frozen=True):
-    """One command. `tools` are those it may use (None: all), `only` rules that narrow them."""
+    """One command. `tools`: the tools it may use (None: all); `only`: rules that restrict them further."""
 
     name: str
     text: str
@@ -47,22 +45,22 @@ class CustomCommand(msgspec.Struct, frozen=True):
     tools: tuple[str, ...] | None = None
     only: tuple[str, ...] = ()
 
-    def words(self, rest: str) -> str:
-        """The prompt: `$ARGUMENTS` is all that was written behind the name, `$1` the first word of it.
+    def prompt(self, rest: str) -> str:
+        """The prompt. `$ARGUMENTS` is replaced by `rest`, the text after the name, and `$1` by its first word.
 
-        Where the text has no such place, `rest` comes behind it.
+        Without a placeholder in the text, `rest` is appended.
         """
         try:
             parts = shlex.split(rest)
-        except ValueError:  # a quote without its end: it is one of a sentence
+        except ValueError:  # an unbalanced quote, as in a sentence
             parts = rest.split()
-        filled = _PLACE.sub(
+        filled = _PLACEHOLDER.sub(
             lambda found: rest if found[1] == "ARGUMENTS" else "".join(parts[int(found[1]) - 1 :][:1]), self.text
         )
-        return f"{filled}\n\n{rest}" if rest and not _PLACE.search(self.text) else filled
+        return f"{filled}\n\n{rest}" if rest and not _PLACEHOLDER.search(self.text) else filled
 
-    def bounds(self) -> Rules | None:
-        """What may be used while it runs, None for all that may be used anyway. It allows nothing by itself."""
+    def restrictions(self) -> Rules | None:
+        """Rules that restrict the tools while it runs; None without restrictions. They never allow more than before."""
         if self.tools is None:
             return None
         from friday_cli.core.permissions.rule import parse_rule
@@ -74,14 +72,14 @@ class CustomCommand(msgspec.Struct, frozen=True):
 
 
 class CustomCommands(msgspec.Struct, frozen=True):
-    """All commands by name, and what is wrong with files or why they are not used."""
+    """All commands by name, and the problems of files that are not used."""
 
     found: dict[str, CustomCommand] = {}
     problems: tuple[FileError, ...] = ()
 
 
-def called(prompt: str, customs: CustomCommands) -> tuple[CustomCommand, str] | None:
-    """The command that a prompt begins with, and what stands behind its name; None where it is none."""
+def find_command(prompt: str, customs: CustomCommands) -> tuple[CustomCommand, str] | None:
+    """The command at the start of a prompt, and the text after its name; None if the prompt is no command."""
     match = _CALLED.match(prompt.strip())
     custom = customs.found.get(match[1]) if match else None
     return (custom, (match[2] or "").strip()) if custom and match else None
@@ -90,14 +88,14 @@ def called(prompt: str, customs: CustomCommands) -> tuple[CustomCommand, str] | 
 def load(
     cwd: Path, *, trusted: bool = False, reserved: Collection[str] = (), env: Mapping[str, str] | None = None
 ) -> CustomCommands:
-    """Every command that counts in `cwd`. `trusted` counts the project as trusted; `reserved` names are taken.
+    """Load every command available in `cwd`. `trusted`: treat the project as trusted; `reserved`: names of built-in commands.
 
-    A project's files count only with the content that was trusted. Never raises for a file.
+    Files of a project are used only with the content that was trusted. Errors in files become `problems`.
     """
-    standing = trust.is_trusted(cwd, env=env)
+    trust_status = trust.is_trusted(cwd, env=env)
     found: dict[str, CustomCommand] = {}
     problems: list[FileError] = []
-    for path, name, origin, raw in (*_own(config_dir(env) / "commands"), *_project(standing, trusted)):
+    for path, name, origin, raw in (*_user_files(config_dir(env) / "commands"), *_project_files(trust_status, trusted)):
         try:
             if isinstance(raw, FileError):
                 raise raw
@@ -106,22 +104,20 @@ def load(
             problems.append(error)
             continue
         if name in reserved:
-            problems.append(
-                FileError(str(path), f"/{name} is a command of Friday's, which stays.", hint="Rename the file.")
-            )
+            problems.append(FileError(str(path), f"/{name} is a built-in command.", hint="Rename the file."))
         else:
             found.setdefault(name, custom)
     return CustomCommands(found, tuple(problems))
 
 
-def _own(folder: Path) -> Iterator[tuple[Path, str, Origin, bytes | FileError]]:
-    for count, path in enumerate(_below(folder)):
-        if count >= MOST:
+def _user_files(folder: Path) -> Iterator[tuple[Path, str, Origin, bytes | FileError]]:
+    for count, path in enumerate(_markdown_files(folder)):
+        if count >= MAX_FILES:
             return
-        yield path, _named(os.path.relpath(path, folder)), "user", frontmatter.contents(path)
+        yield path, _command_name(os.path.relpath(path, folder)), "user", frontmatter.contents(path)
 
 
-def _below(folder: Path, depth: int = 0) -> Iterator[Path]:
+def _markdown_files(folder: Path, depth: int = 0) -> Iterator[Path]:
     try:
         entries = sorted(folder.iterdir())
     except OSError:
@@ -129,40 +125,38 @@ def _below(folder: Path, depth: int = 0) -> Iterator[Path]:
     for entry in entries:
         if entry.suffix == ".md" and entry.is_file():
             yield entry
-        elif depth < DEEPEST and entry.is_dir() and not entry.is_symlink():
-            yield from _below(entry, depth + 1)
+        elif depth < MAX_DEPTH and entry.is_dir() and not entry.is_symlink():
+            yield from _markdown_files(entry, depth + 1)
 
 
-def _project(standing: trust.Trust, trusted: bool) -> Iterator[tuple[Path, str, Origin, bytes | FileError]]:
-    if not (standing.ok or trusted):
+def _project_files(trust_status: trust.Trust, trusted: bool) -> Iterator[tuple[Path, str, Origin, bytes | FileError]]:
+    if not (trust_status.ok or trusted):
         return
-    places: tuple[tuple[str, Origin], ...] = ((".friday/commands/", "project"), (".claude/commands/", "claude"))
-    for prefix, origin in places:
-        for name, sha in sorted(standing.files.items()):
+    folders: tuple[tuple[str, Origin], ...] = ((".friday/commands/", "project"), (".claude/commands/", "claude"))
+    for prefix, origin in folders:
+        for name, sha in sorted(trust_status.files.items()):
             if not name.startswith(prefix) or not name.endswith(".md"):
                 continue
-            path = standing.root / name
+            path = trust_status.root / name
             raw = frontmatter.contents(path)
             if isinstance(raw, bytes) and trust.hash_of(raw) != sha:
-                raw = FileError(str(path), "has changed since it was trusted.", hint="Run friday trust.")
-            yield path, _named(name.removeprefix(prefix)), origin, raw
+                raw = FileError(str(path), "has changed since it was trusted.", hint="Run `friday trust`.")
+            yield path, _command_name(name.removeprefix(prefix)), origin, raw
 
 
-def _named(relative: str) -> str:
+def _command_name(relative: str) -> str:
     return relative.removesuffix(".md").replace(os.sep, ":").lower()
 
 
 def parse(path: str, name: str, raw: bytes, origin: Origin) -> CustomCommand:
-    """The command in `raw`, the content of the file `path`. Raises FileError naming line, field and remedy."""
+    """Parse the content `raw` of the file `path`. Raises FileError with line, field and remedy."""
     if not all(_NAME.fullmatch(part) for part in name.split(":")):
-        hint = "Use small letters, digits, - and _, at most 64."
-        raise FileError(path, f"{sanitize_line(name, 80)!r} is no name for a command.", hint=hint)
+        hint = "Use lower-case letters, digits, - and _; at most 64 characters."
+        raise FileError(path, f"{sanitize_line(name, 80)!r} is not a valid command name.", hint=hint)
     text = frontmatter.decode(path, raw)
     page = frontmatter.MarkdownFile({}, {}, text)
     if text.startswith("---") and text.partition("\n")[0].strip("- \t") == "":
-        page = frontmatter.read(
-            path, text, lenient=True
-        )  # `argument-hint: [a] [b]` is what everybody writes, and no YAML
+        page = frontmatter.read(path, text, lenient=True)  # `argument-hint: [a] [b]` is common, and not valid YAML
     values: dict[str, object] = {}
     for key, value in page.keys.items():
         known = key.lower().replace("_", "-")
@@ -190,15 +184,15 @@ def parse(path: str, name: str, raw: bytes, origin: Origin) -> CustomCommand:
 
 
 def _hint(value: object) -> str:
-    """What may follow the name. `[file]` without quotes is a list in YAML."""
-    words = " ".join(f"[{word}]" for word in value) if isinstance(value, list) else str(value or "")
-    return sanitize_line(words, 80)
+    """The argument hint. `[file]` without quotes is a list in YAML."""
+    hint = " ".join(f"[{word}]" for word in value) if isinstance(value, list) else str(value or "")
+    return sanitize_line(hint, 80)
 
 
 def _tools(
     path: str, page: frontmatter.MarkdownFile, value: object, origin: Origin
 ) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
-    """Our names of the tools that stay, and rules that narrow them."""
+    """The names of the allowed tools, and rules that restrict them."""
     if value is None:
         return None, ()
     from friday_cli.core.protocol.tool_info import SERVER_PREFIX
@@ -211,19 +205,19 @@ def _tools(
     if not isinstance(entries, list) or not all(isinstance(entry, str) for entry in entries):
         raise FileError(path, "expected a list of tools.", line=where, field="allowed-tools")
     names: list[str] = []
-    whole: set[str] = set()
+    unrestricted: set[str] = set()
     only: list[str] = []
     for entry in entries:
-        ours, pattern = claude_import.take_apart(entry)
-        unknown = [tool for tool in ours if tool not in TOOLS.names and not tool.startswith(SERVER_PREFIX)]
+        tool_names, pattern = claude_import.parse_entry(entry)
+        unknown = [tool for tool in tool_names if tool not in TOOLS.names and not tool.startswith(SERVER_PREFIX)]
         if unknown and origin != "claude":
             hint = f"Known: {', '.join(sorted(TOOLS.names))}."
-            raise FileError(path, f"there is no tool {entry!r}.", line=where, field="allowed-tools", hint=hint)
+            raise FileError(path, f"unknown tool {entry!r}.", line=where, field="allowed-tools", hint=hint)
         if unknown:
             continue
-        names += ours
+        names += tool_names
         if pattern and pattern != "*":
-            only.append(claude_import.rule(ours[0], pattern))
+            only.append(claude_import.rule(tool_names[0], pattern))
         else:
-            whole.add(ours[0])
-    return tuple(dict.fromkeys(names)), tuple(rule for rule in only if rule.partition("(")[0] not in whole)
+            unrestricted.add(tool_names[0])
+    return tuple(dict.fromkeys(names)), tuple(rule for rule in only if rule.partition("(")[0] not in unrestricted)

@@ -1,4 +1,4 @@
-"""The `---` block above a Markdown file: read with limits, and with the line of every key."""
+"""Reads the YAML front matter of Markdown files, with limits, and with the line number of each key."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import msgspec
 from friday_cli.core.protocol.errors import FileError
 from friday_cli.core.text.lazy_regex import pattern
 
-LARGEST = 256_000
-"""Bytes of a profile file."""
-LARGEST_BLOCK = 16_000
-"""Characters of its front matter."""
-DEEPEST = 4
-"""Levels of nesting in front matter."""
+MAX_BYTES = 256_000
+"""Largest file."""
+MAX_BLOCK = 16_000
+"""Longest front matter, in characters."""
+MAX_DEPTH = 4
+"""Deepest nesting in front matter."""
 
 _FENCE = pattern(r"---[ \t]*$")
 _UNPRINTABLE = pattern("[\x00-\x08\x0b-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufeff\ufffe\uffff]")
@@ -25,7 +25,7 @@ _NAME = pattern(r"""^\s*[{]?\s*["']?name["']?\s*:""", re.M)
 
 
 class MarkdownFile(msgspec.Struct, frozen=True):
-    """A Markdown file taken apart: the keys of its front matter, the line of each (from 1), and the text below."""
+    """A parsed Markdown file: the keys of its front matter, the line of each (from 1), and the text below."""
 
     keys: dict[str, Any]
     lines: dict[str, int]
@@ -33,20 +33,18 @@ class MarkdownFile(msgspec.Struct, frozen=True):
 
 
 def contents(path: Path) -> bytes | FileError:
-    """What a file holds, of one that is too large enough for `decode` to see that; or why it cannot be read."""
+    """The content of a file (at most MAX_BYTES + 1), or the error why it cannot be read."""
     try:
         with open(path, "rb") as file:
-            return file.read(LARGEST + 1)
+            return file.read(MAX_BYTES + 1)
     except OSError as error:
         return FileError(str(path), f"cannot be read: {error.strerror}.")
 
 
 def decode(path: str, raw: bytes) -> str:
-    """File content as text, byte order mark taken off, line ends as `\\n`. Raises FileError."""
-    if len(raw) > LARGEST:
-        raise FileError(
-            path, f"is larger than {LARGEST:,} bytes.", hint="A prompt should be some hundred lines at most."
-        )
+    """Decode a file: no byte order mark, line ends as `\\n`. Raises FileError."""
+    if len(raw) > MAX_BYTES:
+        raise FileError(path, f"is larger than {MAX_BYTES:,} bytes.", hint="Shorten the prompt to a few hundred lines.")
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -56,7 +54,7 @@ def decode(path: str, raw: bytes) -> str:
 
 
 def split(text: str) -> tuple[str, str] | None:
-    """The front matter and the text below it; None when `text` has no front matter."""
+    """The front matter and the text below it; None without front matter."""
     lines = text.split("\n")
     if not _FENCE().match(lines[0]):
         return None
@@ -66,35 +64,37 @@ def split(text: str) -> tuple[str, str] | None:
     return None
 
 
-def named(text: str) -> bool:
-    """Whether `text` is meant as a profile: front matter with a `name`. Any other Markdown is none of ours."""
+def has_name(text: str) -> bool:
+    """Whether `text` is intended as a profile: its front matter has a `name`."""
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     parts = split(text)
     return parts is not None and _NAME().search(parts[0]) is not None
 
 
 def read(path: str, text: str, *, lenient: bool = False) -> MarkdownFile:
-    """Take `text` (see `decode`) apart. `lenient` accepts unquoted colons, as other tools do for their files.
+    """Parse `text` (see `decode`). `lenient`: accept unquoted colons, as other tools do.
 
-    Raises FileError naming line and field.
+    Raises FileError with line and field.
     """
     parts = split(text)
     if parts is None:
         if _FENCE().match(text.split("\n", 1)[0]):
-            raise FileError(path, "the front matter has no end.", line=1, hint="Close it with a line of three dashes.")
-        raise FileError(path, "has no front matter.", line=1, hint="Begin with ---, name: and description:, ---.")
+            raise FileError(path, "the front matter is not closed.", line=1, hint="End it with a line `---`.")
+        raise FileError(
+            path, "has no front matter.", line=1, hint="Start the file with ---, name: and description:, ---."
+        )
     block, body = parts
-    if len(block) > LARGEST_BLOCK:
-        raise FileError(path, f"the front matter is longer than {LARGEST_BLOCK:,} characters.", line=1)
+    if len(block) > MAX_BLOCK:
+        raise FileError(path, f"the front matter is longer than {MAX_BLOCK:,} characters.", line=1)
     if bad := _UNPRINTABLE().search(block):
         line = block.count("\n", 0, bad.start()) + 2
-        raise FileError(path, "the front matter has control characters.", line=line, hint="Remove them.")
-    if (page := _simple(block, body)) is not None:
+        raise FileError(path, "the front matter contains control characters.", line=line, hint="Remove them.")
+    if (page := _parse_simple(block, body)) is not None:
         return page
     try:
-        return _yaml(path, block, body)
+        return _parse_yaml(path, block, body)
     except FileError:
-        if lenient and (page := _loose(block, body)) is not None:
+        if lenient and (page := _parse_lenient(block, body)) is not None:
             return page
         raise
 
@@ -107,8 +107,8 @@ _QUOTED = pattern(r"\"[^\"\\\x00-\x1f\x7f-\x9f\ufeff\u2028\u2029]*\"|'[^'\x00-\x
 _WORDS = frozenset(("y", "n", "yes", "no", "on", "off", "true", "false", "null"))
 
 
-def _simple(block: str, body: str) -> MarkdownFile | None:
-    """What needs no YAML parser (whose import takes longer than all else here): None where anything is not plain."""
+def _parse_simple(block: str, body: str) -> MarkdownFile | None:
+    """Parse simple front matter without the YAML parser, whose import is slow; None if anything is not simple."""
     keys: dict[str, Any] = {}
     lines: dict[str, int] = {}
     items: list[Any] | None = None
@@ -149,7 +149,7 @@ def _simple(block: str, body: str) -> MarkdownFile | None:
 
 
 def _scalar(text: str, plain: re.Pattern[str] | None = None) -> str | int | float | bool | None:
-    """A value that YAML would read the same way; None when that is not sure."""
+    """A value that YAML certainly reads the same way, else None."""
     if text in ("true", "false"):
         return text == "true"
     if re.fullmatch(r"0|[1-9][0-9]{0,15}", text):
@@ -163,7 +163,7 @@ def _scalar(text: str, plain: re.Pattern[str] | None = None) -> str | int | floa
     return None
 
 
-def _yaml(path: str, block: str, body: str) -> MarkdownFile:
+def _parse_yaml(path: str, block: str, body: str) -> MarkdownFile:
     import yaml
 
     loader = yaml.SafeLoader(block)
@@ -181,18 +181,18 @@ def _yaml(path: str, block: str, body: str) -> MarkdownFile:
         line = mark.line + 2 if mark else 1
         raise FileError(path, f"is not YAML: {error.problem or error.context}.", line=line, hint=_YAML_HINT) from None
     except (yaml.YAMLError, ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
-        # SafeLoader's constructors leak these for values such as 2024-99-99 or !!int x
+        # SafeLoader raises these for values such as 2024-99-99 or !!int x
         raise FileError(path, f"is not YAML: {str(error) or type(error).__name__}.", line=1, hint=_YAML_HINT) from None
     finally:
         loader.dispose()
     return MarkdownFile(keys, lines, body)
 
 
-_YAML_HINT = 'Put text with : # or quotes in it between double quotes, as in description: "a: b".'
+_YAML_HINT = 'Quote text that contains : # or quotes, as in description: "a: b".'
 
 
 def _check_events(path: str, block: str) -> None:
-    """Refuse what could make the reading long or deep before anything is built."""
+    """Refuse anchors and deep nesting before any object is built. Raises FileError."""
     import yaml
 
     depth = 0
@@ -203,18 +203,18 @@ def _check_events(path: str, block: str) -> None:
                 path,
                 "the front matter uses YAML anchors (& and *).",
                 line=line,
-                hint="Write the value out, or quote it.",
+                hint="Write out the value, or quote it.",
             )
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
-            if depth > DEEPEST:
-                raise FileError(path, f"the front matter is nested more than {DEEPEST} deep.", line=line)
+            if depth > MAX_DEPTH:
+                raise FileError(path, f"the front matter is nested deeper than {MAX_DEPTH} levels.", line=line)
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
 
 
 def _lines(path: str, node: Any) -> dict[str, int]:
-    """The line of each top key. Raises FileError for keys that are no text, and for one that comes twice."""
+    """The line of each top-level key. Raises FileError for keys that are not text, and for duplicates."""
     lines: dict[str, int] = {}
     for key, _ in node.value:
         line, name = key.start_mark.line + 2, str(key.value)
@@ -226,17 +226,17 @@ def _lines(path: str, node: Any) -> dict[str, int]:
             raise FileError(path, "a key is not text.", line=line, hint="Keys are words such as name or allowedTools.")
         if name in lines:
             raise FileError(
-                path, f"stands twice, first in line {lines[name]}.", line=line, field=name, hint="Keep one."
+                path, f"is a duplicate; first in line {lines[name]}.", line=line, field=name, hint="Keep one."
             )
         lines[name] = line
     return lines
 
 
-def _loose(block: str, body: str) -> MarkdownFile | None:
-    """`key: anything` lines, each value the text as it stands; indented lines go on with the value above."""
+def _parse_lenient(block: str, body: str) -> MarkdownFile | None:
+    """Parse `key: anything` lines; each value is literal text, and indented lines continue the value above."""
     keys: dict[str, Any] = {}
     lines: dict[str, int] = {}
-    for number, line in _logical(block):
+    for number, line in _logical_lines(block):
         key, colon, value = line.partition(":")
         if not colon or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_-]*", key) or key in keys:
             return None
@@ -246,7 +246,7 @@ def _loose(block: str, body: str) -> MarkdownFile | None:
     return MarkdownFile(keys, lines, body) if keys else None
 
 
-def _logical(block: str) -> Iterator[tuple[int, str]]:
+def _logical_lines(block: str) -> Iterator[tuple[int, str]]:
     start, text = 0, ""
     for number, line in enumerate(block.split("\n"), 2):
         if line[:1] in (" ", "\t") and text:

@@ -1,4 +1,4 @@
-"""AGENTS.md: what a folder, its project and the user want every agent to know."""
+"""Reads AGENTS.md files: instructions of the user, the project and its folders for every agent."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import msgspec
 from friday_cli.core.text.sanitize import sanitize
 
 NAMES = ("AGENTS.md", "CLAUDE.md")
-"""Looked for in this order; a folder's first one counts."""
-LARGEST = 32_000
-"""Characters taken of one file."""
-LARGEST_SUM = 80_000
-"""Characters taken of all together."""
+"""File names in order of preference: one file per folder is used."""
+MAX_FILE = 32_000
+"""Characters used of one file."""
+MAX_TOTAL = 80_000
+"""Characters used of all files together."""
 
 
 class Instruction(msgspec.Struct, frozen=True):
-    """One file's text. `own` marks the user's own file, which always counts; a project's counts when it is trusted."""
+    """The text of one file. `own`: the file of the user, which is always used as instructions; a project needs trust."""
 
     path: str
     text: str
@@ -26,7 +26,7 @@ class Instruction(msgspec.Struct, frozen=True):
 
 
 class Instructions(msgspec.Struct, frozen=True):
-    """All files, the most general first, and what a person should be told about them."""
+    """All files, the most general first, and notices for the person."""
 
     files: tuple[Instruction, ...] = ()
     trusted: bool = False
@@ -34,50 +34,52 @@ class Instructions(msgspec.Struct, frozen=True):
 
 
 def read(folder: Path, *, root: Path, config: Path, trusted: bool) -> Instructions:
-    """The user's file in `config`, then those from the project's `root` down to `folder`.
+    """Read the file of the user in `config`, then those from the project `root` down to `folder`.
 
-    Files are read here and nothing that they name. A file that cannot be read is skipped, and said.
+    Files that they refer to are not read. A file that cannot be read is skipped with a notice.
     """
     files: list[Instruction] = []
     notices: list[str] = []
-    left = LARGEST_SUM
-    for place, own in _places(folder.resolve(), root.resolve(), config):
-        path = next((place / name for name in NAMES if (place / name).is_file()), None)
+    remaining = MAX_TOTAL
+    for parent, own in _folders(folder.resolve(), root.resolve(), config):
+        path = next((parent / name for name in NAMES if (parent / name).is_file()), None)
         if path is None:
             continue
         try:
             text = _text(path, None if own else root.resolve())
         except (OSError, ValueError, RuntimeError) as error:
-            notices.append(f"{path} is left out: {getattr(error, 'strerror', None) or error}.")
+            notices.append(f"{path} is skipped: {getattr(error, 'strerror', None) or error}.")
             continue
         clean = sanitize(text)
         if len(clean) < len(text):
-            notices.append(f"{path}: {len(text) - len(clean)} invisible characters were taken out.")
+            notices.append(f"{path}: {len(text) - len(clean)} invisible characters were removed.")
         text = clean.strip()
-        room = min(LARGEST, left)
-        if len(text) > room:
-            notices.append(f"{path}: only the first {room:,} of {len(text):,} characters are used.")
-            text = text[:room].rstrip() + "\n[cut here]"
+        limit = min(MAX_FILE, remaining)
+        if len(text) > limit:
+            notices.append(f"{path}: only the first {limit:,} of {len(text):,} characters are used.")
+            text = text[:limit].rstrip() + "\n[truncated]"
         if text:
-            left = max(0, left - len(text))
+            remaining = max(0, remaining - len(text))
             files.append(Instruction(str(path), text, own))
     if not trusted and any(not file.own for file in files):
-        notices.append("The project's AGENTS.md is read as information only: the folder is not trusted (friday trust).")
+        notices.append(
+            "The AGENTS.md of the project is used as information only: the project is not trusted. Run `friday trust`."
+        )
     return Instructions(tuple(files), trusted, tuple(notices))
 
 
-def _places(folder: Path, root: Path, config: Path) -> Iterator[tuple[Path, bool]]:
+def _folders(folder: Path, root: Path, config: Path) -> Iterator[tuple[Path, bool]]:
     yield config, True
     chain: Sequence[Path] = (folder,)
     if folder.is_relative_to(root):
-        chain = [place for place in (folder, *folder.parents) if place.is_relative_to(root)]
-    for place in reversed(chain):
-        yield place, False
+        chain = [parent for parent in (folder, *folder.parents) if parent.is_relative_to(root)]
+    for parent in reversed(chain):
+        yield parent, False
 
 
 def _text(path: Path, root: Path | None) -> str:
     if root is not None and not path.resolve().is_relative_to(root):
-        raise ValueError("it is a link that leads out of the project")
+        raise ValueError("it links out of the project")
     with open(path, "rb") as file:
-        raw = file.read(LARGEST_SUM * 4 + 4)
+        raw = file.read(MAX_TOTAL * 4 + 4)
     return raw.decode("utf-8-sig", "replace").replace("\r\n", "\n").replace("\r", "\n")

@@ -32,15 +32,15 @@ class Option(msgspec.Struct, frozen=True):
         return f"{name}_" if keyword.iskeyword(name) else name
 
 
-MODEL, RIGHTS, SESSION = "Model", "What it may do", "Session"
+MODEL, RIGHTS, SESSION = "Model", "Permissions", "Session"
 
-CONTINUE = Option(("--continue", "-c"), "flag", "Go on with the last session of this folder.", group=SESSION)
+CONTINUE = Option(("--continue", "-c"), "flag", "Resume the last session of this folder.", group=SESSION)
 SHARED: tuple[Option, ...] = (
     Option(("--model", "-m"), "text", "Model, as provider/model[:effort] or an alias; 'demo' needs no key.", "NAME", group=MODEL),
     Option(("--effort",), "text", "How hard the model thinks.", "LEVEL", ("none", "minimal", "low", "medium", "high", "xhigh", "max"), MODEL),
     Option(("--fallback-model",), "text", "Model to use when the first stays overloaded; the change is reported.", "NAME", group=MODEL),
     Option(("--subagent-model",), "text", "Model of sub-agents whose profile names none.", "NAME", group=MODEL),
-    Option(("--profile",), "text", "Persona of the main agent.", "NAME", group=MODEL),
+    Option(("--profile",), "text", "Profile of the main agent.", "NAME", group=MODEL),
     Option(("--mode",), "text", "ask: only reading passes; edits: file changes too; plan: no changes; auto: as edits, and sandboxed commands.", "MODE", ("ask", "edits", "plan", "auto"), RIGHTS),
     Option(("--yolo",), "flag", "Allow everything but deny rules and what could destroy the machine.", group=RIGHTS),
     Option(("--allow",), "many", "Permission rule such as 'bash(git *)'; may be repeated.", "RULE", group=RIGHTS),

@@ -231,9 +231,9 @@ def _options_as_before(options: Options, record: AgentRecord | None) -> Options:
 
 
 def _outbound(command: str) -> Sequence[tuple[str, str]]:
-    from friday_cli.command_safety import outbound  # loads its parser only after a command was run
+    from friday_cli.command_safety import network_targets  # loads its parser only after a command was run
 
-    return outbound(command)
+    return network_targets(command)
 
 
 def _build(
@@ -369,7 +369,7 @@ def _environment(options: Options, context: _OpenContext, workspace: LocalWorksp
 
 def _about(folder_trust: trust.Trust) -> list[str]:
     """A notice for the person if an untrusted folder has files that trust would enable."""
-    unused = trust_review.unused(folder_trust)
+    unused = trust_review.unused_files(folder_trust)
     if not unused:
         return []
     names = ", ".join(unused[:5]) + (" ..." if len(unused) > 5 else "")

@@ -14,7 +14,7 @@ from friday_cli.core.protocol.workspace import Workspace
 from friday_cli.core.subagents.tree import SubagentTree
 from friday_cli.core.text.untrusted import neutralize, neutralize_line
 from friday_cli.tool_catalog import APPLY_DELEGATION, DISCARD_DELEGATION
-from friday_cli.tools.worktree import Landed
+from friday_cli.tools.worktree import AppliedChanges
 from friday_cli.workspace.local import LocalWorkspace
 
 from .isolation import WorktreeIsolation, local_workspace, worktree_events
@@ -84,7 +84,7 @@ class WorktreeChanges:
         self._touched[path] = self._isolation.worktrees.touched(made, workspace)
         return self._touched[path]
 
-    async def apply(self, ctx: ToolContext, path: str) -> Landed:
+    async def apply(self, ctx: ToolContext, path: str) -> AppliedChanges:
         """Apply the changes of a descendant of the caller to the caller's files. Raises ToolError."""
         self._ready(path, by=ctx.agent)
         target = local_workspace(ctx.workspace)
@@ -99,7 +99,7 @@ class WorktreeChanges:
 
     # ---- for a person -------------------------------------------------------------------
 
-    async def apply_for_person(self, path: str) -> Landed:
+    async def apply_for_person(self, path: str) -> AppliedChanges:
         """Apply the changes of an agent to the files of the session. Raises ToolError."""
         return await self._apply(path, self._isolation.main, None)
 
@@ -120,7 +120,7 @@ class WorktreeChanges:
             )
         return made
 
-    async def _apply(self, path: str, target: LocalWorkspace, allowed: Sequence[str] | None) -> Landed:
+    async def _apply(self, path: str, target: LocalWorkspace, allowed: Sequence[str] | None) -> AppliedChanges:
         async with self._tree.resuming, self._isolation.lock:
             made = self._ready(path)  # its agent may have been resumed while a person was asked
             before = made.state
@@ -129,7 +129,7 @@ class WorktreeChanges:
             finally:
                 if made.state != before:
                     await self._world.log.emit(made.path, *worktree_events(made))
-        return Landed(applied.files, applied.merged, applied.diffs)
+        return AppliedChanges(applied.files, applied.merged, applied.diffs)
 
     async def _discard(self, path: str, keep_branch: bool) -> str:
         async with self._tree.resuming, self._isolation.lock:

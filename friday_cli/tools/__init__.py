@@ -1,1 +1,1 @@
-"""The tools a model may call: one file per family; siblings do not import each other."""
+"""The tools a model can call: one module or package per family. Families do not import each other."""

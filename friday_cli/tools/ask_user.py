@@ -17,11 +17,13 @@ class AskUserArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Arguments of `ask_user`."""
 
     question: Annotated[
-        str, Meta(min_length=1, max_length=2_000, description="One question with all that is needed to answer it.")
+        str, Meta(min_length=1, max_length=2_000, description="One question with everything needed to answer it.")
     ]
     choices: Annotated[
         list[Annotated[str, Meta(min_length=1, max_length=200)]],
-        Meta(max_length=8, description="Short answers to pick from, the best first; the person may answer otherwise."),
+        Meta(
+            max_length=8, description="Short answers to choose from, the best first; the user may also answer freely."
+        ),
     ] = []
 
 
@@ -30,7 +32,7 @@ async def _ask(ctx: ToolContext, args: AskUserArguments) -> Output:
         raise ToolError("ask_user: the question is empty.")
     choices = tuple(dict.fromkeys(choice.strip() for choice in args.choices if choice.strip()))
     answer = (await ctx.ask(args.question.strip(), choices)).strip()
-    return Output(f"The person answered: {answer}" if answer else "The person gave no answer.", TextDisplay(answer))
+    return Output(f"The user answered: {answer}" if answer else "The user gave no answer.", TextDisplay(answer))
 
 
 ASK_USER = tool(
@@ -39,13 +41,13 @@ ASK_USER = tool(
     args=AskUserArguments,
     title=lambda args: str(args.question),
     description=(
-        "Ask the person one question and wait for the answer. Use it when a choice is theirs and cannot be found in "
-        "the files: an unclear goal, a matter of taste, a risk. Not for what you can find out yourself, and not for "
-        "permission to run a tool, which is asked for you. Returns the answer."
+        "Ask the user one question and return the answer. For decisions that only the user can make: an unclear goal, "
+        "a preference, a risk. Not for what you can find out yourself, and not for permission to run a tool: that is "
+        "requested automatically."
     ),
 )
 
 
 def tools(*, attended: bool) -> list[Tool]:
-    """The tools of this group: none where nobody can answer."""
+    """The tools of this family: none without a user to answer (`attended`)."""
     return [ASK_USER] if attended else []

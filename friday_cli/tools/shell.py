@@ -1,4 +1,4 @@
-"""Running commands: bash, and the two tools for those in the background."""
+"""The tools `bash`, `bash_output` and `bash_kill`: commands, also in the background."""
 
 from __future__ import annotations
 
@@ -16,48 +16,45 @@ from friday_cli.core.protocol.workspace import Access, BackgroundJob, Ran, Reach
 from friday_cli.core.text.sanitize import sanitize, sanitize_line
 from friday_cli.tool_catalog import TOOLS
 
-TIMEOUT_S, LONGEST_S, WAIT_S = 120.0, 600.0, 60.0
-"""Seconds a command may take by default and at most, and for which its news may be waited."""
-TOLD_S = 1.0
-"""A command that ran for less than this is not said to have taken time."""
-TITLE = 120
-"""Characters of a command in one line."""
+TIMEOUT_S, MAX_TIMEOUT_S, MAX_WAIT_S = 120.0, 600.0, 60.0
+"""Seconds: default and maximum timeout of a command, and maximum wait for new output of a background command."""
+MIN_REPORTED_S = 1.0
+"""Seconds from which the duration of a command is reported."""
+TITLE_CHARS = 120
+"""Longest title of a call."""
 
 
 class BashArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    command: Annotated[str, msgspec.Meta(description="Command for bash, run in the workspace folder.", min_length=1)]
+    command: Annotated[str, msgspec.Meta(description="Bash command, run in the workspace folder.", min_length=1)]
     timeout_s: Annotated[
         Annotated[float, msgspec.Meta(ge=1)] | None,
-        msgspec.Meta(
-            description="Seconds after which it is stopped, for a command that needs more or less than usual."
-        ),
+        msgspec.Meta(description="Seconds after which it is stopped, if the default does not fit."),
     ] = None
     background: Annotated[
         bool,
-        msgspec.Meta(description="Return at once and let it run, for servers and watchers; timeout_s has no effect."),
+        msgspec.Meta(description="Return at once and keep it running, for servers and watchers; timeout_s is ignored."),
     ] = False
 
     @property
     def access(self) -> Access:
-        """What it may beyond the sandbox."""
+        """The access beyond the sandbox that it asks for."""
         return ""
 
 
 class SandboxedBashArguments(BashArguments, frozen=True, forbid_unknown_fields=True):
-    """A command where there is a sandbox."""
+    """Arguments of `bash` with a sandbox."""
 
     network: Annotated[
-        bool, msgspec.Meta(description="Run with the network on, still in the sandbox. The user is asked; say why.")
+        bool, msgspec.Meta(description="Run with network access, inside the sandbox. Needs approval; give a reason.")
     ] = False
     outside: Annotated[
         bool,
         msgspec.Meta(
-            description="Run without the sandbox, after a call failed because of it and where the task needs it. The user"
-            " is asked; say why."
+            description="Run outside the sandbox, only after a call failed because of it. Needs approval; give a reason."
         ),
     ] = False
     reason: Annotated[
-        str, msgspec.Meta(description="Why it needs the network or to run outside, for the user.", max_length=300)
+        str, msgspec.Meta(description="Why it needs network or outside, for the user.", max_length=300)
     ] = ""
 
     @property
@@ -66,23 +63,23 @@ class SandboxedBashArguments(BashArguments, frozen=True, forbid_unknown_fields=T
 
 
 def _reach(args: BashArguments, workspace: Workspace) -> tuple[Reach, str]:
-    """How far the command goes, and the model's reason, without which nobody is asked. Raises ToolError."""
+    """The reach of the command and the reason given by the model. Raises ToolError without a required reason."""
     reach = workspace.reach(args.access)
     reason = args.reason if isinstance(args, SandboxedBashArguments) else ""
     if reach in ("network", "outside") and not reason.strip():
-        raise ToolError("bash: network and outside need a reason.", hint="Say in `reason` what it is for.")
+        raise ToolError("bash: network and outside need a `reason`.")
     return reach, reason
 
 
 def _script(args: BashArguments, workspace: Workspace) -> CommandAnalysis:
-    """The command taken apart. Raises ToolError where it names a folder that the agent must stay out of."""
+    """Analyze the command. Raises ToolError if it names a folder outside of the agent's worktree."""
     from friday_cli.command_safety import AnalysisContext, analyze
 
     script = analyze(args.command, AnalysisContext(workspace))
     if script.leaves:
         raise ToolError(
-            f"This command leads out of your worktree: {script.leaves}.",
-            hint=f"Your folder is {workspace.root}, a copy of all of it; name files relative to it.",
+            f"The command names a path outside your worktree: {script.leaves}.",
+            hint=f"Your folder {workspace.root} is a full copy; use relative paths.",
         )
     return script
 
@@ -90,14 +87,14 @@ def _script(args: BashArguments, workspace: Workspace) -> CommandAnalysis:
 async def _bash(context: ToolContext, args: BashArguments, timeout_s: float) -> Output:
     if args.background:
         job = await context.workspace.start(args.command, agent=context.agent, access=args.access)
-        text = f"Started in the background as {job.id}. See its output with bash_output, end it with bash_kill."
+        text = f"Started in the background as {job.id}. Read its output with bash_output, stop it with bash_kill."
         return Output(text, CommandDisplay(args.command, None, f"started as {job.id}"), _facts(args.command, None))
     ran = await context.workspace.run(
         args.command, agent=context.agent, timeout_s=timeout_s, on_output=context.emit, access=args.access
     )
     output = sanitize(ran.output)
     parts = [output.rstrip("\n")] if output.strip() else []
-    parts.append(f"[{_end(ran, timeout_s)}]")
+    parts.append(f"[{_ending(ran, timeout_s)}]")
     return Output(
         "\n".join([*parts, *_sandbox(ran)]),
         CommandDisplay(args.command, ran.exit_code, output, ran.spill),
@@ -108,49 +105,45 @@ async def _bash(context: ToolContext, args: BashArguments, timeout_s: float) -> 
 
 
 def _sandbox(done: Ran | BackgroundJob) -> list[str]:
-    """What the model should know of the sandbox a command ran in."""
+    """Notes for the model about the sandbox."""
     lines = []
     if done.blocked:
-        lines.append(f"[{done.blocked} If the task needs it, call bash again with network or outside, and a reason.]")
+        lines.append(f"[{done.blocked} If the task needs it, call bash again with network or outside and a reason.]")
     if done.tampered:
         names = sanitize(", ".join(done.tampered[:5]))
-        lines.append(f"[Protected files changed while this ran: {names}. The user is told; leave them alone.]")
+        lines.append(f"[Protected files changed while this ran: {names}. The user is informed; do not change them.]")
     return lines
 
 
 def _warnings(command: str, tampered: Sequence[str]) -> tuple[str, ...]:
-    """What the person is told of protected files that changed."""
+    """A warning for the person about protected files that changed."""
     if not tampered:
         return ()
     names = ", ".join(tampered[:5]) + (" ..." if len(tampered) > 5 else "")
-    return (
-        sanitize_line(f"{names} changed while a command ran, and can run code later: look at it. ({command})", 500),
-    )
+    return (sanitize_line(f"{names} changed while a command ran and can run code later. Check it. ({command})", 500),)
 
 
-def _end(ran: Ran, timeout_s: float) -> str:
-    """How a command ended, in words."""
+def _ending(ran: Ran, timeout_s: float) -> str:
+    """How a command ended, for the model."""
     if ran.timed_out:
-        words = (
-            f"stopped: it ran longer than {timeout_s:g} s; give it more time, let it run in the background,"
-            " or see that it does not wait for input"
+        text = (
+            f"stopped after {timeout_s:g} s; raise timeout_s, use background, or make sure it does not wait for input"
         )
     elif ran.exit_code is None:
-        words = "it was killed"
+        text = "killed"
     else:
-        words = f"exit {ran.exit_code}"
+        text = f"exit {ran.exit_code}"
         if ran.exit_code > 128 and (name := _SIGNALS.get(ran.exit_code - 128)):
-            words += f", ended by {name}"
-    if ran.duration_s >= TOLD_S:
-        words += f", {ran.duration_s:.1f} s"
+            text += f", {name}"
+    if ran.duration_s >= MIN_REPORTED_S:
+        text += f", {ran.duration_s:.1f} s"
     if not ran.output.strip():
-        words += ", no output"
+        text += ", no output"
     if ran.left:
-        words += (
-            f"; {ran.left} process{'es' if ran.left > 1 else ''} it left running"
-            f" {'were' if ran.left > 1 else 'was'} ended: use background for what is to go on"
+        text += (
+            f"; {ran.left} remaining process{'es' if ran.left > 1 else ''} stopped: use background to keep them running"
         )
-    return words
+    return text
 
 
 _SIGNALS = {
@@ -167,33 +160,31 @@ _SIGNALS = {
 
 
 class JobOutputArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    id: Annotated[str, msgspec.Meta(description="Which command, as bash named it: job-1.")]
-    wait_s: Annotated[
-        float, msgspec.Meta(description="Wait up to so many seconds for something new.", ge=0, le=WAIT_S)
-    ] = 0.0
+    id: Annotated[str, msgspec.Meta(description="Id of the command, such as job-1.")]
+    wait_s: Annotated[float, msgspec.Meta(description="Seconds to wait for new output.", ge=0, le=MAX_WAIT_S)] = 0.0
 
 
-class Kill(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    id: Annotated[str, msgspec.Meta(description="Which command, as bash named it: job-1.")]
+class KillArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    id: Annotated[str, msgspec.Meta(description="Id of the command, such as job-1.")]
 
 
-async def _look(context: ToolContext, args: JobOutputArguments) -> Output:
-    return _job(await context.workspace.job(args.id, agent=context.agent, wait_s=args.wait_s))
+async def _output(context: ToolContext, args: JobOutputArguments) -> Output:
+    return _job_output(await context.workspace.job(args.id, agent=context.agent, wait_s=args.wait_s))
 
 
-async def _kill(context: ToolContext, args: Kill) -> Output:
-    return _job(await context.workspace.job(args.id, agent=context.agent, kill=True))
+async def _kill(context: ToolContext, args: KillArguments) -> Output:
+    return _job_output(await context.workspace.job(args.id, agent=context.agent, kill=True))
 
 
-def _job(job: BackgroundJob) -> Output:
+def _job_output(job: BackgroundJob) -> Output:
     output = sanitize(job.output)
     if job.running:
         state = "still running"
     elif job.exit_code is None:
-        state = "ended: it was killed"
+        state = "killed"
     else:
         state = f"ended: exit {job.exit_code}"
-    text = f"{output.rstrip(chr(10))}\n" if output.strip() else "(nothing new)\n"
+    text = f"{output.rstrip(chr(10))}\n" if output.strip() else "(no new output)\n"
     text = "\n".join([f"{text}[{job.id} {state}]", *_sandbox(job)])
     facts = (
         ToolFacts(files=job.changed, commands=(CommandRun(job.command, job.exit_code),)) if job.ended else ToolFacts()
@@ -208,35 +199,36 @@ def _facts(command: str, exit_code: int | None) -> ToolFacts:
 
 def _line(command: str) -> str:
     first, _, more = command.strip().partition("\n")
-    return first[:TITLE] + (" ..." if more or len(first) > TITLE else "")
+    return first[:TITLE_CHARS] + (" ..." if more or len(first) > TITLE_CHARS else "")
 
 
 BASH_OUTPUT = tool(
-    _look,
+    _output,
     TOOLS["bash_output"],
     args=JobOutputArguments,
     title=lambda args: args.id,
     description=(
-        "See what a background command printed since you last looked, and whether it still runs. With wait_s it waits for"
-        " something new rather than being asked again and again."
+        "New output of a background command since the last call, and whether it still runs. Use wait_s instead of polling."
     ),
 )
 BASH_KILL = tool(
     _kill,
     TOOLS["bash_kill"],
-    args=Kill,
+    args=KillArguments,
     title=lambda args: args.id,
-    description="End a background command with everything it started, and see the last of its output.",
+    description="Stop a background command with all its processes, and return its last output.",
 )
 
 
-def bash_tool(timeout_s: float = TIMEOUT_S, longest_s: float = LONGEST_S, *, confined: bool = False) -> Tool:
-    """The tool `bash`: a command may take `timeout_s` seconds, or what the model asks for up to `longest_s`. `confined`
-    tells whether there is a sandbox, which a call may then ask to leave."""
+def bash_tool(timeout_s: float = TIMEOUT_S, longest_s: float = MAX_TIMEOUT_S, *, confined: bool = False) -> Tool:
+    """The tool `bash`. `timeout_s`: default timeout in seconds; `longest_s`: the most a model may ask for.
+
+    `confined`: commands run in a sandbox, which a call may ask to leave.
+    """
 
     async def run(context: ToolContext, args: BashArguments) -> Output:
         if args.timeout_s is not None and args.timeout_s > longest_s:
-            raise ToolError(f"bash: timeout_s may be {longest_s:g} at most.", hint="For longer work use background.")
+            raise ToolError(f"bash: timeout_s is at most {longest_s:g}.", hint="Use background for longer work.")
         return await _bash(context, args, args.timeout_s or timeout_s)
 
     return tool(
@@ -249,16 +241,15 @@ def bash_tool(timeout_s: float = TIMEOUT_S, longest_s: float = LONGEST_S, *, con
         title=lambda args: _line(args.command) + (" (background)" if args.background else ""),
         begins=lambda args: _facts(args.command, None),
         description=(
-            "Run a command with bash in the workspace folder and get its output (stdout and stderr as they come) and exit code."
-            " Each call is a new shell: `cd` and variables do not last to the next. Nothing can be typed into it: no editors,"
-            " pagers or prompts; use flags such as --yes. Of long output you see the beginning and the end, and the name of a"
-            " file with all of it. A command is over when its shell is; what it leaves running is ended then. For what must go"
-            " on (a server, a watcher) set background. Quote paths with blanks. To read, find or change files use the file"
-            " tools, not cat, grep, find or sed."
+            "Run a bash command in the workspace folder; returns its output (stdout and stderr) and exit code. Each call is a"
+            " new shell: `cd` and variables are not kept. No input: no editors, pagers or prompts; use flags such as --yes."
+            " Long output is shortened in the middle; the note names a file with all of it. When the shell ends, its remaining"
+            " processes are stopped: use background for servers and watchers. Quote paths with blanks. To read, find or edit"
+            " files use the file tools, not cat, grep, find or sed."
         ),
     )
 
 
-def tools(timeout_s: float = TIMEOUT_S, longest_s: float = LONGEST_S, *, confined: bool = False) -> list[Tool]:
-    """The tools of this group; what is given is as in `bash_tool`."""
+def tools(timeout_s: float = TIMEOUT_S, longest_s: float = MAX_TIMEOUT_S, *, confined: bool = False) -> list[Tool]:
+    """The tools of this family; see `bash_tool`."""
     return [bash_tool(timeout_s, longest_s, confined=confined), BASH_OUTPUT, BASH_KILL]

@@ -16,23 +16,23 @@ _MARKS: dict[State, str] = {"pending": "[ ]", "active": "[>]", "done": "[x]"}
 
 
 class TodoItem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One line of a list."""
+    """One item of the list."""
 
-    text: Annotated[str, Meta(min_length=1, max_length=300, description="What is to be done, in a few words.")]
-    status: Annotated[State, Meta(description="pending, active (being done now) or done.")] = "pending"
+    text: Annotated[str, Meta(min_length=1, max_length=300, description="The step, in a few words.")]
+    status: Annotated[State, Meta(description="pending, active (in progress) or done.")] = "pending"
 
 
 class TodoArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Arguments of `todo`."""
 
     items: Annotated[
-        list[TodoItem], Meta(max_length=50, description="The whole list in order; it replaces the one before.")
+        list[TodoItem], Meta(max_length=50, description="The complete list in order; it replaces the previous one.")
     ]
 
 
 async def _todo(ctx: ToolContext, args: TodoArguments) -> Output:
     if not args.items:
-        return Output("The list is empty now.", TextDisplay("empty list"))
+        return Output("The list is empty.", TextDisplay("empty list"))
     lines = [f"{_MARKS[item.status]} {' '.join(item.text.split())}" for item in args.items]
     rows = tuple((item.status, " ".join(item.text.split())) for item in args.items)
     return Output("\n".join([_progress(args.items), *lines]), TableDisplay(("status", "item"), rows))
@@ -48,14 +48,13 @@ TODO = tool(
     args=TodoArguments,
     title=lambda args: _progress(args.items),
     description=(
-        "Write down your plan as a list and keep it current. Use it for work of three or more steps, and again each "
-        "time a step begins (active) or ends (done); keep one item active. Not for a single simple step. Send the "
-        "whole list each time. Returns the list as it now stands."
+        "Keep your plan as a list. Use it for work of three or more steps; update it when a step starts (active) or ends "
+        "(done), with one item active. Send the complete list each time. Returns the list."
     ),
 )
-"""An agent's own list. It lives in the agent's history and nowhere else."""
+"""The list of an agent exists only in its conversation."""
 
 
 def tools() -> list[Tool]:
-    """The tools of this group."""
+    """The tools of this family."""
     return [TODO]

@@ -1,4 +1,4 @@
-"""What an agent does with the worktree of a sub-agent that worked apart: take its changes over, or let them go."""
+"""The tools `apply_delegation` and `discard_delegation`: apply or discard the worktree changes of a sub-agent."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from friday_cli.core.protocol.workspace import Workspace
 from friday_cli.core.text.untrusted import neutralize_line
 from friday_cli.tool_catalog import TOOLS
 
-LISTED = 60
+MAX_LISTED = 60
 """Files named in a result."""
 
-Id = Annotated[str, Meta(description="The sub-agent's id, such as a.2")]
+Id = Annotated[str, Meta(description="Id of the sub-agent, such as a.2.")]
 
 
 class ApplyArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -32,12 +32,12 @@ class DiscardArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     id: Id
     keep_branch: Annotated[
-        bool, Meta(description="Commit its work on its branch and keep that; only the folder goes.")
+        bool, Meta(description="Commit its changes on its branch and keep the branch; only the folder is removed.")
     ] = False
 
 
-class Landed(msgspec.Struct, frozen=True):
-    """What was taken over: the files, those of them that were merged with other changes, and the differences."""
+class AppliedChanges(msgspec.Struct, frozen=True):
+    """Applied changes: all files, the paths that were merged with other changes, and the diffs."""
 
     files: tuple[FileChange, ...]
     merged: tuple[str, ...]
@@ -51,7 +51,7 @@ class WorktreeHost(Protocol):
         """Every path that applying the changes of the agent `path` would change, as rules name it."""
         ...
 
-    async def apply(self, ctx: ToolContext, path: str) -> Landed:
+    async def apply(self, ctx: ToolContext, path: str) -> AppliedChanges:
         """Apply the changes of a descendant of the caller to the caller's files."""
         ...
 
@@ -64,16 +64,16 @@ def worktree_tools(host: WorktreeHost) -> list[Tool]:
     """The two tools for the worktrees of sub-agents."""
 
     async def apply(ctx: ToolContext, args: ApplyArguments) -> Output:
-        landed = await host.apply(ctx, args.id)
-        lines = [f"Applied the changes of {args.id} to your files; its worktree and branch are gone."]
-        lines += [f"- {neutralize_line(row.path)} +{row.added} -{row.removed}" for row in landed.files[:LISTED]]
-        if len(landed.files) > LISTED:
-            lines.append(f"- and {len(landed.files) - LISTED} more")
-        if landed.merged:
+        applied = await host.apply(ctx, args.id)
+        lines = [f"Applied the changes of {args.id} to your files; its worktree and branch are removed."]
+        lines += [f"- {neutralize_line(row.path)} +{row.added} -{row.removed}" for row in applied.files[:MAX_LISTED]]
+        if len(applied.files) > MAX_LISTED:
+            lines.append(f"- and {len(applied.files) - MAX_LISTED} more")
+        if applied.merged:
             lines.append(
-                f"Merged with changes made here meanwhile, look at them: {', '.join(map(neutralize_line, landed.merged[:LISTED]))}"
+                f"Merged with newer changes, check them: {', '.join(map(neutralize_line, applied.merged[:MAX_LISTED]))}"
             )
-        return Output("\n".join(lines), DiffsDisplay(landed.diffs), ToolFacts(files=landed.files))
+        return Output("\n".join(lines), DiffsDisplay(applied.diffs), ToolFacts(files=applied.files))
 
     async def discard(ctx: ToolContext, args: DiscardArguments) -> Output:
         return Output(await host.discard(ctx, args.id, keep_branch=args.keep_branch))
@@ -86,8 +86,8 @@ def worktree_tools(host: WorktreeHost) -> list[Tool]:
             subjects=lambda args, workspace: host.touched(args.id, workspace),
             title=lambda args: args.id,
             description=(
-                "Take over the changes of a sub-agent that worked in a worktree of its own (isolation): all of them, or "
-                "none where files conflict with what changed here meanwhile; the conflicts are then listed."
+                "Apply the changes of a sub-agent that worked in its own worktree (isolation). Applies all of them, or none if "
+                "files conflict with newer changes here; the conflicts are then listed."
             ),
         ),
         tool(
@@ -96,8 +96,7 @@ def worktree_tools(host: WorktreeHost) -> list[Tool]:
             args=DiscardArguments,
             title=lambda args: args.id + (" (branch kept)" if args.keep_branch else ""),
             description=(
-                "Throw away the worktree of a sub-agent, with all it changed there; or keep its work on its branch only "
-                "(keep_branch)."
+                "Discard the worktree of a sub-agent with all its changes, or keep them on its branch only (keep_branch)."
             ),
         ),
     ]

@@ -71,10 +71,10 @@ def test_what_is_promoted_is_seen_by_every_agent(console: Console) -> None:
     one, two = keep(console.project, ("a.1", "first"), ("a.2", "second"))
     assert seen(console.project, "a") == []
     ran = console("memory", "promote", one)
-    assert (ran.code, ran.out, ran.error) == (0, "", f"every agent sees note {one} now")
+    assert (ran.code, ran.out, ran.error) == (0, "", f"promoted note {one}: visible to every agent")
     assert seen(console.project, "a") == seen(console.project, "a.9") == ["first"]
-    assert console("memory", "promote", one, two).error == f"every agent sees note {two} now"
-    assert console("memory", "promote", one, two).error == f"every agent saw notes {one}, {two} already"
+    assert console("memory", "promote", one, two).error == f"promoted note {two}: visible to every agent"
+    assert console("memory", "promote", one, two).error == f"already promoted: notes {one}, {two}"
     assert seen(console.project, "a") == ["first", "second"]
 
 
@@ -82,14 +82,16 @@ def test_forgetting_asks_first_and_shows_what(console: Console) -> None:
     one, two = keep(console.project, ("a.1", "first"), ("a", "second"))
     refused = console("memory", "forget", one)
     assert (refused.code, refused.out) == (2, f"{one}  first\n")
-    assert refused.error == "Nothing was forgotten: nobody can be asked here. Add --yes to go ahead without asking."
+    assert (
+        refused.error == "Nothing was deleted: it needs confirmation, and this is not a terminal. Add --yes to confirm."
+    )
     asked = console.terminal("memory", "forget", one, says=[("[y/N]", "n\n")])
-    assert "nothing was forgotten" in asked.out
+    assert "nothing was deleted" in asked.out
     assert len(console("memory", "list").rows) == 2
-    asked = console.terminal("memory", "forget", one, says=[("Forget note 1?", "y\n")])
-    assert (asked.code, "forgot note 1" in asked.out) == (0, True)
-    assert console("memory", "forget", two, "--yes").error == f"forgot note {two}"
-    assert console("memory", "list").error == "no notes of this project; --all lists those of every project."
+    asked = console.terminal("memory", "forget", one, says=[("Delete note 1?", "y\n")])
+    assert (asked.code, "deleted note 1" in asked.out) == (0, True)
+    assert console("memory", "forget", two, "--yes").error == f"deleted note {two}"
+    assert console("memory", "list").error == "no notes in this project; --all lists all projects."
 
 
 def test_a_note_in_full(console: Console) -> None:

@@ -57,12 +57,12 @@ def test_explain_tells_for_every_command_what_decides(ruled: Console) -> None:
 
 def test_explain_in_words_in_another_mode_and_for_a_profile(ruled: Console) -> None:
     ran = ruled("permissions", "explain", "bash: git -C / log | sh")
-    assert "asked  mode ask: run calls are asked about (git -C leads out of the workspace)" in ran.out
+    assert "asked  mode ask: run calls are asked about (git -C names a folder outside the workspace)" in ran.out
     assert "  sh  asked" in ran.out
     assert (
         "denied  mode plan changes nothing" in ruled("permissions", "explain", "bash: npm test", "--mode", "plan").out
     )
-    assert "a yes for longer would be kept as bash(npm test)" in ruled("permissions", "explain", "bash: npm test").err
+    assert '"always allow" would add bash(npm test)' in ruled("permissions", "explain", "bash: npm test").err
     reading = ("permissions", "explain", "read_file: docs/x.md", "--json")
     assert ruled(*reading).document["decision"] == "allow"
     assert ruled(*reading, "--profile", "researcher").document["rule"] == "read_file(docs/**)"
@@ -116,7 +116,7 @@ def test_explain_knows_what_is_asked_about_whatever_a_rule_allows(console: Conso
 
 
 @pytest.mark.parametrize(("args", "words"), [
-    (("frobnicate: x",), "'frobnicate' is no tool"), (("bash: ls", "--mode", "fast"), "'fast' is no mode"),
+    (("frobnicate: x",), "Unknown tool 'frobnicate'"), (("bash: ls", "--mode", "fast"), "Unknown mode 'fast'"),
     (("read_file: ../../x",), "lies outside"), (("bash: ls", "--profile", "nobody"), "nobody"),
 ])  # fmt: skip
 def test_what_cannot_be_explained_is_one_line(console: Console, args: tuple[str, ...], words: str) -> None:

@@ -38,7 +38,7 @@ def test_yours_come_first_and_a_bad_file_hides_no_other(console: Console) -> Non
     bad = console.profile(mine(console), "bad", "description: x", "allowedTools: [raed_file]")
     ran = console("profiles", "list")
     assert {row[0]: row[1] for row in ran.rows}["coder"] == "user"
-    assert ran.error == f"{bad}:4: allowedTools: there is no tool 'raed_file'. Did you mean read_file?"
+    assert ran.error == f"{bad}:4: allowedTools: unknown tool 'raed_file'. Did you mean read_file?"
     document = console("profiles", "list", "--json").document
     assert [p["name"] for p in document["hidden"]] == ["coder"]
     assert {p["name"]: p["tools"] for p in document["profiles"]}["general"] == "*"
@@ -52,11 +52,11 @@ def test_a_projects_profiles_wait_for_trust_and_are_announced(console: Console) 
     path = console.profile(console.project / ".friday/profiles", "coder")
     waiting = console("profiles", "list")
     assert {row[1] for row in waiting.rows} == {"shipped"}
-    assert "Not used: .friday/profiles/coder.md. `friday trust` would allow them." in waiting.error
+    assert "Not used: .friday/profiles/coder.md. Run `friday trust` to allow them." in waiting.error
     assert console("trust", "--yes").code == 0
     ran = console("profiles", "list")
     assert {row[0]: row[1] for row in ran.rows}["coder"] == "project"
-    assert ran.error == f"The project's {path} takes the place of the built-in profile coder."
+    assert ran.error == f"{path} of the project replaces the built-in profile coder."
     assert console("profiles", "list", "--json").document["announcements"] == [ran.error]
 
 
@@ -81,17 +81,17 @@ def test_foreign_text_of_a_profile_is_made_plain(console: Console) -> None:
 
 def test_check_names_file_line_field_problem_and_remedy(console: Console) -> None:
     ran = console("profiles", "check")
-    assert (ran.code, ran.out, ran.error) == (0, "", "5 profiles, nothing wrong")
-    assert console("profiles", "check", "nowhere.md").error == "There is no nowhere.md."
+    assert (ran.code, ran.out, ran.error) == (0, "", "5 profiles, no errors")
+    assert console("profiles", "check", "nowhere.md").error == "nowhere.md does not exist."
     bad = console.profile(mine(console), "bad", "description: x", "timeout: 300000")
     worse = console.profile(console.project / ".friday/profiles", "worse", "descripton: x")  # not trusted yet
     ran = console("profiles", "check")
     assert ran.code == 2
     assert ran.out.splitlines() == [
-        f"{bad}:4: timeout: 300000 looks like milliseconds: durations are in seconds. For 300000 milliseconds write 300.",
+        f"{bad}:4: timeout: 300000 is too long; the unit is seconds. For 300000 ms use 300.",
         f"{worse}:3: descripton: unknown key. Did you mean description?",
     ]
-    assert ran.error == "5 profiles good, 2 things wrong"
+    assert ran.error == "5 profiles valid, 2 errors"
     one = console("profiles", "check", str(worse))
     assert (one.code, len(one.out.splitlines())) == (2, 1)
     assert console("profiles", "check", str(worse.parent)).code == 2
@@ -101,7 +101,7 @@ def test_check_tells_remarks_without_failing(console: Console) -> None:
     path = console.profile(mine(console), "small", "description: x", "maxTokenBudget: 500")
     ran = console("profiles", "check", str(path))
     assert ran.code == 0
-    assert ran.out.startswith(f"{path}: 500 tokens are seldom enough")
+    assert ran.out.startswith(f"{path}: 500 tokens are rarely enough")
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"---\nname: x\n", b"---\nname: [x\n---\nhi\n", b""])
@@ -120,7 +120,7 @@ def test_new_writes_a_profile_that_is_right_and_never_overwrites(console: Consol
     assert console("profiles", "show", "test-writer").code == 0
     path.write_text("mine", encoding="utf-8")
     again = console("profiles", "new", "test-writer")
-    assert (again.code, "is there already" in again.error) == (2, True)
+    assert (again.code, "already exists" in again.error) == (2, True)
     assert path.read_text() == "mine"
 
 
@@ -128,7 +128,7 @@ def test_new_for_the_project_and_over_a_built_in_name(console: Console) -> None:
     ran = console("profiles", "new", "coder", "--project")
     assert ran.out == f"{console.project / '.friday/profiles/coder.md'}\n"
     assert "`friday trust`" in ran.err
-    assert "takes the place of the built-in profile coder" in ran.err
+    assert "replaces the built-in profile coder" in ran.err
 
 
 def test_new_goes_where_the_settings_say(console: Console, tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_new_goes_where_the_settings_say(console: Console, tmp_path: Path) -> No
 @pytest.mark.parametrize("name", ["Bad Name", "../x", "", "x" * 65])
 def test_new_refuses_what_cannot_be_a_name(console: Console, name: str) -> None:
     ran = console("profiles", "new", name)
-    assert (ran.code, "is no profile name" in ran.error) == (2, True)
+    assert (ran.code, "is not a valid profile name" in ran.error) == (2, True)
     assert not list(console.home.rglob("*.md"))
 
 

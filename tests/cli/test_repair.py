@@ -12,7 +12,7 @@ def test_there_is_nothing_to_repair(console: Console) -> None:
     assert not store_path().exists()
     console.keep()
     ran = console("sessions", "repair")
-    assert (ran.code, "is whole; nothing was changed" in ran.error) == (0, True)
+    assert (ran.code, "is not damaged; nothing was changed" in ran.error) == (0, True)
 
 
 def test_what_is_saved_can_be_read_again(console: Console, session: str) -> None:
@@ -22,10 +22,10 @@ def test_what_is_saved_can_be_read_again(console: Console, session: str) -> None
     ran = console("sessions", "repair")
     assert (ran.code, ran.out) == (0, "")
     first, second = ran.err.splitlines()
-    assert first.startswith("friday: saved 1 sessions with ")
-    assert first.endswith(", and 0 notes; 1 events of them could not be read")
+    assert first.startswith("friday: recovered 1 sessions with ")
+    assert first.endswith(", and 0 notes; 1 events could not be read")
     (kept,) = store_path().parent.glob("friday.db.damaged-*")
-    assert second.startswith("friday: the damaged file is kept as ")
+    assert second.startswith("friday: the damaged file is now ")
     assert second.endswith(kept.name)
     ran = console("sessions", "show", session)
     assert ran.code == 0

@@ -30,7 +30,7 @@ def test_a_fork_says_what_it_cannot(console: Console, session: str) -> None:
         in console("sessions", "fork", session, "--at", "9").error
     )
     assert "nothing before that message" in console("sessions", "fork", session, "--at", "1").error
-    assert "with all its agents" in console("sessions", "fork", f"{session}:a.1").error
+    assert "Only a whole session" in console("sessions", "fork", f"{session}:a.1").error
 
 
 def writes(path: str, content: str) -> dict[str, object]:
@@ -73,7 +73,7 @@ def test_files_and_conversation_go_back_and_come_again(console: Console, worked:
     asked = console("sessions", "rewind", worked, "--to", "2")
     assert (asked.code, asked.error) == (
         2,
-        "Nothing was changed: nobody can be asked here. Add --yes to go ahead without asking.",
+        "Nothing was changed: it needs confirmation, and this is not a terminal. Add --yes to confirm.",
     )
     done = console("sessions", "rewind", worked, "--to", "2", "--yes", "--json")
     assert (done.code, done.document["done"], [f["path"] for f in done.document["files"]]) == (0, True, ["b.txt"])
@@ -98,7 +98,7 @@ def test_yes_does_not_overwrite_what_somebody_else_changed(console: Console, wor
     told = console("sessions", "rewind", worked, "--to", "2", "--yes")
     assert told.code == 2
     assert "b.txt: it was changed since" in told.out
-    assert "--force overwrites them" in told.error
+    assert "Use --force to overwrite" in told.error
     assert (console.project / "b.txt").read_text() == "mine\n"
     assert console("sessions", "rewind", worked, "--to", "1", "--yes", "--leave").code == 0
     assert [path.name for path in console.project.iterdir()] == ["b.txt"]
@@ -111,7 +111,7 @@ def test_yes_does_not_overwrite_what_somebody_else_changed(console: Console, wor
 
 def test_a_person_on_a_terminal_is_asked(console: Console, worked: str) -> None:
     (console.project / "b.txt").write_text("mine\n")
-    says = [("Go back? [y/N]", "y\n"), ("Overwrite the 1 file", "n\n")]
+    says = [("Rewind? [y/N]", "y\n"), ("Overwrite the 1 file", "n\n")]
     ran = console.terminal("sessions", "rewind", worked, "--to", "1", says=says)
     assert ran.code == 0
     assert [path.name for path in console.project.iterdir()] == ["b.txt"]
@@ -121,8 +121,8 @@ def test_what_cannot_be_is_said_in_one_line(console: Console, worked: str) -> No
     with console.owning(worked):
         assert "is open in another friday process" in console("sessions", "rewind", worked, "--to", "1", "--yes").error
     assert "no message 7" in console("sessions", "rewind", worked, "--to", "7", "--yes").error
-    assert "exclude each other" in console("sessions", "rewind", worked, "--to", "1", "--files", "--conversation").error
-    assert "takes no --to" in console("sessions", "rewind", worked, "--undo", "--to", "1").error
+    assert "cannot be combined" in console("sessions", "rewind", worked, "--to", "1", "--files", "--conversation").error
+    assert "cannot be combined with --to" in console("sessions", "rewind", worked, "--undo", "--to", "1").error
 
 
 def test_a_deleted_session_takes_its_contents_with_it(console: Console, worked: str) -> None:

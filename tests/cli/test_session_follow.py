@@ -158,7 +158,7 @@ def test_one_agent_of_a_running_session_also_one_that_is_still_to_come(console: 
     assert not [line for line in lines if "Count the lines" in line]
     with watching(console, running.id, "--agent", "a.7") as watcher:
         code, _, err = watcher.over()
-    assert (code, err) == (2, f"friday: Session {running.id[:8]} has no agent 'a.7'. It has: a, a.1.\n")
+    assert (code, err) == (2, f"friday: Session {running.id[:8]} has no agent 'a.7'. Agents: a, a.1.\n")
 
 
 @pytest.mark.parametrize("tree", [(), ("--tree",)])
@@ -192,4 +192,4 @@ def test_one_that_is_over_is_shown_and_that_is_all(console: Console, session: st
     assert ran.out.count("✓ delegate_task") == 1
     assert "main.py has 2 lines." in ran.out
     empty = console.keep(lambda session: [])
-    assert "Nothing ran in this session." in console("sessions", "show", empty, "--follow").out
+    assert "This session is empty." in console("sessions", "show", empty, "--follow").out

@@ -58,7 +58,7 @@ def test_all_lists_every_folder_and_names_it(console: Console) -> None:
 def test_where_nothing_was_kept_the_list_is_empty_and_makes_no_file(console: Console) -> None:
     ran = console("sessions", "list")
     assert (ran.code, ran.out) == (0, "")
-    assert "no sessions of this folder" in ran.error
+    assert "no sessions in this folder" in ran.error
     assert console("sessions", "list", "--json").document == []
     assert console("sessions", "stats", "--json").document == []
     assert not store_path().parent.exists()
@@ -106,7 +106,7 @@ def test_show_without_an_id_is_the_last_session_of_this_folder(console: Console,
     console.keep(cwd=tmp_path)
     missing = console("sessions", "show")
     assert (missing.code, missing.out) == (2, "")
-    assert "There is no session of this folder yet" in missing.error
+    assert "There is no session in this folder" in missing.error
     session = console.keep()
     console.keep(cwd=tmp_path)
     assert console("sessions", "show").out == console("sessions", "show", session).out
@@ -236,14 +236,14 @@ def test_stats_per_profile_and_model(console: Console) -> None:
 
 @pytest.mark.parametrize(("argv", "words"), [
     (("show", "zz"), "There is no session 'zz'."), (("export", ""), "There is no session ''."),
-    (("show", "ID:"), "names no agent"), (("show", "ID:a.9"), "has no agent 'a.9'. It has: a, a.1."),
-    (("show", "ID", "--agent", "x"), "has no agent 'x'"), (("show", "ID:a.1", "--agent", "a"), "Name one of them"),
+    (("show", "ID:"), "has no agent path"), (("show", "ID:a.9"), "has no agent 'a.9'. Agents: a, a.1."),
+    (("show", "ID", "--agent", "x"), "has no agent 'x'"), (("show", "ID:a.1", "--agent", "a"), "name different agents"),
     (("export",), "Missing argument 'ID'. See `friday sessions export --help`."),
-    (("export", "ID:a.1"), "exported with all its agents"),
+    (("export", "ID:a.1"), "Only a whole session can be exported."),
     (("export", "ID", "-f", "pdf"), "'pdf' is not one of 'md', 'json', 'atif'"),
-    (("delete", "ID:a.1", "--yes"), "deleted with all its agents"),
+    (("delete", "ID:a.1", "--yes"), "Only a whole session can be deleted."),
     (("rename", "ID:a.1", "x"), "Only a session has a title"), (("nope",), "No such command 'nope'."),
-    (("list", "--nope"), "No such option: --nope"), (("show", "ID", "--follow", "--json"), "--follow shows text."),
+    (("list", "--nope"), "No such option: --nope"), (("show", "ID", "--follow", "--json"), "--follow and --json cannot be combined."),
 ])  # fmt: skip
 def test_wrong_use_is_one_line_and_exit_2(console: Console, session: str, argv: tuple[str, ...], words: str) -> None:
     ran = console("sessions", *(part.replace("ID", session) for part in argv))
@@ -274,4 +274,4 @@ def test_a_folder_that_is_gone_is_said(console: Console, monkeypatch: pytest.Mon
     gone.rmdir()
     for command in (("sessions", "list"), ("ask", "--model", "demo", "hi")):
         ran = console(*command)
-        assert (ran.code, "does not exist any more" in ran.error) == (2, True)
+        assert (ran.code, "no longer exists" in ran.error) == (2, True)

@@ -39,12 +39,12 @@ def test_set_keeps_comments(console: Console) -> None:
 def test_unset_brings_the_default_back(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "expected a number >= 0" in console("config", "set", "limits.max_cost", "-1").error
     console("config", "set", "limits.max_cost", "2")
-    assert console("config", "unset", "limits.max_cost").err.startswith("friday: limits.max_cost is no longer set in ")
+    assert console("config", "unset", "limits.max_cost").err.startswith("friday: removed limits.max_cost from ")
     assert console("config", "get", "limits.max_cost").out == "\n"
     assert "is not set in" in console("config", "unset", "limits.max_cost").err
     monkeypatch.setenv("FRIDAY_MODE", "plan")
-    assert "warning: FRIDAY_MODE sets it too, and wins" in console("config", "set", "mode", "edits").err
-    assert "warning: FRIDAY_MODE sets it too, and wins" in console("config", "unset", "mode").err
+    assert "warning: FRIDAY_MODE overrides it" in console("config", "set", "mode", "edits").err
+    assert "warning: FRIDAY_MODE overrides it" in console("config", "unset", "mode").err
 
 
 def test_header_values_are_shown_nowhere(console: Console) -> None:
@@ -94,8 +94,8 @@ def test_what_trusting_would_allow_is_shown_and_nobody_is_asked_in_vain(console:
     ran = console("trust")
     assert ran.code == 2
     assert "--yes" in ran.error
-    assert ".friday/config.toml: settings, which can only tighten yours (mode)" in ran.out
-    assert ".friday/profiles/coder.md: profile coder, in place of the built-in coder; tools: bash, read_file" in ran.out
+    assert ".friday/config.toml: settings; they can only restrict yours (mode)" in ran.out
+    assert ".friday/profiles/coder.md: profile coder, replaces the built-in coder; tools: bash, read_file" in ran.out
     assert ".claude/agents/rev.md: profile rev; tools: grep, read_file" in ran.out
     assert "profiles/bad.md: cannot be used: profiles/bad.md:4: allowedTools" in ran.out
     assert not is_trusted(project).ok
@@ -105,7 +105,7 @@ def test_trust_and_revoke(console: Console, project: Path) -> None:
     assert console("trust", "--yes").code == 0
     assert is_trusted(project).ok
     assert console("config", "get", "mode").out == "plan\n"
-    assert "has not changed since" in console("trust").error
+    assert "already trusted, and unchanged" in console("trust").error
     assert console("trust", "--list").rows[0][:2] == [str(project), "yes"]
     assert console("trust", str(project), "--revoke").code == 0
     assert not is_trusted(project).ok
@@ -139,14 +139,14 @@ def test_a_project_that_changes_under_the_question_is_not_trusted(console: Conso
             return b"y\n"
 
     ran = console.terminal("trust", says=[("[y/N]", Sly())])
-    assert (ran.code, "changed while you looked at it" in ran.out) == (2, True)
+    assert (ran.code, "changed during the review" in ran.out) == (2, True)
     assert not is_trusted(project).ok
 
 
 def test_a_folder_without_anything_to_trust(console: Console) -> None:
     ran = console("trust", "--yes")
     assert ran.code == 0
-    assert "no settings or profiles so far; only its AGENTS.md would count as instructions" in ran.out
+    assert "no settings or profiles yet; only its AGENTS.md would be used as instructions" in ran.out
 
 
 def test_what_cannot_be_trusted(console: Console, tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_what_cannot_be_trusted(console: Console, tmp_path: Path) -> None:
     (console.project / ".friday").mkdir()
     (console.project / ".friday/config.toml").symlink_to("/etc/passwd")
     ran = console("trust", "--yes")
-    assert (ran.code, "leads out of the project" in ran.error) == (2, True)
+    assert (ran.code, "is outside the project" in ran.error) == (2, True)
 
 
 def test_a_damaged_book_of_trust_trusts_nothing_and_is_kept(console: Console) -> None:

@@ -73,7 +73,7 @@ def test_version(console: Console) -> None:
 
 @pytest.mark.parametrize(("argv", "words"), [
     (("nope",), "No such command 'nope'. See `friday --help`."),
-    (("What is this?",), "To ask that, write friday ask, and the prompt in quotes. See `friday --help`."),
+    (("What is this?",), 'To send a prompt, use: friday ask "PROMPT". See `friday --help`.'),
     (("sesions",), "Did you mean 'sessions', 'permissions'? See `friday --help`."),
     (("--nope",), "No such option: --nope (Possible options: --mode, --model). See `friday --help`."),
     (("models", "extra"), "Got unexpected extra argument (extra). See `friday models --help`."),
@@ -148,7 +148,7 @@ def test_a_failure_nobody_foresaw_is_one_line_with_a_log(console: Console, monke
     ran = console("sessions", "list")
     assert (ran.code, ran.out) == (1, "")
     assert ran.error.startswith("Friday itself failed: RuntimeError: surprise")
-    log = Path(ran.error.rpartition("The log is in ")[2].rstrip("."))
+    log = Path(ran.error.rpartition("Log: ")[2])
     assert "Traceback" in log.read_text()
     assert secret not in log.read_text()
     assert log.stat().st_mode & 0o777 == 0o600

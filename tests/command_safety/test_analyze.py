@@ -23,7 +23,9 @@ def only_looks(script: CommandAnalysis) -> bool:
 
 
 def test_every_simple_command_is_a_step_with_its_words() -> None:
-    script = analyze("a 'b c' | d; if e; then f; fi; (g) && echo $(h) > i <<X\n$(j)\nX", workspace_fixture.on_paper())
+    script = analyze(
+        "a 'b c' | d; if e; then f; fi; (g) && echo $(h) > i <<X\n$(j)\nX", workspace_fixture.virtual_context()
+    )
     assert {step.text for step in script.steps} == {"a 'b c'", "d", "e", "f", "g", "h", "echo ''", "> i", "j"}
     assert next(step for step in script.steps if step.text == "> i").writes == ("i",)
 
@@ -38,38 +40,38 @@ def test_every_simple_command_is_a_step_with_its_words() -> None:
     ],
 )  # fmt: skip
 def test_git_that_would_run_a_program_of_the_repository_is_asked_about(tmp_path: Path, config: str, fine: bool) -> None:
-    root = workspace_fixture.furnish(tmp_path)
+    root = workspace_fixture.create_project(tmp_path)
     (root / ".git/config").write_text(config)
-    assert only_looks(analyze("git status", workspace_fixture.ground(root))) is fine
-    assert only_looks(analyze("ls", workspace_fixture.ground(root)))
+    assert only_looks(analyze("git status", workspace_fixture.context(root))) is fine
+    assert only_looks(analyze("ls", workspace_fixture.context(root)))
 
 
 def test_a_git_file_leads_to_the_settings_that_count(tmp_path: Path) -> None:
-    root = workspace_fixture.furnish(tmp_path)
+    root = workspace_fixture.create_project(tmp_path)
     (root / "sub").mkdir()
     (root / "sub/.git").write_text("gitdir: ../evil\n")
-    assert not only_looks(analyze("cd sub && git status", workspace_fixture.ground(root)))
+    assert not only_looks(analyze("cd sub && git status", workspace_fixture.context(root)))
     (root / ".git/hooks").mkdir()
     (root / ".git/config").write_text("[core]\n\thooksPath = hooks\n")
-    assert only_looks(analyze("git status", workspace_fixture.ground(root)))
+    assert only_looks(analyze("git status", workspace_fixture.context(root)))
     (root / "hooks").mkdir()
     (root / "hooks/post-index-change").write_text("")
-    assert not only_looks(analyze("git status", workspace_fixture.ground(root)))
+    assert not only_looks(analyze("git status", workspace_fixture.context(root)))
 
 
 def test_a_program_that_the_workspace_put_before_the_real_one_is_asked_about(tmp_path: Path) -> None:
     from friday_cli.command_safety import AnalysisContext
     from friday_cli.workspace.local import LocalWorkspace
 
-    root = workspace_fixture.furnish(tmp_path)
-    ground = AnalysisContext(
+    root = workspace_fixture.create_project(tmp_path)
+    context = AnalysisContext(
         LocalWorkspace(root), {"PATH": f"{root}/node_modules/.bin:/usr/bin:/bin", "HOME": "/home/me"}
     )
-    assert only_looks(analyze("cat x.txt", ground))
+    assert only_looks(analyze("cat x.txt", context))
     (root / "node_modules/.bin/cat").write_text("#!/bin/sh\nrm x\n")
     (root / "node_modules/.bin/cat").chmod(0o755)
-    assert not only_looks(analyze("cat x.txt", ground))
-    assert only_looks(analyze("pwd", ground))
+    assert not only_looks(analyze("cat x.txt", context))
+    assert only_looks(analyze("pwd", context))
 
 
 @pytest.mark.parametrize(
@@ -86,27 +88,27 @@ def test_a_program_that_the_workspace_put_before_the_real_one_is_asked_about(tmp
 def test_a_program_that_the_project_leads_to_its_own_is_not_asked_for_its_version(
     tmp_path: Path, file: str, text: str, command: str
 ) -> None:
-    root = workspace_fixture.furnish(tmp_path)
-    assert only_looks(analyze(command, workspace_fixture.ground(root)))
-    assert only_looks(analyze(f"cd src && {command}", workspace_fixture.ground(root)))
+    root = workspace_fixture.create_project(tmp_path)
+    assert only_looks(analyze(command, workspace_fixture.context(root)))
+    assert only_looks(analyze(f"cd src && {command}", workspace_fixture.context(root)))
     (root / file).parent.mkdir(exist_ok=True)
     (root / file).write_text(text)
-    assert not only_looks(analyze(command, workspace_fixture.ground(root)))
-    assert not only_looks(analyze(f"cd src && {command}", workspace_fixture.ground(root)))
-    assert only_looks(analyze("ls", workspace_fixture.ground(root)))
+    assert not only_looks(analyze(command, workspace_fixture.context(root)))
+    assert not only_looks(analyze(f"cd src && {command}", workspace_fixture.context(root)))
+    assert only_looks(analyze("ls", workspace_fixture.context(root)))
 
 
 def test_more_than_fifty_commands_or_a_very_long_one_is_asked_about_and_denials_still_hold() -> None:
-    ground = workspace_fixture.on_paper()
+    context = workspace_fixture.virtual_context()
     for command in (
         "; ".join(["ls"] * 60),
         "ls " + "a" * 7000,
         "(" * 200 + "ls" + ")" * 200,
         "[[ " + "(" * 2000 + " a",
     ):
-        assert not only_looks(analyze(command, ground))
+        assert not only_looks(analyze(command, context))
         rules = Rules(mode="ask", tools=TOOLS)
-        assert rules.decide(workspace_fixture.bash(command, ground)).decision == "ask"
+        assert rules.decide(workspace_fixture.bash(command, context)).decision == "ask"
 
 
 def test_the_parser_is_loaded_when_a_command_is_judged_and_not_before() -> None:
@@ -123,12 +125,12 @@ PIECES = [
 
 def test_what_passes_runs_nothing_that_was_not_judged(tmp_path: Path) -> None:
     """Damaged harmless commands with a forbidden program in them: where the judge lets one pass, bash must not run it."""
-    root = workspace_fixture.furnish(tmp_path)
+    root = workspace_fixture.create_project(tmp_path)
     bin_ = tmp_path / "bin"
     bin_.mkdir()
     (bin_ / "canary").write_text(f"#!/bin/sh\n: > {tmp_path}/hit\n")
     (bin_ / "canary").chmod(0o755)
-    ground = workspace_fixture.ground(root)
+    context = workspace_fixture.context(root)
     harmless = [c for _, mode, _, commands in MUST_PASS if mode == "ask" for c in commands]
     harmless = [c for c in harmless if not any(word in c for word in ("sleep", "rg ", "git", "/", "find", "--version"))]
     chance = random.Random(os.environ.get("FRIDAY_SEED", "4711"))
@@ -138,7 +140,7 @@ def test_what_passes_runs_nothing_that_was_not_judged(tmp_path: Path) -> None:
         for _ in range(chance.randint(1, 4)):
             at = chance.randint(0, len(command))
             command = command[:at] + chance.choice(PIECES) + chance.choice(("canary", " canary ", "")) + command[at:]
-        if "canary" in command and only_looks(analyze(command, ground)):
+        if "canary" in command and only_looks(analyze(command, context)):
             passed.append(command)
     before = {path: path.stat().st_mtime_ns for path in root.rglob("*")}
     script = "\n".join(f"(timeout 5 bash -c {_quoted(c)})" for c in passed)

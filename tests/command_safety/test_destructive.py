@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from friday_cli.command_safety import analyze, crude
+from friday_cli.command_safety import analyze, text_scan
 from tests.command_safety import workspace_fixture
 
-GROUND = workspace_fixture.on_paper()
+GROUND = workspace_fixture.virtual_context()
 
 
 def danger(command: str) -> str:
@@ -54,7 +54,7 @@ def test_everyday_work_is_not_taken_for_destruction(command: str) -> None:
 @settings(max_examples=500)
 def test_no_text_breaks_the_reader(command: str) -> None:
     assert isinstance(danger(command), str)
-    assert all(isinstance(found, str) for found in crude.read(command).commands)
+    assert all(isinstance(found, str) for found in text_scan.scan(command).commands)
 
 
 @pytest.mark.parametrize(
@@ -66,4 +66,4 @@ def test_text_that_nothing_runs_is_no_command(command: str) -> None:
 
 @pytest.mark.parametrize("command", ["env sh -c " * 200 + "rm x", "sudo " + "b " * 199 + "a" * 20_000])
 def test_a_text_with_too_much_in_it_is_asked_about_at_once(command: str) -> None:
-    assert danger(command) == "it holds too many commands to read them all"
+    assert danger(command) == "it has too many commands to check"

@@ -23,7 +23,7 @@ NARROW = (
 
 
 def passes(command: str, root: Path) -> bool:
-    return only_looks(analyze(command, workspace_fixture.ground(root)))
+    return only_looks(analyze(command, workspace_fixture.context(root)))
 
 
 @pytest.fixture
@@ -81,8 +81,8 @@ def test_a_name_that_xargs_would_part_is_asked_about(root: Path, name: str) -> N
 
 
 def test_a_tree_that_is_too_large_is_asked_about(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(directory_scan, "MOST", 1)
-    monkeypatch.setattr(directory_scan, "MOST_SHY", 1)
+    monkeypatch.setattr(directory_scan, "MAX_NAMES", 1)
+    monkeypatch.setattr(directory_scan, "MAX_UNIGNORED_NAMES", 1)
     assert not passes("find . -exec grep x {} +", root)
     assert passes("ls -R", root)
     assert passes("rg x", root)

@@ -15,8 +15,8 @@ from tests.command_safety.rows import MUST_ASK, MUST_PASS, Row
 
 
 @pytest.fixture(scope="module")
-def ground(tmp_path_factory: pytest.TempPathFactory) -> AnalysisContext:
-    return workspace_fixture.ground(workspace_fixture.furnish(tmp_path_factory.mktemp("table")))
+def context(tmp_path_factory: pytest.TempPathFactory) -> AnalysisContext:
+    return workspace_fixture.context(workspace_fixture.create_project(tmp_path_factory.mktemp("table")))
 
 
 def cases(rows: Iterable[Row]) -> Iterator[object]:
@@ -26,8 +26,8 @@ def cases(rows: Iterable[Row]) -> Iterator[object]:
 
 
 @pytest.mark.parametrize(("mode", "decision", "command"), [*cases(MUST_ASK), *cases(MUST_PASS)])
-def test_row(ground: AnalysisContext, mode: Mode, decision: Decision, command: str) -> None:
-    call = workspace_fixture.bash(command, ground)
+def test_row(context: AnalysisContext, mode: Mode, decision: Decision, command: str) -> None:
+    call = workspace_fixture.bash(command, context)
     verdict = Rules(mode=mode, tools=TOOLS).decide(call)
     assert verdict.decision == decision, (verdict.reason, call.script)
     assert verdict.reason

@@ -20,7 +20,7 @@ from tests.tools.tool_workspace import Desk
 
 
 def passes(command: str, root: Path) -> bool:
-    return only_looks(analyze(command, workspace_fixture.ground(root)))
+    return only_looks(analyze(command, workspace_fixture.context(root)))
 
 
 def git(folder: Path, *words: str) -> None:
@@ -41,7 +41,7 @@ def git(folder: Path, *words: str) -> None:
     ],
 )  # fmt: skip
 def test_settings_that_are_written_to_be_misread_are_asked_about(tmp_path: Path, config: bytes) -> None:
-    root = workspace_fixture.furnish(tmp_path)
+    root = workspace_fixture.create_project(tmp_path)
     (root / ".git/config").write_bytes(config)
     assert not passes("git status", root)
     assert passes("ls", root)
@@ -56,13 +56,13 @@ def test_settings_that_are_written_to_be_misread_are_asked_about(tmp_path: Path,
     ],
 )  # fmt: skip
 def test_settings_as_people_have_them_are_not(tmp_path: Path, config: str) -> None:
-    root = workspace_fixture.furnish(tmp_path)
+    root = workspace_fixture.create_project(tmp_path)
     (root / ".git/config").write_text(config)
     assert passes("git status", root)
 
 
 def test_a_hook_that_looking_runs_is_asked_about(tmp_path: Path) -> None:
-    root = workspace_fixture.furnish(tmp_path)
+    root = workspace_fixture.create_project(tmp_path)
     (root / ".git/hooks").mkdir()
     (root / ".git/hooks/post-index-change.sample").write_text("")
     assert passes("git status", root)
@@ -91,7 +91,7 @@ def test_a_repository_inside_another_that_git_looks_into_is_asked_about(tmp_path
 
 
 def test_an_index_that_is_not_understood_is_asked_about(tmp_path: Path) -> None:
-    root = workspace_fixture.furnish(tmp_path)
+    root = workspace_fixture.create_project(tmp_path)
     (root / ".git/index").write_bytes(b"DIRC\0\0\0\4" + b"\0\0\0\1" + b"\0" * 24 + b"\0\0\xe0\0" + b"\0" * 60)
     assert not passes("git status", root)
 
@@ -100,7 +100,7 @@ def test_an_index_that_is_not_understood_is_asked_about(tmp_path: Path) -> None:
     "setting", ["url = https://me:s3cr3t@example.org/x.git", "url = https://ghp_0123456789abcdefghij@example.org/x", "ExtraHeader = Authorization: x"]
 )  # fmt: skip
 async def test_a_password_in_git_s_settings_is_not_shown_unasked(tmp_path: Path, setting: str) -> None:
-    root = workspace_fixture.furnish(tmp_path)
+    root = workspace_fixture.create_project(tmp_path)
     asking = ("cat .git/config", "cd .git && head con*", "cat < .git/config", "git remote -v", "git config --get remote.o.url",
               "git -C src remote -v", "grep -r x .", "git config remote.o.url")  # fmt: skip
     assert [command for command in asking if passes(command, root)] == ["cat .git/config", "cd .git && head con*",
@@ -133,18 +133,18 @@ async def test_a_password_in_git_s_settings_is_not_shown_unasked(tmp_path: Path,
      "sudo git -C src push", "/usr/bin/git -C . -P push", "git -C src diff b.py"],
 )  # fmt: skip
 def test_a_deny_rule_sees_git_behind_its_options(tmp_path: Path, command: str) -> None:
-    ground = workspace_fixture.ground(workspace_fixture.furnish(tmp_path))
+    context = workspace_fixture.context(workspace_fixture.create_project(tmp_path))
     rules = [
         parse_rule("bash", "allow"),
         parse_rule("bash(git push *)", "deny"),
         parse_rule("read_file(src/b.py)", "deny"),
     ]
     assert (
-        Rules(mode="yolo", tools=TOOLS, rules=rules).decide(workspace_fixture.bash(command, ground)).decision == "deny"
+        Rules(mode="yolo", tools=TOOLS, rules=rules).decide(workspace_fixture.bash(command, context)).decision == "deny"
     )
     assert (
         Rules(mode="yolo", tools=TOOLS, rules=rules)
-        .decide(workspace_fixture.bash("git -C src diff c.py", ground))
+        .decide(workspace_fixture.bash("git -C src diff c.py", context))
         .decision
         == "allow"
     )

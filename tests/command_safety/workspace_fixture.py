@@ -14,7 +14,7 @@ from friday_cli.workspace.local import LocalWorkspace
 ENVIRONMENT = {"HOME": "/home/me", "PATH": "/usr/local/bin:/usr/bin:/bin"}
 
 
-def furnish(folder: Path) -> Path:
+def create_project(folder: Path) -> Path:
     """The folder `ws` below `folder`, with something of everything; next to it what is none of its business."""
     root = folder / "ws"
     for name in ("src/deep", "docs", "tests", "node_modules/.bin", "evil/objects", "evil/refs", "my dir", "odd"):
@@ -38,7 +38,7 @@ def furnish(folder: Path) -> Path:
     return root
 
 
-class Paper:
+class VirtualWorkspace:
     """A workspace that is only a name: what lies in it is told by the text of a path."""
 
     def __init__(self, root: Path, away: tuple[Path, ...]) -> None:
@@ -54,15 +54,15 @@ class Paper:
         return (self.resolve(path).relative_to(self.root).as_posix(),)
 
 
-def on_paper(
+def virtual_context(
     root: Path = Path("/nowhere/ws"), *, away: tuple[Path, ...] = (), home: str = "/home/me"
 ) -> AnalysisContext:
-    """A ground for tests in which no file counts."""
-    paper: Any = Paper(root, away)
+    """A context for tests in which no file counts."""
+    paper: Any = VirtualWorkspace(root, away)
     return AnalysisContext(paper, {**ENVIRONMENT, "HOME": home})
 
 
-def ground(root: Path) -> AnalysisContext:
+def context(root: Path) -> AnalysisContext:
     """The folder as commands see it."""
     return AnalysisContext(LocalWorkspace(root), ENVIRONMENT)
 

@@ -91,7 +91,7 @@ async def test_delegation_needs_no_configuration_and_an_unknown_profile_is_a_cle
     s = await stage.ran({"a": [Say("", [delegate("Researcher", "x")]), Say("fin")]})
     assert "delegate_task" in [t.name for t in s.requests()[0].tools]
     assert s.results()[0] == (
-        "error: There is no profile 'Researcher'. Did you mean researcher? There are: analyst, coder, general, researcher, summarizer."
+        "error: There is no profile 'Researcher'. Did you mean researcher? Available: analyst, coder, general, researcher, summarizer."
     )
     with pytest.raises(UsageError, match="There is no profile 'ghost'"):
         async with stage.open({}, profile="ghost"):

@@ -33,7 +33,7 @@ async def test_the_call_returns_at_once_with_the_id_and_the_parent_goes_on(stage
         s.session.start("go")
         await until(lambda: len(s.of(AgentFinished, "a")) == 1)
         assert asyncio.get_running_loop().time() < 3, "it did not wait for the child"
-        assert s.results()[0].startswith("ok: a.1 (researcher) works in the background. You will be told")
+        assert s.results()[0].startswith("ok: a.1 (researcher) runs in the background. You are notified")
         assert s.of(AgentStarted, "a.1")[0].background
         s.session.start("what is 2 + 2?")
         await until(lambda: len(s.of(AgentFinished, "a")) == 2)
@@ -157,14 +157,15 @@ async def test_a_long_result_is_had_page_by_page(stage: Stage) -> None:
               "a.1": [Say(text, delay_s=5)]}  # fmt: skip
     s = await stage.ran(script)
     head, *rest = s.results()[1:]
-    assert "truncated: 3500 characters in all; get_delegation_result(id='a.1', offset=650) goes on" in head
+    assert "truncated: 3500 characters in all; continue with get_delegation_result(id='a.1', offset=650)" in head
     assert text[:650] in head
     assert text[-350:].strip() in head
     body = "".join(
-        r.split("completed\n", 1)[1].split("\n[" if "more" in r or "go on" in r else "\n---")[0] for r in rest[:3]
+        r.split("completed\n", 1)[1].split("\n[" if "more" in r or "continue with" in r else "\n---")[0]
+        for r in rest[:3]
     )
     assert body.replace("\n", "") == text[1000:].replace("\n", "")
-    assert "[2000 of 3500 characters; go on with offset=2000]" in rest[0]
+    assert "[2000 of 3500 characters; continue with offset=2000]" in rest[0]
     assert "[the result has 3500 characters]" in rest[3]
 
 
@@ -196,7 +197,7 @@ async def test_a_child_that_is_waited_for_can_be_sent_to_the_background(stage: S
         assert asyncio.get_running_loop().time() < 5
         assert s.finished("a").result == "then later"
         assert s.of(Detached, "a.1") == [Detached()]
-        assert "a.1 (researcher) works in the background" in s.results()[0]
+        assert "a.1 (researcher) runs in the background" in s.results()[0]
         assert (await asking).text == "it found y"
         assert not await s.session.detach("a.1"), "it has ended"
         assert not await s.session.detach("a")
@@ -213,6 +214,6 @@ async def test_one_of_a_batch_can_be_sent_to_the_background_and_the_others_are_w
         await asking
         (both,) = s.results()
         assert both.startswith("ok: ")
-        assert "a.1 (researcher) works in the background" in both
+        assert "a.1 (researcher) runs in the background" in both
         assert "second" in both
         assert "has ended: completed" in s.heard()[1]

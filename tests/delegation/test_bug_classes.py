@@ -69,7 +69,7 @@ async def test_1_nothing_is_made_up_for_a_child_that_still_works(stage: Stage) -
     script = {"a": [Say("", [behind("researcher", "look")]), Say("", [call("get_delegation_result", id="a.1")]), Say("w"), Say("fin")],
               "a.1": [Say("the truth", delay_s=50)]}  # fmt: skip
     s = await stage.ran(script)
-    assert s.results()[1] == "ok: a.1 (researcher) is still running; it has no result yet."
+    assert s.results()[1] == "ok: a.1 (researcher) has no result yet: running."
 
 
 ENDS = {"provider": "failed", "iterations": "failed", "tokens": "failed", "time": "timeout", "cancelled": "cancelled",
@@ -325,9 +325,9 @@ async def test_8_compaction_keeps_the_ids_of_living_and_unread_children(stage: S
                            ["x.md:4", "allowedTools", "reed_file", "Did you mean read_file?"]),
                           ("---\nname: x\ndescription: d\nalowedTools: []\n---\nbody",
                            ["x.md:4", "alowedTools", "unknown key", "Did you mean allowedTools?"]),
-                          ("---\nname: a:b\ndescription: d\n---\nbody", ["x.md:2", "'a:b' is no name", "small letters"]),
+                          ("---\nname: a:b\ndescription: d\n---\nbody", ["x.md:2", "'a:b' is not a valid name", "lower-case letters"]),
                           ("---\nname: x\ndescription: d\ntimeout: 300000\n---\nbody",
-                           ["x.md:4", "looks like milliseconds", "write 300"]),
+                           ["x.md:4", "300000 is too long", "use 300"]),
                           ("---\nname: x\ndescription: d\nsubAgents: [x]\n---\nbody",
                            ["x.md:4", "An agent cannot assign itself as a sub-agent"]),
                           ("---\nname: x\ndescription: d\n---\n", ["x.md", "has no prompt"])])  # fmt: skip
@@ -348,9 +348,9 @@ def test_9_marks_and_line_ends_of_other_systems_are_read(raw: bytes) -> None:
 
 
 def test_9_an_allowlist_of_nothing_that_exists_is_an_error_and_no_agent_without_tools() -> None:
-    with pytest.raises(FileError, match="there is no tool 'nothing'"):
+    with pytest.raises(FileError, match="unknown tool 'nothing'"):
         parse("x.md", b"---\nname: x\ndescription: d\nallowedTools: [nothing]\n---\nbody")
-    with pytest.raises(FileError, match="none of these tools exists here"):
+    with pytest.raises(FileError, match="none of these tools exists"):
         parse("x.md", b"---\nname: x\ndescription: d\ntools: [Nothing]\n---\nbody", origin="claude")
     assert parse("x.md", b"---\nname: x\ndescription: d\nallowedTools: []\n---\nbody").allowed_tools == ()
     assert load(env={}).problems == ()

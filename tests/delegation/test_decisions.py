@@ -152,7 +152,7 @@ async def test_c6_waiting_is_the_default_and_the_background_a_wish(stage: Stage)
     s = await stage.ran(script)
     waited, told = s.results()
     assert "first" in waited
-    assert "works in the background" in told
+    assert "runs in the background" in told
     assert [s.of(AgentStarted, p)[0].background for p in ("a.1", "a.2")] == [False, True]
     assert [e.result for e in s.of(AgentFinished, "a")] == ["one", "two"]
 
@@ -305,7 +305,7 @@ async def test_c14_what_an_allowlist_means_and_always_within_the_parents(
 async def test_c14_an_unknown_tool_is_an_error_where_it_is_loaded(stage: Stage) -> None:
     stage.profile("worker", "allowedTools: [read_file, fly]")
     s = await stage.ran({"a": [Say("", [delegate("worker", "x")]), Say("fin")]})
-    for words in ("There is no profile 'worker'. Its file cannot be used: ", "there is no tool 'fly'", ". There are: "):
+    for words in ("There is no profile 'worker'. Its file cannot be used: ", "unknown tool 'fly'", ". Available: "):
         assert words in s.results()[0]
 
 

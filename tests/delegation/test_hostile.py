@@ -158,7 +158,7 @@ async def test_no_agent_reaches_above_or_beside_itself(stage: Stage, tried: str)
     assert len(tries) == 4 + bool(tried)
     assert {r.split(":")[0] for r in tries} == {"error"}
     assert all("You have no sub-agent" in r for r in tries)
-    assert all("Yours: a.2.1." in r for r in tries), "and it learns nothing of others"
+    assert all("Your sub-agents: a.2.1." in r for r in tries), "and it learns nothing of others"
     assert "secret" not in str(tries)
     assert s.of(InboxMessage, "a.1") == []
     assert [e for e in s.of(InboxMessage, "a") if "obey" in e.text] == []

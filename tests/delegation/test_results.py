@@ -31,9 +31,9 @@ async def test_data_that_does_not_fit_is_sent_back_and_mended(stage: Stage) -> N
         stage, *[Say("", [done(data)]) for data in ("three", '{"count": "3"}', '{"count": 3}')]
     )
     assert end == ("completed", "done")
-    wrong = "error: task_result: the result has the wrong form: "
+    wrong = "error: task_result: the result does not match the required schema: "
     assert told[0].startswith(f"{wrong}it is not JSON")
-    assert told[1] == f"{wrong}at $.count: '3' is not of type 'integer'. Hand it in again, mended."
+    assert told[1] == f"{wrong}at $.count: '3' is not of type 'integer'. Send a corrected result."
     assert '{"count": 3}' in read
 
 
@@ -46,14 +46,14 @@ FINE, FAILED = ("completed", "done"), ("failed", "reported")
     ([Say("", [done("there is nothing to count", "error")])], FAILED, 0, ["there is nothing to count"]),
     ([Say(f"try {n}", [done("{}")]) for n in range(5)], FAILED, 3, [
         "error: ## Result from 'researcher' (a.1): failed (reported)", "try 2",
-        "The result has the wrong form: at $: 'count' is a required property",
+        "The result does not match the required schema: at $: 'count' is a required property",
     ]),
 ], ids=["it fits", "a final text", "an error needs none", "after two repairs it has failed"])  # fmt: skip
 async def test_a_result_is_held_to_its_form(
     stage: Stage, turns: list[Say], ended: tuple[str, str], complaints: int, words: list[str]
 ) -> None:
     end, read, told = await handed_in(stage, *turns)
-    assert (end, len([text for text in told if "required schema" in text or "wrong form" in text])) == (
+    assert (end, len([text for text in told if "required schema" in text])) == (
         ended,
         complaints,
     )
@@ -117,7 +117,9 @@ async def test_a_long_result_comes_as_head_and_tail_with_its_length_and_the_way_
     assert len(read) < 25_000 < len(LONG)
     assert "fact 0\n" in read
     assert "fact 3999" in read
-    assert f"truncated: {len(LONG)} characters in all; get_delegation_result(id='a.1', offset=15600) goes on" in read
+    assert (
+        f"truncated: {len(LONG)} characters in all; continue with get_delegation_result(id='a.1', offset=15600)" in read
+    )
     assert s.finished("a.1").result == LONG, "nothing is lost"
 
 

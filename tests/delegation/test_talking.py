@@ -24,7 +24,7 @@ async def test_a_model_tells_a_child_something_and_it_reads_it_at_its_next_turn(
                     Say("", [call("message_sub_agent", id="a.1", text="only in src")]), Say("x"), Say("y")],
               "a.1": [Say("", [call("read_file", path="x.txt")], delay_s=20), Say("looked in src only")]}  # fmt: skip
     s = await stage.ran(script)
-    assert s.results()[1] == "ok: a.1 will read it at its next turn."
+    assert s.results()[1] == "ok: Sent. a.1 reads it at its next turn."
     assert s.heard("a.1") == ["parent: look", "parent: only in src"]
     assert s.of(InboxMessage, "a.1") == [InboxMessage("only in src", "parent")]
     assert s.requests("a.1")[1].messages[-1].text == "only in src"
@@ -89,7 +89,7 @@ async def test_a_child_that_has_ended_is_neither_told_anything_nor_stopped_again
     late = [call("message_sub_agent", id="a.1", text="one more"), call("cancel_sub_agent", id="a.1")]
     s = await stage.ran({"a": [Say("", [delegate("researcher", "look")]), Say("", late)]})
     assert s.results()[1:] == ["error: a.1 is not at work. Continue it with a new task instead.",
-                               "ok: a.1 has ended already: completed."]  # fmt: skip
+                               "ok: a.1 has already ended: completed."]  # fmt: skip
     assert len(s.of(AgentFinished, "a.1")) == 1
 
 

@@ -51,8 +51,8 @@ def test_what_is_no_such_agent_is_said(friday: Friday) -> None:
     for name, words in (
         (f"{session}:a.9", "There is no agent 'a.9' in session"),
         (f"{session}:a", "There is no agent 'a' in session"),
-        (session, "is no agent. Write SESSION:PATH, such as 7f3a:a.2."),
-        (":a.1", "is no agent."),
+        (session, "is not SESSION:PATH. Example: 7f3a:a.2."),
+        (":a.1", "is not SESSION:PATH."),
         ("ffffffff:a.1", "ffffffff"),
     ):
         ran = friday("--resume-agent", name, "go on")
@@ -60,4 +60,4 @@ def test_what_is_no_such_agent_is_said(friday: Friday) -> None:
         assert words in ran.err
     ran = friday("--resume-agent", f"{session}:a.1", "--continue", "go on")
     assert ran.code == 2
-    assert "--continue and --resume-agent exclude each other." in ran.err
+    assert "--continue and --resume-agent cannot be combined." in ran.err

@@ -129,7 +129,7 @@ def test_5_limits_over_the_whole_tree(friday: Friday, limit: tuple[str, str], st
         assert found["cost_usd"] <= 0.3
     ran = friday("dig", *limit)
     assert (ran.code, ran.out) == (5, "the best so far\n")
-    assert f"cut short: the {stop} limit was reached" in ran.err
+    assert f"stopped: the {stop} limit was reached" in ran.err
 
 
 @pytest.mark.parametrize(("limit", "words"), [
@@ -175,7 +175,7 @@ WRONG: dict[str, tuple[tuple[str, ...] | bytes | Callable[[Friday], tuple[str, .
     "session without a name": (("-r", ""), 2, "There is no session ''"),
     "odd session": (("-r", "../../etc"), 2, "There is no session"),
     "no last session": (("-c",), 2, "to resume"),
-    "both sessions": (("-c", "-r", "a"), 2, "exclude each other"),
+    "both sessions": (("-c", "-r", "a"), 2, "cannot be combined"),
     "allow rule": (("--allow", "bash(("), 2, "Invalid permission rule"),
     "deny rule": (("--deny", "!!"), 2, "Invalid permission rule"),
     "folder": (("-C", "nowhere"), 2, "is not a folder"),
@@ -222,7 +222,7 @@ def test_2_words_that_make_no_sense(friday: Friday, argv: tuple[str, ...]) -> No
     ran = friday.run("hi", "--output-format", "json", *argv)
     whole(ran, 2, "failed", None)
     said(ran, "See `friday ask --help`.")
-    assert ("needs quotes around it" in ran.err) == (argv == ("a", "b"))
+    assert ("Put a prompt of several words in quotes" in ran.err) == (argv == ("a", "b"))
 
 
 def test_where_nothing_can_be_kept_the_run_goes_on_in_memory_and_says_so(friday: Friday) -> None:
@@ -233,7 +233,7 @@ def test_where_nothing_can_be_kept_the_run_goes_on_in_memory_and_says_so(friday:
     _, warning, summary = ran.lines
     assert warning.startswith(f"friday: This session is not saved: Sessions cannot be saved in {friday.home}")
     assert "set FRIDAY_HOME" in warning
-    assert summary.startswith("friday: session not kept · ")
+    assert summary.startswith("friday: session not saved · ")
     ran = friday.json("hi")
     whole(ran, 0, "completed", "done")
     said(ran, "This session is not saved")

@@ -47,7 +47,7 @@ def test_the_prompt_comes_from_standard_input(friday: Friday, argv: tuple[str, .
 def test_an_empty_standard_input(friday: Friday, argv: tuple[str, ...], given: bytes) -> None:
     friday.plays(ECHO)
     ran = friday.run(*argv, input=given)
-    assert (ran.code, ran.out, ran.err) == (2, "", "friday: Standard input was empty: nothing to answer.\n")
+    assert (ran.code, ran.out, ran.err) == (2, "", "friday: No prompt: standard input is empty.\n")
 
 
 def test_no_input_at_all_adds_nothing(friday: Friday) -> None:
@@ -65,7 +65,7 @@ def test_an_input_that_never_closes_does_not_hang(friday: Friday, monkeypatch: p
         monkeypatch.setattr("sys.stdin", stdin)
         ran = friday("hi")
     assert (ran.code, ran.out) == (0, "hi\n")
-    assert "nothing came from standard input in 0 s; going on without it" in ran.err
+    assert "no data on standard input after 0 s; continuing without it" in ran.err
 
 
 def test_too_much_input(friday: Friday) -> None:

@@ -69,7 +69,7 @@ def test_a_run_as_it_is_seen(friday: Friday, columns: int, pace: float) -> None:
     assert any(f"bash sleep {0.6 * pace:g}" in f for f in frames)
     if columns > 40:
         assert any(re.search(r"▸ a\.1 researcher +Find every", f) for f in frames)
-        assert any(re.search(r"tries again in \d+ s", f) for f in frames)
+        assert any(re.search(r"retrying in \d+ s", f) for f in frames)
         rows = [row for f in frames for row in f.splitlines() if row.startswith(("▸ a.", "◌ a."))]
         assert {len(row) for row in rows if row.endswith(" s")} == {columns - 9}, "columns that hold still"
     assert all(len(row) < columns for f in frames for row in f.splitlines() if row.startswith(("▸", "◌", "◦")))
@@ -108,10 +108,10 @@ agents:
     with shown(friday, "say") as terminal:
         assert terminal.end() == 0
         text = terminal.screen.text
-    assert "[the reply broke off; it is written again]" in text
+    assert "[The reply was interrupted and is restarted.]" in text
     assert text.count("First part.") == 2
     assert text.count("Second half") == 1
-    assert text.index("broke off") < text.rindex("First part.") < text.index("and the rest.")
+    assert text.index("was interrupted") < text.rindex("First part.") < text.index("and the rest.")
 
 
 @paced

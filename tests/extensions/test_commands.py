@@ -51,7 +51,7 @@ def test_a_reserved_name_stays_and_it_is_said(root: Path, tmp_path: Path) -> Non
     path = put(tmp_path / "home/commands/help.md", "Mine.")
     loaded = commands.load(root, reserved={"help"})
     assert not loaded.found
-    assert str(loaded.problems[0]) == f"{path}: /help is a command of Friday's, which stays. Rename the file."
+    assert str(loaded.problems[0]) == f"{path}: /help is a built-in command. Rename the file."
 
 
 @pytest.mark.parametrize(
@@ -66,15 +66,15 @@ def test_a_reserved_name_stays_and_it_is_said(root: Path, tmp_path: Path) -> Non
     ],
 )
 def test_what_is_typed_behind_the_name_is_filled_in(text: str, rest: str, words: str) -> None:
-    assert commands.CustomCommand("x", text, "x.md").words(rest) == words
+    assert commands.CustomCommand("x", text, "x.md").prompt(rest) == words
 
 
 @pytest.mark.parametrize(
     ("text", "error"),
     [
         ("---\ndescription: a\ncolour: red\n---\nText.", ":3: colour: unknown key."),
-        ("---\ndescription: a\nallowed-tools: Read, Fly\n---\nText.", ":3: allowed-tools: there is no tool 'Fly'."),
-        ("---\ndescription: a\nText.", ":1: the front matter has no end."),
+        ("---\ndescription: a\nallowed-tools: Read, Fly\n---\nText.", ":3: allowed-tools: unknown tool 'Fly'."),
+        ("---\ndescription: a\nText.", ":1: the front matter is not closed."),
         ("---\ndescription: a\n---\n", ": has no text."),
     ],
 )
@@ -88,7 +88,7 @@ def test_what_is_wrong_with_a_file_is_said_with_its_line(root: Path, tmp_path: P
 
 def test_a_name_that_cannot_be_typed_is_said(root: Path, tmp_path: Path) -> None:
     put(tmp_path / "home/commands/two words.md", "Text.")
-    assert "is no name for a command" in str(commands.load(root).problems[0])
+    assert "is not a valid command name" in str(commands.load(root).problems[0])
 
 
 def test_allowed_tools_take_away_and_never_give(root: Path, tmp_path: Path) -> None:
@@ -97,16 +97,16 @@ def test_allowed_tools_take_away_and_never_give(root: Path, tmp_path: Path) -> N
         "---\nargument-hint: [file] [how]\nallowed-tools: Read, Bash(git diff:*)\n---\nText.",
     )
     found = commands.load(root).found["x"]
-    bounds = found.bounds()
+    bounds = found.restrictions()
     assert found.hint == "[file] [how]"
     assert bounds is not None
     assert bounds.decide(RuleInput("write_file", "write", ("a",))).decision == "deny"
     assert bounds.decide(RuleInput("bash", "run", ("rm a",))).decision == "deny"
     rules = Rules(mode="ask", tools=TOOLS, parent=bounds)
     assert (
-        rules.decide(workspace_fixture.bash("git diff a", workspace_fixture.on_paper())).decision == "allow"
+        rules.decide(workspace_fixture.bash("git diff a", workspace_fixture.virtual_context())).decision == "allow"
     )  # it only looks
-    assert rules.decide(workspace_fixture.bash("ls a", workspace_fixture.on_paper())).decision == "deny"
+    assert rules.decide(workspace_fixture.bash("ls a", workspace_fixture.virtual_context())).decision == "deny"
     assert rules.decide(RuleInput("read_file", "read", ("a",))).decision == "allow"
     assert rules.decide(RuleInput("read_file", "read", (".env",))).decision == "ask"
 
@@ -114,8 +114,8 @@ def test_allowed_tools_take_away_and_never_give(root: Path, tmp_path: Path) -> N
 def test_a_prompt_that_begins_with_a_path_is_no_command(root: Path, tmp_path: Path) -> None:
     put(tmp_path / "home/commands/fix.md", "Fix $1.")
     customs = commands.load(root)
-    assert commands.called("/fix/me please", customs) is None
-    assert commands.called("fix it", customs) is None
-    called = commands.called("/fix a\nb ", customs)
+    assert commands.find_command("/fix/me please", customs) is None
+    assert commands.find_command("fix it", customs) is None
+    called = commands.find_command("/fix a\nb ", customs)
     assert called is not None
     assert (called[0].name, called[1]) == ("fix", "a\nb")

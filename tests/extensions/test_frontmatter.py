@@ -33,14 +33,14 @@ def test_keys_lines_and_body() -> None:
 def test_byte_order_mark_and_other_line_ends() -> None:
     text = frontmatter.decode("x.md", b"\xef\xbb\xbf---\r\nname: 'a b'\r\n---\r\nbody\r\n")
     assert frontmatter.read("x.md", text) == frontmatter.MarkdownFile({"name": "a b"}, {"name": 2}, "body\n")
-    assert frontmatter.named("\ufeff---\r\nname: a\r\n---\r\n")
+    assert frontmatter.has_name("\ufeff---\r\nname: a\r\n---\r\n")
 
 
 @pytest.mark.parametrize(
     ("text", "line", "words"),
     [
         ("hello", 1, "no front matter"),
-        ("---\nname: a\n", 1, "has no end"),
+        ("---\nname: a\n", 1, "is not closed"),
         ("---\n" + "a: b\n" * 5000 + "---\n", 1, "longer than"),
     ],
 )
@@ -53,11 +53,11 @@ def test_what_is_no_front_matter(text: str, line: int, words: str) -> None:
 @pytest.mark.parametrize(
     ("block", "line", "words"),
     [
-        ("name: a\ndescription: one: two", 3, "between double quotes"),
+        ("name: a\ndescription: one: two", 3, "Quote text"),
         ("a: &x 1\nb: *x", 2, "anchors"),
         ("a: b\nb: {c: {d: {e: {f: {}}}}}", 3, "nested"),
         ("a: " + "[" * 3000, 2, "nested"),
-        ("a: 1\na: 2", 3, "twice, first in line 2"),
+        ("a: 1\na: 2", 3, "duplicate; first in line 2"),
         ("on: yes", 2, "true or false"),
         ("a: 1\n5: b", 3, "not text"),
         ("- a\n- b", 2, "key: value"),
@@ -90,14 +90,14 @@ def test_lenient_takes_unquoted_colons() -> None:
 
 @pytest.mark.parametrize("block", ["name: a", "'name': a", "{name: a}", "x: 1\nname: b", "  name: a"])
 def test_named(block: str) -> None:
-    assert frontmatter.named(f"---\n{block}\n---\n")
+    assert frontmatter.has_name(f"---\n{block}\n---\n")
 
 
 @pytest.mark.parametrize(
     "text", ["# name: x", "---\ntitle: x\n---\nname: y", "---\nname: x\n", "", "--- \nnames: a\n---"]
 )
 def test_not_named(text: str) -> None:
-    assert not frontmatter.named(text)
+    assert not frontmatter.has_name(text)
 
 
 def test_simple_blocks_load_no_yaml() -> None:
@@ -201,7 +201,7 @@ LINES = st.lists(
 @example("a:\n  - x\n    - y")
 @example("a: x\n  y")
 def test_the_quick_reader_agrees_with_yaml(block: str) -> None:
-    page = frontmatter._simple(block, "")
+    page = frontmatter._parse_simple(block, "")
     if page is None or frontmatter._UNPRINTABLE().search(block):
         return
     assert page.keys == yaml.safe_load(block)

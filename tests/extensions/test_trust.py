@@ -173,17 +173,17 @@ def test_a_folder_that_is_not_there(root: Path) -> None:
 
 def test_what_was_decided_on_is_kept_to_show_what_changed(root: Path) -> None:
     path = put(root / ".friday/profiles/a.md", "old\n")
-    large = put(root / ".friday/profiles/b.md", "x" * (trust.KEPT + 1))
+    large = put(root / ".friday/profiles/b.md", "x" * (trust.MAX_STORED_BYTES + 1))
     trust.decide(root, True)
     path.write_text("new\n")
     large.write_text("new\n")
     standing = trust.is_trusted(root)
-    assert [trust.kept(standing.before[f".friday/profiles/{name}.md"]) for name in "ab"] == [b"old\n", None]
+    assert [trust.stored_content(standing.before[f".friday/profiles/{name}.md"]) for name in "ab"] == [b"old\n", None]
     place = trust.store_file().parent / "trusted"
     assert {p.stat().st_mode & 0o777 for p in place.iterdir()} == {0o600}
     for kept in place.iterdir():
         kept.write_text("forged")
-    assert trust.kept(standing.before[".friday/profiles/a.md"]) is None
+    assert trust.stored_content(standing.before[".friday/profiles/a.md"]) is None
     trust.decide(root, True)
     assert not (place / standing.before[".friday/profiles/a.md"]).exists()
 
@@ -192,6 +192,6 @@ def test_only_what_was_seen_is_trusted(root: Path) -> None:
     path = put(root / ".friday/config.toml", "")
     seen = trust.is_trusted(root).files
     path.write_text('mode = "plan"\n')
-    with pytest.raises(UsageError, match="changed while you looked"):
+    with pytest.raises(UsageError, match="changed during the review"):
         trust.decide(root, True, seen=seen)
     assert trust.is_trusted(root).state == "new"

@@ -25,7 +25,14 @@ from friday_cli.core.protocol.events import (
 from friday_cli.core.protocol.messages import Message, ToolCall
 from friday_cli.frontends.oneshot import terminal
 from friday_cli.frontends.oneshot.progress import SILENT_S, ProgressLines
-from friday_cli.frontends.oneshot.terminal import BLOCK_CHARS, StatusArea, StreamedMarkdown, can_redraw, clipped, remark
+from friday_cli.frontends.oneshot.terminal import (
+    BLOCK_CHARS,
+    StatusArea,
+    StreamedMarkdown,
+    can_redraw,
+    remark,
+    truncate_line,
+)
 from friday_cli.view import SessionView
 from tests.screen import Screen
 
@@ -45,7 +52,7 @@ class Scene:
         for event in events:
             durable = not isinstance(event, TextDelta | CallDelta)
             self.state.apply(Envelope(int(self.now) if durable else None, self.now, path, event))
-            self.live.signs[path] = self.now
+            self.live.last_event[path] = self.now
         return self
 
     def child(self, path: str, profile: str = "researcher", task: str = "dig") -> Scene:
@@ -65,7 +72,7 @@ class Scene:
 
 def test_the_root_has_a_line_while_it_works_alone_in_silence() -> None:
     scene = Scene().tell("a", TurnStarted(1))
-    assert scene.lines(later=3) == ["▸ friday  thinks  3 s"]
+    assert scene.lines(later=3) == ["▸ friday  thinking  3 s"]
     scene.tell("a", TextDelta(1, 1, 0, "Hello"))
     assert scene.lines() == []
     scene.tell("a", AgentFinished(1, "completed", "done"))
@@ -74,11 +81,11 @@ def test_the_root_has_a_line_while_it_works_alone_in_silence() -> None:
 
 def test_a_child_has_a_line_from_start_to_end() -> None:
     scene = Scene().child("a.1", task="find it")
-    assert scene.line.split() == ["▸", "a.1", "researcher", "find", "it", "thinks", "0", "s"]
+    assert scene.line.split() == ["▸", "a.1", "researcher", "find", "it", "thinking", "0", "s"]
     scene.tell("a.1", TextDelta(1, 1, 0, "I"))
-    assert " writes " in scene.line
+    assert " writing " in scene.line
     scene.tell("a.1", CallDelta(1, 1, 0, "grep", 12))
-    assert " calls grep " in scene.line
+    assert " calling grep " in scene.line
     call = ToolCall("c", "grep", {})
     scene.tell("a.1", MessageAdded(Message("assistant", (call,))), ToolStarted("c", "grep", "'x' in src"))
     assert " grep 'x' in src " in scene.line
@@ -89,14 +96,14 @@ def test_a_child_has_a_line_from_start_to_end() -> None:
 @pytest.mark.parametrize(
     ("status", "detail", "later", "words"),
     [
-        ("queued", "", 0.0, "waits for a slot"),
-        ("waiting_child", "a.1.1 a.1.2", 0.0, "waits for its agents"),
-        ("waiting_user", "c1", 0.0, "waits for an answer"),
-        ("waiting_rate", "12.0", 0.0, "waits 12 s: rate limit"),
-        ("waiting_rate", "12.0", 4.5, "waits 8 s: rate limit"),
-        ("waiting_rate", "12.0", 13.0, "waits for its turn"),
-        ("waiting_rate", "network: 2.0", 0.5, "tries again in 2 s"),
-        ("waiting_rate", "odd", 0.5, "waits for its turn"),
+        ("queued", "", 0.0, "waiting for a slot"),
+        ("waiting_child", "a.1.1 a.1.2", 0.0, "waiting for sub-agents"),
+        ("waiting_user", "c1", 0.0, "waiting for an answer"),
+        ("waiting_rate", "12.0", 0.0, "rate limit: 12 s"),
+        ("waiting_rate", "12.0", 4.5, "rate limit: 8 s"),
+        ("waiting_rate", "12.0", 13.0, "waiting for its turn"),
+        ("waiting_rate", "network: 2.0", 0.5, "retrying in 2 s"),
+        ("waiting_rate", "odd", 0.5, "waiting for its turn"),
     ],
 )
 def test_what_an_agent_waits_for(status: Any, detail: str, later: float, words: str) -> None:
@@ -106,8 +113,8 @@ def test_what_an_agent_waits_for(status: Any, detail: str, later: float, words: 
 
 def test_a_long_silence_is_said() -> None:
     scene = Scene().child("a.1")
-    assert "thinks" in scene.lines(later=SILENT_S)[0]
-    assert "no sign for 25 s" in scene.lines(later=25)[0]
+    assert "thinking" in scene.lines(later=SILENT_S)[0]
+    assert "no response for 25 s" in scene.lines(later=25)[0]
 
 
 def test_the_columns_hold_still_and_nothing_is_too_wide() -> None:
@@ -245,10 +252,10 @@ def test_a_remark_that_nobody_reads(monkeypatch: pytest.MonkeyPatch, capsys: pyt
 
 
 def test_clipping() -> None:
-    assert clipped("abc", 3) == "abc"
-    assert clipped("abcd", 3) == "ab…"
-    assert cell_len(clipped("文字文字", 4)) <= 4
-    assert clipped("a\tb\nc", 9) == "a b c"
+    assert truncate_line("abc", 3) == "abc"
+    assert truncate_line("abcd", 3) == "ab…"
+    assert cell_len(truncate_line("文字文字", 4)) <= 4
+    assert truncate_line("a\tb\nc", 9) == "a b c"
 
 
 # ---- the answer ----------------------------------------------------------------------------
@@ -284,7 +291,7 @@ def printed(monkeypatch: pytest.MonkeyPatch, pieces: list[str]) -> str:
     answer = StreamedMarkdown(None)
     for piece in pieces:
         answer.feed(piece, attempt=(1, 1))
-    answer.settle(TEXT)
+    answer.finish_reply(TEXT)
     return out.getvalue()
 
 
@@ -306,7 +313,7 @@ def test_what_is_not_whole_yet_is_the_tail(monkeypatch: pytest.MonkeyPatch) -> N
     assert answer.tail(20) == ["Second one that is", "longer than a row of"]
     answer.feed("\n".join(f"line {n}" for n in range(9)), attempt=(1, 1))
     assert answer.tail(20) == [f"line {n}" for n in range(3, 9)]
-    answer.settle("")
+    answer.finish_reply("")
     assert answer.tail(20) == []
 
 
@@ -316,11 +323,11 @@ def test_a_second_attempt_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     answer = StreamedMarkdown(None)
     answer.feed("whole\n\nbro", attempt=(1, 1))
     answer.feed("whole\n\nunbroken", attempt=(1, 2))
-    answer.settle("whole\n\nunbroken")
+    answer.finish_reply("whole\n\nunbroken")
     answer.feed("next turn", attempt=(2, 1))
-    answer.settle("next turn")
+    answer.finish_reply("next turn")
     text = " ".join(out.getvalue().split())
-    assert text == "whole [the reply broke off; it is written again] whole unbroken next turn"
+    assert text == "whole [The reply was interrupted and is restarted.] whole unbroken next turn"
 
 
 def test_a_huge_block_is_printed_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -328,5 +335,5 @@ def test_a_huge_block_is_printed_as_it_is(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(sys, "stdout", out)
     answer = StreamedMarkdown(None)
     answer.feed("**x** " * BLOCK_CHARS, attempt=(1, 1))
-    answer.settle("")
+    answer.finish_reply("")
     assert out.getvalue().count("**x**") == BLOCK_CHARS

@@ -96,7 +96,7 @@ def test_every_option_is_in_the_help(capsys: pytest.CaptureFixture[str]) -> None
     words = set(text.replace(",", " ").split())
     for option in OPTIONS:
         assert set(option.names) <= words, option.names
-    codes = "0 answered, 1 failed, 2 wrong use, 3 no model, 4 refused, 5 a limit, 75 try again, 130 interrupted"
+    codes = "0 answered, 1 failed, 2 usage error, 3 no model, 4 no answer, 5 limit reached, 75 temporary failure, 130 interrupted"
     for code in codes.split(", "):
         assert code in " ".join(text.split())
 

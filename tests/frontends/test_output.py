@@ -27,8 +27,8 @@ from friday_cli.core.protocol.messages import Usage, user
 from friday_cli.core.protocol.receipt import FileChange
 from friday_cli.core.protocol.run_result import RunResult
 from friday_cli.frontends.oneshot.output import (
-    MOST_DENIALS,
-    RESULT_MOST,
+    MAX_DENIALS,
+    MAX_RESULT_CHARS,
     JsonWriter,
     OutputWriter,
     StreamWriter,
@@ -48,7 +48,7 @@ DONE = RunResult("completed", "done", "well")
 def told(writer: OutputWriter, *events: tuple[str, Any]) -> OutputWriter:
     for number, (path, event) in enumerate(events, 1):
         seq = None if isinstance(event, TextDelta) else number
-        writer.take(Envelope(seq, 1000.0 + number, path, event))
+        writer.apply(Envelope(seq, 1000.0 + number, path, event))
     return writer
 
 
@@ -81,12 +81,12 @@ def test_json_of_a_tree_that_was_still_at_work(capsys: pytest.CaptureFixture[str
 def test_json_of_a_child_with_a_long_result_has_its_beginning_and_its_length(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    long = "ä" * (RESULT_MOST + 7)
+    long = "ä" * (MAX_RESULT_CHARS + 7)
     told(
         JsonWriter("s"), *BEGUN, *CHILD, ("a.1", AgentFinished(1, "failed", "tokens", long, "no more", partial=True))
     ).finish(DONE, 0)
     child = document(capsys)["agents"][1]
-    assert (child["result"], child["result_chars"]) == ("ä" * RESULT_MOST, RESULT_MOST + 7)
+    assert (child["result"], child["result_chars"]) == ("ä" * MAX_RESULT_CHARS, MAX_RESULT_CHARS + 7)
     assert (child["truncated"], child["partial"], child["error"]) == (True, True, "no more")
 
 
@@ -125,8 +125,8 @@ def test_the_stream_begins_with_the_version_also_when_a_session_goes_on(
     writer = StreamWriter()
     old = [*BEGUN, ("a", MessageAdded(user("the first prompt")))]
     for number, (path, event) in enumerate(old, 1):
-        writer.recall(Envelope(number, 1.0, path, event))
-    writer.take(Envelope(9, 2.0, "a", AgentStarted(2, "friday", "more", "p/m")))
+        writer.replay(Envelope(number, 1.0, path, event))
+    writer.apply(Envelope(9, 2.0, "a", AgentStarted(2, "friday", "more", "p/m")))
     lines = [decode_envelope(line) for line in capsysbinary.readouterr().out.splitlines()]
     assert [type(e.event).__name__ for e in lines] == ["SessionStarted", "AgentStarted"]
     assert isinstance(lines[0].event, SessionStarted)
@@ -150,7 +150,7 @@ def test_a_long_wait_is_said_where_no_countdown_is_seen(capsys: pytest.CaptureFi
     ]
     told(TextWriter(quiet=False, badge=""), *BEGUN, *failures)
     told(TextWriter(quiet=True, badge=""), *BEGUN, *failures)
-    assert capsys.readouterr().err.splitlines() == ["friday: a: Too many requests. It tries again in 20 s."]
+    assert capsys.readouterr().err.splitlines() == ["friday: a: Too many requests. Retrying in 20 s."]
 
 
 def test_quiet_says_only_what_went_wrong(capsys: pytest.CaptureFixture[str]) -> None:
@@ -161,16 +161,16 @@ def test_quiet_says_only_what_went_wrong(capsys: pytest.CaptureFixture[str]) -> 
     writer.finish(RunResult("failed", "provider", "half", error="It broke.", partial=True), 1)
     assert capsys.readouterr().err.splitlines() == [
         "friday: failed (provider): It broke.",
-        "friday: what was answered so far is partial: it is not the agent's last word",
+        "friday: the answer is partial: the agent did not finish it",
     ]
 
 
 @pytest.mark.parametrize(
     ("outcome", "line"),
     [
-        (RunResult("completed", "tokens", "x", limit_of="a"), "cut short: the tokens limit was reached"),
-        (RunResult("completed", "cost", "x", limit_of="a.1"), "cut short: the cost limit of a.1 was reached"),
-        (RunResult("timeout", "time", "", "No wrap-up: x"), "cut short: the time limit was reached: No wrap-up: x"),
+        (RunResult("completed", "tokens", "x", limit_of="a"), "stopped: the tokens limit was reached"),
+        (RunResult("completed", "cost", "x", limit_of="a.1"), "stopped: the cost limit of a.1 was reached"),
+        (RunResult("timeout", "time", "", "No wrap-up: x"), "stopped: the time limit was reached: No wrap-up: x"),
         (RunResult("cancelled", "aborted", ""), "cancelled (aborted)"),
     ],
 )
@@ -184,18 +184,18 @@ def test_work_that_waits_in_a_worktree_is_said(capsys: pytest.CaptureFixture[str
     changed = WorktreeChanged("changed", "friday/5e55-1", "/w", "base", (FileChange("x.py", 3, 1, ""),))
     writer = told(TextWriter(quiet=True, badge=""), *BEGUN, *CHILD, ("a.1", opened), ("a.1", changed))
     writer.finish(DONE, 0)
-    words = "work of a.1 waits in a worktree on friday/5e55-1: 1 file changed +3 -1, not applied:"
-    assert f"{words} `friday worktrees apply 5e55-10n:a.1`, or discard" in capsys.readouterr().err
+    words = "changes of a.1 are in a worktree on friday/5e55-1: 1 file changed +3 -1, not applied."
+    assert f"{words} Run `friday worktrees apply 5e55-10n:a.1` or `discard`" in capsys.readouterr().err
     told(TextWriter(quiet=True, badge=""), *BEGUN, *CHILD, ("a.1", opened)).finish(DONE, 0)
     assert "worktree" not in capsys.readouterr().err
 
 
 def test_refused_calls_are_listed_once_each_and_not_without_end(capsys: pytest.CaptureFixture[str]) -> None:
     same = [("a", Denied(f"c{n}", "bash", "rm\n-rf \x1b[2Jx", "mode ask")) for n in range(3)]
-    others = [("a.1", Denied(f"d{n}", "web_fetch", f"http://e.org/{n}", "no")) for n in range(MOST_DENIALS)]
+    others = [("a.1", Denied(f"d{n}", "web_fetch", f"http://e.org/{n}", "no")) for n in range(MAX_DENIALS)]
     told(TextWriter(quiet=True, badge=""), *BEGUN, *same, *others).finish(DONE, 0)
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "friday: denied 3 times: a bash rm -rf x: mode ask"
     assert lines[1] == "friday: denied: a.1 web_fetch http://e.org/0: no"
-    assert lines[-1] == "friday: and 1 more calls were denied"
-    assert len(lines) == MOST_DENIALS + 1
+    assert lines[-1] == "friday: 1 more call denied"
+    assert len(lines) == MAX_DENIALS + 1

@@ -178,7 +178,7 @@ class Whim(Model):
             return f'{{"verdict":"{rng.choice(["accept", "redo", "redo", "pause"])}","reason":"so"}}'
         if last == INTENT:
             return f'{{"goal":"g","changes":{rng.choice(["[]", "[]", """["x"]"""])}}}'
-        return '{"n":1}' if "wrong form" in last or "required schema" in last else ""
+        return '{"n":1}' if "required schema" in last else ""
 
     def _usage(self, request: Request, message: Message, rng: random.Random) -> Usage:
         usage = self._used(request, message, rng)

@@ -79,7 +79,7 @@ async def test_a_childs_note_reaches_its_parent_once_a_person_promoted_it(stage:
     })  # fmt: skip
     async with stage.after_run() as session:
         ((_, told),) = await stage.results(session.id, "a.1")
-        assert told == "Saved for the project as 1. Only you see it until the user has kept it."
+        assert told == "Saved for the project as 1. Only you see it until the user promotes it."
         assert (await stage.results(session.id, "a"))[-1][1].startswith("No notes found")
         await session.resume_agent("a.1", "what do you know?")
         assert "The tests need Redis" in (await stage.results(session.id, "a.1"))[-1][1], "its own, also when continued"

@@ -54,7 +54,7 @@ async def test_in_mode_auto_only_confined_commands_pass_unasked(stage: Stage, ch
     assert (stage.project / "in").read_text() == "in\n"
     assert third.status == "denied"
     assert "outside the sandbox" in third.text
-    assert "need a reason" in fourth.text
+    assert "need a `reason`" in fourth.text
     assert not out.exists()
     assert second.status == ("ok" if choice.kind == "bubblewrap" and str(out).startswith("/tmp/") else "error")
     denied = [e.event for e in await stage.log(session.id) if isinstance(e.event, Denied)]

@@ -191,8 +191,8 @@ class TestReading:
         for folder in (repo, repo / "sub", repo / "sub/deep"):
             (folder / "AGENTS.md").write_text("word " * 20_000)
         found = self.read(repo)
-        assert sum(len(file.text) for file in found.files) < instructions.LARGEST_SUM + 100
-        assert all(file.text.endswith("[cut here]") for file in found.files)
+        assert sum(len(file.text) for file in found.files) < instructions.MAX_TOTAL + 100
+        assert all(file.text.endswith("[truncated]") for file in found.files)
         assert len(found.notices) == 3
 
     def test_invisible_characters_go(self, repo: Path) -> None:
@@ -209,4 +209,4 @@ class TestReading:
         (repo / "sub/deep/AGENTS.md").symlink_to(repo / "sub/CLAUDE.md")
         found = self.read(repo)
         assert [file.text for file in found.files] == ["inside", "inside"]
-        assert "leads out of the project" in found.notices[0]
+        assert "links out of the project" in found.notices[0]

@@ -23,10 +23,10 @@ async def test_a_question_reaches_a_person_and_the_answer_comes_back(tmp_path: P
 
     output = await call(ASK_USER, seat(tmp_path, ask=answer), question=" Which? ", choices=["one", " two ", "one", " "])
     assert heard == [("Which?", ("one", "two"))]
-    assert output.text == "The person answered: the second"
+    assert output.text == "The user answered: the second"
     assert output.display == TextDisplay("the second")
     silent = await call(ASK_USER, seat(tmp_path, ask=lambda question, choices: " "), question="Well?")
-    assert silent.text == "The person gave no answer."
+    assert silent.text == "The user gave no answer."
 
 
 async def test_a_question_where_nobody_can_answer(tmp_path: Path) -> None:

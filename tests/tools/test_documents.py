@@ -100,7 +100,7 @@ async def test_pages_without_a_query_are_read_out(tmp_path: Path) -> None:
     assert "[page 3]\nThis is page 3.\n\n[page 4]\nThis is page 4.\n</untrusted>" in output.text
     assert "page 5" not in output.text
     long = await asked(tmp_path, "l.pdf", pdf(["word " * 8000]), pages="1")
-    assert "ask for fewer pages" in long.text
+    assert "Request fewer pages" in long.text
     assert len(long.text) < 21_000
 
 
@@ -120,10 +120,10 @@ def test_page_lists_name_what_they_say(wanted: set[int]) -> None:
 async def test_scanned_documents_are_told(tmp_path: Path) -> None:
     output = await asked(tmp_path, "scan.pdf", pdf(["", "", ""]), "anything")
     assert output.error
-    assert "Pages without text (scanned or pictures only, not searched): 1-3." in output.text
+    assert "Pages without text (scanned, not searched): 1-3." in output.text
     assert "OCR" in output.text
     some = await asked(tmp_path, "some.pdf", pdf(["words here", ""]), "absent")
-    assert "no passage has any of these words" in some.text
+    assert "no passage contains any of these words" in some.text
     assert "not searched): 2." in some.text
     assert not some.error
 
@@ -183,7 +183,7 @@ async def test_time_is_bounded_and_the_next_call_goes_on(tmp_path: Path, monkeyp
     data = pdf([f"needle {n}" for n in range(1, 11)])
     output = await asked(tmp_path, "slow.pdf", data, "needle", timeout_s=35, max_quotes=20)
     assert len(quotes(output)) == 4
-    assert "No time was left for pages 5-10; the same call again goes on from there." in output.text
+    assert "Not read in time: pages 5-10. Repeat the call to continue." in output.text
     output = await asked(tmp_path, "slow.pdf", data, "needle", timeout_s=95, max_quotes=20)
     assert len(quotes(output)) == taken[0] == 10
 
@@ -193,7 +193,7 @@ async def test_a_page_that_never_ends_is_given_up(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(PageObject, "extract_text", lambda self: str(hold.wait(60)))
     monkeypatch.setattr("friday_cli.tools.documents.GRACE_S", 0.05)
     try:
-        with pytest.raises(ToolError, match=r"h\.pdf: not read within 0\.1 s"):
+        with pytest.raises(ToolError, match=r"h\.pdf: reading took longer than 0\.1 s"):
             await asked(tmp_path, "h.pdf", pdf(["never", "ends"]), "never", timeout_s=0.1)
     finally:
         hold.set()
@@ -281,11 +281,11 @@ async def test_encodings(tmp_path: Path, data: bytes, query: str, quote: str) ->
 @pytest.mark.parametrize(
     ("name", "data", "arguments", "words"),
     [
-        ("x.bin", b"\0\1\2", {"query": "x"}, "not a PDF and not text"),
-        ("x.pdf", b"<html>Sign in</html>", {"query": "x"}, "not a PDF inside"),
+        ("x.bin", b"\0\1\2", {"query": "x"}, "neither PDF nor text"),
+        ("x.pdf", b"<html>Sign in</html>", {"query": "x"}, "its content is not a PDF"),
         ("x.txt", b"text", {"query": "x", "pages": "1"}, "`pages` is for PDFs only"),
         ("x.txt", b"text", {"query": " "}, "give a `query`"),
-        ("x.pdf", pdf(["x"]), {}, "give a `query`, or name `pages`"),
+        ("x.pdf", pdf(["x"]), {}, "give a `query`, or `pages`"),
         ("x.txt", b"text", {"query": "x", "max_quotes": 0}, "bad arguments"),
     ],
 )

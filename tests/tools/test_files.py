@@ -40,7 +40,7 @@ async def test_lines_are_numbered_and_the_reading_is_recorded(desk: Desk) -> Non
 async def test_a_window_says_what_is_left_and_how_to_go_on(desk: Desk) -> None:
     (desk.root / "a.txt").write_text("".join(f"line {n}\n" for n in range(1, 11)))
     assert await desk.text("read_file", path="a.txt", offset=4, limit=2) == (
-        "4\tline 4\n5\tline 5\n[lines 4-5 of 10; go on with offset=6]"
+        "4\tline 4\n5\tline 5\n[lines 4-5 of 10; continue with offset=6]"
     )
     assert (await desk.text("read_file", path="a.txt", offset=9)).endswith("10\tline 10\n[lines 9-10 of 10]")
     assert "only 10 lines" in await desk.error("read_file", path="a.txt", offset=11)
@@ -51,13 +51,13 @@ async def test_long_files_and_lines_are_cut_and_said(desk: Desk) -> None:
     (desk.root / "wide").write_text("y" * 100_000 + "\nend\n")
     (desk.root / "both").write_text(("z" * 1500 + "\n") * 1000)
     many = await desk.text("read_file", path="many")
-    assert many.endswith("2000\tx\n[lines 1-2,000 of 5,000; go on with offset=2001]")
+    assert many.endswith("2000\tx\n[lines 1-2,000 of 5,000; continue with offset=2001]")
     wide = await desk.text("read_file", path="wide")
-    assert wide.endswith("[clipped: the line has 100,000 characters]\n2\tend")
+    assert wide.endswith("[truncated: the line has 100,000 characters]\n2\tend")
     assert len(wide) < 3000
     both = await desk.text("read_file", path="both")
     assert len(both) < 62_000
-    assert "go on with offset=" in both
+    assert "continue with offset=" in both
 
 
 async def test_crlf_mark_and_encodings_are_read_as_text(desk: Desk) -> None:
@@ -111,7 +111,7 @@ async def test_a_file_too_large_shows_its_start_and_cannot_be_changed(desk: Desk
             file.write(b"0123456789abcde\n" * 6000)
     text = await desk.text("read_file", path="big", limit=1)
     assert text.startswith("1\tfirst\n")
-    assert "18.3 MB in all; only the first 16.0 MB" in text
+    assert "18.3 MB in total; only the first 16.0 MB" in text
     assert "larger than" in await desk.error("edit_file", path="big", edits=[{"old": "first", "new": "1"}])
 
 
@@ -176,7 +176,7 @@ async def test_a_notebook_is_shown_as_cells(desk: Desk) -> None:
         "# Title",
         "cell 2 (code, run 3)",
         "print(1)",
-        "[image/png left out]",
+        "[image/png omitted]",
         "ValueError: bad",
     ):
         assert part in text
@@ -227,7 +227,7 @@ async def test_what_was_not_read_or_changed_since_is_not_overwritten(desk: Desk)
     path = desk.root / "f"
     path.write_text("theirs\n")
     assert "not read" in await desk.error("write_file", path="f", content="mine")
-    assert "was not read" in await desk.error("edit_file", path="f", edits=[{"old": "theirs", "new": "mine"}])
+    assert "have not read" in await desk.error("edit_file", path="f", edits=[{"old": "theirs", "new": "mine"}])
     await desk("read_file", path="f")
     path.write_text("newer\n")
     assert "changed since" in await desk.error("write_file", path="f", content="mine")
@@ -305,8 +305,10 @@ async def test_folders_links_and_the_outside_are_not_written(desk: Desk) -> None
 async def test_placeholders_are_refused(desk: Desk, line: str) -> None:
     (desk.root / "f").write_text("a\nb\n")
     await desk("read_file", path="f")
-    assert "stands for text" in await desk.error("write_file", path="f", content=f"a\n{line}\n")
-    assert "stands for text" in await desk.error("edit_file", path="f", edits=[{"old": "a", "new": f"A\n{line}"}])
+    assert "placeholder for omitted text" in await desk.error("write_file", path="f", content=f"a\n{line}\n")
+    assert "placeholder for omitted text" in await desk.error(
+        "edit_file", path="f", edits=[{"old": "a", "new": f"A\n{line}"}]
+    )
     assert (desk.root / "f").read_text() == "a\nb\n"
 
 
@@ -348,7 +350,7 @@ async def test_an_ambiguous_text_is_refused_with_its_lines_unless_all_are_meant(
     (desk.root / "f").write_text("x\ny\nx\nx x\n")
     await desk("read_file", path="f")
     error = await desk.error("edit_file", path="f", edits=[{"old": "x", "new": "z"}])
-    assert "found 4 times, at lines 1, 3, 4, 4" in error
+    assert "occurs 4 times, at lines 1, 3, 4, 4" in error
     await desk("edit_file", path="f", edits=[{"old": "x", "new": "z", "replace_all": True}])
     assert (desk.root / "f").read_text() == "z\ny\nz\nz z\n"
 
@@ -362,7 +364,7 @@ async def test_a_text_that_is_not_there_is_answered_with_the_nearest(desk: Desk)
         "edit_file", path="f", edits=[{"old": "def total(prices):\n    return sum(prices)", "new": "x"}]
     )
     assert "31\tdef total(prices):\n32\t    return sum(price for price in prices)" in error
-    assert "Nothing in it is like it" in await desk.error("edit_file", path="f", edits=[{"old": "zebra", "new": "x"}])
+    assert "has no similar text" in await desk.error("edit_file", path="f", edits=[{"old": "zebra", "new": "x"}])
 
 
 @pytest.mark.parametrize(
@@ -382,7 +384,7 @@ async def test_other_blanks_match_where_there_is_one_place_and_it_is_said(
     await desk("read_file", path="f")
     output = await desk("edit_file", path="f", edits=[{"old": old, "new": new}])
     assert (desk.root / "f").read_bytes() == after.encode()
-    assert "ignoring differences of indentation" in output.text
+    assert "ignoring indentation" in output.text
 
 
 @pytest.mark.parametrize(
@@ -408,7 +410,7 @@ async def test_edits_that_say_nothing_are_refused(desk: Desk) -> None:
     (desk.root / "empty").write_text("")
     await desk("read_file", path="f")
     await desk("read_file", path="empty")
-    assert "same text" in await desk.error("edit_file", path="f", edits=[{"old": "a", "new": "a"}])
+    assert "identical" in await desk.error("edit_file", path="f", edits=[{"old": "a", "new": "a"}])
     assert "empty" in await desk.error("edit_file", path="f", edits=[{"old": "", "new": "x"}])
     edits = [{"old": "a", "new": "b"}, {"old": "b", "new": "a"}]
     assert "change nothing" in await desk.error("edit_file", path="f", edits=edits)

@@ -56,7 +56,7 @@ async def test_a_note_is_saved_with_its_agent_and_found_again(tmp_path: Path) ->
         text=" Tests need\x1b[2J Redis. ",
         tags=["#Build Steps", "ci", "CI"],
     )
-    assert saved.text == "Saved for the project as 1. Only you see it until the user has kept it."
+    assert saved.text == "Saved for the project as 1. Only you see it until the user promotes it."
     assert saved.display == TextDisplay("project: Tests need Redis.\nOnly a.2 sees it until `friday memory promote 1`.")
     assert shelf.notes[0] == Note(
         "1", "Tests need Redis.", "project", ("build-steps", "ci"), "7f3a:a.2", 1_795_132_800.0, False

@@ -14,7 +14,7 @@ import pytest
 
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.tools.search import engine, tools
-from friday_cli.tools.search.scan import Question, answer
+from friday_cli.tools.search.scan import ScanRequest, scan
 from friday_cli.workspace.local import LocalWorkspace
 from tests.tools.tool_workspace import Desk
 
@@ -152,7 +152,7 @@ async def test_files_are_found_by_name(desk: Desk, pattern: str, path: str, name
 
 async def test_everything_visible_and_nothing_else_is_listed(desk: Desk) -> None:
     text = await desk.text("glob", pattern="**")
-    assert text.splitlines() == [*VISIBLE, "[1 that may hold secrets left out]"]
+    assert text.splitlines() == [*VISIBLE, "[1 omitted: may hold secrets]"]
 
 
 async def test_content_with_numbers_sorted_by_path(desk: Desk) -> None:
@@ -168,7 +168,7 @@ async def test_files_and_counts(desk: Desk) -> None:
     assert [name for name in files if name != "late.bin"] == [  # where a list of files stops at the first match
         "-dash.py", "a.py", "crlf.txt", "keep.log", "latin.txt", "long.txt", "mark.txt", "nested/app.log",
         "'new\\nline.txt'", "src/app.log", "src/build/in.py", "src/x/main.ts", "src/x/main.tsx", "sub/other",
-        "utf16.txt", "with space.txt", "x/deep/y.txt", "ünïcode.txt", "[1 matching files that may hold secrets left out]",
+        "utf16.txt", "with space.txt", "x/deep/y.txt", "ünïcode.txt", "[1 matching files omitted: may hold secrets]",
     ]  # fmt: skip
     assert await desk.text("grep", pattern="needle", mode="count", glob="{other,a.py}") == "a.py: 2\nsub/other: 3"
 
@@ -223,7 +223,7 @@ async def test_limits_are_said(desk: Desk) -> None:
     text = await desk.text("grep", pattern="needle", limit=2, mode="files")
     assert text.splitlines()[2].endswith("more files; narrow the pattern, path or glob, or raise limit]")
     long = await desk.text("grep", pattern="needle", path="long.txt")
-    assert long.splitlines()[1].endswith("x [clipped]")
+    assert long.splitlines()[1].endswith("x [truncated]")
     assert len(long) < 600
     for number in range(600):
         (desk.root / f"many-{number:03}.md").touch()
@@ -235,7 +235,7 @@ async def test_a_folder_of_secrets_is_not_searched_for_being_named(desk: Desk) -
     (desk.root / ".ssh").mkdir()
     (desk.root / ".ssh/config").write_text("needle\n")
     assert await desk.text("grep", pattern="needle", path=".ssh") == (
-        "No match.\n[1 matching files that may hold secrets left out]"
+        "No match.\n[1 matching files omitted: may hold secrets]"
     )
     assert "config" not in await desk.text("glob", pattern="*", path=".ssh")
     assert await desk.text("grep", pattern="needle", path=".ssh/config") == ".ssh/config\n1:needle"
@@ -268,12 +268,12 @@ async def test_what_only_ripgrep_knows_is_refused_without_it(
     error = await desk.error("grep", pattern=pattern)
     await desk.workspace.close()
     assert "not a valid regular expression for Python's re" in error
-    assert "where ripgrep is not installed" in error
+    assert "is used without ripgrep" in error
 
 
 async def test_places_that_are_none_are_refused(desk: Desk) -> None:
     assert "does not exist" in await desk.error("grep", pattern="x", path="missing")
-    assert "no folder" in await desk.error("glob", pattern="x", path="a.py")
+    assert "not a folder" in await desk.error("glob", pattern="x", path="a.py")
     assert "outside" in await desk.error("grep", pattern="x", path="../other")
     assert "outside" in await desk.error("glob", pattern="x", path="/etc")
     assert ".." in await desk.error("glob", pattern="../*")
@@ -304,7 +304,7 @@ async def test_what_git_keeps_is_not_even_looked_through(desk: Desk, monkeypatch
     """An ignore file that keeps what is hidden would have every search read the whole of `.git`."""
     (desk.root / ".gitignore").write_text("!.*\n")
     (desk.root / ".git/large").write_text("needle\n" * 100_000)
-    monkeypatch.setattr(engine, "BYTES", 600_000)
+    monkeypatch.setattr(engine, "MAX_BYTES", 600_000)
     assert "more than can be looked through" not in await desk.text("grep", pattern="needle")
 
 
@@ -339,7 +339,7 @@ async def test_folders_added_to_the_workspace_are_named_in_full(desk: Desk, tmp_
 
 async def test_a_pattern_that_never_ends_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     without_ripgrep(tmp_path, monkeypatch)
-    monkeypatch.setattr("friday_cli.tools.search.engine.SECONDS", 1.0)
+    monkeypatch.setattr("friday_cli.tools.search.engine.TIMEOUT_S", 1.0)
     (tmp_path / "ws").mkdir()
     (tmp_path / "ws/f").write_text("a" * 60 + "!")
     desk = Desk(tmp_path / "ws", *tools())
@@ -349,9 +349,9 @@ async def test_a_pattern_that_never_ends_is_stopped(tmp_path: Path, monkeypatch:
 
 
 async def test_too_much_to_look_through_is_said(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("friday_cli.tools.search.engine.BYTES", 100)
+    monkeypatch.setattr("friday_cli.tools.search.engine.MAX_BYTES", 100)
     text = await desk.text("grep", pattern=".", path="numbers.txt")
-    assert text.endswith("[there is more than can be looked through]")
+    assert text.endswith("[the output is too large; some results are missing]")
     assert "numbers.txt\n1:1\n2:2\n" in text
 
 
@@ -387,7 +387,7 @@ def test_ignore_files_mean_what_they_mean_to_git(tmp_path: Path) -> None:
         for name in NAMES:
             (tmp_path / "d" / folder / name).touch()
     subprocess.run(["git", "init", "-q", tmp_path], check=True)
-    question = Question(base=str(tmp_path), only="", mode="list", pattern="", ignore_case=False, context=0,
+    request = ScanRequest(base=str(tmp_path), only="", mode="list", pattern="", ignore_case=False, context=0,
                         hidden=False, ignore=True, name="")  # fmt: skip
     differ, kept = [], 0
     for turn in range(80):
@@ -399,7 +399,7 @@ def test_ignore_files_mean_what_they_mean_to_git(tmp_path: Path) -> None:
         listed = ["git", "-c", "core.excludesFile=", "ls-files", "-oz", "--exclude-standard", "--", ":!.*", ":!**/.*"]
         theirs = set(subprocess.run(listed, cwd=tmp_path, check=True, capture_output=True).stdout.split(b"\0"))
         out = io.BytesIO()
-        answer(question, out)
+        scan(request, out)
         kept += len(theirs) > 1
         if ours := theirs ^ set(out.getvalue().split(b"\0")):
             differ.append((rules, inner, sorted(ours)[:5]))

@@ -17,7 +17,7 @@ from tests.tools.tool_workspace import Desk
 
 @pytest.fixture
 async def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Desk]:
-    monkeypatch.setattr(shell, "TOLD_S", 600.0)  # how long it took is the machine's affair
+    monkeypatch.setattr(shell, "MIN_REPORTED_S", 600.0)  # how long it took is the machine's affair
     root = tmp_path / "ws"
     root.mkdir()
     made = Desk(root, *tools())
@@ -52,7 +52,7 @@ async def test_bash_s_own_words_are_understood(desk: Desk) -> None:
 @paced
 async def test_a_timeout_is_told_with_what_came_before(desk: Desk, pace: float) -> None:
     output = await desk("bash", command="echo before; sleep 1000", timeout_s=int(pace))
-    assert output.text.startswith(f"before\n[stopped: it ran longer than {pace:.0f} s")
+    assert output.text.startswith(f"before\n[stopped after {pace:.0f} s")
     assert output.error
     assert output.facts.commands == (CommandRun("echo before; sleep 1000", None, True),)
 
@@ -63,12 +63,12 @@ async def test_the_limits_of_a_timeout_hold(desk: Desk) -> None:
 
 
 async def test_signals_are_named(desk: Desk) -> None:
-    assert await desk.text("bash", command="kill -SEGV $$") == "[exit 139, ended by SIGSEGV, no output]"
+    assert await desk.text("bash", command="kill -SEGV $$") == "[exit 139, SIGSEGV, no output]"
 
 
 async def test_what_is_left_running_is_ended_and_said(desk: Desk) -> None:
     text = await desk.text("bash", command="sleep 1000 & echo up")
-    assert text == "up\n[exit 0; 1 process it left running was ended: use background for what is to go on]"
+    assert text == "up\n[exit 0; 1 remaining process stopped: use background to keep them running]"
 
 
 async def test_output_that_steers_a_terminal_becomes_plain_text(desk: Desk) -> None:
@@ -95,24 +95,24 @@ async def test_a_background_command_is_followed_to_its_end(desk: Desk) -> None:
     again = await desk("bash", command="echo one; read -t 20 x <> go; echo two > made; exit 7", background=True)
     assert "job-2" in again.text
     assert await desk.text("bash_output", id="job-2", wait_s=20) == "one\n[job-2 still running]"
-    assert await desk.text("bash_output", id="job-2") == "(nothing new)\n[job-2 still running]"
+    assert await desk.text("bash_output", id="job-2") == "(no new output)\n[job-2 still running]"
     fd = os.open(desk.root / "go", os.O_RDWR)
     os.write(fd, b"\n")
     last = await desk("bash_output", id="job-2", wait_s=20)
     os.close(fd)
-    assert last.text == "(nothing new)\n[job-2 ended: exit 7]"
+    assert last.text == "(no new output)\n[job-2 ended: exit 7]"
     assert last.facts.commands == (CommandRun("echo one; read -t 20 x <> go; echo two > made; exit 7", 7),)
     assert "made" in [change.path for change in last.facts.files]
     after = await desk("bash_output", id="job-2")
     assert after.facts.commands == ()
-    assert after.text == "(nothing new)\n[job-2 ended: exit 7]"
+    assert after.text == "(no new output)\n[job-2 ended: exit 7]"
 
 
 async def test_a_background_command_is_killed_with_all_it_started(desk: Desk) -> None:
     await desk("bash", command="echo up; setsid sleep 1000 & sleep 1000", background=True)
     await desk.text("bash_output", id="job-1", wait_s=20)
     output = await desk("bash_kill", id="job-1")
-    assert output.text == "(nothing new)\n[job-1 ended: it was killed]"
+    assert output.text == "(no new output)\n[job-1 killed]"
     assert output.facts.commands == (CommandRun("echo up; setsid sleep 1000 & sleep 1000", None),)
 
 

@@ -28,7 +28,7 @@ async def test_a_list_comes_back_as_it_stands(tmp_path: Path) -> None:
 
 
 async def test_a_list_may_be_emptied(tmp_path: Path) -> None:
-    assert (await call(TODO, seat(tmp_path), items=[])).text == "The list is empty now."
+    assert (await call(TODO, seat(tmp_path), items=[])).text == "The list is empty."
 
 
 @pytest.mark.parametrize(

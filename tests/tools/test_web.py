@@ -19,7 +19,7 @@ from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.tool import Output, Tool, ToolContext
 from friday_cli.tools.documents import pdf_text
 from friday_cli.tools.web import fetch_tool
-from friday_cli.tools.web.address import barred, checked_url, host_of
+from friday_cli.tools.web.address import checked_url, forbidden_reason, host_of
 from friday_cli.tools.web.page import decoded, markdown
 from tests.servers.site import Handler, head, page, redirect, site
 from tests.tools.tool_context import call, seat
@@ -131,7 +131,7 @@ async def test_long_pages_come_in_parts_of_the_same_fetch(ctx: ToolContext, tmp_
     async with site({"/": page("text/plain", text.encode())}) as web:
         tool = fetch_tool(private=True)
         first = await call(tool, ctx, url=web.url("/"), limit=1000)
-        assert "Characters 0-1000 of 28890. For more: offset=1000." in first.text
+        assert "Characters 0-1000 of 28890. Continue with offset=1000." in first.text
         rest, offset = _inside(first), 1000
         while offset < len(text):
             part = await call(tool, ctx, url=web.url("/"), offset=offset, limit=10_000)
@@ -139,7 +139,7 @@ async def test_long_pages_come_in_parts_of_the_same_fetch(ctx: ToolContext, tmp_
         assert rest == text
         assert len(web.requests) == 1
         beyond = await call(tool, ctx, url=web.url("/"), offset=40_000)
-        assert "the page ends at 28890" in beyond.text
+        assert "the page has 28890 characters" in beyond.text
         await call(tool, ctx, url=web.url("/"))
         assert len(web.requests) == 2  # from the start again: the page as it is now
         await call(tool, seat(tmp_path, agent="a.1"), url=web.url("/"), offset=10)
@@ -165,7 +165,7 @@ async def test_huge_bodies_are_cut(ctx: ToolContext) -> None:
             await writer.drain()
 
     output = await fetched(ctx, endless, max_bytes=300_000)
-    assert "only its first 300,000 bytes were read" in output.text
+    assert "Only the first 300,000 bytes were read" in output.text
     assert sent < 50_000_000
 
 
@@ -184,7 +184,7 @@ async def test_bombs_are_cut_too(ctx: ToolContext, encoding: str) -> None:
     body = zlib.compress(b"0" * 80_000_000) if encoding == "deflate" else gzip.compress(b"0" * 80_000_000)
     body = gzip.compress(body) if encoding == "gzip, gzip" else body
     output = await fetched(ctx, page("text/plain", body, content_encoding=encoding), max_bytes=100_000)
-    assert "only its first 100,000 bytes were read" in output.text
+    assert "Only the first 100,000 bytes were read" in output.text
 
 
 async def test_broken_compression_is_an_error_in_words(ctx: ToolContext) -> None:
@@ -199,7 +199,7 @@ async def test_slow_answers_end_at_the_time_limit(ctx: ToolContext, sent: bytes)
         await writer.drain()
         await asyncio.Event().wait()
 
-    with pytest.raises(ToolError, match=r"no complete answer within 0\.3 s"):
+    with pytest.raises(ToolError, match=r"no complete response within 0\.3 s"):
         await fetched(ctx, slow, timeout_s=0.3)
 
 
@@ -288,7 +288,7 @@ async def test_the_checked_address_is_the_one_connected_to(ctx: ToolContext) -> 
 async def test_private_addresses_are_refused_by_default(ctx: ToolContext) -> None:
     async with site({"/": page("text/plain", b"inside")}) as web:
         for url in (web.url("/"), web.url("/", host="localhost"), web.url("/", host="0x7f.1")):
-            with pytest.raises(ToolError, match="refused, because"):
+            with pytest.raises(ToolError, match="refused: "):
                 await call(fetch_tool(), ctx, url=url)
         tool = fetch_tool(resolve=names(innocent_example="127.0.0.1"))
         with pytest.raises(ToolError, match="this machine"):
@@ -315,16 +315,16 @@ async def test_one_private_address_among_public_ones_is_enough(ctx: ToolContext)
     ],
 )  # fmt: skip
 def test_addresses_inside_are_barred(address: str) -> None:
-    assert barred(address)
+    assert forbidden_reason(address)
 
 
 def test_what_stays_open_and_what_the_setting_opens() -> None:
     for public in ("93.184.216.34", "1.1.1.1", "2606:4700::1111", "64:ff9b::101:101", "::ffff:8.8.8.8"):
-        assert barred(public) == ""
+        assert forbidden_reason(public) == ""
     for inside in ("127.0.0.1", "10.0.0.1", "::1", "192.168.0.5"):
-        assert barred(inside, private=True) == ""
+        assert forbidden_reason(inside, private=True) == ""
     for metadata in ("169.254.169.254", "::ffff:169.254.169.254", "168.63.129.16", "fd00:ec2::254"):
-        assert barred(metadata, private=True) == "a metadata service"
+        assert forbidden_reason(metadata, private=True) == "a metadata service"
 
 
 async def test_a_dead_address_is_followed_by_the_next(ctx: ToolContext) -> None:
@@ -337,7 +337,7 @@ async def test_a_dead_address_is_followed_by_the_next(ctx: ToolContext) -> None:
 
 
 async def test_unknown_hosts_and_closed_ports_are_told(ctx: ToolContext) -> None:
-    with pytest.raises(ToolError, match=r"the host nowhere\.example was not found"):
+    with pytest.raises(ToolError, match=r"host nowhere\.example not found"):
         await call(fetch_tool(resolve=names()), ctx, url="http://nowhere.example/")
     async with site({}) as web:
         port = web.port
@@ -476,7 +476,7 @@ PAGE = """<!doctype html><title>T</title><style>s{}</style><script>j("</p>")</sc
 
 
 def test_html_is_read_where_the_converter_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("friday_cli.tools.web.page._READER_S", 60.0)
+    monkeypatch.setattr("friday_cli.tools.web.page._PARSE_S", 60.0)
     monkeypatch.setitem(sys.modules, "html_to_markdown", None)
     text = markdown(PAGE, url="https://example.org/d/p")
     assert text.startswith("## Head\n")
@@ -487,12 +487,12 @@ def test_html_is_read_where_the_converter_is_missing(monkeypatch: pytest.MonkeyP
 
 
 def test_html_nested_too_deep_for_the_converter_is_still_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("friday_cli.tools.web.page._READER_S", 60.0)
+    monkeypatch.setattr("friday_cli.tools.web.page._PARSE_S", 60.0)
     assert "at the bottom" in markdown("<div>" * 50_000 + "at the bottom", url="https://example.org/")
 
 
 @pytest.mark.parametrize("piece", ["<!--", "<a ", "<", "&#", "<script>", "<![CDATA[", "<!doctype "])
 def test_hostile_html_ends(piece: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "html_to_markdown", None)
-    monkeypatch.setattr("friday_cli.tools.web.page._READER_S", 0.2)
+    monkeypatch.setattr("friday_cli.tools.web.page._PARSE_S", 0.2)
     assert isinstance(markdown(piece * 200_000, url="https://example.org/"), str)

@@ -92,13 +92,13 @@ async def test_tavily_posts_json(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (lambda request: httpx2.Response(401, text=f"bad key {KEY}"), "key was refused"),
-        (lambda request: httpx2.Response(403, text=f"bad key {KEY}"), "key was refused"),
+        (lambda request: httpx2.Response(401, text=f"bad key {KEY}"), "key was rejected"),
+        (lambda request: httpx2.Response(403, text=f"bad key {KEY}"), "key was rejected"),
         (lambda request: httpx2.Response(429, text=KEY), "rate limit or quota"),
         (lambda request: httpx2.Response(500, text=KEY), "HTTP 500"),
         (lambda request: httpx2.Response(302, headers={"location": f"https://evil.example/{KEY}"}), "HTTP 302"),
-        (lambda request: httpx2.Response(200, text=f"<html>{KEY}"), "not the JSON"),
-        (lambda request: httpx2.Response(200, json=[KEY]), "not the JSON"),
+        (lambda request: httpx2.Response(200, text=f"<html>{KEY}"), "not the expected JSON"),
+        (lambda request: httpx2.Response(200, json=[KEY]), "not the expected JSON"),
         (lambda request: httpx2.Response(200, content=b'"' + b"x" * 4_000_000), "too large"),
     ],
 )
@@ -119,7 +119,7 @@ async def test_network_faults_hide_the_key_too(tmp_path: Path, error: Exception)
     def fail(request: httpx2.Request) -> httpx2.Response:
         raise error
 
-    with pytest.raises(ToolError, match="Brave could not be asked") as caught:
+    with pytest.raises(ToolError, match="Brave failed") as caught:
         await searched(tmp_path, {"BRAVE_API_KEY": KEY}, httpx2.MockTransport(fail))
     assert KEY not in repr(caught.value)
 

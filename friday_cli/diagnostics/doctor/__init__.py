@@ -1,4 +1,4 @@
-"""What Friday sees here, for a person who looks for a fault: no network, no keys, fit to be pasted anywhere."""
+"""Examines the installation for troubleshooting. Uses no network and prints no keys, so the output can be shared."""
 
 from __future__ import annotations
 
@@ -26,67 +26,63 @@ PACKAGES = (
     "typer", "rich", "textual", "markdown-it-py", "anthropic", "openai", "httpx2", "h11", "msgspec", "platformdirs",
     "tomli-w", "tomlkit", "PyYAML", "html-to-markdown", "pypdf", "jsonschema", "tree-sitter", "tree-sitter-bash",
 )  # fmt: skip
-"""What Friday is installed with (pyproject.toml)."""
+"""The dependencies in pyproject.toml."""
 
 
 def examine(
     env: Mapping[str, str] | None = None, *, cwd: Path | None = None, model: str | None = None
 ) -> list[DoctorFact]:
-    """Look at everything; `model` is the one that the command line names. Never raises: what cannot be looked at is a fact,
-    too."""
+    """Run all checks. `model`: the model named on the command line. Never raises: an exception becomes a `bad` fact."""
     env = os.environ if env is None else env
     found: list[DoctorFact] = []
     settings = config.Settings()
 
-    def look(area: str, work: Callable[[], Facts]) -> None:
+    def check(area: str, work: Callable[[], Facts]) -> None:
         try:
             found.extend(work())
         except Exception as error:
-            found.append(DoctorFact(area, "failed", f"cannot be looked at: {type(error).__name__}: {error}", "bad"))
+            found.append(DoctorFact(area, "failed", f"check failed: {type(error).__name__}: {error}", "bad"))
 
-    look("versions", _versions)
+    check("versions", _versions)
     try:
-        here = trust.is_trusted(cwd or _current(), env=env)
-        loaded = config.load(project=here.root if here.ok else None, environ=env)
+        project = trust.is_trusted(cwd or _current_folder(), env=env)
+        loaded = config.load(project=project.root if project.ok else None, environ=env)
         settings = loaded.settings
-        look("settings", lambda: _settings(here, loaded, env))
+        check("settings", lambda: _settings(project, loaded, env))
     except (FridayError, OSError) as error:
         found.append(DoctorFact("settings", "file", str(error), "bad"))
-    look("model", lambda: services.model(settings, env, model))
-    look("keys", lambda: services.keys(settings, env))
-    look("local servers", lambda: services.servers(settings, env))
-    look("network", lambda: services.network(settings, env))
-    look("folders", lambda: machine.folders(env))
-    look("sessions", lambda: machine.sessions(paths.store_path(env)))
-    look("programs", lambda: machine.programs(env))
-    look("sandbox", lambda: machine.sandbox(settings.sandbox, env))
-    look("terminal", lambda: machine.terminal(env))
-    tidy = _Redactor(env)
-    return [msgspec.structs.replace(f, text=tidy(f.text), hint=tidy(f.hint)) for f in found]
+    check("model", lambda: services.model(settings, env, model))
+    check("keys", lambda: services.keys(settings, env))
+    check("local servers", lambda: services.servers(settings, env))
+    check("network", lambda: services.network(settings, env))
+    check("folders", lambda: machine.folders(env))
+    check("sessions", lambda: machine.sessions(paths.store_path(env)))
+    check("programs", lambda: machine.programs(env))
+    check("sandbox", lambda: machine.sandbox(settings.sandbox, env))
+    check("terminal", lambda: machine.terminal(env))
+    redact = _Redactor(env)
+    return [msgspec.structs.replace(f, text=redact(f.text), hint=redact(f.hint)) for f in found]
 
 
-def _current() -> Path:
+def _current_folder() -> Path:
     try:
         return Path.cwd()
     except OSError:
-        raise FridayError("The folder you are in does not exist any more.") from None
+        raise FridayError("The current folder no longer exists.") from None
 
 
 class _Redactor:
-    """Makes a text fit to be shown: plain, without secrets, the home folder as `~`."""
+    """Sanitizes text, masks secrets and shortens the home folder to `~`."""
 
     def __init__(self, env: Mapping[str, str]) -> None:
         home = os.path.expanduser("~")
         homes = {env.get("HOME", "").rstrip("/"), home.rstrip("/"), os.path.realpath(home).rstrip("/")} - {""}
-        words = "|".join(re.escape(h) for h in sorted(homes, key=len, reverse=True))
-        self._home = re.compile(rf"(?<![\w.-])(?:{words})(?![\w.-])") if words else None
+        pattern = "|".join(re.escape(h) for h in sorted(homes, key=len, reverse=True))
+        self._home = re.compile(rf"(?<![\w.-])(?:{pattern})(?![\w.-])") if pattern else None
 
     def __call__(self, text: str) -> str:
         text = mask(sanitize(text))
         return self._home.sub("~", text) if self._home else text
-
-
-# ---- what it is made of -----------------------------------------------------------------------------------------
 
 
 def _versions() -> Facts:
@@ -96,39 +92,41 @@ def _versions() -> Facts:
     yield DoctorFact("versions", "python", f"{platform.python_version()} ({sys.executable})")
     yield DoctorFact("versions", "platform", platform.platform(terse=True))
     yield DoctorFact("versions", "sqlite", sqlite3.sqlite_version)
-    have, missing = [], []
+    installed, missing = [], []
     for name in PACKAGES:
         try:
-            have.append(f"{name} {metadata.version(name)}")
+            installed.append(f"{name} {metadata.version(name)}")
         except metadata.PackageNotFoundError:
             missing.append(name)
-    yield DoctorFact("versions", "packages", ", ".join(have))
+    yield DoctorFact("versions", "packages", ", ".join(installed))
     if missing:
         hint = "Install Friday again: pip install --force-reinstall friday-cli"
         yield DoctorFact("versions", "missing", ", ".join(missing), "bad", hint)
 
 
-def _settings(here: trust.Trust, loaded: config.Loaded, env: Mapping[str, str]) -> Facts:
+def _settings(project: trust.Trust, loaded: config.Loaded, env: Mapping[str, str]) -> Facts:
     from friday_cli.config.loader import user_file
 
     file = user_file(env)
-    yield DoctorFact("settings", "file", f"{file} ({'read' if file.exists() else 'not there: the defaults hold'})")
+    yield DoctorFact("settings", "file", f"{file} ({'read' if file.exists() else 'does not exist: defaults are used'})")
     for name in loaded.notices:
         yield DoctorFact("settings", "ignored", name, "note")
-    set_ = [name for name in sorted(env) if name.startswith("FRIDAY_") and env[name]]
-    if set_:
-        yield DoctorFact("settings", "variables", ", ".join(f"{name}={_public(name, env[name])}" for name in set_))
-    level: Level = "ok" if here.ok or not here.files else "note"
-    words = f"{here.root} is trusted" if here.ok else here.reason
-    yield DoctorFact("settings", "project", words, "bad" if here.state == "broken" else level)
+    variables = [name for name in sorted(env) if name.startswith("FRIDAY_") and env[name]]
+    if variables:
+        yield DoctorFact(
+            "settings", "variables", ", ".join(f"{name}={_without_secret(name, env[name])}" for name in variables)
+        )
+    level: Level = "ok" if project.ok or not project.files else "note"
+    text = f"{project.root} is trusted" if project.ok else project.reason
+    yield DoctorFact("settings", "project", text, "bad" if project.state == "broken" else level)
     directory = loaded.settings.agents.delegation.profiles.directory
-    found = profiles.load(directory, here, env=env)
+    found = profiles.load(directory, project, env=env)
     yield DoctorFact("settings", "profiles", ", ".join(found.names()) or "none", "ok" if found.found else "bad")
     for problem in found.problems:
         yield DoctorFact("settings", "profile", str(problem), "note")
 
 
-def _public(name: str, value: str) -> str:
+def _without_secret(name: str, value: str) -> str:
     from friday_cli.workspace.process.environment import is_secret
 
     return "…" if is_secret(name, value) else value

@@ -1,4 +1,4 @@
-"""What an examination finds."""
+"""The result of a doctor check."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Level = Literal["ok", "note", "bad"]
 
 
 class DoctorFact(msgspec.Struct, frozen=True):
-    """Something that was looked at. `level` is `bad` for what is broken; `hint` says what to do about it."""
+    """One result. `level` is `bad` if something is broken; `hint` says what to do about it."""
 
     area: str
     name: str

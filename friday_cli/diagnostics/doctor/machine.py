@@ -17,11 +17,11 @@ from friday_cli.core.protocol.format import pluralize, size
 from .fact import DoctorFact, Facts, Level
 
 CHECK_S = 3.0
-"""How long the session file is looked through."""
+"""Seconds after which the integrity check of the session file stops."""
 
 
 def folders(env: Mapping[str, str]) -> Facts:
-    """Where Friday keeps its files, and whether it can write there."""
+    """The folders of Friday, and whether they are writable."""
     from friday_cli.store.schema import file_system, is_network
 
     for kind, folder in (
@@ -30,7 +30,7 @@ def folders(env: Mapping[str, str]) -> Facts:
         ("state", paths.state_dir(env)),
         ("cache", paths.cache_dir(env)),
     ):
-        facts = [str(folder)] if folder.exists() else [str(folder), "not made yet"]
+        facts = [str(folder)] if folder.exists() else [str(folder), "not created yet"]
         system = file_system(folder)
         level: Level = "ok"
         hint = ""
@@ -39,13 +39,15 @@ def folders(env: Mapping[str, str]) -> Facts:
         if is_network(system):
             level = "note"
             facts.append(
-                "on the network: sessions are kept in a slower, safer way" if kind == "data" else "on the network"
+                "on a network file system: sessions use a slower, safer mode"
+                if kind == "data"
+                else "on a network file system"
             )
         if problem := _not_writable(folder):
             level = "bad" if kind == "data" else "note"
             facts.append(problem)
             hint = (
-                "No session can be kept. Make it writable, or set FRIDAY_HOME to another folder."
+                "Sessions cannot be saved. Make the folder writable, or set FRIDAY_HOME to another folder."
                 if kind == "data"
                 else ""
             )
@@ -53,7 +55,7 @@ def folders(env: Mapping[str, str]) -> Facts:
 
 
 def _not_writable(folder: Path) -> str:
-    """Why nothing can be written into a folder (or made where it is to be), "" when it can."""
+    """Why a folder cannot be written to or created, or ""."""
     import tempfile
 
     while not os.path.lexists(folder) and folder != folder.parent:
@@ -62,29 +64,29 @@ def _not_writable(folder: Path) -> str:
         with tempfile.TemporaryFile(dir=folder, prefix=".friday-"):
             return ""
     except OSError as error:
-        return f"cannot be written: {error.strerror}"
+        return f"not writable: {error.strerror}"
 
 
 def sessions(path: Path) -> Facts:
-    """The session file at `path`: its size, its form, and whether it is whole."""
+    """The session file at `path`: its size, schema version and integrity."""
     from friday_cli.store.schema import MIGRATIONS, explain
 
     try:
-        taken = path.stat().st_size
+        size_bytes = path.stat().st_size
     except FileNotFoundError:
-        yield DoctorFact("sessions", "file", f"{path}: none kept yet")
+        yield DoctorFact("sessions", "file", f"{path}: does not exist yet")
         return
     except OSError as error:
         yield DoctorFact("sessions", "file", f"{path}: {error.strerror}", "bad")
         return
-    yield DoctorFact("sessions", "file", f"{path}, {size(taken)}{_log_beside(path)}")
+    yield DoctorFact("sessions", "file", f"{path}, {size(size_bytes)}{_wal_size(path)}")
     try:
         db = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, timeout=2.0)
         try:
             version = int(db.execute("PRAGMA user_version").fetchone()[0])
             mode = db.execute("PRAGMA journal_mode").fetchone()[0]
             if version > len(MIGRATIONS):
-                text = f"{version}, from a newer Friday (this one knows {len(MIGRATIONS)})"
+                text = f"{version}, written by a newer Friday (this one supports {len(MIGRATIONS)})"
                 yield DoctorFact(
                     "sessions", "form", text, "bad", "Update Friday, or set FRIDAY_HOME to another folder."
                 )
@@ -99,7 +101,7 @@ def sessions(path: Path) -> Facts:
 
 
 def _contents(db: sqlite3.Connection) -> Facts:
-    """What is in the file, and whether it is whole; a large one is looked at for a few seconds only."""
+    """The number of sessions and the integrity of the file; stops after CHECK_S seconds."""
     import time
 
     end = time.monotonic() + CHECK_S
@@ -112,48 +114,51 @@ def _contents(db: sqlite3.Connection) -> Facts:
         if "interrupted" not in str(error):
             raise
         yield DoctorFact(
-            "sessions", "integrity", f"no fault found in {CHECK_S:.0f} s; the file is too large to finish", "note"
+            "sessions",
+            "integrity",
+            f"no error found in {CHECK_S:.0f} s; the file is too large for a complete check",
+            "note",
         )
         return
     if problems == ["ok"]:
-        yield DoctorFact("sessions", "integrity", "whole")
+        yield DoctorFact("sessions", "integrity", "ok")
     else:
         hint = "`friday sessions repair` saves what can be read and keeps the damaged file."
         yield DoctorFact("sessions", "integrity", "; ".join(problems), "bad", hint)
 
 
-def _log_beside(path: Path) -> str:
+def _wal_size(path: Path) -> str:
     try:
-        taken = path.with_name(path.name + "-wal").stat().st_size
+        size_bytes = path.with_name(path.name + "-wal").stat().st_size
     except OSError:
         return ""
-    return f" and {size(taken)} not yet moved into it"
+    return f" and {size(size_bytes)} in its write-ahead log"
 
 
 def programs(env: Mapping[str, str]) -> Facts:
-    """The programs that Friday uses where they are there."""
+    """Optional programs that Friday uses."""
     import shutil
 
-    for name, without in (
-        ("git", "not found: what git knows of a folder is not used"),
-        ("rg", "not found: Python searches instead, slower and with its own regular expressions"),
-        ("bash", "not found: commands run with /bin/sh"),
+    for name, missing in (
+        ("git", "not found: no git status and no worktrees"),
+        ("rg", "not found: search uses Python, slower and with Python's own regular expressions"),
+        ("bash", "not found: commands use /bin/sh"),
     ):
         path = shutil.which(name, path=env.get("PATH"))
         yield DoctorFact(
-            "programs", name, f"{_version_of(path)} ({path})" if path else without, "ok" if path else "note"
+            "programs", name, f"{_version_of(path)} ({path})" if path else missing, "ok" if path else "note"
         )
 
 
 def sandbox(settings: SandboxSettings, env: Mapping[str, str]) -> Facts:
-    """What really confines commands here, and what that sandbox cannot do."""
+    """The sandbox that commands run in, and its limitations."""
     from friday_cli.workspace.sandbox.detect import detect_sandbox
 
     found = detect_sandbox(settings.kind, env)
-    named = " ".join(filter(None, (found.kind, found.detail, f"({found.program})" if found.program else "")))
-    network = "have a network" if settings.network else "have no network unless you allow it"
+    label = " ".join(filter(None, (found.kind, found.detail, f"({found.program})" if found.program else "")))
+    network = "may use the network" if settings.network else "have no network unless you allow it"
     if found.kind == "none":
-        text = f"none ({found.why}): commands run with all your rights; mode auto asks about each"
+        text = f"none ({found.why}): commands run with all your permissions; mode auto asks before each"
         hint = (
             ""
             if settings.kind == "none"
@@ -161,71 +166,69 @@ def sandbox(settings: SandboxSettings, env: Mapping[str, str]) -> Facts:
         )
         yield DoctorFact("sandbox", "kind", text, "note", hint)
         return
-    text = f"{named}: commands write in the folder and a temp folder of their own, read no keys, {network}"
+    text = f"{label}: commands can write to the project and a private temporary folder, cannot read keys, and {network}"
     yield DoctorFact("sandbox", "kind", text)
     if found.why:
-        yield DoctorFact("sandbox", "better", found.why, "note", "Install bubblewrap for a closer sandbox.")
+        yield DoctorFact("sandbox", "better", found.why, "note", "Install bubblewrap for a stricter sandbox.")
     for missing in LACKS.get(found.kind, ()):
         yield DoctorFact("sandbox", "cannot", missing, "note")
     if found.kind == "landlock":
-        for abi, missing in LANDLOCK:
+        for abi, missing in LANDLOCK_SINCE:
             if found.abi < abi:
                 yield DoctorFact(
-                    "sandbox", "cannot", f"{missing} (Landlock {abi} can, this kernel has {found.abi})", "note"
+                    "sandbox", "cannot", f"{missing} (needs Landlock {abi}, this kernel has {found.abi})", "note"
                 )
 
 
 LACKS = {
     "landlock": (
-        "protect .git/hooks, .git/config and .friday in the folder: changes are told after each command",
-        "limit the network beyond TCP: UDP and with it questions to name servers pass",
-        "keep commands from sockets with a path (docker, the bus): only the variables that name them are taken away",
-        "keep commands from changing times, modes and owners of your files outside",
-        "hide the names in folders with secrets, or secrets below the folder itself",
+        "protect .git/hooks, .git/config and .friday in the project: changes are reported after each command",
+        "block UDP, and with it DNS queries: only TCP is blocked",
+        "block Unix sockets with a path (docker, D-Bus): only the variables that name them are removed",
+        "prevent changes of times, modes and owners of files outside the project",
+        "hide file names in folders with secrets, or secrets inside the project",
     ),
-    "seatbelt": ("keep commands from other processes: they can send signals to yours",),
+    "seatbelt": ("prevent signals to your other processes",),
 }
-"""What each kind of sandbox cannot do; see docs/sandbox.md."""
-LANDLOCK = (
-    (3, "keep commands from emptying files outside with truncate"),
-    (4, "limit the network at all"),
-    (6, "keep commands from signals to your processes, and from abstract sockets"),
+"""Limitations of each kind of sandbox; see docs/sandbox.md."""
+LANDLOCK_SINCE = (
+    (3, "prevent truncating files outside the project"),
+    (4, "block the network"),
+    (6, "prevent signals to your processes, and connections to abstract sockets"),
 )
-"""What Landlock learned with which version."""
+"""What Landlock cannot do before a given version of its ABI."""
 
 
 def _version_of(program: str) -> str:
     import subprocess
 
     try:
-        ran = subprocess.run(
+        completed = subprocess.run(
             [program, "--version"], stdin=subprocess.DEVNULL, capture_output=True, timeout=5, check=False
         )
     except (OSError, subprocess.SubprocessError) as error:
-        return f"does not run: {type(error).__name__}"
-    first = ran.stdout.decode("utf-8", "replace").split("\n")[0]
+        return f"does not start: {type(error).__name__}"
+    first = completed.stdout.decode("utf-8", "replace").split("\n")[0]
     found = re.search(r"\d+(?:\.\d+)+", first)
-    return found[0] if found else first[:60] or f"exit {ran.returncode}"
+    return found[0] if found else first[:60] or f"exit {completed.returncode}"
 
 
 def terminal(env: Mapping[str, str]) -> Facts:
-    """What the terminal is, and what it can show."""
+    """The terminal and what it can display."""
     import shutil
 
     streams = [(name, getattr(sys, name)) for name in ("stdin", "stdout", "stderr")]
-    ends = [name for name, stream in streams if stream is not None and stream.isatty()]
-    yield DoctorFact("terminal", "connected", ", ".join(ends) or "none of stdin, stdout, stderr")
+    connected = [name for name, stream in streams if stream is not None and stream.isatty()]
+    yield DoctorFact("terminal", "connected", ", ".join(connected) or "none of stdin, stdout, stderr")
     window = shutil.get_terminal_size()
     kind = ", ".join(f"{name}={env[name]}" for name in ("TERM", "COLORTERM", "TERM_PROGRAM") if env.get(name))
-    yield DoctorFact("terminal", "kind", f"{kind or 'not told'}, {window.columns} x {window.lines}")
+    yield DoctorFact("terminal", "kind", f"{kind or 'unknown'}, {window.columns} x {window.lines}")
     off = "NO_COLOR is set" if env.get("NO_COLOR") else "TERM is dumb" if env.get("TERM", "dumb") == "dumb" else ""
     yield DoctorFact(
-        "terminal", "colours", f"off: {off}" if off else "on" if "stdout" in ends else "off: not a terminal"
+        "terminal", "colours", f"off: {off}" if off else "on" if "stdout" in connected else "off: not a terminal"
     )
-    out = (
-        sys.stdout if getattr(sys.stdout, "encoding", None) else sys.__stdout__
-    )  # the chat has put its own in its place
+    out = sys.stdout if getattr(sys.stdout, "encoding", None) else sys.__stdout__  # the chat replaces sys.stdout
     encoding = (getattr(out, "encoding", None) or "none").lower()
     utf = encoding.replace("-", "") == "utf8"
-    hint = "" if utf else "Signs it does not know show as '?'. Set LANG to a UTF-8 one."
+    hint = "" if utf else "Characters outside this encoding are shown as '?'. Set LANG to a UTF-8 locale."
     yield DoctorFact("terminal", "encoding", encoding, "ok" if utf else "note", hint)

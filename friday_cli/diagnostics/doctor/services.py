@@ -1,4 +1,4 @@
-"""Models, keys, local servers and the way to them."""
+"""Models, keys, local servers and the network settings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 
 
 def model(settings: Settings, env: Mapping[str, str], named: str | None = None) -> Facts:
-    """The model that is used: the one that was `named` on the command line, if any."""
+    """The model that would be used; `named`: the one on the command line, if any."""
     from friday_cli.llm.models import resolve
     from friday_cli.llm.models.presets import SCRIPTED, find_service
     from friday_cli.llm.models.resolve import require_key
@@ -29,7 +29,7 @@ def model(settings: Settings, env: Mapping[str, str], named: str | None = None) 
     except NotConfigured as error:
         wanted = named or settings.model
         level: Level = "bad" if wanted else "note"
-        text = error.message if wanted else "none: there is no key, and none is set"
+        text = error.message if wanted else "none: no model is set and no key was found"
         hint = 'Set a key (`friday auth set anthropic`), or try `friday ask --model demo "..."`.'
         yield DoctorFact("model", "would use", text, level, hint)
         return
@@ -43,21 +43,21 @@ def model(settings: Settings, env: Mapping[str, str], named: str | None = None) 
 
 
 def keys(settings: Settings, env: Mapping[str, str]) -> Facts:
-    """Which services have a key and where it lies, never the key; and which have none."""
+    """Which services have a key and where it is stored (never the key itself), and which have none."""
     from friday_cli.llm.models.credentials import find_key, list_keys
     from friday_cli.llm.models.presets import find_service, service_names
 
     missing = []
-    wrong: dict[str, str] = {}
-    places: dict[str, list[str]] = {}
+    errors: dict[str, str] = {}
+    sources: dict[str, list[str]] = {}
     for name in service_names(settings.providers):
         try:
             service = find_service(name, settings.providers, env)
             key = find_key(service, env)
         except FridayError as error:
-            if str(error) not in wrong.values():  # a damaged file of keys is the same for all
+            if str(error) not in errors.values():  # a damaged key file gives the same error for all
                 yield DoctorFact("keys", name, str(error), "bad")
-            wrong[name] = str(error)
+            errors[name] = str(error)
             continue
         if key is None and not service.local:
             missing.append(name)
@@ -68,16 +68,16 @@ def keys(settings: Settings, env: Mapping[str, str]) -> Facts:
     except FridayError:
         return
     for row in rows:
-        if row.provider in wrong:
+        if row.provider in errors:
             continue
-        places.setdefault(row.provider, []).append(row.source + (" (used)" if row.used else " (not used)"))
-    for name, found in places.items():
+        sources.setdefault(row.provider, []).append(row.source + (" (used)" if row.used else " (not used)"))
+    for name, found in sources.items():
         yield DoctorFact("keys", name, ", ".join(found))
-    yield DoctorFact("keys", "no key for", ", ".join(missing) or "none of them")
+    yield DoctorFact("keys", "no key for", ", ".join(missing) or "(all have one)")
 
 
 def servers(settings: Settings, env: Mapping[str, str]) -> Facts:
-    """The local servers that answer, with their models and what stands in their way."""
+    """The local servers that respond, with their models and warnings."""
     import asyncio
 
     from friday_cli.llm.models.local_servers import probe
@@ -87,41 +87,45 @@ def servers(settings: Settings, env: Mapping[str, str]) -> Facts:
         count = len(server.models)
         yield DoctorFact("local servers", server.provider, f"{server.base_url}: {pluralize(count, 'model')}")
         for model in server.models:
-            for words in model.warnings:
-                yield DoctorFact("local servers", model.id, words, "note")
+            for warning in model.warnings:
+                yield DoctorFact("local servers", model.id, warning, "note")
     if not found.servers:
-        yield DoctorFact("local servers", "found", "none answers")
-    for words in found.notes:
-        yield DoctorFact("local servers", "not asked", words, "note")
+        yield DoctorFact("local servers", "found", "none responds")
+    for note in found.notes:
+        yield DoctorFact("local servers", "not asked", note, "note")
 
 
 def network(settings: Settings, env: Mapping[str, str]) -> Facts:
-    """Proxies, certificates, and services that a variable has moved. Nothing is connected to."""
+    """Proxies, certificates, and services whose address a variable changes. Opens no connection."""
     from friday_cli.llm.models.presets import find_service, service_names
 
-    set_ = [name for upper in _PROXIES for name in (upper, upper.lower()) if env.get(name)]
-    for name in set_:
+    proxies = [name for upper in _PROXIES for name in (upper, upper.lower()) if env.get(name)]
+    for name in proxies:
         yield DoctorFact("network", name, without_credentials(env[name]))
-    if not set_:
+    if not proxies:
         yield DoctorFact("network", "proxy", "none set")
     for name in _CERTIFICATES:
         if value := env.get(name):
-            there = os.access(value, os.R_OK)
-            hint = "" if there else "No https connection works before it names what is there; unset it or correct it."
+            readable = os.access(value, os.R_OK)
+            hint = (
+                ""
+                if readable
+                else "No https connection works until it names a readable file or folder. Correct or unset it."
+            )
             yield DoctorFact(
-                "network", name, value if there else f"{value}: cannot be read", "ok" if there else "bad", hint
+                "network", name, value if readable else f"{value}: cannot be read", "ok" if readable else "bad", hint
             )
     if not any(env.get(name) for name in _CERTIFICATES):
-        yield DoctorFact("network", "certificates", "those of the system")
+        yield DoctorFact("network", "certificates", "of the system")
     for name in service_names(settings.providers):
         try:
             service = find_service(name, settings.providers, env)
         except FridayError:
-            continue  # said under keys
+            continue  # reported by `keys`
         if service.base_url_source:
-            yield DoctorFact("network", name, f"{service.host}, by {service.base_url_source}")
+            yield DoctorFact("network", name, f"{service.host}, set by {service.base_url_source}")
 
 
 def without_credentials(value: str) -> str:
-    """A proxy's address without the name and password in it."""
+    """A proxy URL without its user name and password."""
     return re.sub(r"^((?:[a-z0-9+.-]+:)?//)?\S*@", r"\1…@", value, flags=re.I)

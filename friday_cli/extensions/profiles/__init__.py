@@ -1,4 +1,4 @@
-"""Profiles: Markdown files with front matter that say what a sub-agent is, may and costs."""
+"""Profiles: Markdown files that define the prompt, tools and limits of a sub-agent."""
 
 from __future__ import annotations
 

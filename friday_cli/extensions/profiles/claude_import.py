@@ -1,4 +1,4 @@
-"""How files written for other tools (Claude Code, Gemini CLI) say what Friday's profiles say."""
+"""Translates keys and tool lists of files written for Claude Code and Gemini CLI."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ MODES: dict[str, Mode | Literal[""]] = {
     "auto": "auto",
     "dontAsk": "",
 }
-"""Values of `permissionMode`. What is missing here (bypassPermissions) would widen rights and is never taken over."""
+"""Values of `permissionMode`. Others (bypassPermissions) would extend permissions and are ignored."""
 
 MEMORIES: dict[str, Memory] = {"user": "tagged", "project": "tagged", "local": "tagged"}
-"""Values of `memory`: there a folder of their own, here notes marked with the agent's name."""
+"""Values of `memory`: a separate folder there, notes tagged with the agent here."""
 
 WITHOUT_EFFECT = frozenset(
     (
@@ -39,16 +39,16 @@ WITHOUT_EFFECT = frozenset(
         ),
     )
 )
-"""Keys that others know and that change nothing here."""
+"""Keys of other tools that have no effect here."""
 
 MARKS = frozenset(("tools", "permissionMode", "maxTurns", "color", "skills", "mcpServers", "hooks", "kind"))
-"""Keys by which a file shows that it was written for another tool."""
+"""Keys that identify a file of another tool."""
 
 _CALL = pattern(r"([A-Za-z_][\w-]*)\((.*)\)", re.S)
 
 
 def items(value: str) -> list[str]:
-    """`Read, Bash(git log, git diff), Agent(x, y)` as a list; commas inside parentheses do not part."""
+    """`Read, Bash(git log, git diff), Agent(x, y)` as a list; commas inside parentheses do not separate."""
     found, depth, start = [], 0, 0
     for at, char in enumerate(value):
         depth += (char == "(") - (char == ")")
@@ -59,8 +59,8 @@ def items(value: str) -> list[str]:
     return [item.strip() for item in found if item.strip()]
 
 
-def take_apart(item: str) -> tuple[tuple[str, ...], str | None]:
-    """Our names for one entry of a tool list, and the pattern in its parentheses (None without)."""
+def parse_entry(item: str) -> tuple[tuple[str, ...], str | None]:
+    """The Friday tools for one entry of a tool list, and the pattern in its parentheses (None without)."""
     name, pattern = item, None
     if call := _CALL().fullmatch(item):
         name, pattern = call.group(1), call.group(2).strip()
@@ -68,7 +68,7 @@ def take_apart(item: str) -> tuple[tuple[str, ...], str | None]:
 
 
 def rule(name: str, pattern: str) -> str:
-    """A pattern in our spelling: `Bash(git diff:*)` is `bash(git diff *)`, `Read(./src/**)` is `read_file(src/**)`."""
+    """A rule in Friday syntax: `Bash(git diff:*)` is `bash(git diff *)`, `Read(./src/**)` is `read_file(src/**)`."""
     if name == BASH and pattern.endswith(":*"):
         pattern = pattern[:-2] + " *"
     return f"{name}({pattern.removeprefix('./')})"

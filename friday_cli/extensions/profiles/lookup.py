@@ -1,4 +1,4 @@
-"""Where profiles come from: your folder, a trusted project, the shipped ones; the first that has a name wins."""
+"""Finds profiles: those of the user, of a trusted project, and the built-in ones; the first with a name wins."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from .. import frontmatter, trust
 from .parse import parse
 from .profile import TOKENS_HARD, Origin, Profile
 
-_OURS = pattern(r"^(allowed_?[tT]ools|tools|max_?[tT]oken_?[bB]udget|sub_?[aA]gents)\s*:", re.M)
+_PROFILE_KEYS = pattern(r"^(allowed_?[tT]ools|tools|max_?[tT]oken_?[bB]udget|sub_?[aA]gents)\s*:", re.M)
 SHIPPED_NAMES = ("analyst", "coder", "general", "researcher", "summarizer")
 
 
 class Profiles(msgspec.Struct, frozen=True):
-    """All profiles that can be used, best first. `hidden` are those that another of the same name stands before.
+    """All usable profiles. `hidden`: profiles replaced by another one of the same name.
 
-    `problems` are files (or parts of them) that could not be used; `announcements` are what a person should be told.
+    `problems`: files, or parts of them, that cannot be used; `announcements`: messages for the person.
     """
 
     found: dict[str, Profile]
@@ -38,7 +38,7 @@ class Profiles(msgspec.Struct, frozen=True):
         return tuple(sorted(self.found))
 
     def get(self, name: str) -> Profile:
-        """The profile called `name`. Raises UsageError naming the nearest and all there are."""
+        """The profile `name`. Raises UsageError with the closest match and all names."""
         if (profile := self.found.get(name)) is not None:
             return profile
         close = closest_match(name.lower(), self.found)
@@ -46,10 +46,10 @@ class Profiles(msgspec.Struct, frozen=True):
         for problem in self.problems:
             if Path(problem.path).stem == name:
                 hint = f"Its file cannot be used: {str(problem).rstrip('.')}. "
-        raise UsageError(f"There is no profile {name!r}.", hint=f"{hint}There are: {', '.join(self.names())}.")
+        raise UsageError(f"There is no profile {name!r}.", hint=f"{hint}Available: {', '.join(self.names())}.")
 
     def children(self, parent: Profile | None) -> tuple[Profile, ...]:
-        """Whom an agent with profile `parent` may delegate to, by name; None is the main agent, which may to all."""
+        """The profiles that an agent with profile `parent` may delegate to; None: the main agent, which may use all."""
         return tuple(
             self.found[name]
             for name in self.names()
@@ -58,17 +58,17 @@ class Profiles(msgspec.Struct, frozen=True):
 
 
 def user_folder(directory: str = "", env: Mapping[str, str] | None = None) -> Path:
-    """The folder with the user's own profiles: `agents.delegation.profiles.directory`, or the config folder's."""
+    """The folder with the profiles of the user: `agents.delegation.profiles.directory`, or `profiles` in the config folder."""
     if not directory:
         return config_dir(env) / "profiles"
     return Path(os.path.join(config_dir(env), os.path.expanduser(directory)))
 
 
 def shipped_folder() -> Path:
-    """The profiles that come with Friday: in the package when it was installed, beside it in a checkout."""
+    """The folder of the built-in profiles: inside the installed package, or beside it in a checkout."""
     package = Path(__file__).resolve().parents[2]
-    inside = package / "_profiles"
-    return inside if inside.is_dir() else package.parent / "profiles"
+    installed = package / "_profiles"
+    return installed if installed.is_dir() else package.parent / "profiles"
 
 
 def load(
@@ -78,12 +78,14 @@ def load(
     token_cap: int = TOKENS_HARD,
     env: Mapping[str, str] | None = None,
 ) -> Profiles:
-    """Every profile there is. A project's count only when `project` says that it is trusted, and with the content that
-    was trusted. One bad file hides no other. Never raises for a file."""
+    """Load all profiles. Those of a project are used only if it is trusted, and only with the trusted content.
+
+    Errors in files become `problems`.
+    """
     search = _ProfileSearch(token_cap)
     folder = user_folder(directory, env)
     if directory and not folder.is_dir():
-        search.problems.append(FileError(str(folder), "is no folder.", field="agents.delegation.profiles.directory"))
+        search.problems.append(FileError(str(folder), "is not a folder.", field="agents.delegation.profiles.directory"))
     search.folder(folder, "user")
     if project is not None and project.ok:
         search.project(project)
@@ -94,17 +96,19 @@ def load(
 def check(
     path: Path, *, token_cap: int = TOKENS_HARD, known: Collection[str] | None = None
 ) -> tuple[list[Profile], list[FileError]]:
-    """The profiles in a file or folder, and everything that is wrong there. With `known`, the profiles that there are
-    elsewhere, that their sub-agents exist is looked at, too. Raises UsageError when there is no such path."""
+    """The profiles in a file or folder, and all errors in them. Raises UsageError if the path does not exist.
+
+    `known`: names of other profiles; with it, references to sub-agents are checked too.
+    """
     if not path.exists():
-        raise UsageError(f"There is no {path}.")
+        raise UsageError(f"{path} does not exist.")
     search = _ProfileSearch(token_cap)
     if path.is_dir():
         search.folder(path, "user")
     else:
         search.file(path, "claude" if ".claude" in path.resolve().parts else "user", frontmatter.contents(path))
     if known is not None:
-        search.assigned({*search.found, *known})
+        search.check_sub_agents({*search.found, *known})
     return list(search.found.values()), search.problems
 
 
@@ -123,16 +127,16 @@ class _ProfileSearch:
             return
         for path in paths:
             raw = frontmatter.contents(path)
-            if isinstance(raw, FileError) or meant(raw):
+            if isinstance(raw, FileError) or is_profile(raw):
                 self.file(path, origin, raw)
 
     def project(self, project: trust.Trust) -> None:
-        places: tuple[tuple[str, Origin], ...] = (
+        folders: tuple[tuple[str, Origin], ...] = (
             (".friday/profiles/", "project"),
             ("profiles/", "project"),
             (".claude/agents/", "claude"),
         )
-        for prefix, origin in places:
+        for prefix, origin in folders:
             for name, sha in sorted(project.files.items()):
                 rest = name.removeprefix(prefix)
                 if rest == name or not rest.endswith(".md") or ("/" in rest and origin != "claude"):
@@ -140,8 +144,8 @@ class _ProfileSearch:
                 path = project.root / name
                 raw = frontmatter.contents(path)
                 if isinstance(raw, bytes) and trust.hash_of(raw) != sha:
-                    raw = FileError(str(path), "has changed since it was trusted.", hint="Run friday trust.")
-                if isinstance(raw, FileError) or meant(raw):
+                    raw = FileError(str(path), "has changed since it was trusted.", hint="Run `friday trust`.")
+                if isinstance(raw, FileError) or is_profile(raw):
                     self.file(path, origin, raw)
 
     def file(self, path: Path, origin: Origin, raw: bytes | FileError) -> None:
@@ -155,38 +159,34 @@ class _ProfileSearch:
         before = self.found.setdefault(profile.name, profile)
         if before is profile:
             if origin in ("project", "claude") and profile.name in SHIPPED_NAMES:
-                self.announcements.append(
-                    f"The project's {path} takes the place of the built-in profile {profile.name}."
-                )
+                self.announcements.append(f"{path} of the project replaces the built-in profile {profile.name}.")
             return
         self.hidden.append(profile)
         if Path(before.path).parent == path.parent:
             problem = f"has the same name as {before.path}."
-            self.problems.append(
-                FileError(str(path), problem, field="name", hint="Give it another; it is not used now.")
-            )
+            self.problems.append(FileError(str(path), problem, field="name", hint="Rename it; it is not used."))
 
     def result(self) -> Profiles:
-        self.assigned(self.found)
+        self.check_sub_agents(self.found)
         return Profiles(self.found, tuple(self.hidden), tuple(self.problems), tuple(self.announcements))
 
-    def assigned(self, names: Collection[str]) -> None:
-        """Take out sub-agents that are none of `names`, and say so."""
+    def check_sub_agents(self, names: Collection[str]) -> None:
+        """Remove references to sub-agents that are not in `names`, and add a problem for each."""
         for profile in list(self.found.values()):
             if profile.sub_agents == "*":
                 continue
             missing = [name for name in profile.sub_agents if name not in names]
             if missing:
                 close = closest_match(missing[0], names)
-                hint = f"Did you mean {close}?" if close else f"There are: {', '.join(sorted(names))}."
+                hint = f"Did you mean {close}?" if close else f"Available: {', '.join(sorted(names))}."
                 problem = f"there is no profile {', '.join(missing)}."
                 self.problems.append(FileError(profile.path, problem, field="subAgents", hint=hint))
                 kept = tuple(name for name in profile.sub_agents if name in names)
                 self.found[profile.name] = msgspec.structs.replace(profile, sub_agents=kept)
 
 
-def meant(raw: bytes) -> bool:
-    """Whether a Markdown file is meant as a profile: front matter with a name, or with keys that only profiles have."""
+def is_profile(raw: bytes) -> bool:
+    """Whether a Markdown file is intended as a profile: its front matter has a name, or keys that only profiles have."""
     text = raw.decode("utf-8-sig", "replace").replace("\r\n", "\n")
     parts = frontmatter.split(text)
-    return parts is not None and (frontmatter.named(text) or _OURS().search(parts[0]) is not None)
+    return parts is not None and (frontmatter.has_name(text) or _PROFILE_KEYS().search(parts[0]) is not None)

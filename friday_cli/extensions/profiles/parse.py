@@ -1,4 +1,4 @@
-"""Turns a Markdown file with front matter into a Profile, or says what to change in it."""
+"""Parses a Markdown file with front matter into a Profile, or reports what to change in it."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from .schema import ProfileFields, listed
 
 NAME = pattern(r"[a-z0-9][a-z0-9_-]{0,63}")
 SELF = "An agent cannot assign itself as a sub-agent"
-LONGEST = 86_400
+MAX_TIMEOUT_S = 86_400
 
 Tools = tuple[str, ...] | Literal["*"] | None
 
 
 def parse(path: str, raw: bytes, *, origin: Origin = "user", token_cap: int = TOKENS_HARD) -> Profile:
-    """The profile in `raw`, the content of the file `path`.
+    """Parse the content `raw` of the file `path`.
 
-    `token_cap` is the most tokens the settings allow. Raises FileError naming line, field and remedy.
+    `token_cap`: the maximum of tokens in the settings. Raises FileError with line, field and remedy.
     """
     text = frontmatter.decode(path, raw)
     page = frontmatter.read(path, text, lenient=origin == "claude")
@@ -38,7 +38,7 @@ def parse(path: str, raw: bytes, *, origin: Origin = "user", token_cap: int = TO
 
 
 class _FieldReader:
-    """What the keys of one file mean."""
+    """Interprets the keys of one file."""
 
     def __init__(self, fields: ProfileFields, origin: Origin, body: str) -> None:
         self._fields, self._origin, self._body = fields, origin, body
@@ -53,9 +53,9 @@ class _FieldReader:
         body = self._body.strip()
         prompt = sanitize(body)
         if len(prompt) < len(body):
-            self._fields.note(f"{len(body) - len(prompt)} invisible characters were taken out of the prompt.")
+            self._fields.note(f"{len(body) - len(prompt)} invisible characters were removed from the prompt.")
         if not prompt:
-            raise FileError(self._fields.path, "has no prompt.", hint="Write it below the second line of three dashes.")
+            raise FileError(self._fields.path, "has no prompt.", hint="Write it below the second `---` line.")
         return Profile(
             name=name,
             description=self._fields.text("description", required=not self._fields.imported)
@@ -83,17 +83,19 @@ class _FieldReader:
             notices=tuple(self._fields.notices),
         )
 
-    # ---- keys ---------------------------------------------------------------
-
     def _name(self) -> str:
         name = self._fields.text("name", required=True)
         if self._fields.imported and not NAME().fullmatch(name):
             slug = re.sub(r"[^a-z0-9_-]+", "-", name.lower()).strip("-_")[:64]
             if slug:
-                self._fields.note(f"is called {slug} here; its own name is {name!r}.")
+                self._fields.note(f"its name {name!r} is changed to {slug}.")
                 return slug
         if not NAME().fullmatch(name):
-            raise self._fields.fail("name", f"{name!r} is no name.", "Use small letters, digits, - and _, at most 64.")
+            raise self._fields.fail(
+                "name",
+                f"{name!r} is not a valid name.",
+                "Use lower-case letters, digits, - and _; at most 64 characters.",
+            )
         return name
 
     def _model(self) -> str:
@@ -103,18 +105,16 @@ class _FieldReader:
     def _tokens(self, cap: int) -> int | None:
         tokens: int | None = self._fields.number("max_token_budget", whole=True)
         if tokens is not None and tokens > cap:
-            self._fields.note(f"{tokens:,} tokens are more than the cap of {cap:,}, which holds.")
+            self._fields.note(f"{tokens:,} tokens exceed the maximum; {cap:,} is used.")
             return cap
         if tokens is not None and tokens < TOKENS_USEFUL:
-            self._fields.note(
-                f"{tokens:,} tokens are seldom enough for a result; {TOKENS_USEFUL:,} is a useful minimum."
-            )
+            self._fields.note(f"{tokens:,} tokens are rarely enough for a result; use at least {TOKENS_USEFUL:,}.")
         return tokens
 
     def _turns(self) -> int | None:
         turns: int | None = self._fields.number("max_iterations", whole=True)
         if turns is not None and turns > TURNS_HARD:
-            self._fields.note(f"{turns} turns are more than the cap of {TURNS_HARD}, which holds.")
+            self._fields.note(f"{turns} turns exceed the maximum; {TURNS_HARD} is used.")
             return TURNS_HARD
         return turns
 
@@ -123,15 +123,13 @@ class _FieldReader:
         if timeout is None:
             return None
         seconds = timeout * 60.0 if self._fields.written["timeout"] == "timeout_mins" else float(timeout)
-        if seconds > LONGEST:
-            hint = f"For {timeout:g} milliseconds write {timeout / 1000:g}."
-            raise self._fields.fail("timeout", f"{timeout:g} looks like milliseconds: durations are in seconds.", hint)
+        if seconds > MAX_TIMEOUT_S:
+            hint = f"For {timeout:g} ms use {timeout / 1000:g}."
+            raise self._fields.fail("timeout", f"{timeout:g} is too long; the unit is seconds.", hint)
         return seconds
 
-    # ---- tools --------------------------------------------------------------
-
     def _allowed(self) -> tuple[Tools, tuple[str, ...], tuple[str, ...] | Literal["*"]]:
-        """The allowlist, rules that narrow it, and whom `Agent(x, y)` in it names."""
+        """The allowed tools, rules that restrict them, and the profiles in `Agent(x, y)`."""
         if "allowed_tools" not in self._fields.values:
             return ("*" if self._origin == "claude" else None), (), ()
         entries = self._fields.entries("allowed_tools")
@@ -143,8 +141,8 @@ class _FieldReader:
         delegates: list[str] = []
         anyone = False
         for entry in entries:
-            ours, pattern = claude_import.take_apart(entry)
-            if not self._known("allowed_tools", entry, ours):
+            ours, pattern = claude_import.parse_entry(entry)
+            if not self._tools_exist("allowed_tools", entry, ours):
                 continue
             names += ours
             if ours[0] == DELEGATE_TASK:
@@ -155,9 +153,7 @@ class _FieldReader:
             else:
                 whole.add(ours[0])
         if entries and not names:
-            raise self._fields.fail(
-                "allowed_tools", "none of these tools exists here.", f"Known: {listed(TOOLS.names)}."
-            )
+            raise self._fields.fail("allowed_tools", "none of these tools exists.", f"Known: {listed(TOOLS.names)}.")
         narrowed = tuple(rule for rule in dict.fromkeys(only) if rule.split("(", 1)[0] not in whole)
         return (
             tuple(dict.fromkeys(names)),
@@ -166,12 +162,12 @@ class _FieldReader:
         )
 
     def _refused(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Tools that are taken away, and rules that refuse some of a tool's calls."""
+        """The disallowed tools, and rules that deny some calls of a tool."""
         names: list[str] = []
         deny = []
         for entry in self._fields.entries("disallowed_tools") if "disallowed_tools" in self._fields.values else ():
-            ours, pattern = claude_import.take_apart(entry)
-            if not self._known("disallowed_tools", entry, ours):
+            ours, pattern = claude_import.parse_entry(entry)
+            if not self._tools_exist("disallowed_tools", entry, ours):
                 continue
             if not pattern or pattern == "*":
                 names += ours
@@ -181,8 +177,8 @@ class _FieldReader:
                 deny.append(claude_import.rule(ours[0], pattern))
         return tuple(dict.fromkeys(names)), tuple(dict.fromkeys(deny))
 
-    def _known(self, name: str, entry: str, ours: Iterable[str]) -> bool:
-        """Whether a tool list's entry counts; an unknown one is an error in our files, a remark in imported ones."""
+    def _tools_exist(self, name: str, entry: str, ours: Iterable[str]) -> bool:
+        """Whether an entry of a tool list is known. An unknown one is an error, or a notice in imported files."""
         unknown = [tool for tool in ours if tool not in TOOLS.names]
         if not unknown:
             return True
@@ -190,15 +186,14 @@ class _FieldReader:
             self._fields.note(f"{self._fields.written[name]}: {entry} is not available.")
             return True
         if self._fields.imported:
-            self._fields.note(f"{self._fields.written[name]}: {entry} is not known here and left out.")
+            self._fields.note(f"{self._fields.written[name]}: {entry} is unknown and ignored.")
             return False
         close = closest_match(unknown[0].lower(), sorted(TOOLS.names))
         hint = f"Did you mean {close}?" if close else f"Known: {listed(TOOLS.names)}."
-        raise self._fields.fail(name, f"there is no tool {entry!r}.", hint)
+        raise self._fields.fail(name, f"unknown tool {entry!r}.", hint)
 
     def _memory(self, tools: Tools) -> Memory:
-        """What it may do with notes. `memory` takes the memory tools away and gives none: a word without effect is
-        remarked on."""
+        """The memory access. `memory` can only remove memory tools; a value without effect adds a notice."""
         memory = self._fields.choice("memory", MEMORIES, claude_import.MEMORIES)
         names = TOOLS.by_default if tools is None else TOOLS.names if tools == "*" else tools
         if not memory:

@@ -1,4 +1,4 @@
-"""What a profile is: a prompt with an allowlist and limits."""
+"""The data of a profile: prompt, allowed tools and limits."""
 
 from __future__ import annotations
 
@@ -19,22 +19,21 @@ Supervision = Literal["unsupervised", "supervised", "supervised-human"]
 SUPERVISION: tuple[Supervision, ...] = get_args(Supervision)
 
 TURNS, TURNS_HARD = 20, 100
-"""Turns of a child whose profile names none, and the most that any gets."""
+"""Default and maximum number of turns of a child."""
 TOKENS_HARD = 200_000
-"""The most tokens a profile may ask for where the settings name no other cap."""
+"""Maximum token budget of a profile, if the settings set no other."""
 TOKENS_USEFUL = 10_000
-"""With fewer tokens than this a child seldom gets to a result."""
+"""A child with fewer tokens rarely reaches a result."""
 
 
 class Profile(msgspec.Struct, frozen=True):
     """A kind of sub-agent.
 
-    `allowed_tools`: None = not set (`TOOLS.by_default`), () = none, "*" = whatever the parent has. `only` and `deny` are
-    rules such as `bash(git *)`: a tool named in `only` runs for these alone. `timeout` is in active seconds, `max_cost`
-    in US dollars; None = the settings' default. `model`, `effort` and `mode` empty = the parent's. `supervision` can
-    only be stricter than the parent's; `isolation` is "worktree" for a git worktree of its own. `sub_agents` names whom
-    it may delegate to, "*" = anyone. `project_context` puts AGENTS.md into its prompt. `imported` marks a file written
-    for another tool. `notices` are remarks.
+    `allowed_tools`: None = not set (`TOOLS.by_default`), () = none, "*" = all tools of the parent. `only`, `deny`: rules such
+    as `bash(git *)`; a tool in `only` is limited to these calls. `timeout`: active seconds; `max_cost`: US dollars; None =
+    default of the settings. Empty `model`, `effort`, `mode`: those of the parent. `supervision`: can only be stricter than
+    that of the parent. `isolation`: "worktree" for a separate git worktree. `sub_agents`: profiles it may delegate to, "*" =
+    all. `project_context`: its prompt includes AGENTS.md. `imported`: written for another tool.
     """
 
     name: str
@@ -62,10 +61,9 @@ class Profile(msgspec.Struct, frozen=True):
     notices: tuple[str, ...] = ()
 
     def select(self, parent: Iterable[str]) -> tuple[str, ...]:
-        """The tools of an agent with this profile, out of its parent's, in their order.
+        """The tools of an agent with this profile, from those of its parent and in their order.
 
-        Delegation tools are in exactly when `sub_agents` names someone; that the depth allows it is for the caller to
-        see to. `task_result`, which a parent's set need not have, is the harness's to add.
+        Delegation tools are included if `sub_agents` is not empty; the caller checks the depth and adds `task_result`.
         """
         return tuple(name for name in parent if self._has(name))
 

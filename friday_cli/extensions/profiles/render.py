@@ -1,4 +1,4 @@
-"""Profiles as text: for `friday profiles list | show | new`."""
+"""Renders profiles as text for `friday profiles list`, `show` and `new`."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ COLUMNS = ("name", "from", "tools", "limits", "description")
 TEMPLATE = """\
 ---
 name: {name}
-description: What it does and when to send it, in one sentence. The agent that delegates reads this.
+description: What it does and when to use it, in one sentence. The delegating agent reads this.
 maxTokenBudget: 50000
 maxIterations: 20
 timeout: 300
-# Without allowedTools it can only read. [] is no tool at all, "*" whatever its parent has.
+# Without allowedTools it can only read. []: no tools. "*": all tools of its parent.
 allowedTools:
   - read_file
   - list_dir
   - glob
   - grep
   - task_result
-# Others you can set: disallowedTools, maxCost (US dollars), model, effort, subAgents (whom it may delegate to),
-# memory (none, read, tagged), mode (ask, edits, plan, auto), projectContext (true: it sees AGENTS.md).
+# More keys: disallowedTools, maxCost (US dollars), model, effort, subAgents (profiles it may delegate to),
+# memory (none, read, tagged), mode (ask, edits, plan, auto), projectContext (true: it gets AGENTS.md).
 ---
 
 # {title}
@@ -35,16 +35,16 @@ Who it is and for whom it works, in two sentences.
 
 ## How you work
 
-1. What to look at first.
-2. How to go on, and how to check it.
+1. What to read first.
+2. What to do next, and how to check it.
 
 ## Form of your result
 
-What must be in it, in which order, with which evidence.
+What it must contain, in which order, with which evidence.
 
 ## When to stop
 
-When it is done, and when to give up and say so.
+When the task is done, and when to give up and report it.
 
 ## Two failures to avoid
 
@@ -56,7 +56,10 @@ When it is done, and when to give up and say so.
 def template(name: str) -> str:
     """The text of a new profile file. Raises UsageError when `name` cannot be one."""
     if not NAME().fullmatch(name):
-        raise UsageError(f"{name!r} is no profile name.", hint="Use small letters, digits, - and _, at most 64.")
+        raise UsageError(
+            f"{name!r} is not a valid profile name.",
+            hint="Use lower-case letters, digits, - and _; at most 64 characters.",
+        )
     return TEMPLATE.format(name=name, title=name.replace("-", " ").replace("_", " ").capitalize())
 
 
@@ -69,16 +72,16 @@ def rows(profiles: Profiles) -> list[tuple[str, str, str, str, str]]:
 
 
 def tools(profile: Profile) -> str:
-    """How many tools it may use, in a word or two."""
+    """The number of tools it may use, as text."""
     if profile.allowed_tools == "*":
-        return "parent's" + (f" but {len(profile.disallowed_tools)}" if profile.disallowed_tools else "")
+        return "parent's" + (f" except {len(profile.disallowed_tools)}" if profile.disallowed_tools else "")
     return (
         str(len(profile.select(TOOLS.names - TOOLS.granted_by("harness")))) if profile.allowed_tools != () else "none"
     )
 
 
 def limits(profile: Profile) -> str:
-    """The limits it sets, in short; empty when it leaves all to the settings."""
+    """The limits it sets, as text; "" if all are those of the settings."""
     parts = [
         f"{profile.max_token_budget:,} tokens" if profile.max_token_budget else "",
         f"{profile.max_iterations} turns" if profile.max_iterations else "",
@@ -94,17 +97,17 @@ def show(profile: Profile) -> str:
     facts = [
         ("file", f"{profile.path} ({profile.origin})"),
         ("description", profile.description),
-        ("tools", "its parent's" if profile.allowed_tools == "*" else listed),
-        ("without", ", ".join(profile.disallowed_tools)),
+        ("tools", "those of its parent" if profile.allowed_tools == "*" else listed),
+        ("disallowed", ", ".join(profile.disallowed_tools)),
         ("only", ", ".join(profile.only)),
-        ("never", ", ".join(profile.deny)),
-        ("limits", limits(profile) or "as set in the settings"),
-        ("model", " ".join(part for part in (profile.model, profile.effort) if part) or "its parent's"),
-        ("mode", profile.mode or "its parent's"),
+        ("denied", ", ".join(profile.deny)),
+        ("limits", limits(profile) or "those of the settings"),
+        ("model", " ".join(part for part in (profile.model, profile.effort) if part) or "those of its parent"),
+        ("mode", profile.mode or "those of its parent"),
         ("memory", profile.memory),
-        ("delegates to", "anyone" if profile.sub_agents == "*" else ", ".join(profile.sub_agents) or "nobody"),
+        ("delegates to", "all profiles" if profile.sub_agents == "*" else ", ".join(profile.sub_agents) or "none"),
         ("AGENTS.md", "in its prompt" if profile.project_context else "not in its prompt"),
-        ("remarks", "; ".join(profile.notices)),
+        ("notices", "; ".join(profile.notices)),
     ]
     width = max(len(name) for name, _ in facts)
     head = "\n".join(f"{name:<{width}}  {value}" for name, value in facts if value)

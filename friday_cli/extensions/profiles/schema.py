@@ -1,4 +1,4 @@
-"""The keys of a profile's front matter: which there are, and their values as what they should be."""
+"""The keys of the front matter of a profile, and the checked types of their values."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from .. import frontmatter
 from . import claude_import
 
 Choice = TypeVar("Choice", bound=str)
-NO_WORDS: Mapping[str, Literal[""]] = MappingProxyType({})
+NO_ALIASES: Mapping[str, Literal[""]] = MappingProxyType({})
 
-LARGEST_VALUE = 4_000
-"""Characters of one text in front matter; the rest is cut off."""
+MAX_VALUE = 4_000
+"""Longest text value; the rest is truncated."""
 
 KEYS = (
     *("name", "description", "max_token_budget", "allowed_tools", "disallowed_tools", "max_iterations", "timeout"),
     *("max_cost", "model", "effort", "sub_agents", "memory", "mode", "project_context"),
     *("supervision", "isolation"),
 )
-"""The keys of a profile, in snake_case; camelCase is the same."""
-_OTHERS = {
+"""The keys of a profile in snake_case; camelCase is accepted too."""
+_ALIASES = {
     "tools": "allowed_tools",
     "max_turns": "max_iterations",
     "timeout_mins": "timeout",
@@ -45,8 +45,10 @@ _CAMEL = {
 
 
 class ProfileFields:
-    """What one file says by key, with remarks on the way. Everything here raises FileError with line, key and remedy; an
-    `imported` file, one written for another tool, is read with more patience."""
+    """The values of one file by key, with notices. Methods raise FileError with line, key and remedy.
+
+    `imported`: written for another tool; unknown keys and values are ignored with a notice.
+    """
 
     def __init__(self, path: str, page: frontmatter.MarkdownFile, *, imported: bool) -> None:
         self.path, self.imported = path, imported
@@ -59,7 +61,7 @@ class ProfileFields:
 
     def _take(self, key: str, value: object) -> None:
         snake = re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", key).replace("-", "_").lower()
-        name = _OTHERS.get(snake, snake)
+        name = _ALIASES.get(snake, snake)
         if name not in KEYS:
             if key in claude_import.WITHOUT_EFFECT:
                 self.note(f"{key} has no effect in Friday.")
@@ -69,27 +71,27 @@ class ProfileFields:
             hint = f"Did you mean {_CAMEL.get(close, close)}?" if close else f"Known: {listed(KEYS)}."
             if not self.imported:
                 raise self._error(key, "unknown key.", hint)
-            self.note(f"{key} is not known and ignored.")
+            self.note(f"{key} is unknown and ignored.")
             return
         if name in self.values:
-            raise self._error(key, f"says the same as {self.written[name]}.", "Keep one of them.")
+            raise self._error(key, f"is a duplicate of {self.written[name]}.", "Keep one of them.")
         if value is None or value == "":
-            raise self._error(key, "has no value.", "Take the line out, or write [] for an empty list.")
+            raise self._error(key, "has no value.", "Remove the line, or write [] for an empty list.")
         self.values[name], self.written[name] = value, key
 
     def _error(self, key: str, problem: str, hint: str = "") -> FileError:
         return FileError(self.path, problem, line=self._lines.get(key, 1), field=key, hint=hint)
 
     def fail(self, name: str, problem: str, hint: str = "") -> FileError:
-        """The error to raise of the key `name`."""
+        """The error to raise for the key `name`."""
         return self._error(self.written.get(name, name), problem, hint)
 
     def note(self, text: str) -> None:
-        """Remark on something that is no error."""
+        """Add a notice."""
         self.notices.append(text)
 
     def text(self, name: str, *, required: bool = False) -> str:
-        """One line of text, "" where the key is left out."""
+        """One line of text, "" without the key."""
         value = self.values.get(name)
         if value is None:
             if required:
@@ -98,15 +100,15 @@ class ProfileFields:
         if isinstance(value, bool):
             raise self.fail(name, "YAML reads yes, no, on and off as true or false.", "Put the value in quotes.")
         if isinstance(value, (dict, list)):
-            raise self.fail(name, "expected one text.")
+            raise self.fail(name, "expected text.")
         if not isinstance(value, str):
             raise self.fail(name, f"expected text, got {value}.", "Put the value in quotes.")
-        return sanitize_line(value, LARGEST_VALUE)
+        return sanitize_line(value, MAX_VALUE)
 
     def choice(
-        self, name: str, choices: tuple[Choice, ...], foreign_words: Mapping[str, Choice | Literal[""]] = NO_WORDS
+        self, name: str, choices: tuple[Choice, ...], aliases: Mapping[str, Choice | Literal[""]] = NO_ALIASES
     ) -> Choice | Literal[""]:
-        """One of `choices`, "" where none is said; `foreign_words` are what another tool calls them."""
+        """One of `choices`, or "" without the key; `aliases`: the values of other tools."""
         value = self.text(name) if not isinstance(self.values.get(name), bool) or not self.imported else ""
         for known in choices:
             if value == known:
@@ -114,13 +116,13 @@ class ProfileFields:
         if not value:
             return ""
         if self.written[name] == "permissionMode" or self.imported:
-            if value in foreign_words:
-                return foreign_words[value]
-            self.note(f"{self.written[name]}: {value} is not taken over.")
+            if value in aliases:
+                return aliases[value]
+            self.note(f"{self.written[name]}: {value} is ignored.")
             return ""
         close = closest_match(value, choices)
         hint = f"Did you mean {close}?" if close else ""
-        raise self.fail(name, f"{value!r} is none of {', '.join(choices)}.", hint)
+        raise self.fail(name, f"{value!r} is not one of {', '.join(choices)}.", hint)
 
     def flag(self, name: str, *, default: bool) -> bool:
         """True or false."""
@@ -130,7 +132,7 @@ class ProfileFields:
         return value
 
     def number(self, name: str, *, whole: bool = False) -> Any:
-        """A number above 0, None where the key is left out."""
+        """A number above 0, None without the key."""
         value = self.values.get(name)
         if isinstance(value, str) and self.imported and re.fullmatch(r"\d{1,12}", value):
             value = int(value)
@@ -142,14 +144,14 @@ class ProfileFields:
         return value
 
     def entries(self, name: str) -> list[str]:
-        """A list of texts, or one text that is a list as other tools write them."""
+        """A list of texts; a comma-separated text is accepted as well."""
         value = self.values.get(name)
         entries = claude_import.items(value) if isinstance(value, str) else value
         if not isinstance(entries, list) or not all(isinstance(entry, str) for entry in entries):
-            raise self.fail(name, "expected a list of names.", "Write [a, b], or one `- name` a line.")
+            raise self.fail(name, "expected a list of names.", "Write [a, b], or one `- name` per line.")
         return [entry.strip() for entry in entries]
 
 
 def listed(names: Iterable[str]) -> str:
-    """Names as a profile writes them, in one line; a tuple keeps its order."""
+    """Names in camelCase on one line; a tuple keeps its order, others are sorted."""
     return ", ".join(_CAMEL.get(name, name) for name in (names if isinstance(names, tuple) else sorted(names)))

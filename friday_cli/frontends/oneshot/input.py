@@ -1,4 +1,4 @@
-"""What a one-shot is asked: the argument, standard input, and files named with `@`."""
+"""Reads the prompt of `friday ask`: the argument and standard input."""
 
 from __future__ import annotations
 
@@ -11,32 +11,33 @@ from collections.abc import Callable
 from friday_cli.core.protocol.errors import UsageError
 
 FIRST_BYTE_S = 3.0
-"""How long a prompt given as an argument waits for something to come through a pipe."""
-MOST_BYTES = 10_000_000
+"""Seconds to wait for piped input when the prompt is an argument."""
+MAX_BYTES = 10_000_000
+"""Longest standard input."""
 
 
-def read_prompt(argument: str | None, say: Callable[[str], None]) -> tuple[str, str]:
-    """The prompt, and what was piped in beside it ("" for nothing): others may have written that, so that no `@` in it
-    names a file. `-` or no argument reads the prompt itself from standard input.
+def read_prompt(argument: str | None, remark: Callable[[str], None]) -> tuple[str, str]:
+    """The prompt, and the piped input beside it ("" for none).
 
-    `say(text)` tells the person a remark. Raises UsageError where there is nothing to answer.
+    `-` or no argument reads the prompt from standard input. Piped input is untrusted: an `@` in it attaches no file.
+    `remark(text)` shows a message to the person. Raises UsageError if there is no prompt.
     """
     if argument is None or argument == "-":
         if sys.stdin is None or (argument is None and sys.stdin.isatty()):
-            raise UsageError("Nothing to answer.", hint='Write friday ask "your question", or pipe one in.')
+            raise UsageError("No prompt.", hint='Run `friday ask "your question"`, or pipe the question in.')
         text = _decoded(_read_all())
         if not text.strip():
-            raise UsageError("Standard input was empty: nothing to answer.")
+            raise UsageError("No prompt: standard input is empty.")
         return text, ""
     argument = _decoded(os.fsencode(argument))
     if not argument.strip():
         raise UsageError("The prompt is empty.")
-    piped = _piped(say)
+    piped = _piped(remark)
     return argument, f"<stdin>\n{piped.rstrip()}\n</stdin>" if piped.strip() else ""
 
 
-def _piped(say: Callable[[str], None]) -> str:
-    """What came through a pipe or a redirected file; "" when there is none."""
+def _piped(remark: Callable[[str], None]) -> str:
+    """The text from a pipe or a redirected file, or ""."""
     try:
         handle = sys.stdin.fileno()
         mode = os.fstat(handle).st_mode
@@ -47,18 +48,21 @@ def _piped(say: Callable[[str], None]) -> str:
     if not stat.S_ISREG(mode):
         ready, _, _ = select.select([handle], [], [], FIRST_BYTE_S)
         if not ready:
-            say(f"nothing came from standard input in {FIRST_BYTE_S:.0f} s; going on without it")
+            remark(f"no data on standard input after {FIRST_BYTE_S:.0f} s; continuing without it")
             return ""
     return _decoded(_read_all())
 
 
 def _read_all() -> bytes:
     try:
-        data = sys.stdin.buffer.read(MOST_BYTES + 1)
+        data = sys.stdin.buffer.read(MAX_BYTES + 1)
     except OSError as error:
         raise UsageError(f"Standard input cannot be read: {error.strerror or error}.") from None
-    if len(data) > MOST_BYTES:
-        raise UsageError(f"Standard input is longer than {MOST_BYTES // 1_000_000} MB.", hint="Name the file instead.")
+    if len(data) > MAX_BYTES:
+        raise UsageError(
+            f"Standard input is longer than {MAX_BYTES // 1_000_000} MB.",
+            hint="Name the file in the prompt instead: @path.",
+        )
     return data
 
 

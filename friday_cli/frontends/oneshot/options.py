@@ -12,25 +12,25 @@ _LIMITS, _OUTPUT = "Limits for the whole tree", "Output"
 OPTIONS: tuple[Option, ...] = (
     *SHARED,
     CONTINUE,
-    Option(("--resume", "-r"), "text", "Go on with this session (any unique prefix of its id).", "ID", group=SESSION),
-    Option(("--resume-agent",), "text", "Continue this ended sub-agent (SESSION:PATH, such as 7f3a:a.2) with the prompt.", "ID", group=SESSION),
-    Option(("--config",), "text", "Settings file to use in place of yours.", "FILE", group=SESSION),
+    Option(("--resume", "-r"), "text", "Resume this session (any unique prefix of its id).", "ID", group=SESSION),
+    Option(("--resume-agent",), "text", "Send the prompt to this finished sub-agent (SESSION:PATH, e.g. 7f3a:a.2).", "ID", group=SESSION),
+    Option(("--config",), "text", "Settings file to use instead of yours.", "FILE", group=SESSION),
     Option(("--max-turns",), "int", "Model turns of the main agent.", "N", group=_LIMITS),
     Option(("--max-tokens",), "int", "Tokens: uncached input, cache writes and output.", "N", group=_LIMITS),
     Option(("--max-cost",), "float", "US dollars.", "USD", group=_LIMITS),
     Option(("--timeout",), "float", "Active seconds; waiting for rate limits does not count.", "SECONDS", group=_LIMITS),
-    Option(("--output-format",), "text", "text, one json document, or stream-json: one event a line.", "FORMAT", ("text", "json", "stream-json"), _OUTPUT),
-    Option(("--json-schema",), "text", "JSON Schema (file or text) that the answer must fit.", "SCHEMA", group=_OUTPUT),
-    Option(("--quiet", "-q"), "flag", "Only the answer: nothing on stderr but errors.", group=_OUTPUT),
-    Option(("--debug",), "flag", "Write a log file without secrets; its place is said at the end.", group=_OUTPUT),
+    Option(("--output-format",), "text", "text, json (one document), or stream-json (one event per line).", "FORMAT", ("text", "json", "stream-json"), _OUTPUT),
+    Option(("--json-schema",), "text", "JSON Schema (file or text) that the answer must match.", "SCHEMA", group=_OUTPUT),
+    Option(("--quiet", "-q"), "flag", "Only the answer; only errors on stderr.", group=_OUTPUT),
+    Option(("--debug",), "flag", "Write a log file without secrets; its path is printed at the end.", group=_OUTPUT),
 )  # fmt: skip
 
 
 def defaults() -> dict[str, Any]:
-    """The values when nothing is given."""
+    """The values of a call without arguments."""
     return options.defaults(OPTIONS, "prompt")
 
 
 def parse(argv: list[str]) -> dict[str, Any] | None:
-    """The values of a plain call; None for anything that needs explaining (help, a wrong option or value)."""
+    """The values of a valid call; None for help and for invalid arguments, which Typer then reports."""
     return options.parse(argv, OPTIONS, "prompt")

@@ -1,4 +1,4 @@
-"""Three ways to write a run down: text, one JSON document, one event a line. Each is a fold of the same events."""
+"""The three output formats: text, one JSON document, one event per line. Each folds the same events."""
 
 from __future__ import annotations
 
@@ -29,49 +29,49 @@ from .terminal import StatusArea, StreamedMarkdown, can_redraw, remark
 if TYPE_CHECKING:
     from .progress import ProgressLines
 
-LONG_S = 5.0
-"""A wait for the next try that is told where no countdown can be seen."""
-MOST_DENIALS = 20
-"""Refused calls that are listed at the end."""
-RESULT_MOST = 100_000
-"""Characters of an agent's result that stand in the document; the rest is in its session."""
+LONG_RETRY_S = 5.0
+"""Seconds from which a wait before a retry is reported, if no countdown is shown."""
+MAX_DENIALS = 20
+"""Denied calls that are listed at the end."""
+MAX_RESULT_CHARS = 100_000
+"""Characters of the result of an agent in the document; the rest is in the session."""
 
 
 class OutputWriter:
-    """Folds events; `finish` writes what belongs at the end. Standard output that went away raises BrokenPipeError.
+    """Folds events; `finish` writes the end of the output. `path`: the agent that answers.
 
-    `path` is the agent that answers.
+    Raises BrokenPipeError if standard output is closed.
     """
 
     def __init__(self) -> None:
         self.path = "a"
         self.state = SessionView()
 
-    def recall(self, envelope: Envelope) -> None:
-        """Take in an event from before this run."""
+    def replay(self, envelope: Envelope) -> None:
+        """Apply an event from before this run."""
         self.state.apply(envelope)
 
-    def take(self, envelope: Envelope) -> None:
-        """Take in one event."""
+    def apply(self, envelope: Envelope) -> None:
+        """Apply one event of this run."""
         self.state.apply(envelope)
 
     def finish(self, outcome: RunResult, code: int) -> None:
-        """The run is over and leaves with exit code `code`."""
+        """The run has ended; the process exits with `code`."""
 
     def abandon(self, code: int) -> None:
-        """The process leaves now, with exit code `code`: leave nothing half drawn."""
+        """The process exits now with `code`: leave no partial drawing."""
 
 
 class StreamWriter(OutputWriter):
-    """`stream-json`: every event as one line, the moment it happens; the first says the schema's version."""
+    """`stream-json`: each event as one line when it happens; the first has the version of the schema."""
 
-    def recall(self, envelope: Envelope) -> None:
-        super().recall(envelope)
+    def replay(self, envelope: Envelope) -> None:
+        super().replay(envelope)
         if isinstance(envelope.event, SessionStarted):
             sys.stdout.buffer.write(_json(envelope))
 
-    def take(self, envelope: Envelope) -> None:
-        super().take(envelope)
+    def apply(self, envelope: Envelope) -> None:
+        super().apply(envelope)
         sys.stdout.buffer.write(_json(envelope))
         if not isinstance(envelope.event, LIVE):
             sys.stdout.buffer.flush()
@@ -80,21 +80,21 @@ class StreamWriter(OutputWriter):
 def _json(envelope: Envelope) -> bytes:
     try:
         return encode(envelope) + b"\n"
-    except UnicodeEncodeError:  # half a character, as in a file name that is no UTF-8
+    except UnicodeEncodeError:  # a lone surrogate, e.g. from a file name that is not UTF-8
         import msgspec
 
         return f"{json.dumps(msgspec.to_builtins(envelope), ensure_ascii=False)}\n".encode("utf-8", "replace")
 
 
 class JsonWriter(OutputWriter):
-    """`json`: one document at the end, also when the run failed."""
+    """`json`: one document at the end, also if the run failed."""
 
     def __init__(self, session: str) -> None:
         super().__init__()
         self._session = session
 
-    def take(self, envelope: Envelope) -> None:
-        super().take(envelope)
+    def apply(self, envelope: Envelope) -> None:
+        super().apply(envelope)
         if isinstance(envelope.event, Notice) and envelope.event.level != "info":
             remark(envelope.event.text)
 
@@ -122,12 +122,12 @@ class JsonWriter(OutputWriter):
 
     def abandon(self, code: int) -> None:
         root = self.state.agents.get(self.path)
-        said = root.reply.text.text if root and root.reply else ""
-        self.finish(RunResult("cancelled", "aborted", said, partial=True), code)
+        text = root.reply.text.text if root and root.reply else ""
+        self.finish(RunResult("cancelled", "aborted", text, partial=True), code)
 
     @classmethod
     def failure(cls, error: str, code: int) -> None:
-        """The document of a run that never began."""
+        """Write the document of a run that did not start."""
         cls._print(
             session_id=None, status="failed", stop_reason=None, result="", model=None, usage=_usage(Usage()),
             cost_usd=None, duration_s=0.0, agents=[], denials=[], error=error, exit_code=code,
@@ -136,7 +136,7 @@ class JsonWriter(OutputWriter):
     @staticmethod
     def _print(**document: Any) -> None:
         text = json.dumps(document, ensure_ascii=False) + "\n"
-        sys.stdout.write(text.encode("utf-8", "replace").decode())  # half a character cannot be written
+        sys.stdout.write(text.encode("utf-8", "replace").decode())  # a lone surrogate cannot be written
         sys.stdout.flush()
 
 
@@ -164,9 +164,9 @@ def _agent(session: str, state: SessionView, agent: AgentView) -> dict[str, Any]
         "model": agent.model,
         "status": agent.status,
         "stop_reason": end.stop_reason if end else None,
-        "result": agent.result[:RESULT_MOST],
+        "result": agent.result[:MAX_RESULT_CHARS],
         "result_chars": len(agent.result),
-        "truncated": len(agent.result) > RESULT_MOST,
+        "truncated": len(agent.result) > MAX_RESULT_CHARS,
         "partial": end is not None and end.partial,
         "error": (end and end.error) or None,
         "usage": _usage(agent.usage),
@@ -177,40 +177,44 @@ def _agent(session: str, state: SessionView, agent: AgentView) -> dict[str, Any]
 
 
 class TextWriter(OutputWriter):
-    """`text`: on a terminal the answer as it comes, with a line per working agent; through a pipe the answer only, and
-    what makes it wait."""
+    """`text`: on a terminal the streamed answer and a line per working agent; in a pipe the answer only, and long waits.
 
-    def __init__(self, *, quiet: bool, badge: str, kept: bool = True) -> None:
+    `saved`: the session is stored.
+    """
+
+    def __init__(self, *, quiet: bool, badge: str, saved: bool = True) -> None:
         super().__init__()
         self._quiet = quiet
-        self._kept = kept
+        self._saved = saved
         self._badge = badge
         self._area: StatusArea | None = None
-        self._live: ProgressLines | None = None
+        self._progress: ProgressLines | None = None
         if can_redraw(sys.stderr) and not quiet:
-            from .progress import ProgressLines  # with `rich`, which a run through pipes does not need
+            from .progress import ProgressLines  # imports rich, which a run in a pipe does not need
 
-            self._area, self._live = StatusArea(sys.stderr), ProgressLines(self.state)
+            self._area, self._progress = StatusArea(sys.stderr), ProgressLines(self.state)
         self._answer = StreamedMarkdown(self._area) if sys.stdout.isatty() else None
         if badge and not quiet:
-            self._say(badge)
+            self._remark(badge)
 
-    def take(self, envelope: Envelope) -> None:
-        super().take(envelope)
+    def apply(self, envelope: Envelope) -> None:
+        super().apply(envelope)
         event = envelope.event
-        if self._live:
-            self._live.signs[envelope.agent] = envelope.at
+        if self._progress:
+            self._progress.last_event[envelope.agent] = envelope.at
         if self._answer and envelope.agent == self.path:
             if isinstance(event, TextDelta):
                 self._answer.feed(event.text, attempt=(event.turn, event.attempt))
             elif isinstance(event, MessageAdded) and event.message.role == "assistant":
-                self._answer.settle(event.message.text)
+                self._answer.finish_reply(event.message.text)
         if isinstance(event, Notice) and not self._quiet:
-            self._say(event.text)
-        if isinstance(event, AttemptFailed) and (event.retry_s or 0) >= LONG_S and not (self._quiet or self._live):
-            self._say(
-                f"{envelope.agent}: {event.message.rstrip('.')}. It tries again in {seconds(event.retry_s or 0)}."
-            )
+            self._remark(event.text)
+        if (
+            isinstance(event, AttemptFailed)
+            and (event.retry_s or 0) >= LONG_RETRY_S
+            and not (self._quiet or self._progress)
+        ):
+            self._remark(f"{envelope.agent}: {event.message.rstrip('.')}. Retrying in {seconds(event.retry_s or 0)}.")
         if self._area:
             self._area.update(self._lines)
 
@@ -221,31 +225,31 @@ class TextWriter(OutputWriter):
             if outcome.text:
                 sys.stdout.write(sanitize(outcome.text).rstrip("\n") + "\n")
         else:
-            self._answer.settle(None if outcome.stop_reason == "done" and not outcome.partial else "")
+            self._answer.finish_reply(None if outcome.stop_reason == "done" and not outcome.partial else "")
         sys.stdout.flush()
-        for words in _remarks(self.state, outcome):
-            self._say(words)
+        for line in _remarks(self.state, outcome):
+            self._remark(line)
         if not self._quiet:
-            self._say(self._summary())
+            self._remark(self._summary())
 
     def abandon(self, code: int) -> None:
         if self._area:
             self._area.close()
 
-    def _say(self, text: str) -> None:
+    def _remark(self, text: str) -> None:
         if self._area:
             self._area.erase()
         remark(text)
 
     def _lines(self, width: int) -> list[str]:
         tail = self._answer.tail(width) if self._answer else []
-        return [*tail, *(self._live.lines(width, time.time()) if self._live else [])]
+        return [*tail, *(self._progress.lines(width, time.time()) if self._progress else [])]
 
     def _summary(self) -> str:
         state = self.state
         root = state.agents.get(self.path)
         children = len(state.agents) - 1
-        parts = [f"session {state.session[:8]}" if self._kept else "session not kept"]
+        parts = [f"session {state.session[:8]}" if self._saved else "session not saved"]
         if children > 0:
             parts.append(pluralize(children, "sub-agent"))
         parts.append(f"{tokens(state.totals)} tokens{' (demo)' if self._badge.startswith('demo') else ''}")
@@ -256,25 +260,25 @@ class TextWriter(OutputWriter):
 
 
 def _remarks(state: SessionView, outcome: RunResult) -> list[str]:
-    """What a person must know beside the answer: how it ended, what was refused, and which work waits for a word."""
+    """Messages after the answer: how the run ended, which calls were denied, which worktrees need a decision."""
     lines = []
     error = f": {outcome.error}" if outcome.error else ""
     if outcome.stop_reason in LIMIT_REASONS:
         whose = f" of {outcome.limit_of}" if outcome.limit_of not in ("", "a") else ""
-        lines.append(f"cut short: the {outcome.stop_reason} limit{whose} was reached{error}")
+        lines.append(f"stopped: the {outcome.stop_reason} limit{whose} was reached{error}")
     elif outcome.status != "completed":
         lines.append(f"{outcome.status} ({outcome.stop_reason}){error}")
     if outcome.partial and outcome.text:
-        lines.append("what was answered so far is partial: it is not the agent's last word")
+        lines.append("the answer is partial: the agent did not finish it")
     denials = Counter((d.agent, d.tool, sanitize_line(d.subject, 200), d.reason) for d in state.denials)
-    for (agent, tool, subject, reason), times in list(denials.items())[:MOST_DENIALS]:
+    for (agent, tool, subject, reason), times in list(denials.items())[:MAX_DENIALS]:
         lines.append(f"denied{f' {times} times' if times > 1 else ''}: {agent} {tool} {subject}: {reason}")
-    if len(denials) > MOST_DENIALS:
-        lines.append(f"and {len(denials) - MOST_DENIALS} more calls were denied")
-    for known in state.agents.values():
-        if known.worktree is not None and known.worktree.state == "changed":
-            words, name = worktree_text(known.worktree), f"{state.session[:8]}:{known.path}"
+    if len(denials) > MAX_DENIALS:
+        lines.append(f"{pluralize(len(denials) - MAX_DENIALS, 'more call')} denied")
+    for agent_view in state.agents.values():
+        if agent_view.worktree is not None and agent_view.worktree.state == "changed":
+            summary, name = worktree_text(agent_view.worktree), f"{state.session[:8]}:{agent_view.path}"
             lines.append(
-                f"work of {known.path} waits in a worktree {words}: `friday worktrees apply {name}`, or discard"
+                f"changes of {agent_view.path} are in a worktree {summary}. Run `friday worktrees apply {name}` or `discard`"
             )
     return lines

@@ -1,4 +1,4 @@
-"""The one-shot: `friday ask`. Standard output gets the answer only; everything else goes to standard error."""
+"""Runs `friday ask`. Only the answer goes to standard output; everything else goes to standard error."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from friday_cli.core.protocol.events import AttemptFailed
 from friday_cli.core.protocol.messages import Image
 from friday_cli.core.protocol.run_result import LIMIT_REASONS, RunResult
 from friday_cli.core.text.sanitize import sanitize_line
-from friday_cli.diagnostics.log_file import start_log, unforeseen
+from friday_cli.diagnostics.log_file import report_defect, start_log
 from friday_cli.paths import store_path, working_folder
 from friday_cli.session.open import Options
 from friday_cli.session.output_schema import unfenced
@@ -36,20 +36,20 @@ _SIGNALS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
 
 
 def ask(values: dict[str, Any]) -> int:
-    """Answer one prompt; `values` are those of `options.OPTIONS` by their `dest`, and `prompt`. Returns the exit code.
+    """Answer one prompt and return the exit code. `values`: the values of `options.OPTIONS` by `dest`, and `prompt`.
 
-    Raises BrokenPipeError when nobody reads standard output any more; everything else that goes wrong is one line on
-    standard error, and a document where one was asked for.
+    Raises BrokenPipeError if standard output is closed. Other errors are one line on standard error, and a document with
+    --output-format json.
     """
-    say = _nothing if values["quiet"] else remark
+    show = _ignore if values["quiet"] else remark
     signals = _SignalHandler()
-    written: Path | None = None
+    log_path: Path | None = None
     try:
         if values["debug"]:
-            written = start_log()
+            log_path = start_log()
         schema = _schema(values["json_schema"])
-        prompt, piped = read_prompt(values["prompt"], say)  # before the loop, so that Ctrl-C ends the wait for it
-        return asyncio.run(_ask(values, prompt, piped, schema, say, signals))
+        prompt, piped = read_prompt(values["prompt"], show)  # before the event loop, so that Ctrl-C interrupts it
+        return asyncio.run(_ask(values, prompt, piped, schema, show, signals))
     except FridayError as error:
         return _fail(values, str(error), error.exit_code)
     except (KeyboardInterrupt, asyncio.CancelledError):
@@ -60,49 +60,51 @@ def ask(values: dict[str, Any]) -> int:
         where = f"{error.filename}: " if error.filename else ""
         return _fail(values, f"{where}{error.strerror or error}.", signals.code or 1)
     except Exception as error:
-        return _fail(values, unforeseen(error), 1)
+        return _fail(values, report_defect(error), 1)
     finally:
-        if written:
-            remark(f"log file: {written}")
+        if log_path:
+            remark(f"log file: {log_path}")
 
 
-def _nothing(text: str) -> None:
-    """With --quiet remarks are not said."""
+def _ignore(text: str) -> None:
+    """Show no messages (--quiet)."""
 
 
 def _fail(values: dict[str, Any], text: str, code: int) -> int:
-    """Say why there is no answer; JSON has its document all the same."""
+    """Report why there is no answer; --output-format json still gets its document."""
     remark(text)
     if values["output_format"] == "json":
-        with suppress(OSError):  # where standard output is what failed
+        with suppress(OSError):  # standard output may be what failed
             JsonWriter.failure(text, code)
     return code
 
 
 class _SignalHandler:
-    """What was sent to this process: the first signal calls `act` (at first: give up what is being opened), a second
-    one `leave`."""
+    """Handles SIGINT, SIGTERM and SIGHUP: the first signal calls `on_first`, a second one calls `on_second` and exits.
+
+    `code`: the exit code of the first signal, 0 without one. Until the session is open, `on_first` cancels the opening.
+    """
 
     def __init__(self) -> None:
         self.code = 0
-        self.act: Callable[[], object] = lambda: None
-        self.leave: Callable[[], object] = lambda: None
+        self.on_first: Callable[[], object] = lambda: None
+        self.on_second: Callable[[], object] = lambda: None
 
     def watch(self) -> None:
-        """Take signals from now on; what runs just now is given up at the first."""
+        """Handle signals from now on; the first one cancels the current task."""
         task, loop = asyncio.current_task(), asyncio.get_running_loop()
         assert task is not None
-        self.act = task.cancel
+        self.on_first = task.cancel
         for number, code in _SIGNALS.items():
             with suppress(NotImplementedError, RuntimeError):  # not in the main thread
-                loop.add_signal_handler(number, self._came, code)
+                loop.add_signal_handler(number, self._received, code)
 
-    def _came(self, code: int) -> None:
+    def _received(self, code: int) -> None:
         if self.code:
-            self.leave()
+            self.on_second()
             os._exit(self.code)
         self.code = code
-        self.act()
+        self.on_first()
 
 
 async def _ask(
@@ -110,7 +112,7 @@ async def _ask(
     prompt: str,
     piped: str,
     schema: dict[str, Any] | None,
-    say: Callable[[str], None],
+    show: Callable[[str], None],
     signals: _SignalHandler,
 ) -> int:
     signals.watch()
@@ -126,47 +128,49 @@ async def _ask(
         allow=values["allow"],
         deny=values["deny"],
         trusted=values["trust"],
-        resume=await _which(values, cwd),
+        resume=await _session_to_resume(values, cwd),
         config_file=Path(values["config"]) if values["config"] else None,
         flags={
             "fallback_model": values["fallback_model"],
             "subagent_model": values["subagent_model"],
-            **({} if agent else {f"limits.{name}": values[name] for name in _LIMITS}),  # else they are the agent's
+            **(
+                {} if agent else {f"limits.{name}": values[name] for name in _LIMITS}
+            ),  # with an agent they limit only that agent
         },
     )
     session = await Session.open(options)
-    gc.freeze()  # what was loaded stays; from here on a long run must not grow by its cycles
-    gc.set_threshold(20_000)  # not every 700 objects: importing an SDK with its 300,000 took a fifth longer
+    gc.freeze()  # imported modules stay; only objects of the run are collected from here on
+    gc.set_threshold(20_000)  # the default of 700 made importing an SDK (300,000 objects) 20 % slower
     gc.enable()
-    run = _OneShotRun(session, _writer(values, session), signals, formed=schema is not None)
+    run = _OneShotRun(session, _writer(values, session), signals, json_answer=schema is not None)
     limits = {name: values[name] for name in _LIMITS}
 
-    own = None
+    custom = None
     if prompt.startswith("/") and not agent:
-        from friday_cli.extensions.commands import called, load
+        from friday_cli.extensions.commands import find_command, load
 
-        own = called(prompt, await asyncio.to_thread(load, cwd, trusted=values["trust"]))
+        custom = find_command(prompt, await asyncio.to_thread(load, cwd, trusted=values["trust"]))
 
-    async def put(text: str, images: tuple[Image, ...]) -> RunResult:
+    async def send(text: str, images: tuple[Image, ...]) -> RunResult:
         if agent:
             return await session.resume_agent(agent, text, schema=schema, **limits)
-        bounds = own[0].bounds() if own else None
+        bounds = custom[0].restrictions() if custom else None
         return await session.prompt(text, task=prompt, images=images, schema=schema, bounds=bounds)
 
     try:
-        return await run.answer(own[0].words(own[1]) if own else prompt, piped, say, put)
+        return await run.answer(custom[0].prompt(custom[1]) if custom else prompt, piped, show, send)
     finally:
         await run.close()
 
 
-async def _which(values: dict[str, Any], cwd: Path) -> str | None:
-    """The session to go on with, None for a new one."""
+async def _session_to_resume(values: dict[str, Any], cwd: Path) -> str | None:
+    """The id of the session to resume; None for a new one."""
     given = [name for name in ("continue_", "resume", "resume_agent") if values[name] not in (False, None)]
     if not given:
         return None
     if len(given) > 1:
-        words = [f"--{name.strip('_').replace('_', '-')}" for name in given]
-        raise UsageError(f"{' and '.join(words)} exclude each other.")
+        flags = [f"--{name.strip('_').replace('_', '-')}" for name in given]
+        raise UsageError(f"{' and '.join(flags)} cannot be combined.")
     wanted = values["resume"] or (values["resume_agent"] or "").partition(":")[0]
     from friday_cli.store import Store
 
@@ -175,13 +179,13 @@ async def _which(values: dict[str, Any], cwd: Path) -> str | None:
 
 
 def _agent_of(values: dict[str, Any]) -> str:
-    """The path of the sub-agent to continue, "" for the main agent."""
+    """The path of the sub-agent in --resume-agent, "" for the main agent."""
     given = values["resume_agent"]
     if given is None:
         return ""
     session, colon, path = given.partition(":")
     if not (session and colon and path):
-        raise UsageError(f"--resume-agent: {given!r} is no agent.", hint="Write SESSION:PATH, such as 7f3a:a.2.")
+        raise UsageError(f"--resume-agent: {given!r} is not SESSION:PATH.", hint="Example: 7f3a:a.2.")
     return str(path)
 
 
@@ -193,77 +197,75 @@ def _writer(values: dict[str, Any], session: Session) -> OutputWriter:
         case "stream-json":
             writer = StreamWriter()
         case _:
-            writer = TextWriter(quiet=values["quiet"], badge=session.badge, kept=session.kept)
+            writer = TextWriter(quiet=values["quiet"], badge=session.badge, saved=session.kept)
     writer.path = _agent_of(values) or "a"
     return writer
 
 
 class _OneShotRun:
-    """One prompt from the first event to the exit code. `formed`: a program reads the answer, which is one JSON
-    document."""
+    """Runs one prompt and returns the exit code. `json_answer`: the answer must be one JSON document (--json-schema)."""
 
     def __init__(
-        self, session: Session, writer: OutputWriter, signals: _SignalHandler, *, formed: bool = False
+        self, session: Session, writer: OutputWriter, signals: _SignalHandler, *, json_answer: bool = False
     ) -> None:
         self._session = session
-        self._formed = formed
+        self._json_answer = json_answer
         self._writer = writer
         self._signals = signals
         self._failure = ""
-        self._unread: OSError | None = None
+        self._write_error: OSError | None = None
         self._stopping: asyncio.Task[int] | None = None
-        self._pump = asyncio.create_task(self._read())
-        signals.act = self._stop
-        signals.leave = lambda: writer.abandon(signals.code)
+        self._reader = asyncio.create_task(self._read())
+        signals.on_first = self._stop
+        signals.on_second = lambda: writer.abandon(signals.code)
 
     async def answer(
         self,
         prompt: str,
         piped: str,
-        say: Callable[[str], None],
-        put: Callable[[str, tuple[Image, ...]], Awaitable[RunResult]],
+        show: Callable[[str], None],
+        send: Callable[[str, tuple[Image, ...]], Awaitable[RunResult]],
     ) -> int:
-        """The exit code, once `put` has brought the end of what `prompt` with its files and pictures, and what was
-        `piped` in, began."""
+        """Send `prompt` with its attachments and the `piped` text through `send`; return the exit code."""
         text, images, remarks = await self._session.attach(prompt)
-        for words in remarks:
-            say(words)
+        for message in remarks:
+            show(message)
         if self._signals.code:
             raise asyncio.CancelledError
-        outcome = await put(f"{text}\n\n{piped}" if piped else text, images)
-        if self._formed and outcome.status == "completed":
+        outcome = await send(f"{text}\n\n{piped}" if piped else text, images)
+        if self._json_answer and outcome.status == "completed":
             outcome = msgspec.structs.replace(outcome, text=unfenced(outcome.text))
         interrupted = self._signals.code
-        await self.close()  # everything that happened is read now
+        await self.close()  # all events are read after this
         code = interrupted or self._code(outcome)
         try:
-            if self._unread is not None:
-                raise self._unread
+            if self._write_error is not None:
+                raise self._write_error
             self._writer.finish(outcome, code)
         except OSError as error:
             error.filename = error.filename or "standard output"
-            if not interrupted:  # a closed terminal sends its signal, too
+            if not interrupted:  # a closed terminal also sends a signal
                 raise
         return code
 
     async def close(self) -> None:
         await self._session.close()
-        await self._pump
+        await self._reader
 
     async def _read(self) -> None:
         async for envelope in self._session.events():
             if envelope.seq is not None and log.isEnabledFor(logging.DEBUG):
                 log.debug("%s %s", envelope.agent, sanitize_line(repr(envelope.event), 300))
             if envelope.seq is not None and envelope.seq <= self._session.since:
-                self._writer.recall(envelope)
+                self._writer.replay(envelope)
                 continue
             if envelope.agent == self._writer.path and isinstance(envelope.event, AttemptFailed):
                 self._failure = envelope.event.error
-            if self._unread is None:
+            if self._write_error is None:
                 try:
-                    self._writer.take(envelope)
-                except OSError as error:  # nobody reads what is being paid for
-                    self._unread = error
+                    self._writer.apply(envelope)
+                except OSError as error:  # the output is closed: stop spending tokens
+                    self._write_error = error
                     self._stop()
 
     def _stop(self) -> None:
@@ -276,14 +278,14 @@ class _OneShotRun:
             return EXIT_LIMIT
         if outcome.status == "completed":
             return 0
-        later = outcome.stop_reason == "provider" and self._failure in TRANSIENT
-        if self._writer.state.denials and not outcome.text.strip() and (not later or self._failure == "empty"):
+        transient = outcome.stop_reason == "provider" and self._failure in TRANSIENT
+        if self._writer.state.denials and not outcome.text.strip() and (not transient or self._failure == "empty"):
             return EXIT_DENIED
-        return EXIT_TRANSIENT if later else 1
+        return EXIT_TRANSIENT if transient else 1
 
 
 def _schema(text: str | None) -> dict[str, Any] | None:
-    """A JSON Schema from its text or a file."""
+    """The JSON Schema of --json-schema: its text, or a file."""
     if text is None:
         return None
     import json

@@ -1,4 +1,4 @@
-"""Drawing on a terminal: the answer as Markdown while it comes, and a few lines below it that are drawn over."""
+"""Terminal output: streams the answer as Markdown and redraws a few status lines below it."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from friday_cli.core.text.sanitize import sanitize
 
 REFRESH_S = 0.1
 TAIL_LINES, TAIL_CHARS = 6, 2000
-"""What is shown of a block that is not whole yet."""
+"""What is shown of an incomplete block."""
 BLOCK_CHARS = 30_000
-"""A longer block is printed as it is: laying it out would hold everything up."""
+"""Longest block that is rendered as Markdown; a longer one is printed as plain text, because rendering is slow."""
 _BLANK = r"(?:\x1b\[[\d;]*m|\s)"
 _BLANK_EDGES = pattern(rf"\A(?:{_BLANK}*\n)+|(?:\n{_BLANK}*)+\Z")
 _FENCE = pattern(r"\s{0,3}(```+|~~~+)")
 
 
 def remark(text: str) -> None:
-    """Say something to the person, on standard error; that nobody may read it there is no failure."""
+    """Show a message to the person on standard error. A closed standard error is ignored."""
     with suppress(OSError):
         print(f"friday: {sanitize(text)}", file=sys.stderr)
 
 
 def can_redraw(stream: TextIO) -> bool:
-    """Whether lines of this stream can be drawn over: a terminal that knows how to move its cursor."""
+    """Whether lines of this stream can be redrawn: a terminal that can move its cursor."""
     return stream.isatty() and (os.environ.get("TERM") or "dumb") not in ("dumb", "unknown")
 
 
-def clipped(text: str, width: int) -> str:
-    """`text` as one plain line of at most `width` places."""
+def truncate_line(text: str, width: int) -> str:
+    """`text` as one plain line of at most `width` columns."""
     from rich.cells import cell_len, set_cell_size
 
     text = sanitize(text, keep="")
@@ -43,7 +43,7 @@ def clipped(text: str, width: int) -> str:
 
 
 class StatusArea:
-    """Lines at the bottom that change; erased before anything else is written. One timer draws them."""
+    """Status lines at the bottom, redrawn by one timer. Erase them before writing anything else."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -53,51 +53,51 @@ class StatusArea:
         self._closed = False
 
     def update(self, lines: Callable[[int], list[str]]) -> None:
-        """Draw `lines(width)` soon, and again while they are not empty."""
+        """Draw `lines(width)` within REFRESH_S, and again until they are empty."""
         self._lines = lines
         if self._timer is None and not self._closed:
-            self._timer = asyncio.get_running_loop().call_later(REFRESH_S, self._tick)
+            self._timer = asyncio.get_running_loop().call_later(REFRESH_S, self._draw)
 
     def erase(self) -> None:
-        """Take the lines off the terminal until the next drawing."""
+        """Remove the lines from the terminal until the next redraw."""
         if self._drawn:
-            self._write(f"{self._back(shutil.get_terminal_size().columns)}\x1b[J")
+            self._write(f"{self._cursor_up(shutil.get_terminal_size().columns)}\x1b[J")
             self._drawn = []
 
     def close(self) -> None:
-        """Erase, and draw no more."""
+        """Erase the lines and stop the timer."""
         self._closed = True
         if self._timer:
             self._timer.cancel()
         self.erase()
 
-    def _tick(self) -> None:
+    def _draw(self) -> None:
         from rich.cells import cell_len
 
         self._timer = None
         size = shutil.get_terminal_size()
         width = max(1, size.columns - 1)
-        lines = [clipped(text, width) for text in self._lines(width)][-max(1, size.lines - 2) :]
+        lines = [truncate_line(text, width) for text in self._lines(width)][-max(1, size.lines - 2) :]
         body = "".join(f"\x1b[K\x1b[2m{text}\x1b[0m\n" for text in lines)
         if body or self._drawn:
-            self._write(f"{self._back(size.columns)}{body}\x1b[J")
+            self._write(f"{self._cursor_up(size.columns)}{body}\x1b[J")
         self._drawn = [cell_len(text) for text in lines]
         if lines:
-            self._timer = asyncio.get_running_loop().call_later(REFRESH_S, self._tick)
+            self._timer = asyncio.get_running_loop().call_later(REFRESH_S, self._draw)
 
-    def _back(self, columns: int) -> str:
-        """To the first of the drawn lines; in a terminal that became narrower each may take several rows."""
+    def _cursor_up(self, columns: int) -> str:
+        """The sequence that moves to the first drawn line. In a terminal that became narrower a line takes several rows."""
         rows = sum(max(1, -(-width // max(1, columns))) for width in self._drawn)
         return f"\x1b[{rows}F" if rows else ""
 
     def _write(self, text: str) -> None:
-        with suppress(OSError):  # a terminal that went away sends its signal
+        with suppress(OSError):  # a closed terminal sends SIGHUP
             self._stream.write(text)
             self._stream.flush()
 
 
 class StreamedMarkdown:
-    """The root's text as Markdown on standard output: a block is printed once it is whole, the rest is `tail`."""
+    """Prints the text of the root as Markdown. A block is printed when it is complete; `tail` shows the rest."""
 
     def __init__(self, area: StatusArea | None) -> None:
         from rich.console import Console
@@ -111,7 +111,7 @@ class StreamedMarkdown:
         self._seen = 0
 
     def tail(self, width: int) -> list[str]:
-        """The last rows of what is not printed yet, `width` places each."""
+        """The last rows of the text that is not printed yet, `width` columns each."""
         from rich.text import Text
 
         rows: list[str] = []
@@ -120,47 +120,53 @@ class StreamedMarkdown:
         return rows[-TAIL_LINES:] if self._block or self._pending else []
 
     def feed(self, text: str, *, attempt: tuple[int, int]) -> None:
-        """More text of a reply; a new attempt at the same reply begins anew."""
+        """Add text of a reply. A new attempt at the same reply discards what is not printed."""
         if attempt != self._attempt:
             if self._seen and attempt[0] == self._attempt[0]:
-                self._drop()
+                self._discard()
             self._attempt = attempt
         self._seen += len(text)
         *lines, rest = sanitize(text).split("\n")
         for line in lines:
-            self._line("".join((*self._pending, line)))
+            self._add_line("".join((*self._pending, line)))
             self._pending.clear()
         if rest:
             self._pending.append(rest)
 
-    def settle(self, text: str | None) -> None:
-        """The reply is whole: print what is left of it; `text` is printed where nothing of it was streamed."""
+    def finish_reply(self, text: str | None) -> None:
+        """Print the rest of a complete reply; print `text` if nothing of it was streamed."""
         if text and not self._seen:
             self.feed(text, attempt=self._attempt)
         if self._pending:
-            self._line("".join(self._pending))
+            self._add_line("".join(self._pending))
             self._pending.clear()
         self._flush()
         self._seen = 0
 
-    def _drop(self) -> None:
+    def _discard(self) -> None:
         self._pending, self._block, self._fence, self._seen = [], [], "", 0
-        self._print("[the reply broke off; it is written again]")
+        self._print("[The reply was interrupted and is restarted.]")
 
-    def _line(self, line: str) -> None:
+    def _add_line(self, line: str) -> None:
         match = _FENCE().match(line)
         if match and (not self._fence or line.strip().startswith(self._fence)):
             self._fence = "" if self._fence else match[1]
         if not line.strip() and not self._fence:
             self._flush()
-        elif self._block and not self._fence and not line.startswith((" ", "\t")) and match is None and self._ended():
+        elif (
+            self._block
+            and not self._fence
+            and not line.startswith((" ", "\t"))
+            and match is None
+            and self._block_complete()
+        ):
             self._flush()
             self._block.append(line)
         else:
             self._block.append(line)
 
-    def _ended(self) -> bool:
-        """Whether the block so far is whole without a blank line: a closed fence or a heading."""
+    def _block_complete(self) -> bool:
+        """Whether the block is complete without a blank line after it: a closed fence or a heading."""
         last = self._block[-1]
         return bool(_FENCE().match(last) and len(self._block) > 1) or last.startswith("#")
 

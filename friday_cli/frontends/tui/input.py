@@ -10,7 +10,7 @@ from textual.worker import Worker
 
 from friday_cli.core.protocol.errors import FridayError, NotConfigured
 from friday_cli.core.protocol.messages import Image
-from friday_cli.extensions.commands import CustomCommand, CustomCommands, called
+from friday_cli.extensions.commands import CustomCommand, CustomCommands, find_command
 
 from .chat_body import NARROW
 from .commands import slash_commands
@@ -104,7 +104,7 @@ class InputController:
                 self._queue(draft)
             else:
                 self._app.chat.body.transcript.position.following = True
-                prompt, bounds = custom.words(rest), custom.bounds()
+                prompt, bounds = custom.prompt(rest), custom.restrictions()
                 await self._report(self.controller.say(prompt, task=draft.text, images=draft.images, bounds=bounds))
 
     def send_waiting(self) -> None:
@@ -121,7 +121,7 @@ class InputController:
             self._app.run_worker(self._send_at_work(waiting))
 
     async def _send_at_work(self, draft: Draft) -> None:
-        custom = called(draft.text, self.customs)
+        custom = find_command(draft.text, self.customs)
         restricted = custom is not None and custom[0].tools is not None
         if self.controller.working and (restricted or draft.images):
             what = "A command that takes tools away" if restricted else "A picture"
@@ -131,7 +131,9 @@ class InputController:
             await self.send(draft.text, draft.images)
         else:
             command, rest = custom
-            await self._report(self.controller.say(command.words(rest), task=draft.text, bounds=command.bounds()))
+            await self._report(
+                self.controller.say(command.prompt(rest), task=draft.text, bounds=command.restrictions())
+            )
 
     async def _report(self, work: Coroutine[Any, Any, list[str] | None]) -> None:
         """Show the remarks that the work returns, or why it failed."""

@@ -110,9 +110,9 @@ def _error_text(failure: BaseException) -> str:
     """The text of an error; the traceback of a defect goes to a log file."""
     if isinstance(failure, FridayError):
         return str(failure)
-    from friday_cli.diagnostics.log_file import unforeseen
+    from friday_cli.diagnostics.log_file import report_defect
 
-    return unforeseen(failure)
+    return report_defect(failure)
 
 
 def _options(values: Mapping[str, Any], cwd: Path, resume: str | None) -> Options:

@@ -1,4 +1,4 @@
-"""Delegation as a model sees it: hand a task to a focused sub-agent, alone or in an ordered batch."""
+"""The delegation tools: start, list, message, resume and stop sub-agents."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ from .arguments import (
     TaskArguments,
 )
 
-HEAD = 0.65
-"""Part of a result's room that its beginning gets; the end gets the rest (Arawn's proportion)."""
-_HARNESS = pattern(
+HEAD_SHARE = 0.65
+"""Share of a truncated result that its beginning gets; the end gets the rest."""
+_HARNESS_LINE = pattern(
     r"^([ \t#>*-]*)(Receipt, made by the harness|delegate_id:|Result from '|WARNING:|error:)", re.M | re.I
 )
-_MARKED = pattern(r"\[((?:not )?seen by the harness|truncated: [^\]\n]*)\]", re.I)
+_HARNESS_MARK = pattern(r"\[((?:not )?seen by the harness|truncated: [^\]\n]*)\]", re.I)
 SAME_TASK = 0.8
-"""Part of two texts that they share, above which a task counts as handed on whole."""
+"""Similarity above which a delegated task counts as the whole task of the agent."""
 
 
 class DelegationHost(Protocol):
@@ -73,7 +73,7 @@ class DelegationHost(Protocol):
 
 
 class DelegateSettings(msgspec.Struct, frozen=True):
-    """`targets`: the profiles that the agent may delegate to, one a line; `isolated`: those whose agents always get a
+    """`targets`: the profiles that the agent may delegate to, one per line; `isolated`: those whose agents always get a
     workspace of their own. `max_batch`: tasks in one call. `result_chars`: characters of a result that are shown at once."""
 
     targets: str
@@ -92,28 +92,28 @@ class _DelegationTools:
         self._tree = tree
         self._host = host
         self._settings = settings
-        self._handed_on = 0
+        self._whole_task_count = 0
 
     def tools(self) -> list[Tool]:
         return [
             tool(
-                self._one,
+                self._delegate_one,
                 TOOLS["delegate_task"],
                 args=SingleTaskArguments,
-                description="Hand a self-contained task to a sub-agent and wait for its result. It has its own context, "
-                "tools and budget, and returns a result with a receipt of what it really did. Several calls in one reply "
-                f"run at the same time. Do not hand on your whole task, nor what one tool call would do.\n"
+                description="Delegate a self-contained task to a sub-agent and wait for its result. It has its own context, "
+                "tools and budget, and returns a result with a receipt of what it did. Several calls in one reply run in "
+                f"parallel. Do not delegate your whole task, nor what one tool call would do.\n"
                 f"Sub-agents:\n{self._settings.targets}",
                 subjects=self._subject,
                 title=lambda args: f"{args.resume or args.profile}: {_line(args.task)}",
             ),
             tool(
-                self._many,
+                self._delegate_many,
                 TOOLS["delegate_tasks"],
                 args=BatchArguments,
-                description=f"Hand up to {self._settings.max_batch} independent tasks to sub-agents at once and wait for "
-                "all. The results come in the order of the tasks; one that fails takes nothing from the others. "
-                "Sub-agents as for delegate_task.",
+                description=f"Delegate up to {self._settings.max_batch} independent tasks in parallel and wait for all. "
+                "Results are in the order of the tasks; a failed task does not affect the others. Sub-agents as for "
+                "delegate_task.",
                 subjects=lambda args, workspace: tuple(dict.fromkeys(task.profile for task in args.tasks)),
                 title=lambda args: f"{len(args.tasks)} tasks",
             ),
@@ -121,93 +121,91 @@ class _DelegationTools:
                 self._list,
                 TOOLS["list_sub_agents"],
                 args=NoArguments,
-                description="All sub-agents you started, and theirs: id, profile, status, task. Finished ones stay listed.",
+                description="All your sub-agents and theirs, also finished ones: id, profile, status, task.",
             ),
             tool(
                 self._result,
                 TOOLS["get_delegation_result"],
                 args=ResultArguments,
-                description="The result of a sub-agent again, or the rest of one that was too long (offset).",
+                description="Read the result of a sub-agent again, or the rest of a long one (offset).",
                 title=lambda args: args.id,
             ),
             tool(
                 self._message,
                 TOOLS["message_sub_agent"],
                 args=MessageArguments,
-                description="Tell a sub-agent at work something; it reads it at its next turn. One that has ended is "
-                "continued with delegate_task(resume=...) instead.",
+                description="Send a message to a running sub-agent; it reads it at its next turn. Resume a finished one with "
+                "delegate_task(resume=...) instead.",
                 title=lambda args: f"{args.id}: {_line(args.text, 60)}",
             ),
             tool(
                 self._cancel,
                 TOOLS["cancel_sub_agent"],
                 args=CancelArguments,
-                description="Stop a sub-agent and all below it, when its work is no longer needed. What it has is kept.",
+                description="Stop a sub-agent and all its sub-agents. Its partial result is kept.",
                 title=lambda args: f"{args.mode} {args.id}",
             ),
         ]
 
     def _subject(self, args: SingleTaskArguments, workspace: Workspace) -> Sequence[str]:
-        """The profile that would work: rules speak of it also where an agent of that profile is continued."""
+        """The profile that permission rules check, also when an agent of it is resumed."""
         known = self._tree.known(args.resume) if args.resume else None
         return (known.profile if known else args.profile,)
 
-    async def _one(self, ctx: ToolContext, args: SingleTaskArguments) -> Output:
+    async def _delegate_one(self, ctx: ToolContext, args: SingleTaskArguments) -> Output:
         if args.resume:
-            known = self._mine(ctx, args.resume)
+            known = self._own_sub_agent(ctx, args.resume)
             if args.isolation:
-                raise ToolError(
-                    "Where a sub-agent works cannot change when it is continued.", hint="Leave isolation out."
-                )
+                raise ToolError("A resumed sub-agent keeps its folder: isolation cannot be set with resume.")
             spec = self._spec(args, ctx, profile=known.profile)
             node = await self._tree.resume(args.resume, spec, by=ctx.agent)
         else:
             if not args.profile:
-                raise ToolError("delegate_task: name a profile (or an ended sub-agent to resume).")
-            self._not_the_whole_task(ctx.agent, args.task)
+                raise ToolError("delegate_task: set `profile`, or `resume` with a finished sub-agent.")
+            self._refuse_whole_task(ctx.agent, args.task)
             spec = self._spec(args, ctx)
             try:
                 async with self._host.allow_spawn(ctx.agent, ctx.call_id, [spec]):
-                    spec = await self._placed(ctx, args, spec)
+                    spec = await self._with_workspace(ctx, args, spec)
                     node = self._tree.spawn(ctx.agent, spec)
             finally:
-                await self._take_back([spec])
+                await self._cancel_unused_workspaces([spec])
         if not args.background:
             await self._tree.wait(ctx.agent, [node])
         if node.background and not node.ended:
             return Output(_in_background(node), DelegationDisplay((node.path,)))
         return Output(
-            await self._whole_report(ctx, node),
+            await self._finished_report(ctx, node),
             DelegationDisplay((node.path,)),
             error=node.outcome.status != "completed",
         )
 
-    async def _many(self, ctx: ToolContext, args: BatchArguments) -> Output:
-        most = self._settings.max_batch
+    async def _delegate_many(self, ctx: ToolContext, args: BatchArguments) -> Output:
+        limit = self._settings.max_batch
         if len(args.tasks) == 1:
-            self._not_the_whole_task(ctx.agent, args.tasks[0].task)
-        specs = [self._spec(task, ctx) for task in args.tasks[:most]]
+            self._refuse_whole_task(ctx.agent, args.tasks[0].task)
+        specs = [self._spec(task, ctx) for task in args.tasks[:limit]]
         started: list[AgentRun | ToolError] = []
-        placed: list[SubagentTask | ToolError] = []
+        prepared: list[SubagentTask | ToolError] = []
         try:
             async with self._host.allow_spawn(ctx.agent, ctx.call_id, specs):
                 for task, spec in zip(args.tasks, specs, strict=False):
                     try:
-                        placed.append(await self._placed(ctx, task, spec))
+                        prepared.append(await self._with_workspace(ctx, task, spec))
                     except ToolError as error:
-                        placed.append(error)
-                started += [self._started(ctx, spec) for spec in placed]
+                        prepared.append(error)
+                started += [self._spawn(ctx, spec) for spec in prepared]
         finally:
-            await self._take_back(placed)
+            await self._cancel_unused_workspaces(prepared)
         nodes = [n for n in started if isinstance(n, AgentRun)]
         if nodes:
             await self._tree.wait(ctx.agent, nodes)
         reports = [
-            await self._whole_report(ctx, n) if isinstance(n, AgentRun) else f"## Not started\nerror: {n}"
+            await self._finished_report(ctx, n) if isinstance(n, AgentRun) else f"## Not started\nerror: {n}"
             for n in started
         ]
-        over = f"## Not started\nerror: a batch has at most {most} tasks; send this one again in another call."
-        reports += [over] * (len(args.tasks) - most)
+        rejected = f"## Not started\nerror: a batch has at most {limit} tasks; send this one in another call."
+        reports += [rejected] * (len(args.tasks) - limit)
         texts = [f"# Task {number} of {len(args.tasks)}\n{report}" for number, report in enumerate(reports, 1)]
         failed = not any(n.summary.status == "completed" or not n.ended for n in nodes)
         return Output("\n\n".join(texts), DelegationDisplay(tuple(n.path for n in nodes)), error=failed)
@@ -220,33 +218,33 @@ class _DelegationTools:
 
     def _status(self, known: AgentSummary) -> str:
         pending = self._host.pending_note(known.path)
-        return f"{_standing(known)}; {pending}" if pending else _standing(known)
+        return f"{_status_text(known)}; {pending}" if pending else _status_text(known)
 
     async def _result(self, ctx: ToolContext, args: ResultArguments) -> Output:
-        known = self._mine(ctx, args.id)
+        known = self._own_sub_agent(ctx, args.id)
         if known.end is None:
-            return Output(f"{known.path} ({known.profile}) is still {known.status}; it has no result yet.")
+            return Output(f"{known.path} ({known.profile}) has no result yet: {known.status}.")
         return Output(self._report(known, args.offset), DelegationDisplay((known.path,)))
 
     async def _message(self, ctx: ToolContext, args: MessageArguments) -> Output:
-        known = self._mine(ctx, args.id)
+        known = self._own_sub_agent(ctx, args.id)
         await self._tree.send(known.path, args.text, "parent")
-        return Output(f"{known.path} will read it at its next turn.")
+        return Output(f"Sent. {known.path} reads it at its next turn.")
 
     async def _cancel(self, ctx: ToolContext, args: CancelArguments) -> Output:
-        known = self._mine(ctx, args.id)
+        known = self._own_sub_agent(ctx, args.id)
         if known.end is not None:
-            return Output(f"{known.path} has ended already: {_standing(known)}.")
+            return Output(f"{known.path} has already ended: {_status_text(known)}.")
         count = await self._tree.stop_for(ctx.agent, known.path, args.mode)
-        after = self._mine(ctx, args.id)
+        after = self._own_sub_agent(ctx, args.id)
         return Output(f"Stopped {pluralize(count, 'agent')}.\n{self._report(after)}", DelegationDisplay((known.path,)))
 
-    def _mine(self, ctx: ToolContext, path: str) -> AgentSummary:
-        """A descendant of the caller. Raises ToolError for any other agent: nobody reaches upward or sideways."""
+    def _own_sub_agent(self, ctx: ToolContext, path: str) -> AgentSummary:
+        """A descendant of the caller. Raises ToolError for any other agent."""
         known = self._tree.known(path) if is_under(path, ctx.agent) and path != ctx.agent else None
         if known is None:
             ids = ", ".join(k.path for k in self._tree.below(ctx.agent))
-            raise ToolError(f"You have no sub-agent {path!r}.", hint=f"Yours: {ids or 'none yet'}.")
+            raise ToolError(f"You have no sub-agent {path!r}.", hint=f"Your sub-agents: {ids or 'none'}.")
         return known
 
     def _spec(self, task: TaskArguments, ctx: ToolContext, *, profile: str = "") -> SubagentTask:
@@ -256,19 +254,19 @@ class _DelegationTools:
             background=isinstance(task, SingleTaskArguments) and task.background, fork=task.fork, schema=task.schema,
         )  # fmt: skip
 
-    async def _placed(self, ctx: ToolContext, task: TaskArguments, spec: SubagentTask) -> SubagentTask:
-        """`spec` with a worktree of its own, where the call or the profile wants one. Raises ToolError."""
+    async def _with_workspace(self, ctx: ToolContext, task: TaskArguments, spec: SubagentTask) -> SubagentTask:
+        """`spec` with a new worktree, if the call or the profile asks for isolation. Raises ToolError."""
         if not task.isolation and spec.profile not in self._settings.isolated:
             return spec
         return msgspec.structs.replace(spec, workspace=await self._host.create_workspace(ctx.agent))
 
-    async def _take_back(self, specs: Sequence[SubagentTask | ToolError]) -> None:
-        """Let go of the worktrees that no child was started in."""
+    async def _cancel_unused_workspaces(self, specs: Sequence[SubagentTask | ToolError]) -> None:
+        """Remove the worktrees in which no child was started."""
         for spec in specs:
             if isinstance(spec, SubagentTask) and spec.workspace is not None:
                 await self._host.cancel_workspace(spec.workspace)
 
-    def _started(self, ctx: ToolContext, spec: SubagentTask | ToolError) -> AgentRun | ToolError:
+    def _spawn(self, ctx: ToolContext, spec: SubagentTask | ToolError) -> AgentRun | ToolError:
         if isinstance(spec, ToolError):
             return spec
         try:
@@ -276,8 +274,8 @@ class _DelegationTools:
         except ToolError as error:
             return error
 
-    async def _whole_report(self, ctx: ToolContext, node: AgentRun) -> str:
-        """The report of a run; a long result may be summarised first."""
+    async def _finished_report(self, ctx: ToolContext, node: AgentRun) -> str:
+        """The report of a run; a long result may be summarized first."""
         if not node.ended:
             return _in_background(node)
         known = node.summary
@@ -286,34 +284,34 @@ class _DelegationTools:
             summary = await self._host.summarize(ctx.agent, known)
         return self._report(known, summary=summary)
 
-    def _not_the_whole_task(self, path: str, task: str) -> None:
-        """A child that hands its whole task on adds nothing: told once, stopped the second time."""
-        if depth_of(path) == 0 or not _same(self._tree.node(path).spec.task, task):
+    def _refuse_whole_task(self, path: str, task: str) -> None:
+        """Refuse to delegate the whole task of a sub-agent: a ToolError first, the second time its run is stopped."""
+        if depth_of(path) == 0 or not _same_task(self._tree.node(path).spec.task, task):
             return
-        self._handed_on += 1
-        if self._handed_on > 1:
-            raise StopRun("failed", "loop", "It handed its whole task on instead of working on it.")
-        raise ToolError("That is your whole task: do it yourself, or delegate a part of it.")
+        self._whole_task_count += 1
+        if self._whole_task_count > 1:
+            raise StopRun("failed", "loop", "It delegated its whole task instead of working on it.")
+        raise ToolError("This is your whole task: do it yourself, or delegate a part of it.")
 
     def _report(self, known: AgentSummary, offset: int = 0, *, summary: str | None = None) -> str:
-        """A result as its parent reads it: the text, how it ended, and what the harness saw."""
+        """A result as its parent reads it: the text, the status, and what the harness recorded."""
         end = known.end or RunResult(known.status, "done")  # resumed by a person meanwhile
-        lines = [f"## Result from {known.profile!r} ({known.path}): {_standing(known)}"]
+        lines = [f"## Result from {known.profile!r} ({known.path}): {_status_text(known)}"]
         if end.error:
-            lines.append(f"error: {_words(end.error)}")
+            lines.append(f"error: {_quote(end.error)}")
         if summary is None:
-            lines.append(_excerpt(_words(end.text), known.path, offset, self._settings.result_chars))
+            lines.append(_excerpt(_quote(end.text), known.path, offset, self._settings.result_chars))
         else:
-            lines.append(_words(summary))
+            lines.append(_quote(summary))
             lines.append(
                 f"[truncated: this is a summary of {len(end.text)} characters; "
-                f"get_delegation_result(id={known.path!r}) has them all]"
+                f"get_delegation_result(id={known.path!r}) returns all]"
             )
         if end.findings:
             lines.append("\nFindings:")
         for finding in end.findings:
             mark = "seen by the harness" if finding.seen else "NOT seen by the harness"
-            lines.append(f"- {_words(finding.claim)}\n  Evidence: {_words(finding.evidence)} [{mark}]")
+            lines.append(f"- {_quote(finding.claim)}\n  Evidence: {_quote(finding.evidence)} [{mark}]")
         lines.append(
             f"---\ndelegate_id: {known.path} | tokens: {known.usage.billed} | cost: {_cost(known)}"
             f" | time: {known.duration_s:.1f} s"
@@ -322,21 +320,23 @@ class _DelegationTools:
         lines += [f"- {line}" for line in known.receipt.lines()]
         if worktree := self._host.worktree_report(known.path):
             lines.append(worktree)
-        if below := self._tree.below(known.path):
-            lines.append("Its own sub-agents: " + ", ".join(f"{k.path} {k.profile} {_standing(k)}" for k in below))
+        if descendants := self._tree.below(known.path):
+            lines.append(
+                "Its own sub-agents: " + ", ".join(f"{k.path} {k.profile} {_status_text(k)}" for k in descendants)
+            )
         return "\n".join(lines)
 
 
 def _in_background(node: AgentRun) -> str:
     return (
-        f"{node.path} ({node.agent.profile}) works in the background. You will be told when it has ended; "
-        f"get_delegation_result(id={node.path!r}) then has its result. Do not wait for it by asking again and again."
+        f"{node.path} ({node.agent.profile}) runs in the background. You are notified when it ends; then "
+        f"get_delegation_result(id={node.path!r}) returns its result. Do not poll."
     )
 
 
-def _words(text: str) -> str:
-    """What a sub-agent wrote, in which nothing looks like what the harness writes beside it."""
-    return _MARKED().sub(r"‹\1›", _HARNESS().sub(r"\1‹its own words› \2", neutralize(text)))
+def _quote(text: str) -> str:
+    """Text of a sub-agent, with lines that imitate the harness marked as its own."""
+    return _HARNESS_MARK().sub(r"‹\1›", _HARNESS_LINE().sub(r"\1‹its own words› \2", neutralize(text)))
 
 
 def _cost(known: AgentSummary) -> str:
@@ -345,27 +345,26 @@ def _cost(known: AgentSummary) -> str:
     return "unknown" if known.usage.cost_usd is None else f"${known.usage.cost_usd:.4f}"
 
 
-def _standing(known: AgentSummary) -> str:
+def _status_text(known: AgentSummary) -> str:
     return known.end.summary(known.path) if known.end else known.status
 
 
-def _excerpt(text: str, path: str, offset: int, room: int) -> str:
+def _excerpt(text: str, path: str, offset: int, limit: int) -> str:
     if offset:
-        rest = text[offset : offset + room]
+        rest = text[offset : offset + limit]
         end = offset + len(rest)
-        more = f"\n[{end} of {len(text)} characters; go on with offset={end}]" if end < len(text) else ""
+        more = f"\n[{end} of {len(text)} characters; continue with offset={end}]" if end < len(text) else ""
         return (rest or f"[the result has {len(text)} characters]") + more
-    if len(text) <= room:
+    if len(text) <= limit:
         return text or "[no text]"
-    head = int(room * HEAD)
-    tail = room - head
-    note = f"\n[... truncated: {len(text)} characters in all; get_delegation_result(id={path!r}, offset={head}) goes on ...]\n"
+    head = int(limit * HEAD_SHARE)
+    tail = limit - head
+    note = f"\n[... truncated: {len(text)} characters in all; continue with get_delegation_result(id={path!r}, offset={head}) ...]\n"
     return text[:head] + note + text[-tail:]
 
 
-def _same(own: str, task: str) -> bool:
-    """Whether two tasks are as good as one: the runs of three letters that both have, so that a long text takes no longer
-    than reading it."""
+def _same_task(own: str, task: str) -> bool:
+    """Whether two tasks are nearly the same, by shared trigrams (linear time)."""
     a, b = (" ".join(t.lower().split()) for t in (own, task))
     if not a or not b:
         return False
@@ -376,6 +375,6 @@ def _same(own: str, task: str) -> bool:
     return both > 0 and 2 * (ours & theirs).total() > SAME_TASK * both
 
 
-def _line(text: str, room: int = 100) -> str:
-    words = " ".join(text.split())
-    return words if len(words) <= room else words[: room - 1] + "…"
+def _line(text: str, limit: int = 100) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= limit else line[: limit - 1] + "…"

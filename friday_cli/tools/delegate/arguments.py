@@ -1,4 +1,4 @@
-"""What models write into calls of the delegation tools."""
+"""The arguments of the delegation tools."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ class TaskArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         str,
         Meta(
             min_length=1,
-            description="The complete task. The sub-agent sees nothing of this conversation: name files, limits and "
-            "the form of the answer you need.",
+            description="The complete task. The sub-agent does not see this conversation: name files, limits and the "
+            "form of the answer.",
         ),
     ]
     context: Annotated[str, Meta(description="Facts it needs and cannot find itself, such as earlier findings.")] = ""
-    max_tokens: Annotated[Count | None, Meta(description="Lower its token budget to this.")] = None
-    max_iterations: Annotated[Count | None, Meta(description="Lower its number of turns to this.")] = None
-    timeout_s: Annotated[Seconds | None, Meta(description="Lower its time to so many active seconds.")] = None
+    max_tokens: Annotated[Count | None, Meta(description="Lower token budget.")] = None
+    max_iterations: Annotated[Count | None, Meta(description="Lower limit of turns.")] = None
+    timeout_s: Annotated[Seconds | None, Meta(description="Lower limit of active seconds.")] = None
     schema: Annotated[
         dict[str, Any] | None,
-        Meta(description="JSON Schema that its result must fit, when you need data and not prose."),
+        Meta(description="JSON Schema that its result must match, if you need data instead of prose."),
     ] = None
     isolation: Annotated[
         Literal["", "worktree"],
-        Meta(description="worktree: it works in a git worktree of its own; you then apply or discard its changes."),
+        Meta(description="worktree: it works in its own git worktree; you then apply or discard its changes."),
     ] = ""
     fork: Annotated[
         bool,
-        Meta(description="Start it from this conversation instead of an empty one, when the task needs all of it."),
+        Meta(description="Start it with a copy of this conversation, if the task needs all of it."),
     ] = False
 
 
@@ -47,20 +47,20 @@ class SingleTaskArguments(TaskArguments, frozen=True, kw_only=True, forbid_unkno
     profile: Annotated[
         str, Meta(description="Name of the sub-agent, from the list in this tool's description. Empty with resume.")
     ] = ""
-    background: Annotated[
-        bool, Meta(description="Return at once; you are told when it has ended. For work you need not wait for.")
-    ] = False
+    background: Annotated[bool, Meta(description="Return at once; you are notified when it ends.")] = False
     resume: Annotated[
         str,
         Meta(
-            description="Id of a sub-agent that ended: it goes on with its conversation, and `task` as what to do next."
+            description="Id of a finished sub-agent to resume: it keeps its conversation and gets `task` as its next message."
         ),
     ] = ""
 
 
 class BatchArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Arguments of `delegate_tasks`."""
+
     tasks: Annotated[
-        list[TaskArguments], Meta(min_length=1, description="Independent tasks; their results come in this order.")
+        list[TaskArguments], Meta(min_length=1, description="Independent tasks; results are in this order.")
     ]
 
 
@@ -68,14 +68,14 @@ class NoArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Arguments of `list_sub_agents`: none."""
 
 
-Id = Annotated[str, Meta(description="The sub-agent's id, such as a.2")]
+Id = Annotated[str, Meta(description="Id of the sub-agent, such as a.2.")]
 
 
 class ResultArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Arguments of `get_delegation_result`."""
 
     id: Id
-    offset: Annotated[int, Meta(ge=0, description="Character to start from, for a long result.")] = 0
+    offset: Annotated[int, Meta(ge=0, description="First character to return, for a long result.")] = 0
 
 
 class MessageArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -91,5 +91,5 @@ class CancelArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     id: Id
     mode: Annotated[
         Literal["cancel", "abort"],
-        Meta(description="cancel: it may hand back what it has in one last turn; abort: it ends now."),
+        Meta(description="cancel: it may return what it has in one last turn; abort: it stops now."),
     ] = "cancel"

@@ -1,4 +1,4 @@
-"""Documents as text by page: PDFs in bounded time, each page once per process."""
+"""Extracts the text of documents by page. PDFs are read with a time limit, and cached per process."""
 
 from __future__ import annotations
 
@@ -24,14 +24,16 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_KEPT_FILES = 8
+_CACHED_FILES = 8
 GRACE_S = 5.0
-"""Seconds beyond its limit that a reading gets to finish the page it is at."""
+"""Extra seconds to finish the current page after the time limit."""
 
 
 class Document(msgspec.Struct, frozen=True):
-    """What could be read. For a PDF `pages` has the text by page number (from 1), and the others name pages without
-    any text, pages that are broken, and pages there was no time for; for a text file all of it is page 0."""
+    """The text of a document. `pages`: text by page number, from 1; a text file is page 0.
+
+    `empty`, `broken`, `unread`: page numbers without text, with errors, and not read in time.
+    """
 
     kind: str
     count: int
@@ -42,7 +44,7 @@ class Document(msgspec.Struct, frozen=True):
 
 
 class _PdfPages:
-    """The page texts of one PDF read so far."""
+    """The texts of the pages of one PDF that were read so far."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -51,44 +53,44 @@ class _PdfPages:
         self.broken: set[int] = set()
 
 
-_known: OrderedDict[str, _PdfPages] = OrderedDict()
-_known_lock = threading.Lock()
+_cache: OrderedDict[str, _PdfPages] = OrderedDict()
+_cache_lock = threading.Lock()
 
 
 def _pdf_of(data: bytes) -> _PdfPages:
     digest = hashlib.sha256(data).hexdigest()
-    with _known_lock:
-        pdf = _known.setdefault(digest, _PdfPages())
-        _known.move_to_end(digest)
-        while len(_known) > _KEPT_FILES:
-            _known.popitem(last=False)
+    with _cache_lock:
+        pdf = _cache.setdefault(digest, _PdfPages())
+        _cache.move_to_end(digest)
+        while len(_cache) > _CACHED_FILES:
+            _cache.popitem(last=False)
     return pdf
 
 
 def read_pdf(data: bytes, *, pages: str = "", seconds: float, stop: threading.Event) -> Document:
-    """The text of a PDF's pages, from memory where it was read before; blocks for at most about `seconds`.
+    """The text of the pages of a PDF, from the cache if possible; blocks for about `seconds` at most.
 
-    Raises ToolError when the file is damaged or encrypted, or `pages` is not in it.
+    `stop`: set to end early. Raises ToolError if the file is damaged or encrypted, or has no such `pages`.
     """
     end = monotonic() + seconds
     pdf = _pdf_of(data)
     if not pdf.lock.acquire(timeout=seconds):
-        raise ToolError("the document is still being read by another call; ask again.")
+        raise ToolError("another call is still reading the document. Try again.")
     try:
         reader = None
         if not pdf.count:
-            reader = _opened(data)
-            pdf.count = _counted(reader)
+            reader = _open_pdf(data)
+            pdf.count = _page_count(reader)
         wanted = page_numbers(pages, pdf.count)
         for number in wanted:
             if number in pdf.texts or number in pdf.broken:
                 continue
             if stop.is_set() or monotonic() > end:
                 break
-            reader = reader or _opened(data)
+            reader = reader or _open_pdf(data)
             try:
                 pdf.texts[number] = reader.pages[number - 1].extract_text().strip("\n")
-            except Exception:  # whatever a broken page makes the parser raise: the others can still be read
+            except Exception:  # the parser raises anything on a broken page; the other pages are still readable
                 pdf.broken.add(number)
     finally:
         pdf.lock.release()
@@ -103,45 +105,45 @@ def read_pdf(data: bytes, *, pages: str = "", seconds: float, stop: threading.Ev
     )
 
 
-def _opened(data: bytes) -> PdfReader:
-    logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # its warnings would land in the middle of a screen
+def _open_pdf(data: bytes) -> PdfReader:
+    logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # its warnings would disturb the terminal
     from pypdf import PdfReader
 
-    reader = _guarded(lambda: PdfReader(io.BytesIO(data)))
+    reader = _parse(lambda: PdfReader(io.BytesIO(data)))
     if reader.is_encrypted:
         try:
             readable = bool(reader.decrypt(""))
-        except Exception:  # an unknown cipher, or one that needs a package that is not there
+        except Exception:  # an unknown cipher, or one that needs another package
             readable = False
         if not readable:
             raise ToolError("the PDF is encrypted. Save a copy without a password (qpdf --decrypt in.pdf out.pdf).")
     return reader
 
 
-def _counted(reader: PdfReader) -> int:
-    count = _guarded(lambda: len(reader.pages))
+def _page_count(reader: PdfReader) -> int:
+    count = _parse(lambda: len(reader.pages))
     if not count:
         raise ToolError("the PDF has no pages; it may be damaged.")
     return count
 
 
-def _guarded(work: Callable[[], T]) -> T:
+def _parse(work: Callable[[], T]) -> T:
     try:
         return work()
-    except Exception as error:  # damaged files make the parser raise anything
-        said = " ".join(str(error).split())[:200] or type(error).__name__
-        raise ToolError(f"the PDF cannot be read; it is damaged or no PDF: {said}.") from None
+    except Exception as error:  # the parser raises anything on damaged files
+        detail = " ".join(str(error).split())[:200] or type(error).__name__
+        raise ToolError(f"the PDF cannot be read; it is damaged or not a PDF: {detail}.") from None
 
 
 def page_numbers(text: str, count: int) -> list[int]:
-    """The pages that `3`, `10-20,31` or `290-` name, in order; all `count` when empty. Raises ToolError."""
+    """Parse `3`, `10-20,31` or `290-` into sorted page numbers; all `count` pages if empty. Raises ToolError."""
     if not text.strip():
         return list(range(1, count + 1))
     found: set[int] = set()
     for part in text.split(","):
         match = re.fullmatch(r"\s*(\d{1,6})\s*(?:([-–])\s*(\d{1,6})?)?\s*", part)
         if match is None:
-            raise ToolError(f"pages: {text!r} is not a list of pages; write 3 or 10-20,31.")
+            raise ToolError(f"pages: {text!r} is not a list of pages. Example: 3 or 10-20,31.")
         first = int(match[1])
         last = int(match[3]) if match[3] else count if match[2] else first
         if not 1 <= first <= last or first > count:
@@ -151,11 +153,11 @@ def page_numbers(text: str, count: int) -> list[int]:
 
 
 def read_text(data: bytes, name: str) -> Document:
-    """A text file as a document. Raises ToolError for binary data."""
+    """Read a text file as a document. Raises ToolError for binary data."""
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         text = data.decode("utf-16", "replace")
     elif b"\0" in data[:8192]:
-        raise ToolError("not a PDF and not text; convert it to PDF or text first.")
+        raise ToolError("neither PDF nor text. Convert it to PDF or text first.")
     else:
         try:
             text = data.decode("utf-8-sig")
@@ -165,10 +167,10 @@ def read_text(data: bytes, name: str) -> Document:
     return Document("Markdown" if markdown else "text", 1, {0: text.replace("\r\n", "\n")})
 
 
-async def aside(work: Callable[[threading.Event], T], *, seconds: float) -> T:
-    """Run `work` in a thread that the program need not wait for; its event is set when nobody waits any more.
+async def run_in_thread(work: Callable[[threading.Event], T], *, seconds: float) -> T:
+    """Run `work(stop)` in a daemon thread, so that it cannot delay the exit of the process.
 
-    Raises TimeoutError after `seconds`.
+    `stop` is set when the caller no longer waits. Raises TimeoutError after `seconds`.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
@@ -181,12 +183,12 @@ async def aside(work: Callable[[threading.Event], T], *, seconds: float) -> T:
     def body() -> None:
         try:
             settle = partial(future.set_result, work(stop))
-        except Exception as error:  # whatever it is, it is raised where the result is waited for
+        except Exception as error:  # re-raised in the caller
             settle = partial(future.set_exception, error)
         try:
             loop.call_soon_threadsafe(deliver, settle)
         except RuntimeError:
-            pass  # the loop is gone, and with it whoever asked
+            pass  # the loop is closed
 
     threading.Thread(target=body, name="friday-document", daemon=True).start()
     try:
@@ -197,11 +199,13 @@ async def aside(work: Callable[[threading.Event], T], *, seconds: float) -> T:
 
 
 async def pdf_text(data: bytes, *, timeout_s: float = 30.0) -> str:
-    """The text of a whole PDF with a mark before each page. Raises ToolError where there is none to read."""
+    """The text of a whole PDF with a marker before each page. Raises ToolError if it has no readable text."""
     try:
-        document = await aside(lambda stop: read_pdf(data, seconds=timeout_s, stop=stop), seconds=timeout_s + GRACE_S)
+        document = await run_in_thread(
+            lambda stop: read_pdf(data, seconds=timeout_s, stop=stop), seconds=timeout_s + GRACE_S
+        )
     except TimeoutError:
-        raise ToolError(f"the PDF could not be read within {timeout_s:g} s.") from None
+        raise ToolError(f"reading the PDF took longer than {timeout_s:g} s.") from None
     if not document.pages:
         raise ToolError(f"no text in the PDF ({gaps(document)}).")
     pages = "\n\n".join(f"--- page {n} of {document.count} ---\n{text}" for n, text in document.pages.items())
@@ -210,19 +214,19 @@ async def pdf_text(data: bytes, *, timeout_s: float = 30.0) -> str:
 
 
 def gaps(document: Document) -> str:
-    """What was not searched, in words; "" when all of it was."""
+    """A sentence about the pages that were not searched, or ""."""
     found = []
     if document.empty:
-        found.append(f"Pages without text (scanned or pictures only, not searched): {spans(document.empty)}")
+        found.append(f"Pages without text (scanned, not searched): {spans(document.empty)}")
     if document.broken:
         found.append(f"Damaged pages (not searched): {spans(document.broken)}")
     if document.unread:
-        found.append(f"No time was left for pages {spans(document.unread)}; the same call again goes on from there")
+        found.append(f"Not read in time: pages {spans(document.unread)}. Repeat the call to continue")
     return ". ".join(found)
 
 
 def spans(numbers: Iterable[int]) -> str:
-    """Numbers as ranges: `4, 9-12`."""
+    """Format numbers as ranges: `4, 9-12`."""
     found: list[list[int]] = []
     for number in sorted(numbers):
         if found and number == found[-1][1] + 1:

@@ -1,4 +1,4 @@
-"""File tools: read_file, write_file, edit_file, list_dir."""
+"""The tools `read_file`, `write_file`, `edit_file` and `list_dir`."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from .read import LIST_DIR, READ_FILE
 
 
 def tools() -> list[Tool]:
-    """The tools of this group."""
+    """The tools of this family."""
     return [READ_FILE, WRITE_FILE, EDIT_FILE, LIST_DIR]

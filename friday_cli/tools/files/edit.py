@@ -1,4 +1,4 @@
-"""Changing files: whole, or by replacing pieces; never over what the agent has not seen."""
+"""The tools `write_file` and `edit_file`. They refuse to change content that the agent has not read."""
 
 from __future__ import annotations
 
@@ -17,29 +17,31 @@ from friday_cli.core.text.diff import difference
 from friday_cli.tool_catalog import TOOLS
 
 from . import edit_match
-from .text import LIMIT, DecodedFile, understood
+from .text import LIMIT, DecodedFile, decode_and_hash
 
 
 class WriteArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Arguments of `write_file`."""
+
     path: Annotated[
         str, msgspec.Meta(description="File to write, relative to the workspace or absolute.", min_length=1)
     ]
-    content: Annotated[str, msgspec.Meta(description="The whole new content of the file.")]
+    content: Annotated[str, msgspec.Meta(description="The complete new content.")]
 
 
 class Replacement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     old: Annotated[str, msgspec.Meta(description="Text to replace, exactly as in the file, without line numbers.")]
-    new: Annotated[str, msgspec.Meta(description="Text to put in its place; empty to delete.")]
-    replace_all: Annotated[bool, msgspec.Meta(description="Replace every occurrence instead of the only one.")] = False
+    new: Annotated[str, msgspec.Meta(description="Replacement text; empty to delete.")]
+    replace_all: Annotated[bool, msgspec.Meta(description="Replace every occurrence.")] = False
 
 
 class EditArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Arguments of `edit_file`."""
+
     path: Annotated[str, msgspec.Meta(description="File to edit, relative to the workspace or absolute.", min_length=1)]
     edits: Annotated[
         list[Replacement],
-        msgspec.Meta(
-            description="Replacements, made in this order; all of them or none.", min_length=1, max_length=100
-        ),
+        msgspec.Meta(description="Replacements, applied in this order; all or none.", min_length=1, max_length=100),
     ]
 
 
@@ -48,17 +50,17 @@ async def _write(context: ToolContext, args: WriteArguments) -> Output:
     found = await context.workspace.stat(path)
     source, expect = DecodedFile(""), None
     if found is not None:
-        source, expect = await _known(context, path, f"{label} exists already, and you have not read it.")
+        source, expect = await _read_before(context, path, f"{label} exists and you have not read it.")
         edit_match.refuse_placeholder(args.content, source.text)
     text = args.content
     if source.newline == "\r\n" and "\r\n" not in text:
         text = text.replace("\n", "\r\n")
-    return await _put(context, path, source, text, expect, "Wrote" if found else "Created")
+    return await _save(context, path, source, text, expect, "Wrote" if found else "Created")
 
 
 async def _edit(context: ToolContext, args: EditArguments) -> Output:
     path, label = _target(context, args.path)
-    source, expect = await _known(context, path, f"{label} was not read yet.")
+    source, expect = await _read_before(context, path, f"You have not read {label}.")
     text, remarks = source.text, []
     for number, one in enumerate(args.edits, 1):
         which = f"edit {number} of {len(args.edits)}: " if len(args.edits) > 1 else ""
@@ -67,13 +69,13 @@ async def _edit(context: ToolContext, args: EditArguments) -> Output:
             edit = edit_match.TextEdit(one.old, one.new, one.replace_all)
             text, remark = await asyncio.to_thread(edit_match.apply, text, edit, source.newline)
         except ToolError as error:
-            untouched = " Nothing was changed." if which else ""
-            raise ToolError(f"{label}: {which}{error.message}{untouched}", hint=error.hint) from None
+            note = " Nothing was changed." if which else ""
+            raise ToolError(f"{label}: {which}{error.message}{note}", hint=error.hint) from None
         if remark:
             remarks.append(f"{which}{remark}")
     if text == source.text:
-        raise ToolError(f"{label}: these edits change nothing.")
-    return await _put(context, path, source, text, expect, "Edited", *remarks)
+        raise ToolError(f"{label}: the edits change nothing.")
+    return await _save(context, path, source, text, expect, "Edited", *remarks)
 
 
 def _target(context: ToolContext, path: str) -> tuple[Path, str]:
@@ -81,27 +83,25 @@ def _target(context: ToolContext, path: str) -> tuple[Path, str]:
     return resolved, context.workspace.label(resolved)
 
 
-async def _known(context: ToolContext, path: Path, unread: str) -> tuple[DecodedFile, str]:
-    """The file's text and hash as the agent last saw them. Raises ToolError where it has not, or it is another now."""
+async def _read_before(context: ToolContext, path: Path, unread: str) -> tuple[DecodedFile, str]:
+    """The text and hash of the file as the agent last read it. Raises ToolError if it has not, or if the file changed."""
     workspace = context.workspace
     seen = context.seen.hashes.get(str(path))
     data = await workspace.read(path, limit=LIMIT + 1)
     label = workspace.label(path)
     if len(data) > LIMIT:
-        raise ToolError(f"{label} is larger than {size(LIMIT)}.", hint="Change it with a command.")
+        raise ToolError(f"{label} is larger than {size(LIMIT)}.", hint="Change it with bash.")
     if seen is None:
         raise ToolError(unread, hint="Use read_file first.")
-    source, digest = await understood(data)
+    source, digest = await decode_and_hash(data)
     if digest != seen:
-        raise ToolError(
-            f"{label} changed since you read it.", hint="Read it again and make your change on what it holds now."
-        )
+        raise ToolError(f"{label} changed since you read it.", hint="Read it again before you change it.")
     if source is None:
-        raise ToolError(f"{label} is no text file.")
+        raise ToolError(f"{label} is not a text file.")
     return source, seen
 
 
-async def _put(
+async def _save(
     context: ToolContext, path: Path, source: DecodedFile, text: str, expect: str | None, verb: str, *remarks: str
 ) -> Output:
     label = context.workspace.label(path)
@@ -124,10 +124,10 @@ WRITE_FILE = tool(
     subjects=lambda args, workspace: workspace.labels(args.path),
     title=lambda args: args.path,
     description=(
-        "Create a file, or replace one you have read, with exactly this content; missing folders are made. To change parts"
-        " of a file use edit_file. It is refused where the file exists and you have not read it, or it changed since: read"
-        " it (again) first. Always give the whole content, never a placeholder such as `... rest unchanged ...`. Encoding,"
-        " byte order mark, CRLF line ends and file mode of an existing file are kept."
+        "Create a file, or replace one you have read, with exactly this content; creates missing folders. To change parts of"
+        " a file use edit_file. An existing file must have been read, and not have changed since. Give the complete content,"
+        " never a placeholder such as `... rest unchanged ...`. Encoding, byte order mark, CRLF line ends and file mode of"
+        " an existing file are kept."
     ),
 )
 EDIT_FILE = tool(
@@ -137,9 +137,9 @@ EDIT_FILE = tool(
     subjects=lambda args, workspace: workspace.labels(args.path),
     title=lambda args: args.path + (f" ({len(args.edits)} edits)" if len(args.edits) > 1 else ""),
     description=(
-        "Replace exact pieces of text in a file you have read. Each `old` must be in the file exactly once (or set"
-        " replace_all): copy it from read_file without the line numbers, blanks included, with a few lines around it where"
-        " needed. Put all changes of one file into one call: they are made in order, each on the result of the one before,"
-        " and either all of them or none. It is refused where the file changed since you read it: read it again."
+        "Replace exact text in a file you have read. Each `old` must occur exactly once (or set replace_all): copy it from"
+        " read_file with its blanks, without line numbers, and with enough lines around it to be unique. Put all changes of"
+        " a file into one call: they are applied in order, each to the result of the previous one, all or none. If the file"
+        " changed since you read it, read it again."
     ),
 )

@@ -1,4 +1,4 @@
-"""Finding the text that an edit replaces: exactly, or in one place with other blanks, or not at all."""
+"""Finds the text that an edit rematches: an exact match, or one unique match that differs only in blanks."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import msgspec
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.text.lazy_regex import pattern
 
-_NAMED = 10
-"""How many places an error names."""
+_MAX_LISTED = 10
+"""Line numbers listed in an error."""
 _PLACEHOLDER = pattern(
     r"^[ \t]*(?:(?://|\#|--|;|%|/?\*|<!--|\{/\*)[ \t]*)?(?:\.{3}|…)[ \t]*[(\[]?"
     r"(?=[^\n]*\b(?:rest|remaining|remainder|existing|unchanged|previous|omitted|same|other)\b)"
@@ -24,7 +24,7 @@ _PLACEHOLDER = pattern(
 
 
 class TextEdit(msgspec.Struct, frozen=True):
-    """Replace `old` by `new`, at its one place or (`everywhere`) at each."""
+    """Replace `old` by `new`: the only occurrence, or with `everywhere` each one."""
 
     old: str
     new: str
@@ -32,45 +32,45 @@ class TextEdit(msgspec.Struct, frozen=True):
 
 
 def refuse_placeholder(new: str, present: str) -> None:
-    """Raises ToolError where `new` stands for text it leaves out, unless that very line is in the file already."""
+    """Raises ToolError if `new` has a placeholder line for omitted text that is not in the file already."""
     for found in _PLACEHOLDER().finditer(new):
         line = found[0].strip()
         if line not in present:
             raise ToolError(
-                f"{line!r} stands for text that is not there; it would replace it.",
-                hint="Give the full text, or edit only the part that changes.",
+                f"{line!r} is a placeholder for omitted text.",
+                hint="Give the complete text, or edit only the part that changes.",
             )
 
 
 def apply(text: str, edit: TextEdit, newline: str) -> tuple[str, str]:
-    """`text` after the edit, and a remark ("" where it matched exactly). Raises ToolError.
+    """`text` after the edit, and a remark ("" for an exact match). Raises ToolError.
 
-    Line ends do not count in matching: those of what stays are kept, what is new gets `newline`.
+    Matching ignores line ends. Unchanged lines keep theirs; new lines get `newline`.
     """
     if edit.old == edit.new:
-        raise ToolError("old and new are the same text.")
+        raise ToolError("old and new are identical.")
     flat = text.replace("\r\n", "\n")
     old, new = edit.old.replace("\r\n", "\n"), edit.new.replace("\r\n", "\n")
     if not old:
         if flat:
-            raise ToolError("old is empty, but the file is not.", hint="Give the text to be replaced.")
+            raise ToolError("old is empty, but the file is not.", hint="Give the text to replace.")
         return new.replace("\n", newline), ""
     remark = ""
     starts = _occurrences(flat, old)
     spans = [(start, start + len(old), new) for start in starts]
     if not starts:
-        spans = [_loose(flat, old, new)]
+        spans = [_match_ignoring_blanks(flat, old, new)]
         first = flat.count("\n", 0, spans[0][0]) + 1
         last = first + flat.count("\n", *spans[0][:2])
-        remark = f"matched at lines {first}-{last} by ignoring differences of indentation or trailing blanks"
+        remark = f"matched lines {first}-{last} ignoring indentation or trailing blanks"
     elif len(starts) > 1 and not edit.everywhere:
         lines = [flat.count("\n", 0, start) + 1 for start in starts]
-        named = ", ".join(map(str, lines[:_NAMED])) + (", ..." if len(lines) > _NAMED else "")
+        listed = ", ".join(map(str, lines[:_MAX_LISTED])) + (", ..." if len(lines) > _MAX_LISTED else "")
         raise ToolError(
-            f"old is found {len(starts)} times, at lines {named}.",
-            hint="Add lines around it until it is unique, or set replace_all.",
+            f"old occurs {len(starts)} times, at lines {listed}.",
+            hint="Add surrounding lines to make it unique, or set replace_all.",
         )
-    return _spliced(text, spans, newline), remark
+    return _replace_spans(text, spans, newline), remark
 
 
 def _occurrences(text: str, part: str) -> list[int]:
@@ -81,27 +81,27 @@ def _occurrences(text: str, part: str) -> list[int]:
     return starts
 
 
-def _spliced(text: str, spans: list[tuple[int, int, str]], newline: str) -> str:
-    """`text` with spans replaced; their places count each CR LF as one character."""
+def _replace_spans(text: str, spans: list[tuple[int, int, str]], newline: str) -> str:
+    """`text` with spans replaced. The offsets of `spans` count CR LF as one character."""
     pairs = [found.start() - number for number, found in enumerate(re.finditer("\r\n", text))]
 
-    def real(place: int) -> int:
-        return place + bisect_right(pairs, place - 1)
+    def offset(position: int) -> int:
+        return position + bisect_right(pairs, position - 1)
 
     out, at = [], 0
     for start, end, new in spans:
-        out += [text[at : real(start)], new.replace("\n", newline)]
-        at = real(end)
+        out += [text[at : offset(start)], new.replace("\n", newline)]
+        at = offset(end)
     return "".join((*out, text[at:]))
 
 
-def _loose(text: str, old: str, new: str) -> tuple[int, int, str]:
-    """The one place where whole lines equal `old` but for trailing blanks or one common indentation. Raises ToolError."""
+def _match_ignoring_blanks(text: str, old: str, new: str) -> tuple[int, int, str]:
+    """The only match of whole lines with `old` that ignores trailing blanks or one common indentation. Raises ToolError."""
     lines, wanted = text.split("\n"), old.split("\n")
     ends = wanted[-1] == ""
     if ends:
         wanted.pop()
-    places = []
+    matches = []
     if any(line.strip() for line in wanted):
         key = [line.strip() for line in wanted]
         stripped = [line.strip() for line in lines]
@@ -109,24 +109,24 @@ def _loose(text: str, old: str, new: str) -> tuple[int, int, str]:
             if stripped[at] == key[0] and stripped[at : at + len(key)] == key:
                 shift = _shift(lines[at : at + len(key)], wanted)
                 if shift is not None:
-                    places.append((at, shift))
-    if len(places) == 1:
-        at, shift = places[0]
+                    matches.append((at, shift))
+    if len(matches) == 1:
+        at, shift = matches[0]
         start = sum(len(line) + 1 for line in lines[:at])
         end = start + sum(len(line) + 1 for line in lines[at : at + len(wanted)]) - 1
-        fresh = shift.apply(new[:-1] if ends and new.endswith("\n") else new)
-        return start, end, fresh
-    if places:
-        numbers = ", ".join(str(at + 1) for at, _ in places[:_NAMED])
+        replacement = shift.apply(new[:-1] if ends and new.endswith("\n") else new)
+        return start, end, replacement
+    if matches:
+        numbers = ", ".join(str(at + 1) for at, _ in matches[:_MAX_LISTED])
         raise ToolError(
-            f"old is not found as it is; but for blanks it is at lines {numbers}.",
-            hint="Give it with the exact blanks, and enough lines around it to be unique.",
+            f"old is not found exactly; ignoring blanks it is at lines {numbers}.",
+            hint="Copy the exact blanks, with enough lines around it to be unique.",
         )
-    raise ToolError(f"old is not found in the file.{_nearest(lines, wanted)}")
+    raise ToolError(f"old is not found in the file.{_most_similar(lines, wanted)}")
 
 
 class _IndentShift(msgspec.Struct, frozen=True):
-    """What all lines of a text have too little (`add`) or too much (`drop`) in front."""
+    """The indentation to add to, or drop from, every line of a text."""
 
     add: str = ""
     drop: str = ""
@@ -136,7 +136,7 @@ class _IndentShift(msgspec.Struct, frozen=True):
 
 
 def _shift(have: list[str], wanted: list[str]) -> _IndentShift | None:
-    """How the indentation of `wanted` differs from that of `have`, if by the same for all lines."""
+    """The common difference of indentation between `have` and `wanted`, None if it is not the same for all lines."""
     found: _IndentShift | None = None
     for mine, theirs in zip(have, wanted, strict=True):
         if not mine.strip():
@@ -154,8 +154,8 @@ def _shift(have: list[str], wanted: list[str]) -> _IndentShift | None:
     return found
 
 
-def _nearest(lines: list[str], wanted: list[str]) -> str:
-    """The part of the file most like `wanted`, with line numbers, in words for an error; "" when nothing is like it."""
+def _most_similar(lines: list[str], wanted: list[str]) -> str:
+    """The most similar part of the file with line numbers, as text for an error message."""
     import difflib
 
     words = Counter(word for line in wanted for word in set(re.findall(r"\w+", line)))
@@ -177,7 +177,7 @@ def _nearest(lines: list[str], wanted: list[str]) -> str:
         for at in best
     )
     if ratio < 0.5:
-        return " Nothing in it is like it: read the file again."
+        return " The file has no similar text: read it again."
     at = -at
     shown = "\n".join(f"{number}\t{line[:300]}" for number, line in enumerate(lines[at : at + span], at + 1))
-    return f" The nearest text in the file:\n{shown}"
+    return f" The most similar text in the file:\n{shown}"

@@ -1,16 +1,16 @@
-"""Jupyter notebooks as text: cells in order, with what they printed."""
+"""Renders Jupyter notebooks as text: cells in order, with their outputs."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-OUTPUT = 2000
+MAX_OUTPUT = 2000
 """Characters shown of one output."""
 
 
 def render(text: str) -> str | None:
-    """The cells of a notebook, None when `text` is none."""
+    """The cells of a notebook; None if `text` is not a notebook."""
     try:
         notebook = json.loads(text)
         cells = notebook["cells"]
@@ -37,9 +37,9 @@ def _output(output: dict[str, Any]) -> str:
         pictures = [kind for kind in data if kind.startswith("image/")]
         text = _joined(data.get("text/plain", ""))
         if pictures:
-            text = f"{text}\n[{pictures[0]} left out]".strip()
-    if len(text) > OUTPUT:
-        text = f"{text[:OUTPUT]} [clipped: {len(text):,} characters]"
+            text = f"{text}\n[{pictures[0]} omitted]".strip()
+    if len(text) > MAX_OUTPUT:
+        text = f"{text[:MAX_OUTPUT]} [truncated: {len(text):,} characters]"
     return f"--- output ---\n{text.rstrip()}"
 
 

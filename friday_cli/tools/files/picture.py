@@ -1,4 +1,4 @@
-"""Pictures for a model: known by their first bytes, and refused where a provider would refuse them."""
+"""Images for a model: detected by their first bytes, with the size limits of the providers."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import struct
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.messages import Image
 
-BYTES, PIXELS = 3_750_000, 8000
-"""What providers take: bytes before base64, and pixels a side."""
+MAX_BYTES, MAX_PIXELS = 3_750_000, 8000
+"""Limits of the providers: bytes before base64, and pixels per side."""
 
 
 def media_type(data: bytes) -> str:
-    """The media type of a picture every provider reads, "" for anything else."""
+    """The media type of an image that every provider reads, "" for other data."""
     if data.startswith(b"\x89PNG\r\n\x1a\n"):
         return "image/png"
     if data.startswith(b"\xff\xd8\xff"):
@@ -26,19 +26,19 @@ def media_type(data: bytes) -> str:
 
 
 def image(data: bytes) -> tuple[Image, str]:
-    """A picture as a message part, and its size in words. Raises ToolError where it is damaged or too large."""
+    """An image as a message part, and its dimensions as text. Raises ToolError if it is damaged or too large."""
     kind = media_type(data)
     try:
         width, height = _SIZES[kind](data)
     except (struct.error, IndexError, ValueError):
         width = height = 0
     if not (width and height):
-        raise ToolError("The picture is damaged: its size cannot be read.")
-    if len(data) > BYTES or max(width, height) > PIXELS:
+        raise ToolError("The image is damaged: its size cannot be read.")
+    if len(data) > MAX_BYTES or max(width, height) > MAX_PIXELS:
         raise ToolError(
-            f"The picture is too large for a model: {width}x{height} pixels, {len(data):,} bytes"
-            f" (at most {PIXELS} pixels a side and {BYTES:,} bytes).",
-            hint="Make a smaller copy with a command and read that.",
+            f"The image is too large: {width}x{height} pixels, {len(data):,} bytes"
+            f" (at most {MAX_PIXELS} pixels per side and {MAX_BYTES:,} bytes).",
+            hint="Make a smaller copy with bash and read that.",
         )
     return Image(kind, base64.b64encode(data).decode()), f"{width}x{height} pixels"
 

@@ -1,4 +1,4 @@
-"""Looking at files and folders."""
+"""The tools `read_file` and `list_dir`."""
 
 from __future__ import annotations
 
@@ -17,34 +17,37 @@ from friday_cli.core.protocol.workspace import DirectoryEntry, Workspace
 from friday_cli.tool_catalog import TOOLS
 
 from . import notebook, picture
-from .text import LIMIT, kind_of, understood
+from .text import LIMIT, decode_and_hash, kind_of
 
-LINES, CHARACTERS, WIDTH = 2000, 60_000, 2000
-"""What one reading gives: lines, characters in all, characters of one line."""
-ENTRIES = 500
+MAX_LINES, MAX_CHARACTERS, MAX_LINE_CHARACTERS = 2000, 60_000, 2000
+"""Limits of one call: lines, characters in total, characters of one line."""
+MAX_ENTRIES = 500
+"""Entries of a folder listing."""
 
 
-class Read(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ReadArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Arguments of `read_file`."""
+
     path: Annotated[str, msgspec.Meta(description="File to read, relative to the workspace or absolute.", min_length=1)]
-    offset: Annotated[int, msgspec.Meta(description="First line to show, counted from 1.", ge=1)] = 1
-    limit: Annotated[int, msgspec.Meta(description="How many lines to show.", ge=1, le=LINES)] = LINES
+    offset: Annotated[int, msgspec.Meta(description="First line, counted from 1.", ge=1)] = 1
+    limit: Annotated[int, msgspec.Meta(description="Number of lines.", ge=1, le=MAX_LINES)] = MAX_LINES
 
 
-async def _read(context: ToolContext, args: Read) -> Output:
+async def _read(context: ToolContext, args: ReadArguments) -> Output:
     workspace = context.workspace
     path = workspace.resolve(args.path)
     found = await workspace.stat(path)
     if found is None:
-        raise ToolError(f"{workspace.label(path)}: there is no such file.{await _near(workspace, path)}")
+        raise ToolError(f"{workspace.label(path)}: no such file.{await _similar_names(workspace, path)}")
     data = await workspace.read(path, limit=LIMIT + 1)
     label = workspace.label(path)
     facts = ToolFacts(read=(label,))
     if picture.media_type(data):
-        image, words = picture.image(data)
-        text = f"{label}: a picture, {words}, {size(len(data))}."
+        image, dimensions = picture.image(data)
+        text = f"{label}: an image, {dimensions}, {size(len(data))}."
         return Output(text, TextDisplay(text), facts, (image,))
     large = len(data) > LIMIT
-    source, digest = await understood(_beginning(data) if large else data)
+    source, digest = await decode_and_hash(_beginning(data) if large else data)
     if source is None:
         hint = " Use document_query for PDF." if data.startswith(b"%PDF") else ""
         kind = "a PDF document" if hint else kind_of(data)
@@ -52,7 +55,7 @@ async def _read(context: ToolContext, args: Read) -> Output:
     remarks = []
     if large:
         remarks.append(
-            f"{size(found.size)} in all; only the first {size(LIMIT)} can be read here: use grep or bash beyond"
+            f"{size(found.size)} in total; only the first {size(LIMIT)} can be read: use grep or bash for the rest"
         )
     else:
         context.seen.hashes[str(path)] = digest
@@ -63,67 +66,69 @@ async def _read(context: ToolContext, args: Read) -> Output:
         remarks.append("passwords are masked")
     if path.suffix == ".ipynb" and (cells := notebook.render(text)) is not None:
         text = cells
-        remarks.append("a notebook, shown as cells; edit_file works on the JSON that lies behind")
-    return _shown(label, text, args, remarks, facts)
+        remarks.append("a notebook, shown as cells; edit_file changes its JSON")
+    return _numbered(label, text, args, remarks, facts)
 
 
 def _beginning(data: bytes) -> bytes:
-    """What of too large a file is shown: whole lines, or of one endless line whole characters."""
+    """The first complete lines of a file that is too large, or complete characters of one very long line."""
     end = LIMIT
     while end > LIMIT - 4 and data[end] & 0xC0 == 0x80:
         end -= 1
     return data[:LIMIT].rpartition(b"\n")[0] or data[:end]
 
 
-def _shown(label: str, text: str, args: Read, remarks: list[str], facts: ToolFacts) -> Output:
-    """Numbered lines from `offset` on, with what is left out said at the end."""
+def _numbered(label: str, text: str, args: ReadArguments, remarks: list[str], facts: ToolFacts) -> Output:
+    """Numbered lines from `offset`, and a last line that tells what is omitted."""
     lines = text.replace("\r\n", "\n").split("\n")
     if lines[-1] == "":
         lines.pop()
     if not lines:
         return Output(f"({label} is empty)", TextDisplay(f"{label}: empty"), facts)
     if args.offset > len(lines):
-        raise ToolError(f"{label} has only {len(lines):,} lines; offset {args.offset:,} is beyond its end.")
+        raise ToolError(f"{label} has only {len(lines):,} lines; offset {args.offset:,} is past the end.")
     out: list[str] = []
-    room = CHARACTERS
+    remaining = MAX_CHARACTERS
     for number, line in enumerate(lines[args.offset - 1 : args.offset - 1 + args.limit], args.offset):
-        if len(line) > WIDTH:
-            line = f"{line[:WIDTH]} [clipped: the line has {len(line):,} characters]"
-        room -= len(line) + 8
-        if room < 0 and out:
+        if len(line) > MAX_LINE_CHARACTERS:
+            line = f"{line[:MAX_LINE_CHARACTERS]} [truncated: the line has {len(line):,} characters]"
+        remaining -= len(line) + 8
+        if remaining < 0 and out:
             break
         out.append(f"{number}\t{line}")
     last = args.offset - 1 + len(out)
     if args.offset > 1 or last < len(lines):
-        more = f"; go on with offset={last + 1}" if last < len(lines) else ""
+        more = f"; continue with offset={last + 1}" if last < len(lines) else ""
         remarks.append(f"lines {args.offset:,}-{last:,} of {len(lines):,}{more}")
     if remarks:
         out.append(f"[{'; '.join(remarks)}]")
     return Output("\n".join(out), TextDisplay(f"{label}: {len(out) - bool(remarks):,} lines"), facts)
 
 
-async def _near(workspace: Workspace, path: Path) -> str:
-    """ " Did you mean ...", where the folder has a similar name."""
+async def _similar_names(workspace: Workspace, path: Path) -> str:
+    """ " Did you mean ...?", or what to try instead."""
     import difflib
 
     try:
         names = [entry.name for entry in await workspace.entries(path.parent)]
     except ToolError:
-        return " Its folder does not exist either: look with list_dir or glob."
-    near = difflib.get_close_matches(path.name, names, 3, 0.6)
-    return f" Did you mean {' or '.join(near)}?" if near else " Look with list_dir or glob."
+        return " Its folder does not exist either: use list_dir or glob."
+    similar = difflib.get_close_matches(path.name, names, 3, 0.6)
+    return f" Did you mean {' or '.join(similar)}?" if similar else " Use list_dir or glob."
 
 
-class List(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ListArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Arguments of `list_dir`."""
+
     path: Annotated[str, msgspec.Meta(description="Folder to list; '.' is the workspace.", min_length=1)] = "."
 
 
-async def _list(context: ToolContext, args: List) -> Output:
+async def _list(context: ToolContext, args: ListArguments) -> Output:
     path = context.workspace.resolve(args.path)
     label = context.workspace.label(path)
     found = await context.workspace.entries(path)
     found.sort(key=lambda entry: (entry.kind != "folder", entry.name))
-    shown = found[:ENTRIES]
+    shown = found[:MAX_ENTRIES]
     lines = [_entry(entry) for entry in shown]
     if len(found) > len(shown):
         lines.append(f"[{len(found) - len(shown):,} more; use glob with a pattern]")
@@ -150,25 +155,24 @@ def _entry(entry: DirectoryEntry) -> str:
 READ_FILE = tool(
     _read,
     TOOLS["read_file"],
-    args=Read,
+    args=ReadArguments,
     subjects=lambda args, workspace: workspace.labels(args.path),
     title=lambda args: args.path + (f" from line {args.offset}" if args.offset > 1 else ""),
     description=(
-        "Read a file of the workspace. Text comes as numbered lines, `NUMBER<tab>LINE`; the number and the tab are not part"
-        " of the file. Up to 2000 lines at a time: where more follow, the last line says with which offset to go on. Long"
-        " lines are clipped. Pictures (PNG, JPEG, GIF, WebP) are shown to you, notebooks (.ipynb) as their cells; other"
-        " binary files are refused. Read a file before you change it. Prefer one large reading to many small ones, and grep"
-        " to find the place in a long file."
+        "Read a file. Text is returned as numbered lines, `NUMBER<tab>LINE`; number and tab are not part of the file. At most"
+        " 2000 lines per call; the last line tells the offset to continue with. Long lines are truncated. Images (PNG, JPEG,"
+        " GIF, WebP) are shown to you, notebooks (.ipynb) as cells; other binary files are refused. Read a file before you"
+        " change it. Prefer one large read to many small ones; use grep to find a position in a long file."
     ),
 )
 LIST_DIR = tool(
     _list,
     TOOLS["list_dir"],
-    args=List,
+    args=ListArguments,
     subjects=lambda args, workspace: workspace.labels(args.path),
     title=lambda args: args.path,
     description=(
-        "List what lies in one folder: folders first (`name/`), files with their size, links with their target; hidden names"
-        " too. It does not go deeper: use glob to find files by name, grep to find them by content."
+        "List one folder, with hidden names: folders first (`name/`), files with size, links with target. Not recursive: use"
+        " glob to find files by name, grep to find them by content."
     ),
 )

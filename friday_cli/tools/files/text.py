@@ -1,4 +1,4 @@
-"""Text as it lies in files: encoding, byte order mark and line ends are kept when a file changes."""
+"""Decodes text files, and encodes changed text with the same encoding, byte order mark and line ends."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import msgspec
 from friday_cli.core.protocol.errors import ToolError
 
 LIMIT = 16 * 1024 * 1024
-"""Bytes of a file that the tools will hold; what is larger is for grep and bash."""
-_SHORT = 256 * 1024
+"""Largest file, in bytes, that the file tools read completely; use grep and bash for larger ones."""
+_THREAD_FROM = 256 * 1024
+"""Bytes from which decoding runs in a thread."""
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),
@@ -35,7 +36,7 @@ _KINDS = (
 
 
 class DecodedFile(msgspec.Struct, frozen=True):
-    """A decoded file. `text` has its own line ends; `mark` is its byte order mark."""
+    """A decoded file. `text` has the original line ends; `mark`: the byte order mark."""
 
     text: str
     encoding: str = "utf-8"
@@ -43,22 +44,23 @@ class DecodedFile(msgspec.Struct, frozen=True):
 
     @property
     def newline(self) -> str:
-        """The line end that most lines have."""
+        """The most frequent line end."""
         return "\r\n" if self.text.count("\r\n") * 2 > self.text.count("\n") else "\n"
 
     def encode(self, text: str) -> bytes:
-        """`text` as bytes of this file. Raises ToolError for characters its encoding lacks."""
+        """`text` in the encoding of this file. Raises ToolError for characters that the encoding lacks."""
         try:
             return self.mark + text.encode(self.encoding)
         except UnicodeEncodeError as error:
             bad = text[error.start : error.start + 1]
             raise ToolError(
-                f"The file's encoding ({self.encoding}) has no {bad!r} (U+{ord(bad):04X}).", hint="Write it otherwise."
+                f"The encoding of the file ({self.encoding}) has no {bad!r} (U+{ord(bad):04X}).",
+                hint="Use another character.",
             ) from None
 
 
 def decode(data: bytes) -> DecodedFile | None:
-    """The text in `data`, None when it is none. What is not UTF-8 is read as Windows or ISO Latin, byte for byte."""
+    """Decode `data`; None if it is not text. Without UTF-8 or a byte order mark it is read as Windows-1252 or Latin-1."""
     for mark, encoding in _MARKS:
         if data.startswith(mark):
             try:
@@ -79,13 +81,13 @@ def decode(data: bytes) -> DecodedFile | None:
         return DecodedFile(data.decode("latin-1"), "latin-1")
 
 
-async def understood(data: bytes) -> tuple[DecodedFile | None, str]:
-    """The text in `data` (see `decode`) and the sha256 of it; much of it is looked at in a thread."""
-    if len(data) < _SHORT:
+async def decode_and_hash(data: bytes) -> tuple[DecodedFile | None, str]:
+    """The decoded `data` (see `decode`) and its sha256; large data is processed in a thread."""
+    if len(data) < _THREAD_FROM:
         return decode(data), hashlib.sha256(data).hexdigest()
     return await asyncio.to_thread(lambda: (decode(data), hashlib.sha256(data).hexdigest()))
 
 
 def kind_of(data: bytes) -> str:
-    """What binary data seems to be, in words."""
-    return next((words for start, words in _KINDS if data.startswith(start)), "binary data")
+    """The kind of binary data, for a message."""
+    return next((kind for start, kind in _KINDS if data.startswith(start)), "binary data")

@@ -1,4 +1,7 @@
-"""Search tools: glob finds files by name, grep by content. This file stays light: `scan` runs as a program of its own."""
+"""The tools `glob` (files by name) and `grep` (files by content).
+
+Imports nothing heavy: `scan` in this package runs as a separate program.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def tools() -> list[Tool]:
-    """The tools of this group."""
+    """The tools of this family."""
     from .find import GLOB
     from .grep import GREP
 

@@ -1,6 +1,6 @@
-"""Searching with ripgrep, or with Python's `re` where ripgrep is not installed or cannot search for the pattern.
+"""Runs searches with ripgrep, or with Python's `re` if ripgrep is not installed or does not support the pattern.
 
-Both find the same files. Their regular expressions differ: a pattern that means something else to Python is refused.
+Both find the same files. Patterns that mean something else in Python are refused.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from friday_cli.core.text.lazy_regex import pattern
 from friday_cli.workspace.fs import gitignore, globs
 
 from . import regex
-from .scan import Question
+from .scan import ScanRequest
 
-SECONDS, BYTES = 30.0, 16 * 1024 * 1024
-"""How long a search may take, and how much it may print."""
-WIDTH = 2000
-"""Bytes of a line that come back."""
+TIMEOUT_S, MAX_BYTES = 30.0, 16 * 1024 * 1024
+"""Limits of a search: seconds, and bytes of output."""
+MAX_LINE_BYTES = 2000
+"""Bytes of a line that are returned."""
 _ROW = pattern(rb"(\d+)([:-])([^\n]*)\n")
 _COUNT = pattern(rb"([^\0]+)\0(\d+)\r?\n")
 _SCAN = "import sys; sys.path.insert(0, sys.argv.pop(1)); from {} import main; main()"
@@ -38,9 +38,9 @@ Mode = Literal["list", "content", "files", "count"]
 
 
 class SearchQuery(msgspec.Struct, frozen=True):
-    """Where to look for what: in the one file `only` of the folder `base`, else all below; `glob` filters by name.
+    """A search in the folder `base`, or in its one file `only`; `glob` filters by name.
 
-    `prefix` stands before a found path to make its label; `most` is how many paths of a list are wanted at all.
+    `prefix` + path is the label of a found file. `most`: the number of paths wanted in mode "list".
     """
 
     base: Path
@@ -56,7 +56,7 @@ class SearchQuery(msgspec.Struct, frozen=True):
 
 
 class Line(msgspec.Struct, frozen=True):
-    """A line of a file; `hit` tells a match from what stands around it."""
+    """A line of a file; `hit`: it matches, else it is context."""
 
     number: int
     hit: bool
@@ -64,10 +64,10 @@ class Line(msgspec.Struct, frozen=True):
 
 
 class SearchResult(msgspec.Struct, frozen=True):
-    """`paths` relative to the base, sorted: of a list the first of `total`. `rows` gives what was printed for each: its
-    lines with their numbers, or how many match. Only few files are shown, so the rest is never taken apart.
+    """Sorted `paths` relative to the base; in mode "list" the first ones of `total`.
 
-    `partial` says why there may be more, "" when this is all; `secret` counts files left out for what they may hold.
+    `rows`: the raw output for each path, either numbered lines or a count; parsed only for files that are shown. `partial`:
+    why results may be missing, "" if complete. `secret`: the number of files omitted because they may hold secrets.
     """
 
     paths: list[str]
@@ -77,87 +77,91 @@ class SearchResult(msgspec.Struct, frozen=True):
     secret: int = 0
 
     def lines(self, path: str) -> list[Line]:
-        """What was printed of a file: lines that match, and those around them."""
+        """The matching lines of a file, and their context."""
         return [
             Line(int(row[1]), row[2] == b":", row[3].decode("utf-8", "replace").rstrip("\r"))
             for row in _ROW().finditer(self.rows[path])
         ]
 
     def hits(self, path: str, *, around: bool) -> int:
-        """How many of a file's lines match; `around` tells that others were printed, too."""
+        """The number of matching lines of a file; `around`: the output has context lines too."""
         if around:
             return sum(row[2] == b":" for row in _ROW().finditer(self.rows[path]))
         return self.rows[path].count(b"\n")
 
 
-async def ask(context: ToolContext, search: SearchQuery) -> SearchResult:
-    """Search. Raises ToolError for a pattern that is none."""
-    wanted = _matcher(search.glob)
+async def run_search(context: ToolContext, search: SearchQuery) -> SearchResult:
+    """Run a search. Raises ToolError for an invalid pattern."""
+    matches = _matcher(search.glob)
     hidden = globs.names_hidden(search.glob)
     printed = await context.workspace.execute(
-        await _command(context, search, hidden), agent=context.agent, timeout_s=SECONDS, limit=BYTES, cwd=search.base
+        await _command(context, search, hidden),
+        agent=context.agent,
+        timeout_s=TIMEOUT_S,
+        limit=MAX_BYTES,
+        cwd=search.base,
     )
     if printed.exit_code not in (0, 1, None) and not printed.out and printed.err.strip():
-        raise _refused(printed.err)
+        raise _pattern_error(printed.err)
     partial = ""
     if printed.timed_out:
-        partial = f"the search took longer than {SECONDS:.0f} s and was stopped"
+        partial = f"the search took longer than {TIMEOUT_S:.0f} s and was stopped"
     elif printed.cut:
-        partial = "there is more than can be looked through"
+        partial = "the output is too large; some results are missing"
     elif printed.exit_code not in (0, 1):
-        partial = "the search ended before it was through"
-    dotted = not (hidden or search.only)
+        partial = "the search ended early"
+    skip_hidden = not (hidden or search.only)
 
-    def answer() -> SearchResult:
-        """In a thread: a hundred thousand paths take a moment, though each question is asked of all of them at once."""
-        hides = _friday_ignore(context, search.base)
+    def collect() -> SearchResult:
+        """Runs in a thread, because filtering 100,000 paths takes long."""
+        is_ignored = _friday_ignore(context, search.base)
 
-        def sift(paths: Collection[str]) -> Collection[str]:
-            if wanted is not None:
-                paths = [path for path in paths if wanted(path)]
-            if dotted:
+        def keep(paths: Collection[str]) -> Collection[str]:
+            if matches is not None:
+                paths = [path for path in paths if matches(path)]
+            if skip_hidden:
                 paths = [path for path in paths if "/." not in path and path[0] != "."]
-            return paths if hides is None else [path for path in paths if not hides(path)]
+            return paths if is_ignored is None else [path for path in paths if not is_ignored(path)]
 
-        return _found(printed.out, search, sift, partial)
+        return _parse_output(printed.out, search, keep, partial)
 
-    return await asyncio.to_thread(answer)
+    return await asyncio.to_thread(collect)
 
 
 def secret(search: SearchQuery, paths: Sequence[str]) -> set[str]:
-    """Those of found paths that may hold keys; one that was asked for by name has been asked about already."""
+    """The found paths that may hold secrets. A file named by the caller was already checked by the permission rules."""
     if search.only:
         return set()
     return {path[len(search.prefix) :] for path in secrets([search.prefix + path for path in paths])}
 
 
 def prefix(label: str) -> str:
-    """What stands before a found path, for the label of the folder it was found in."""
+    """The prefix of found paths, from the label of the searched folder."""
     return "" if label == "." else f"{label.rstrip('/')}/"
 
 
 def printable(path: str) -> str:
-    """A path as it can be shown: one line, and text."""
+    """A path as printable text on one line."""
     text = path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     return text if text.isprintable() else repr(text)
 
 
-def _found(
-    out: bytes, search: SearchQuery, sift: Callable[[Collection[str]], Collection[str]], partial: str
+def _parse_output(
+    out: bytes, search: SearchQuery, keep: Callable[[Collection[str]], Collection[str]], partial: str
 ) -> SearchResult:
     rows: dict[str, bytes] = {}
     if search.mode in ("list", "files"):
         names = out.removeprefix(b"./") if search.only else out
-        kept = sift(names.decode("utf-8", "surrogateescape").split("\0")[:-1])
+        kept = keep(names.decode("utf-8", "surrogateescape").split("\0")[:-1])
     else:
         rows = _blocks(out) if search.mode == "content" else {_path(row[1]): row[2] for row in _COUNT().finditer(out)}
-        kept = sift(rows)
+        kept = keep(rows)
     if search.mode == "list":
         return SearchResult(nsmallest(search.most, kept), len(kept), {}, partial)
     paths = sorted(kept)
-    hold = secret(search, paths)
-    open_ = [path for path in paths if path not in hold] if hold else paths
-    return SearchResult(open_, len(open_), rows, partial, len(hold))
+    secrets_found = secret(search, paths)
+    visible = [path for path in paths if path not in secrets_found] if secrets_found else paths
+    return SearchResult(visible, len(visible), rows, partial, len(secrets_found))
 
 
 def _path(printed: bytes) -> str:
@@ -165,42 +169,42 @@ def _path(printed: bytes) -> str:
 
 
 def _blocks(out: bytes) -> dict[str, bytes]:
-    """The rows of each file from `path NUL rows`, blocks parted by an empty line; a path may hold one, a row is never empty.
+    """The rows of each file, from blocks of `path NUL rows` separated by an empty line.
 
-    Files that turned out to be binary halfway are left out: a remark that begins with their path, so with a dot, is
-    the last of their rows, which begin with a number.
+    A path may contain an empty line; a row is never empty. Files that ripgrep finds to be binary halfway are omitted: the
+    last of their rows starts with their path, so with a dot, while other rows start with a number.
     """
     whole = out[: out.rfind(b"\n") + 1].rstrip(b"\n") + b"\n\n"
     path, *pieces = whole.split(b"\0")
-    if pieces and b"\n\r\n" in pieces[0]:  # a ripgrep with one thread ends its empty lines so
+    if pieces and b"\n\r\n" in pieces[0]:  # ripgrep with one thread ends its empty lines this way
         path, *pieces = whole.replace(b"\n\r\n", b"\n\n").split(b"\0")
-    gathered: dict[str, bytes] = {}
-    begun = b""
+    blocks: dict[str, bytes] = {}
+    pending = b""
     for piece in pieces:
-        rows = begun + piece
+        rows = pending + piece
         end = rows.find(b"\n\n")
-        begun = rows + b"\0" if end < 0 else b""  # the NUL stood in a row
+        pending = rows + b"\0" if end < 0 else b""  # the NUL was inside a row
         if end >= 0:
             if not rows.startswith(b"./", rows.rfind(b"\n", 0, end) + 1):
-                gathered[_path(path)] = rows[: end + 1]
+                blocks[_path(path)] = rows[: end + 1]
             path = rows[end + 2 :]
-    return gathered
+    return blocks
 
 
 async def _command(context: ToolContext, search: SearchQuery, hidden: bool) -> list[str]:
-    """What to run, in the base folder."""
+    """The command to run in the base folder."""
     ignored = False
     if not search.only and search.base not in context.workspace.roots:
         ignored = (await asyncio.to_thread(gitignore.level_of, search.base))[1]
     escaped = not search.literal and "\\n" in search.pattern.replace("\\\\", "")
     if escaped or "\n" in search.pattern:
-        raise ToolError("The pattern speaks of line ends, but each line is searched by itself.", hint="Drop the \\n.")
+        raise ToolError("The pattern contains a line end, but lines are searched one by one.", hint="Remove \\n.")
     if shutil.which("rg") and (search.literal or not regex.needs_python(search.pattern)):
         return _ripgrep(search, hidden, ignored)
     if not search.literal:
         regex.check_python(search.pattern)
     name = globs.last_name(search.glob)
-    question = Question(
+    request = ScanRequest(
         base=str(search.base),
         only=str(search.base / search.only) if search.only else "",
         mode=search.mode,
@@ -212,16 +216,16 @@ async def _command(context: ToolContext, search: SearchQuery, hidden: bool) -> l
         name=globs.to_regex(name, braces=True) if name else "",
     )
     package, home = __name__.rpartition(".")[0], Path(__file__).parents[3]
-    return [sys.executable, "-I", "-S", "-c", _SCAN.format(f"{package}.scan"), str(home), json.dumps(question)]
+    return [sys.executable, "-I", "-S", "-c", _SCAN.format(f"{package}.scan"), str(home), json.dumps(request)]
 
 
 def _ripgrep(search: SearchQuery, hidden: bool, ignored: bool) -> list[str]:
     argv = ["rg", "--no-config", "--no-messages", "--null", "--color=never"]
-    argv += ["--no-ignore-global", "--no-ignore-dot", "--glob=!.git"]  # an ignore file may keep what is hidden
+    argv += ["--no-ignore-global", "--no-ignore-dot", "--glob=!.git"]  # an ignore file may re-include hidden files
     if ignored:
         argv.append("--no-ignore")
     elif gitignore.top_of(search.base) is None:
-        # only here: with it ripgrep 15 does not see where a nested repository begins
+        # only outside a repository: with these options ripgrep 15 does not detect nested repositories
         argv += ["--no-require-git", "--no-ignore-parent"]
     if hidden:
         argv.append("--hidden")
@@ -233,11 +237,11 @@ def _ripgrep(search: SearchQuery, hidden: bool, ignored: bool) -> list[str]:
     argv += ["--ignore-case"] * search.ignore_case + ["--fixed-strings"] * search.literal
     pattern = search.pattern if search.literal else regex.for_ripgrep(search.pattern)
     if search.mode == "content":
-        argv += ["--line-number", f"--max-columns={WIDTH}", "--max-columns-preview", "--no-context-separator"]
+        argv += ["--line-number", f"--max-columns={MAX_LINE_BYTES}", "--max-columns-preview", "--no-context-separator"]
         argv += ["--heading", f"--context={search.context}"]
     else:
         argv.append("--files-with-matches" if search.mode == "files" else "--count")
-    named = search.only or search.mode == "content"  # by the dot a path is told from a row
+    named = search.only or search.mode == "content"  # the leading dot distinguishes a path from a row
     return [*argv, f"--regexp={pattern}", *(["--", f"./{search.only}"] if named else ())]
 
 
@@ -245,7 +249,7 @@ def _matcher(glob: str) -> Callable[[str], object] | None:
     if not glob or glob in ("*", "**", "**/*") or globs.is_simple(glob):
         return None
     if ".." in glob.split("/"):
-        raise ToolError("A pattern cannot lead upwards ('..').", hint="Give the folder to search in as path.")
+        raise ToolError("A pattern cannot contain '..'.", hint="Set `path` to the folder to search.")
     try:
         return globs.compile_glob(glob).fullmatch
     except ValueError as error:
@@ -253,19 +257,19 @@ def _matcher(glob: str) -> Callable[[str], object] | None:
 
 
 def _friday_ignore(context: ToolContext, base: Path) -> Callable[[str], bool] | None:
-    """What the `.fridayignore` of the workspace folder hides, whatever git says; None when there is none."""
+    """A predicate for paths ignored by the `.fridayignore` of the workspace folder; None without that file."""
     root = next((root for root in context.workspace.roots if base.is_relative_to(root)), None)
     if root is None or not (rules := gitignore.rules_in(root / ".fridayignore")):
         return None
     prefix = "" if base == root else f"{base.relative_to(root).as_posix()}/"
 
-    def hides(path: str) -> bool:
+    def is_ignored(path: str) -> bool:
         parts = f"{prefix}{path}".split("/")
         return any(rules.verdict("/".join(parts[:count]), count < len(parts)) for count in range(1, len(parts) + 1))
 
-    return hides
+    return is_ignored
 
 
-def _refused(text: str) -> ToolError:
+def _pattern_error(text: str) -> ToolError:
     errors = [line.removeprefix("error: ") for line in text.splitlines() if line.startswith("error: ")]
     return regex.invalid(errors[-1] if errors else " ".join(text.split())[:300])

@@ -1,4 +1,4 @@
-"""Finding files by name."""
+"""The tool `glob`: finds files by name."""
 
 from __future__ import annotations
 
@@ -13,15 +13,17 @@ from friday_cli.tool_catalog import TOOLS
 
 from . import engine
 
-PATHS, CHARACTERS = 500, 30_000
-"""How many paths one call gives, and how many characters of them."""
+MAX_PATHS, MAX_CHARACTERS = 500, 30_000
+"""Limits of one call: paths, and characters in total."""
 
 
 class GlobArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Arguments of `glob`."""
+
     pattern: Annotated[
         str,
         msgspec.Meta(
-            description="File name pattern: `*.py` at any depth, `src/**/*.ts` below path, `{a,b}`, `[0-9]`, `?`.",
+            description="`*.py` at any depth, `src/**/*.ts` relative to path, `{a,b}`, `[0-9]`, `?`.",
             min_length=1,
             max_length=1000,
         ),
@@ -34,30 +36,32 @@ async def _glob(context: ToolContext, args: GlobArguments) -> Output:
     base = workspace.resolve(args.path)
     found = await workspace.stat(base)
     if found is None or found.kind != "folder":
-        raise ToolError(f"{workspace.label(base)} is no folder.", hint="Give a folder as path, the name as pattern.")
+        raise ToolError(
+            f"{workspace.label(base)} is not a folder.", hint="`path` is a folder; put the name into `pattern`."
+        )
     prefix = engine.prefix(workspace.label(base))
-    search = engine.SearchQuery(base, "list", glob=args.pattern, most=PATHS + 100, prefix=prefix)
-    result = await engine.ask(context, search)
+    search = engine.SearchQuery(base, "list", glob=args.pattern, most=MAX_PATHS + 100, prefix=prefix)
+    result = await engine.run_search(context, search)
     shown: list[str] = []
-    room, secret, looked = CHARACTERS, 0, 0
-    hold = engine.secret(search, result.paths)
+    remaining, secret, checked = MAX_CHARACTERS, 0, 0
+    secrets = engine.secret(search, result.paths)
     for path in result.paths:
-        looked += 1
-        if path in hold:
+        checked += 1
+        if path in secrets:
             secret += 1
             continue
         shown.append(engine.printable(prefix + path))
-        room -= len(shown[-1]) + 1
-        if len(shown) == PATHS or room < 0:
+        remaining -= len(shown[-1]) + 1
+        if len(shown) == MAX_PATHS or remaining < 0:
             break
     remarks = []
-    if more := result.total - looked:
+    if more := result.total - checked:
         remarks.append(f"{more:,} more; narrow the pattern or the path")
     if secret:
-        remarks.append(f"{secret} that may hold secrets left out")
+        remarks.append(f"{secret} omitted: may hold secrets")
     if result.partial:
         remarks.append(result.partial)
-    lines = shown or [f"No file matches {args.pattern} below {workspace.label(base)}."]
+    lines = shown or [f"No file matches {args.pattern} in {workspace.label(base)}."]
     text = "\n".join((*lines, *(f"[{remark}]" for remark in remarks)))
     return Output(text, TextDisplay(f"{result.total - secret:,} files"))
 
@@ -69,9 +73,9 @@ GLOB = tool(
     subjects=lambda args, workspace: workspace.labels(args.path),
     title=lambda args: args.pattern + (f" in {args.path}" if args.path != "." else ""),
     description=(
-        "Find files by name, sorted by path. A pattern without `/` matches the file's name in any folder; with `/` it matches"
-        " the path below `path`, where `**` stands for any folders. What .gitignore and .fridayignore name is left out, and"
-        " so are hidden files unless the pattern itself has a name that begins with a dot (`.github/**`). Folders are not"
-        " listed: use list_dir. To find files by content use grep."
+        "Find files by name, sorted by path. A pattern without `/` matches the name in any folder; with `/` it matches the"
+        " path relative to `path`, where `**` means any folders. Files ignored by .gitignore or .fridayignore are omitted, and"
+        " hidden files too unless the pattern has a name that starts with a dot (`.github/**`). Folders are not listed: use"
+        " list_dir. To find files by content use grep."
     ),
 )

@@ -1,4 +1,4 @@
-"""Finding text in files."""
+"""The tool `grep`: finds text in files."""
 
 from __future__ import annotations
 
@@ -15,48 +15,50 @@ from friday_cli.tool_catalog import TOOLS
 
 from . import engine
 
-CHARACTERS, WIDTH = 30_000, 500
-"""How many characters one call gives, in all and of one line."""
+MAX_CHARACTERS, MAX_LINE_CHARACTERS = 30_000, 500
+"""Limits of one call: characters in total, and of one line."""
 
 
 class GrepArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Arguments of `grep`."""
+
     pattern: Annotated[
-        str, msgspec.Meta(description="Regular expression, searched in each line.", min_length=1, max_length=2000)
+        str, msgspec.Meta(description="Regular expression, matched line by line.", min_length=1, max_length=2000)
     ]
     path: Annotated[str, msgspec.Meta(description="File or folder to search; '.' is the workspace.", min_length=1)] = (
         "."
     )
     glob: Annotated[
-        str, msgspec.Meta(description="Only files that match, as in the glob tool: `*.py`, `src/**/*.{ts,tsx}`.")
+        str, msgspec.Meta(description="Only files that match, as in glob: `*.py`, `src/**/*.{ts,tsx}`.")
     ] = ""
     mode: Annotated[
         Literal["content", "files", "count"],
         msgspec.Meta(
-            description="`content`: the lines with their numbers; `files`: only paths; `count`: matching lines per file."
+            description="`content`: lines with numbers; `files`: only paths; `count`: matching lines per file."
         ),
     ] = "content"
-    context: Annotated[int, msgspec.Meta(description="Lines to show around each match (content).", ge=0, le=20)] = 0
-    ignore_case: Annotated[bool, msgspec.Meta(description="Upper and lower case are the same.")] = False
-    literal: Annotated[bool, msgspec.Meta(description="The pattern is plain text, no regular expression.")] = False
-    limit: Annotated[int, msgspec.Meta(description="At most so many matching lines, or files.", ge=1, le=2000)] = 200
+    context: Annotated[int, msgspec.Meta(description="Lines around each match (content).", ge=0, le=20)] = 0
+    ignore_case: Annotated[bool, msgspec.Meta(description="Ignore case.")] = False
+    literal: Annotated[bool, msgspec.Meta(description="The pattern is literal text.")] = False
+    limit: Annotated[int, msgspec.Meta(description="Maximum number of matching lines, or files.", ge=1, le=2000)] = 200
 
 
 class _ResultPage:
-    """What fits into one answer, and how much does not."""
+    """The lines of one result; limits: lines or files, and characters."""
 
     def __init__(self, limit: int) -> None:
         self.lines: list[str] = []
         self.files: list[str] = []
-        self.left, self.room = limit, CHARACTERS
+        self.results_left, self.characters_left = limit, MAX_CHARACTERS
         self.shown = 0
 
     def full(self) -> bool:
-        return self.left <= 0 or self.room <= 0
+        return self.results_left <= 0 or self.characters_left <= 0
 
     def add(self, line: str, *, counts: bool) -> None:
         self.lines.append(line)
-        self.room -= len(line) + 1
-        self.left -= counts
+        self.characters_left -= len(line) + 1
+        self.results_left -= counts
         self.shown += counts
 
 
@@ -65,11 +67,11 @@ async def _grep(context: ToolContext, args: GrepArguments) -> Output:
     base = workspace.resolve(args.path)
     found = await workspace.stat(base)
     if found is None:
-        raise ToolError(f"{workspace.label(base)} does not exist.", hint="Look with list_dir or glob.")
+        raise ToolError(f"{workspace.label(base)} does not exist.", hint="Use list_dir or glob.")
     only = ""
     if found.kind != "folder":
         if b"\0" in await workspace.read(base, limit=65536):
-            raise ToolError(f"{workspace.label(base)} is binary; only text is searched.")
+            raise ToolError(f"{workspace.label(base)} is binary; only text can be searched.")
         base, only = base.parent, base.name
     prefix = engine.prefix(workspace.label(base))
     search = engine.SearchQuery(
@@ -83,7 +85,7 @@ async def _grep(context: ToolContext, args: GrepArguments) -> Output:
         context=args.context,
         prefix=prefix,
     )
-    result = await engine.ask(context, search)
+    result = await engine.run_search(context, search)
     page, total, left = _ResultPage(args.limit), 0, iter(result.paths)
     for path in left:
         name = engine.printable(prefix + path)
@@ -100,7 +102,7 @@ async def _grep(context: ToolContext, args: GrepArguments) -> Output:
 
 
 def _content(page: _ResultPage, name: str, result: engine.SearchResult, path: str, around: int) -> int:
-    """Add what fits of one file's lines; returns how many match."""
+    """Add the lines of one file that fit; returns how many lines match."""
     lines = result.lines(path)
     if page.lines:
         page.add("", counts=False)
@@ -114,25 +116,25 @@ def _content(page: _ResultPage, name: str, result: engine.SearchResult, path: st
             page.add("--", counts=False)
         before = line.number
         text = masked(name, line.text)
-        text = text if len(text) <= WIDTH else f"{text[:WIDTH]} [clipped]"
+        text = text if len(text) <= MAX_LINE_CHARACTERS else f"{text[:MAX_LINE_CHARACTERS]} [truncated]"
         page.add(f"{line.number}{':' if line.hit else '-'}{text}", counts=line.hit)
     return sum(line.hit for line in lines)
 
 
 def _output(args: GrepArguments, page: _ResultPage, total: int, result: engine.SearchResult) -> Output:
-    thing = "matching lines" if args.mode == "content" else "files"
+    unit = "matching lines" if args.mode == "content" else "files"
     remarks = []
     if more := total - page.shown:
-        remarks.append(f"{more:,} more {thing}; narrow the pattern, path or glob, or raise limit")
+        remarks.append(f"{more:,} more {unit}; narrow the pattern, path or glob, or raise limit")
     if result.secret:
-        remarks.append(f"{result.secret} matching files that may hold secrets left out")
+        remarks.append(f"{result.secret} matching files omitted: may hold secrets")
     if result.partial:
         remarks.append(result.partial)
     lines = page.lines or ["No match."]
     text = "\n".join((*lines, *(f"[{remark}]" for remark in remarks)))
     files = f" in {len(result.paths):,} files" if args.mode == "content" else ""
     shown = tuple(page.files) if args.mode == "content" else ()
-    return Output(text, TextDisplay(f"{total:,} {thing}{files}"), ToolFacts(read=shown))
+    return Output(text, TextDisplay(f"{total:,} {unit}{files}"), ToolFacts(read=shown))
 
 
 GREP = tool(
@@ -144,9 +146,8 @@ GREP = tool(
         args.pattern + (f" in {args.path}" if args.path != "." else "") + (f" ({args.glob})" if args.glob else "")
     ),
     description=(
-        "Search the text of files with a regular expression, line by line; results are sorted by path. `content` gives each"
-        " file's path and below it `NUMBER:line` (with context also `NUMBER-line`), `files` only the paths, `count` the"
-        " number of matching lines per file. What .gitignore and .fridayignore name, hidden and binary files are left out,"
-        " unless `path` or `glob` names them. Use this rather than grep or rg in bash."
+        "Search file contents with a regular expression, line by line, sorted by path. `content` returns each path and then"
+        " `NUMBER:line` (`NUMBER-line` for context). Ignored (.gitignore, .fridayignore), hidden and binary files are"
+        " omitted, unless `path` or `glob` names them. Use this instead of grep or rg in bash."
     ),
 )

@@ -1,7 +1,7 @@
-"""A search with Python's `re`, printed as `rg --null --heading` prints it.
+"""A search program with Python's `re` and the output format of `rg --null --heading`.
 
-It runs as a program, so that a pattern or a folder that takes too long can be stopped, and imports only the standard
-library, so that it starts fast. Its one argument is a `Question` as JSON.
+It runs as a process, so that a slow pattern can be stopped, and imports only the standard library, so that it starts fast.
+Its argument is a `ScanRequest` as JSON.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from typing import BinaryIO, TypedDict
 
 from friday_cli.workspace.fs.gitignore import Level, level_of
 
-FILE = 64 * 1024 * 1024
-"""Files larger than this many bytes are not searched."""
-WIDTH = 2000
+MAX_FILE_BYTES = 64 * 1024 * 1024
+"""Larger files are not searched."""
+MAX_LINE_BYTES = 2000
 _MARKS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
 
 
-class Question(TypedDict):
-    """What to look for. `mode` "list" names the files themselves; `name` is a regular expression for their last name."""
+class ScanRequest(TypedDict):
+    """A search. Mode "list" prints all files; `name`: a regular expression for the file name."""
 
     base: str
     only: str
@@ -38,38 +38,36 @@ class Question(TypedDict):
 
 
 def main() -> None:
-    """Answer the question in the program's argument."""
-    answer(json.loads(sys.argv[1]), sys.stdout.buffer)
+    """Run the search in the argument of the program."""
+    scan(json.loads(sys.argv[1]), sys.stdout.buffer)
 
 
-def answer(question: Question, out: BinaryIO) -> None:
-    """Print what `question` asks for."""
-    base = question["base"]
-    flags = re.IGNORECASE if question["ignore_case"] else 0
-    pattern = re.compile(question["pattern"], flags)
-    if question["only"]:
-        paths: Iterator[str] = iter((question["only"],))
+def scan(request: ScanRequest, out: BinaryIO) -> None:
+    """Search and print the results to `out`."""
+    base = request["base"]
+    flags = re.IGNORECASE if request["ignore_case"] else 0
+    pattern = re.compile(request["pattern"], flags)
+    if request["only"]:
+        paths: Iterator[str] = iter((request["only"],))
     else:
-        level = level_of(Path(base))[0] if question["ignore"] else None
-        paths = _files(
-            base, level, question["hidden"], re.compile(question["name"], re.S) if question["name"] else None
-        )
-    between = b""
+        level = level_of(Path(base))[0] if request["ignore"] else None
+        paths = _files(base, level, request["hidden"], re.compile(request["name"], re.S) if request["name"] else None)
+    separator = b""
     for path in paths:
-        relative = os.fsencode("./" * bool(question["only"]) + os.path.relpath(path, base))
-        if question["mode"] == "list":
+        relative = os.fsencode("./" * bool(request["only"]) + os.path.relpath(path, base))
+        if request["mode"] == "list":
             out.write(relative + b"\0")
         elif (text := _text(path)) is not None and (
-            found := _report(relative, text, pattern, question["mode"], question["context"])
+            found := _report(relative, text, pattern, request["mode"], request["context"])
         ):
-            out.write(between + found)
-            between = b"\n" if question["mode"] == "content" else b""
+            out.write(separator + found)
+            separator = b"\n" if request["mode"] == "content" else b""
 
 
 def _files(folder: str, level: Level | None, hidden: bool, name: re.Pattern[str] | None) -> Iterator[str]:
-    waiting = [(folder, level)]
-    while waiting:
-        folder, level = waiting.pop()
+    pending = [(folder, level)]
+    while pending:
+        folder, level = pending.pop()
         try:
             with os.scandir(folder) as entries:
                 for entry in entries:
@@ -79,21 +77,21 @@ def _files(folder: str, level: Level | None, hidden: bool, name: re.Pattern[str]
                     if level is not None and level.hides(entry.path, is_folder):
                         continue
                     if is_folder:
-                        waiting.append((entry.path, level and level.below(entry.path)))
+                        pending.append((entry.path, level and level.below(entry.path)))
                     elif entry.is_file(follow_symlinks=False) and (name is None or name.fullmatch(entry.name)):
                         yield entry.path
         except OSError:
-            continue  # gone meanwhile, or not ours to read
+            continue  # removed meanwhile, or not readable
 
 
 def _text(path: str) -> str | None:
-    """The text of a file, None for what is none or cannot be read."""
+    """The text of a file; None if it is binary or cannot be read."""
     try:
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             found = os.fstat(file.fileno())
-            if not stat.S_ISREG(found.st_mode) or found.st_size > FILE:
+            if not stat.S_ISREG(found.st_mode) or found.st_size > MAX_FILE_BYTES:
                 return None
-            data = file.read(FILE)
+            data = file.read(MAX_FILE_BYTES)
     except OSError:
         return None
     for mark, encoding in _MARKS:
@@ -116,7 +114,7 @@ def _report(path: bytes, text: str, pattern: re.Pattern[str], mode: str, context
     matching = set(hits)
     shown = sorted({at for hit in hits for at in range(max(hit - context, 0), min(hit + context + 1, len(lines)))})
     rows = (
-        b"%d%s%s\n" % (at + 1, b":" if at in matching else b"-", lines[at].encode("utf-8", "replace")[:WIDTH])
+        b"%d%s%s\n" % (at + 1, b":" if at in matching else b"-", lines[at].encode("utf-8", "replace")[:MAX_LINE_BYTES])
         for at in shown
     )
     return path + b"\0" + b"".join(rows)

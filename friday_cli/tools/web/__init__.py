@@ -1,4 +1,4 @@
-"""The web: `web_fetch` reads a page, `web_search` finds some."""
+"""The tools `web_fetch` (reads a page) and `web_search` (finds pages)."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ __all__ = ["fetch_tool", "search_tool", "tools"]
 
 
 def tools(*, private: bool = False, pdf: PdfReader | None = None, search: Tool | None = None) -> list[Tool]:
-    """The tools of this group; `private` and `pdf` are as in `fetch_tool`, `search` comes from `search_tool`."""
+    """The tools of this family. `private`, `pdf`: see `fetch_tool`; `search`: the result of `search_tool`."""
     return [fetch_tool(private=private, pdf=pdf), *([search] if search else [])]

@@ -1,4 +1,4 @@
-"""Which URLs and addresses may be reached: the one place that decides it."""
+"""Decides which URLs and IP addresses may be fetched."""
 
 from __future__ import annotations
 
@@ -30,29 +30,29 @@ _LOCAL_NAT64 = ipaddress.ip_network("64:ff9b:1::/48")
 
 
 def checked_url(text: str) -> httpx2.URL:
-    """The one parser of URLs, for rules, checks and connections alike. Raises ToolError for what may not be fetched."""
+    """Parse a URL. Rules, checks and connections all use this parser. Raises ToolError if it may not be fetched."""
     import httpx2
 
     text = text.strip()
     shown = visible(text)[:200]
     if len(text) > 8_192 or re.search(r"[\x00-\x20\x7f\\]", text):
-        raise ToolError(f"{shown!r} is not a URL: it is too long, or has a space, a control character or a backslash.")
+        raise ToolError(
+            f"{shown!r} is not a URL: it is too long, or contains a space, a control character or a backslash."
+        )
     try:
         url = httpx2.URL(text)
     except (httpx2.InvalidURL, ValueError) as error:
         raise ToolError(f"{shown!r} is not a URL: {visible(str(error))[:200]}.") from None
     if url.scheme not in ("http", "https"):
-        raise ToolError(f"{shown!r} cannot be fetched: only http and https URLs can. Files are read with read_file.")
+        raise ToolError(f"{shown!r} is not an http or https URL. Read files with read_file.")
     if url.userinfo or re.match(r"[^:]*://[^/?#]*@", text):
-        raise ToolError(
-            "A URL with a user name or password in it is not fetched; write it without the part before '@'."
-        )
+        raise ToolError("URLs with a user name or password are not fetched. Remove the part before '@'.")
     host = host_of(url)
     if (
         not re.fullmatch(r"[a-z0-9_.-]{1,253}|[0-9a-f:.]+", host)
         or not 0 < (80 if url.port is None else url.port) < 65_536
     ):
-        raise ToolError(f"{shown!r} is not a URL: no usable host or port in it.")
+        raise ToolError(f"{shown!r} is not a URL: invalid host or port.")
     return url.copy_with(fragment=None)
 
 
@@ -61,24 +61,24 @@ def host_of(url: httpx2.URL) -> str:
     return url.raw_host.decode("ascii", "replace").rstrip(".").lower()
 
 
-def barred(address: str, *, private: bool = False) -> str:
-    """Why `address` may not be reached, "" when it may. `private` allows all but metadata services."""
-    for inner in _meant(ipaddress.ip_address(address.partition("%")[0])):
-        if inner in _METADATA:
+def forbidden_reason(address: str, *, private: bool = False) -> str:
+    """Why `address` may not be fetched, or "". `private`: allow everything except metadata services."""
+    for target in _effective_addresses(ipaddress.ip_address(address.partition("%")[0])):
+        if target in _METADATA:
             return "a metadata service"
         if private:
             continue
-        if inner.is_loopback or inner.is_unspecified:
+        if target.is_loopback or target.is_unspecified:
             return "this machine"
-        if inner.is_link_local:
+        if target.is_link_local:
             return "a link-local address"
-        if not inner.is_global or inner.is_multicast or inner.is_reserved or inner in _LOCAL_NAT64:
+        if not target.is_global or target.is_multicast or target.is_reserved or target in _LOCAL_NAT64:
             return "a private address"
     return ""
 
 
-def _meant(ip: Address) -> list[Address]:
-    """The addresses to judge: the IPv4 one inside a mapped or translated IPv6 address, both ends of a tunnel, or `ip`."""
+def _effective_addresses(ip: Address) -> list[Address]:
+    """The addresses to check: the IPv4 address in a mapped or translated IPv6 address, both ends of a tunnel, or `ip`."""
     if isinstance(ip, ipaddress.IPv4Address):
         return [ip]
     if ip.ipv4_mapped:
@@ -89,6 +89,6 @@ def _meant(ip: Address) -> list[Address]:
 
 
 async def system_addresses(host: str, port: int) -> list[str]:
-    """What the system's resolver says, each address once."""
+    """The addresses of a host by the system resolver, without duplicates. Raises OSError."""
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(row[4][0]) for row in found))

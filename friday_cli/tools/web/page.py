@@ -1,4 +1,4 @@
-"""The body of a page as text: its characters decoded, HTML as Markdown."""
+"""Converts the body of a page to text: decodes it, and converts HTML to Markdown."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ import time
 from html.parser import HTMLParser
 from urllib.parse import urljoin
 
-_READER_S = 3.0
+_PARSE_S = 3.0
+"""Seconds after which the plain HTML parser stops."""
 _SLOW_CODECS = frozenset(("punycode", "idna", "unicode_escape", "raw_unicode_escape", "undefined"))
 
 
 def decoded(body: bytes, content_type: str) -> str:
-    """The text of a body: byte order mark, then the header's charset, then the page's own, then UTF-8, then Latin."""
+    """Decode a body by its byte order mark, else the charset of the header, of the page, UTF-8, Windows-1252."""
     for mark, name in (
         (codecs.BOM_UTF8, "utf-8-sig"),
         (codecs.BOM_UTF16_LE, "utf-16"),
@@ -23,36 +24,36 @@ def decoded(body: bytes, content_type: str) -> str:
         if body.startswith(mark):
             return body.decode(name, "replace")
     named = re.search(r"charset\s*=\s*[\"']?([\w.:-]+)", content_type, re.I)
-    inside = re.search(rb"<(?:meta|\?xml)[^>]{0,200}?(?:charset|encoding)\s*=\s*[\"']?([\w.:-]+)", body[:4096], re.I)
-    for name in (named[1] if named else "", inside[1].decode("ascii") if inside else ""):
+    declared = re.search(rb"<(?:meta|\?xml)[^>]{0,200}?(?:charset|encoding)\s*=\s*[\"']?([\w.:-]+)", body[:4096], re.I)
+    for name in (named[1] if named else "", declared[1].decode("ascii") if declared else ""):
         try:
             if name and codecs.lookup(name).name not in _SLOW_CODECS:
                 return body.decode(name, "replace")
         except (LookupError, ValueError):
-            continue  # not a text encoding: guess
+            continue  # not a text encoding
     try:
         return body.decode("utf-8")
     except UnicodeDecodeError as error:
-        torn = error.reason == "unexpected end of data"  # the size limit fell inside a character
-        return body.decode("utf-8" if torn else "cp1252", "replace")
+        truncated = error.reason == "unexpected end of data"  # the size limit cut a character
+        return body.decode("utf-8" if truncated else "cp1252", "replace")
 
 
 def markdown(page: str, *, url: str) -> str:
     """HTML as Markdown, with absolute links and without scripts, hidden text and `data:` URIs."""
-    page = re.sub(r"(?i)\0|<!doctype[^<>]{0,1000}>?", "", page)  # many of the latter take the converter very long
-    made = ""
+    page = re.sub(r"(?i)\0|<!doctype[^<>]{0,1000}>?", "", page)  # many doctypes make the converter very slow
+    converted = ""
     try:
         from html_to_markdown import ConversionOptions, convert
 
         options = ConversionOptions(base_url=url, extract_metadata=False, inline_data_media="alt_text_only")
-        made = (convert(page, options).content or "").strip()
+        converted = (convert(page, options).content or "").strip()
     except (ImportError, ValueError, RuntimeError):
-        pass  # no wheel for this system, or a page that it refuses: the plain reader below takes over
-    return made or _HTMLTextParser(url).read(page)
+        pass  # no wheel for this system, or a page that it refuses: use the plain parser
+    return converted or _HTMLTextParser(url).read(page)
 
 
 def html_text(page: str, *, url: str) -> str:
-    """A whole HTML page for a model: its title and its Markdown."""
+    """An HTML page for a model: title and Markdown."""
     body = markdown(page, url=url)
     title = re.search(r"<title[^>]{0,200}>([^<]{1,300})", page[:200_000], re.I)
     name = " ".join(html.unescape(title[1]).split()) if title else ""
@@ -60,7 +61,7 @@ def html_text(page: str, *, url: str) -> str:
 
 
 class _HTMLTextParser(HTMLParser):
-    """Text with headings, lists and links out of any HTML; for systems and pages that the converter does not serve."""
+    """Extracts text, headings, lists and links from HTML; used if the converter is missing or fails."""
 
     _BREAKS = re.compile("p|div|br|tr|table|section|article|header|footer|[uod]l|d[td]|blockquote|pre|hr|form")
 
@@ -69,18 +70,18 @@ class _HTMLTextParser(HTMLParser):
         self._url, self._hidden = url, ""
         self._out: list[str] = []
         self._links: list[str] = []
-        self._deadline = time.monotonic() + _READER_S
+        self._deadline = time.monotonic() + _PARSE_S
 
     def read(self, page: str) -> str:
         try:
             self.feed(page[:2_000_000])
             self.close()
         except (TimeoutError, AssertionError):
-            pass  # keeps what was read: such a page is built to be slow or broken
+            pass  # keep what was parsed so far
         lines = (re.sub(r"[ \t\xa0]+", " ", line).strip() for line in "".join(self._out).split("\n"))
         return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
 
-    def updatepos(self, i: int, j: int) -> int:  # the parser calls it for every piece it has read
+    def updatepos(self, i: int, j: int) -> int:  # the parser calls this for each piece
         if time.monotonic() > self._deadline:
             raise TimeoutError
         return super().updatepos(i, j)

@@ -11,7 +11,7 @@ from friday_cli.core.protocol.errors import ProviderError, ToolError
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.protocol.run_result import RunResult
 from friday_cli.core.subagents.node import AgentSummary, SubagentTask
-from friday_cli.tools.delegate import _same
+from friday_cli.tools.delegate import _same_task
 from tests.engine_fixture import Bench, Model, Profile, Say, call, delegate, make, ran, until
 from tests.strict import strict
 
@@ -57,7 +57,7 @@ async def test_a_child_that_hands_its_whole_task_on_is_told_once_and_then_stoppe
     assert list(bench.agents) == ["a", "a.1"]
     end = bench.finished("a.1")
     assert (end.status, end.stop_reason, end.result) == ("failed", "loop", "let me\n\nagain")
-    assert bench.results("a.1")[0].startswith("error: That is your whole task")
+    assert bench.results("a.1")[0].startswith("error: This is your whole task")
     assert strict(bench.agents["a.1"].history) == []
 
 
@@ -70,7 +70,7 @@ async def test_a_child_that_hands_its_whole_task_on_is_told_once_and_then_stoppe
     ("a" * 200_000, "ab" * 100_000, False), ("x", "y", False),
 ])  # fmt: skip
 def test_what_counts_as_the_whole_task_however_long_it_is(own: str, task: str, same: bool) -> None:
-    assert _same(own, task) is same
+    assert _same_task(own, task) is same
 
 
 async def test_a_part_of_a_task_may_be_handed_on_and_the_root_may_hand_on_all() -> None:

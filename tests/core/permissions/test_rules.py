@@ -24,7 +24,7 @@ STRICT = {"allow": 0, "ask": 1, "deny": 2}
 EFFECTS: tuple[Effect, ...] = ("read", "write", "run", "net", "spawn", "save", "own")
 
 
-GROUND = workspace_fixture.on_paper()
+GROUND = workspace_fixture.virtual_context()
 
 
 def bash(command: str) -> RuleInput:
@@ -92,7 +92,7 @@ def test_the_reason_names_the_rule_or_the_mode() -> None:
     rules = rights("deny bash(rm *)", "allow bash(ls *)")
     assert rules.decide(bash("rm x")).reason == "denied by the rule bash(rm *)"
     assert rules.decide(bash("ls x")).reason == "allowed by the rule bash(ls *)"
-    why = "make may do more than look"
+    why = "make is not known to be read-only"
     assert rules.decide(bash("make")).reason == f"mode ask: run calls are asked about ({why})"
 
 
@@ -272,7 +272,7 @@ def test_mode_plan_changes_nothing_whatever_a_rule_allows() -> None:
     rules = rights("allow bash", "allow edit_file", "allow memory_save", mode="plan")
     assert rules.decide(bash("git status | head")).decision == "allow"
     assert rules.decide(bash("make")).decision == "deny"
-    assert "mode plan changes nothing, and make may do more than look" in rules.decide(bash("make")).reason
+    assert "mode plan changes nothing, and make is not known to be read-only" in rules.decide(bash("make")).reason
     assert rules.decide(edit("a.py")).decision == "deny"
     assert rules.decide(RuleInput("memory_save", "save")).decision == "deny"
 

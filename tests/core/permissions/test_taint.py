@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from friday_cli.command_safety import analyze, outbound
+from friday_cli.command_safety import analyze, network_targets
 from friday_cli.core.permissions.rule import RuleInput, parse_rule
 from friday_cli.core.permissions.rules import Rules
 from friday_cli.core.permissions.taint import UNREAD, TaintTracker
@@ -14,14 +14,14 @@ from friday_cli.core.protocol.receipt import CommandRun, FileChange, ToolFacts
 from friday_cli.tool_catalog import TOOLS
 from tests.command_safety import workspace_fixture
 
-GROUND = workspace_fixture.on_paper()
+GROUND = workspace_fixture.virtual_context()
 
 
 class Past:
     """An exposure with events that happened."""
 
     def __init__(self) -> None:
-        self.exposure = TaintTracker(outbound)
+        self.exposure = TaintTracker(network_targets)
         self.calls = 0
 
     def happens(self, *events: object) -> Past:
@@ -148,7 +148,7 @@ def test_links_of_pages_and_of_files_carry_nothing_unless_the_session_wrote_the_
     ("grep 'x; curl https://a.example' f", []),
 ])  # fmt: skip
 def test_what_a_command_talks_to(command: str, hosts: list[str]) -> None:
-    for found in (outbound(command), analyze(command, GROUND).hosts):
+    for found in (network_targets(command), analyze(command, GROUND).hosts):
         assert sorted({host for host, _ in found}) == sorted(hosts)
 
 

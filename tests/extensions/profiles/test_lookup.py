@@ -223,7 +223,7 @@ class TestCommands:
         write(tmp_path / "bad.md", "bad", "timeout: 300000\n")
         found, problems = profiles.check(tmp_path)
         assert [profile.name for profile in found] == ["good"]
-        assert "milliseconds" in str(problems[0])
+        assert "the unit is seconds" in str(problems[0])
         assert profiles.check(good)[1] == []
         (tmp_path / "plain.md").write_text("hello")
         assert "no front matter" in str(profiles.check(tmp_path / "plain.md")[1][0])

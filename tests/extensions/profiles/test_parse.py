@@ -165,8 +165,8 @@ class TestErrors:
         [
             ("description: d", 1, "name", "Add a line name:"),
             ("name: p", 1, "description", "Add a line description:"),
-            ("name: P q\ndescription: d", 2, "name", "small letters"),
-            ("name: a:b\ndescription: d", 2, "name", "small letters"),
+            ("name: P q\ndescription: d", 2, "name", "lower-case letters"),
+            ("name: a:b\ndescription: d", 2, "name", "lower-case letters"),
             ("name: yes\ndescription: d", 2, "name", "quotes"),
             ("name: 12\ndescription: d", 2, "name", "quotes"),
             ("name: p\ndescription: d\non: yes", 4, "on", "true or false"),
@@ -177,7 +177,7 @@ class TestErrors:
             ("name: p\ndescription: d\nmaxIterations: 2.5", 4, "maxIterations", "whole number"),
             ("name: p\ndescription: d\nmaxCost: '5'", 4, "maxCost", "number above 0"),
             ("name: p\ndescription: d\nmaxCost: .inf", 4, "maxCost", "number above 0"),
-            ("name: p\ndescription: d\ntimeout: 300000", 4, "timeout", "For 300000 milliseconds write 300."),
+            ("name: p\ndescription: d\ntimeout: 300000", 4, "timeout", "For 300000 ms use 300."),
             ("name: p\ndescription: d\nmemory: shared", 4, "memory", "none, read, tagged"),
             ("name: p\ndescription: d\nmode: yolo", 4, "mode", "ask, edits, plan, auto"),
             ("name: p\ndescription: d\neffort: hihg", 4, "effort", "Did you mean high?"),
@@ -189,9 +189,9 @@ class TestErrors:
                 "name: p\ndescription: d\nmaxIterations: 3\nmax_iterations: 4",
                 5,
                 "max_iterations",
-                "same as maxIterations",
+                "duplicate of maxIterations",
             ),
-            ("name: p\ndescription: [a]", 3, "description", "one text"),
+            ("name: p\ndescription: [a]", 3, "description", "expected text"),
         ],
     )
     def test_line_field_and_remedy(self, keys: str, line: int, field: str, words: str) -> None:
@@ -262,7 +262,7 @@ class TestCaps:
     def test_a_budget_too_small_to_finish_is_said(self) -> None:
         found = ours("maxTokenBudget: 2000")
         assert found.max_token_budget == 2000
-        assert "seldom enough" in found.notices[0]
+        assert "rarely enough" in found.notices[0]
 
     def test_hidden_characters_do_not_reach_the_prompt(self) -> None:
         found = profile("name: p\ndescription: d", body="Do\u202e it\U000e0041.")

@@ -146,7 +146,7 @@ async def test_a_question_offers_its_choices(tmp_path: Path, no_grace: None) -> 
         await chat.idle()
         assert "✓ ask_user Which way?" in chat.frame
         assert "right" in chat.log.last_reply()
-        assert "└ The person answered: right" in chat.frame
+        assert "└ The user answered: right" in chat.frame
 
 
 async def test_on_a_small_screen_all_choices_and_the_field_for_words_are_seen(tmp_path: Path, no_grace: None) -> None:

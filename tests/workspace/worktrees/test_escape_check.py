@@ -40,18 +40,18 @@ MAIN, OWN = Path("/home/u/proj"), Path("/home/u/.local/share/friday/worktrees/s/
     ],
 )
 def test_stray(command: str, found: str) -> None:
-    assert analyze(command, workspace_fixture.on_paper(OWN, away=(MAIN,), home="/home/u")).leaves == found
+    assert analyze(command, workspace_fixture.virtual_context(OWN, away=(MAIN,), home="/home/u")).leaves == found
 
 
 def test_a_folder_inside_the_main_one_is_still_its_own() -> None:
     own = MAIN / ".friday-home" / "worktrees" / "s" / "1"
-    ground = workspace_fixture.on_paper(own, away=(MAIN,), home="")
+    ground = workspace_fixture.virtual_context(own, away=(MAIN,), home="")
     assert analyze(f"cat {own}/x", ground).leaves == ""
     assert analyze(f"cat {own}/x {MAIN}/x", ground).leaves == str(MAIN)
 
 
 def test_the_root_of_everything_is_in_every_path() -> None:
-    assert analyze("cat /etc/hosts", workspace_fixture.on_paper(OWN, away=(Path("/"),))).leaves == ""
+    assert analyze("cat /etc/hosts", workspace_fixture.virtual_context(OWN, away=(Path("/"),))).leaves == ""
 
 
 async def test_a_workspace_beside_another(tmp_path: Path) -> None:
@@ -61,7 +61,7 @@ async def test_a_workspace_beside_another(tmp_path: Path) -> None:
         own = main.at(tmp_path / "own", away=(main.root,))
         bash = bash_tool()
         for background in (False, True):
-            with pytest.raises(ToolError, match="leads out of your worktree"):
+            with pytest.raises(ToolError, match="names a path outside your worktree"):
                 bash.script(bash.parse({"command": f"ls {main.root}", "background": background}), own)
         ran = await own.run("pwd; echo $PWD", agent="a.1", timeout_s=60, on_output=lambda text: None)
         assert ran.output == f"{own.root}\n{own.root}\n"

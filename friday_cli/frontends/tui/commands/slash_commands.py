@@ -16,7 +16,7 @@ from friday_cli.core.permissions.rules import MODES
 from friday_cli.core.protocol.errors import FridayError, UsageError
 from friday_cli.core.protocol.provider import EFFORTS
 from friday_cli.core.text.sanitize import sanitize
-from friday_cli.extensions.commands import CustomCommands, called, load
+from friday_cli.extensions.commands import CustomCommands, find_command, load
 from friday_cli.view import MessageItem
 
 from ..state.keymap import file as keys_file
@@ -104,9 +104,9 @@ async def run(chat: CommandContext, draft: Draft) -> bool:
     name, _, rest = text[1:].partition(" ")
     found = find(name.lower())
     if found is None:
-        if called(text, chat.customs) is None:
+        if find_command(text, chat.customs) is None:
             await chat.load_customs()
-        own = called(text, chat.customs)
+        own = find_command(text, chat.customs)
         if own is not None:
             await chat.send_custom(*own, draft)
         return own is not None

@@ -62,7 +62,7 @@ class PlainContext:
             raise UsageError(
                 f"{sanitize_line(draft.text, 40)} has to wait: the agent is at work. Ctrl-C interrupts it."
             )
-        await self.controller.say(custom.words(rest), task=draft.text, bounds=custom.bounds())
+        await self.controller.say(custom.prompt(rest), task=draft.text, bounds=custom.restrictions())
 
     async def pick_session(self) -> None:
         from friday_cli.paths import store_path

@@ -22,7 +22,7 @@ def decided(cwd: Path, standing: trust.Trust) -> bool:
     False when the person wants to leave. Raises FridayError when the decision cannot be kept, or the project changed
     while it was asked about.
     """
-    if not trust_review.asks(standing):
+    if not trust_review.needs_decision(standing):
         return True
     print("\n".join(_question(standing)), flush=True)
     word = _answer()

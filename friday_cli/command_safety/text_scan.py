@@ -1,6 +1,6 @@
-"""Reads shell text without a syntax tree: text that does not parse, and text that a program may run in its own way.
+"""Finds commands in shell text without a syntax tree: in text that does not parse, and in arguments a program may run.
 
-It splits at every character by which a shell could start another command, so it finds more commands than there are.
+It splits at every character that could start another command, so it reports more commands than there are.
 """
 
 from __future__ import annotations
@@ -17,22 +17,21 @@ _SPLIT = re.compile(r"[;&|\n\r()`{}]|\$\(|<\(|>\(")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _COMMAND_OPTION = re.compile(r"-[A-Za-z]*c[A-Za-z]*")
 _KEYWORDS = frozenset(("then", "do", "else", "elif", "if", "while", "until", "!"))
-_STARTS = 200
-"""Words after a wrapper at which a command may begin: its options are too many to know."""
-MOST = 2_000_000
-"""Characters of commands that are found in one text; one that holds more is asked about in every mode."""
+_MAX_STARTS = 200
+"""Words after a wrapper (`env`, `xargs`) that are tried as the start of a command: not all its options are known."""
+MAX_CHARACTERS = 2_000_000
+"""Total length of the commands found in one text; a longer text needs approval in every mode."""
 
 
-class Found(NamedTuple):
-    """The commands in a text, each with wrappers, assignments and quotes removed, and why one of them could destroy
-    more than the work at hand ("" when none could)."""
+class TextScan(NamedTuple):
+    """The commands in a text, without wrappers, assignments and quotes; `danger`: why one is destructive, or ""."""
 
     commands: tuple[str, ...]
     danger: str
 
 
-def read(text: str, parsed: Iterable[Sequence[str]] = ()) -> Found:
-    """The commands in `text`, and in the words of commands that are `parsed` already."""
+def scan(text: str, parsed: Iterable[Sequence[str]] = ()) -> TextScan:
+    """Find the commands in `text`, and in the words of commands that are already `parsed`."""
     found: dict[str, None] = {}
     size = 0
     seen = set()
@@ -41,19 +40,19 @@ def read(text: str, parsed: Iterable[Sequence[str]] = ()) -> Found:
     while left or commands:
         for words in commands:
             size += sum(map(len, words))
-            if size > MOST:
-                return Found(tuple(found), "it holds too many commands to read them all")
+            if size > MAX_CHARACTERS:
+                return TextScan(tuple(found), "it has too many commands to check")
             found[" ".join(words)] = None
-            left.append(_script(words))
+            left.append(_script_of(words))
         commands, part = [], left.pop() if left else ""
         if part in seen:
             continue
         seen.add(part)
-        if "\\\n" in part:  # the line may be continued on the next, or not
+        if "\\\n" in part:  # a continued line, or two lines
             left += (part.replace("\\\n", ""), part.replace("\\\n", "\n"))
         else:
             commands = [command for piece in _SPLIT.split(part) for command in _commands(_words(piece))]
-    return Found(tuple(found), destructive.reason(text, found))
+    return TextScan(tuple(found), destructive.reason(text, found))
 
 
 def _words(piece: str) -> list[str]:
@@ -64,24 +63,24 @@ def _words(piece: str) -> list[str]:
 
 
 def _commands(words: list[str]) -> list[list[str]]:
-    """What a command may run: itself, or behind a wrapper what begins at any later word."""
+    """The commands a list of words may run: itself, or after a wrapper one that starts at any later word."""
     while words and (_ASSIGNMENT.match(words[0]) or words[0] in _KEYWORDS):
         words = words[1:]
     if not words:
         return []
-    first = _named(words)
+    first = _without_folder(words)
     if first[0] not in WRAPPERS:
         return [first]
     starts = [i for i, word in enumerate(words[1:], 1) if not word.startswith("-")]
-    return [_named(words[i:]) for i in starts[:_STARTS]]
+    return [_without_folder(words[i:]) for i in starts[:_MAX_STARTS]]
 
 
-def _named(words: list[str]) -> list[str]:
+def _without_folder(words: list[str]) -> list[str]:
     return [words[0].rsplit("/", 1)[-1] or words[0], *words[1:]]
 
 
-def _script(words: list[str]) -> str:
-    """The text that a shell is given to run, with the words after it."""
+def _script_of(words: list[str]) -> str:
+    """The script in `sh -c script` or `eval`, with the words after it; "" for other commands."""
     if words[0] == "eval":
         return " ".join(words[1:])
     if words[0] in SHELLS:

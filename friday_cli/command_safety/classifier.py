@@ -1,0 +1,257 @@
+"""Classifies the simple commands of a shell command: read-only, or the reason why they need approval."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from friday_cli.core.protocol.shell_script import SimpleCommand
+
+from . import destructive, embedded_languages, git, programs, text_scan, wrappers
+from .context import HARMLESS, AnalysisContext
+from .options import ProgramWord
+from .readonly_programs import BUILTINS, ENVIRONMENT, INTERPRETERS, RUNNERS, SHELLS
+from .rule_suggestion import suggest_rule
+from .state import FoundCommands, ShellState
+from .words import Word, quote_words
+
+MAX_VARIANTS = 64
+"""Word lists that one simple command may stand for (the values of its variables, multiplied)."""
+_RUN_THEIR_ARGUMENTS = SHELLS | {"eval", "source", ".", "exec"}
+_CHANGE_THE_SHELL = frozenset(("eval", "source", ".", "exec", "trap", "alias", "hash", "enable", "coproc"))
+
+
+class CommandClassifier:
+    """Classifies commands in the present `state` of the shell and adds them to `found`.
+
+    `run_script` analyzes the text after `sh -c`; None where scripts are nested too deeply for that.
+    """
+
+    def __init__(
+        self,
+        context: AnalysisContext,
+        state: ShellState,
+        found: FoundCommands,
+        run_script: Callable[[str], None] | None,
+    ) -> None:
+        self.context = context
+        self.found = found
+        self._state = state
+        self._run_script = run_script
+
+    def define_function(self, name: str, *, always_defined: bool) -> None:
+        """Accept later calls of a function of the command.
+
+        Only if the function is `always_defined` when it is called, and no program has its name.
+        """
+        allowed = re.fullmatch(r"[A-Za-z_]\w*", name) and name not in BUILTINS | RUNNERS
+        if always_defined and allowed and not self.context.has_program(name):
+            self._state.functions.add(name)
+
+    def add_redirection(self, text: str, target: Word, *, write: bool) -> None:
+        """Add a file that the shell itself opens."""
+        if target.known and all(name in HARMLESS for name in target.texts):
+            return
+        dynamic = "" if target.known and not target.glob else "which file it opens is not known before it runs"
+        labels: list[str] = []
+        for name, directory in itertools.product(target.texts, sorted(self._state.directories)):
+            if not write:
+                dynamic = dynamic or self.context.path_reason(name, directory, glob=target.glob)
+                labels += self.context.labels(name, directory)
+            elif found := self.context.write_labels(name, directory):
+                labels += found
+            else:
+                dynamic = dynamic or f"{name} is outside the workspace"
+        why = dynamic or ("it only reads" if not write else "it writes a file")
+        unique = tuple(dict.fromkeys(labels))
+        self.found.add(
+            SimpleCommand(
+                text, text, looks=not write and not dynamic, why=why, dynamic_arguments=dynamic,
+                reads=() if write else unique, writes=unique if write and not dynamic else (),
+                danger=destructive.reason(text) if write else "",
+            )
+        )  # fmt: skip
+
+    def add_test(self, text: str, words: Sequence[Word]) -> None:
+        """Add `[ .. ]`, `[[ .. ]]` or `(( .. ))`."""
+        args = [ProgramWord(word.text, word.glob, word.known) for word in words]
+        arithmetic = text.startswith("[[")
+        reason = ""
+        for directory in sorted(self._state.directories):
+            reason = reason or embedded_languages.test(args, self.context, directory, arithmetic=arithmetic)
+        if not text.startswith("["):
+            reason = reason or "arithmetic can run commands"
+        step = SimpleCommand(text, text, looks=not reason, why=reason or "it only compares")
+        self.found.add(self._with_text_scan(step, text) if reason else step)
+
+    def add_command(self, text: str, words: list[Word], prefix: Sequence[str]) -> None:
+        """Add a simple command; `prefix` are the variables set in front of it.
+
+        Its text is scanned as well if a program may run a part of it.
+        """
+        step = self._classify(text, words, prefix)
+        read_only = step.looks or re.match(r"git (?:commit|tag)(?: |$)", step.text)
+        if step.readings and not step.dynamic_arguments and read_only:
+            self.found.forms.append(step.readings[:1])
+        else:
+            parsed = [[arg.text for arg in argv] for argv in self._variants(words) or ()]
+            step = self._with_text_scan(step, text, parsed)
+        self.found.add(step)
+
+    def add_input_text(self, text: str) -> None:
+        """Scan a here-document as text that the last command may run."""
+        steps = self.found.steps
+        if steps:  # redirections have no readings
+            at = max((at for at, step in enumerate(steps) if step.readings), default=-1)
+            steps[at] = self._with_text_scan(steps[at], text)
+
+    def add_unparseable(self, text: str, trouble: str) -> None:
+        """Add a whole command that could not be parsed, with the commands that a text scan finds in it."""
+        step = SimpleCommand(text, text, why=trouble, dynamic_arguments=trouble, dynamic_program=True)
+        self.found.steps.append(self._with_text_scan(step, text))
+
+    def _with_text_scan(self, step: SimpleCommand, text: str, parsed: Sequence[Sequence[str]] = ()) -> SimpleCommand:
+        """`step` with the other commands that `text` may run; `parsed`: its words, where they are known."""
+        found = text_scan.scan("\n".join((text, *(map(" ".join, parsed) if "$" in text else ()))), parsed)
+        readings = tuple(dict.fromkeys((*step.readings, *found.commands)))
+        static = step.readings and step.looks and not step.dynamic_arguments
+        self.found.forms += [(step.readings[0], *found.commands)] if static else [(form,) for form in found.commands]
+        return msgspec.structs.replace(step, readings=readings, danger=step.danger or found.danger)
+
+    def _classify(self, text: str, words: list[Word], prefix: Sequence[str]) -> SimpleCommand:
+        first = words[0] if words else Word(("",))
+        if not first.text or first.glob:
+            why = "which program it runs is not known before it runs"
+            return SimpleCommand(text, text, why=why, dynamic_arguments=why, dynamic_program=True)
+        name = first.text.rsplit("/", 1)[-1]
+        for variable in prefix:
+            if variable not in ENVIRONMENT and not (variable == "IFS" and name == "read"):
+                why = f"{variable} changes what {name} does"
+                return SimpleCommand(text, text, _readings_of(words), why=why, dynamic_arguments=why)
+        foreign = next((w.foreign for w in words if w.foreign), "")
+        if name in ("cd", "read"):
+            return self._cd_or_read(text, name, words)
+        if first.text in self._state.functions:
+            return SimpleCommand(text, text, looks=True, why="a function of this command")
+        variants = self._variants(words)
+        if variants is None:
+            why = "its variables have too many values"
+            return SimpleCommand(text, text, _readings_of(words), why=why, dynamic_arguments=why)
+        why, last = "", None
+        for argv in variants:
+            last = self._classify_argv(text, argv)
+            why = why or last.why
+            if not last.looks:
+                break
+        assert last is not None
+        if last.looks and foreign:
+            reason = f"${foreign} may hold a secret"
+            return msgspec.structs.replace(last, looks=False, why=reason, dynamic_arguments=reason)
+        if len(variants) > 1 and not last.looks:
+            dynamic = last.dynamic_arguments or "its variables have several values"
+            return msgspec.structs.replace(last, dynamic_arguments=dynamic, suggest="")
+        return last
+
+    def _classify_argv(self, text: str, argv: Sequence[ProgramWord]) -> SimpleCommand:
+        """Classify one list of words."""
+        if (inner := wrappers.unwrap(argv)) is not None:
+            step = self._classify_argv(text, inner)
+            return msgspec.structs.replace(step, raw=text, readings=(*step.readings, _joined(argv)))
+        if (script := wrappers.shell_script(argv)) is not None and self._run_script is not None:
+            self._run_script(script)
+            readings = _readings([arg.text for arg in argv])
+            return SimpleCommand(_joined(argv), text, readings, looks=True, why="its script is classified separately")
+        name = argv[0].text.rsplit("/", 1)[-1]
+        reason, reads = "", []
+        for directory in sorted(self._state.directories):
+            reason = reason or programs.approval_reason(argv, self.context, directory, self._state.pipe_input)
+            named, base = (
+                git.resolve_global_options(argv[1:], self.context, directory)
+                if name == "git"
+                else (argv[1:], directory)
+            )
+            reads += [label for arg in named if arg.known for label in self._labels(arg, base)]
+        known = all(arg.known and not arg.glob for arg in argv)
+        texts = [arg.text for arg in argv]
+        dynamic = "" if known else "one of its words is not known before it runs"
+        if reason and not dynamic and name in _CHANGE_THE_SHELL:
+            dynamic = f"{name} changes how later commands behave"
+        if not reason:
+            self._state.pipe_input = programs.pipe_output(argv, self._state.pipe_input)
+            return SimpleCommand(
+                _joined(argv), text, _readings(texts), True, "it is read-only", dynamic, reads=tuple(reads)
+            )
+        return SimpleCommand(
+            _joined(argv), text, _readings(texts), why=reason, dynamic_arguments=dynamic,
+            dynamic_program=name in _RUN_THEIR_ARGUMENTS and not known, reads=tuple(reads),
+            suggest=suggest_rule(texts) if known else "",
+        )  # fmt: skip
+
+    def _labels(self, arg: ProgramWord, directory: str) -> tuple[str, ...]:
+        if arg.text.startswith("-") or len(arg.text) > 250 or "\n" in arg.text:
+            return ()
+        return self.context.labels(arg.text, directory) if arg.text else ()
+
+    def _cd_or_read(self, text: str, name: str, words: list[Word]) -> SimpleCommand:
+        """`cd` into a folder of the workspace, or `read` into variables of the command itself."""
+        state = self._state
+        args = [ProgramWord(word.text, word.glob, bool(word.text)) for word in words[1:]]
+        if name == "read":
+            reason = embedded_languages.read_builtin(args) if all(arg.known for arg in args) else "read sets variables"
+            state.forget({arg.text for arg in args})
+            return SimpleCommand(text, text, looks=not reason, why=reason or "it only reads a line")
+        if len(args) != 1 or not args[0].known or args[0].glob or args[0].text.startswith("-") or state.loops:
+            why = "where cd leads is not known before it runs"
+            return SimpleCommand(text, text, why=why, dynamic_arguments=why)
+        targets = {self.context.cd_target(args[0].text, directory) for directory in state.directories}
+        if "" in targets:
+            why = f"{args[0].text} is outside the workspace"
+            return SimpleCommand(quote_words(("cd", args[0].text)), text, why=why, dynamic_arguments=why)
+        state.previous_directories |= state.directories
+        state.directories = targets
+        return SimpleCommand(text, text, looks=True, why="it stays in the workspace")
+
+    def _variants(self, words: list[Word]) -> list[list[ProgramWord]] | None:
+        """Every list of words the command may get; None above MAX_VARIANTS."""
+        choices = [
+            [ProgramWord(t, w.glob) for t in w.texts]
+            if w.known and not self._may_split(w)
+            else [ProgramWord("", known=False)]
+            for w in words
+        ]
+        total = 1
+        for choice in choices:
+            total *= len(choice)
+        return [list(argv) for argv in itertools.product(*choices)] if total <= MAX_VARIANTS else None
+
+    def _may_split(self, word: Word) -> bool:
+        """Whether file names in an unquoted variable may become several words."""
+        return word.loose and any(
+            self.context.match_has_blanks(t, directory) for t in word.texts for directory in self._state.directories
+        )
+
+
+def _readings_of(words: list[Word]) -> tuple[str, ...]:
+    return _readings([word.text for word in words])
+
+
+def _readings(texts: list[str]) -> tuple[str, ...]:
+    """The forms of a command that deny and ask rules must check.
+
+    The command without its folder, git without its global options, and each command that may begin after a wrapper.
+    """
+    name = texts[0].rsplit("/", 1)[-1]
+    found = [[name, *texts[1:]]]
+    if name in RUNNERS or INTERPRETERS.fullmatch(name):
+        for at, text in enumerate(texts[1:40], 1):
+            if not text.startswith("-") and text:
+                found.append([text.rsplit("/", 1)[-1], *texts[at + 1 :]])
+    found += [git.without_global_options(words) for words in found if words[0] == "git"]
+    return tuple(dict.fromkeys(" ".join(words) for words in found))
+
+
+def _joined(argv: Sequence[ProgramWord]) -> str:
+    return quote_words(arg.text for arg in argv)

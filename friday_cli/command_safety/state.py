@@ -1,0 +1,67 @@
+"""The state of the shell at one point of the analysis, and the simple commands found up to there."""
+
+from __future__ import annotations
+
+import msgspec
+
+from friday_cli.core.protocol.shell_script import SimpleCommand
+
+from .programs import PipeInput
+from .syntax import Unparseable
+from .words import Word, unknown
+
+MAX_COMMANDS = 50
+"""Simple commands in one shell command; more need approval."""
+
+Snapshot = tuple[dict[str, Word], set[str], set[str]]
+
+
+class FoundCommands(msgspec.Struct):
+    """The simple commands found so far. A nested `sh -c` adds to the same object.
+
+    `forms`: for each simple command the forms in which it may run, as text, the plainest first.
+    """
+
+    steps: list[SimpleCommand] = []
+    forms: list[tuple[str, ...]] = []
+
+    def add(self, step: SimpleCommand) -> None:
+        """Append a command. Raises Unparseable above MAX_COMMANDS."""
+        if len(self.steps) >= MAX_COMMANDS:
+            raise Unparseable(f"it has more than {MAX_COMMANDS} commands")
+        self.steps.append(step)
+
+
+class ShellState:
+    """Variables, functions, possible working directories and pipe input.
+
+    `previous_directories`: where the shell still is if a `cd` before failed. `loops`: the number of enclosing loops.
+    """
+
+    def __init__(self, directories: set[str]) -> None:
+        self.variables: dict[str, Word] = {}
+        self.functions: set[str] = set()
+        self.directories = set(directories)
+        self.previous_directories: set[str] = set()
+        self.loops = 0
+        self.pipe_input = PipeInput()
+
+    def forget(self, names: set[str]) -> None:
+        """Mark the values of these variables as unknown."""
+        for name in names:
+            self.variables[name] = unknown(f"the value of ${name} is not known")
+
+    def allow_failed_cd(self) -> None:
+        """From here on the directories before the last `cd` are possible again: it may have failed."""
+        self.directories |= self.previous_directories
+        self.previous_directories = set()
+
+    def snapshot(self) -> Snapshot:
+        """A copy of what a subshell cannot change for its parent."""
+        return dict(self.variables), set(self.directories), set(self.previous_directories)
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Return to a snapshot. The dict of variables stays the same object, because the word reader shares it."""
+        self.variables.clear()
+        self.variables.update(snapshot[0])
+        self.directories, self.previous_directories = set(snapshot[1]), set(snapshot[2])
