@@ -164,7 +164,7 @@ def check_worktrees(scene: Scene, log: Sequence[Envelope]) -> list[str]:
             faults.append(f"the worktree {worktree.metadata.name} is nobody's")
         if worktree.state == "opened" and worktree.path:
             faults.append(f"{worktree.path} has ended, and nobody looked at its worktree")
-        if scene.copies.of(worktree.path) is worktree and not scene.journal.broken:
+        if scene.copies.newest_of(worktree.path) is worktree and not scene.journal.broken:
             stands = told.get(worktree.path, "")
             if worktree.path and stands != worktree.state:
                 faults.append(f"the worktree of {worktree.path} is {worktree.state}, and the log says {stands!r}")

@@ -44,7 +44,7 @@ async def test_the_work_of_a_worktree_is_applied_from_the_tree(tmp_path: Path) -
         await chat.until(lambda: "1 file of a.1 applied." in chat.frame)
         assert (folder / "made.txt").read_text() == "new"
         await chat.pilot.press("w")
-        await chat.until(lambda: "has no worktree any more" in chat.frame)
+        await chat.until(lambda: "has no worktree now" in chat.frame)
 
 
 async def test_work_that_conflicts_is_told_in_full_and_kept_from_the_sub_agent_s_own_view(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ class Feed:
             self("a", MessageAdded(Message("assistant", (Text(f"Answer {number} with some *words* in it."),))))
 
     async def shown(self) -> None:
-        self._chat.app.look_again()
+        self._chat.app.refresher.look_again()
         await self._chat.until(lambda: not self._chat.app.controller.dirty)
 
 
