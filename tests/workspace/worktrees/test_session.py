@@ -254,7 +254,7 @@ async def test_rules_that_ask_about_files_hold_and_a_deny_comes_first(stage: Sta
     flags = {"permissions.ask": ("edit_file(x)",)}
     async with stage.session(**YOLO, flags=flags) as session:
         await session.prompt("go")
-        assert "nobody can be asked here" in (await stage.results(session.id, "a"))[1][1]
+        assert "no person can be asked here" in (await stage.results(session.id, "a"))[1][1]
     async with stage.session(**YOLO, flags=flags, deny=("edit_file(y)",), attended=True) as session:
         await session.prompt("go")
         status, text = (await stage.results(session.id, "a"))[1]
