@@ -174,13 +174,13 @@ class Stage:
         for self._at, path, event in happenings:
             self._seq += 1
             seq = None if isinstance(event, TextDelta) else self._seq
-            controller.dirty.update(controller.state.apply(Envelope(seq, BEGUN + self._at, path, event)))
+            controller.fold.dirty.update(controller.state.apply(Envelope(seq, BEGUN + self._at, path, event)))
         await self.settle()
 
     async def settle(self, *, has: str = "") -> None:
         """Let the screen come to rest, with a word on it."""
         self.chat.app.refresher.look_again()
-        await self.chat.until(lambda: not self.chat.app.controller.dirty and has in self.chat.frame)
+        await self.chat.until(lambda: not self.chat.app.controller.fold.dirty and has in self.chat.frame)
         seen: list[str] = []
         while seen[-4:] != [self.chat.frame] * 4:
             seen.append(self.chat.frame)

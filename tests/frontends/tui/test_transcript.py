@@ -35,7 +35,7 @@ class Feed:
         self._seq += 1
         envelope = Envelope(None if live else self._seq, 1_000.0, agent, event)
         self._chat.state.apply(envelope)
-        self._chat.app.controller.dirty.add(agent)
+        self._chat.app.controller.fold.dirty.add(agent)
 
     def talk(self, count: int) -> None:
         for number in range(count):
@@ -44,7 +44,7 @@ class Feed:
 
     async def shown(self) -> None:
         self._chat.app.refresher.look_again()
-        await self._chat.until(lambda: not self._chat.app.controller.dirty)
+        await self._chat.until(lambda: not self._chat.app.controller.fold.dirty)
 
 
 def lines(chat: Chat) -> list[str]:

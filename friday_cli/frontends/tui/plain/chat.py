@@ -81,8 +81,8 @@ class PlainChat:
         while True:
             await self._news.wait()
             self._news.clear()
-            if self.controller.failure is not None:
-                raise self.controller.failure
+            if self.controller.fold.failure is not None:
+                raise self.controller.fold.failure
             for words in self.controller.told:
                 self._say(f"Note: {words}")
             self.controller.told.clear()
