@@ -48,8 +48,7 @@ class AgentActions:
         if below and not self._app.presses.again(f"{level} {path}"):
             key = "x" if level == "cancel" else "X"
             text = f"{pluralize(below, 'agent')} below {path} would end too. {key} again: {level} all."
-            self._app.say_note(text, "warning")
-            return
+            return self._app.say_note(text, "warning")
         self._begin(self._stop(path, level))
 
     async def _stop(self, path: str, level: Literal["cancel", "abort"]) -> None:
@@ -75,10 +74,8 @@ class AgentActions:
     async def _background(self, path: str) -> None:
         done = await self._app.controller.require_session().detach(path)
         self._app.say_note(
-            f"{path} continues in the background." if done else f"{path} cannot continue in the background now."
+            f"{path} {'continues' if done else 'cannot continue'} in the background{'' if done else ' now'}."
         )
-
-    # ---- worktrees ----------------------------------------------------------------------
 
     def decide_worktree(self, path: str) -> None:
         """Ask what to do with the changes of an agent in its worktree, and do it."""
@@ -89,11 +86,9 @@ class AgentActions:
         made = agent.worktree if agent else None
         if agent is None or made is None or made.state not in ("opened", "changed"):
             how = f" now: {worktree_text(made)}" if made else ""
-            self._app.say_note(f"{path} has no worktree{how}.")
-            return
+            return self._app.say_note(f"{path} has no worktree{how}.")
         if not agent.ended:
-            self._app.say_note(f"{path} is still running in its worktree.")
-            return
+            return self._app.say_note(f"{path} is still running in its worktree.")
         count = len(made.files)
         names = ", ".join(file.path for file in made.files[:SHOWN]) + (" ..." if count > SHOWN else "")
         choices = [

@@ -64,8 +64,6 @@ class ChatBody(Horizontal):
         if self._friday.chat.ready:
             self.panel.redraw()
 
-    # ---- showing and hiding the panel -----------------------------------------------------------
-
     def show_panel(self) -> None:
         """Show or hide the panel."""
         wanted = self.panel_wanted
@@ -102,10 +100,8 @@ class ChatBody(Horizontal):
             child = self.context.state.agents.get(panel.child)
             running = child is not None and not child.ended
             if running and (hide or panel.inside) and not self._friday.presses.again("close"):
-                self._friday.say_note(
-                    f"{panel.child} is still running. Press again to hide it; it keeps running.", "warning"
-                )
-                return
+                text = f"{panel.child} is still running. Press again to hide it; it keeps running."
+                return self._friday.say_note(text, "warning")
             self._want_panel(False)
             prompt.focus()
         else:
@@ -124,8 +120,6 @@ class ChatBody(Horizontal):
 
     def on_agent_panel_widened(self, message: AgentPanel.Widened) -> None:
         preferences.keep(side=message.width)
-
-    # ---- one agent ------------------------------------------------------------------------------
 
     @on(AgentTree.OpenTranscript)
     @on(OpenAgent)
@@ -165,8 +159,6 @@ class ChatBody(Horizontal):
             self._friday.run_worker(self._friday.input.copy_text(agent.result))
         else:
             self._friday.say_note(f"{message.path} has no result yet.")
-
-    # ---- the transcripts ------------------------------------------------------------------------
 
     def on_transcript_marking(self) -> None:
         self._friday.refresher.look_again()

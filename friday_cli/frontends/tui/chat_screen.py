@@ -50,8 +50,6 @@ class ChatScreen(Screen[None]):
         self.furnished = asyncio.Event()
         """Set when all widgets are there."""
 
-    # ---- the widgets ----------------------------------------------------------------------
-
     def first_widgets(self) -> ComposeResult:
         """Make the widgets of the first picture."""
         cwd = self._friday.cwd
@@ -113,8 +111,6 @@ class ChatScreen(Screen[None]):
         elif self.welcome is None:
             await self.mount(Welcome(), before="#composer")
 
-    # ---- the focus ------------------------------------------------------------------------
-
     @property
     def place(self) -> Place:
         """Where the keys go."""
@@ -157,8 +153,6 @@ class ChatScreen(Screen[None]):
         if self.ready and event.size.width < WIDE and self.body.panel_wanted is None:
             self.body.panel.remove_class("shown", "full")  # there is no room beside the transcript
         self._friday.refresher.look_again()
-
-    # ---- messages of the composer and the approval panel ----------------------------------------
 
     def on_composer_submitted(self, message: Composer.Submitted) -> None:
         self._friday.input.submit(message.draft, message.path)

@@ -218,8 +218,6 @@ class SessionController:
             await session.close()
         await self.fold.stop(cancel=False)
 
-    # ---- actions of the user -----------------------------------------------------------
-
     @property
     def compacting(self) -> bool:
         """Whether the history is being compacted."""

@@ -60,12 +60,13 @@ class Terminal:
             return bool(data)
         return True
 
-    def until(self, wanted: bytes, *, after: bytes = b"", seconds: float = 90.0) -> None:
-        """Read until something is on the screen, behind the last `after`."""
+    def until(self, *texts: bytes, after: bytes = b"", seconds: float = 90.0) -> None:
+        """Read until each text is on the screen, behind the last `after`."""
         end = time.monotonic() + seconds
-        while wanted not in self._seen(wanted, after):
-            assert time.monotonic() < end, f"{wanted!r} did not come: {self.out[-2_000:]!r}"
-            assert self.read(0.2), f"it ended: {self.out[-2_000:]!r}"
+        for wanted in texts:
+            while wanted not in self._seen(wanted, after):
+                assert time.monotonic() < end, f"{wanted!r} did not come: {self.out[-2_000:]!r}"
+                assert self.read(0.2), f"it ended: {self.out[-2_000:]!r}"
 
     def _seen(self, wanted: bytes, after: bytes) -> bytes:
         out = self.out[self.out.rfind(after) if after else 0 :]
@@ -80,8 +81,11 @@ class Terminal:
             while time.monotonic() < end:
                 self.read(0.1)
 
-    def type(self, keys: bytes) -> None:
+    def type(self, keys: bytes, *, until: bytes = b"") -> None:
+        """Type keys, and read until a text is on the screen."""
         os.write(self._fd, keys)
+        if until:
+            self.until(until)
 
     def quit(self) -> int:
         """Leave by Ctrl+C; gives the exit code. Two presses are one wish where little time is between them: the two that

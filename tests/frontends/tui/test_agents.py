@@ -34,9 +34,8 @@ async def test_the_pane_opens_by_itself_where_there_is_room(tmp_path: Path, widt
         await chat.until(lambda: chat.side.has_class("shown") is shown)
         if not shown:
             assert "at work" in chat.frame
-            await chat.pilot.press("ctrl+t")
-            await chat.until(lambda: "general first" in chat.frame)
-            await chat.pilot.press("escape")
+            await chat.press("ctrl+t", shows="general first")
+            await chat.press("escape")
             assert not chat.side.has_class("shown")
 
 
@@ -44,10 +43,9 @@ async def test_abort_names_the_descendants_and_wants_a_second_press(tmp_path: Pa
     async with opened(tmp_path, TWO, size=(130, 30)) as chat:
         await chat.say("go")
         await chat.until(lambda: len(chat.state.agents) == 3)
-        await chat.pilot.press("ctrl+t", "home", "X")
-        await chat.until(lambda: "2 agents below a would end too" in chat.frame)
+        await chat.press("ctrl+t", "home", "X", shows="2 agents below a would end too")
         assert chat.app.controller.working
-        await chat.pilot.press("X")
+        await chat.press("X")
         await chat.idle()
         assert {agent.status for agent in chat.state.agents.values()} == {"cancelled"}
 
@@ -56,15 +54,14 @@ async def test_one_sub_agent_is_aborted_and_the_others_go_on(tmp_path: Path) -> 
     async with opened(tmp_path, TWO, size=(130, 30)) as chat:
         await chat.say("go")
         await chat.until(lambda: len(chat.state.agents) == 3)
-        await chat.pilot.press("ctrl+t", "home", "down", "X")
+        await chat.press("ctrl+t", "home", "down", "X")
         state = chat.state
         await chat.until(lambda: state.agents["a.1"].ended)
         assert not state.agents["a.2"].ended
-        await chat.pilot.press("down", "m")
+        await chat.press("down", "m")
         await chat.until(lambda: chat.composer.area.has_focus)
         await chat.type("hurry")
-        await chat.pilot.press("enter")
-        await chat.until(lambda: "» at its next turn: hurry" in chat.frame)
+        await chat.press("enter", shows="» at its next turn: hurry")
         assert "■ general first" in chat.frame  # it stays in the tree
 
 
@@ -72,14 +69,14 @@ async def test_enter_opens_a_transcript_and_a_second_one_fills_the_screen(tmp_pa
     async with opened(tmp_path, TWO, size=(130, 30)) as chat:
         await chat.say("go")
         await chat.until(lambda: len(chat.state.agents) == 3)
-        await chat.pilot.press("ctrl+t", "home", "down", "enter")
+        await chat.press("ctrl+t", "home", "down", "enter")
         assert chat.side.child == "a.1"
         assert chat.side.log_view.has_focus
         assert "[general] a.1" in chat.frame
-        await chat.pilot.press("enter")
+        await chat.press("enter")
         await chat.until(lambda: chat.side.has_class("full"))
         assert chat.side.log_view.size.width > 120
-        await chat.pilot.press("escape")
+        await chat.press("escape")
         assert not chat.side.has_class("full")
 
 
@@ -90,17 +87,16 @@ async def test_the_result_of_a_sub_agent_is_copied_and_it_is_written_to(tmp_path
     }
     async with opened(tmp_path, agents, size=(130, 30)) as chat:
         await chat.ask("go")
-        await chat.pilot.press("ctrl+t", "home", "down", "c")
+        await chat.press("ctrl+t", "home", "down", "c")
         await chat.until(lambda: chat.app.clipboard == "Mine.")
-        await chat.pilot.press("m")
+        await chat.press("m")
         await chat.until(lambda: chat.composer.area.has_focus)
         await chat.type("once more")
         assert "to a.1 general" in chat.frame
-        await chat.pilot.press("enter")
-        await chat.until(lambda: "I was asked again." in chat.frame)
+        await chat.press("enter", shows="I was asked again.")
         await chat.idle()
         assert chat.state.agents["a.1"].task == "first"
-        await chat.pilot.press("escape")
+        await chat.press("escape")
         assert "to a.1" not in chat.frame
 
 
@@ -109,8 +105,7 @@ async def test_a_waited_for_sub_agent_goes_to_the_background(tmp_path: Path) -> 
     async with opened(tmp_path, agents, size=(130, 30)) as chat:
         await chat.say("go")
         await chat.until(lambda: "a.1" in chat.state.agents)
-        await chat.pilot.press("ctrl+b")
-        await chat.until(lambda: "I go on." in chat.frame)
+        await chat.press("ctrl+b", shows="I go on.")
         assert "bg" in chat.frame
         await chat.stop("a.1")
 
@@ -123,13 +118,12 @@ async def test_the_tree_is_filtered_sorted_and_folded(tmp_path: Path) -> None:
     }
     async with opened(tmp_path, agents, size=(130, 30)) as chat:
         await chat.ask("go")
-        await chat.pilot.press("ctrl+t", "home", "f", "f")
+        await chat.press("ctrl+t", "home", "f", "f")
         assert chat.side.agents.paths == ["a.1"]
-        await chat.pilot.press("s")
-        await chat.until(lambda: "failed: 1 · by cost" in chat.frame)
-        await chat.pilot.press("f", "f", "s", "s", "home")
+        await chat.press("s", shows="failed: 1 · by cost")
+        await chat.press("f", "f", "s", "s", "home")
         assert not chat.app.query_one("#tree-head").display
-        await chat.pilot.press("space")
+        await chat.press("space")
         assert chat.side.agents.paths == ["a"]
         assert all(is_under(path, "a") for path in chat.state.agents)
 
@@ -145,10 +139,9 @@ async def test_hiding_or_leaving_the_pane_of_a_child_at_work_wants_a_second_pres
     async with opened(tmp_path, TWO, size=(width, 30)) as chat:
         await chat.say("go")
         await chat.until(lambda: "a.1" in chat.state.agents)
-        await chat.pilot.press(*keys)
-        await chat.until(lambda: "still running" in chat.frame)
+        await chat.press(*keys, shows="still running")
         assert chat.side.has_class("shown")
-        await chat.pilot.press(keys[-1])
+        await chat.press(keys[-1])
         assert not chat.side.has_class("shown")
         assert not chat.state.agents["a.1"].ended
 

@@ -37,8 +37,7 @@ def test_q36_a_capture_of_the_chat_has_no_foreign_escape(tmp_path: Path) -> None
         terminal.until(b"\x1b[?1049h")
         begun = len(terminal.out)
         terminal.until_quiet()
-        terminal.type(b"go\r")
-        terminal.until(b"the end")
+        terminal.type(b"go\r", until=b"the end")
         terminal.until_quiet()
         captured = terminal.out[begun:]
         assert b"owned" in captured  # the words are shown; what steered is not there

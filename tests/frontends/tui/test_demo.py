@@ -33,13 +33,12 @@ async def test_it_begins_at_once_and_its_question_is_answered_in_the_chat(
         async with app.run_test(size=(120, 60)) as pilot:
             chat = Chat(app, pilot)
             await chat.until(lambda: bool(app.query(Welcome)))
-            assert "ANTHROPIC_API_KEY" in chat.frame
-            assert "offline demo" in chat.frame
+            chat.has("ANTHROPIC_API_KEY", "offline demo")
             await pilot.press("enter")
-            await chat.until(lambda: "› What is in this folder?" in chat.frame)
+            await chat.shows("› What is in this folder?")
             assert not app.query(Welcome)
             await chat.until(lambda: [ask.agent for ask in app.controller.state.asks.values()] == ["a.3"])
-            await chat.until(lambda: "[analyst] a.3 wants to use bash" in chat.frame)
+            await chat.shows("Sub-agent a.3 (analyst) wants to run a command")
             await pilot.press(*keys)
             await chat.idle()
             assert [a.profile for a in app.controller.state.agents.values()] == [

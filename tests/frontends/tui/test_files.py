@@ -97,11 +97,11 @@ async def test_the_row_of_the_cursor_stays_while_more_names_come(tmp_path: Path,
         await chat.type("see @map")
         pipe.write(b"b/map.py\0c/map.py\0")
         await chat.until(lambda: "c/map.py" in chat.frame and "still listing" in chat.frame)
-        await chat.pilot.press("down")
+        await chat.press("down")
         pipe.write(b"map.py\0")
         await chat.until(lambda: " map.py" in chat.frame or "\nmap.py" in chat.frame)
         assert popup.highlighted == 1
         assert popup.chosen == Completion("@c/map.py ", "c/map.py")
-        await chat.pilot.press("escape")
+        await chat.press("escape")
         await chat.until(lambda: "still listing" not in chat.frame and not popup.open)
         assert chat.composer.text == "see @map"

@@ -100,20 +100,20 @@ async def test_q37_no_widget_reads_foreign_text_as_markup(tmp_path: Path, home: 
             await chat.pilot.pause(0.05)
             look(chat)
         for keys in ("ctrl+p", "f1", "ctrl+t"):
-            await chat.pilot.press(keys)
+            await chat.press(keys)
             await chat.pilot.pause(0.1)
             look(chat)
-            await chat.pilot.press("escape")
+            await chat.press("escape")
         for typed in ("@file", "/own", "/resume", "/model"):
             chat.composer.clear()
             await chat.type(typed)
             await chat.pilot.pause(0.2)
             look(chat)
             if typed == "/resume":
-                await chat.pilot.press("enter")
+                await chat.press("enter")
                 await chat.pilot.pause(0.3)
                 look(chat)
-                await chat.pilot.press("escape")
+                await chat.press("escape")
         chat.app.say_note(EVIL, "error")  # type: ignore[attr-defined]
         await chat.pilot.pause(0.1)
         assert chat.app.is_running

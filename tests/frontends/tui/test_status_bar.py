@@ -20,8 +20,7 @@ async def test_the_line_says_how_much_of_the_context_is_used_and_free(tmp_path: 
         assert root is not None
         assert root.free
         assert f"context {root.context / root.window:.0%} ({short_count(root.free)} free)" in chat.frame
-        await chat.say("/context")
-        await chat.until(lambda: f"of {root.window:,}" in chat.frame)
+        await chat.say("/context", shows=f"of {root.window:,}")
 
 
 async def test_the_hint_is_about_the_place_where_the_keys_go(tmp_path: Path) -> None:
@@ -29,22 +28,18 @@ async def test_the_hint_is_about_the_place_where_the_keys_go(tmp_path: Path) -> 
     async with opened(tmp_path, {"a": [{"calls": [task]}, {"text": "Done."}], "a.1": [SLOW]}, size=(150, 30)) as chat:
         await chat.say("go")
         await chat.until(lambda: "a.1" in chat.state.agents)
-        await chat.until(lambda: "Enter queues · Esc interrupts" in chat.frame)
-        await chat.say("next")
-        await chat.until(lambda: "Enter sends now · Esc takes back" in chat.frame)
-        await chat.pilot.press("ctrl+t", "home", "down")
-        await chat.until(lambda: "Enter opens · x cancels" in chat.frame)
-        await chat.pilot.press("enter")
-        await chat.until(lambda: "Enter full screen · x cancels" in chat.frame)
+        await chat.shows("Enter queues · Esc interrupts")
+        await chat.say("next", shows="Enter sends now · Esc takes back")
+        await chat.press("ctrl+t", "home", "down", shows="Enter opens · x cancels")
+        await chat.press("enter", shows="Enter full screen · x cancels")
         chat.log.focus()
-        await chat.until(lambda: "v marks" in chat.frame)
+        await chat.shows("v marks")
 
 
 @pytest.mark.parametrize("width", [80, 90, 100])
 async def test_the_hint_keeps_its_room_on_a_narrow_screen(tmp_path: Path, width: int) -> None:
     async with opened(tmp_path, {"a": [{"text": "One."}]}, size=(width, 24)) as chat:
-        await chat.ask("hello")
-        await chat.until(lambda: "F1 help · / commands · Shift+Tab mode" in chat.frame)
+        await chat.ask("hello", shows="F1 help · / commands · Shift+Tab mode")
 
 
 async def test_a_hint_too_long_for_half_a_small_screen_keeps_its_first_keys(tmp_path: Path) -> None:
@@ -75,7 +70,7 @@ async def test_no_sandbox_is_a_warning_where_commands_pass_unasked(tmp_path: Pat
             "Ctrl+T agents"
         )
         kind = chat.session.sandbox
-        await chat.until(lambda: f"sandbox: {kind}" in chat.frame)
+        await chat.shows(f"sandbox: {kind}")
 
 
 def test_numbers_of_tokens_are_short() -> None:

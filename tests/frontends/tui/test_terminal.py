@@ -24,12 +24,10 @@ def test_a_whole_day_in_one_terminal(tmp_path: Path) -> None:
     (tmp_path / "next.json").write_text(json.dumps({"agents": {"a": [{"text": "Welcome back."}]}, "badge": ""}))
     with Terminal(tmp_path, "-m", f"scripted:{tmp_path}/day.json", COLORTERM="") as terminal:
         terminal.until(b"F1 help")
-        terminal.type(b"begin\r")
-        terminal.until(b"wants to use bash")
+        terminal.type(b"begin\r", until=b"wants to run a command")
         terminal.until(b"Ctrl+Y answers")
         terminal.until_quiet()
-        terminal.type(b"1")
-        terminal.until(b"Look slowly")
+        terminal.type(b"1", until=b"Look slowly")
         assert (tmp_path / "made").exists()
         terminal.until(b"Ctrl+T agents")
         terminal.type(b"\x14")  # the tree
@@ -39,8 +37,7 @@ def test_a_whole_day_in_one_terminal(tmp_path: Path) -> None:
         terminal.until("» ".encode())
         terminal.until_quiet()
         terminal.type(b"x")  # cancel it
-        terminal.until(b"1 agent ended")
-        terminal.until(b"All is said.")
+        terminal.until(b"1 agent ended", b"All is said.")
         terminal.until_quiet()
         assert terminal.quit() == 0
         assert terminal.is_clean()
@@ -49,10 +46,8 @@ def test_a_whole_day_in_one_terminal(tmp_path: Path) -> None:
         said = re.search(rb"saved. Resume: `friday -r (\w+)`", terminal.out)
     assert said is not None
     with Terminal(tmp_path, "-r", said[1].decode(), "-m", f"scripted:{tmp_path}/next.json") as terminal:
-        terminal.until(b"All is said.")
-        terminal.until(b"Ctrl+T agents")
-        terminal.type(b"again\r")
-        terminal.until(b"Welcome back.")
+        terminal.until(b"All is said.", b"Ctrl+T agents")
+        terminal.type(b"again\r", until=b"Welcome back.")
         terminal.until_quiet()
         terminal.type(b"\x04")
         assert terminal.end() == 0
@@ -70,14 +65,12 @@ def test_what_is_typed_before_the_screen_is_there_is_not_lost(tmp_path: Path) ->
 def test_the_title_is_given_back_and_a_person_who_looks_elsewhere_is_told(tmp_path: Path) -> None:
     with Terminal(tmp_path, "-m", "demo") as terminal:
         terminal.until(b"demo: scripted")
-        terminal.type(b"run `make all`\r")
-        terminal.until(b"wants to use bash")
+        terminal.type(b"run `make all`\r", until=b"wants to run a command")
         terminal.until(b"\x1b]0;? friday")
         assert b"\x1b]9;" not in terminal.out  # the window has the keys
         terminal.type(b"\x03")
         terminal.until(b"\x1b]0;friday", after=b"\x1b]0;? friday")
-        terminal.type(b"run `make it`")
-        terminal.until(b"run `make it`")
+        terminal.type(b"run `make it`", until=b"run `make it`")
         terminal.type(b"\r\x1b[O")  # a key behind it would bring the window back
         terminal.until(b"\x1b]9;Friday needs you")
         terminal.type(b"\x11")
@@ -130,10 +123,8 @@ def test_agents_work_on_while_the_person_writes_in_an_editor(tmp_path: Path) -> 
     options = "-m", f"scripted:{tmp_path}/day.json", "--mode", "edits"
     with Terminal(tmp_path, *options, VISUAL=str(editor)) as terminal:
         terminal.until(b"F1 help")
-        terminal.type(b"begin\r")
-        terminal.until(b"until test -e open")
-        terminal.type(b"some words\x07")
-        terminal.until(b"some words and more")
+        terminal.type(b"begin\r", until=b"until test -e open")
+        terminal.type(b"some words\x07", until=b"some words and more")
         terminal.until(b"All is said.")
         drawn = terminal.out[terminal.out.rfind(b"the editor") :]
         assert not STYLES.sub(b"", drawn[: drawn.find(ON[0])]).strip().removeprefix(b"the editor").strip()

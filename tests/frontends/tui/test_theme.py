@@ -79,8 +79,7 @@ def test_a_colour_is_light_or_dark() -> None:
 def test_a_light_terminal_gets_light_colours_and_keeps_what_was_typed(tmp_path: Path) -> None:
     with Terminal(tmp_path, "-m", "demo", COLORTERM="truecolor") as terminal:
         terminal.until(QUERY.encode())
-        terminal.type(b"early " + WHITE + b"bird")
-        terminal.until(b"early bird")
+        terminal.type(b"early " + WHITE + b"bird", until=b"early bird")
         terminal.until(b"demo: scripted")
         terminal.until(b"\x1b[" + LIGHT + b"mearly bird")
         assert b"rgb:" not in terminal.out
@@ -96,11 +95,9 @@ def test_nothing_waits_for_a_terminal_that_does_not_answer(tmp_path: Path) -> No
 def test_with_no_color_there_are_attributes_only(tmp_path: Path) -> None:
     with Terminal(tmp_path, "-m", "demo", NO_COLOR="1") as terminal:
         terminal.until(b"demo: scripted")
-        terminal.type(b"read notes.txt\r")
-        terminal.until(b"read_file")
+        terminal.type(b"read notes.txt\r", until=b"read_file")
         terminal.until(b"context")
-        terminal.type(b"/the")
-        terminal.until(b"/theme")
+        terminal.type(b"/the", until=b"/theme")
         terminal.until_quiet()
         codes = {code for found in re.findall(rb"\x1b\[([0-9;]*)m", terminal.out) for code in found.split(b";")}
         assert ON[0] in terminal.out
@@ -111,8 +108,7 @@ def test_with_no_color_there_are_attributes_only(tmp_path: Path) -> None:
 def test_a_terminal_of_sixteen_colours_gets_its_own(tmp_path: Path) -> None:
     with Terminal(tmp_path, "-m", "demo", TERM="xterm", COLORTERM="") as terminal:
         terminal.until(b"demo: scripted")
-        terminal.type(b"hello there\r")
-        terminal.until(b"add a model")
+        terminal.type(b"hello there\r", until=b"add a model")
         terminal.until_quiet()
         found = [codes.split(b";") for codes in re.findall(rb"\x1b\[([0-9;]*)m", terminal.out)]
         codes = {code for codes in found for code in codes if b"7" not in codes}  # a reversed cell is the cursor
@@ -126,8 +122,7 @@ async def test_a_theme_is_kept_in_the_settings_and_the_settings_decide(tmp_path:
         await chat.say("/theme light")
         await chat.until(lambda: chat.app.theme == "textual-light")
         assert load().settings.theme == "light"
-        await chat.say("/theme mauve")
-        await chat.until(lambda: "Unknown theme" in chat.frame)
+        await chat.say("/theme mauve", shows="Unknown theme")
     async with opened(tmp_path, ONE) as chat:
         assert chat.app.theme == "textual-light"
     from friday_cli.config.edit import set_value

@@ -32,7 +32,9 @@ async def rewind(chat: CommandContext, rest: str) -> None:
     wanted = _RewindRequest(rest)
     number = wanted.number or await _which(chat, await session.rewind.points())
     if number == "undo":
-        await _undo(chat, wanted.resolve)
+        done = await settled(chat, lambda resolve: session.rewind.undo(conflicts=resolve), wanted.resolve)
+        if done is not None:
+            _tell(chat, "The rewind was undone.", done, "")
     elif number:
         what = wanted.what or await _what(chat, int(number))
         if what:
@@ -43,13 +45,6 @@ async def rewind(chat: CommandContext, rest: str) -> None:
                 _tell(chat, f"Went back: {_WORDS[what]}.", done, "/rewind undo reverses it.")
                 if what != "files" and done.point is not None:
                     chat.offer(done.point.text)
-
-
-async def _undo(chat: CommandContext, resolve: Resolve) -> None:
-    session = chat.controller.require_session()
-    done = await settled(chat, lambda resolve: session.rewind.undo(conflicts=resolve), resolve)
-    if done is not None:
-        _tell(chat, "The rewind was undone.", done, "")
 
 
 def _tell(chat: CommandContext, words: str, done: RewindResult, more: str) -> None:
@@ -77,10 +72,8 @@ async def settled(
     ]
     title = f"{count} not as the agents left {'them' if len(rows) > 1 else 'it'}:"
     choice = await chat.choose("\n".join([title, *_short(rows)]), choices[1:][::-1] if alone else choices)
-    if choice == "leave":
-        return await attempt("leave")
-    if choice == "overwrite":
-        return await attempt("overwrite")
+    if choice:
+        return await attempt(_ANSWERS[choice])
     chat.say_note("Nothing was changed.")
     return None
 
@@ -202,16 +195,13 @@ async def _what(chat: CommandContext, number: int) -> What | None:
 
 
 def _rows(points: Sequence[RewindPoint]) -> list[tuple[str, str]]:
-    return [(str(p.number), f"{_when(p.at)}{_count(p)} · {sanitize_line(p.text, 200)}") for p in points]
-
-
-def _count(point: RewindPoint) -> str:
-    return f" · {pluralize(len(point.files), 'file')}" if point.files else ""
-
-
-def _when(at: float) -> str:
-    then, now = time.localtime(at), time.localtime()
-    return time.strftime("%H:%M" if then[:3] == now[:3] else "%d %b %H:%M", then)
+    rows, today = [], time.localtime()[:3]
+    for point in points:
+        then = time.localtime(point.at)
+        when = time.strftime("%H:%M" if then[:3] == today else "%d %b %H:%M", then)
+        count = f" · {pluralize(len(point.files), 'file')}" if point.files else ""
+        rows.append((str(point.number), f"{when}{count} · {sanitize_line(point.text, 200)}"))
+    return rows
 
 
 def _about(points: Sequence[RewindPoint], *, files: bool = True) -> dict[str, str]:

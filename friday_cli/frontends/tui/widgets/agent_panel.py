@@ -7,6 +7,7 @@ or the transcript, not both.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from rich.text import Text
@@ -44,12 +45,11 @@ class AgentPanel(Vertical):
         Binding("r,c", "request('CopyResult')", "Copy its result", id="agent.copy"),
     ]
 
+    @dataclass
     class StopRequested(AgentTree.AgentMessage):
         """The user wants to stop the agent; `level` is cancel or abort."""
 
-        def __init__(self, path: str, level: Literal["cancel", "abort"]) -> None:
-            self.level = level
-            super().__init__(path)
+        level: Literal["cancel", "abort"]
 
     class WriteRequested(AgentTree.AgentMessage):
         """The user wants to write to the agent."""
@@ -63,12 +63,11 @@ class AgentPanel(Vertical):
     class CopyResult(AgentTree.AgentMessage):
         """The user wants the result of the agent on the clipboard."""
 
+    @dataclass
     class Widened(Message):
         """The user dragged the border; `width` is in cells."""
 
-        def __init__(self, width: int) -> None:
-            self.width = width
-            super().__init__()
+        width: int
 
     def __init__(self, context: RenderContext, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -158,8 +157,6 @@ class AgentPanel(Vertical):
         self.log_view.redraw()
         self._update_header()
 
-    # ---- keys and the mouse ----------------------------------------------------------------------
-
     def action_request(self, message: str, *arguments: str) -> None:
         """Post the message of this class with that name about the agent that keys act on."""
         self.post_message(getattr(self, message)(self.in_hand, *arguments))
@@ -173,8 +170,6 @@ class AgentPanel(Vertical):
     def on_mouse_up(self, event: events.MouseUp) -> None:
         if self.resizer.end_drag():
             self.post_message(self.Widened(self.region.width))
-
-    # ---- which of the tree and the transcript are visible ----------------------------------------
 
     def fill(self, full: bool) -> None:
         """Fill the screen, or end that."""

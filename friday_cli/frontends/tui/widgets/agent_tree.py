@@ -5,6 +5,7 @@ Call `AgentTree.follow()` when an agent is dirty or the clock moved.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from rich.style import Style
@@ -41,12 +42,11 @@ class AgentTree(ScrollView, can_focus=True):
         Binding("a", "answer", "Answer its question", id="tree.answer"),
     ]
 
+    @dataclass
     class AgentMessage(Message):
         """A message about the agent at `path`."""
 
-        def __init__(self, path: str) -> None:
-            self.path = path
-            super().__init__()
+        path: str
 
     class Picked(AgentMessage):
         """The user moved the cursor to it."""
@@ -73,8 +73,6 @@ class AgentTree(ScrollView, can_focus=True):
         """The lines of each agent with the key they were drawn for, by path."""
         self._visible: dict[int, tuple[bool, list[Strip]]] = {}
         """What is on the screen, by row: whether it is selected, and its lines."""
-
-    # ---- rows -------------------------------------------------------------------------
 
     def follow(self) -> None:
         """Update the rows. Only rows that changed are drawn again."""
@@ -153,8 +151,6 @@ class AgentTree(ScrollView, can_focus=True):
             return agent.status in ("failed", "timeout", "interrupted")
         return bool(agent.asks)
 
-    # ---- drawing ------------------------------------------------------------------------
-
     def render_lines(self, crop: Region) -> list[Strip]:
         self._base_style = self.rich_style
         return super().render_lines(crop)
@@ -188,8 +184,6 @@ class AgentTree(ScrollView, can_focus=True):
             lines = draw(self.context, agent, branch, width, now)
             known = self._cache[agent.path] = (key, lines)
         return known[1]
-
-    # ---- keys ------------------------------------------------------------------------------
 
     def select(self, path: str) -> None:
         """Put the cursor on an agent."""

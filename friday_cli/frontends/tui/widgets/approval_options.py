@@ -104,12 +104,11 @@ class ApprovalChoices(VerticalScroll, can_focus=False):
 class AnswerField(TextField):
     """The field for the words of an answer. It is hidden until an option needs it."""
 
+    @dataclass
     class Written(Message):
         """The user wrote `answer`."""
 
-        def __init__(self, answer: ApprovalAnswer | str) -> None:
-            self.answer = answer
-            super().__init__()
+        answer: ApprovalAnswer | str
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id, compact=True)

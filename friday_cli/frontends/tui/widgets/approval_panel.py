@@ -6,6 +6,7 @@ Keys and clicks count only after half a second, and a single click only selects:
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import events
@@ -68,19 +69,18 @@ class Approval(Vertical, can_focus=True):
         *(Binding(str(n), f"key('{n}')", f"Answer {n}", show=False, id=f"approval.{n}") for n in range(1, 10)),
     ]
 
+    @dataclass
     class Answered(Message):
         """The user answered an ask."""
 
-        def __init__(self, ask_id: str, answer: ApprovalAnswer | str) -> None:
-            self.ask_id, self.answer = ask_id, answer
-            super().__init__()
+        ask_id: str
+        answer: ApprovalAnswer | str
 
+    @dataclass
     class TypingStarted(Message):
         """The user wants to type into the prompt instead; `text` was typed already."""
 
-        def __init__(self, text: str = "") -> None:
-            self.text = text
-            super().__init__()
+        text: str = ""
 
     def __init__(self, context: RenderContext, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -104,8 +104,6 @@ class Approval(Vertical, can_focus=True):
             self.border_subtitle = "PgUp PgDn: the rest of it" if more else ""
 
         self.watch(self._body, "show_vertical_scrollbar", show_hint)
-
-    # ---- what is asked -----------------------------------------------------------------
 
     @property
     def _ask(self) -> PendingAsk | None:
@@ -167,8 +165,6 @@ class Approval(Vertical, can_focus=True):
         self._choices.styles.max_height = choices
         self._body.styles.max_height = max(min(available - choices, 12), 1)
         self.call_after_refresh(self._choices.scroll_to_selected)
-
-    # ---- answering ------------------------------------------------------------------------
 
     def _answer(self, index: int) -> None:
         """Answer with an option, or ask for the words that it needs."""

@@ -39,8 +39,6 @@ class BlockList:
         self._gaps: list[int] = []
         self._tops: list[int] | None = None
 
-    # ---- contents ----------------------------------------------------------------
-
     def follow(self) -> bool:
         """Add what the agent has done since the last call. Returns whether anything looks different."""
         agent = self.context.state.agents.get(self.path)
@@ -114,8 +112,6 @@ class BlockList:
         """The newest reply of the model."""
         return next((block for block in reversed(self.blocks) if block.kind == "reply"), None)
 
-    # ---- layout --------------------------------------------------------------------
-
     def set_width(self, width: int) -> None:
         """Estimate all heights for a width in cells. Nothing is drawn."""
         if width != self._width and width > 0:
@@ -187,8 +183,6 @@ class BlockList:
             self._heights[index] = gap + len(block.strips(width))
         self._tops = None
         return out
-
-    # ---- folding ---------------------------------------------------------------------
 
     def toggle(self, y: int) -> bool:
         """Fold or unfold what is at a line. False if nothing folds there."""

@@ -127,6 +127,11 @@ class Block:
 
     def toggle(self, at: int) -> bool:
         """Fold or unfold at the line `at` of the block. False if nothing folds there."""
+        if folds := self._folds_at(at):
+            self.open = not self.open
+        return folds
+
+    def _folds_at(self, at: int) -> bool:
         return False
 
     def fold(self, open_: bool) -> None:
@@ -161,12 +166,9 @@ class UserBlock(Block):
     def matches(self, what: str) -> bool:
         return what == "user" or (what == "own" and self._item.source == "person")
 
-    def toggle(self, at: int) -> bool:
+    def _folds_at(self, at: int) -> bool:
         text, attached = _split_attachments(split_notes(self._item.text)[1])
-        if not attached and text.count("\n") + len(text) // 200 < FOLDED_LINES:
-            return False
-        self.open = not self.open
-        return True
+        return bool(attached) or text.count("\n") + len(text) // 200 >= FOLDED_LINES
 
     def _draw(self, renderer: TextRenderer, width: int) -> list[Strip]:
         styles, item = renderer.styles, self._item
@@ -248,11 +250,8 @@ class ReplyBlock(Block):
     def text(self) -> str:
         return f"{self._item.thinking if self.open else ''}\n{self._item.text}".strip("\n")
 
-    def toggle(self, at: int) -> bool:
-        if not self._item.thinking or (at and not self.open):
-            return False
-        self.open = not self.open
-        return True
+    def _folds_at(self, at: int) -> bool:
+        return bool(self._item.thinking) and (at == 0 or self.open)
 
     def _draw(self, renderer: TextRenderer, width: int) -> list[Strip]:
         thoughts = draw_thinking(self._item.thinking, renderer, width, self.open) if self._item.thinking else []
@@ -297,11 +296,8 @@ class NoteBlock(Block):
     def folded_text(self) -> str:
         return self._item.more
 
-    def toggle(self, at: int) -> bool:
-        if not self._item.more or (at and not self.open):
-            return False
-        self.open = not self.open
-        return True
+    def _folds_at(self, at: int) -> bool:
+        return bool(self._item.more) and (at == 0 or self.open)
 
     def matches(self, what: str) -> bool:
         return what == "error" and self._item.level != "info"
@@ -361,11 +357,8 @@ class WritingBlock(Block):
     def text(self) -> str:
         return self._agent.reply.text.text if self._agent.reply else ""
 
-    def toggle(self, at: int) -> bool:
-        if not self._agent.reply or not self._agent.reply.thinking.size:
-            return False
-        self.open = not self.open
-        return True
+    def _folds_at(self, at: int) -> bool:
+        return bool(self._agent.reply and self._agent.reply.thinking.size)
 
     def _draw(self, renderer: TextRenderer, width: int) -> list[Strip]:
         reply = self._agent.reply

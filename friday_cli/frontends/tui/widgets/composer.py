@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.message import Message
@@ -30,12 +32,12 @@ class Composer(Vertical):
             self.draft, self.path = draft, path
             super().__init__()
 
+    @dataclass
     class ShellCommand(Message):
         """A command that the user wants to run. `keep`: the agent sees the command and its output."""
 
-        def __init__(self, command: str, keep: bool) -> None:
-            self.command, self.keep = command, keep
-            super().__init__()
+        command: str
+        keep: bool
 
     class Nudge(Message):
         """Enter on an empty prompt: send the queue now."""
@@ -62,8 +64,6 @@ class Composer(Vertical):
     async def on_unmount(self) -> None:
         self.history.keep_draft(self._draft)
         await self._files.close()
-
-    # ---- text --------------------------------------------------------------------------
 
     @property
     def text(self) -> str:
@@ -108,8 +108,6 @@ class Composer(Vertical):
         else:
             self.post_message(self.Submitted(Draft(text, pictures), path))
 
-    # ---- border --------------------------------------------------------------------------
-
     def aim(self, path: str, label: str = "") -> None:
         """Send messages to the agent at `path` from now on; "" is the main agent."""
         self._recipient = path
@@ -133,8 +131,6 @@ class Composer(Vertical):
             self.remove_class(f"mode-{self._mode}")
             self.add_class(f"mode-{mode}")
             self._mode = mode
-
-    # ---- queue, completion and history -------------------------------------------------------
 
     def _edit_queued(self, index: int = -1) -> bool:
         """Move a queued message back into the prompt. False if there is none."""

@@ -90,8 +90,6 @@ class Review(ModalScreen[None]):
         self._show_rows(0)
         self.query_one(OptionList).focus()
 
-    # ---- the list ---------------------------------------------------------------------
-
     def _show_rows(self, index: int) -> None:
         """Show the rows with the cursor on the one at `index`, or on the last."""
         rows = self._rows
@@ -139,8 +137,6 @@ class Review(ModalScreen[None]):
     def action_page(self, by: int) -> None:
         view = self.query_one(DiffView)
         (view.action_page_down if by > 0 else view.action_page_up)()
-
-    # ---- actions ---------------------------------------------------------
 
     def action_accept(self) -> None:
         if (row := self._row) is not None:

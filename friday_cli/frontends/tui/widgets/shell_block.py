@@ -50,8 +50,7 @@ class ShellBlock(Block):
     def matches(self, what: str) -> bool:
         return what == "error" and self._end not in ("", "exit 0")
 
-    def toggle(self, at: int) -> bool:
-        self.open = not self.open
+    def _folds_at(self, at: int) -> bool:
         return True
 
     def _draw(self, renderer: TextRenderer, width: int) -> list[Strip]:
@@ -60,8 +59,10 @@ class ShellBlock(Block):
         head.append(f" · {self._end or 'running; Esc stops it'}", style=styles.dim)
         lines = sanitize(self._output).rstrip("\n").split("\n") if self._output.strip() else []
         most = MOST if self.open else HEAD if self._end else TAIL
-        if self._end:
-            body = renderer.hard("\n".join(lines), width - 2, styles.text, most=most) if lines else []
+        if not lines:
+            body = []
+        elif self._end:
+            body = renderer.hard("\n".join(lines), width - 2, styles.text, most=most)
         else:
-            body = renderer.hard("\n".join(lines[-most:]), width - 2, styles.text)[-most:] if lines else []
+            body = renderer.hard("\n".join(lines[-most:]), width - 2, styles.text)[-most:]
         return [renderer.line(head, width), *indented(body, "  ", "  ", styles.dim)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from typing import ClassVar, Protocol, cast
 
 from textual import events
@@ -80,12 +81,11 @@ class Prompt(TextArea):
         Binding("pagedown", "page(1)", "Scroll the chat down", show=False, id="prompt.page_down"),
     ]
 
+    @dataclass
     class ScrollChat(Message):
         """The user scrolls the chat by pages."""
 
-        def __init__(self, by: int) -> None:
-            self.by = by
-            super().__init__()
+        by: int
 
     def __init__(self) -> None:
         super().__init__(id="prompt", soft_wrap=True, show_line_numbers=False, tab_behavior="focus", compact=True,
