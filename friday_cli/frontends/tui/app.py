@@ -224,7 +224,7 @@ class FridayApp(App[int]):
         self.chat.body.widen(by)
 
     def action_background(self) -> None:
-        self.agents.background_newest()
+        self.agents.begin(self.agents.background_newest)
 
     def action_answer(self) -> None:
         in_hand = self.chat.place in ("tree", "child", "whole")

@@ -118,12 +118,8 @@ class ChatBody(Horizontal):
         """Change the width of the panel by columns, and keep it for later chats."""
         preferences.keep(side=self.panel.resizer.resize(self.panel.region.width + by))
 
-    def on_agent_panel_widened(self, message: AgentPanel.Widened) -> None:
-        preferences.keep(side=message.width)
-
-    @on(AgentTree.OpenTranscript)
     @on(OpenAgent)
-    def _open_agent(self, message: AgentTree.OpenTranscript | OpenAgent) -> None:
+    def _open_agent(self, message: OpenAgent) -> None:
         """Show the transcript of an agent and go there; when it has the focus, let it fill the screen or end that."""
         path, panel = message.path, self.panel
         if panel.inside and panel.child == path:
@@ -140,25 +136,9 @@ class ChatBody(Horizontal):
         self.panel.open(message.path)
         self._friday.refresher.look_again()
 
-    def on_agent_panel_write_requested(self, message: AgentPanel.WriteRequested) -> None:
-        agent = self.context.state.agents.get(message.path)
-        self._friday.chat.composer.aim(message.path if message.path != "a" else "", agent.profile if agent else "")
-
-    def on_agent_panel_stop_requested(self, message: AgentPanel.StopRequested) -> None:
-        self._friday.agents.stop(message.path, message.level)
-
-    def on_agent_panel_background_requested(self, message: AgentPanel.BackgroundRequested) -> None:
-        self._friday.agents.background(message.path)
-
-    def on_agent_panel_worktree_decision(self, message: AgentPanel.WorktreeDecision) -> None:
-        self._friday.agents.decide_worktree(message.path)
-
-    def on_agent_panel_copy_result(self, message: AgentPanel.CopyResult) -> None:
-        agent = self.context.state.agents.get(message.path)
-        if agent is not None and agent.result:
-            self._friday.run_worker(self._friday.input.copy_text(agent.result))
-        else:
-            self._friday.say_note(f"{message.path} has no result yet.")
+    def on_agent_panel_action_requested(self, message: AgentPanel.ActionRequested) -> None:
+        agents = self._friday.agents
+        agents.begin(getattr(agents, message.action), message.path, *message.arguments)
 
     def on_transcript_marking(self) -> None:
         self._friday.refresher.look_again()

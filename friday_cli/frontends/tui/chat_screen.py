@@ -83,9 +83,8 @@ class ChatScreen(Screen[None]):
 
     def new_context(self) -> RenderContext:
         """What transcripts draw the open session with."""
-        return RenderContext(
-            self._friday.controller.state, TextRenderer(Styles.of(self._friday)), time.time, make_block
-        )
+        renderer = TextRenderer(Styles.of(self._friday))
+        return RenderContext(self._friday.controller.state, renderer, time.time, make_block)
 
     def reset(self) -> None:
         """Show the session that was opened."""
@@ -168,13 +167,12 @@ class ChatScreen(Screen[None]):
         (transcript.action_page_up if message.by < 0 else transcript.action_page_down)()
 
     def on_approval_answered(self, message: Approval.Answered) -> None:
-        self._friday.agents.answer(message.ask_id, message.answer)
+        self._friday.agents.begin(self._friday.agents.answer, message.ask_id, message.answer)
         if len(self._friday.controller.state.asks) <= 1:
             self.composer.area.focus()
 
     @on(Typed)
-    @on(Approval.TypingStarted)
-    async def _type_into_prompt(self, message: Typed | Approval.TypingStarted) -> None:
+    async def _type_into_prompt(self, message: Typed) -> None:
         """Put into the prompt what was typed or pasted elsewhere; a carriage return sends it."""
         self.composer.area.focus()
         if message.text == "\r":

@@ -68,13 +68,9 @@ class TerminalNotifier:
         """Send a sequence to a real terminal."""
         driver = self._app._driver
         if driver is not None and not self._app.is_headless:
-            tmux = os.environ.get("TMUX") and sequence.startswith("\x1b]9;")
-            driver.write(tmux_passthrough(sequence) if tmux else sequence)
-
-
-def tmux_passthrough(sequence: str) -> str:
-    """The sequence in the form that tmux passes on to the terminal around it, where its settings allow that."""
-    return "\x1bPtmux;" + sequence.replace("\x1b", "\x1b\x1b") + "\x1b\\"
+            if os.environ.get("TMUX") and sequence.startswith("\x1b]9;"):
+                sequence = "\x1bPtmux;" + sequence.replace("\x1b", "\x1b\x1b") + "\x1b\\"  # tmux passes it on
+            driver.write(sequence)
 
 
 def place_toasts(screen: Screen[Any], top: int) -> None:

@@ -53,10 +53,12 @@ class Chat:
         missing = [text for text in texts if text not in self.frame]
         assert not missing, f"{missing} missing on the screen:\n{self.frame}"
 
-    async def ask(self, text: str) -> None:
+    async def ask(self, text: str, *, shows: str = "") -> None:
         """Send a message, and wait until it is answered."""
         await self.say(text)
         await self.idle()
+        if shows:
+            await self.shows(shows)
 
     async def stop(self, path: str = "a") -> None:
         """Abort an agent and all below it."""

@@ -35,6 +35,7 @@ from friday_cli.core.protocol.messages import Message, Text, ToolCall, ToolResul
 from friday_cli.frontends.tui.app import FridayApp
 from friday_cli.frontends.tui.widgets.agent_tree import AgentTree
 from friday_cli.frontends.tui.widgets.composer import Composer
+from friday_cli.frontends.tui.widgets.transcript_messages import OpenAgent
 from friday_cli.paths import store_path
 from friday_cli.session.open import Options
 from friday_cli.store import Store
@@ -249,7 +250,7 @@ async def frames(size: tuple[int, int]) -> dict[str, str]:
         app.action_tree()
         await stage.settle()
         out["tree"] = stage.frame()
-        app.query_one(AgentTree).post_message(AgentTree.OpenTranscript("a.1"))
+        app.query_one(AgentTree).post_message(OpenAgent("a.1"))
         await stage.settle()
         out["child"] = stage.frame()
         await pilot.press("escape")

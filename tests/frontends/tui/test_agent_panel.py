@@ -195,7 +195,3 @@ async def test_where_few_rows_are_left_the_tree_and_a_transcript_take_turns(tmp_
         await chat.press("escape")  # from the prompt, too, it goes before anything is interrupted
         assert not chat.side.has_class("shown")
         assert chat.app.controller.working
-        await chat.press("ctrl+t", "home", "X", shows="2 agents below a would end too")
-        await chat.press("X")
-        await chat.idle()
-        await chat.until(lambda: "would end too" not in chat.frame)  # answered by the second press

@@ -13,12 +13,7 @@ from tests.frontends.tui.chat import opened
 SLOW = {"text": "one two three four five six seven", "chunk_delay_s": 60.0}
 
 
-def delegate(*tasks: str, background: bool = False) -> dict[str, Any]:
-    if len(tasks) == 1:
-        return {
-            "name": "delegate_task",
-            "arguments": {"profile": "general", "task": tasks[0], "background": background},
-        }
+def delegate(*tasks: str) -> dict[str, Any]:
     return {"name": "delegate_tasks", "arguments": {"tasks": [{"profile": "general", "task": t} for t in tasks]}}
 
 
@@ -48,6 +43,7 @@ async def test_abort_names_the_descendants_and_wants_a_second_press(tmp_path: Pa
         await chat.press("X")
         await chat.idle()
         assert {agent.status for agent in chat.state.agents.values()} == {"cancelled"}
+        await chat.until(lambda: "would end too" not in chat.frame)  # answered by the second press
 
 
 async def test_one_sub_agent_is_aborted_and_the_others_go_on(tmp_path: Path) -> None:

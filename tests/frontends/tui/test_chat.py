@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from textual.app import ScreenStackError
 from textual.css.query import NoMatches
-from textual.events import Key
 
 from friday_cli.frontends.tui.refresh import SOON_S
 from tests.frontends.tui.chat import opened
@@ -40,15 +39,6 @@ async def test_a_machine_that_stands_still_at_each_moment_does_not_stop_the_scre
     monkeypatch.setattr("textual._time.get_time", lambda: time.monotonic() + 1.2 * SOON_S * next(looks))
     async with opened(folder, {"a": [{"text": "Hello *there*."}]}) as chat:
         await chat.say("hi you", shows="Hello there.")
-
-
-async def test_keys_act_in_the_order_in_which_they_were_typed(folder: Path) -> None:
-    async with opened(folder, {"a": [{"text": "Yes, *there*."}]}) as chat:
-        for key in (*"quick", "enter"):  # in one burst, as a terminal gives type-ahead
-            chat.app.post_message(Key(key, key if len(key) == 1 else "\r"))
-        await chat.idle()
-        chat.has("› quick", "Yes, there.")
-        assert chat.composer.text == ""
 
 
 async def test_a_sub_agent_has_its_block_its_row_and_its_own_transcript(folder: Path) -> None:

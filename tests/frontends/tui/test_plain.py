@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.frontends.tui.terminal_fixture import Terminal
-
-
-def scripted(folder: Path, agents: dict[str, Any]) -> str:
-    """A scenario as the name of a model."""
-    (folder / ".scenario.json").write_text(json.dumps({"agents": agents, "badge": ""}))
-    return f"scripted:{folder}/.scenario.json"
-
+from tests.frontends.tui.terminal_fixture import Terminal, scripted
 
 ASKING = {
     "a": [

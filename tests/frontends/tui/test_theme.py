@@ -52,23 +52,18 @@ def test_an_answer_is_taken_out_of_what_is_typed_wherever_it_is_cut(end: str) ->
         assert ear.heard == ["rgb:1e1e/1e1e/2e2e"]
 
 
-def test_keys_that_begin_like_an_answer_are_keys() -> None:
-    ear = Ear()
-    assert ear.keys("\x1b[A", "x") == ["up", "x"]
-    assert not ear.heard
+KEYS = {
+    "\x1b\r": "alt+enter", "\x1b[27;2;13~": "shift+enter", "\x1b[27;3;13~": "alt+enter", "\x1b[27;5;106~": "ctrl+j",
+    "\x1b[A": "up",
+}  # fmt: skip
+"""New lines as terminals write them, and a key that begins like an answer."""
 
 
-NEW_LINES = {
-    "\x1b\r": "alt+enter",
-    "\x1b[27;2;13~": "shift+enter",
-    "\x1b[27;3;13~": "alt+enter",
-    "\x1b[27;5;106~": "ctrl+j",
-}
-
-
-def test_a_new_line_is_one_however_the_terminal_writes_its_key() -> None:
-    for typed, key in NEW_LINES.items():
-        assert Ear().keys(typed, "x", "\r") == [key, "x", "enter"]
+def test_a_key_is_one_however_the_terminal_writes_it() -> None:
+    for typed, key in KEYS.items():
+        ear = Ear()
+        assert ear.keys(typed, "x", "\r") == [key, "x", "enter"]
+        assert not ear.heard
 
 
 def test_a_colour_is_light_or_dark() -> None:

@@ -1,7 +1,4 @@
-"""What files a folder holds, told while they are being found: by ripgrep or git where they are, else by a walk.
-
-Interface: `async for some in listed(root)`.
-"""
+"""Lists the files of a folder with ripgrep, else with git, else by a walk."""
 
 from __future__ import annotations
 
@@ -24,14 +21,11 @@ class _ListingFailed(Exception):
 
 
 async def listed(root: Path) -> AsyncGenerator[list[str], None]:
-    """Names of the files below `root`, relative to it, some at a time and in no order.
-
-    Whoever does not wait for the last closes it (`aclosing`): then nothing goes on listing.
-    """
+    """Names of the files below `root`, relative to it, some at a time and in no order. Close it (`aclosing`) to stop early."""
     for command in (RIPGREP, GIT):
         try:
-            async with aclosing(_told(root, *command)) as told:
-                async for some in told:
+            async with aclosing(_list_with(root, *command)) as parts:
+                async for some in parts:
                     yield some
             return
         except _ListingFailed:
@@ -41,8 +35,8 @@ async def listed(root: Path) -> AsyncGenerator[list[str], None]:
         yield list(chain.from_iterable(folders))
 
 
-async def _told(root: Path, name: str, *arguments: str) -> AsyncGenerator[list[str], None]:
-    """What a program lists. Raises _Unable where it cannot."""
+async def _list_with(root: Path, name: str, *arguments: str) -> AsyncGenerator[list[str], None]:
+    """The files that a program lists. Raises _ListingFailed."""
     program = shutil.which(name)
     if program is None:
         raise _ListingFailed
@@ -54,12 +48,12 @@ async def _told(root: Path, name: str, *arguments: str) -> AsyncGenerator[list[s
     except OSError as error:
         raise _ListingFailed from error
     assert process.stdout is not None
-    rest, any_told = b"", False
+    rest, any_listed = b"", False
     try:
         while data := await process.stdout.read(PIECE):
             whole, end, rest = (rest + data).rpartition(b"\0")
             if end:
-                any_told = True
+                any_listed = True
                 yield os.fsdecode(whole).split("\0")
         failed = await process.wait() != 0
     finally:
@@ -67,15 +61,14 @@ async def _told(root: Path, name: str, *arguments: str) -> AsyncGenerator[list[s
             with suppress(ProcessLookupError):
                 process.kill()
             await process.communicate()  # what it wrote last would keep its pipe open
-    if failed and not any_told:
+    if failed and not any_listed:
         raise _ListingFailed
 
 
 def _walk(root: Path) -> Iterator[list[str]]:
     """The files of one folder after the other."""
     for folder, folders, files in os.walk(root):
-        folders[:] = [
-            name for name in folders if not name.startswith(".") and name not in ("node_modules", "__pycache__")
-        ]
+        skipped = ("node_modules", "__pycache__")
+        folders[:] = [name for name in folders if not name.startswith(".") and name not in skipped]
         base = os.path.relpath(folder, root)
         yield files if base == "." else [f"{base}/{name}" for name in files]

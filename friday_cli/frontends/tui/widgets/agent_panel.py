@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.message import Message
 from textual.widgets import Static
 
 from friday_cli.core.protocol.agent_path import depth_of
 from friday_cli.view import SessionView
 
+from ..state import preferences
 from .agent_tree import AgentTree
 from .blocks import RenderContext
 from .child_header import ChildHeader
@@ -35,39 +35,22 @@ class AgentPanel(Vertical):
     """See the module. `child` is the path of the sub-agent whose transcript is open, "" for none."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("x", "request('StopRequested', 'cancel')", "Cancel: it returns what it has", id="agent.cancel"),
-        Binding("X", "request('StopRequested', 'abort')", "Abort: it ends now", id="agent.abort"),
-        Binding("m", "request('WriteRequested')", "Write to it; an ended one resumes", id="agent.message"),
-        Binding("b", "request('BackgroundRequested')", "Continue it in the background", id="agent.background"),
+        Binding("x", "request('stop', 'cancel')", "Cancel: it returns what it has", id="agent.cancel"),
+        Binding("X", "request('stop', 'abort')", "Abort: it ends now", id="agent.abort"),
+        Binding("m", "request('write')", "Write to it; an ended one resumes", id="agent.message"),
+        Binding("b", "request('background')", "Continue it in the background", id="agent.background"),
         Binding(
-            "w", "request('WorktreeDecision')", "Its worktree: apply, discard, or keep the branch", id="agent.worktree"
+            "w", "request('decide_worktree')", "Its worktree: apply, discard, or keep the branch", id="agent.worktree"
         ),
-        Binding("r,c", "request('CopyResult')", "Copy its result", id="agent.copy"),
+        Binding("r,c", "request('copy_result')", "Copy its result", id="agent.copy"),
     ]
 
     @dataclass
-    class StopRequested(AgentTree.AgentMessage):
-        """The user wants to stop the agent; `level` is cancel or abort."""
+    class ActionRequested(AgentTree.AgentMessage):
+        """The user wants to do something to the agent; `action` is the name of a method of `AgentActions`."""
 
-        level: Literal["cancel", "abort"]
-
-    class WriteRequested(AgentTree.AgentMessage):
-        """The user wants to write to the agent."""
-
-    class BackgroundRequested(AgentTree.AgentMessage):
-        """The user wants the agent to continue in the background."""
-
-    class WorktreeDecision(AgentTree.AgentMessage):
-        """The user wants to decide on the worktree of the agent."""
-
-    class CopyResult(AgentTree.AgentMessage):
-        """The user wants the result of the agent on the clipboard."""
-
-    @dataclass
-    class Widened(Message):
-        """The user dragged the border; `width` is in cells."""
-
-        width: int
+        action: str
+        arguments: tuple[str, ...] = ()
 
     def __init__(self, context: RenderContext, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -157,9 +140,9 @@ class AgentPanel(Vertical):
         self.log_view.redraw()
         self._update_header()
 
-    def action_request(self, message: str, *arguments: str) -> None:
-        """Post the message of this class with that name about the agent that keys act on."""
-        self.post_message(getattr(self, message)(self.in_hand, *arguments))
+    def action_request(self, action: str, *arguments: str) -> None:
+        """Request an action on the agent that keys act on."""
+        self.post_message(self.ActionRequested(self.in_hand, action, arguments))
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         self.resizer.start_drag(event)
@@ -169,7 +152,7 @@ class AgentPanel(Vertical):
 
     def on_mouse_up(self, event: events.MouseUp) -> None:
         if self.resizer.end_drag():
-            self.post_message(self.Widened(self.region.width))
+            preferences.keep(side=self.region.width)
 
     def fill(self, full: bool) -> None:
         """Fill the screen, or end that."""

@@ -20,6 +20,7 @@ from friday_cli.view import AgentView, activity_text
 
 from .agent_row import Branch, draw
 from .blocks import RenderContext
+from .transcript_messages import OpenAgent
 
 Filter = Literal["all", "running", "failed", "needs you"]
 Order = Literal["birth", "cost", "newest"]
@@ -50,9 +51,6 @@ class AgentTree(ScrollView, can_focus=True):
 
     class Picked(AgentMessage):
         """The user moved the cursor to it."""
-
-    class OpenTranscript(AgentMessage):
-        """The user wants to see its transcript."""
 
     class Arranged(Message):
         """The filter or the order changed, and with it `description`."""
@@ -207,10 +205,10 @@ class AgentTree(ScrollView, can_focus=True):
         if 0 <= number < len(self._rows):
             path = self._rows[number][0].path
             self.select(path)
-            self.post_message(self.OpenTranscript(path) if event.chain > 1 else self.Picked(path))
+            self.post_message(OpenAgent(path) if event.chain > 1 else self.Picked(path))
 
     def action_open(self) -> None:
-        self.post_message(self.OpenTranscript(self.selected))
+        self.post_message(OpenAgent(self.selected))
 
     def action_fold(self) -> None:
         self._folded ^= {self.selected}

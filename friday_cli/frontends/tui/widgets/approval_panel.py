@@ -22,6 +22,7 @@ from ..state import keymap
 from .approval_options import AnswerField, ApprovalChoices, options_of
 from .approval_request import RequestBody, RequestHead
 from .blocks import RenderContext
+from .transcript_messages import Typed
 
 if TYPE_CHECKING:
     from friday_cli.core.permissions.approvals import ApprovalAnswer
@@ -33,8 +34,7 @@ GRACE_S = 0.5
 
 
 class GracePeriod:
-    """A period in which nothing is answered: the key or click is for what was there before. `until` is in seconds of
-    `time.monotonic`."""
+    """A period in which keys and clicks answer nothing. `until` is in seconds of `time.monotonic`."""
 
     def __init__(self) -> None:
         self.until = 0.0
@@ -75,12 +75,6 @@ class Approval(Vertical, can_focus=True):
 
         ask_id: str
         answer: ApprovalAnswer | str
-
-    @dataclass
-    class TypingStarted(Message):
-        """The user wants to type into the prompt instead; `text` was typed already."""
-
-        text: str = ""
 
     def __init__(self, context: RenderContext, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -195,7 +189,7 @@ class Approval(Vertical, can_focus=True):
             self._field.insert_text_at_cursor(text)
         else:
             self._leaving = True
-            self.post_message(self.TypingStarted(text))
+            self.post_message(Typed(text))
 
     def action_key(self, key: str) -> None:
         """Move, or answer with a number, y or n. The same keys are text while the user types."""
@@ -233,7 +227,7 @@ class Approval(Vertical, can_focus=True):
         self._body.page(by)
 
     def action_leave(self) -> None:
-        self.post_message(self.TypingStarted())
+        self.post_message(Typed(""))
 
     def on_focus(self) -> None:
         self._leaving = False
@@ -254,8 +248,7 @@ class Approval(Vertical, can_focus=True):
             self._type(event.text)
 
     async def on_key(self, event: events.Key) -> None:
-        """Handle all keys in the order in which they were typed, also while the focus is on its way elsewhere: left to the
-        app, an Enter would overtake the words before it."""
+        """Handle all keys in the order in which they were typed: left to the app, an Enter would overtake earlier letters."""
         in_field = self._field.has_focus
         if self.has_focus and (bindings := keymap.held(self).get(event.key)):
             event.stop()

@@ -39,9 +39,7 @@ def request_title(ask: PendingAsk) -> str:
 class RequestHead(Static):
     """Who asks, and for which task: in one row, or in two if the row is too narrow for a sub-agent's task."""
 
-    def __init__(self, *, id: str) -> None:
-        super().__init__(id=id)
-        self.rows = 1
+    rows = 1
 
     def show(self, ask: PendingAsk, context: RenderContext, width: int) -> None:
         """Show the head of an ask in `width` cells."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from itertools import accumulate
+from itertools import accumulate, groupby
 
 from textual.strip import Strip
 
@@ -210,13 +210,6 @@ class BlockList:
 
 def runs(rows: Iterable[int]) -> Iterator[tuple[int, int]]:
     """Group rising numbers into runs: the first number of each, and its length."""
-    first = count = 0
-    for row in rows:
-        if count and row == first + count:
-            count += 1
-            continue
-        if count:
-            yield first, count
-        first, count = row, 1
-    if count:
-        yield first, count
+    for _, group in groupby(enumerate(rows), lambda pair: pair[1] - pair[0]):
+        run = [row for _, row in group]
+        yield run[0], len(run)

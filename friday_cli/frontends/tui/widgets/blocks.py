@@ -32,8 +32,7 @@ CACHED_LINES, MIN_PASSES = 400, 16
 
 
 class RenderCache:
-    """Which blocks hold drawn lines. These need many times the memory of their text, so the blocks that were not visible
-    for longest drop theirs."""
+    """The blocks that hold drawn lines. The blocks that were not visible for longest drop theirs, to save memory."""
 
     def __init__(self) -> None:
         self.lines = 0
@@ -64,8 +63,7 @@ class RenderCache:
 
 @dataclass
 class RenderContext:
-    """What blocks draw with: the state of the session, the renderer, the clock (Unix seconds), the function that makes
-    the block of an item, and the cache."""
+    """What blocks draw with. `now` is the clock (Unix seconds), `make_block` makes the block of an item."""
 
     state: SessionView
     renderer: TextRenderer
@@ -176,9 +174,8 @@ class UserBlock(Block):
             text = sanitize(item.text) if self.open else sanitize_line(item.text, 200)
             return renderer.wrap(Text(f"· {text}", style=styles.dim), width)
         notes, message = split_notes(item.text)
-        above = [
-            s for note in notes for s in renderer.wrap(Text(f"· {sanitize_line(note, 300)}", style=styles.dim), width)
-        ]
+        texts = [Text(f"· {sanitize_line(note, 300)}", style=styles.dim) for note in notes]
+        above = [strip for text in texts for strip in renderer.wrap(text, width)]
         message, attached = (message, []) if self.open else _split_attachments(message)
         text = sanitize(message).strip("\n")
         if item.images > text.count("[Image #"):
@@ -189,12 +186,8 @@ class UserBlock(Block):
         if not self.open and (left > 0 or len(body) > FOLDED_LINES):
             more = f"… {pluralize(max(left, len(body) - FOLDED_LINES), 'more line')}"
             body = [*body[:FOLDED_LINES], *renderer.wrap(Text(more, style=styles.dim), width - 3)]
-        body += [
-            renderer.line(
-                Text(f"+ {sanitize_line(name, 200)} · {pluralize(count, 'line')}", style=styles.dim), width - 3
-            )
-            for name, count in attached
-        ]
+        names = [f"+ {sanitize_line(name, 200)} · {pluralize(count, 'line')}" for name, count in attached]
+        body += [renderer.line(Text(name, style=styles.dim), width - 3) for name in names]
         mark = "› " if item.source == "person" else "» "
         return [*above, *filled(indented(body, mark, "  ", styles.accent), width, styles.user)]
 
@@ -268,15 +261,12 @@ def draw_thinking(text: str, renderer: TextRenderer, width: int, open_: bool, *,
     count = text.count("\n") + 1
     verb = "thinking" if live else "thought"
     head = Text(f"{'▾' if open_ else '▸'} {verb} · {pluralize(count, 'line')}", style=renderer.styles.dim)
+    lines = text.split("\n")
     if not open_:
-        head.append(
-            f" · {sanitize_line(text.rpartition(chr(10))[2] if live else text.partition(chr(10))[0], 200)}",
-            style="italic",
-        )
+        head.append(f" · {sanitize_line(lines[-1 if live else 0], 200)}", style="italic")
         return [renderer.line(head, width)]
-    body = [
-        s for part in text.split("\n") for s in renderer.wrap(Text(part[:20_000], style=renderer.styles.dim), width - 2)
-    ]
+    texts = [Text(line[:20_000], style=renderer.styles.dim) for line in lines]
+    body = [strip for text in texts for strip in renderer.wrap(text, width - 2)]
     return [renderer.line(head, width), *indented(body, "│ ", "│ ", renderer.styles.dim)]
 
 
@@ -308,9 +298,8 @@ class NoteBlock(Block):
         mark = {"info": "· ", "warning": "! ", "error": "✗ "}[self._item.level]
         if self._item.more:
             mark = "▾ " if self.open else "▸ "
-        body = indented(
-            renderer.wrap(Text(sanitize(self._item.text)[:10_000], style=style), width - 2), mark, "  ", style
-        )
+        lines = renderer.wrap(Text(sanitize(self._item.text)[:10_000], style=style), width - 2)
+        body = indented(lines, mark, "  ", style)
         if not self.open or not self._item.more:
             return body
         from . import markdown

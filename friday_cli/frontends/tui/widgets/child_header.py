@@ -16,13 +16,10 @@ from .blocks import RenderContext
 class ChildHeader(Static):
     """See the module."""
 
-    def __init__(self, *, id: str) -> None:
-        super().__init__(id=id)
-        self._text = Text()
+    _text = Text()
 
     def show(self, context: RenderContext, agent: AgentView, width: int, *, full: bool) -> None:
-        """Show an agent in `width` cells. What it has used moves to a line of its own where the first line has no room;
-        a panel that fills the screen (`full`) has it in the first line in any case."""
+        """Show an agent in `width` cells. Its usage has its own line if the first is too short (a `full` panel shows both)."""
         styles, renderer = context.renderer.styles, context.renderer
         text = Text(no_wrap=True, overflow="ellipsis")
         text.append(f"[{sanitize_line(agent.profile, 40)}] ", style=styles.accent)

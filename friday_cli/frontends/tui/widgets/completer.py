@@ -123,7 +123,7 @@ class Completer:
         first = self._suggest("@", query) if alone and "/" not in query else []
         profiles = {choice.text for choice in self._suggest("@", "")} if alone else set()
         offered = False
-        async with aclosing(self._files.found(query, anew=refresh)) as found:
+        async with aclosing(self._files.found(query, refresh=refresh)) as found:
             async for matches in found:
                 await asyncio.sleep(0)
                 word = _MENTION.search(self._prompt.text_before_cursor)

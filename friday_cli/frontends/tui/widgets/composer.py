@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.message import Message
-from textual.widgets import TextArea
+from textual.widgets import OptionList, TextArea
 
 from friday_cli.core.text.sanitize import sanitize_line
 
@@ -25,12 +25,12 @@ MAX_RESTORED = 50_000
 class Composer(Vertical):
     """See the module. `area` is the prompt, `queue` the messages that wait until the agent is idle."""
 
+    @dataclass
     class Submitted(Message):
         """A message for the agent at `path`; "" means the main agent."""
 
-        def __init__(self, draft: Draft, path: str) -> None:
-            self.draft, self.path = draft, path
-            super().__init__()
+        draft: Draft
+        path: str
 
     @dataclass
     class ShellCommand(Message):
@@ -146,20 +146,20 @@ class Composer(Vertical):
         self.area.focus()
 
     def escape(self) -> bool:
-        """Close the list, else take a message out of the queue, else write to the main agent again. False if there was
-        nothing to do."""
+        """Close the list, else edit a queued message, else write to the main agent again. False if none applies."""
         if self.completer.cancel() or self._edit_queued():
             return True
-        if self._recipient:
+        aimed = bool(self._recipient)
+        if aimed:
             self.aim("")
-            return True
-        return False
+        return aimed
 
     def complete(self) -> bool:
         """Accept a completion. False if there is none."""
         return self.completer.accept()
 
-    def on_popup_clicked(self, event: Popup.Clicked) -> None:
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        """A click on a completion."""
         event.stop()
         self.complete()
         self.area.focus()

@@ -66,14 +66,8 @@ class CurrentEntry:
         return len(self._hits())
 
     def _hits(self) -> list[int]:
-        query = self.query
-        if not query:
-            return []
-        return [
-            index
-            for index, block in enumerate(self._blocks)
-            if query in block.text().lower() or query in block.folded_text().lower()
-        ]
+        texts = (f"{block.text()}\n{block.folded_text()}".lower() for block in self._blocks if self.query)
+        return [index for index, text in enumerate(texts) if self.query in text]
 
     def find_next(self, by: int = 1) -> None:
         """Go to the next (1) or the previous (-1) entry that contains the searched text."""

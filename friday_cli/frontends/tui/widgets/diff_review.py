@@ -123,10 +123,8 @@ class Review(ModalScreen[None]):
             return
         text = Text(f"{row.agent} {row.kind} ")
         text.append(sanitize_line(row.path, 300), style="bold")
-        text.append(
-            f" +{row.added} -{row.removed} · " + ", ".join(_SOURCES[by] for by in row.by),
-            style=self._renderer.styles.dim,
-        )
+        sources = ", ".join(_SOURCES[by] for by in row.by)
+        text.append(f" +{row.added} -{row.removed} · {sources}", style=self._renderer.styles.dim)
         if row.yours:
             text.append(" · changed by you since", style=self._renderer.styles.warn)
         if not row.newest:
