@@ -66,7 +66,7 @@ async def _chat(values: Mapping[str, Any], cwd: Path) -> int:
     try:
         code = await app.run_async()
     finally:
-        if app.notifier.titled and sys.__stderr__ is not None:
+        if app.notifier.title and sys.__stderr__ is not None:
             with suppress(OSError):  # the terminal may be closed
                 sys.__stderr__.write(OLD_TITLE)  # the stream that Textual writes to
                 sys.__stderr__.flush()

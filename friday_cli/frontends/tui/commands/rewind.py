@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from friday_cli.core.protocol.errors import FridayError, UsageError
@@ -29,22 +30,19 @@ _ANSWERS: dict[str, Resolve] = {"ask": "ask", "overwrite": "overwrite", "leave":
 async def rewind(chat: CommandContext, rest: str) -> None:
     """Rewind to a message, or undo the last rewind. Raises UsageError; then nothing has changed."""
     session = chat.controller.require_session()
-    wanted = _RewindRequest(rest)
-    number = wanted.number or await _which(chat, await session.rewind.points())
+    number, what, resolve = _arguments(rest)
+    number = number or await _which(chat, await session.rewind.points())
     if number == "undo":
-        done = await settled(chat, lambda resolve: session.rewind.undo(conflicts=resolve), wanted.resolve)
+        done = await settled(chat, lambda conflicts: session.rewind.undo(conflicts=conflicts), resolve)
         if done is not None:
             _tell(chat, "The rewind was undone.", done, "")
-    elif number:
-        what = wanted.what or await _what(chat, int(number))
-        if what:
-            done = await settled(
-                chat, lambda resolve: session.rewind.to(int(number), what, conflicts=resolve), wanted.resolve
-            )
-            if done is not None:
-                _tell(chat, f"Went back: {_WORDS[what]}.", done, "/rewind undo reverses it.")
-                if what != "files" and done.point is not None:
-                    chat.offer(done.point.text)
+    elif number and (what := what or await _what(chat, int(number))):
+        attempt = partial(session.rewind.to, int(number), what)
+        done = await settled(chat, lambda conflicts: attempt(conflicts=conflicts), resolve)
+        if done is not None:
+            _tell(chat, f"Went back: {_WORDS[what]}.", done, "/rewind undo reverses it.")
+            if what != "files" and done.point is not None:
+                chat.offer(done.point.text)
 
 
 def _tell(chat: CommandContext, words: str, done: RewindResult, more: str) -> None:
@@ -144,25 +142,22 @@ async def fork(chat: CommandContext, rest: str) -> None:
         chat.offer(points[at - 1].text)
 
 
-class _RewindRequest:
+def _arguments(rest: str) -> tuple[str, What | None, Resolve]:
     """The arguments of /rewind: a number or `undo`, what to restore, and what to do with files in the way."""
-
-    def __init__(self, rest: str) -> None:
-        self.number = ""
-        self.what: What | None = None
-        self.resolve: Resolve = "ask"
-        for word in rest.split():
-            if word == "undo" or word.isdecimal():
-                self.number = word
-            elif word in _WHATS:
-                self.what = _WHATS[word]
-            elif word in _ANSWERS:
-                self.resolve = _ANSWERS[word]
-            else:
-                raise UsageError(
-                    f"{sanitize_line(word, 40)} is no argument of /rewind.",
-                    hint="Write /rewind [NUMBER | undo] [both | conversation | files] [overwrite | leave].",
-                )
+    number, what, resolve = "", None, _ANSWERS["ask"]
+    for word in rest.split():
+        if word == "undo" or word.isdecimal():
+            number = word
+        elif word in _WHATS:
+            what = _WHATS[word]
+        elif word in _ANSWERS:
+            resolve = _ANSWERS[word]
+        else:
+            raise UsageError(
+                f"{sanitize_line(word, 40)} is no argument of /rewind.",
+                hint="Write /rewind [NUMBER | undo] [both | conversation | files] [overwrite | leave].",
+            )
+    return number, what, resolve
 
 
 async def _which(chat: CommandContext, points: Sequence[RewindPoint]) -> str:

@@ -39,7 +39,6 @@ def make_block(context: RenderContext, item: Item) -> Block:
 class AgentBlock(Block):
     """A call that starts agents: a few lines for each."""
 
-    kind = "agent"
     compact = True
     done = False  # an agent that has ended can be resumed
 

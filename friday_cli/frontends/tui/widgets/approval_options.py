@@ -59,16 +59,12 @@ class ApprovalChoices(VerticalScroll, can_focus=False):
         super().__init__(id=id)
         self.options: list[ApprovalOption] = []
         self.index = 0
-        self._rows: list[int] = []
+        self.rows: list[int] = []
         """The index of the option in each row."""
         self._text = Static(id="ask-choices")
 
     def compose(self) -> ComposeResult:
         yield self._text
-
-    @property
-    def row_count(self) -> int:
-        return len(self._rows)
 
     @property
     def selected(self) -> ApprovalOption:
@@ -77,20 +73,20 @@ class ApprovalChoices(VerticalScroll, can_focus=False):
     def draw(self, renderer: TextRenderer, width: int) -> None:
         """Draw the options in `width` cells."""
         styles = renderer.styles
-        rows, self._rows = [], []
+        rows, self.rows = [], []
         for index, option in enumerate(self.options):
             selected = index == self.index
             label = Text(sanitize_line(option.label, 2_000), style="bold" if selected else "")
             head = f"{'❯' if selected else ' '} {index + 1} "
             for part in label.wrap(renderer.console, max(width - 5, 16), overflow="fold"):
                 rows.append(Text().append(head, style=styles.accent if selected else styles.dim).append_text(part))
-                self._rows.append(index)
+                self.rows.append(index)
                 head = "    "
         self._text.update(Text("\n").join(rows))
 
     def scroll_to_selected(self) -> None:
-        if self.index in self._rows:
-            first, last = self._rows.index(self.index), len(self._rows) - 1 - self._rows[::-1].index(self.index)
+        if self.index in self.rows:
+            first, last = self.rows.index(self.index), len(self.rows) - 1 - self.rows[::-1].index(self.index)
             y = min(max(int(self.scroll_y), last + 1 - self.size.height), first)
             self.scroll_to(y=y, animate=False)
 
@@ -98,7 +94,7 @@ class ApprovalChoices(VerticalScroll, can_focus=False):
         """The index of the option at a position of the screen."""
         region = self._text.region
         row = y - region.y
-        return self._rows[row] if region.contains(x, y) and row < len(self._rows) else None
+        return self.rows[row] if region.contains(x, y) and row < len(self.rows) else None
 
 
 class AnswerField(TextField):

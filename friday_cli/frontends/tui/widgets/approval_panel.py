@@ -155,7 +155,7 @@ class Approval(Vertical, can_focus=True):
         """Divide the rows that the panel may take. The choices and the answer field are always visible."""
         height = self.screen.size.height
         available = height * (70 if height < LOW else 60) // 100 - 2 - self._head.rows - bool(self._field.display)
-        choices = min(self._choices.row_count, max(available - MIN_BODY, 1))
+        choices = min(len(self._choices.rows), max(available - MIN_BODY, 1))
         self._choices.styles.max_height = choices
         self._body.styles.max_height = max(min(available - choices, 12), 1)
         self.call_after_refresh(self._choices.scroll_to_selected)

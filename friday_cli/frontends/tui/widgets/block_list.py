@@ -110,7 +110,7 @@ class BlockList:
 
     def last_reply(self) -> Block | None:
         """The newest reply of the model."""
-        return next((block for block in reversed(self.blocks) if block.kind == "reply"), None)
+        return next((block for block in reversed(self.blocks) if isinstance(block, ReplyBlock)), None)
 
     def set_width(self, width: int) -> None:
         """Estimate all heights for a width in cells. Nothing is drawn."""

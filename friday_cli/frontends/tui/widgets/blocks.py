@@ -75,7 +75,6 @@ class RenderContext:
 class Block:
     """One item. Subclasses draw in `_draw`; the strips are kept until `version()` or the width changes."""
 
-    kind: ClassVar[str] = "text"
     compact: ClassVar[bool] = False
 
     def __init__(self, context: RenderContext) -> None:
@@ -152,8 +151,6 @@ class Block:
 class UserBlock(Block):
     """A message to the agent: from the user, its parent, or the harness."""
 
-    kind = "user"
-
     def __init__(self, context: RenderContext, item: MessageItem) -> None:
         super().__init__(context)
         self._item = item
@@ -229,8 +226,6 @@ def split_notes(text: str) -> tuple[list[str], str]:
 class ReplyBlock(Block):
     """A reply of the model: its thinking, which folds, and its text."""
 
-    kind = "reply"
-
     def __init__(self, context: RenderContext, item: MessageItem) -> None:
         super().__init__(context)
         self._item = item
@@ -273,7 +268,6 @@ def draw_thinking(text: str, renderer: TextRenderer, width: int, open_: bool, *,
 class NoteBlock(Block):
     """A note of the harness."""
 
-    kind = "note"
     compact = True
 
     def __init__(self, context: RenderContext, item: NoteItem) -> None:
@@ -310,8 +304,6 @@ class NoteBlock(Block):
 class CardBlock(Block):
     """The output of a slash command: Markdown of Friday itself, not part of the session."""
 
-    kind = "card"
-
     def __init__(self, context: RenderContext, text: str) -> None:
         super().__init__(context)
         self._text = text
@@ -328,7 +320,6 @@ class CardBlock(Block):
 class WritingBlock(Block):
     """The reply that is being written. It is removed when the reply has become a message."""
 
-    kind = "writing"
     done = False
 
     def __init__(self, context: RenderContext, agent: AgentView) -> None:

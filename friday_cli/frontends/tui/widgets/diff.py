@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from itertools import accumulate
+from itertools import accumulate, zip_longest
 
 from rich.style import Style
 from rich.text import Text
@@ -81,9 +81,7 @@ def _change(
     styles = renderer.styles
     paired = len(removed) == len(added) <= 50
     minus, plus = [], []
-    for number in range(max(len(removed), len(added))):
-        a = Text(removed[number]) if number < len(removed) else None
-        b = Text(added[number]) if number < len(added) else None
+    for number, (a, b) in enumerate(zip_longest(map(Text, removed), map(Text, added))):
         if paired and a is not None and b is not None and max(len(a), len(b)) <= COMPARED:
             _highlight_words(a, b, styles.removed_word, styles.added_word)
         if a is not None:

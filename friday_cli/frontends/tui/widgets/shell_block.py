@@ -19,8 +19,6 @@ MAX_OUTPUT = 200_000
 class ShellBlock(Block):
     """See the module. `output` is put into it as it comes; `end` closes it."""
 
-    kind = "shell"
-
     def __init__(self, context: RenderContext, command: str, *, kept: bool = True) -> None:
         super().__init__(context)
         self._command = command
@@ -59,10 +57,8 @@ class ShellBlock(Block):
         head.append(f" · {self._end or 'running; Esc stops it'}", style=styles.dim)
         lines = sanitize(self._output).rstrip("\n").split("\n") if self._output.strip() else []
         most = MOST if self.open else HEAD if self._end else TAIL
-        if not lines:
-            body = []
-        elif self._end:
-            body = renderer.hard("\n".join(lines), width - 2, styles.text, most=most)
+        if self._end:
+            body = renderer.hard("\n".join(lines), width - 2, styles.text, most=most) if lines else []
         else:
-            body = renderer.hard("\n".join(lines[-most:]), width - 2, styles.text)[-most:]
+            body = renderer.hard("\n".join(lines[-most:]), width - 2, styles.text)[-most:] if lines else []
         return [renderer.line(head, width), *indented(body, "  ", "  ", styles.dim)]

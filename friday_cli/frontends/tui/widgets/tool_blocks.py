@@ -32,7 +32,6 @@ MARKS = {
 class CallBlock(Block):
     """A tool call that starts no agent."""
 
-    kind = "call"
     compact = True
 
     def __init__(self, context: RenderContext, run: ToolRun) -> None:
@@ -163,12 +162,13 @@ def _json(value: object) -> str:
 
 def _split_change(values: dict[str, Any]) -> tuple[dict[str, Any], str]:
     """The arguments that are not a change, and the change as a diff."""
-    rest = dict(values)
-    pairs = []
-    for edit in rest["edits"] if isinstance(rest.get("edits"), list) else ():
-        if isinstance(edit, dict) and isinstance(edit.get("old"), str) and isinstance(edit.get("new"), str):
-            pairs.append((edit["old"], edit["new"]))
-    if pairs and len(pairs) == len(rest["edits"]) and not any(edit.get("replace_all") for edit in rest["edits"]):
+    rest, pairs = dict(values), []
+    edits = rest["edits"] if isinstance(rest.get("edits"), list) else []
+    for edit in edits:
+        match edit:
+            case {"old": str(old), "new": str(new)} if not edit.get("replace_all"):
+                pairs.append((old, new))
+    if pairs and len(pairs) == len(edits):
         del rest["edits"]
     else:
         pairs = []
