@@ -266,7 +266,6 @@ def _remarks(state: SessionView, outcome: RunResult) -> list[str]:
     for path, view in state.agents.items():
         if view.worktree is not None and view.worktree.state == "changed":
             command = f"friday worktrees apply {state.session[:8]}:{path}"
-            lines.append(
-                f"changes of {path} are in a worktree {worktree_text(view.worktree)}. Run `{command}` or `discard`"
-            )
+            changes = f"changes of {path} are in a worktree {worktree_text(view.worktree)}"
+            lines.append(f"{changes}. Run `{command}` or `discard`")
     return lines

@@ -79,9 +79,8 @@ class AgentActions:
     async def background(self, path: str) -> None:
         """Let a sub-agent continue in the background."""
         done = await self._app.controller.require_session().detach(path)
-        self._app.say_note(
-            f"{path} {'continues' if done else 'cannot continue'} in the background{'' if done else ' now'}."
-        )
+        how = "continues in the background" if done else "cannot continue in the background now"
+        self._app.say_note(f"{path} {how}.")
 
     async def decide_worktree(self, path: str) -> None:
         """Ask what to do with the changes of an agent in its worktree, and do it."""
@@ -96,7 +95,7 @@ class AgentActions:
         names = ", ".join(file.path for file in made.files[:SHOWN]) + (" ..." if count > SHOWN else "")
         choices = [
             ("apply", "Apply all changes to the folder"),
-            ("keep", f"Keep it on the branch {made.branch}and remove its folder"),
+            ("keep", f"Keep it on the branch {made.branch} and remove its folder"),
             ("discard", "Discard it"),
             ("leave", "Decide later"),
         ]

@@ -25,8 +25,8 @@ from .widgets.transcript_messages import CopyText, ForkRequested, Links, OpenAge
 if TYPE_CHECKING:
     from .app import FridayApp
 
-NARROW, WIDE = 80, 120
-"""Columns of the terminal: below the first the panel fills the screen, from the second on it is beside the transcript."""
+WIDE = 120
+"""Columns of the terminal from which on the panel is beside the transcript."""
 
 
 class ChatBody(Horizontal):

@@ -12,11 +12,11 @@ from friday_cli.core.protocol.errors import FridayError, NotConfigured
 from friday_cli.core.protocol.messages import Image
 from friday_cli.extensions.commands import CustomCommand, CustomCommands, find_command
 
-from .chat_body import NARROW
 from .commands import slash_commands
 from .commands.context import NOTHING
 from .state.keymap import Keys
 from .terminal.clipboard import copy
+from .widgets.agent_panel import NARROW
 from .widgets.blocks import CardBlock
 from .widgets.choice_dialog import Chooser
 from .widgets.completion_popup import Completion
@@ -145,11 +145,8 @@ class InputController:
         """Commands for the kind "/", profiles for "@"."""
         if kind == "/":
             return slash_commands.choices(query, self.customs)
-        return [
-            Completion(f"@{name} ", f"@{name}", f"sub-agent: {description}")
-            for name, description in self.profiles
-            if query.lower() in name.lower()
-        ]
+        found = [row for row in self.profiles if query.lower() in row[0].lower()]
+        return [Completion(f"@{name} ", f"@{name}", f"sub-agent: {description}") for name, description in found]
 
     def show_card(self, markdown: str) -> None:
         body = self._app.chat.body

@@ -15,7 +15,7 @@ import msgspec
 from friday_cli.core.protocol.errors import FridayError, UsageError
 from friday_cli.core.protocol.format import cost, pluralize, price, tokens
 from friday_cli.core.text.sanitize import code_block, sanitize_line
-from friday_cli.view import MessageItem, SessionView, ToolRun
+from friday_cli.view import MessageItem, NoteItem, SessionView, ToolRun
 
 from ..controller import SessionController
 
@@ -121,10 +121,8 @@ def context_card(state: SessionView, window: int) -> str:
     used = root.context if root else 0
     share = f" of {window:,} ({used / window:.0%}), {max(window - used, 0):,} free" if window else ""
     items = root.transcript if root else []
-    counts = Counter(f"calls of {item.tool}" for item in items if isinstance(item, ToolRun))
-    counts += Counter(
-        "messages" if isinstance(i, MessageItem) else "remarks" for i in items if not isinstance(i, ToolRun)
-    )
+    kinds = {MessageItem: "messages", NoteItem: "remarks"}
+    counts = Counter(f"calls of {i.tool}" if isinstance(i, ToolRun) else kinds[type(i)] for i in items)
     rows = [(code(name, 40), str(n)) for name, n in counts.most_common()]
     body = table(("what it holds", "count"), rows) if rows else "It is empty."
     return f"**Context**: {used:,} tokens{share}.\n\n{body}"
@@ -215,11 +213,8 @@ def config_card() -> str:
     from friday_cli import config
     from friday_cli.config.loader import user_file
 
-    rows = [
-        (code(name, 60), code(value, 100), code(source, 60))
-        for name, value, source in config.rows(config.load())
-        if source != "default"
-    ]
+    changed = [row for row in config.rows(config.load()) if row[2] != "default"]
+    rows = [(code(name, 60), code(value, 100), code(source, 60)) for name, value, source in changed]
     body = table(("setting", "value", "from"), rows) if rows else "Everything is at its default."
     return f"Your settings: {code(str(user_file()), 200)}. `friday config` changes them.\n\n{body}"
 
@@ -230,7 +225,5 @@ async def doctor_card(cwd: Path, model: str | None) -> str:
 
     marks = {"ok": "", "note": "!", "bad": "✗"}
     facts = await asyncio.to_thread(examine, cwd=cwd, model=model)
-    return table(
-        ("", "area", "what", "how it is"),
-        [(marks[f.level], f.area, code(f.name, 40), code(f.text, 160)) for f in facts],
-    )
+    rows = [(marks[f.level], f.area, code(f.name, 40), code(f.text, 160)) for f in facts]
+    return table(("", "area", "what", "how it is"), rows)

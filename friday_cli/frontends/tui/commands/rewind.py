@@ -92,9 +92,8 @@ class ChatReviewActions:
         chat = self._chat
         try:
             session = chat.controller.require_session()
-            done = await settled(
-                chat, lambda resolve: session.rewind.restore_file(key, agent, conflicts=resolve), alone=True
-            )
+            attempt = partial(session.rewind.restore_file, key, agent)
+            done = await settled(chat, lambda conflicts: attempt(conflicts=conflicts), alone=True)
         except FridayError as error:
             chat.say_note(str(error), "error")
         else:
@@ -135,9 +134,8 @@ async def fork(chat: CommandContext, rest: str) -> None:
         chat.say_note(f"The fork is session {name[:8]}; `/resume {name[:8]}` goes there when the agent is done.")
         return
     if await chat.reopen(resume=name):
-        chat.say_note(
-            f"This is the fork, session {name[:8]}. `/resume {session.id[:8]}` goes back. Files are as they were."
-        )
+        back = f"`/resume {session.id[:8]}` goes back"
+        chat.say_note(f"This is the fork, session {name[:8]}. {back}. Files are as they were.")
     if at is not None:
         chat.offer(points[at - 1].text)
 

@@ -71,10 +71,8 @@ class AgentBlock(Block):
         return max(1, len(self._run.agents)) * (2 + SUMMARY_LINES)
 
     def matches(self, what: str) -> bool:
-        agents = self._agents()
-        return what == "agent" or (
-            what == "error" and (self._run.status in ("error", "denied") or any(a.status == "failed" for a in agents))
-        )
+        failed = self._run.status in ("error", "denied") or any(a.status == "failed" for a in self._agents())
+        return what == "agent" or (what == "error" and failed)
 
     def agent_at(self, at: int) -> str:
         path, row = self._rows[at] if 0 <= at < len(self._rows) else ("", -1)

@@ -36,19 +36,16 @@ def options_of(ask: PendingAsk) -> list[ApprovalOption]:
     """The ways to answer an ask."""
     event = ask.event
     if isinstance(event, QuestionAsked):
-        return [
-            *(ApprovalOption(choice, choice) for choice in event.choices),
-            ApprovalOption("In my own words", "", "must"),
-        ]
+        choices = [ApprovalOption(choice, choice) for choice in event.choices]
+        return [*choices, ApprovalOption("In my own words", "", "must")]
     from friday_cli.core.permissions.approvals import ApprovalAnswer
 
     out = [ApprovalOption("Yes", ApprovalAnswer("allow"))]
     if event.rule:
         rule = " and ".join(show_invisible(line) for line in event.rule.split("\n"))
         out.append(ApprovalOption(f"Yes, and for this session allow {rule}", ApprovalAnswer("allow", "session")))
-        out.append(
-            ApprovalOption(f"Yes, and always allow (kept in your settings) {rule}", ApprovalAnswer("allow", "always"))
-        )
+        always = f"Yes, and always allow (kept in your settings) {rule}"
+        out.append(ApprovalOption(always, ApprovalAnswer("allow", "always")))
     return [*out, ApprovalOption("No, and say why", ApprovalAnswer("deny"), "may")]
 
 

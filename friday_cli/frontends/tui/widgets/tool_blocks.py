@@ -61,9 +61,10 @@ class CallBlock(Block):
         return True
 
     def matches(self, what: str) -> bool:
-        return (what == "error" and self._run.status in ("error", "denied")) or (
-            what == "question" and (self._run.status == "waiting" or self._run.tool == ASK_USER)
-        )
+        status = self._run.status
+        if what == "error":
+            return status in ("error", "denied")
+        return what == "question" and (status == "waiting" or self._run.tool == ASK_USER)
 
     def _draw(self, renderer: TextRenderer, width: int) -> list[Strip]:
         run = self._run
