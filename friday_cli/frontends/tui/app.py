@@ -156,7 +156,7 @@ class FridayApp(App[int]):
         await super().on_event(event)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        return self.chat.ready or action in ("leave", "leave_empty", "interrupt")
+        return self.chat.ready or action in ("quit", "leave_empty", "interrupt")
 
     async def action_back(self) -> None:
         """Esc: close something, take a queued message back, leave a pane, or interrupt, whichever applies first. Twice
@@ -201,9 +201,6 @@ class FridayApp(App[int]):
             self.chat.composer.area.action_delete_right()
         else:
             self.exit(0)
-
-    def action_leave(self) -> None:
-        self.exit(0)
 
     def action_mode(self) -> None:
         from friday_cli.core.permissions.rules import MODES

@@ -7,6 +7,7 @@ takes it over when the other one ends.
 from __future__ import annotations
 
 import asyncio
+import importlib
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -120,12 +121,14 @@ class SessionController:
 
         Raises FridayError; then no session is open.
         """
-        session_class = await asyncio.to_thread(_imported)
+        await asyncio.to_thread(importlib.import_module, "friday_cli.session.session")  # takes long
+        from friday_cli.session.session import Session
+
         await self.close()
         self._made = msgspec.structs.replace(self.options, **changes)
         source: Session | SessionObserver | None
         try:
-            source = self.session = await session_class.open(self._made, env=self._env)
+            source = self.session = await Session.open(self._made, env=self._env)
         except UsageError:
             source = self.window = await self._observe(self._made)
             if source is None:
@@ -316,9 +319,3 @@ class SessionController:
         if self.session is not None:
             return self.session
         raise self.window.refusal if self.window is not None else UsageError("No session is open.")
-
-
-def _imported() -> type[Session]:
-    from friday_cli.session.session import Session
-
-    return Session

@@ -21,6 +21,16 @@ from friday_cli.session.session import Session
 from friday_cli.view import SessionView
 
 
+def does(name: str, **arguments: Any) -> dict[str, Any]:
+    """A turn of a scripted model that calls one tool."""
+    return {"calls": [{"name": name, "arguments": arguments}]}
+
+
+def delegates(*tasks: str, profile: str = "general", **more: Any) -> dict[str, Any]:
+    """A turn of a scripted model that starts sub-agents."""
+    return does("delegate_tasks", tasks=[{"profile": profile, "task": task, **more} for task in tasks])
+
+
 @dataclass
 class Chat:
     """A running chat, and what a user does with it."""

@@ -6,22 +6,16 @@ from pathlib import Path
 from typing import Any
 
 from friday_cli.frontends.tui.state import preferences
-from tests.frontends.tui.chat import Chat, opened
+from tests.frontends.tui.chat import Chat, delegates, does, opened
 from tests.workspace.worktrees.repo_fixture import git, repository
 
 SLOW = {"text": "one two three four five six seven", "chunk_delay_s": 60.0}
 
 
-def delegate(*tasks: str, **more: Any) -> dict[str, Any]:
-    wishes = [{"profile": "coder", "task": task, **more} for task in tasks]
-    return {"name": "delegate_tasks", "arguments": {"tasks": wishes}}
-
-
 def apart(text: str) -> dict[str, Any]:
-    write = {"name": "write_file", "arguments": {"path": "made.txt", "content": text}}
     return {
-        "a": [{"calls": [delegate("write it", isolation="worktree")]}, {"text": "Done."}],
-        "a.1": [{"calls": [write]}, {"text": "Written."}],
+        "a": [delegates("write it", profile="coder", isolation="worktree"), {"text": "Done."}],
+        "a.1": [does("write_file", path="made.txt", content=text), {"text": "Written."}],
     }
 
 
@@ -79,11 +73,7 @@ async def test_discarding_work_asks_once_more(tmp_path: Path) -> None:
 
 
 async def test_keys_work_in_the_sub_agent_s_transcript_too(tmp_path: Path) -> None:
-    agents = {
-        "a": [{"calls": [delegate("first", "second")]}, {"text": "Done."}],
-        "a.1": [{"text": "The result."}],
-        "a.2": [SLOW],
-    }
+    agents = {"a": [delegates("first", "second"), {"text": "Done."}], "a.1": [{"text": "The result."}], "a.2": [SLOW]}
     async with opened(tmp_path, agents, size=(130, 30)) as chat:
         await chat.say("go")
         state = chat.state
@@ -100,25 +90,22 @@ async def test_keys_work_in_the_sub_agent_s_transcript_too(tmp_path: Path) -> No
 
 
 async def test_a_delegation_is_seen_while_its_call_is_written_and_its_end_in_the_parents_chat(tmp_path: Path) -> None:
-    writing = {"a": [{"calls": [delegate("first"), delegate("second")], "chunk_delay_s": 60.0}]}
+    writing = {"a": [delegates("first", "second") | {"chunk_delay_s": 60.0}]}
     async with opened(tmp_path, writing, size=(130, 30)) as chat:
         await chat.say("go", shows="Preparing to delegate")
         await chat.stop("a")
     failing = {
-        "a": [{"calls": [delegate("first", "second")]}, {"text": "Done."}],
+        "a": [delegates("first", "second"), {"text": "Done."}],
         "a.1": [{"text": "The result."}],
         "a.2": [{"fail": {"kind": "config", "message": "no such model"}}],
     }
     async with opened(tmp_path, failing, size=(130, 30)) as chat:
         await chat.ask("go")
-        words = chat.frame
-        assert "✓ [coder] a.1 · completed" in words
-        assert "└ The result." in words
-        assert "✗ [coder] a.2 · failed" in words
+        chat.has("✓ [general] a.1 · completed", "└ The result.", "✗ [general] a.2 · failed")
 
 
 async def test_the_pane_goes_with_the_session_that_had_sub_agents(tmp_path: Path) -> None:
-    agents = {"a": [{"calls": [delegate("first")]}, {"text": "Done."}], "a.*": [{"text": "Fine."}]}
+    agents = {"a": [delegates("first"), {"text": "Done."}], "a.*": [{"text": "Fine."}]}
     async with opened(tmp_path, agents, size=(130, 30)) as chat:
         assert not chat.side.has_class("shown")
         assert chat.log.size.width > 120
@@ -131,7 +118,7 @@ async def test_the_pane_goes_with_the_session_that_had_sub_agents(tmp_path: Path
 
 
 async def test_the_width_of_the_docked_pane_is_dragged_and_kept(tmp_path: Path) -> None:
-    agents = {"a": [{"calls": [delegate("first")]}, {"text": "Done."}], "a.*": [{"text": "Fine."}]}
+    agents = {"a": [delegates("first"), {"text": "Done."}], "a.*": [{"text": "Fine."}]}
     async with opened(tmp_path, agents, size=(130, 30)) as chat:
         await chat.ask("go")
         await chat.until(lambda: chat.side.has_class("shown"))
@@ -156,12 +143,8 @@ async def test_the_width_of_the_docked_pane_is_dragged_and_kept(tmp_path: Path) 
 
 
 async def test_on_a_small_screen_a_question_leaves_the_rows_to_the_tree_one_looks_at(tmp_path: Path) -> None:
-    ask = {"name": "ask_user", "arguments": {"question": "Which way?", "choices": ["left", "right"]}}
-    agents = {
-        "a": [{"calls": [delegate("first", "second", profile="general")]}, {"text": "Done."}],
-        "a.1": [{"calls": [ask]}],
-        "a.2": [SLOW],
-    }
+    ask = does("ask_user", question="Which way?", choices=["left", "right"])
+    agents = {"a": [delegates("first", "second"), {"text": "Done."}], "a.1": [ask], "a.2": [SLOW]}
     async with opened(tmp_path, agents, size=(60, 20)) as chat:
         await chat.say("go", shows="2 right")
         await chat.press("ctrl+t")
@@ -171,7 +154,7 @@ async def test_on_a_small_screen_a_question_leaves_the_rows_to_the_tree_one_look
 
 
 async def test_where_few_rows_are_left_the_tree_and_a_transcript_take_turns(tmp_path: Path) -> None:
-    agents = {"a": [{"calls": [delegate("first", "second")]}, {"text": "Done."}], "a.*": [SLOW]}
+    agents = {"a": [delegates("first", "second"), {"text": "Done."}], "a.*": [SLOW]}
     async with opened(tmp_path, agents, size=(100, 16)) as chat:
         await chat.say("go")
         await chat.until(lambda: len(chat.state.agents) == 3)

@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from friday_cli.core.protocol.agent_path import is_under
-from tests.frontends.tui.chat import opened
+from tests.frontends.tui.chat import Chat, delegates, opened
 
 SLOW = {"text": "one two three four five six seven", "chunk_delay_s": 60.0}
 
 
-def delegate(*tasks: str) -> dict[str, Any]:
-    return {"name": "delegate_tasks", "arguments": {"tasks": [{"profile": "general", "task": t} for t in tasks]}}
+TWO = {"a": [delegates("first", "second"), {"text": "Done."}], "a.*": [SLOW]}
 
 
-TWO = {"a": [{"calls": [delegate("first", "second")]}, {"text": "Done."}], "a.*": [SLOW]}
+async def begun(chat: Chat) -> None:
+    """Both sub-agents have begun."""
+    await chat.say("go")
+    await chat.until(lambda: len(chat.state.agents) == 3)
 
 
 @pytest.mark.parametrize(("width", "shown"), [(130, True), (100, False), (60, False)])
 async def test_the_pane_opens_by_itself_where_there_is_room(tmp_path: Path, width: int, shown: bool) -> None:
     async with opened(tmp_path, TWO, size=(width, 30)) as chat:
         assert not chat.side.has_class("shown")
-        await chat.say("go")
-        await chat.until(lambda: len(chat.state.agents) == 3)
+        await begun(chat)
         await chat.until(lambda: chat.side.has_class("shown") is shown)
         if not shown:
             assert "at work" in chat.frame
@@ -36,8 +36,7 @@ async def test_the_pane_opens_by_itself_where_there_is_room(tmp_path: Path, widt
 
 async def test_abort_names_the_descendants_and_wants_a_second_press(tmp_path: Path) -> None:
     async with opened(tmp_path, TWO, size=(130, 30)) as chat:
-        await chat.say("go")
-        await chat.until(lambda: len(chat.state.agents) == 3)
+        await begun(chat)
         await chat.press("ctrl+t", "home", "X", shows="2 agents below a would end too")
         assert chat.app.controller.working
         await chat.press("X")
@@ -48,8 +47,7 @@ async def test_abort_names_the_descendants_and_wants_a_second_press(tmp_path: Pa
 
 async def test_one_sub_agent_is_aborted_and_the_others_go_on(tmp_path: Path) -> None:
     async with opened(tmp_path, TWO, size=(130, 30)) as chat:
-        await chat.say("go")
-        await chat.until(lambda: len(chat.state.agents) == 3)
+        await begun(chat)
         await chat.press("ctrl+t", "home", "down", "X")
         state = chat.state
         await chat.until(lambda: state.agents["a.1"].ended)
@@ -63,8 +61,7 @@ async def test_one_sub_agent_is_aborted_and_the_others_go_on(tmp_path: Path) -> 
 
 async def test_enter_opens_a_transcript_and_a_second_one_fills_the_screen(tmp_path: Path) -> None:
     async with opened(tmp_path, TWO, size=(130, 30)) as chat:
-        await chat.say("go")
-        await chat.until(lambda: len(chat.state.agents) == 3)
+        await begun(chat)
         await chat.press("ctrl+t", "home", "down", "enter")
         assert chat.side.child == "a.1"
         assert chat.side.log_view.has_focus
@@ -78,7 +75,7 @@ async def test_enter_opens_a_transcript_and_a_second_one_fills_the_screen(tmp_pa
 
 async def test_the_result_of_a_sub_agent_is_copied_and_it_is_written_to(tmp_path: Path) -> None:
     agents = {
-        "a": [{"calls": [delegate("first")]}, {"text": "Done."}],
+        "a": [delegates("first"), {"text": "Done."}],
         "a.1": [{"text": "Mine."}, {"text": "I was asked again."}],
     }
     async with opened(tmp_path, agents, size=(130, 30)) as chat:
@@ -97,7 +94,7 @@ async def test_the_result_of_a_sub_agent_is_copied_and_it_is_written_to(tmp_path
 
 
 async def test_a_waited_for_sub_agent_goes_to_the_background(tmp_path: Path) -> None:
-    agents = {"a": [{"calls": [delegate("first")]}, {"text": "I go on."}], "a.1": [SLOW]}
+    agents = {"a": [delegates("first"), {"text": "I go on."}], "a.1": [SLOW]}
     async with opened(tmp_path, agents, size=(130, 30)) as chat:
         await chat.say("go")
         await chat.until(lambda: "a.1" in chat.state.agents)
@@ -108,7 +105,7 @@ async def test_a_waited_for_sub_agent_goes_to_the_background(tmp_path: Path) -> 
 
 async def test_the_tree_is_filtered_sorted_and_folded(tmp_path: Path) -> None:
     agents = {
-        "a": [{"calls": [delegate("first", "second")]}, {"text": "Done."}],
+        "a": [delegates("first", "second"), {"text": "Done."}],
         "a.1": [{"fail": {"kind": "config", "message": "no such model"}}],
         "a.2": [{"text": "Fine."}],
     }

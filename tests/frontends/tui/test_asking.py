@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 from textual import events
@@ -12,15 +11,10 @@ from textual.widgets import Input
 
 from friday_cli.frontends.tui.widgets import approval_panel
 from friday_cli.frontends.tui.widgets.approval_panel import Approval
-from tests.frontends.tui.chat import Chat, opened
+from tests.frontends.tui.chat import Chat, delegates, does, opened
 from tests.timing import paced
 
-
-def run(command: str) -> dict[str, Any]:
-    return {"name": "bash", "arguments": {"command": command}}
-
-
-ONE = {"a": [{"calls": [run("echo first > out.txt")]}, {"text": "Finished."}]}
+ONE = {"a": [does("bash", command="echo first > out.txt"), {"text": "Finished."}]}
 
 
 @pytest.fixture
@@ -37,7 +31,7 @@ async def asked(chat: Chat, count: int = 1, *, say: str = "") -> Approval:
 
 
 async def test_a_call_is_asked_about_in_full_and_runs_after_a_yes(tmp_path: Path, no_grace: None) -> None:
-    agents = {"a": [{"calls": [run("echo first > out.txt # \u202e; rm x")]}, {"text": "Finished."}]}
+    agents = {"a": [does("bash", command="echo first > out.txt # \u202e; rm x"), {"text": "Finished."}]}
     async with opened(tmp_path, agents) as chat:
         panel = await asked(chat, say="go")
         assert panel.has_focus
@@ -65,7 +59,7 @@ async def test_a_no_carries_its_reason_to_the_agent(tmp_path: Path, no_grace: No
 
 
 async def test_a_rule_for_the_session_holds_until_it_is_removed(tmp_path: Path, no_grace: None) -> None:
-    call = {"calls": [run("touch it")]}
+    call = does("bash", command="touch it")
     async with opened(tmp_path, {"a": [call, call, {"text": "Both ran."}]}) as chat:
         await chat.say("/permissions remove", shows="No rule was allowed")
         await asked(chat, say="go")
@@ -89,7 +83,7 @@ async def test_what_is_always_allowed_is_kept_in_the_settings_until_it_is_remove
     settings = home / "friday" / "config.toml"
     settings.parent.mkdir(parents=True, exist_ok=True)
     settings.write_text('# mine\n[permissions]\nallow = ["bash(make)"]\n')
-    call = {"calls": [run("touch it")]}
+    call = does("bash", command="touch it")
     async with opened(tmp_path, {"a": [call, {"text": "It ran."}, call]}, deny=("bash(rm *)",)) as chat:
         await asked(chat, say="go")
         await chat.press("3")
@@ -110,11 +104,10 @@ async def test_what_is_always_allowed_is_kept_in_the_settings_until_it_is_remove
 
 
 async def test_a_yes_for_the_session_answers_the_same_question_of_others(tmp_path: Path, no_grace: None) -> None:
-    two = [{"profile": "coder", "task": "one"}, {"profile": "coder", "task": "two"}, {"profile": "coder", "task": "rm"}]
     agents = {
-        "a": [{"calls": [{"name": "delegate_tasks", "arguments": {"tasks": two}}]}, {"text": "All done."}],
-        "a.*": [{"calls": [run("touch it")]}, {"text": "Mine is done."}],
-        "a.3": [{"calls": [run("touch other")]}, {"text": "Mine is done."}],
+        "a": [delegates("one", "two", "rm", profile="coder"), {"text": "All done."}],
+        "a.*": [does("bash", command="touch it"), {"text": "Mine is done."}],
+        "a.3": [does("bash", command="touch other"), {"text": "Mine is done."}],
     }
     async with opened(tmp_path, agents) as chat:
         await asked(chat, 3, say="go")
@@ -129,8 +122,8 @@ async def test_a_yes_for_the_session_answers_the_same_question_of_others(tmp_pat
 
 
 async def test_a_question_offers_its_choices(tmp_path: Path, no_grace: None) -> None:
-    question = {"question": "Which way?", "choices": ["left", "right"]}
-    agents = {"a": [{"calls": [{"name": "ask_user", "arguments": question}]}, {"text": "You said: {results[0]}"}]}
+    question = does("ask_user", question="Which way?", choices=["left", "right"])
+    agents = {"a": [question, {"text": "You said: {results[0]}"}]}
     async with opened(tmp_path, agents) as chat:
         await asked(chat, say="go")
         assert "Which way?" in chat.frame
@@ -144,14 +137,8 @@ async def test_a_question_offers_its_choices(tmp_path: Path, no_grace: None) -> 
 
 async def test_on_a_small_screen_all_choices_and_the_field_for_words_are_seen(tmp_path: Path, no_grace: None) -> None:
     task = "Write it down, line by line, as it was told"
-    lines = {"path": "out.txt", "content": "".join(f"line {n}\n" for n in range(30))}
-    agents = {
-        "a": [
-            {"calls": [{"name": "delegate_task", "arguments": {"profile": "coder", "task": task}}]},
-            {"text": "Done."},
-        ],
-        "a.1": [{"calls": [{"name": "write_file", "arguments": lines}]}, {"text": "Done."}],
-    }
+    writes = does("write_file", path="out.txt", content="".join(f"line {n}\n" for n in range(30)))
+    agents = {"a": [delegates(task, profile="coder"), {"text": "Done."}], "a.1": [writes, {"text": "Done."}]}
     async with opened(tmp_path, agents, size=(60, 20)) as chat:
         panel = await asked(chat, say="go")
         await chat.shows("the rest of it")
@@ -168,8 +155,8 @@ async def test_on_a_small_screen_all_choices_and_the_field_for_words_are_seen(tm
 
 
 async def test_a_question_with_more_choices_than_rows_shows_the_chosen(tmp_path: Path, no_grace: None) -> None:
-    question = {"question": "Which way?", "choices": [f"way {n}: {'on and on ' * 8}" for n in range(6)]}
-    agents = {"a": [{"calls": [{"name": "ask_user", "arguments": question}]}, {"text": "Done."}]}
+    question = does("ask_user", question="Which way?", choices=[f"way {n}: {'on and on ' * 8}" for n in range(6)])
+    agents = {"a": [question, {"text": "Done."}]}
     async with opened(tmp_path, agents, size=(60, 20)) as chat:
         await asked(chat, say="go")
         for key, seen in (("down", "❯ 2 way 1"), ("up", "❯ 1 way 0"), ("up", "❯ 7 In my own words")):
@@ -180,7 +167,7 @@ async def test_a_question_with_more_choices_than_rows_shows_the_chosen(tmp_path:
 
 @paced
 async def test_a_question_does_not_take_the_keys_from_somebody_who_types(tmp_path: Path, pace: float) -> None:
-    agents = {"a": [{"calls": [run("echo x > out.txt")], "delay_s": 0.3 * pace}, {"text": "Finished."}]}
+    agents = {"a": [does("bash", command="echo x > out.txt") | {"delay_s": 0.3 * pace}, {"text": "Finished."}]}
     async with opened(tmp_path, agents) as chat:
         await chat.say("go")
         await chat.type("my next")
@@ -225,14 +212,8 @@ async def test_y_means_yes_once_and_only_after_the_grace(tmp_path: Path, no_grac
 
 async def test_a_change_is_asked_about_and_shown_as_a_diff(tmp_path: Path, no_grace: None) -> None:
     (tmp_path / "notes.txt").write_text("one\ntwo\n")
-    edit = {"path": "notes.txt", "edits": [{"old": "two", "new": "three"}]}
-    agents = {
-        "a": [
-            {"calls": [{"name": "read_file", "arguments": {"path": "notes.txt"}}]},
-            {"calls": [{"name": "edit_file", "arguments": edit}]},
-            {"text": "Finished."},
-        ]
-    }
+    edit = does("edit_file", path="notes.txt", edits=[{"old": "two", "new": "three"}])
+    agents = {"a": [does("read_file", path="notes.txt"), edit, {"text": "Finished."}]}
     async with opened(tmp_path, agents) as chat:
         await asked(chat, say="go")
         chat.has("- two", "+ three")
@@ -244,10 +225,9 @@ async def test_a_change_is_asked_about_and_shown_as_a_diff(tmp_path: Path, no_gr
 async def test_asks_of_several_agents_are_answered_from_the_tree_and_from_a_child_s_own_view(
     tmp_path: Path, no_grace: None
 ) -> None:
-    two = [{"profile": "coder", "task": "first task"}, {"profile": "coder", "task": "second task"}]
     agents = {
-        "a": [{"calls": [{"name": "delegate_tasks", "arguments": {"tasks": two}}]}, {"text": "All done."}],
-        "a.*": [{"calls": [run("echo {task} >> out.txt")]}, {"text": "Mine is done."}],
+        "a": [delegates("first task", "second task", profile="coder"), {"text": "All done."}],
+        "a.*": [does("bash", command="echo {task} >> out.txt"), {"text": "Mine is done."}],
     }
     async with opened(tmp_path, agents, size=(130, 40)) as chat:
         await asked(chat, 2, say="go")

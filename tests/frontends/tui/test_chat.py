@@ -12,18 +12,12 @@ from textual.app import ScreenStackError
 from textual.css.query import NoMatches
 
 from friday_cli.frontends.tui.refresh import SOON_S
-from tests.frontends.tui.chat import opened
+from tests.frontends.tui.chat import delegates, does, opened
 
 HELPERS = {
-    "a": [
-        {"text": "I ask a helper.", "calls": [{"name": "delegate_task", "arguments": {"profile": "researcher", "task": "Look at notes.txt"}}]},
-        {"text": "The helper says: **42**."},
-    ],
-    "a.1": [
-        {"calls": [{"name": "read_file", "arguments": {"path": "notes.txt"}}]},
-        {"text": "It says 42."},
-    ],
-}  # fmt: skip
+    "a": [delegates("Look at notes.txt", profile="researcher"), {"text": "The helper says: **42**."}],
+    "a.1": [does("read_file", path="notes.txt"), {"text": "It says 42."}],
+}
 
 
 @pytest.fixture
@@ -55,8 +49,8 @@ async def test_a_sub_agent_has_its_block_its_row_and_its_own_transcript(folder: 
 
 
 async def test_thinking_and_a_call_unfold_to_all_of_it(folder: Path) -> None:
-    read = {"name": "read_file", "arguments": {"path": "notes.txt"}}
-    agents = {"a": [{"thinking": "first line\nsecret plan", "calls": [read]}, {"text": "Done."}]}
+    read = does("read_file", path="notes.txt") | {"thinking": "first line\nsecret plan"}
+    agents = {"a": [read, {"text": "Done."}]}
     async with opened(folder, agents) as chat:
         await chat.ask("Read")
         assert "thought · 2 lines" in chat.frame
@@ -67,9 +61,8 @@ async def test_thinking_and_a_call_unfold_to_all_of_it(folder: Path) -> None:
 
 
 async def test_what_is_unfolded_on_the_last_row_comes_into_view(folder: Path) -> None:
-    play = {
-        "a": [{"text": "\n".join(f"- {n}" for n in range(40))}, {"thinking": "head\nsecret plan\nthe last", "text": ""}]
-    }
+    long = {"text": "\n".join(f"- {n}" for n in range(40))}
+    play = {"a": [long, {"thinking": "head\nsecret plan\nthe last", "text": ""}]}
     async with opened(folder, play, size=(60, 20)) as chat:
         for _ in range(2):
             await chat.ask("Go")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from friday_cli.extensions.commands import CustomCommands
 from friday_cli.frontends.tui.commands import slash_commands
-from tests.frontends.tui.chat import opened
+from tests.frontends.tui.chat import does, opened
 
 TWO = {"a": [{"text": "I read: {task}"}, {"text": "Second."}]}
 
@@ -20,9 +20,8 @@ def put(home: Path, name: str, text: str) -> None:
 async def test_an_own_command_is_offered_and_sent_and_one_written_meanwhile_is_found(
     tmp_path: Path, home: Path
 ) -> None:
-    put(
-        home, "shout", "---\ndescription: Says it loudly\nargument-hint: WORD\n---\nShout $1 loudly, all of: $ARGUMENTS"
-    )
+    head = "---\ndescription: Says it loudly\nargument-hint: WORD\n---\n"
+    put(home, "shout", f"{head}Shout $1 loudly, all of: $ARGUMENTS")
     async with opened(tmp_path, TWO, size=(100, 90)) as chat:  # so high that all of /help is seen
         await chat.until(lambda: chat.app.input.customs.found)
         await chat.type("/sho")
@@ -54,8 +53,8 @@ async def test_a_built_in_name_stays_friday_s_and_a_bad_file_is_said(tmp_path: P
 
 async def test_allowed_tools_hold_for_the_run_and_no_longer(tmp_path: Path, home: Path) -> None:
     put(home, "look", "---\nallowed-tools: Read\n---\nLook.")
-    write = {"name": "write_file", "arguments": {"path": "out.txt", "content": "x"}}
-    agents = {"a": [{"calls": [write]}, {"text": "Refused."}, {"calls": [write]}, {"text": "Written."}]}
+    write = does("write_file", path="out.txt", content="x")
+    agents = {"a": [write, {"text": "Refused."}, write, {"text": "Written."}]}
     async with opened(tmp_path, agents, mode="edits") as chat:
         await chat.ask("/look")
         assert not (tmp_path / "out.txt").exists()

@@ -8,23 +8,19 @@ from textual import events
 
 from friday_cli.frontends.tui.widgets.choice_dialog import Chooser
 from friday_cli.frontends.tui.widgets.diff_review import Review
-from tests.frontends.tui.chat import Chat, opened
+from tests.frontends.tui.chat import Chat, delegates, does, opened
 
-WRITE = {"name": "write_file", "arguments": {"path": "one.txt", "content": "1\n"}}
-CHILD = {"name": "delegate_task", "arguments": {"profile": "general", "task": "make it two"}}
 PLAY = {
-    "a": [{"calls": [WRITE]}, {"calls": [CHILD]}, {"text": "Done."}, {"text": "Again."}],
+    "a": [
+        does("write_file", path="one.txt", content="1\n"), delegates("make it two"), {"text": "Done."}, {"text": "Again."},
+    ],
     "a.1": [
-        {"calls": [{"name": "read_file", "arguments": {"path": "one.txt"}}]},
-        {
-            "calls": [
-                {"name": "edit_file", "arguments": {"path": "one.txt", "edits": [{"old": "1", "new": "2"}]}},
-                {"name": "write_file", "arguments": {"path": "two.txt", "content": "two\n"}},
-            ]
-        },
+        does("read_file", path="one.txt"),
+        does("edit_file", path="one.txt", edits=[{"old": "1", "new": "2"}]),
+        does("write_file", path="two.txt", content="two\n"),
         {"text": "It is two."},
     ],
-}
+}  # fmt: skip
 
 
 async def reviewed(chat: Chat) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from friday_cli.frontends.tui.keys import keys
-from tests.frontends.tui.chat import opened
+from tests.frontends.tui.chat import does, opened
 
 TWO = {"a": [{"text": "One."}, {"text": "Two."}]}
 
@@ -86,8 +86,8 @@ async def test_a_mode_and_a_model_are_chosen_from_a_list(tmp_path: Path) -> None
 
 
 async def test_notes_are_promoted_and_forgotten_by_number(tmp_path: Path) -> None:
-    save = {"name": "memory_save", "arguments": {"text": "The tests need Python 3.11."}}
-    async with opened(tmp_path, {"a": [{"calls": [save]}, {"text": "Kept."}]}, mode="edits") as chat:
+    save = does("memory_save", text="The tests need Python 3.11.")
+    async with opened(tmp_path, {"a": [save, {"text": "Kept."}]}, mode="edits") as chat:
         await chat.ask("keep it")
         await chat.say("/memory", shows="The tests need Python 3.11.")
         await chat.say("/memory forget 1", shows="1 note forgotten.")

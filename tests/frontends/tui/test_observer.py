@@ -22,9 +22,8 @@ async def test_it_is_live_sends_nothing_and_takes_over_with_what_was_typed(tmp_p
     there = stage(tmp_path)
     async with driven(there) as other, opened(there.project, HERE, ready=False, resume=other.session) as chat:
         number = other.process.pid
-        await chat.until(
-            lambda: f"Read only: window {number} drives this session" in chat.frame and "one" in chat.frame
-        )
+        await chat.shows(f"Read only: window {number} drives this session")
+        await chat.shows("one")
         assert "read only" in chat.frame.splitlines()[-1]
         other.say("second words")
         await chat.until(lambda: "› second words" in chat.frame and "two" in chat.frame)

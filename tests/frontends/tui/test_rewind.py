@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from friday_cli.frontends.tui.widgets.choice_dialog import Chooser
 from friday_cli.view import MessageItem
-from tests.frontends.tui.chat import Chat, opened
-
-
-def writes(path: str, content: str) -> dict[str, Any]:
-    return {"calls": [{"name": "write_file", "arguments": {"path": path, "content": content}}]}
-
+from tests.frontends.tui.chat import Chat, does, opened
 
 TWO = {
     "a": [
-        writes("one.txt", "1\n"),
-        {"text": "First answer."},
-        writes("two.txt", "2\n"),
-        {"text": "Second answer."},
-        {"text": "Third answer."},
+        does("write_file", path="one.txt", content="1\n"), {"text": "First answer."},
+        does("write_file", path="two.txt", content="2\n"), {"text": "Second answer."}, {"text": "Third answer."},
     ]
-}
+}  # fmt: skip
 
 
 async def two(chat: Chat) -> None:
@@ -39,10 +30,8 @@ def asks(chat: Chat) -> bool:
 
 
 def said(chat: Chat) -> list[str]:
-    root = chat.state.root
-    return (
-        [item.text for item in root.transcript if isinstance(item, MessageItem) and item.role == "user"] if root else []
-    )
+    items = chat.state.root.transcript if chat.state.root else []
+    return [item.text for item in items if isinstance(item, MessageItem) and item.role == "user"]
 
 
 async def test_escape_twice_goes_back_to_a_message_and_its_words_can_be_sent_anew(tmp_path: Path) -> None:

@@ -9,16 +9,9 @@ import pytest
 from textual.geometry import Offset
 from textual.selection import Selection
 
-from friday_cli.core.protocol.events import (
-    AgentStarted,
-    AnyEvent,
-    Envelope,
-    MessageAdded,
-    TextDelta,
-    TurnStarted,
-)
+from friday_cli.core.protocol.events import AgentStarted, AnyEvent, Envelope, MessageAdded, TextDelta, TurnStarted
 from friday_cli.core.protocol.messages import Message, Text, user
-from tests.frontends.tui.chat import Chat, opened
+from tests.frontends.tui.chat import Chat, does, opened
 
 NOTHING: dict[str, list[object]] = {"a": []}
 
@@ -141,8 +134,7 @@ async def test_a_reply_that_is_written_shows_settled_blocks_and_its_tail(tmp_pat
 
 async def test_search_from_the_chat_or_the_prompt_finds_what_is_folded_and_unfolds_it(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("a needle in here\n")
-    agents = {"a": [{"calls": [{"name": "read_file", "arguments": {"path": "notes.txt"}}]}, {"text": "Done."}]}
-    async with opened(tmp_path, agents) as chat:
+    async with opened(tmp_path, {"a": [does("read_file", path="notes.txt"), {"text": "Done."}]}) as chat:
         await chat.ask("Read")
         assert "needle" not in chat.frame
         chat.log.focus()

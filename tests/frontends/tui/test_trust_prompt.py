@@ -33,6 +33,12 @@ def asked(project: Path, *args: str) -> Terminal:
     return terminal
 
 
+def not_asked(project: Path, *args: str, shows: bytes = b"demo") -> None:
+    with Terminal(project, "-m", "demo", *args) as terminal:
+        terminal.until(b"demo: scripted", shows)
+        assert QUESTION not in terminal.out
+
+
 def test_q25_what_could_steer_is_shown_and_asked_about_once_before_anything_is_used(project: Path) -> None:
     with asked(project) as terminal:
         for words in (
@@ -48,9 +54,7 @@ def test_q25_what_could_steer_is_shown_and_asked_about_once_before_anything_is_u
         terminal.type(b"t\r", until=b"demo: scripted")
         assert trust.is_trusted(project).ok
         terminal.until(b"plan")  # its settings hold
-    with Terminal(project, "-m", "demo") as terminal:
-        terminal.until(b"demo: scripted")
-        assert QUESTION not in terminal.out
+    not_asked(project)
 
 
 def test_q25_no_is_remembered_and_the_chat_goes_on_without(project: Path) -> None:
@@ -58,9 +62,7 @@ def test_q25_no_is_remembered_and_the_chat_goes_on_without(project: Path) -> Non
         terminal.type(b"n\r", until=b"demo: scripted")
         terminal.until(b"Not used")
         assert trust.is_trusted(project).state == "refused"
-    with Terminal(project, "-m", "demo") as terminal:
-        terminal.until(b"demo: scripted")
-        assert QUESTION not in terminal.out
+    not_asked(project)
 
 
 @pytest.mark.parametrize("key", [b"q\r", b"\x04", b"\x03"])
@@ -111,9 +113,7 @@ def test_q9_keys_from_before_the_question_do_not_answer_it(project: Path) -> Non
 
 
 def test_trust_for_this_run_asks_nothing_and_keeps_nothing(project: Path) -> None:
-    with Terminal(project, "-m", "demo", "--trust") as terminal:
-        terminal.until(b"demo: scripted", b"plan")
-        assert QUESTION not in terminal.out
+    not_asked(project, "--trust", shows=b"plan")
     assert trust.is_trusted(project).state == "new"
 
 
@@ -124,9 +124,7 @@ def test_what_only_friday_itself_ships_is_not_asked_about(project: Path) -> None
         path.unlink()
     (project / "profiles").mkdir()
     (project / "profiles/coder.md").write_bytes((shipped_folder() / "coder.md").read_bytes())
-    with Terminal(project, "-m", "demo", "--plain") as terminal:
-        terminal.until(b"demo")
-        assert QUESTION not in terminal.out
+    not_asked(project, "--plain")
 
 
 async def test_what_trust_for_this_run_lets_in_is_listed(project: Path) -> None:

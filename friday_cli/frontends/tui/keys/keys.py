@@ -13,7 +13,7 @@ EVERYWHERE: list[BindingType] = [
     Binding("escape", "back", "Close, undo or interrupt; twice: rewind", id="app.back"),
     Binding("ctrl+c", "interrupt", "Copy, clear, interrupt; twice: quit", id="app.interrupt"),
     Binding("ctrl+d", "leave_empty", "Quit, when the prompt is empty", id="app.quit"),
-    Binding("ctrl+q", "leave", "Quit", show=False, priority=True, id="app.quit_now"),
+    Binding("ctrl+q", "quit", "Quit", show=False, priority=True, id="app.quit_now"),
     Binding("shift+tab", "mode", "Next mode: what passes without asking", priority=True, id="app.mode"),
     Binding("ctrl+o", "details", "Show or hide all details", priority=True, id="app.details"),
     Binding("ctrl+t", "tree", "The tree of agents: show, go there, hide", priority=True, id="app.tree"),

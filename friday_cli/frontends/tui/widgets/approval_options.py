@@ -63,10 +63,6 @@ class ApprovalChoices(VerticalScroll, can_focus=False):
     def compose(self) -> ComposeResult:
         yield self._text
 
-    @property
-    def selected(self) -> ApprovalOption:
-        return self.options[self.index]
-
     def draw(self, renderer: TextRenderer, width: int) -> None:
         """Draw the options in `width` cells."""
         styles = renderer.styles

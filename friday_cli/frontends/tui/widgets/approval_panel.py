@@ -163,7 +163,7 @@ class Approval(Vertical, can_focus=True):
     def _answer(self, index: int) -> None:
         """Answer with an option, or ask for the words that it needs."""
         self._select(index)
-        option = self._choices.selected
+        option = self._choices.options[index]
         if option.words:
             self._field.open(option)
             self._fit()
@@ -224,7 +224,7 @@ class Approval(Vertical, can_focus=True):
             self._show(ids[(ids.index(self._ask_id) + by) % len(ids)])
 
     def action_page(self, by: int) -> None:
-        self._body.page(by)
+        self._body.scroll_relative(y=by * max(self._body.size.height - 1, 1), animate=False)
 
     def action_leave(self) -> None:
         self.post_message(Typed(""))

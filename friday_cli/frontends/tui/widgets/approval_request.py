@@ -68,10 +68,6 @@ class RequestBody(VerticalScroll, can_focus=False):
         """Show an ask in `width` cells."""
         self._text.update(_request_text(ask, context, max(width - 1, 20)))
 
-    def page(self, by: int) -> None:
-        """Scroll by pages."""
-        self.scroll_relative(y=by * max(self.size.height - 1, 1), animate=False)
-
 
 def _request_text(ask: PendingAsk, context: RenderContext, width: int) -> Text:
     event, renderer = ask.event, context.renderer

@@ -78,7 +78,7 @@ class Completer:
 
     def close(self, *, keep_listing: bool = False) -> None:
         """Offer nothing. `keep_listing` lets a listing of files finish, for the next mention."""
-        self._popup.hide()
+        self._popup.offer([])
         self._end_names(keep_listing=keep_listing)
 
     def _end_names(self, *, keep_listing: bool = False) -> None:
@@ -116,7 +116,7 @@ class Completer:
         elif found is None or typed.startswith("/"):
             self._offer_for_word()
         elif found[1] != self._offered_for:
-            self._popup.hide()
+            self._popup.offer([])
 
     async def _complete_names(self, query: str, *, refresh: bool) -> None:
         alone = self._prompt.text_before_cursor.strip() == f"@{query}"  # profiles are addressed at the beginning only

@@ -85,10 +85,6 @@ class Popup(OptionList, can_focus=False):
             self.add_options([Option(_line(choice, width)) for choice in choices])
             self.highlighted = cursor
 
-    def hide(self) -> None:
-        """Hide the list."""
-        self.offer([])
-
     def move(self, by: int) -> None:
         """Move the cursor; it wraps around."""
         if self._choices:
