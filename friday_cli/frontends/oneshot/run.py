@@ -114,26 +114,17 @@ async def _ask(
     signals.watch()
     agent = _agent_of(values)
     cwd = working_folder(values["cwd"])
-    options = session_options(
-        values,
-        cwd,
-        resume=await _session_to_resume(values, cwd),
-        config_file=Path(values["config"]) if values["config"] else None,
-        flags={
-            "fallback_model": values["fallback_model"],
-            "subagent_model": values["subagent_model"],
-            **(
-                {} if agent else {f"limits.{name}": values[name] for name in _LIMITS}
-            ),  # else they limit that agent only
-        },
-    )
-    session = await Session.open(options)
+    limits = {name: values[name] for name in _LIMITS}
+    flags = {name: values[name] for name in ("fallback_model", "subagent_model")}
+    if not agent:  # else they limit that agent only
+        flags |= {f"limits.{name}": value for name, value in limits.items()}
+    config = Path(values["config"]) if values["config"] else None
+    resume = await _session_to_resume(values, cwd)
+    session = await Session.open(session_options(values, cwd, resume=resume, config_file=config, flags=flags))
     gc.freeze()  # imported modules stay; only objects of the run are collected from here on
     gc.set_threshold(20_000)  # the default of 700 made importing an SDK (300,000 objects) 20 % slower
     gc.enable()
     run = _OneShotRun(session, _writer(values, session), signals, json_answer=schema is not None)
-    limits = {name: values[name] for name in _LIMITS}
-
     custom = None
     if prompt.startswith("/") and not agent:
         from friday_cli.extensions.commands import find_command, load

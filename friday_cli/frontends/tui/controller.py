@@ -20,6 +20,7 @@ from friday_cli.view import SessionView
 
 if TYPE_CHECKING:
     from friday_cli.core.permissions.rules import Rules
+    from friday_cli.extensions.commands import CustomCommand
     from friday_cli.session.observer import SessionObserver
     from friday_cli.session.open import Options
     from friday_cli.session.session import Session
@@ -250,6 +251,12 @@ class SessionController:
             await session.send("a", body)
             remarks += ["The agent is at work: the pictures were not sent with it."] if images else []
         return remarks
+
+    async def say_custom(
+        self, custom: CustomCommand, rest: str, *, task: str, images: tuple[Image, ...] = ()
+    ) -> list[str]:
+        """As `say`, with the prompt of a custom command and its arguments; `task` is what the user typed."""
+        return await self.say(custom.prompt(rest), task=task, images=images, bounds=custom.restrictions())
 
     async def say_to(self, path: str, text: str) -> None:
         """Send a message to an agent; one that has ended resumes with it. Raises UsageError when it cannot."""

@@ -102,11 +102,7 @@ class InputController:
                 self._queue(draft)
             else:
                 self._app.chat.body.transcript.position.following = True
-                await self._say_custom(custom, rest, draft)
-
-    async def _say_custom(self, custom: CustomCommand, rest: str, draft: Draft) -> None:
-        prompt, bounds = custom.prompt(rest), custom.restrictions()
-        await self._report(self.controller.say(prompt, task=draft.text, images=draft.images, bounds=bounds))
+                await self._report(self.controller.say_custom(custom, rest, task=draft.text, images=draft.images))
 
     def send_waiting(self) -> None:
         """Deliver what waits in the queue, or the message of the command line: the agent has nothing to do."""
@@ -131,7 +127,7 @@ class InputController:
         elif custom is None:
             await self.send(draft.text, draft.images)
         else:
-            await self._say_custom(*custom, draft)
+            await self._report(self.controller.say_custom(*custom, task=draft.text, images=draft.images))
 
     async def _report(self, work: Coroutine[Any, Any, list[str] | None]) -> None:
         """Show the remarks that the work returns, or why it failed."""

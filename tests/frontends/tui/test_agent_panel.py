@@ -90,7 +90,8 @@ async def test_keys_work_in_the_sub_agent_s_transcript_too(tmp_path: Path) -> No
 
 
 async def test_a_delegation_is_seen_while_its_call_is_written_and_its_end_in_the_parents_chat(tmp_path: Path) -> None:
-    writing = {"a": [delegates("first", "second") | {"chunk_delay_s": 60.0}]}
+    calls = [*delegates("first")["calls"], *delegates("second")["calls"]]
+    writing = {"a": [{"calls": calls, "chunk_delay_s": 60.0}]}
     async with opened(tmp_path, writing, size=(130, 30)) as chat:
         await chat.say("go", shows="Preparing to delegate")
         await chat.stop("a")

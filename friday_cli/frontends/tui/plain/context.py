@@ -61,7 +61,7 @@ class PlainContext:
         if self.controller.working:
             name = sanitize_line(draft.text, 40)
             raise UsageError(f"{name} has to wait: the agent is at work. Ctrl-C interrupts it.")
-        await self.controller.say(custom.prompt(rest), task=draft.text, bounds=custom.restrictions())
+        await self.controller.say_custom(custom, rest, task=draft.text)
 
     async def pick_session(self) -> None:
         from friday_cli.paths import store_path

@@ -170,7 +170,7 @@ class BlockList:
         if not self.blocks or not 0 <= y < self.total:
             return BLANK
         index, row = self.at(y)
-        strips = self.blocks[index].last_strips(self._width)
+        strips = self.blocks[index].strips(self._width, redraw=False)
         return strips[row] if 0 <= row < len(strips) else BLANK
 
     def all_strips(self, width: int) -> list[Strip]:

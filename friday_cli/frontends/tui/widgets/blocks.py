@@ -88,16 +88,15 @@ class Block:
         """Equal as long as the block looks the same."""
         return self.open
 
-    def strips(self, width: int) -> list[Strip]:
-        """The lines of the block."""
+    def strips(self, width: int, *, redraw: bool = True) -> list[Strip]:
+        """The lines of the block; without `redraw` as they were last drawn: the screen changes only when it follows the
+        session."""
+        if not redraw and self._key is not None and self._key[0] == width:
+            return self._strips
         key = (width, id(self.context.renderer), self.version())
         if key != self._key:
             self._strips, self._key = self._draw(self.context.renderer, width), key
         return self._strips
-
-    def last_strips(self, width: int) -> list[Strip]:
-        """The lines as they were last drawn. The screen changes when it follows the session, not in between."""
-        return self._strips if self._key is not None and self._key[0] == width else self.strips(width)
 
     def discard_drawing(self) -> None:
         """Drop the drawn lines. `strips` draws them again."""
