@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -19,7 +20,7 @@ from friday_cli.config.settings import ProviderSettings, Settings
 from friday_cli.core.protocol.errors import UsageError
 
 from .local_servers_data import LocalModel, LocalServer, LocalServers
-from .presets import PRESETS, ModelService, find_service, is_loopback
+from .presets import PRESETS, ModelService, find_service
 from .resolve import ModelChoice
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ async def probe(
         except UsageError as error:
             notes.append(str(error))
             continue
-        if is_loopback(service.base_url):
+        if service.on_this_machine:
             queried.append(service)
         else:
             notes.append(
@@ -59,8 +60,7 @@ async def ask(service: ModelService, *, seconds: float = SECONDS) -> LocalServer
     parts = urlsplit(service.base_url)  # the host is used without user name and password
     base = f"{parts.scheme}://{service.host}{parts.path.removesuffix('/v1')}"
     async with httpx2.AsyncClient(base_url=base, trust_env=False, follow_redirects=False, timeout=seconds) as client:
-        get = _ServerProbe(client, seconds)
-        models, hint = await _READERS[service.name](get)
+        models, hint = await _READERS[service.name](partial(_get, client, seconds))
     return None if models is None else LocalServer(service.name, service.title, service.base_url, tuple(models), hint)
 
 
@@ -93,36 +93,32 @@ async def with_server_limits(
     return structs.replace(choice, window=window, max_output=longest, notes=(*choice.notes, *notes))
 
 
-class _ServerProbe:
-    def __init__(self, client: httpx2.AsyncClient, seconds: float) -> None:
-        self._client, self._seconds = client, seconds
+async def _get(client: httpx2.AsyncClient, seconds: float, path: str, body: object = None) -> dict[str, Any]:
+    """The JSON object at `path`; {} for any other response and on errors."""
+    import httpx2
 
-    async def __call__(self, path: str, body: object = None) -> dict[str, Any]:
-        """The JSON object at `path`; {} for any other response and on errors."""
-        import httpx2
-
-        read = b""
-        try:
-            async with asyncio.timeout(self._seconds):
-                method = "GET" if body is None else "POST"
-                content = None if body is None else msgspec.json.encode(body)
-                async with self._client.stream(method, path, content=content) as response:
-                    if response.status_code != 200:
+    read = b""
+    try:
+        async with asyncio.timeout(seconds):
+            method, content = ("GET", None) if body is None else ("POST", msgspec.json.encode(body))
+            async with client.stream(method, path, content=content) as response:
+                if response.status_code != 200:
+                    return {}
+                async for piece in response.aiter_bytes():
+                    read += piece
+                    if len(read) > _MAX_BYTES:
                         return {}
-                    async for piece in response.aiter_bytes():
-                        read += piece
-                        if len(read) > _MAX_BYTES:
-                            return {}
-            answer = msgspec.json.decode(read)
-        except (httpx2.HTTPError, httpx2.InvalidURL, OSError, TimeoutError, msgspec.DecodeError):
-            return {}
-        return answer if isinstance(answer, dict) else {}
+        answer = msgspec.json.decode(read)
+    except (httpx2.HTTPError, httpx2.InvalidURL, OSError, msgspec.DecodeError):
+        return {}
+    return answer if isinstance(answer, dict) else {}
 
 
+_Get = Callable[..., Awaitable[dict[str, Any]]]
 _Answer = tuple[list[LocalModel] | None, str]
 
 
-async def _ollama(get: _ServerProbe) -> _Answer:
+async def _ollama(get: _Get) -> _Answer:
     tags, running = await asyncio.gather(get("/api/tags"), get("/api/ps"))
     if not isinstance(tags.get("models"), list):
         return None, ""
@@ -144,7 +140,7 @@ async def _ollama(get: _ServerProbe) -> _Answer:
     return models, hint if unsure else ""
 
 
-async def _lmstudio(get: _ServerProbe) -> _Answer:
+async def _lmstudio(get: _Get) -> _Answer:
     rich, plain = await asyncio.gather(get("/api/v0/models"), get("/v1/models"))
     if not isinstance(plain.get("data"), list):
         return None, ""
@@ -162,7 +158,7 @@ async def _lmstudio(get: _ServerProbe) -> _Answer:
     return models, ""
 
 
-async def _llamacpp(get: _ServerProbe) -> _Answer:
+async def _llamacpp(get: _Get) -> _Answer:
     listing, props = await asyncio.gather(get("/v1/models"), get("/props"))
     settings = props.get("default_generation_settings")
     rows = _rows(listing, "data")
@@ -177,7 +173,7 @@ async def _llamacpp(get: _ServerProbe) -> _Answer:
     return models, ""
 
 
-async def _vllm(get: _ServerProbe) -> _Answer:
+async def _vllm(get: _Get) -> _Answer:
     rows = _rows(await get("/v1/models"), "data")
     if not any(row.get("owned_by") == "vllm" or "max_model_len" in row for row in rows):
         return None, ""

@@ -12,6 +12,8 @@ from friday_cli.config.settings import ProviderSettings
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.text.suggest import closest_match
 
+from ..transport.endpoint import is_loopback
+
 Api = Literal["messages", "responses", "chat"]
 """The API of a service: Anthropic's Messages, OpenAI's Responses, or Chat Completions."""
 
@@ -104,11 +106,8 @@ class ModelService(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def sdk_login(self) -> bool:
         """Whether the vendor's SDK looks for a stored login if there is no key."""
-        return (
-            self.api == "messages"
-            and not self.settings.platform
-            and bool(self.login or self.settings.transport == "sdk")
-        )
+        found = bool(self.login) or self.settings.transport == "sdk"
+        return found and self.api == "messages" and not self.settings.platform
 
 
 def find_service(name: str, providers: Mapping[str, ProviderSettings], env: Mapping[str, str]) -> ModelService:
@@ -170,18 +169,13 @@ def unknown_provider(name: str, providers: Mapping[str, ProviderSettings]) -> Us
     if name in SCRIPTED:
         return UsageError(f"Unknown provider {name!r}.", hint=f"Write {_SCRIPTED_USAGE[name]}.")
     close = closest_match(name.lower(), (*service_names(providers), *SCRIPTED))
+    key = name if name.replace("-", "").replace("_", "").isalnum() and name.isascii() else "NAME"
     suggestion = f" Did you mean {close!r}?" if close else ""
     return UsageError(
         f"Unknown provider {name!r}.{suggestion}",
-        hint=f"Known: {', '.join(service_names(providers))}, demo. Add your own as [providers.{_toml_key(name)}] with "
+        hint=f"Known: {', '.join(service_names(providers))}, demo. Add your own as [providers.{key}] with "
         "base_url and key_env in config.toml (see `friday config path`).",
     )
-
-
-def is_loopback(url: str) -> bool:
-    """Whether a URL points to this machine. Only the text is checked; no host name is resolved."""
-    host = (urlsplit(url).hostname or "").lower()
-    return host == "localhost" or host == "::1" or (host.startswith("127.") and host.replace(".", "").isdigit())
 
 
 def ollama_address(value: str) -> str:
@@ -222,7 +216,3 @@ def _api(preset: Preset, settings: ProviderSettings, base_url: str) -> Api:
 
 def _host(url: str) -> str:
     return (urlsplit(url).hostname or "").lower() if url else ""
-
-
-def _toml_key(name: str) -> str:
-    return name if name.replace("-", "").replace("_", "").isalnum() and name.isascii() else "NAME"

@@ -166,7 +166,8 @@ def _first(settings: Settings, env: Mapping[str, str]) -> tuple[ModelService, Ke
 
 
 def _choose(service: ModelService, model: str, effort: Effort | None, source: str) -> ModelChoice:
-    model = _cloud_id(service, model)
+    if service.settings.platform == "bedrock" and model.startswith("claude-"):
+        model = f"anthropic.{model}"
     found = catalog.find(service.catalog_name, model, platform=service.settings.platform, local=service.on_this_machine)
     notes = []
     if found.ends and (note := _ending(model, found.ends)):
@@ -204,11 +205,6 @@ def _ending(model: str, ends: date) -> str:
     return f"{model} ends on {ends}." if ends - today <= ENDS_SOON else ""
 
 
-def _cloud_id(service: ModelService, model: str) -> str:
-    """The model id on the service's cloud platform."""
-    return f"anthropic.{model}" if service.settings.platform == "bedrock" and model.startswith("claude-") else model
-
-
 def _no_model(name: str, providers: Mapping[str, ProviderSettings]) -> UsageError:
     if name in PRESETS or name in providers:
         example = catalog.default(name) or "NAME"
@@ -234,19 +230,10 @@ def _row(name: str, settings: Settings, env: Mapping[str, str], found: LocalServ
         return ServiceRow(name, title, False, str(error))
     models = tuple(f"{name}/{model}" for model in catalog.models_of(service.catalog_name))
     default = f"{name}/{catalog.default(name)}" if catalog.default(name) else ""
-    if key is not None:
-        return ServiceRow(name, title, True, f"key from {key.source}", service.host, models, default=default)
-    if service.key_optional:
-        return ServiceRow(name, title, True, _without(service), service.host, models, default=default)
-    return ServiceRow(
-        name,
-        title,
-        False,
-        f"set {service.keys[0]} or run `friday auth set {name}`",
-        service.host,
-        models,
-        default=default,
-    )
+    usable = key is not None or service.key_optional
+    why = f"set {service.keys[0]} or run `friday auth set {name}`" if not usable else _without(service)
+    why = f"key from {key.source}" if key else why
+    return ServiceRow(name, title, usable, why, service.host, models, default=default)
 
 
 def _without(service: ModelService) -> str:

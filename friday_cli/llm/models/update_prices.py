@@ -38,26 +38,20 @@ def extract() -> dict[str, Any]:
     for name in LISTS:
         provider = known[name]
         rows = [row for model in provider.models if (row := _row(model))]
-        made["lists"][name] = {"also": list(provider.fallback_model_providers or ()), "models": rows}
-        made["lists"][name]["also"] = [other for other in made["lists"][name]["also"] if other in LISTS]
+        also = [other for other in provider.fallback_model_providers or () if other in LISTS]
+        made["lists"][name] = {"also": also, "models": rows}
     return made
 
 
 def write(path: Path) -> None:
     """Write the extract to `path`, one model per line."""
     made = extract()
-    lines = ["{", f'"source": {json.dumps(made["source"])},', '"lists": {']
-    for last, (name, entry) in _with_last(made["lists"].items()):
-        lines.append(f'"{name}": {{"also": {json.dumps(entry["also"])}, "models": [')
-        for end, row in _with_last(entry["models"]):
-            lines.append(json.dumps(row, separators=(",", ":")) + ("" if end else ","))
-        lines.append("]}" + ("" if last else ","))
-    path.write_text("\n".join([*lines, "}}", ""]), encoding="utf-8")
-
-
-def _with_last(items: Any) -> list[tuple[bool, Any]]:
-    rows = list(items)
-    return [(index == len(rows) - 1, row) for index, row in enumerate(rows)]
+    lists = []
+    for name, entry in made["lists"].items():
+        rows = ",\n".join(json.dumps(row, separators=(",", ":")) for row in entry["models"])
+        lists.append(f'"{name}": {{"also": {json.dumps(entry["also"])}, "models": [\n{rows}\n]}}')
+    text = f'{{\n"source": {json.dumps(made["source"])},\n"lists": {{\n' + ",\n".join(lists) + "\n}}\n"
+    path.write_text(text, encoding="utf-8")
 
 
 def _row(model: Any) -> list[Any] | None:

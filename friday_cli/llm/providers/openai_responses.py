@@ -14,22 +14,21 @@ from friday_cli.core.protocol.provider import CallChunk, Chunk, Request, ServerS
 
 from ..transport.endpoint import Endpoint
 from ..transport.error_mapping import from_error
-from ..transport.server_searches import server_search
 from ..transport.text import StreamedText
-from ..transport.tool_names import api_tool_name
+from ..transport.tool_arguments import api_tool_name, as_text, incomplete
 from .openai_parts import (
     NO_IMAGE,
     OpenAIQuirks,
+    OpenAIStream,
     StreamedToolCall,
-    arguments_text,
     cache_key,
     call_id_for,
     dicts_in,
     effort_for,
-    mark_incomplete_call,
     result_text,
     text_in,
 )
+from .service_provider import server_search
 
 _MIN_OUTPUT = 16
 """The lowest `max_output_tokens` that the service accepts."""
@@ -115,9 +114,10 @@ def _assistant(message: Message, quirks: OpenAIQuirks, origin: str) -> list[dict
                     "call_id": call_id_for(part.id, quirks),
                     "name": api_tool_name(part.name),
                 }
-                items.append(item | {"arguments": arguments_text(part)} | calls.get(part.id, {}))
-            case Thinking(data=dict() as data) if part.origin == origin and _is_complete_reasoning(data):
-                items.append(data)
+                items.append(item | {"arguments": as_text(part.arguments)} | calls.get(part.id, {}))
+            case Thinking(data=dict() as data) if part.origin == origin:
+                if data.get("encrypted_content") or data.get("content"):  # else the service would look the item up
+                    items.append(data)
             case Opaque(data=data) if part.origin == origin and data.get("type") != _ITEM_FIELDS:
                 items.append(data)
             case _:
@@ -134,11 +134,6 @@ def _item_fields(message: Message, origin: str) -> tuple[list[dict[str, Any]], d
     messages = list(stored.get("messages", ()))
     texts = sum(isinstance(p, Text) and bool(p.text) for p in message.parts)
     return (messages if len(messages) == texts else []), dict(stored.get("calls", {}))
-
-
-def _is_complete_reasoning(item: dict[str, Any]) -> bool:
-    """Whether a reasoning item has content. Without it the service would look the item up, but has not stored it."""
-    return bool(item.get("encrypted_content") or item.get("content"))
 
 
 # ---- the reply --------------------------------------------------------------
@@ -173,18 +168,11 @@ _THINKING = ("summary_text", "reasoning_text")
 _REASONS: dict[str, Stop] = {"max_output_tokens": "max_tokens", "content_filter": "refusal"}
 
 
-class ResponsesStream:
-    """Accumulates the events of one reply. `ended` is True after response.completed or response.incomplete.
+class ResponsesStream(OpenAIStream):
+    """Accumulates the events of one reply. `ended` is True after response.completed or response.incomplete."""
 
-    `used_call_ids` are the call ids in the history. `usage` is the JSON that the service reported, None before that.
-    """
-
-    def __init__(self, endpoint: Endpoint, origin: str, used_call_ids: set[str]) -> None:
-        self.ended = False
-        self.stop: Stop = "end_turn"
-        self.note = ""
-        self.usage: dict[str, Any] | None = None
-        self._endpoint, self._origin, self._used_call_ids = endpoint, origin, used_call_ids
+    def __init__(self, endpoint: Endpoint, origin: str, request: Request) -> None:
+        super().__init__(endpoint, origin, request)
         self._items: list[_OutputItem] = []
         self._by_position: dict[tuple[int, str], _OutputItem] = {}
         self._last_position = 0
@@ -263,8 +251,8 @@ class ResponsesStream:
         if self.stop == "refusal":
             return tuple(p for p in parts if not isinstance(p, ToolCall))
         if self.stop == "max_tokens":
-            by_id = {call.id: call for call in mark_incomplete_call(list(calls))}
-            return tuple(by_id[p.id] if isinstance(p, ToolCall) else p for p in parts)
+            last = calls[-1] if calls else None
+            return tuple(incomplete(p) if isinstance(p, ToolCall) and p is last else p for p in parts)
         if calls and self.ended and self.stop == "end_turn":
             self.stop = "tool_use"
         return tuple(parts)
@@ -340,8 +328,7 @@ class ResponsesStream:
         if step == "delta":
             call.arguments.add(text)
         elif text:
-            call.arguments = StreamedText()
-            call.arguments.add(text)
+            call.arguments = StreamedText(text)
         call.name = call.name or text_in(event.get("name"))
         yield CallChunk(call.index, call.name, call.arguments.size)
 
@@ -356,8 +343,7 @@ class ResponsesStream:
             call.id = text_in(item.get("call_id")) or call.id
             call.name = text_in(item.get("name")) or call.name
             if final and (text := text_in(item.get("arguments"))):
-                call.arguments = StreamedText()
-                call.arguments.add(text)
+                call.arguments = StreamedText(text)
             yield CallChunk(call.index, call.name, call.arguments.size)
         elif final and kind in ("message", "reasoning"):
             for field in ("summary", "content"):
@@ -370,7 +356,7 @@ class ResponsesStream:
 
     def _end(self, step: str, response: dict[str, Any]) -> Iterator[Chunk]:
         if isinstance(usage := response.get("usage"), dict):
-            self.usage = usage
+            self.reported = usage
         if step in ("failed", "cancelled"):
             error = response.get("error") or {"type": "server_error", "message": f"the response {step}"}
             raise from_error(self._endpoint, error)

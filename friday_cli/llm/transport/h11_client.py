@@ -94,7 +94,8 @@ async def post(endpoint: Endpoint, url: str, content: bytes, headers: Mapping[st
 
     parts = urlsplit(url)
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    fields = {"host": _host(endpoint), **headers, "accept-encoding": "identity", "content-length": str(len(content))}
+    host = endpoint.host.removesuffix({"http": ":80", "https": ":443"}[endpoint.address.scheme])
+    fields = {"host": host, **headers, "accept-encoding": "identity", "content-length": str(len(content))}
     request = h11.Request(method="POST", target=target, headers=list(fields.items()))
     connection = _take_idle(endpoint.origin) or await _connect(endpoint)
     try:
@@ -110,11 +111,6 @@ async def aclose_all() -> None:
         for connection in idle:
             connection.close()
     await asyncio.sleep(0)  # a transport closes its socket in the next iteration of the loop
-
-
-def _host(endpoint: Endpoint) -> str:
-    default = {"http": ":80", "https": ":443"}[endpoint.address.scheme]
-    return endpoint.host.removesuffix(default)
 
 
 def _take_idle(origin: str) -> Connection | None:

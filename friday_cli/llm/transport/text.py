@@ -66,10 +66,11 @@ def deeper_than(value: Any, limit: int) -> bool:
 class StreamedText:
     """Joins the pieces of a streamed text. Some services split a surrogate pair between two pieces."""
 
-    def __init__(self) -> None:
+    def __init__(self, text: str = "") -> None:
         self._parts: list[str] = []
         self._held = ""
         self.size = 0
+        self.add(text)
 
     def add(self, piece: str) -> str:
         """Append a piece and return the text that can be shown now; half a surrogate pair is held back."""

@@ -106,7 +106,7 @@ def test_unknown_is_none_and_never_nought() -> None:
     for provider, model in [("anthropic", "zebra-1"), ("nobody", "claude-opus-5-5"), ("openrouter", "qwen3:8b")]:
         assert prices.cost(provider, model, Usage(input=1, output=1)) is None
     assert prices.cost("anthropic", "claude-opus-5-5", Usage(), platform="elsewhere") is None
-    for provider in prices.LOCAL:
+    for provider in ("ollama", "lmstudio", "llamacpp", "vllm"):
         assert prices.cost(provider, "qwen3:8b", Usage(input=10, output=10)) == 0.0
     assert prices.cost("ollama", "gpt-oss:120b-cloud", Usage(input=10)) is None, "it is only passed on"
 

@@ -34,7 +34,7 @@ def provider_at(url: str, wire: Wire = "chat", *, name: str = "own", idle_s: flo
     endpoint = Endpoint(service="Own", base_url=base, headers=headers, key_name="OWN_KEY", idle_s=idle_s)
     given = {"endpoint": endpoint, "window": 100_000, "max_output": 4000, **more}
     if wire == "messages":
-        return AnthropicProvider("m-1", **given)
+        return AnthropicProvider("anthropic", "m-1", **given)
     return (OpenAIChat if wire == "chat" else OpenAIResponses)(name, "m-1", **given)
 
 

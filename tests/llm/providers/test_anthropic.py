@@ -13,7 +13,7 @@ from friday_cli.core.protocol.errors import ProviderError
 from friday_cli.core.protocol.messages import Message, Opaque, Text, Thinking, ToolCall, ToolResult, Usage, user
 from friday_cli.core.protocol.provider import Request, TextChunk
 from friday_cli.llm.providers.anthropic import BINDING, VERSION, AnthropicProvider
-from friday_cli.llm.providers.anthropic_request import DefaultQuirks
+from friday_cli.llm.providers.anthropic_request import AnthropicQuirks
 from friday_cli.llm.transport import Endpoint, Transport, aclose_all, sdk
 from tests.llm.providers.anthropic_cases import ODD, PLAIN, call, end, start, text
 from tests.llm.providers.asking import KEY, fails
@@ -42,7 +42,7 @@ def provider(server: Server, transport: Transport = "http", **more: Any) -> Anth
                         headers={"authorization": f"Bearer {KEY}", **more.pop("headers", {})},
                         models=more.pop("models", ()))  # fmt: skip
     given = {"endpoint": endpoint, "window": 200_000, "max_output": 64_000, "transport": transport}
-    return AnthropicProvider(more.pop("model", "claude-test"), **given, **more)
+    return AnthropicProvider("anthropic", more.pop("model", "claude-test"), **given, **more)
 
 
 @pytest.mark.parametrize("name", [*PLAIN, *ODD])
@@ -99,7 +99,6 @@ REQUESTS: dict[str, tuple[Request, dict[str, Any]]] = {
     "plain": (ask(), {}), "wrap-up": (ask(tool_choice="none"), {}), "effort": (ask(effort="high"), {"quirks": OPUS}),
     "between tools": (ask(effort="none"), {"quirks": SONNET}), "thinking off": (ask(effort="none"), {"quirks": HAIKU}),
     "budget": (ask(effort="low", max_output=9000), {"quirks": OLD}), "search": (ask(), {"web_search": True}),
-    "no cache": (ask(), {"cache": "off"}), "marks on blocks": (ask(), {"cache": "blocks"}),
     "thoughts": (ask(messages=HISTORY), {"quirks": OPUS}),
     "tools": (ask(messages=(user("a"), said(ToolCall("t", "f", {"é": [1, None]})),
                             results(ToolResult("t", "😀", "error")))), {}),
@@ -250,20 +249,15 @@ async def test_what_a_provider_tells_of_itself(transport: Transport) -> None:
         assert KEY not in shown
 
 
-async def test_models_and_tokens_come_from_the_sdk(transport: Transport) -> None:
-    listing = {"data": [{"type": "model", "id": "claude-x", "display_name": "X", "created_at": "2026-01-01T00:00:00Z",
-                         "max_input_tokens": 5}], "has_more": False, "first_id": "claude-x", "last_id": "claude-x"}  # fmt: skip
-    async with playing(document(listing, 200), document({"input_tokens": 123}, 200), document({}, 500)) as server:
-        of = provider(server, transport, quirks=DefaultQuirks(thinking="adaptive"))
-        models = await of.list_models()
-        assert (models[0]["id"], models[0]["max_input_tokens"]) == ("claude-x", 5)
+async def test_tokens_are_counted_by_the_service(transport: Transport) -> None:
+    async with playing(document({"input_tokens": 123}, 200), document({}, 500)) as server:
+        of = provider(server, transport, quirks=AnthropicQuirks(thinking="adaptive"))
         assert await of.count_tokens(ask()) == 123
-        assert server.requests[1].path == "/v1/messages/count_tokens"
-        assert "max_tokens" not in server.requests[1].json
-        for ask_again in (of.list_models, lambda: of.count_tokens(ask())):
-            with pytest.raises(ProviderError) as caught:
-                await ask_again()  # type: ignore[operator]
-            assert caught.value.kind == "server"
+        assert server.requests[0].path == "/v1/messages/count_tokens"
+        assert "max_tokens" not in server.requests[0].json
+        with pytest.raises(ProviderError) as caught:
+            await of.count_tokens(ask())
+    assert caught.value.kind == "server"
 
 
 async def test_f34_a_library_that_loads_slowly_leaves_the_list_its_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from friday_cli.core.protocol.messages import AnyPart, Message, Opaque, Text, Th
 from friday_cli.core.protocol.provider import CallChunk, ServerSearch, TextChunk, ThinkingChunk
 from friday_cli.llm.providers.openai_responses import ResponsesStream
 from friday_cli.llm.transport import Endpoint, Transport
-from tests.llm.providers.asking import TRANSPORTS, ask, at_server, fails
+from tests.llm.providers.asking import TRANSPORTS, ask, asked, at_server, fails
 from tests.servers.script_player import Reply, named
 
 ORIGIN = "own/m-1"
@@ -116,7 +116,7 @@ def test_what_the_service_searched_for_by_itself_is_told() -> None:
              {"type": "file_citation", "file_id": "f"}]  # fmt: skip
     content = [{"type": "output_text", "text": "so", "annotations": cited}]
     items = [search, opened, {**said("so"), "content": content}]
-    fold = ResponsesStream(Endpoint(service="Own", base_url="http://127.0.0.1:1"), ORIGIN, set())
+    fold = ResponsesStream(Endpoint(service="Own", base_url="http://127.0.0.1:1"), ORIGIN, asked())
     for event in whole(*(ev("output_item.done", n, item=item) for n, item in enumerate(items))):
         list(fold.feed(event))
     assert fold.searches() == (ServerSearch("ws_1", "q", (("", "https://e.org/1"), ("Two", "https://e.org/2"))),)

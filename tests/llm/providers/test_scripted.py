@@ -148,17 +148,6 @@ async def test_usage_and_cost() -> None:
     assert (await done(ScriptedProvider({"agents": {"a": [given]}}))).usage.cost_usd is None
 
 
-async def test_requests_are_recorded_when_asked() -> None:
-    provider = ScriptedProvider({"agents": {}}, record=True)
-    await play(provider)
-    await play(provider, request("a.1"))
-    assert provider.count == 2
-    assert [r.agent for r in provider.requests] == ["a", "a.1"]
-    quiet = ScriptedProvider({"agents": {}})
-    await play(quiet)
-    assert (quiet.count, quiet.requests) == (1, [])
-
-
 async def test_delays_are_asyncio_sleeps(monkeypatch: pytest.MonkeyPatch) -> None:
     slept: list[float] = []
 

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from friday_cli.core.protocol.errors import ProviderError
-from friday_cli.llm.transport import Endpoint, aclose_all
-from friday_cli.llm.transport import sdk as sdks
+from friday_cli.llm.transport import Endpoint, aclose_all, event_stream
 from friday_cli.llm.transport.sdk import events, list_models
 from tests.servers.script_player import DROP, HANG, Reply, Wait, document, named, playing
 from tests.timing import paced
@@ -86,7 +85,7 @@ async def test_frames_that_only_the_sdk_reads(monkeypatch: pytest.MonkeyPatch, p
     monkeypatch.setattr(
         "anthropic.lib.bedrock._client.AWSEventStreamDecoder", SSEDecoder
     )  # its library is no dependency
-    monkeypatch.setattr(sdks, "CLOSE_GRACE_S", 0.25 * pace)
+    monkeypatch.setattr(event_stream, "CLOSE_GRACE_S", 0.25 * pace)
     start = {"type": "message_start", "message": {}}
     overloaded = {"type": "error", "error": {"type": "overloaded_error", "message": "x"}}
     replies = [Reply(named(start, STOP)), Reply(named(start, STOP), Wait(0.01)), Reply(named(start, STOP), HANG),
@@ -139,6 +138,6 @@ async def test_models_of_an_openai_service() -> None:
     listing = {"object": "list", "data": [{"id": "m1", "object": "model", "created": 1, "owned_by": "me", "ctx": 7}]}
     async with playing(document(listing, 200), document({"error": {"message": "no"}}, 401)) as server:
         endpoint = Endpoint(service="s", base_url=f"{server.url}/v1", headers=BEARER)
-        assert [(m["id"], m["ctx"]) for m in await list_models(endpoint)] == [("m1", 7)]
+        assert [(m["id"], m["ctx"]) for m in await list_models(endpoint, seconds=60)] == [("m1", 7)]
         assert server.requests[0].path == "/v1/models"
-        assert (await failure(list_models(endpoint))).kind == "auth"
+        assert (await failure(list_models(endpoint, seconds=60))).kind == "auth"

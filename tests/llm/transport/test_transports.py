@@ -11,7 +11,6 @@ import pytest
 
 from friday_cli.core.protocol.errors import ProviderError
 from friday_cli.llm.transport import Endpoint, Transport, aclose_all, event_stream, get_transport
-from friday_cli.llm.transport import sdk as sdks
 from tests.servers.script_player import DROP, HANG, RESET, Reply, Server, Wait, document, named, playing, unnamed
 from tests.timing import paced
 
@@ -177,8 +176,7 @@ async def test_no_key_is_made_up(transport: Transport, sdk: Any, monkeypatch: py
 async def test_one_connection_serves_many_rounds(
     transport: Transport, rest: tuple[Wait, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (event_stream, sdks):  # a connection is kept however long its server takes to end the body
-        monkeypatch.setattr(module, "CLOSE_GRACE_S", 60.0)
+    monkeypatch.setattr(event_stream, "CLOSE_GRACE_S", 60.0)  # kept however long its server takes to end the body
     async with playing(Reply(named(A, STOP), *rest)) as server:
         for _ in range(3 if rest else 20):
             assert await read(transport, server) == [A, STOP]
