@@ -206,10 +206,12 @@ class ResponsesStream(OpenAIStream):
         stored: dict[str, Any] = {"type": _ITEM_FIELDS, "messages": [], "calls": {}}
         for item in sorted(self._items, key=lambda i: i.position):
             if item.kind == "function_call":
-                if (call := self._tool_call(item)) is not None:
-                    calls.append(call)
+                if item.call.name:
+                    calls.append(call := item.call.call(self._used_call_ids))
                     parts.append(call)
                     stored["calls"][call.id] = _stored_fields(item, "id", "status")
+                elif self.ended and item.call.arguments.size:
+                    raise ProviderError("garbled", f"{self._endpoint.service} sent a tool call without a name.")
             elif item.kind == "message":
                 if text := item.text("output_text", "refusal"):
                     parts.append(Text(text))
@@ -227,24 +229,8 @@ class ResponsesStream(OpenAIStream):
         return self._apply_stop(parts, calls)
 
     def searches(self) -> tuple[ServerSearch, ...]:
-        """The web searches that the service ran in this reply, each with its pages.
-
-        Pages that the text cites are added to the last search.
-        """
-        searches: list[tuple[str, object, list[tuple[object, object]]]] = []
-        cited: list[tuple[object, object]] = []
-        for item in sorted(self._items, key=lambda i: i.position):
-            data = item.final or {}
-            action = data.get("action")
-            if item.kind == "web_search_call" and isinstance(action, dict) and action.get("type") == "search":
-                pages = [(row.get("title"), row.get("url")) for row in dicts_in(action.get("sources"))]
-                searches.append((text_in(data.get("id")) or f"ws_{item.position}", action.get("query"), pages))
-            elif item.kind == "message":
-                notes = [note for piece in dicts_in(data.get("content")) for note in dicts_in(piece.get("annotations"))]
-                cited += [(n.get("title"), n.get("url")) for n in notes if n.get("type") == "url_citation"]
-        if searches:
-            searches[-1][2].extend(cited)
-        return tuple(server_search(call_id, query, pages) for call_id, query, pages in searches)
+        """The web searches that the service ran in this reply, each with its pages."""
+        return _searches(sorted(self._items, key=lambda i: i.position))
 
     def _apply_stop(self, parts: list[AnyPart], calls: list[ToolCall]) -> tuple[AnyPart, ...]:
         """The parts without calls after a refusal; at the output limit with an incomplete last call marked."""
@@ -256,13 +242,6 @@ class ResponsesStream(OpenAIStream):
         if calls and self.ended and self.stop == "end_turn":
             self.stop = "tool_use"
         return tuple(parts)
-
-    def _tool_call(self, item: _OutputItem) -> ToolCall | None:
-        if item.call.name:
-            return item.call.call(self._used_call_ids)
-        if self.ended and item.call.arguments.size:
-            raise ProviderError("garbled", f"{self._endpoint.service} sent a tool call without a name.")
-        return None
 
     def _repeated(self, event: dict[str, Any]) -> bool:
         """Whether this event was already received. Sequence numbers are ignored after two events had the same one."""
@@ -370,6 +349,24 @@ class ResponsesStream(OpenAIStream):
         if step == "incomplete":
             self.stop = _REASONS.get(reason, "other")
             self.note = "" if self.stop == "max_tokens" else reason or "the response is incomplete"
+
+
+def _searches(items: list[_OutputItem]) -> tuple[ServerSearch, ...]:
+    """The web searches among the items. Pages that the text cites are added to the last search."""
+    searches: list[tuple[str, object, list[tuple[object, object]]]] = []
+    cited: list[tuple[object, object]] = []
+    for item in items:
+        data = item.final or {}
+        action = data.get("action")
+        if item.kind == "web_search_call" and isinstance(action, dict) and action.get("type") == "search":
+            pages = [(row.get("title"), row.get("url")) for row in dicts_in(action.get("sources"))]
+            searches.append((text_in(data.get("id")) or f"ws_{item.position}", action.get("query"), pages))
+        elif item.kind == "message":
+            notes = [note for piece in dicts_in(data.get("content")) for note in dicts_in(piece.get("annotations"))]
+            cited += [(n.get("title"), n.get("url")) for n in notes if n.get("type") == "url_citation"]
+    if searches:
+        searches[-1][2].extend(cited)
+    return tuple(server_search(call_id, query, pages) for call_id, query, pages in searches)
 
 
 def _stored_fields(item: _OutputItem, *keys: str) -> dict[str, Any]:
