@@ -1,4 +1,4 @@
-"""Token prices from prices.json, which `update_prices` writes. An unknown price is None, never 0."""
+"""Token prices from prices.json, which `tests/llm/models/update_prices.py` writes. An unknown price is None, never 0."""
 
 from __future__ import annotations
 

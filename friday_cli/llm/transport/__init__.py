@@ -10,6 +10,7 @@ as its type. The final `[DONE]` of Chat Completions is yielded as `{"type": "[DO
 
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncGenerator, Callable
 from typing import Any, Literal
 
@@ -37,6 +38,5 @@ def get_transport(transport: Transport) -> Events:
 
 async def aclose_all() -> None:
     """Close all idle connections of the running event loop (call once before the loop ends)."""
-    from . import http
-
-    await http.aclose_all()
+    if http := sys.modules.get(f"{__name__}.http"):
+        await http.aclose_all()

@@ -15,11 +15,12 @@ from friday_cli.core.protocol.provider import Request, TextChunk
 from friday_cli.llm.providers.anthropic import BINDING, VERSION, AnthropicProvider
 from friday_cli.llm.providers.anthropic_request import AnthropicQuirks
 from friday_cli.llm.transport import Endpoint, Transport, aclose_all, sdk
-from tests.llm.providers.anthropic_cases import ODD, PLAIN, call, end, start, text
+from tests.llm.providers.anthropic_cases import ODD, PLAIN
 from tests.llm.providers.asking import KEY, fails
 from tests.llm.providers.asking import ask as reply
 from tests.llm.providers.test_anthropic_request import HAIKU, HISTORY, OLD, OPUS, SONNET, ask, results, said
-from tests.servers.script_player import RESET, Reply, Server, Wait, document, named, playing
+from tests.servers.anthropic_events import end, start, text
+from tests.servers.script_player import Reply, Server, document, named, playing
 
 HELLO = [start(), *text(0, "Hello"), *end()]
 
@@ -195,44 +196,6 @@ async def test_what_stays_refused_is_not_sent_again(transport: Transport, answer
 
 def error_event(kind: str) -> dict[str, Any]:
     return {"type": "error", "error": {"type": kind, "message": "words"}}
-
-
-PARTIAL = [start(), *text(0, "Hel", stop=False)]
-IN_CALL = [start(), *call(0, "t", "write_file", '{"path": "a', stop=False)]
-FAULTS: dict[str, tuple[Reply, str, str]] = {
-    "F4 spend limit": (
-        document({"error": {"type": "rate_limit_error", "message": "Your credit balance is too low"}}, 429), "quota", "",
-    ),
-    "F11 reset in a call": (Reply(named(*IN_CALL), Wait(0.02), RESET), "network", ""),
-    "F12 clean end": (Reply(named(*PARTIAL)), "truncated", "Hel"),
-    "F12 clean end in a call": (Reply(named(*IN_CALL)), "truncated", ""),
-    "F12 call without its end mark": (Reply(named(start(), *call(0, "t", "f"))), "truncated", ""),
-    "F16 overloaded": (Reply(named(*PARTIAL, error_event("overloaded_error"))), "overloaded", "Hel"),
-    "F17 auth": (Reply(named(error_event("authentication_error"))), "auth", ""),
-    "F23 broken line": (Reply(named(*PARTIAL) + b"data: {oops\n\n" + named(*end())), "garbled", "Hel"),
-    "F27 arguments of nothing": (
-        Reply(named(*PARTIAL, {"type": "content_block_delta", "index": 9,
-                               "delta": {"type": "input_json_delta", "partial_json": "{"}}, *end())), "garbled", "Hel",
-    ),
-    "F32 context": (
-        document({"error": {"type": "invalid_request_error", "message": "prompt is too long: 2 > 1"}}, 400), "context", "",
-    ),
-    "F40 redirect": (Reply(status=307, location="http://other.example/"), "config", ""),
-}  # fmt: skip
-"""What test_faults.py does not ask of every wire."""
-
-
-@pytest.mark.parametrize("name", FAULTS)
-async def test_faults(transport: Transport, name: str) -> None:
-    answer, kind, before = FAULTS[name]
-    async with playing(answer) as server:
-        shown, error = await fails(provider(server, transport), ask())
-        assert [r.path for r in server.requests if r.method == "POST"] == ["/v1/messages"]
-    assert error.kind == kind
-    assert "".join(c.text for c in shown if isinstance(c, TextChunk)) == before
-    begun = any(isinstance(step, bytes) and b"message_start" in step for step in answer.steps)
-    assert isinstance(error.usage, Usage) == begun, "what the failed try cost is known once the service began"
-    assert not isinstance(error.usage, Usage) or error.usage.input == 10
 
 
 async def test_what_a_provider_tells_of_itself(transport: Transport) -> None:

@@ -17,21 +17,9 @@ from friday_cli.core.protocol.provider import (
 )
 from friday_cli.llm.providers.anthropic_stream import NO_END_MARK, AnthropicStream
 from friday_cli.llm.transport import Endpoint
-from friday_cli.llm.transport.tool_arguments import INCOMPLETE_CALL, RAW_LIMIT
-from tests.llm.providers.anthropic_cases import (  # fmt: skip
-    FOUND,
-    ODD,
-    ORIGIN,
-    PLAIN,
-    SEARCH,
-    Event,
-    block,
-    call,
-    end,
-    start,
-    text,
-    thinking,
-)
+from friday_cli.llm.transport.tool_arguments import INCOMPLETE_CALL
+from tests.llm.providers.anthropic_cases import FOUND, ODD, ORIGIN, PLAIN, SEARCH
+from tests.servers.anthropic_events import Event, block, call, end, start, text, thinking
 
 SERVICE = Endpoint(service="anthropic", base_url="http://127.0.0.1:1")
 BEFORE = Message("assistant", (ToolCall("old", "f"),))
@@ -101,12 +89,11 @@ def test_arguments_that_cannot_be_read_become_an_error_of_the_call(arguments: st
     assert done.stop == "tool_use"
 
 
-def test_large_arguments() -> None:
-    pieces = ["x" * 10_000] * 500
-    _, done = fold([start(), *call(0, "t", "f", '{"content": "', *pieces, '"}'), *end("tool_use")])
-    assert done.message.calls[0].arguments == {"content": "x" * 5_000_000}
-    _, done = fold([start(), *call(0, "t", "f", '{"content": "', *pieces), *end("tool_use")])
-    assert len(done.message.calls[0].raw) == RAW_LIMIT
+def test_arguments_of_a_call_that_was_not_started_end_the_reply() -> None:
+    stray = {"type": "content_block_delta", "index": 9, "delta": {"type": "input_json_delta", "partial_json": "{"}}
+    with pytest.raises(ProviderError, match="not started") as caught:
+        fold([start(), *text(0, "a"), stray, *end()])
+    assert caught.value.kind == "garbled"
 
 
 @pytest.mark.parametrize("stop", ["max_tokens", "model_context_window_exceeded"])

@@ -10,20 +10,8 @@ from friday_cli.core.protocol.messages import Image, Message, Opaque, Text, Thin
 from friday_cli.llm.providers.openai_parts import OpenAIQuirks
 from friday_cli.llm.transport import Transport
 from tests.llm.providers.asking import TOOLS, TRANSPORTS, ask, asked, at_server
-from tests.llm.providers.test_openai_responses import (
-    CALL,
-    CALLED,
-    DID,
-    ORIGIN,
-    REASONING,
-    SAID,
-    SEARCHED,
-    STREAMS,
-    marks,
-    said,
-    texts,
-    whole,
-)
+from tests.llm.providers.test_openai_responses import CALL, DID, ORIGIN, SAID, SEARCHED, STREAMS, marks
+from tests.servers.openai_events import CALLED, REASONING, said, texts, whole
 from tests.servers.script_player import Reply, document, named
 
 

@@ -42,6 +42,7 @@ STATUSES: list[tuple[int, Any, str]] = [
     (429, claude("rate_limit_error", "x", details={"error_code": "enforced_spend_limit_reached"}), "quota"),
     (402, gpt("Insufficient credits"), "quota"),
     (400, claude("invalid_request_error", "Your credit balance is too low to access the API."), "quota"),
+    (429, claude("rate_limit_error", "Your credit balance is too low"), "quota"),
     (403, gpt("no", "billing_error"), "auth"),
     (529, claude("overloaded_error", "Overloaded"), "overloaded"),
     (503, gpt("The engine is overloaded", "server_error"), "overloaded"),

@@ -1,4 +1,4 @@
-"""Writes prices.json, the packaged extract of genai-prices: `python -m friday_cli.llm.models.update_prices`.
+"""Writes prices.json, the packaged extract of genai-prices: `python -m tests.llm.models.update_prices`.
 
 genai-prices is a development dependency only, because its import takes 130-270 ms; tests compare the extract with it.
 
@@ -16,6 +16,8 @@ import sys
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+
+from friday_cli.llm.models import prices
 
 LISTS = ("anthropic", "openai", "google", "groq", "deepseek", "mistral", "openrouter", "aws", "azure")
 """The price lists of genai-prices that are used by Friday's services."""
@@ -104,6 +106,6 @@ def _names(clause: Any) -> list[Any]:
 
 
 if __name__ == "__main__":
-    target = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).with_name("prices.json")
+    target = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(prices.__file__).with_name("prices.json")
     write(target)
     print(f"{target}: {target.stat().st_size} bytes")
