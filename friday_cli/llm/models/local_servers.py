@@ -19,8 +19,8 @@ from msgspec import structs
 from friday_cli.config.settings import ProviderSettings, Settings
 from friday_cli.core.protocol.errors import UsageError
 
-from .local_servers_data import LocalModel, LocalServer, LocalServers
-from .presets import PRESETS, ModelService, find_service
+from ..transport.text import dict_in, dicts_in
+from .presets import PRESETS, LocalModel, LocalServer, LocalServers, ModelService, find_service
 from .resolve import ModelChoice
 
 if TYPE_CHECKING:
@@ -127,8 +127,7 @@ async def _ollama(get: _Get) -> _Answer:
     shown = await asyncio.gather(*(get("/api/show", {"model": name}) for name in ids))
     models = []
     for name, show in zip(ids, shown, strict=True):
-        info = show.get("model_info")
-        lengths = [v for k, v in info.items() if k.endswith(".context_length")] if isinstance(info, dict) else []
+        lengths = [v for k, v in dict_in(show.get("model_info")).items() if k.endswith(".context_length")]
         can = show.get("capabilities")
         if isinstance(can, list) and "completion" not in can and "tools" not in can:
             continue  # an embedding model
@@ -164,13 +163,8 @@ async def _llamacpp(get: _Get) -> _Answer:
     rows = _rows(listing, "data")
     if not isinstance(settings, dict) and not any(row.get("owned_by") == "llamacpp" for row in rows):
         return None, ""
-    window = _count(settings.get("n_ctx")) if isinstance(settings, dict) else 0
-    models = []
-    for row in rows:
-        meta = row.get("meta")
-        trained = _count(meta.get("n_ctx_train")) if isinstance(meta, dict) else 0
-        models.append(LocalModel(_name(row), window, trained))
-    return models, ""
+    window = _count(dict_in(settings).get("n_ctx"))
+    return [LocalModel(_name(row), window, _count(dict_in(row.get("meta")).get("n_ctx_train"))) for row in rows], ""
 
 
 async def _vllm(get: _Get) -> _Answer:
@@ -184,15 +178,13 @@ _READERS = {"ollama": _ollama, "lmstudio": _lmstudio, "llamacpp": _llamacpp, "vl
 
 
 def _rows(answer: dict[str, Any], key: str) -> list[dict[str, Any]]:
-    rows = answer.get(key)
-    return [r for r in rows if isinstance(r, dict) and _name(r)][:_MAX_MODELS] if isinstance(rows, list) else []
+    return [row for row in dicts_in(answer.get(key)) if _name(row)][:_MAX_MODELS]
 
 
 def _name(row: dict[str, Any]) -> str:
     """A row's id; "" if it has characters that cannot be shown or typed."""
     name = row.get("id") or row.get("name")
-    good = isinstance(name, str) and name.isprintable() and " " not in name and 0 < len(name) <= 200
-    return name if isinstance(name, str) and good else ""
+    return name if isinstance(name, str) and name.isprintable() and " " not in name and len(name) <= 200 else ""
 
 
 def _count(value: object) -> int:

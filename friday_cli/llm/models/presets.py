@@ -1,4 +1,7 @@
-"""The model services that Friday knows by name: their base URLs, APIs and the environment variables of their keys."""
+"""The model services that Friday knows by name: their base URLs, APIs and the environment variables of their keys.
+
+The servers that `local_servers` finds on this machine are described here, without an import of the HTTP client.
+"""
 
 from __future__ import annotations
 
@@ -49,6 +52,8 @@ PRESETS: dict[str, Preset] = {
     )
 }  # fmt: skip
 """In the order in which keys are looked up if no model is named."""
+SMALL = 16_000
+"""A context window below this many tokens is too small for work with tools."""
 SCRIPTED = ("demo", "scripted")
 """Providers without a service: the offline demo, and a scenario from a file."""
 DEMO_PROMPT = "What is in this folder?"
@@ -108,6 +113,45 @@ class ModelService(msgspec.Struct, frozen=True, kw_only=True):
         """Whether the vendor's SDK looks for a stored login if there is no key."""
         found = bool(self.login) or self.settings.transport == "sdk"
         return found and self.api == "messages" and not self.settings.platform
+
+
+class LocalModel(msgspec.Struct, frozen=True):
+    """A model of a local server. `window` is its configured context in tokens (0: not reported), `trained` the largest
+    context that it supports. `tools`: whether it can call tools, None if not reported."""
+
+    id: str
+    window: int = 0
+    trained: int = 0
+    tools: bool | None = None
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Warnings to show before the model is used."""
+        found = []
+        if 0 < self.window < SMALL:
+            found.append(
+                f"its context window of {self.window:,} tokens is small for work with tools; give it 32,768 or more"
+            )
+        if self.tools is False:
+            found.append("it cannot call tools")
+        return tuple(found)
+
+
+class LocalServer(msgspec.Struct, frozen=True):
+    """A server that answered. `hint` tells how to increase the context of its models, if that is probably needed."""
+
+    provider: str
+    title: str
+    base_url: str
+    models: tuple[LocalModel, ...]
+    hint: str = ""
+
+
+class LocalServers(msgspec.Struct, frozen=True):
+    """The servers found, and notes on those that were not checked."""
+
+    servers: tuple[LocalServer, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def find_service(name: str, providers: Mapping[str, ProviderSettings], env: Mapping[str, str]) -> ModelService:

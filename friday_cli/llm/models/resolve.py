@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from datetime import date, timedelta
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -17,10 +16,7 @@ from friday_cli.core.text.suggest import closest_match
 from . import catalog
 from .catalog import ModelQuirks
 from .credentials import Key, find_key
-from .presets import PRESETS, SCRIPTED, ModelService, find_service, service_names, unknown_provider
-
-if TYPE_CHECKING:
-    from .local_servers_data import LocalServers
+from .presets import PRESETS, SCRIPTED, LocalServers, ModelService, find_service, service_names, unknown_provider
 
 HELP = """\
 No model is configured: set ANTHROPIC_API_KEY (or OPENAI_API_KEY, ...), or run `friday auth set anthropic`.
@@ -147,10 +143,8 @@ def list_services(
     """All services with their models, or why they cannot be used now. `found` is the result of `probe`."""
     env = os.environ if env is None else env
     rows = [_row(name, settings, env, found) for name in service_names(settings.providers)]
-    demo = ServiceRow(
-        "demo", "Offline demo", True, "scripted, no AI model", models=("demo",), default="demo", local=True
-    )
-    return [*rows, demo]
+    why = "scripted, no AI model"
+    return [*rows, ServiceRow("demo", "Offline demo", True, why, models=("demo",), default="demo", local=True)]
 
 
 def _first(settings: Settings, env: Mapping[str, str]) -> tuple[ModelService, Key | None]:

@@ -24,7 +24,7 @@ from friday_cli.core.protocol.provider import (
 )
 
 from ..transport.endpoint import Endpoint
-from ..transport.text import StreamedText, one_line, replace_surrogates_in
+from ..transport.text import StreamedText, dict_in, dicts_in, one_line, replace_surrogates_in
 from ..transport.tool_arguments import as_text, call_of, incomplete, parse_arguments
 from .service_provider import ReplyStream, has_content, server_search
 
@@ -72,19 +72,19 @@ class AnthropicStream(ReplyStream):
         index = index if isinstance(index, int) else None  # other types may not even be hashable
         match event.get("type"):
             case "message_start":
-                self._start(_dict(event.get("message")))
+                self._start(dict_in(event.get("message")))
             case "content_block_start":
-                yield from self._start_block(index, _dict(event.get("content_block")))
+                yield from self._start_block(index, dict_in(event.get("content_block")))
             case "content_block_delta":
-                yield from self._add(index, _dict(event.get("delta")))
+                yield from self._add(index, dict_in(event.get("delta")))
             case "content_block_stop":
                 if block := self._by_index.get(index):
                     block.closed = True
             case "message_delta":
-                delta = _dict(event.get("delta"))
+                delta = dict_in(event.get("delta"))
                 if isinstance(stop := delta.get("stop_reason"), str):
                     self._stop = stop
-                self._details = _dict(delta.get("stop_details")) or self._details
+                self._details = dict_in(delta.get("stop_details")) or self._details
                 self._count(event.get("usage"))
             case "message_stop":
                 self.ended = True
@@ -147,7 +147,7 @@ class AnthropicStream(ReplyStream):
 
     def _count(self, usage: object) -> None:
         """Update the token counts. They are cumulative: a later count replaces the earlier one."""
-        self._usage.update({k: v for k, v in _dict(usage).items() if v is not None})
+        self._usage.update({k: v for k, v in dict_in(usage).items() if v is not None})
 
     def usage(self) -> Usage | None:
         """The reported tokens; missing or impossible counts are estimated. None before anything has arrived."""
@@ -165,7 +165,7 @@ class AnthropicStream(ReplyStream):
             output, estimated = estimate, True
         return Usage(
             fresh, read, written, output,
-            reasoning=min(output, _tokens(_dict(reported.get("output_tokens_details")).get("thinking_tokens"))),
+            reasoning=min(output, _tokens(dict_in(reported.get("output_tokens_details")).get("thinking_tokens"))),
             cached="cache_read_input_tokens" in reported or "cache_creation_input_tokens" in reported,
             estimated=estimated,
             searches=self._billed_searches(),
@@ -173,7 +173,7 @@ class AnthropicStream(ReplyStream):
 
     def _billed_searches(self) -> int:
         """Number of billed web searches: as reported, else those with a result."""
-        reported = _dict(self._usage.get("server_tool_use")).get("web_search_requests")
+        reported = dict_in(self._usage.get("server_tool_use")).get("web_search_requests")
         return sum(not s.error for s in self._searches()) if reported is None else _tokens(reported)
 
     def _searches(self) -> tuple[ServerSearch, ...]:
@@ -185,11 +185,9 @@ class AnthropicStream(ReplyStream):
                 call_id, rows = block.data.get("tool_use_id"), block.data.get("content")
                 call = calls.get(call_id)
                 arguments = parse_arguments(call.json.text)[0] if call and call.json.size else {}
-                query = arguments.get("query") or (_dict(call.data.get("input")).get("query") if call else "")
-                error = "" if isinstance(rows, list) else str(_dict(rows).get("error_code") or "no result")
-                pages = [
-                    (row.get("title"), row.get("url")) for row in map(_dict, rows if isinstance(rows, list) else ())
-                ]
+                query = arguments.get("query") or (dict_in(call.data.get("input")).get("query") if call else "")
+                error = "" if isinstance(rows, list) else str(dict_in(rows).get("error_code") or "no result")
+                pages = [(row.get("title"), row.get("url")) for row in dicts_in(rows)]
                 searches.append(server_search(str(call_id)[:256], query, pages, error=error))
         return tuple(searches)
 
@@ -265,10 +263,6 @@ def _refusal(details: dict[str, Any]) -> str:
 def _name(data: dict[str, Any]) -> str:
     name = data.get("name")
     return name[:256] if isinstance(name, str) else ""
-
-
-def _dict(value: object) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
 
 
 def _tokens(value: object) -> int:

@@ -15,7 +15,7 @@ from friday_cli.core.protocol.provider import CallChunk, Chunk, Request, Stop, T
 
 from ..transport.endpoint import Endpoint
 from ..transport.error_mapping import from_error
-from ..transport.text import StreamedText
+from ..transport.text import StreamedText, dict_in, dicts_in, text_in
 from ..transport.tool_arguments import api_tool_name, as_text, incomplete
 from .openai_parts import (  # fmt: skip
     NO_IMAGE,
@@ -24,10 +24,8 @@ from .openai_parts import (  # fmt: skip
     StreamedToolCall,
     cache_key,
     call_id_for,
-    dicts_in,
     effort_for,
     result_text,
-    text_in,
 )
 
 _STOPS: dict[str, Stop] = {
@@ -209,10 +207,8 @@ class ChatStream(OpenAIStream):
         return tuple(parts)
 
     def _update_usage(self, table: dict[str, Any]) -> None:
-        groq = table.get("x_groq")
-        for found in (table.get("usage"), groq.get("usage") if isinstance(groq, dict) else None):
-            if isinstance(found, dict) and found:
-                self.reported = found
+        for found in (table.get("usage"), dict_in(table.get("x_groq")).get("usage")):
+            self.reported = dict_in(found) or self.reported
 
     def _finish(self, finish: str, error: object) -> None:
         reason = finish.lower()
@@ -279,16 +275,13 @@ class ChatStream(OpenAIStream):
                 last[key] = value
 
     def _add_call(self, piece: dict[str, Any], position: int) -> Iterator[Chunk]:
-        function = piece.get("function")
-        function = function if isinstance(function, dict) else {}
+        function = dict_in(piece.get("function"))
         call_id, name = text_in(piece.get("id")), text_in(function.get("name"))
         call = self._call_for(piece.get("index"), call_id, name, position)
         call.id = call.id or call_id
         if name and name != call.name and not call.arguments.size:
             call.name += name
-        extra = piece.get("extra_content")
-        if isinstance(extra, dict):
-            call.extra |= extra
+        call.extra |= dict_in(piece.get("extra_content"))
         arguments = function.get("arguments")
         if isinstance(arguments, dict | list):
             arguments = as_text(arguments)

@@ -14,7 +14,7 @@ from friday_cli.core.protocol.provider import Effort, ReplyDone, Request, Server
 from friday_cli.core.text.lazy_regex import pattern
 
 from ..transport.endpoint import Endpoint
-from ..transport.text import StreamedText
+from ..transport.text import StreamedText, dict_in
 from ..transport.tool_arguments import api_call_id, call_of
 from .service_provider import ReplyStream, has_content
 
@@ -159,8 +159,8 @@ def reported_usage(
     data = data or {}
     sent = _count(data, "prompt_tokens", "input_tokens") or 0
     output = _count(data, "completion_tokens", "output_tokens") or 0
-    input_details = _table(data, "prompt_tokens_details", "input_tokens_details")
-    output_details = _table(data, "completion_tokens_details", "output_tokens_details")
+    input_details = dict_in(data.get("prompt_tokens_details") or data.get("input_tokens_details"))
+    output_details = dict_in(data.get("completion_tokens_details") or data.get("output_tokens_details"))
     read = _count(input_details, "cached_tokens")
     if read is None:
         read = _count(data, "prompt_cache_hit_tokens", "cached_tokens")
@@ -188,20 +188,6 @@ def reported_usage(
         estimated=estimated,
         searches=searches,
     )
-
-
-def text_in(value: object) -> str:
-    """`value` if it is a string, else ""."""
-    return value if isinstance(value, str) else ""
-
-
-def dicts_in(value: object) -> list[dict[str, Any]]:
-    """The dicts in a list; empty if `value` is not a list."""
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
-
-
-def _table(data: Mapping[str, Any], *keys: str) -> Mapping[str, Any]:
-    return next((v for k in keys if isinstance(v := data.get(k), dict)), {})
 
 
 def _count(data: Mapping[str, Any], *keys: str) -> int | None:

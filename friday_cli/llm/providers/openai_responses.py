@@ -14,7 +14,7 @@ from friday_cli.core.protocol.provider import CallChunk, Chunk, Request, ServerS
 
 from ..transport.endpoint import Endpoint
 from ..transport.error_mapping import from_error
-from ..transport.text import StreamedText
+from ..transport.text import StreamedText, dict_in, dicts_in, text_in
 from ..transport.tool_arguments import api_tool_name, as_text, incomplete
 from .openai_parts import (
     NO_IMAGE,
@@ -23,10 +23,8 @@ from .openai_parts import (
     StreamedToolCall,
     cache_key,
     call_id_for,
-    dicts_in,
     effort_for,
     result_text,
-    text_in,
 )
 from .service_provider import server_search
 
@@ -196,8 +194,7 @@ class ResponsesStream(OpenAIStream):
         elif kind == "response.created":
             self._created(event)
         elif kind in ("response.completed", "response.incomplete", "response.failed", "response.cancelled"):
-            response = event.get("response")
-            yield from self._end(step, response if isinstance(response, dict) else {})
+            yield from self._end(step, dict_in(event.get("response")))
 
     def parts(self) -> tuple[AnyPart, ...]:
         """The parts of the message so far; complete if `ended`. Raises ProviderError for a call without a name."""
@@ -256,8 +253,7 @@ class ResponsesStream(OpenAIStream):
         return self._sequence_valid
 
     def _created(self, event: dict[str, Any]) -> None:
-        response = event.get("response")
-        response_id = text_in(response.get("id")) if isinstance(response, dict) else ""
+        response_id = text_in(dict_in(event.get("response")).get("id"))
         if self._items and self._response_id and response_id not in ("", self._response_id):
             raise ProviderError("garbled", f"{self._endpoint.service} started a second reply inside the first.")
         self._response_id = response_id or self._response_id
@@ -344,8 +340,7 @@ class ResponsesStream(OpenAIStream):
             for index, item in enumerate(output):
                 yield from self._item({"output_index": index}, item, final=True)
         self.ended = True
-        details = response.get("incomplete_details")
-        reason = text_in(details.get("reason")) if isinstance(details, dict) else ""
+        reason = text_in(dict_in(response.get("incomplete_details")).get("reason"))
         if step == "incomplete":
             self.stop = _REASONS.get(reason, "other")
             self.note = "" if self.stop == "max_tokens" else reason or "the response is incomplete"
@@ -357,8 +352,8 @@ def _searches(items: list[_OutputItem]) -> tuple[ServerSearch, ...]:
     cited: list[tuple[object, object]] = []
     for item in items:
         data = item.final or {}
-        action = data.get("action")
-        if item.kind == "web_search_call" and isinstance(action, dict) and action.get("type") == "search":
+        action = dict_in(data.get("action"))
+        if item.kind == "web_search_call" and action.get("type") == "search":
             pages = [(row.get("title"), row.get("url")) for row in dicts_in(action.get("sources"))]
             searches.append((text_in(data.get("id")) or f"ws_{item.position}", action.get("query"), pages))
         elif item.kind == "message":
