@@ -150,6 +150,9 @@ class Server:
 AnyServer = TypeVar("AnyServer", bound=Server)
 
 
+AnyServer = TypeVar("AnyServer", bound=Server)
+
+
 async def _taken(sock: socket.socket) -> None:
     """Returns when the other end has read all that was sent: what lies there unread is lost with a reset."""
     for _ in range(1_000):

@@ -16,7 +16,7 @@ from friday_cli.llm.models.factory import create_provider, endpoint, openai_quir
 from friday_cli.llm.models.presets import find_service
 from friday_cli.llm.models.resolve import resolve
 from friday_cli.llm.providers.openai import OpenAIChat, OpenAIResponses
-from friday_cli.llm.transport import Endpoint, Transport, aclose_all, get_transport
+from friday_cli.llm.transport import Endpoint, Transport, get_transport
 from tests.servers.script_player import Reply, playing, unnamed
 
 SECRET = "sk-very-secret-1234567890"
@@ -121,7 +121,6 @@ async def test_both_transports_send_the_same(env: dict[str, str], custom: str, m
         for transport, to in transports:
             here = msgspec.structs.replace(to, base_url=f"{server.url}/v1")
             assert [e async for e in get_transport(transport)(here, "/chat/completions", {"model": "m"})]
-        await aclose_all()
         for asked in server.requests:
             kept = ("authorization", "openai-organization", "openai-project", "x-team", "content-type", "accept")
             seen.append({name: asked.headers.get(name) for name in kept})
@@ -228,7 +227,6 @@ async def test_a_made_provider_asks_its_server_with_the_key(env: dict[str, str])
         env["OPENAI_BASE_URL"] = f"{server.url}/v1"
         made = built("openai/llama", env)
         chunks = [c async for c in made.stream(Request("a", "", (), (user("hello"),), 100))]
-        await aclose_all()
     assert chunks[-1].message.text == "hi"
     assert (chunks[-1].usage.input, chunks[-1].usage.output, chunks[-1].usage.cost_usd) == (3, 1, None)
     (asked,) = server.requests

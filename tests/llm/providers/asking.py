@@ -14,7 +14,7 @@ from friday_cli.core.protocol.messages import Message, user
 from friday_cli.core.protocol.provider import Chunk, ReplyDone, Request
 from friday_cli.llm.providers.anthropic import AnthropicProvider
 from friday_cli.llm.providers.openai import OpenAIChat, OpenAIResponses
-from friday_cli.llm.transport import Endpoint, Transport, aclose_all
+from friday_cli.llm.transport import Endpoint, Transport
 from tests.servers.script_player import Reply, Server, playing
 
 KEY = "sk-canary-0123456789"
@@ -42,10 +42,7 @@ def provider_at(url: str, wire: Wire = "chat", *, name: str = "own", idle_s: flo
 async def at_server(*replies: Reply, wire: Wire = "chat", **more: Any) -> AsyncIterator[tuple[Any, Server]]:
     """A provider and the server it talks to."""
     async with playing(*replies) as server:
-        try:
-            yield provider_at(server.url, wire, **more), server
-        finally:
-            await aclose_all()
+        yield provider_at(server.url, wire, **more), server
 
 
 async def ask(provider: Any, request: Request | None = None) -> tuple[list[Chunk], ReplyDone]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ from friday_cli.core.protocol.messages import Message, Opaque, Text, Thinking, T
 from friday_cli.core.protocol.provider import Request, TextChunk
 from friday_cli.llm.providers.anthropic import BINDING, VERSION, AnthropicProvider
 from friday_cli.llm.providers.anthropic_request import AnthropicQuirks
-from friday_cli.llm.transport import Endpoint, Transport, aclose_all, sdk
+from friday_cli.llm.transport import Endpoint, Transport, sdk
 from tests.llm.providers.anthropic_cases import ODD, PLAIN
 from tests.llm.providers.asking import KEY, fails
 from tests.llm.providers.asking import ask as reply
@@ -23,19 +22,6 @@ from tests.servers.anthropic_events import end, start, text
 from tests.servers.script_player import Reply, Server, document, named, playing
 
 HELLO = [start(), *text(0, "Hello"), *end()]
-
-
-@pytest.fixture(params=["http", "sdk"])
-def transport(request: pytest.FixtureRequest) -> Transport:
-    return request.param  # type: ignore[no-any-return]
-
-
-@pytest.fixture(autouse=True)
-async def closing(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
-    for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_CUSTOM_HEADERS", "ANTHROPIC_BASE_URL"):
-        monkeypatch.delenv(name, raising=False)
-    yield
-    await aclose_all()
 
 
 def provider(server: Server, transport: Transport = "http", **more: Any) -> AnthropicProvider:

@@ -187,11 +187,7 @@ async def test_a_second_reply_inside_the_first_fails_the_try() -> None:
 
 
 @pytest.mark.parametrize(("end", "kind"), [
-    ({"error": {"code": "server_error", "message": "oops"}}, "server"),
     ({"error": {"code": "rate_limit_exceeded", "message": "slow"}}, "rate"),
-    ({"error": {"code": "insufficient_quota", "message": "no"}}, "quota"),
-    ({"error": {"code": "context_length_exceeded", "message": "long"}}, "context"),
-    ({"error": {"code": "invalid_prompt", "message": "bad"}}, "invalid"),
     ({"error": {"code": "image_too_large", "message": "big"}}, "invalid"),
     ({"error": {"code": "bio_policy", "message": "no"}}, "refusal"),
     ({"error": None}, "server"),

@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import Awaitable
 from contextlib import aclosing
 from typing import Any
 
 import pytest
 
 from friday_cli.core.protocol.errors import ProviderError
-from friday_cli.llm.transport import Endpoint, aclose_all, event_stream
+from friday_cli.llm.transport import Endpoint, event_stream
 from friday_cli.llm.transport.sdk import events, list_models
 from tests.servers.script_player import DROP, HANG, Reply, Wait, document, named, playing
 from tests.timing import paced
 
 STOP = {"type": "message_stop"}
 BEARER = {"authorization": "Bearer cloud-key-123", "x-extra": "1"}
-
-
-@pytest.fixture(autouse=True)
-async def closing(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
-    for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE", "ANTHROPIC_FOUNDRY_API_KEY",
-                 "CLOUD_ML_REGION", "AWS_BEARER_TOKEN_BEDROCK", "OPENAI_API_KEY", "OPENAI_API_VERSION",
-                 "AZURE_OPENAI_API_KEY", "AWS_REGION"):  # fmt: skip
-        monkeypatch.delenv(name, raising=False)
-    yield
-    await aclose_all()
 
 
 async def read(path: str, body: dict[str, Any], **given: Any) -> list[dict[str, Any]]:
@@ -124,6 +114,7 @@ MISSING: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.parametrize("name", MISSING)
 async def test_what_is_missing_is_said(name: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_CONFIG_DIR", str(tmp_path))
+    monkeypatch.delenv("CLOUD_ML_REGION", raising=False)
     given, words = MISSING[name]
     async with playing(Reply(named(STOP))) as server:
         error = await failure(read("/v1/messages", {"model": "m", "stream": True}, base_url=server.url, **given))
