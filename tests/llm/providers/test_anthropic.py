@@ -13,11 +13,11 @@ from friday_cli.core.protocol.messages import Message, Opaque, Text, Thinking, T
 from friday_cli.core.protocol.provider import Request, TextChunk
 from friday_cli.llm.providers.anthropic import BINDING, VERSION, AnthropicProvider
 from friday_cli.llm.providers.anthropic_request import AnthropicQuirks
-from friday_cli.llm.transport import Endpoint, Transport, sdk
+from friday_cli.llm.transport import Transport, sdk
 from tests.llm.providers.anthropic_cases import ODD, PLAIN
-from tests.llm.providers.asking import KEY, fails
+from tests.llm.providers.asking import KEY, fails, provider_at
 from tests.llm.providers.asking import ask as reply
-from tests.llm.providers.test_anthropic_request import HAIKU, HISTORY, OLD, OPUS, SONNET, ask, results, said
+from tests.llm.providers.test_anthropic_request import HAIKU, HISTORY, OLD, OPUS, SONNET, ask, body, results, said
 from tests.servers.anthropic_events import end, start, text
 from tests.servers.script_player import Reply, Server, document, named, playing
 
@@ -25,11 +25,9 @@ HELLO = [start(), *text(0, "Hello"), *end()]
 
 
 def provider(server: Server, transport: Transport = "http", **more: Any) -> AnthropicProvider:
-    endpoint = Endpoint(service="anthropic", base_url=server.url, key_name="ANTHROPIC_API_KEY", idle_s=30.0,
-                        headers={"authorization": f"Bearer {KEY}", **more.pop("headers", {})},
-                        models=more.pop("models", ()))  # fmt: skip
-    given = {"endpoint": endpoint, "window": 200_000, "max_output": 64_000, "transport": transport}
-    return AnthropicProvider("anthropic", more.pop("model", "claude-test"), **given, **more)
+    given = {"name": "anthropic", "model": "claude-test", "window": 200_000, "max_output": 64_000, **more}
+    found: AnthropicProvider = provider_at(server.url, "messages", transport=transport, **given)
+    return found
 
 
 @pytest.mark.parametrize("name", [*PLAIN, *ODD])
@@ -41,10 +39,6 @@ async def test_replies(transport: Transport, name: str) -> None:
     assert (done.message, done.stop) == (Message("assistant", tuple(parts)), stop)
     shown = "".join(c.text for c in chunks if isinstance(c, TextChunk))
     assert shown == ("lost" if name == "second message" else "") + done.message.text
-
-
-def as_the_sdk_reads(message: Any) -> list[dict[str, Any]]:
-    return [block.to_dict(mode="json") for block in message.content]
 
 
 def as_we_read(message: Message) -> list[dict[str, Any]]:
@@ -75,7 +69,7 @@ async def test_the_sdk_reads_the_same_message(name: str) -> None:
         async with client.messages.stream(**body) as stream:
             theirs = await stream.get_final_message()
         await client.close()
-    assert as_we_read(done.message) == as_the_sdk_reads(theirs)
+    assert as_we_read(done.message) == [block.to_dict(mode="json") for block in theirs.content]
     assert (theirs.usage.input_tokens, theirs.usage.output_tokens) == (done.usage.input, done.usage.output)
     assert {"context": "model_context_window_exceeded"}.get(stop, stop) == theirs.stop_reason or (
         theirs.stop_reason == "stop_sequence"
@@ -114,6 +108,18 @@ async def test_both_transports_send_what_the_sdk_sends(name: str) -> None:
     assert "x-api-key" not in ours.headers
 
 
+async def test_the_sdk_sends_marks_on_blocks_unchanged() -> None:
+    import anthropic
+
+    sent = body(ask(), cache_blocks=True)
+    async with (
+        playing(Reply(named(*HELLO))) as server,
+        anthropic.AsyncAnthropic(api_key=KEY, base_url=server.url, max_retries=0) as client,
+    ):
+        await (await client.messages.create(**sent)).close()
+    assert server.requests[0].json == sent
+
+
 def test_our_version_is_the_sdks() -> None:
     from anthropic._constants import ANTHROPIC_API_VERSION
 
@@ -133,20 +139,13 @@ async def test_configured_headers_and_those_of_the_environment(
     assert (sent["x-gate"], sent["x-team"]) == ("a:b", "blue")
 
 
-BOUND = document(
-    {
-        "type": "error",
-        "error": {
-            "type": "invalid_request_error",
-            "message": "messages.1.content.0: Invalid `signature` in `thinking` block. The block is bound to a different "
-            'conversation. Remove the block, or set `thinking.block_binding.prefix_mismatch_behavior` to "drop_block".',
-        },
-    },
-    400,
-)
-FORGED = document({"error": {"type": "invalid_request_error",
-                             "message": "messages.1.content.0: Invalid `signature` in `thinking` block"}},
-                  400)  # fmt: skip
+def invalid(message: str) -> Reply:
+    return document({"type": "error", "error": {"type": "invalid_request_error", "message": message}}, 400)
+
+
+BOUND = invalid("messages.1.content.0: Invalid `signature` in `thinking` block. The block is bound to a different "
+                "conversation. Remove it, or set `thinking.block_binding.prefix_mismatch_behavior` to `drop_block`.")  # fmt: skip
+FORGED = invalid("messages.1.content.0: Invalid `signature` in `thinking` block")
 
 
 async def test_stale_thinking_is_dropped_from_then_on(transport: Transport) -> None:
@@ -170,7 +169,7 @@ async def test_thinking_that_cannot_be_mended_is_not_sent(transport: Transport) 
     assert [b["type"] for b in server.requests[1].json["messages"][1]["content"]] == ["text"]
 
 
-OTHER = document({"error": {"type": "invalid_request_error", "message": "tools.0.input_schema: bad"}}, 400)
+OTHER = invalid("tools.0.input_schema: bad")
 
 
 @pytest.mark.parametrize(("answer", "count"), [(BOUND, 2), (OTHER, 1)], ids=["one remedy a request", "another reason"])
@@ -228,20 +227,18 @@ async def test_f34_a_library_that_loads_slowly_leaves_the_list_its_time(monkeypa
 
 
 @pytest.mark.parametrize(("model", "listed", "words"), [
-    (
-        "claude-opus-5.5",
-        {"data": [{"id": "claude-opus-5-5"}, {"id": "claude-haiku-5"}]},
-        "Did you mean claude-opus-5-5 or ",
-    ),
+    ("claude-opus-5.5", ["claude-opus-5-5", "claude-haiku-5"], "Did you mean claude-opus-5-5 or "),
+    ("zebra", ["claude-opus-5-5", "claude-haiku-5"], "It has: claude-opus-5-5, claude-haiku-5. Check the model's name"),
     ("claude-opus-5.5", None, "Did you mean claude-known-5-5?"),
     ("zebra", None, "Check the model's name"),
     ("claude-known-5-5", None, "Check the model's name"),
 ])  # fmt: skip
 async def test_f34_near_names_are_those_listed_or_else_those_known(
-    transport: Transport, model: str, listed: dict[str, Any] | None, words: str
+    transport: Transport, model: str, listed: list[str] | None, words: str
 ) -> None:
     answers = [document(error_event("not_found_error"), 404)]
-    answers.append(document({**listed, "has_more": False}, 200) if listed else document({"error": "no"}, 404))
+    rows = {"data": [{"id": name} for name in listed or ()], "has_more": False}
+    answers.append(document(rows, 200) if listed else document({"error": "no"}, 404))
     async with playing(*answers) as server:
         of = provider(server, transport, model=model, models=("claude-known-5-5",))
         _, error = await fails(of)
