@@ -6,7 +6,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from contextlib import aclosing
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import msgspec
 
@@ -48,7 +48,7 @@ class ReplyStream(ABC):
     def usage(self) -> Usage | None:
         """The tokens so far, as reported or else estimated; None if nothing that costs money has arrived."""
 
-    def _error(self, kind: str, usage: Usage | None = None) -> ProviderError:
+    def _error(self, kind: Literal["empty", "truncated"], usage: Usage | None = None) -> ProviderError:
         service = self._endpoint.service
         if kind == "empty":
             return ProviderError("empty", f"{service} sent a reply with neither text nor calls.", usage=usage)
