@@ -161,7 +161,7 @@ class Session:
                 known.profile, text, max_tokens=max_tokens, max_turns=max_turns, max_cost=max_cost, timeout_s=timeout,
                 schema=schema,
             )  # fmt: skip
-            node = await self._tree.resume(path, spec, by=None)
+            node = await self._tree.resumer.resume(path, spec, by=None)
         except ToolError as error:
             raise UsageError(str(error)) from None
         await node.finished()
@@ -202,7 +202,7 @@ class Session:
         why: StopReason = "aborted" if level == "abort" else "cancelled"
         for node in self._tree.running(path):
             if node.path == path:
-                await self._tree.notify_parent(path, notices.stopped(path, node.agent.profile, level))
+                await self._tree.notifier.notify_parent(path, notices.stopped(path, node.agent.profile, level))
         return await self._tree.stop(path, level=level, why=why)
 
     async def apply_worktree(self, path: str) -> tuple[FileChange, ...]:

@@ -121,7 +121,7 @@ class WorktreeChanges:
         return made
 
     async def _apply(self, path: str, target: LocalWorkspace, allowed: Sequence[str] | None) -> AppliedChanges:
-        async with self._tree.resuming, self._isolation.lock:
+        async with self._tree.resumer.lock, self._isolation.lock:
             made = self._ready(path)  # its agent may have been resumed while a person was asked
             before = made.state
             try:
@@ -132,7 +132,7 @@ class WorktreeChanges:
         return AppliedChanges(applied.files, applied.merged, applied.diffs)
 
     async def _discard(self, path: str, keep_branch: bool) -> str:
-        async with self._tree.resuming, self._isolation.lock:
+        async with self._tree.resumer.lock, self._isolation.lock:
             made = self._ready(path)
             await self._isolation.worktrees.discard(made, keep_branch=keep_branch)
             await self._world.log.emit(made.path, *worktree_events(made))

@@ -139,7 +139,7 @@ class Scene(People):
     async def reopen(self) -> None:
         """Take up what the log knows, as opening a session does."""
         records: dict[str, AgentRecord] = replay(self.journal.envelopes)
-        self.bench.tree._past = {p: agent_summary(r) for p, r in records.items() if p != "a"}
+        self.bench.tree._summaries = {p: agent_summary(r) for p, r in records.items() if p != "a"}
         opened = self.opened
         await resume_root(self.bench.root, opened.rules, records, log=opened.log, notes=opened.notes)
         if self.bench.apart is not None:

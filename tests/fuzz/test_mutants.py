@@ -15,7 +15,7 @@ from friday_cli.core.eventlog import log, replay
 from friday_cli.core.limits import budget, rate_limit, slots
 from friday_cli.core.permissions import approvals, rules
 from friday_cli.core.protocol import messages
-from friday_cli.core.subagents import resume, run, tree
+from friday_cli.core.subagents import notifier, resume, resumer, run, tree
 from friday_cli.session import isolation
 from tests import engine_fixture
 from tests.fuzz.script_player import play
@@ -109,18 +109,18 @@ MUTANTS: dict[str, Seed] = {
         compaction, "compact", "Compacted(tuple(agent.history), before, after, done.usage),", ""),
     "messages: a lost result is not made up for": changed(
         messages, "_settle", 'results.append(result or ToolResult(call.id, why, "cancelled"))', "results += [result] if result else []"),
-    "background: the news of an end are lost": changed(tree.SubagentTree, "_deliver", "await agent.inbox.put(message)", "pass"),
+    "background: the news of an end are lost": changed(notifier.ParentNotifier, "_deliver", "await agent.inbox.put(message)", "pass"),
     "background: the news of an end come twice": changed(
-        tree.SubagentTree, "_deliver", "await agent.inbox.put(message)",
+        notifier.ParentNotifier, "_deliver", "await agent.inbox.put(message)",
         "await agent.inbox.put(message); await agent.inbox.put(message)",
     ),
     "background: news that went on to a parent come again when the child is continued": changed(
         replay, "_pass_on", "record.path != path", "False"),
     "background: news go to the root at once": changed(
-        tree.SubagentTree, "_nearest_running_ancestor", "while depth_of(path) and (path not in self._nodes or self._nodes[path].ending):",
+        notifier.ParentNotifier, "_nearest_running_ancestor", "while depth_of(path) and (path not in self._runs or self._runs[path].ending):",
         "while depth_of(path):",
     ),
-    "background: an idle root is not woken": changed(tree.SubagentTree, "_deliver", "self.wake(path)", "pass"),
+    "background: an idle root is not woken": changed(notifier.ParentNotifier, "_deliver", "self._wake(path)", "pass"),
     "background: a stopped root is woken": changed(
         tree.SubagentTree, "on_run_ended", 'and node.outcome.status != "cancelled"', ""),
     "background: a child outlives the stop of its parent": changed(
@@ -130,9 +130,9 @@ MUTANTS: dict[str, Seed] = {
     "continuing: what was spent is forgotten": changed(
         resume, "budget_left", "_used(records, path)", "Usage()", engine_fixture),
     "continuing: rights are those of the root": changed(
-        tree.SubagentTree, "_resumed", "await self._agent(parent_of(path))", "self.root"),
+        resumer.AgentResumer, "_resume", "await self._agent(parent_of(path))", "self._tree.root"),
     "continuing: an agent that works is begun again": changed(
-        tree.SubagentTree, "_may_resume", "[node.path for node in self.running(path)]", "[]"),
+        resumer.AgentResumer, "_check", "[node.path for node in self._tree.running(path)]", "[]"),
     "continuing: the history begins anew": changed(
         resume, "restore", "agent.history, agent.usage, agent.run = record.history,",
         "agent.history, agent.usage, agent.run = [],",

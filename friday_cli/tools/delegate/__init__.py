@@ -158,7 +158,7 @@ class _DelegationTools:
             if args.isolation:
                 raise ToolError("A resumed sub-agent keeps its folder: isolation cannot be set with resume.")
             spec = self._spec(args, ctx, profile=known.profile)
-            node = await self._tree.resume(args.resume, spec, by=ctx.agent)
+            node = await self._tree.resumer.resume(args.resume, spec, by=ctx.agent)
         else:
             if not args.profile:
                 raise ToolError("delegate_task: set `profile`, or `resume` with a finished sub-agent.")
