@@ -1,4 +1,4 @@
-"""A small world for the engine: the real core over a memory journal, a model that is a function, and no machine."""
+"""A session for tests of the engine: the real core over a memory journal, a model that is a function, and no machine."""
 
 from __future__ import annotations
 
@@ -299,10 +299,10 @@ class Bench:
         self.log = Log(self.kept, last=self.last, now=asyncio.get_running_loop().time, watch=taint.apply)
         self.desk = ApprovalQueue(self.log, interactive=self.attended)
         self.workspace = Nowhere()
-        self.world = Services(self.log, self.desk, self.workspace, self.policy, self.rng, taint)
+        self.services = Services(self.log, self.desk, self.workspace, self.policy, self.rng, taint)
         self.agents: dict[str, Agent] = {}
         self.apart = self.place(self) if self.place else None
-        self.tree = _Tree(self.world, self)
+        self.tree = _Tree(self.services, self)
         self.tree.bench, self.tree.runs = self, {}
         self.root = self.tree.root
 
@@ -416,8 +416,8 @@ class Bench:
         settings = DelegateSettings(listed, max_batch=self.batch_most)
         if self.apart is None:
             return delegate_tools(tree, _DelegationHost(), settings)
-        changes = WorktreeChanges(tree, self.apart, self.world)
-        limiter = SpawnLimiter(self.world, DelegationSettings(ask_above=1_000_000), lambda estimate: 0.0)
+        changes = WorktreeChanges(tree, self.apart, self.services)
+        limiter = SpawnLimiter(self.services, DelegationSettings(ask_above=1_000_000), lambda estimate: 0.0)
         host = SessionDelegation(tree, self.apart, changes, limiter, DelegationSettings())
         return [*delegate_tools(tree, host, settings), *worktree_tools(changes)]
 

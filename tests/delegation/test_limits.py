@@ -156,7 +156,7 @@ async def test_a_no_starts_nothing_and_the_model_is_told_why(stage: Stage, atten
         refused = "error: The user said no to 3 more agents, 23 in this turn; at an unknown price. too many"
         assert s.results()[2] == refused
     else:
-        assert "That is more than 20 agents in one turn, and nobody can be asked here." in s.results()[2]
+        assert "That is more than 20 agents in one turn, and no person can be asked here." in s.results()[2]
 
 
 async def test_each_turn_of_the_user_counts_anew_and_deeper_agents_count_too(stage: Stage) -> None:
@@ -186,7 +186,7 @@ async def test_an_estimate_above_the_cost_in_the_settings_asks_first(
     assert (len(s.agents()) == 0) is asks
     if asks:
         words = "at an unknown price. That is possibly " if price is None else "at most about $1.50. That is "
-        assert f"{words}more than $1.00, and nobody" in s.results()[0]
+        assert f"{words}more than $1.00, and no person" in s.results()[0]
 
 
 async def test_a_session_has_a_last_agent(stage: Stage) -> None:

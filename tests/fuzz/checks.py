@@ -213,7 +213,9 @@ def check_leftovers(scene: Scene, log: Sequence[ev.Envelope]) -> list[str]:
     slots = bench.tree.slots
     if slots._value != scene.places or slots.locked():
         faults.append(f"{slots._value} of {scene.places} places were given back")
-    faults += [f"lane {lane}: {g.in_flight} in flight" for lane, g in bench.world.rate_limiters.items() if g.in_flight]
+    faults += [
+        f"lane {lane}: {g.in_flight} in flight" for lane, g in bench.services.rate_limiters.items() if g.in_flight
+    ]
     if scene.working or scene.cleaning or scene.model.open:
         faults.append(f"something works on: {scene.working} {scene.model.open}")
     if bench.log._readers:

@@ -75,7 +75,7 @@ MUTANTS: dict[str, Seed] = {
     "7 a failed request keeps its place at the gate": changed(
         rate_limit.RateLimiter, "release", "self._in_flight -= 1", "self._in_flight -= 1 if succeeded else 0"),
     "8 a steering message joins memory alone": changed(
-        loop, "drain_inbox", "await world.log.emit(agent.path, MessageAdded(message))", "pass"),
+        loop, "drain_inbox", "await services.log.emit(agent.path, MessageAdded(message))", "pass"),
     "8 a compaction is not in the replay": changed(
         replay, "_compacted", "record.history = list(event.messages)", "pass", replay._FOLDS),
     "9 the wrap-up drops the tools": changed(

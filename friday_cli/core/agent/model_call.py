@@ -20,7 +20,7 @@ from .agent import Agent, Services
 log = logging.getLogger(__name__)
 
 
-async def ask_model(agent: Agent, world: Services, *, tools: bool = True, quiet: bool = False) -> ReplyDone:
+async def ask_model(agent: Agent, services: Services, *, tools: bool = True, quiet: bool = False) -> ReplyDone:
     """One reply, retried after transient failures. `quiet`: no deltas are published.
 
     Without `tools` the model may call none; they stay in the request, so that the prefix is unchanged. Raises
@@ -30,18 +30,20 @@ async def ask_model(agent: Agent, world: Services, *, tools: bool = True, quiet:
     while True:
         attempt += 1
         try:
-            return await _attempt(agent, world, _StreamReader(agent, world, attempt, quiet), tools, patience.refused)
+            return await _attempt(
+                agent, services, _StreamReader(agent, services, attempt, quiet), tools, patience.refused
+            )
         except ProviderError as error:
             log.debug("request %d of %s", attempt, agent.path, exc_info=True)
-            wait = patience.next_delay(world.rate_limiter(agent.provider.rate_limit_key), error)
+            wait = patience.next_delay(services.rate_limiter(agent.provider.rate_limit_key), error)
             if wait is None and error.retry_after and not error.hint:
                 error.hint = f"It asks to wait for {_span(error.retry_after)}."
             partial, agent.streaming = agent.streaming, ""
             usage = error.usage if isinstance(error.usage, Usage) else Usage()
             failed = AttemptFailed(attempt, error.kind, str(error), wait, usage, partial)
-            await world.log.emit(agent.path, failed)
+            await services.log.emit(agent.path, failed)
             if wait is None:
-                if not (error.transient and await _fall_back(agent, world)):
+                if not (error.transient and await _fall_back(agent, services)):
                     agent.streaming = partial
                     raise
                 patience = RetryPolicy()
@@ -57,7 +59,7 @@ def _span(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
-async def _fall_back(agent: Agent, world: Services) -> bool:
+async def _fall_back(agent: Agent, services: Services) -> bool:
     """Switch to the configured fallback model, once. Starts a new prefix and drops thinking. False without a fallback."""
     spare = agent.fallback
     if spare is None or (spare.name, spare.model) == (agent.provider.name, agent.provider.model):
@@ -67,7 +69,7 @@ async def _fall_back(agent: Agent, world: Services) -> bool:
     agent.history = [
         without_thinking(m) for m in agent.history
     ]  # before the log has it: the task may be cancelled there
-    await world.log.emit(
+    await services.log.emit(
         agent.path,
         Notice(f"{old} does not answer; continuing with the fallback model {agent.model}.", "warning"),
         Prefix(agent.model, agent.system, agent.specs),
@@ -118,8 +120,8 @@ def _estimate(agent: Agent, messages: Sequence[Message]) -> int:
     return fixed + sum(map(estimate_message, messages))
 
 
-async def _attempt(agent: Agent, world: Services, reader: _StreamReader, tools: bool, again: bool) -> ReplyDone:
-    gate = world.rate_limiter(agent.provider.rate_limit_key)
+async def _attempt(agent: Agent, services: Services, reader: _StreamReader, tools: bool, again: bool) -> ReplyDone:
+    gate = services.rate_limiter(agent.provider.rate_limit_key)
     inside = gate.try_acquire(again=again)
     succeeded = False
     try:
@@ -135,7 +137,7 @@ async def _attempt(agent: Agent, world: Services, reader: _StreamReader, tools: 
             if inside and gate.wait_s > 0:  # a back-off began meanwhile
                 gate.release()
                 inside = False
-        done = await _stream(agent, world, reader, tools)
+        done = await _stream(agent, services, reader, tools)
         succeeded = True
         return done
     finally:
@@ -143,14 +145,14 @@ async def _attempt(agent: Agent, world: Services, reader: _StreamReader, tools: 
             gate.release(succeeded=succeeded)
 
 
-async def _stream(agent: Agent, world: Services, reader: _StreamReader, tools: bool) -> ReplyDone:
+async def _stream(agent: Agent, services: Services, reader: _StreamReader, tools: bool) -> ReplyDone:
     provider = agent.provider
     prompt = await measured(agent, provider.window - OUTPUT_FLOOR)
     room = provider.window - prompt
     if room < OUTPUT_FLOOR:
         raise ProviderError("context", f"The conversation ({prompt} tokens) does not fit the window of {agent.model}.")
     fresh = prompt if agent.cold else max(0, prompt - agent.sent)
-    want = min(provider.max_output, world.policy.max_output, room)
+    want = min(provider.max_output, services.policy.max_output, room)
     reservation = await agent.budget.reserve(fresh, want, price=provider.cost)
     request = Request(
         agent=agent.path, system=agent.system, tools=agent.specs, messages=tuple(agent.history), max_output=reservation.output,
@@ -189,8 +191,8 @@ def _counted(agent: Agent, usage: Usage) -> Usage:
 class _StreamReader:
     """Publishes the deltas of a stream and keeps its text, in case it breaks."""
 
-    def __init__(self, agent: Agent, world: Services, attempt: int, quiet: bool) -> None:
-        self._agent, self._world, self._attempt, self._quiet = agent, world, attempt, quiet
+    def __init__(self, agent: Agent, services: Services, attempt: int, quiet: bool) -> None:
+        self._agent, self._services, self._attempt, self._quiet = agent, services, attempt, quiet
         self._text: list[str] = []
         self._offset = self._thought = self._other = 0
 
@@ -210,7 +212,7 @@ class _StreamReader:
 
     def _show(self, delta: TextDelta | ThinkingDelta | CallDelta) -> None:
         if not self._quiet:
-            self._world.log.live(self._agent.path, delta)
+            self._services.log.live(self._agent.path, delta)
 
     def keep_partial(self, prompt: int) -> Usage:
         """Store the text of a broken reply in the agent; returns an estimate of its usage, empty when nothing was received."""

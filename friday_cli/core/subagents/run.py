@@ -28,7 +28,7 @@ T = TypeVar("T")
 class RunHost(Protocol):
     """What a run needs of the tree of agents."""
 
-    world: Services
+    services: Services
 
     def request_wrap_up(self, node: AgentRun, reason: Literal["cancelled", "time"]) -> None: ...
 
@@ -92,12 +92,12 @@ async def _announce(home: RunHost, node: AgentRun, message: Message | None) -> N
         events.append(Compacted(given, 0, sum(map(estimate_message, given))))
     if message:
         events.append(MessageAdded(message))
-    await home.world.log.emit(agent.path, *events)
+    await home.services.log.emit(agent.path, *events)
 
 
 async def _at_work(home: RunHost, node: AgentRun) -> RunResult:
-    agent, world = node.agent, home.world
-    work = node.work = asyncio.create_task(run_supervised(agent, world, node.spec.task), name=f"work {agent.path}")
+    agent, services = node.agent, home.services
+    work = node.work = asyncio.create_task(run_supervised(agent, services, node.spec.task), name=f"work {agent.path}")
     try:
         await asyncio.wait([work])
     except asyncio.CancelledError:
@@ -117,18 +117,18 @@ async def _at_work(home: RunHost, node: AgentRun) -> RunResult:
     node.wrapping = True
     agent.slot.clock.silence()
     await agent.slot.resume_single(hurry=True)  # its time is limited, so it does not wait for others
-    return await wrap_up(agent, world, why, whose=whose)
+    return await wrap_up(agent, services, why, whose=whose)
 
 
 async def _end(home: RunHost, node: AgentRun, outcome: RunResult, begun: float) -> None:
     """Clean up after the run, then write its final event. Never cancelled before its last line."""
-    agent, world = node.agent, home.world
+    agent, services = node.agent, home.services
     agent.slot.clock.silence()
     agent.slot.end()
     await home.stop_children(node, stopped=outcome.status == "cancelled")
-    await save_partial_reply(agent, world)
-    await close_calls(agent, world)
-    await _release(world, agent)
+    await save_partial_reply(agent, services)
+    await close_calls(agent, services)
+    await _release(services, agent)
     agent.budget.close_reserve()
     needed = [] if node.spec.self_contained else [tool.info for tool in agent.tools.values()]
     agent.receipt_builder.warn(*audit(agent.receipt_builder, outcome.text, needed))
@@ -148,17 +148,17 @@ async def _end(home: RunHost, node: AgentRun, outcome: RunResult, begun: float) 
         receipt=agent.receipt,
         findings=end.findings,
     )
-    await world.log.emit(agent.path, finished, durable=agent.path == "a")
+    await services.log.emit(agent.path, finished, durable=agent.path == "a")
     node.ended = True
     await home.on_run_ended(node)
 
 
-async def _release(world: Services, agent: Agent) -> None:
+async def _release(services: Services, agent: Agent) -> None:
     try:
         await agent.workspace.release(agent.path)
     except Exception as error:  # the final event must be written in any case
         log.exception("processes of %s", agent.path)
-        await world.log.emit(agent.path, Notice(f"Processes of {agent.path} may be left: {error}", "error"))
+        await services.log.emit(agent.path, Notice(f"Processes of {agent.path} may be left: {error}", "error"))
 
 
 async def finish_despite_cancel(work: Awaitable[T]) -> T:

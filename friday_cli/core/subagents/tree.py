@@ -54,14 +54,14 @@ class SubagentTree:
 
     def __init__(
         self,
-        world: Services,
+        services: Services,
         host: AgentHost,
         *,
         known: Sequence[AgentSummary] = (),
         left: frozenset[str] = frozenset(),
     ) -> None:
-        self.world = world
-        self.slots = asyncio.Semaphore(world.policy.max_concurrent)
+        self.services = services
+        self.slots = asyncio.Semaphore(services.policy.max_concurrent)
         self.started_now: list[SpawnEstimate] = []
         """The sub-agents started since the last prompt of the user."""
         self.left = left
@@ -97,7 +97,7 @@ class SubagentTree:
 
     def spawn(self, parent: str, spec: SubagentTask) -> AgentRun:
         """Start a sub-agent. It is queued while no run slot is free. Raises ToolError when a limit forbids it."""
-        policy, node = self.world.policy, self.living_parent(parent)
+        policy, node = self.services.policy, self.living_parent(parent)
         if depth_of(parent) + 1 > policy.max_depth:
             raise ToolError(f"Agents may be nested {policy.max_depth} deep; you are at {depth_of(parent)}.")
         count = len(self._summaries)
@@ -138,7 +138,7 @@ class SubagentTree:
     def run_root(self, task: str, message: Message) -> AgentRun:
         """Start a run of the main agent."""
         if self.root.run:
-            self.root.slot = RunSlot(self.root.path, log=self.world.log, slots=None)
+            self.root.slot = RunSlot(self.root.path, log=self.services.log, slots=None)
         return self.run(self.root, SubagentTask(self.root.profile, task), message)
 
     def wake(self, path: str = "a") -> None:
@@ -169,7 +169,7 @@ class SubagentTree:
         if node is None or node.background or node.ending or depth_of(path) == 0:
             return False
         node.background = True
-        await self.world.log.emit(path, Detached())
+        await self.services.log.emit(path, Detached())
         node.detached.set()
         return True
 

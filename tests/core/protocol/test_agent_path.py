@@ -39,7 +39,9 @@ async def test_two_children_of_an_ended_agent_that_are_continued_share_its_budge
     bench = Bench(Model(script), profiles=DEEP)
     bench.begin()
     await until(lambda: len(bench.of(AgentFinished, "a.1")) == 1)
-    nodes = [await bench.tree.resumer.resume(path, SubagentTask("worker", "more"), by=None) for path in ("a.1.1", "a.1.2")]
+    nodes = [
+        await bench.tree.resumer.resume(path, SubagentTask("worker", "more"), by=None) for path in ("a.1.1", "a.1.2")
+    ]
     assert nodes[0].agent.parent is nodes[1].agent.parent
     await bench.tree.stop("a")
 

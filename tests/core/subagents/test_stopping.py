@@ -251,7 +251,7 @@ async def test_a_stop_during_a_back_off_ends_the_wait_at_once() -> None:
     await bench.tree.stop("a")
     assert asyncio.get_running_loop().time() == pytest.approx(3)
     assert end(bench, "a") == ("cancelled", "aborted")
-    assert bench.world.rate_limiter("fake").in_flight == 0
+    assert bench.services.rate_limiter("fake").in_flight == 0
 
 
 async def test_a_change_that_is_stopped_is_over_when_the_stop_returns() -> None:
