@@ -31,7 +31,7 @@ from friday_cli.core.protocol.events import AgentFinished, AgentStarted, Envelop
 from friday_cli.core.protocol.messages import Message, Text, Thinking, ToolCall, Usage, closed, user
 from friday_cli.core.protocol.provider import CallChunk, Chunk, ReplyDone, Request, Stop, TextChunk, ThinkingChunk
 from friday_cli.core.protocol.run_result import RunResult
-from friday_cli.core.protocol.tool import FinalReport, Output, Tool, ToolContext, tool
+from friday_cli.core.protocol.tool import FinalReport, Output, Tool, ToolContext
 from friday_cli.core.protocol.tool_info import Effect, ToolInfo
 from friday_cli.core.protocol.workspace import Workspace
 from friday_cli.core.subagents.node import AgentRun, AgentSummary, SubagentTask
@@ -186,7 +186,7 @@ def make(name: str, work: Work | None = None, *, effect: Effect = "read") -> Too
         out = await (work or _plain)(ctx, args)
         return Output(out) if isinstance(out, str) else out
 
-    return tool(
+    return Tool(
         run, ToolInfo(name, effect, verifies=name not in IDLE), args=Arguments, description=f"The tool {name}.",
         subjects=lambda args, workspace: (args.text,) if args.text else (), title=lambda args: args.text,
     )  # fmt: skip

@@ -117,7 +117,7 @@ class MainAgent:
             except StopRun as stop:
                 raise FridayError(f"Not compacted: {stop.message}") from None
             finally:
-                agent.slot.end()
+                agent.slot.release()
         await self._parts.store.sync()
         return before, prompt_tokens(agent)
 

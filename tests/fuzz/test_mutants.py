@@ -62,24 +62,24 @@ MUTANTS: dict[str, Seed] = {
     "4 a call that is stopped leaves its children to themselves": changed(
         tree.SubagentTree, "wait", "except asyncio.CancelledError:", "except ZeroDivisionError:"),
     "5 an end can be broken off": changed(
-        run, "run", "await finish_despite_cancel(_end(home, node, outcome, begun))", "await _end(home, node, outcome, begun)", tree),
+        run, "run", "await finish_despite_cancel(_end(tree, node, outcome, begun))", "await _end(tree, node, outcome, begun)", tree),
     "6 a child bears the cause of its parent": changed(
         tree.SubagentTree, "_mark_stopped", '(why if node.path == path else "parent")', "why"),
     "6 a tool's own cancellation is taken for a stop": changed(
-        tool_calls, "_run_call", "if task is not None and task.cancelling():", "if True:"),
+        tool_calls, "_run_call", "if (task := asyncio.current_task()) and task.cancelling():", "if True:"),
     "6 a stop loses against the limit that came with it": changed(
         run, "run", 'RunResult("cancelled", node.why or "aborted",', 'RunResult("cancelled", "aborted",', tree),
     "7 a place is held while waiting": changed(
         slots.RunSlot, "waiting", "if len(self._waits) >= self._parallel:", "if False:"),
     "7 a place is taken beyond the limit": changed(slots.RunSlot, "_take", "await self._slots.acquire()", "pass"),
     "7 a failed request keeps its place at the gate": changed(
-        rate_limit.RateLimiter, "release", "self._in_flight -= 1", "self._in_flight -= 1 if succeeded else 0"),
+        rate_limit.RateLimiter, "release", "self.in_flight -= 1", "self.in_flight -= 1 if succeeded else 0"),
     "8 a steering message joins memory alone": changed(
         loop, "drain_inbox", "await services.log.emit(agent.path, MessageAdded(message))", "pass"),
     "8 a compaction is not in the replay": changed(
         replay, "_compacted", "record.history = list(event.messages)", "pass", replay._FOLDS),
     "9 the wrap-up drops the tools": changed(
-        model_call, "_stream", "tools=agent.specs,", "tools=agent.specs if tools else (),"),
+        model_call, "_request", "tools=agent.specs,", "tools=agent.specs if tools else (),"),
     "9 a partial reply is put before the last message": changed(
         loop, "add_reply", "agent.history.append(done.message)", "agent.history.insert(-1, done.message)"),
     "10 a child's rights are its profile's alone": changed(
@@ -92,7 +92,7 @@ MUTANTS: dict[str, Seed] = {
         "import asyncio\n        lock = self.__dict__.setdefault('lock', asyncio.Lock())\n        async with lock:\n"
         "            answer = await self._put(path, self._new_id('p'), asked)",
     ),
-    "11 the clock runs while a person thinks": changed(slots.RunSlot, "_release", "self.clock.stop()", "pass"),
+    "11 the clock runs while a person thinks": changed(slots.RunSlot, "release", "self.clock.stop()", "pass"),
     "12 a reader that is slow loses events": changed(
         log.Subscription, "put", "self._queue.append(waiting)", "self._queue.append(waiting) if len(self._queue) < 6 else None"),
     "budget: a child's spending stays with the child": changed(

@@ -13,6 +13,7 @@ from ..limits.budget import OUTPUT_FLOOR
 from ..limits.retry import CROWDED, RetryPolicy
 from ..protocol.errors import ProviderError
 from ..protocol.events import AttemptFailed, CallDelta, Notice, Prefix, TextDelta, ThinkingDelta
+from ..protocol.format import seconds
 from ..protocol.messages import Message, Usage, estimate_message, estimate_tokens, without_thinking
 from ..protocol.provider import CallChunk, ReplyDone, Request, TextChunk, ThinkingChunk, TokenCounter
 from .agent import Agent, Services
@@ -37,7 +38,7 @@ async def ask_model(agent: Agent, services: Services, *, tools: bool = True, qui
             log.debug("request %d of %s", attempt, agent.path, exc_info=True)
             wait = patience.next_delay(services.rate_limiter(agent.provider.rate_limit_key), error)
             if wait is None and error.retry_after and not error.hint:
-                error.hint = f"It asks to wait for {_span(error.retry_after)}."
+                error.hint = f"It asks to wait for {seconds(error.retry_after)}."
             partial, agent.streaming = agent.streaming, ""
             usage = error.usage if isinstance(error.usage, Usage) else Usage()
             failed = AttemptFailed(attempt, error.kind, str(error), wait, usage, partial)
@@ -52,13 +53,6 @@ async def ask_model(agent: Agent, services: Services, *, tools: bool = True, qui
                     await asyncio.sleep(wait)
 
 
-def _span(seconds: float) -> str:
-    for size, name in ((172_800, "days"), (7200, "hours"), (120, "minutes")):
-        if seconds >= size:
-            return f"{seconds / {'days': 86_400, 'hours': 3600, 'minutes': 60}[name]:.0f} {name}"
-    return f"{seconds:.0f} s"
-
-
 async def _fall_back(agent: Agent, services: Services) -> bool:
     """Switch to the configured fallback model, once. Starts a new prefix and drops thinking. False without a fallback."""
     spare = agent.fallback
@@ -66,9 +60,8 @@ async def _fall_back(agent: Agent, services: Services) -> bool:
         return False
     old, agent.provider, agent.fallback = agent.model, spare, None
     agent.context = agent.sent = 0
-    agent.history = [
-        without_thinking(m) for m in agent.history
-    ]  # before the log has it: the task may be cancelled there
+    # Before the log has it, because the task may be cancelled there.
+    agent.history = [without_thinking(m) for m in agent.history]
     await services.log.emit(
         agent.path,
         Notice(f"{old} does not answer; continuing with the fallback model {agent.model}.", "warning"),
@@ -92,27 +85,23 @@ def prompt_tokens(agent: Agent) -> int:
 async def measured(agent: Agent, most: float, messages: Sequence[Message] | None = None) -> int:
     """Tokens of a request with `messages` (None: the history). The estimate, or the service's count when the estimate is
     above `most`: an estimate may be a third too high, which must not cause a compaction or a refusal."""
-    history = agent.history if messages is None else messages
     guess = prompt_tokens(agent) if messages is None else _estimate(agent, messages)
     counted = agent.context if messages is None else 0
     provider = agent.provider
     if guess <= most or counted > most or not isinstance(provider, TokenCounter):
         return guess
-    request = Request(
-        agent=agent.path,
-        system=agent.system,
-        tools=agent.specs,
-        messages=tuple(history),
-        max_output=1,
-        tool_choice="auto",
-        effort=agent.effort,
-        cache_key=agent.cache_key,
-    )
     try:
-        return await provider.count_tokens(request)
+        return await provider.count_tokens(_request(agent, agent.history if messages is None else messages, 1))
     except ProviderError:
         log.debug("tokens of %s could not be counted", agent.path, exc_info=True)
         return guess
+
+
+def _request(agent: Agent, messages: Sequence[Message], max_output: int, *, tools: bool = True) -> Request:
+    return Request(
+        agent=agent.path, system=agent.system, tools=agent.specs, messages=tuple(messages), max_output=max_output,
+        tool_choice="auto" if tools else "none", effort=agent.effort, cache_key=agent.cache_key or agent.path,
+    )  # fmt: skip
 
 
 def _estimate(agent: Agent, messages: Sequence[Message]) -> int:
@@ -154,10 +143,7 @@ async def _stream(agent: Agent, services: Services, reader: _StreamReader, tools
     fresh = prompt if agent.cold else max(0, prompt - agent.sent)
     want = min(provider.max_output, services.policy.max_output, room)
     reservation = await agent.budget.reserve(fresh, want, price=provider.cost)
-    request = Request(
-        agent=agent.path, system=agent.system, tools=agent.specs, messages=tuple(agent.history), max_output=reservation.output,
-        tool_choice="auto" if tools else "none", effort=agent.effort, cache_key=agent.cache_key or agent.path,
-    )  # fmt: skip
+    request = _request(agent, agent.history, reservation.output, tools=tools)
     usage = Usage()
     try:
         async with aclosing(provider.stream(request)) as chunks:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from ..limits.budget import LimitReached
 from ..permissions.rule import RuleInput
@@ -33,13 +34,12 @@ async def run_calls(agent: Agent, services: Services, calls: Sequence[ToolCall])
     or LimitReached when a call ends the run; all calls have results then too.
     """
     tasks: list[asyncio.Task[_CallResult]] = []
-    serial = [i for i, call in enumerate(calls) if _is_serial(agent, call)]
+    serial = [i for i, c in enumerate(calls) if (tool := agent.tools.get(c.name)) and tool.effect not in PARALLEL]
     before: asyncio.Event | None = None
     for i, call in enumerate(calls):
         mine = asyncio.Event() if i in serial else None
-        scheduled = _run_scheduled(
-            agent, services, call, after=before if mine else None, done=mine, last=mine is None or i == serial[-1]
-        )
+        after, last = before if mine else None, mine is None or i == serial[-1]
+        scheduled = _run_scheduled(agent, services, call, after=after, done=mine, last=last)
         tasks.append(asyncio.create_task(scheduled))
         before = mine or before
     agent.slot.start_parallel(len(calls) - max(0, len(serial) - 1))  # only one serial call runs at a time
@@ -61,16 +61,11 @@ async def run_calls(agent: Agent, services: Services, calls: Sequence[ToolCall])
     return next((report for task in tasks if (report := task.result().report)), None)
 
 
-def _is_serial(agent: Agent, call: ToolCall) -> bool:
-    tool = agent.tools.get(call.name)
-    return tool is not None and tool.effect not in PARALLEL
-
-
-class _CallResult:
+class _CallResult(NamedTuple):
     """The result of one call, and the final report when the call made one."""
 
-    def __init__(self, result: ToolResult, report: FinalReport | None = None) -> None:
-        self.result, self.report = result, report
+    result: ToolResult
+    report: FinalReport | None
 
 
 def _settled(task: asyncio.Task[_CallResult], call: ToolCall) -> ToolResult:
@@ -124,8 +119,7 @@ async def _run_call(agent: Agent, services: Services, call: ToolCall) -> _CallRe
     except FridayError as error:
         output = Output(str(error))
     except asyncio.CancelledError:
-        task = asyncio.current_task()
-        if task is not None and task.cancelling():
+        if (task := asyncio.current_task()) and task.cancelling():
             status = "cancelled"
             raise
         output = Output(f"{call.name} failed: a task that it waited for was cancelled.")  # this task was not cancelled
@@ -173,7 +167,6 @@ async def _require_permission(agent: Agent, services: Services, call: ToolCall, 
     verdict = decision()
     if verdict.decision == "allow":
         return
-    subject = "\n".join(wanted.subjects)
     if verdict.decision == "ask" and services.approvals.interactive:
         async with agent.slot.waiting("waiting_user", call.id):
             answer = await services.approvals.permission(
@@ -183,10 +176,8 @@ async def _require_permission(agent: Agent, services: Services, call: ToolCall, 
             return
         words = f": {answer.reason}" if answer.reason else "."
         raise PermissionDenied(f"The user denied this {wanted.tool} call{words}")
-    reason = verdict.reason
-    if verdict.decision == "ask":
-        reason += ", and no person can be asked here"
-    await services.log.emit(agent.path, Denied(call.id, wanted.tool, subject, reason))
+    reason = verdict.reason + (", and no person can be asked here" if verdict.decision == "ask" else "")
+    await services.log.emit(agent.path, Denied(call.id, wanted.tool, "\n".join(wanted.subjects), reason))
     raise PermissionDenied(f"Not permitted: {reason}.", hint="Continue without it, or report what you could not do.")
 
 

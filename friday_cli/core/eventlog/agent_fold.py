@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import msgspec
 
 from ..protocol.events import (
@@ -119,10 +116,42 @@ class AgentState(msgspec.Struct):
 
 def fold_event(state: AgentState, event: AnyEvent, at: float) -> bool:
     """Update `state` by an event of its agent, which happened at `at` in Unix seconds. False when it says nothing of it."""
-    fold = _FOLDS.get(type(event))
-    if fold is not None:
-        fold(state, event, at)
-    return fold is not None
+    match event:
+        case ToolFinished():
+            state.receipt_builder.add(event.tool, event.status, event.facts)
+        case TurnStarted():
+            state.turn = event.turn
+        case TurnFinished():
+            state.usage += event.usage
+            state.context = event.context or state.context
+        case StatusChanged():
+            if state.end is None and event.status not in ENDED:
+                state.status, state.waiting = event.status, event.detail
+                state.clock.set_running(event.status in ACTIVE, at)
+        case AgentStarted():
+            _started(state, event, at)
+        case AgentFinished():
+            _finished(state, event)
+        case PermissionAsked() | QuestionAsked():
+            state.asks[event.id] = event
+        case PermissionAnswered() | QuestionAnswered() | AskWithdrawn():
+            state.asks.pop(event.id, None)
+        case AttemptFailed() | IntentStated() | Verdict():
+            state.usage += event.usage
+        case Compacted():
+            state.usage += event.usage
+            state.context = event.after
+        case Prefix():
+            state.model = event.model
+        case ModeChanged():
+            state.mode = event.mode
+        case WorktreeChanged():
+            state.worktree = event
+        case Detached():
+            state.background = True
+        case _:
+            return False
+    return True
 
 
 def _started(state: AgentState, event: AgentStarted, at: float) -> None:
@@ -133,7 +162,7 @@ def _started(state: AgentState, event: AgentStarted, at: float) -> None:
     state.clock.begin(at, runs=not event.parent)
 
 
-def _finished(state: AgentState, event: AgentFinished, at: float) -> None:
+def _finished(state: AgentState, event: AgentFinished) -> None:
     state.end, state.status, state.waiting = event.result_of_run, event.status, ""
     state.tree_usage = event.tree_usage
     if event.usage != Usage():
@@ -142,78 +171,3 @@ def _finished(state: AgentState, event: AgentFinished, at: float) -> None:
         state.receipt_builder.reset(event.receipt)
     state.asks.clear()
     state.clock.finish(event.duration_s)
-
-
-def _status_changed(state: AgentState, event: StatusChanged, at: float) -> None:
-    if state.end is None and event.status not in ENDED:
-        state.status, state.waiting = event.status, event.detail
-        state.clock.set_running(event.status in ACTIVE, at)
-
-
-def _detached(state: AgentState, event: Detached, at: float) -> None:
-    state.background = True
-
-
-def _prefix(state: AgentState, event: Prefix, at: float) -> None:
-    state.model = event.model
-
-
-def _mode_changed(state: AgentState, event: ModeChanged, at: float) -> None:
-    state.mode = event.mode
-
-
-def _turn_started(state: AgentState, event: TurnStarted, at: float) -> None:
-    state.turn = event.turn
-
-
-def _turn_finished(state: AgentState, event: TurnFinished, at: float) -> None:
-    state.usage += event.usage
-    state.context = event.context or state.context
-
-
-def _used(state: AgentState, event: AttemptFailed | IntentStated | Verdict, at: float) -> None:
-    state.usage += event.usage
-
-
-def _compacted(state: AgentState, event: Compacted, at: float) -> None:
-    state.usage += event.usage
-    state.context = event.after
-
-
-def _tool_finished(state: AgentState, event: ToolFinished, at: float) -> None:
-    state.receipt_builder.add(event.tool, event.status, event.facts)
-
-
-def _worktree(state: AgentState, event: WorktreeChanged, at: float) -> None:
-    state.worktree = event
-
-
-def _asked(state: AgentState, event: PermissionAsked | QuestionAsked, at: float) -> None:
-    state.asks[event.id] = event
-
-
-def _settled(state: AgentState, event: PermissionAnswered | QuestionAnswered | AskWithdrawn, at: float) -> None:
-    state.asks.pop(event.id, None)
-
-
-_FOLDS: dict[type, Callable[[AgentState, Any, float], None]] = {
-    AgentStarted: _started,
-    AgentFinished: _finished,
-    StatusChanged: _status_changed,
-    Detached: _detached,
-    Prefix: _prefix,
-    ModeChanged: _mode_changed,
-    TurnStarted: _turn_started,
-    TurnFinished: _turn_finished,
-    AttemptFailed: _used,
-    IntentStated: _used,
-    Verdict: _used,
-    Compacted: _compacted,
-    ToolFinished: _tool_finished,
-    WorktreeChanged: _worktree,
-    PermissionAsked: _asked,
-    QuestionAsked: _asked,
-    PermissionAnswered: _settled,
-    QuestionAnswered: _settled,
-    AskWithdrawn: _settled,
-}

@@ -82,7 +82,7 @@ class Budget:
         self.check()
         left_tokens, left_cost = self.left("tokens"), self.left("cost")
         if left_tokens < 2 * OUTPUT_FLOOR:
-            raise LimitReached("tokens", self._narrowest("tokens"))
+            raise LimitReached("tokens", min(reversed(list(self.up())), key=lambda node: node.tokens.left).path)
         if left_tokens != float("inf"):
             tokens = int(min(left_tokens, tokens if tokens is not None else left_tokens))
         if left_cost != float("inf"):
@@ -98,7 +98,7 @@ class Budget:
 
     def left(self, what: Literal["tokens", "cost"]) -> float:
         """The amount that may still be spent, by the limits of all levels; infinite without a limit."""
-        return max(0.0, min(node._pool(what).left for node in self.up()))
+        return max(0.0, min((node.tokens if what == "tokens" else node.cost).left for node in self.up()))
 
     def room(self, price: Callable[[Usage], float | None]) -> float:
         """Tokens of new input that the budget can pay for, without the wrap-up reserve; infinite without a limit."""
@@ -189,12 +189,6 @@ class Budget:
             node.tokens.reserved += tokens
             node.cost.reserved += cost
         self._freed.set()
-
-    def _pool(self, what: Literal["tokens", "cost"]) -> Pool:
-        return self.tokens if what == "tokens" else self.cost
-
-    def _narrowest(self, what: Literal["tokens", "cost"]) -> str:
-        return min(reversed(list(self.up())), key=lambda node: node._pool(what).left).path
 
 
 class Clock:
