@@ -13,7 +13,7 @@ import time
 from contextlib import closing as closing_at_end
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -41,9 +41,7 @@ def behind(profile: str, task: str) -> ToolCall:
     return delegate(profile, task, background=True)
 
 
-@pytest.mark.parametrize(
-    "kind", ["rate", "overloaded", "server", "network", "stall", "context", "empty", "quota", "auth", "refusal"]
-)
+@pytest.mark.parametrize("kind", get_args(ErrorKind))
 async def test_1_a_failure_is_never_reported_as_success(stage: Stage, kind: ErrorKind) -> None:
     def play(request: Request, count: int) -> Say:
         if request.agent == "a":
@@ -52,17 +50,16 @@ async def test_1_a_failure_is_never_reported_as_success(stage: Stage, kind: Erro
             return Say("first finding", [call("todo", items=[])])
         return Say("second find", fail=ProviderError(kind, "the service said no"))
 
-    async with stage.open(play) as s:
-        await s.session.prompt("go")
-        end = s.finished("a.1")
-        assert end.status == "failed"
-        assert end.stop_reason in ("provider", "context", "refusal")
-        assert end.partial
-        (read,) = s.results()
-        assert read.startswith("error: ## Result from 'researcher' (a.1): failed (")
-        assert "first finding" in read
-        assert "second find" in read
-        assert "error: " in read.splitlines()[1]
+    s = await stage.ran(play)
+    end = s.finished("a.1")
+    assert end.status == "failed"
+    assert end.stop_reason in ("provider", "context", "refusal")
+    assert (end.partial, bool(end.error)) == (True, True)
+    (read,) = s.results()
+    assert read.startswith("error: ## Result from 'researcher' (a.1): failed (")
+    assert "first finding" in read
+    assert "second find" in read
+    assert "error: " in read.splitlines()[1]
 
 
 async def test_1_nothing_is_made_up_for_a_child_that_still_works(stage: Stage) -> None:
@@ -206,24 +203,6 @@ async def test_4_no_exception_leaves_a_row_open(stage: Stage) -> None:
     assert [s.finished(p).status for p in s.agents()] == ends
     assert s.end("a") == ("completed", "done")
     assert "fine" in s.results()[0]
-
-
-async def test_5_a_runaway_is_bounded_in_calls_agents_and_tokens(stage: Stage) -> None:
-    turns, each, session = 3, 4, 300_000
-    stage.config("[agents.delegation]\nask_above = 1000\nmax_agents = 40\n")
-    for name in ("imp", "pix"):
-        stage.profile(name, 'subAgents: "*"', f"maxIterations: {turns}")
-
-    def play(request: Request, count: int) -> Say:
-        other = "pix" if request.agent.count(".") % 2 else "imp"
-        calls = [delegate(other, f"{request.agent} wants {count} and {n} of it", max_tokens=10**9) for n in range(each)]
-        return Say("more", calls, usage=Usage(input=500, cache_read=1, output=1500), delay_s=1)
-
-    s = await stage.ran(play, flags={"limits.max_tokens": session, "limits.max_turns": turns})
-    agents = 1 + len(s.agents())
-    assert agents <= 41
-    assert len(s.model.requests) <= agents * (turns + 1)
-    assert s.root.tree_usage.billed <= session + (5 + 3) * 2000, "one reply too much for each that ran or wrapped up"
 
 
 async def test_6_questions_of_many_children_queue_by_name_and_a_no_stops_nobody(stage: Stage) -> None:

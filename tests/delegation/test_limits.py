@@ -68,12 +68,11 @@ async def test_time_that_an_agent_waits_for_a_place_or_a_person_does_not_count(s
     stage.config("[agents.delegation]\nmax_concurrent = 1\n")
     stage.profile("quick", "timeout: 30", "allowedTools: [bash]")
     script = {"a": [Say("", [tasks(3, "quick")]), Say("fin")], "*": [Say("ok", delay_s=25)]}
-    async with stage.open(script) as s:
-        await s.session.prompt("go")
-        assert {s.end(p) for p in s.agents()} == {("completed", "done")}
-        assert {round(s.finished(p).duration_s) for p in s.agents()} == {25}
-        assert round(s.finished("a.3").wall_s) == 75
-        assert s.of(StatusChanged, "a.3")[0].status == "running"
+    s = await stage.ran(script)
+    assert {s.end(p) for p in s.agents()} == {("completed", "done")}
+    assert {round(s.finished(p).duration_s) for p in s.agents()} == {25}
+    assert round(s.finished("a.3").wall_s) == 75
+    assert s.of(StatusChanged, "a.3")[0].status == "running"
     script = {"a": [Say("", [delegate("quick", "x")]), Say("fin")],
               "a.1": [Say("", [call("bash", command="make")]), Say("ok")]}  # fmt: skip
     async with stage.open(script, mode="ask", attended=True) as s:
