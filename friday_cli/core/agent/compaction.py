@@ -33,9 +33,8 @@ async def needed(agent: Agent, services: Services) -> bool:
 
 async def compact(agent: Agent, services: Services, *, requested: bool = False, instructions: str = "") -> None:
     """Replace the history by its summary, which starts a new prefix. Raises StopRun when the result does not fit.
-
-    `requested`: a person asks for it between two runs, so no message is left to be answered. `instructions` are theirs.
-    """
+    `requested`: a person asks for it between two runs, so no message is left to be answered. `instructions` are
+    theirs."""
     before = prompt_tokens(agent)
     history = agent.history
     request = [] if requested else _last_request(history)

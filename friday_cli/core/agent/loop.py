@@ -223,10 +223,9 @@ async def close_calls(agent: Agent, services: Services) -> None:
 
 
 async def wrap_up(agent: Agent, services: Services, why: str, *, whose: str = "") -> RunResult:
-    """One last turn without tools, in which the agent returns what it has. Raises nothing except CancelledError.
-
-    `why` is the limit, whose owner is `whose`, or `cancelled`. The turn uses the budget's reserve and has its own time limit.
-    """
+    """One last turn without tools, in which the agent returns what it has. Raises nothing except CancelledError. `why`
+    is the limit, whose owner is `whose`, or `cancelled`. The turn uses the budget's reserve and has its own time
+    limit."""
     await save_partial_reply(agent, services)
     await close_calls(agent, services)
     agent.budget.open_reserve()

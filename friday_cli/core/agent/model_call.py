@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from contextlib import aclosing
+from itertools import takewhile
 
 import msgspec
 
@@ -13,20 +14,17 @@ from ..limits.budget import OUTPUT_FLOOR
 from ..limits.retry import CROWDED, RetryPolicy
 from ..protocol.errors import ProviderError
 from ..protocol.events import AttemptFailed, CallDelta, Notice, Prefix, TextDelta, ThinkingDelta
-from ..protocol.format import seconds
-from ..protocol.messages import Message, Usage, estimate_message, estimate_tokens, without_thinking
-from ..protocol.provider import CallChunk, ReplyDone, Request, TextChunk, ThinkingChunk, TokenCounter
+from ..protocol.messages import Message, Usage, estimate_message, without_thinking
+from ..protocol.provider import CallChunk, ReplyDone, Request, TextChunk, ThinkingChunk, TokenCounter, estimate_request
 from .agent import Agent, Services
 
 log = logging.getLogger(__name__)
 
 
 async def ask_model(agent: Agent, services: Services, *, tools: bool = True, quiet: bool = False) -> ReplyDone:
-    """One reply, retried after transient failures. `quiet`: no deltas are published.
-
-    Without `tools` the model may call none; they stay in the request, so that the prefix is unchanged. Raises
-    ProviderError, or LimitReached when the budget cannot pay for the request.
-    """
+    """One reply, retried after transient failures. `quiet`: no deltas are published. Without `tools` the model may call
+    none; they stay in the request, so that the prefix is unchanged. Raises ProviderError, or LimitReached when the
+    budget cannot pay for the request."""
     attempt, patience = 0, RetryPolicy()
     while True:
         attempt += 1
@@ -38,7 +36,7 @@ async def ask_model(agent: Agent, services: Services, *, tools: bool = True, qui
             log.debug("request %d of %s", attempt, agent.path, exc_info=True)
             wait = patience.next_delay(services.rate_limiter(agent.provider.rate_limit_key), error)
             if wait is None and error.retry_after and not error.hint:
-                error.hint = f"It asks to wait for {seconds(error.retry_after)}."
+                error.hint = f"It asks to wait for {_span(error.retry_after)}."
             partial, agent.streaming = agent.streaming, ""
             usage = error.usage if isinstance(error.usage, Usage) else Usage()
             failed = AttemptFailed(attempt, error.kind, str(error), wait, usage, partial)
@@ -51,6 +49,13 @@ async def ask_model(agent: Agent, services: Services, *, tools: bool = True, qui
             elif error.kind not in CROWDED:  # after a refusal because of load the rate limiter waits
                 async with agent.slot.waiting("waiting_rate", f"{error.kind}: {wait:.1f}"):
                     await asyncio.sleep(wait)
+
+
+def _span(seconds: float) -> str:
+    for size, name in ((172_800, "days"), (7200, "hours"), (120, "minutes")):
+        if seconds >= size:
+            return f"{seconds / {'days': 86_400, 'hours': 3600, 'minutes': 60}[name]:.0f} {name}"
+    return f"{seconds:.0f} s"
 
 
 async def _fall_back(agent: Agent, services: Services) -> bool:
@@ -73,40 +78,31 @@ async def _fall_back(agent: Agent, services: Services) -> bool:
 def prompt_tokens(agent: Agent) -> int:
     """An estimate of the next request's tokens: the context after the last reply, plus the messages since."""
     if agent.context:
-        since: list[Message] = []
-        for message in reversed(agent.history):
-            if message.role == "assistant":
-                break
-            since.append(message)
+        since = takewhile(lambda message: message.role != "assistant", reversed(agent.history))
         return agent.context + sum(map(estimate_message, since))
-    return _estimate(agent, agent.history)
+    return estimate_request(_request(agent, agent.history))
 
 
 async def measured(agent: Agent, most: float, messages: Sequence[Message] | None = None) -> int:
     """Tokens of a request with `messages` (None: the history). The estimate, or the service's count when the estimate is
     above `most`: an estimate may be a third too high, which must not cause a compaction or a refusal."""
-    guess = prompt_tokens(agent) if messages is None else _estimate(agent, messages)
+    guess = prompt_tokens(agent) if messages is None else estimate_request(_request(agent, messages))
     counted = agent.context if messages is None else 0
     provider = agent.provider
     if guess <= most or counted > most or not isinstance(provider, TokenCounter):
         return guess
     try:
-        return await provider.count_tokens(_request(agent, agent.history if messages is None else messages, 1))
+        return await provider.count_tokens(_request(agent, agent.history if messages is None else messages))
     except ProviderError:
         log.debug("tokens of %s could not be counted", agent.path, exc_info=True)
         return guess
 
 
-def _request(agent: Agent, messages: Sequence[Message], max_output: int, *, tools: bool = True) -> Request:
+def _request(agent: Agent, messages: Sequence[Message], max_output: int = 1, *, tools: bool = True) -> Request:
     return Request(
         agent=agent.path, system=agent.system, tools=agent.specs, messages=tuple(messages), max_output=max_output,
         tool_choice="auto" if tools else "none", effort=agent.effort, cache_key=agent.cache_key or agent.path,
     )  # fmt: skip
-
-
-def _estimate(agent: Agent, messages: Sequence[Message]) -> int:
-    fixed = estimate_tokens(agent.system) + sum(estimate_tokens(str(s.schema) + s.description) for s in agent.specs)
-    return fixed + sum(map(estimate_message, messages))
 
 
 async def _attempt(agent: Agent, services: Services, reader: _StreamReader, tools: bool, again: bool) -> ReplyDone:

@@ -64,9 +64,7 @@ def strictest(*modes: Supervision | None) -> Supervision:
 
 async def run_supervised(agent: Agent, services: Services, task: str) -> RunResult:
     """A run under the agent's supervision; the root, whose result a person sees, only hands its own down to children.
-
-    Raises LimitReached as `run_agent` does.
-    """
+    Raises LimitReached as `run_agent` does."""
     if agent.supervision == "unsupervised" or agent.parent is None:
         return await run_agent(agent, services)
     try:

@@ -29,10 +29,8 @@ def stop(task: asyncio.Task[object]) -> None:
 
 async def run_calls(agent: Agent, services: Services, calls: Sequence[ToolCall]) -> FinalReport | None:
     """Run all calls of a reply and add their results to the history; returns the final report when a call made one.
-
     Calls whose effect is in `PARALLEL` run at the same time, the rest one after the other in call order. Raises StopRun
-    or LimitReached when a call ends the run; all calls have results then too.
-    """
+    or LimitReached when a call ends the run; all calls have results then too."""
     tasks: list[asyncio.Task[_CallResult]] = []
     serial = [i for i, c in enumerate(calls) if (tool := agent.tools.get(c.name)) and tool.effect not in PARALLEL]
     before: asyncio.Event | None = None

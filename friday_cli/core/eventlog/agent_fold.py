@@ -4,28 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from ..protocol.events import (
-    AgentFinished,
-    AgentStarted,
-    AnyEvent,
-    AskWithdrawn,
-    AttemptFailed,
-    Compacted,
-    Detached,
-    IntentStated,
-    ModeChanged,
-    PermissionAnswered,
-    PermissionAsked,
-    Prefix,
-    QuestionAnswered,
-    QuestionAsked,
-    StatusChanged,
-    ToolFinished,
-    TurnFinished,
-    TurnStarted,
-    Verdict,
-    WorktreeChanged,
-)
+from ..protocol import events
 from ..protocol.messages import Usage
 from ..protocol.receipt import Receipt, ReceiptBuilder
 from ..protocol.run_result import ENDED, RunResult, Status
@@ -74,7 +53,7 @@ class AgentState(msgspec.Struct):
     """
 
     path: str
-    granted: AgentStarted = AgentStarted(0, "", "", "")
+    granted: events.AgentStarted = events.AgentStarted(0, "", "", "")
     end: RunResult | None = None
     status: Status = "queued"
     waiting: str = ""
@@ -85,8 +64,8 @@ class AgentState(msgspec.Struct):
     context: int = 0
     usage: Usage = Usage()
     tree_usage: Usage = Usage()
-    asks: dict[str, PermissionAsked | QuestionAsked] = {}
-    worktree: WorktreeChanged | None = None
+    asks: dict[str, events.PermissionAsked | events.QuestionAsked] = {}
+    worktree: events.WorktreeChanged | None = None
     receipt_builder: ReceiptBuilder = msgspec.field(default_factory=ReceiptBuilder)
     clock: ActiveTime = msgspec.field(default_factory=ActiveTime)
 
@@ -114,47 +93,47 @@ class AgentState(msgspec.Struct):
         return self.receipt_builder.receipt
 
 
-def fold_event(state: AgentState, event: AnyEvent, at: float) -> bool:
+def fold_event(state: AgentState, event: events.AnyEvent, at: float) -> bool:
     """Update `state` by an event of its agent, which happened at `at` in Unix seconds. False when it says nothing of it."""
     match event:
-        case ToolFinished():
+        case events.ToolFinished():
             state.receipt_builder.add(event.tool, event.status, event.facts)
-        case TurnStarted():
+        case events.TurnStarted():
             state.turn = event.turn
-        case TurnFinished():
+        case events.TurnFinished():
             state.usage += event.usage
             state.context = event.context or state.context
-        case StatusChanged():
+        case events.StatusChanged():
             if state.end is None and event.status not in ENDED:
                 state.status, state.waiting = event.status, event.detail
                 state.clock.set_running(event.status in ACTIVE, at)
-        case AgentStarted():
+        case events.AgentStarted():
             _started(state, event, at)
-        case AgentFinished():
+        case events.AgentFinished():
             _finished(state, event)
-        case PermissionAsked() | QuestionAsked():
+        case events.PermissionAsked() | events.QuestionAsked():
             state.asks[event.id] = event
-        case PermissionAnswered() | QuestionAnswered() | AskWithdrawn():
+        case events.PermissionAnswered() | events.QuestionAnswered() | events.AskWithdrawn():
             state.asks.pop(event.id, None)
-        case AttemptFailed() | IntentStated() | Verdict():
+        case events.AttemptFailed() | events.IntentStated() | events.Verdict():
             state.usage += event.usage
-        case Compacted():
+        case events.Compacted():
             state.usage += event.usage
             state.context = event.after
-        case Prefix():
+        case events.Prefix():
             state.model = event.model
-        case ModeChanged():
+        case events.ModeChanged():
             state.mode = event.mode
-        case WorktreeChanged():
+        case events.WorktreeChanged():
             state.worktree = event
-        case Detached():
+        case events.Detached():
             state.background = True
         case _:
             return False
     return True
 
 
-def _started(state: AgentState, event: AgentStarted, at: float) -> None:
+def _started(state: AgentState, event: events.AgentStarted, at: float) -> None:
     state.granted, state.end, state.model = event, None, event.model
     state.status, state.waiting = "queued" if event.parent else "running", ""
     state.mode, state.background, state.turn = event.mode or state.mode, event.background, 0
@@ -162,7 +141,7 @@ def _started(state: AgentState, event: AgentStarted, at: float) -> None:
     state.clock.begin(at, runs=not event.parent)
 
 
-def _finished(state: AgentState, event: AgentFinished) -> None:
+def _finished(state: AgentState, event: events.AgentFinished) -> None:
     state.end, state.status, state.waiting = event.result_of_run, event.status, ""
     state.tree_usage = event.tree_usage
     if event.usage != Usage():

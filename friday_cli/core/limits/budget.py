@@ -118,11 +118,9 @@ class Budget:
     async def reserve(
         self, prompt: int, want: int, *, price: Callable[[Usage], float | None], floor: int = OUTPUT_FLOOR
     ) -> Reservation:
-        """Reserve `prompt` tokens of new input and up to `want` tokens of output on every level.
-
-        With a limit, at most half of the free amount is reserved, so that parallel agents can work too. Waits while
-        only the reservations of other requests are too large. Raises LimitReached when too little is left.
-        """
+        """Reserve `prompt` tokens of new input and up to `want` tokens of output on every level. With a limit, at most
+        half of the free amount is reserved, so that parallel agents can work too. Waits while only the reservations of
+        other requests are too large. Raises LimitReached when too little is left."""
         base = price(Usage(input=prompt)) or 0.0
         per_token = ((price(Usage(input=prompt, output=1000)) or base) - base) / 1000
         least_tokens, least_cost = prompt + floor, base + per_token * floor
@@ -192,11 +190,9 @@ class Budget:
 
 
 class Clock:
-    """Active seconds of one run. `start` and `stop` are counted: the clock runs while more starts than stops were called.
-
-    A running clock ticks. A tick that is more than `LATE_S` late means that the process was suspended or the machine
-    slept; the seconds since it was due do not count.
-    """
+    """Active seconds of one run. `start` and `stop` are counted: the clock runs while more starts than stops were
+    called. A running clock ticks. A tick that is more than `LATE_S` late means that the process was suspended or the
+    machine slept; the seconds since it was due do not count."""
 
     def __init__(self) -> None:
         self._starts = 0

@@ -28,19 +28,15 @@ class SharedRateLimit(Protocol):
 
     def closed_until(self) -> float:
         """When requests may start; 0 for now."""
-        ...
 
     def close_until(self, at: float) -> None:
         """Delay all requests until `at`. Never shortens a longer delay."""
-        ...
 
     def served_at(self) -> float:
         """When a request last succeeded; 0 when none did."""
-        ...
 
     def serve(self) -> None:
         """Record that a request succeeded now."""
-        ...
 
 
 class RateLimiter:
@@ -71,10 +67,8 @@ class RateLimiter:
         return max(0.0, self._closed_until - _now())
 
     def try_acquire(self, *, again: bool = False) -> bool:
-        """Take a slot if one is free and no request waits for it. Return it with `release`.
-
-        `again`: the caller released its slot and goes to the front of the queue.
-        """
+        """Take a slot if one is free and no request waits for it. Return it with `release`. `again`: the caller
+        released its slot and goes to the front of the queue."""
         if (self._waiting and not again) or self.wait_s > 0 or self.in_flight >= int(self._limit):
             return False
         self.in_flight += 1
@@ -111,10 +105,8 @@ class RateLimiter:
             raise
 
     def back_off(self, attempt: int, *, retry_after: float | None = None, crowded: bool) -> float:
-        """Seconds to wait after the `attempt`-th failure. `crowded` delays all requests by as much.
-
-        Never less than the server asks for; more when that was not enough the last time.
-        """
+        """Seconds to wait after the `attempt`-th failure. `crowded` delays all requests by as much. Never less than the
+        server asks for; more when that was not enough the last time."""
         asked, doubled = retry_after or 0.0, attempt - (retry_after is not None)
         own = min(BACKOFF_MOST_S, BACKOFF_S * 2 ** (doubled - 1)) * self._rng.uniform(0.5, 1.0) if doubled else 0.0
         wait = max(own, asked + self._rng.uniform(0, 0.1 * asked + 0.1)) if retry_after is not None else own

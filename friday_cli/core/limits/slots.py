@@ -1,8 +1,6 @@
-"""The run slot of an agent, its clock and its status, which depend on whether it works or waits.
-
-An agent releases its run slot while all it does waits for a child, a person or a rate limit, so nested agents cannot
-deadlock. It acquires a slot again before it resumes.
-"""
+"""The run slot of an agent, its clock and its status, which depend on whether it works or waits. An agent releases its
+run slot while all it does waits for a child, a person or a rate limit, so nested agents cannot deadlock. It acquires a
+slot again before it resumes."""
 
 from __future__ import annotations
 
@@ -59,10 +57,8 @@ class RunSlot:
 
     @asynccontextmanager
     async def waiting(self, status: Status, detail: str = "", *, resume: bool = True) -> AsyncIterator[None]:
-        """Wait for something inside the context. `detail` says for what.
-
-        Without `resume` no slot is acquired at the end; `resume_single` must follow.
-        """
+        """Wait for something inside the context. `detail` says for what. Without `resume` no slot is acquired at the
+        end; `resume_single` must follow."""
         entry = (status, detail)
         self._waits.append(entry)
         if len(self._waits) >= self._parallel:

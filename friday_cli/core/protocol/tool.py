@@ -26,10 +26,8 @@ CHANGING: frozenset[str] = frozenset(("write", "run"))
 
 class Output(msgspec.Struct, frozen=True):
     """A tool's result: `text` for the model (the tool truncates it), `display` for people, `facts` for the receipt.
-
     `error` marks a failure. `ends` is the final report of the tool that ends an agent's run. `warnings` are shown to
-    people as notices.
-    """
+    people as notices."""
 
     text: str
     display: AnyDisplay | None = None

@@ -3,30 +3,54 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable
+from typing import Protocol
 
 from ..agent.agent import Agent
 from ..eventlog import notices
 from ..limits.budget import LimitReached
 from ..protocol.agent_path import depth_of, is_under, parent_of
 from ..protocol.errors import ToolError
-from ..protocol.messages import user
-from .node import AgentRun, SubagentTask
+from ..protocol.messages import Message, user
+from .node import AgentRun, AgentSummary, SubagentTask
 from .notifier import ParentNotifier
 
-if TYPE_CHECKING:
-    from .tree import AgentHost, SubagentTree
+
+class ResumerHost(Protocol):
+    """What resuming needs of the tree of agents."""
+
+    root: Agent
+
+    def known(self, path: str) -> AgentSummary | None: ...
+
+    def running(self, path: str) -> list[AgentRun]: ...
+
+    def living_parent(self, parent: str) -> AgentRun: ...
+
+    def run(self, agent: Agent, spec: SubagentTask, message: Message) -> AgentRun: ...
 
 
 class AgentResumer:
-    """Resumes the ended sub-agents of `tree`. While `lock` is held, none is resumed: two at once would not see each other's
-    budgets, and the worktree of a resumed agent must not be removed meanwhile."""
+    """Resumes the ended sub-agents of a tree. While `lock` is held, none is resumed: two at once would not see each other's
+    budgets, and the worktree of a resumed agent must not be removed meanwhile.
 
-    def __init__(self, tree: SubagentTree, host: AgentHost, notifier: ParentNotifier) -> None:
+    `restore(parent, path, spec)` builds an ended agent as the log has it; `not_resumed(path)` is awaited when the agent
+    was not resumed after all.
+    """
+
+    def __init__(
+        self,
+        tree: ResumerHost,
+        notifier: ParentNotifier,
+        *,
+        restore: Callable[[Agent, str, SubagentTask], Awaitable[Agent]],
+        not_resumed: Callable[[str], Awaitable[None]],
+    ) -> None:
         self.lock = asyncio.Lock()
         self._tree = tree
-        self._host = host
         self._notifier = notifier
+        self._restore = restore
+        self._not_resumed = not_resumed
 
     async def resume(self, path: str, spec: SubagentTask, *, by: str | None) -> AgentRun:
         """Resume an ended sub-agent with its history, rights and the rest of its budget; `spec.task` is the next message.
@@ -38,13 +62,13 @@ class AgentResumer:
             try:
                 return await self._resume(path, spec, by)
             except ToolError:
-                await self._host.run_ended(self._tree, path)
+                await self._not_resumed(path)
                 raise
 
     async def _resume(self, path: str, spec: SubagentTask, by: str | None) -> AgentRun:
         self._check(path, by)
         try:
-            agent = await self._host.restore(self._tree, await self._agent(parent_of(path)), path, spec)
+            agent = await self._restore(await self._agent(parent_of(path)), path, spec)
         except LimitReached as limit:
             raise ToolError(
                 f"{path} was not continued: the {limit.limit} budget of {limit.whose} is used up.",
@@ -90,8 +114,7 @@ class AgentResumer:
                 agent = agent.parent
         known = tree.known(path)
         assert known
-        restored = await self._host.restore(
-            tree, await self._agent(parent_of(path)), path, SubagentTask(known.profile, known.task)
-        )
+        parent = await self._agent(parent_of(path))
+        restored = await self._restore(parent, path, SubagentTask(known.profile, known.task))
         restored.budget.close_reserve()  # it has no run that needs a wrap-up
         return restored

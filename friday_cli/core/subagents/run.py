@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING, TypeVar
+from typing import Literal, Protocol, TypeVar
 
 import msgspec
 
+from ..agent.agent import Services
 from ..agent.loop import close_calls, may_continue, save_partial_reply, wrap_up
 from ..agent.supervision import run_supervised
 from ..agent.tool_calls import stop
@@ -20,14 +21,25 @@ from ..protocol.receipt import audit, checked
 from ..protocol.run_result import RunResult
 from .node import AgentRun
 
-if TYPE_CHECKING:
-    from .tree import SubagentTree
-
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-async def run(tree: SubagentTree, node: AgentRun, message: Message | None) -> None:
+class RunHost(Protocol):
+    """What a run needs of the tree of agents."""
+
+    services: Services
+
+    def request_wrap_up(self, node: AgentRun, reason: Literal["cancelled", "time"]) -> None: ...
+
+    async def stop_children(self, node: AgentRun, *, stopped: bool) -> None:
+        """Stop the sub-agents that must end with `node`."""
+
+    async def on_run_ended(self, node: AgentRun) -> None:
+        """The final event of `node` is written."""
+
+
+async def run(tree: RunHost, node: AgentRun, message: Message | None) -> None:
     """One run of an agent. Cancelling its task aborts it. Raises only CancelledError."""
     node.begun = True
     agent = node.agent
@@ -52,7 +64,7 @@ async def run(tree: SubagentTree, node: AgentRun, message: Message | None) -> No
     await finish_despite_cancel(_end(tree, node, outcome, begun))
 
 
-async def _announce(tree: SubagentTree, node: AgentRun, message: Message | None) -> None:
+async def _announce(tree: RunHost, node: AgentRun, message: Message | None) -> None:
     agent, spec = node.agent, node.spec
     prefix = Prefix(agent.model, agent.system, agent.specs)
     started = AgentStarted(
@@ -81,7 +93,7 @@ async def _announce(tree: SubagentTree, node: AgentRun, message: Message | None)
     await tree.services.log.emit(agent.path, *events)
 
 
-async def _at_work(tree: SubagentTree, node: AgentRun) -> RunResult:
+async def _at_work(tree: RunHost, node: AgentRun) -> RunResult:
     agent, services = node.agent, tree.services
     work = node.work = asyncio.create_task(run_supervised(agent, services, node.spec.task), name=f"work {agent.path}")
     try:
@@ -106,7 +118,7 @@ async def _at_work(tree: SubagentTree, node: AgentRun) -> RunResult:
     return await wrap_up(agent, services, why, whose=whose)
 
 
-async def _end(tree: SubagentTree, node: AgentRun, outcome: RunResult, begun: float) -> None:
+async def _end(tree: RunHost, node: AgentRun, outcome: RunResult, begun: float) -> None:
     """Clean up after the run, then write its final event. Never cancelled before its last line."""
     agent, services = node.agent, tree.services
     agent.slot.clock.silence()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 from typing import Literal, Protocol
 
 from ..agent.agent import Agent, Services, Source
@@ -29,28 +30,22 @@ class AgentHost(Protocol):
 
     def build_root(self, tree: SubagentTree) -> Agent:
         """The main agent. Raises FridayError if its model or profile cannot be used."""
-        ...
 
     def build(self, tree: SubagentTree, parent: Agent, spec: SubagentTask, path: str) -> tuple[Agent, Message]:
         """A new child and its first message. Raises ToolError, with a message for the parent's model, or LimitReached."""
-        ...
 
     async def restore(self, tree: SubagentTree, parent: Agent, path: str, spec: SubagentTask) -> Agent:
         """An ended agent as the log has it. Raises ToolError, LimitReached."""
-        ...
 
     async def run_ended(self, tree: SubagentTree, path: str) -> None:
         """The run of a child has ended, or it was not resumed after all. Called before any agent is notified. Never
         raises."""
-        ...
 
 
 class SubagentTree:
-    """All agents of a session by path: an `AgentRun` for each running one, an `AgentSummary` for each ended one.
-
-    `host` makes its agents. `known` are the agents of earlier processes, in the order of their start; `left` are those that
-    the conversation of the main agent does not include since it was rewound.
-    """
+    """All agents of a session by path: an `AgentRun` for each running one, an `AgentSummary` for each ended one. `host`
+    makes its agents. `known` are the agents of earlier processes, in the order of their start; `left` are those that
+    the conversation of the main agent does not include since it was rewound."""
 
     def __init__(
         self,
@@ -72,7 +67,9 @@ class SubagentTree:
         self._summaries = {k.path: k for k in known}  # in the order of their first start; contains running ones too
         self.root = host.build_root(self)
         self.notifier = ParentNotifier(self._nodes, self.root, self.wake)
-        self.resumer = AgentResumer(self, host, self.notifier)
+        self.resumer = AgentResumer(
+            self, self.notifier, restore=partial(host.restore, self), not_resumed=partial(host.run_ended, self)
+        )
 
     # ---- looking ---------------------------------------------------------------
 
@@ -203,10 +200,8 @@ class SubagentTree:
             raise
 
     async def stop(self, path: str, *, level: Literal["cancel", "abort"] = "abort", why: StopReason = "aborted") -> int:
-        """Stop an agent and its descendants, and wait for them. Returns the number of runs that were stopped.
-
-        `abort` stops all at once. `cancel` gives the named agent one wrap-up turn, its descendants none.
-        """
+        """Stop an agent and its descendants, and wait for them. Returns the number of runs that were stopped. `abort`
+        stops all at once. `cancel` gives the named agent one wrap-up turn, its descendants none."""
         count = len(self.running(path))
         if level == "cancel" and path in self._nodes and not self._nodes[path].ended:
             node = self._nodes[path]
