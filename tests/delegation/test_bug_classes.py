@@ -1,5 +1,5 @@
-"""The bug classes of the field's deepest peer, from its change log: each is a test here. The number is the row of the table
-in section 3 of the requirements; see docs/requirements.md."""
+"""The bug classes of the field's deepest peer, from its change log: each is a test here, or one that
+docs/requirements.md names. The number is the row of its table of bug classes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import subprocess
 import time
 from contextlib import closing as closing_at_end
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, get_args
 
 import pytest
@@ -21,12 +20,11 @@ from friday_cli.core.eventlog.log import Subscription
 from friday_cli.core.eventlog.replay import replay
 from friday_cli.core.permissions.approvals import ApprovalAnswer
 from friday_cli.core.protocol.agent_path import is_under
-from friday_cli.core.protocol.errors import ErrorKind, FileError, ProviderError
+from friday_cli.core.protocol.errors import ErrorKind, ProviderError
 from friday_cli.core.protocol.events import AgentStarted, Compacted, PermissionAsked, TextDelta, ToolStarted
 from friday_cli.core.protocol.messages import ToolCall, Usage
 from friday_cli.core.protocol.provider import Request
 from friday_cli.core.protocol.run_result import ENDED
-from friday_cli.extensions.profiles import check, load, parse
 from friday_cli.store.crash_recovery import recovery_events
 from friday_cli.view import SessionView
 from tests.delegation.harness import Actors, Stage, until
@@ -297,42 +295,6 @@ async def test_8_compaction_keeps_the_ids_of_living_and_unread_children(stage: S
             assert words in texts
         await until(lambda: s.tree.node("a").ended)
         await s.session.stop("a")
-
-
-@pytest.mark.parametrize(("text", "words"),
-                         [("---\nname: x\ndescription: d\nallowedTools: [reed_file]\n---\nbody",
-                           ["x.md:4", "allowedTools", "reed_file", "Did you mean read_file?"]),
-                          ("---\nname: x\ndescription: d\nalowedTools: []\n---\nbody",
-                           ["x.md:4", "alowedTools", "unknown key", "Did you mean allowedTools?"]),
-                          ("---\nname: a:b\ndescription: d\n---\nbody", ["x.md:2", "'a:b' is not a valid name", "lower-case letters"]),
-                          ("---\nname: x\ndescription: d\ntimeout: 300000\n---\nbody",
-                           ["x.md:4", "300000 is too long", "use 300"]),
-                          ("---\nname: x\ndescription: d\nsubAgents: [x]\n---\nbody",
-                           ["x.md:4", "An agent cannot assign itself as a sub-agent"]),
-                          ("---\nname: x\ndescription: d\n---\n", ["x.md", "has no prompt"])])  # fmt: skip
-def test_9_a_profile_that_cannot_be_used_is_named_with_line_field_and_remedy(
-    tmp_path: Path, text: str, words: list[str]
-) -> None:
-    (tmp_path / "x.md").write_text(text)
-    (tmp_path / "good.md").write_text("---\nname: good\ndescription: d\n---\nbody")
-    found, (problem,) = check(tmp_path)
-    assert all(word in str(problem) for word in words), str(problem)
-    assert [p.name for p in found] == ["good"], "one bad file hides no other"
-
-
-@pytest.mark.parametrize("raw", [b"\xef\xbb\xbf---\nname: x\ndescription: d\n---\nbody",
-                                 b"---\r\nname: x\r\ndescription: d\r\n---\r\nbody\r\n"])  # fmt: skip
-def test_9_marks_and_line_ends_of_other_systems_are_read(raw: bytes) -> None:
-    assert parse("x.md", raw).prompt == "body"
-
-
-def test_9_an_allowlist_of_nothing_that_exists_is_an_error_and_no_agent_without_tools() -> None:
-    with pytest.raises(FileError, match="unknown tool 'nothing'"):
-        parse("x.md", b"---\nname: x\ndescription: d\nallowedTools: [nothing]\n---\nbody")
-    with pytest.raises(FileError, match="none of these tools exists"):
-        parse("x.md", b"---\nname: x\ndescription: d\ntools: [Nothing]\n---\nbody", origin="claude")
-    assert parse("x.md", b"---\nname: x\ndescription: d\nallowedTools: []\n---\nbody").allowed_tools == ()
-    assert load(env={}).problems == ()
 
 
 async def test_10_fifty_children_with_two_thousand_events_each_leave_little_behind(stage: Stage) -> None:
