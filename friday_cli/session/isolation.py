@@ -143,7 +143,7 @@ class WorktreeIsolation:
         for path, record in records.items():
             if record.worktree is not None and path not in found:
                 removed = _removed(path, record.worktree, self.worktrees)
-                self.worktrees.add_removed(removed)
+                self.worktrees.all.append(removed)
                 if removed.state != record.worktree.state:  # removed by another program
                     await self._world.log.emit(path, *worktree_events(removed))
 

@@ -15,10 +15,13 @@ SCAN_CPU_S, SCAN_S = 0.05, 1.0
 """Limits of one scan, in seconds: processor time, and elapsed time on a busy machine or a slow file system."""
 FILES, BYTES = 50, 32 * 1024 * 1024
 """Changed files that are listed, and bytes of them that are read for their hashes."""
-_SKIPPED = frozenset(
-    (".git", ".hg", ".svn", "node_modules", ".venv", "venv", "__pycache__", "target", "dist", "build", ".tox", ".nox",
-     ".cache", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".hypothesis", ".gradle", ".idea", ".next", "vendor")
+SKIPPED = frozenset(
+    (".git", ".hg", ".svn", "node_modules", ".venv", "venv", "__pycache__", ".tox", ".nox", ".cache", ".mypy_cache",
+     ".pytest_cache", ".ruff_cache", ".hypothesis", ".gradle", ".idea", ".next")
 )  # fmt: skip
+"""Folders of tools, which are not scanned."""
+BUILD_FOLDERS = frozenset(("target", "dist", "build", "vendor"))
+"""Folders that usually contain generated files."""
 _COARSE = 5
 """Linux's CLOCK_REALTIME_COARSE, the clock that file systems take timestamps from."""
 
@@ -68,7 +71,7 @@ def _touched(roots: Sequence[Path], start: int) -> list[tuple[str, int]] | None:
             with os.scandir(folders.pop()) as names:
                 for name in names:
                     if name.is_dir(follow_symlinks=False):
-                        if name.name not in _SKIPPED:
+                        if name.name not in SKIPPED and name.name not in BUILD_FOLDERS:
                             folders.append(name.path)
                     elif name.is_file(follow_symlinks=False):
                         status = name.stat(follow_symlinks=False)

@@ -1,7 +1,4 @@
-"""Process functions of the kernel for the supervisor: parents and children, and waking up when a child ends.
-
-Standard library only.
-"""
+"""Kernel functions for the supervisor: parents, children, and waking up when a child ends. Standard library only."""
 
 from __future__ import annotations
 
@@ -91,12 +88,6 @@ def _unpin(pin: int) -> None:
         os.close(pin)
 
 
-def _has_pidfd() -> bool:
-    pin = pidfd(os.getpid())
-    _unpin(pin)
-    return pin >= 0
-
-
 def _parent(pid: int) -> tuple[int, str]:
     """The parent and the state of a process; (0, "") if it is gone."""
     try:
@@ -123,4 +114,6 @@ def children_of(pid: int) -> list[int]:
     return found
 
 
-_HAS_PIDFD = _has_pidfd()
+_OWN_PIDFD = pidfd(os.getpid())
+_HAS_PIDFD = _OWN_PIDFD >= 0
+_unpin(_OWN_PIDFD)

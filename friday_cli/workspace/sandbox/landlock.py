@@ -50,9 +50,7 @@ def restrict(plan: SandboxPlan) -> None:
     ruleset = _call(_CREATE, shape, ctypes.c_size_t(len(shape)), ctypes.c_uint32(0))
     try:
         _grant(ruleset, "/", _EXECUTE | _READ_DIR)
-        for path in readable(plan):
-            _grant(ruleset, path, _READ_FILE)
-        for path in plan.show:
+        for path in (*readable(plan), *plan.show):
             _grant(ruleset, path, _READ_FILE)
         for path in DEVICES:
             _grant(ruleset, path, (_READ_FILE | _WRITE_FILE | _TRUNCATE | _IOCTL_DEV) & handled)

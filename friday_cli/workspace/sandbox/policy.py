@@ -17,12 +17,9 @@ from .protected_paths import SERVICE_VARIABLES, absolute_paths, secret_paths, wr
 
 
 class SandboxPolicy:
-    """Makes the plans of a session's commands.
-
-    `environ` is the user's environment. `write` and `read_deny` come from the settings; `own` are Friday's folders, which
-    cannot be read except `show`; `network` allows the network for every command. Raises UsageError for a relative path.
-    `close` removes what was created for the commands.
-    """
+    """Makes the plans of a session's commands. `environ` is the user's environment. `write` and `read_deny` come from the
+    settings; `own` are Friday's folders, which cannot be read except `show`; `network` allows the network for every
+    command. Raises UsageError for a relative path. `close` removes what was created for the commands."""
 
     def __init__(
         self,

@@ -15,9 +15,9 @@ SECRETS = (
     "~/.pgpass", "~/.cargo/credentials", "~/.cargo/credentials.toml", "~/.gem/credentials", "~/.vault-token",
     "~/.terraform.d/credentials.tfrc.json", "~/.password-store", "~/.local/share/keyrings", "~/.config/op",
     "~/.1password", "~/.config/containers/auth.json", "~/.claude/.credentials.json", "~/.codex/auth.json", "~/.mozilla",
-    "~/.config/google-chrome", "~/.config/chromium", "~/Library/Keychains", "~/.bash_history", "~/.zsh_history", "~/.python_history", "~/.node_repl_history",
-    "~/.psql_history", "~/.mysql_history", "~/.docker/run", "~/.docker/desktop",
-    "~/.colima", "~/.orbstack",
+    "~/.config/google-chrome", "~/.config/chromium", "~/Library/Keychains", "~/.bash_history", "~/.zsh_history",
+    "~/.python_history", "~/.node_repl_history", "~/.psql_history", "~/.mysql_history", "~/.docker/run",
+    "~/.docker/desktop", "~/.colima", "~/.orbstack",
 )  # fmt: skip
 """Files and folders of a user that no confined command can read; the last four are sockets of docker."""
 SERVICE_VARIABLES = frozenset(

@@ -99,5 +99,5 @@ async def commit_changes(git: Git, worktree: Worktree, trees: GitTrees, tip: str
     new_tree = await trees.with_changes(base, rows)
     if new_tree == await tree_of(git, common, tip):
         return
-    created = await commit(git, common, new_tree, (tip,), message)
-    await git("update-ref", f"refs/heads/{metadata.branch}", created, cwd=common, env={"GIT_DIR": str(common)})
+    created = await commit(git, common, new_tree, message, parent=tip)
+    await git("update-ref", f"refs/heads/{metadata.branch}", created, git_dir=common)

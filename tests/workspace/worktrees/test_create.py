@@ -189,9 +189,9 @@ async def test_ignored_files_of_the_list_are_copied(tmp_path: Path) -> None:
 
 
 async def test_too_many_ignored_files_are_cut_and_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from friday_cli.workspace.worktrees import include
+    from friday_cli.workspace.worktrees import create
 
-    monkeypatch.setattr(include, "MOST_FILES", 2)
+    monkeypatch.setattr(create, "MOST_FILES", 2)
     root = repository(tmp_path / "repo", **{".gitignore": "*.x\n"})
     for number in range(4):
         (root / f"{number}.x").write_text("x")
