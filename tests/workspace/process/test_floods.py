@@ -1,4 +1,4 @@
-"""Output without end takes no memory: the largest size that the process ever had is asked of the kernel."""
+"""Long output takes little memory, judged by the peak size of the process."""
 
 from __future__ import annotations
 
