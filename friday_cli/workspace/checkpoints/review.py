@@ -18,12 +18,10 @@ from .restore_plan import WritableFolders, text_of
 
 
 class FileDiff(msgspec.Struct, frozen=True):
-    """The changes of one agent to one file that were neither accepted nor undone.
-
-    `key` identifies the file for `put_back` and `accept`. `by` tells whether a file tool or a command made the changes.
-    `diff` is a unified diff without header, limited in length; `remark` says why there is none ("binary", "not kept",
-    ...). `newest` is True if no other agent changed the file later, `yours` if its content is a different one by now.
-    """
+    """The changes of one agent to one file that were neither accepted nor undone. `key` identifies the file for `put_back`
+    and `accept`. `by` tells whether a file tool or a command made them. `diff` is a unified diff without header, limited in
+    length; `remark` says why there is none ("binary", ...). `newest` is True if no other agent changed the file later,
+    `yours` if its content is a different one by now."""
 
     agent: str
     path: str
@@ -113,24 +111,13 @@ def _row(
     key: str, changes: Sequence[RecordedChange], before: FileState | None, after: FileState | None, newest: bool
 ) -> FileDiff:
     first, last = changes[0].kept, changes[-1].kept
-    kind: Literal["made", "changed", "deleted"] = "changed" if first.mode else "made"
-    if not last.new_mode:
-        kind = "deleted"
     yours = newest and after is not None and not is_result(after.digest, after.mode, last)
     diff, added, removed, remark = _compare(before, after)
-    return FileDiff(
-        agent=changes[0].agent,
-        path=first.path,
-        key=key,
-        kind=kind,
-        added=added,
-        removed=removed,
-        diff=diff,
-        remark=remark,
-        by=tuple(dict.fromkeys(change.by for change in changes)),
-        newest=newest,
-        yours=yours,
+    kind: Literal["made", "changed", "deleted"] = (
+        "deleted" if not last.new_mode else "changed" if first.mode else "made"
     )
+    by = tuple(dict.fromkeys(change.by for change in changes))
+    return FileDiff(changes[0].agent, first.path, key, kind, added, removed, diff, remark, by, newest, yours)
 
 
 def _compare(before: FileState | None, after: FileState | None) -> tuple[str, int, int, str]:

@@ -1,9 +1,6 @@
-"""A snapshot of a workspace's files before a command runs, so that its changes can be detected and undone.
-
-It is not known beforehand what a command will change. So the snapshot covers, within limits, all files that git does not
-ignore, and small ignored files whose folder is not ignored. The contents are in an unnamed file on disk that disappears
-with the process.
-"""
+"""A snapshot of a workspace's files before a command runs, so that its changes can be detected and undone. It covers,
+within limits, all files that git does not ignore, and small ignored files whose folder is not ignored. The contents are in
+an unnamed file on disk that disappears with the process."""
 
 from __future__ import annotations
 
@@ -135,8 +132,6 @@ class Snapshot:
             self._contents.close()
             self._contents = None
 
-    # ---- one file -----------------------------------------------------------------------
-
     def _save(self, path: str, root: str, status: os.stat_result) -> None:
         old, stamp = self._files.get(path), _stamp(status)
         if old is not None and old.stamp == stamp != JUST_NOW:
@@ -160,8 +155,7 @@ class Snapshot:
         self._files[path] = FileSnapshot(root, stamp, status.st_mode, lost=lost)
 
     def _store(self, data: bytes) -> int:
-        if self._contents is None:
-            self._contents = self._new_content_file()
+        self._contents = self._contents or self._new_content_file()
         start = self._end
         self._contents.seek(start)
         rest = memoryview(data)
@@ -201,8 +195,6 @@ class Snapshot:
         self._contents.seek(old.start)
         data = self._contents.read(old.size)
         return FileState(old.mode, hashlib.sha256(data).hexdigest(), data, old.size)
-
-    # ---- all files ----------------------------------------------------------------------
 
     def _walk(self) -> dict[str, tuple[str, os.stat_result]] | None:
         """Every file of the snapshot by path, with its root and status; None if there are too many, which disables the

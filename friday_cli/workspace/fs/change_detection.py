@@ -37,11 +37,8 @@ def now() -> int:
 def since(
     roots: Sequence[Path], start: int, *, label: Callable[[Path], str], known: dict[str, str], remark: str
 ) -> tuple[FileChange, ...] | None:
-    """Files below `roots` changed at or after `start` (nanoseconds); None when the scan exceeds its time limits.
-
-    `known` maps paths to the hashes of what Friday itself wrote; files that still have that content are omitted.
-    `remark` becomes the `seen` field of each row.
-    """
+    """Files below `roots` changed at or after `start` (nanoseconds); None when the scan exceeds its time limits. Files that
+    have the hash in `known`, which are what Friday itself wrote, are omitted. `remark` becomes the `seen` of each row."""
     found = _touched(roots, start)
     if found is None:
         return None

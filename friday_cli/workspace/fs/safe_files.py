@@ -30,10 +30,8 @@ _KINDS: dict[int, _Kind] = {stat.S_IFREG: "file", stat.S_IFDIR: "folder", stat.S
 
 @contextlib.contextmanager
 def open_parent(root: Path, path: Path, *, make: bool = False) -> Iterator[int]:
-    """A descriptor of the parent folder of `path`, opened from `root` without following any link.
-
-    `make` creates missing folders. Raises OSError.
-    """
+    """A descriptor of the parent folder of `path`, opened from `root` without following any link. `make` creates missing
+    folders. Raises OSError."""
     fd = os.open(root, _WALK)
     try:
         for name in path.parent.relative_to(root).parts:
@@ -79,14 +77,16 @@ def _require_file(found: os.stat_result) -> os.stat_result:
 
 
 def write(root: Path, path: Path, data: bytes, expect: str | None) -> str:
-    """Replace the content of a file by `data` atomically and return its sha256. `expect` as in Workspace.write.
-
-    Raises OSError and ToolError; the file is then unchanged.
-    """
+    """Replace the content of a file by `data` atomically and return its sha256. `expect` as in Workspace.write. Raises
+    OSError and ToolError; the file is then unchanged."""
     if path == root:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     with locked_parent(root, path, make=expect is None) as folder:
-        _replace(folder, path.name, data, expect)
+        old = _require_expected(folder, path.name, expect)
+        with replacing(folder, path.name, new=old is None) as temporary:
+            create_file(folder, temporary, data, old)
+            if old is not None:
+                _require_expected(folder, path.name, expect)
     return hashlib.sha256(data).hexdigest()
 
 
@@ -102,14 +102,6 @@ def locked_parent(root: Path, path: Path, *, make: bool = False) -> Iterator[int
             yield folder
         finally:
             os.close(folder)
-
-
-def _replace(folder: int, name: str, data: bytes, expect: str | None) -> None:
-    old = _require_expected(folder, name, expect)
-    with replacing(folder, name, new=old is None) as temporary:
-        create_file(folder, temporary, data, old)
-        if old is not None:
-            _require_expected(folder, name, expect)
 
 
 @contextlib.contextmanager
@@ -185,10 +177,8 @@ def _require_expected(folder: int, name: str, expect: str | None) -> os.stat_res
 
 
 def _lock_folder(folder: int) -> None:
-    """Lock the folder against other friday processes until its descriptor is closed, if the file system supports it.
-
-    Raises ToolError after `LOCK_S`.
-    """
+    """Lock the folder against other friday processes until its descriptor is closed, if the file system supports it. Raises
+    ToolError after `LOCK_S`."""
     import fcntl
 
     deadline = time.monotonic() + LOCK_S

@@ -58,11 +58,8 @@ def pidfd(pid: int) -> int:
 @contextlib.contextmanager
 def descendants(top: int) -> Iterator[list[tuple[int, int]]]:
     """The living processes below `top` as (pid, pidfd). All are collected before any is signalled: the children of a
-    process that ends move to another parent.
-
-    A pid read from /proc may belong to another process by the time it is used. So each process is pinned by a pidfd
-    (-1 on kernels before 5.3) and counts only if its parent still is one of ours.
-    """
+    process that ends move to another parent. A pid read from /proc may belong to another process by the time it is used.
+    So each is pinned by a pidfd (-1 on kernels before 5.3) and counts only if its parent still is one of ours."""
     ours, waiting = {top}, [top]
     found: list[tuple[int, int]] = []
     try:

@@ -86,10 +86,8 @@ def main(fd: int) -> None:
 
 
 def _reap(supervisors: set[int]) -> bool:
-    """Collect ended supervisors. Descendants of a supervisor that was itself killed are now our children: kill them.
-
-    True if a process ended: the kernel's list may omit a child while others leave it, so reap again soon.
-    """
+    """Collect ended supervisors. Descendants of a supervisor that was itself killed are now our children: kill them. True
+    if a process ended: the kernel's list may omit a child while others leave it, so reap again soon."""
     ended = False
     with contextlib.suppress(ChildProcessError):
         while (pid := os.waitpid(-1, os.WNOHANG)[0]) != 0:

@@ -53,11 +53,8 @@ class SandboxChoice(msgspec.Struct, frozen=True):
 
 
 def detect_sandbox(wanted: Wanted, environ: Mapping[str, str], *, cache: Path | None = None) -> SandboxChoice:
-    """The sandbox `wanted`, or with `auto` the best that works. `cache` is the folder for the cached result; without a
-    cached result this blocks for some milliseconds.
-
-    Raises UsageError if a kind other than `auto` and `none` is wanted and does not work.
-    """
+    """The sandbox `wanted`, or with `auto` the best that works. `cache` is the folder for the result, without which this
+    blocks for some milliseconds. Raises UsageError if a kind other than `auto` and `none` is wanted and does not work."""
     if wanted == "none":
         return SandboxChoice("none", why="switched off in the settings")
     path = environ.get("PATH", os.defpath)
@@ -134,8 +131,6 @@ def _run(words: Sequence[str]) -> tuple[str, str]:
         return "", lines[-1][:200] if lines else f"exit {ran.returncode}"
     return ran.stdout.decode("utf-8", "replace"), ""
 
-
-# ---- the cache ----------------------------------------------------------------------
 
 _detected: dict[str, SandboxChoice] = {}
 """The results of this process by cache key."""

@@ -69,11 +69,9 @@ class WritableFolder(NamedTuple):
 
 
 def writable_folder(root: str) -> WritableFolder:
-    """What git needs in the repository around `root`, and which files in it could run code later.
-
-    A linked worktree needs its own git folder, the objects and its own branches. Hooks, settings, index and branches of
-    the main repository are not writable then.
-    """
+    """What git needs in the repository around `root`, and which files in it could run code later. A linked worktree needs
+    its own git folder, the objects and its own branches; hooks, settings, index and branches of the main repository are
+    not writable then."""
     freeze = [os.path.join(root, ".friday")]
     top = root
     while not os.path.lexists(git := os.path.join(top, ".git")):
@@ -118,11 +116,8 @@ def _other_worktrees(git: str) -> list[str]:
 
 
 def _linked(git: str) -> tuple[str, str] | None:
-    """The own and the common git folder of a linked worktree whose `.git` file is `git`; None if it is not valid.
-
-    The file is untrusted. It is valid only if the folder it names is among the worktrees of a repository and names the
-    file in turn.
-    """
+    """The own and the common git folder of a linked worktree whose `.git` file is `git`; None if it is not valid. The file
+    is untrusted. It must name a folder among the worktrees of a repository that names the file in turn."""
     admin = os.path.realpath(os.path.join(os.path.dirname(git), _line(git).removeprefix("gitdir:").strip()))
     common = os.path.realpath(os.path.join(admin, _line(os.path.join(admin, "commondir")) or "?"))
     back = _line(os.path.join(admin, "gitdir"))

@@ -1,8 +1,6 @@
-"""Compares files that could run code or grant rights later, before and after a command.
-
-If a sandbox cannot protect them (Landlock never can; bubblewrap cannot if the command creates the repository), a change
-is detected and reported. It is not reverted: the user may have made it at the same time.
-"""
+"""Compares files that could run code or grant rights later, before and after a command. A change is reported where a
+sandbox cannot prevent it (Landlock never can; bubblewrap cannot if the command creates the repository). It is not reverted:
+the user may have made it at the same time."""
 
 from __future__ import annotations
 

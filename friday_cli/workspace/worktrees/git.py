@@ -100,10 +100,8 @@ class Git:
         cut: int = 0,
     ) -> tuple[int, bytes, str]:
         """Exit code, output (at most `cut` bytes, 0: all) and error output of a call in `cwd` (default: `git_dir`), for the
-        repository with the git folder `git_dir` if it is given. `data` is its input.
-
-        Raises ToolError if it takes too long or prints too much. A cancelled call has ended when this returns.
-        """
+        repository with the git folder `git_dir` if it is given. `data` is its input. Raises ToolError if it takes too long
+        or prints too much. A cancelled call has ended when this returns."""
         refs = words[0] == "update-ref" or words[:2] == ("worktree", "add")
         environ = {**self._environ, **({"GIT_DIR": str(git_dir)} if git_dir else {}), **(env or {})}
         call = _GitCall(refs, [self._program, *_OPTIONS, *map(str, words)], cwd or git_dir, environ)

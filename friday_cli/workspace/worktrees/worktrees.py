@@ -61,11 +61,12 @@ class Worktrees:
         async with self._lock:
             worktree: Worktree | None = None
             try:
-                top, git_dir = await self._working_tree(base)
+                if parent := self.containing(base):
+                    top, git_dir, home = parent.folder, Path(parent.metadata.admin), parent.metadata.home
+                else:
+                    (top, git_dir), home = await discover(self.git, base.root), ""
                 repository = await Repository.read(self.git, git_dir)
                 creator = WorktreeCreator(self.git, self.folder, self.session, self._include)
-                parent = self.containing(base)
-                home = parent.metadata.home if parent else ""
                 worktree = await creator.begin(base, top, repository, home=home, again=again)
                 await creator.fill(worktree, top, repository, index=parent.index if parent else None)
                 worktree.workspace = base.at(worktree.root, away=(top,))
@@ -89,13 +90,6 @@ class Worktrees:
             return None
         found.save(agent=path)
         return found
-
-    async def _working_tree(self, base: LocalWorkspace) -> tuple[Path, Path]:
-        """The top and the git folder of the working tree that contains `base`."""
-        parent = self.containing(base)
-        if parent is not None:
-            return parent.folder, Path(parent.metadata.admin)
-        return await discover(self.git, base.root)
 
     async def refresh(self, worktree: Worktree) -> None:
         """Find out what changed in a worktree. If nothing did, it is removed with its branch."""
@@ -157,10 +151,8 @@ class Worktrees:
     async def apply(
         self, worktree: Worktree, target: LocalWorkspace, *, allowed: Sequence[str] | None = None
     ) -> Applied:
-        """Make the changes of a worktree in the files of `target`, all or none, and remove the worktree.
-
-        `allowed` are the labels that may change (None: any). Raises ToolError, which names the conflicts.
-        """
+        """Make the changes of a worktree in the files of `target`, all or none, and remove the worktree. `allowed` are the
+        labels that may change (None: any). Raises ToolError, which names the conflicts."""
         async with self._lock:
             if target is worktree.workspace:
                 raise ToolError("A worktree cannot be applied to itself.")
