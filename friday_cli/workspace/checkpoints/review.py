@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Literal
 
 import msgspec
@@ -12,7 +13,7 @@ from friday_cli.core.protocol.receipt import KeptFile
 from friday_cli.core.text.diff import difference
 
 from .blobs import Blobs
-from .file_history import FileHistory, RecordedChange, is_original, is_result, same_content
+from .file_history import FileHistory, RecordedChange, is_original, is_result
 from .file_state import ABSENT, FileState, decode_path, file_state
 from .restore_plan import WritableFolders, text_of
 
@@ -64,13 +65,7 @@ def _pending(changes: Sequence[RecordedChange], accepted: int) -> list[RecordedC
 
 def by_agent(changes: Sequence[RecordedChange]) -> list[list[RecordedChange]]:
     """The changes of one file, consecutive changes of the same agent grouped."""
-    found: list[list[RecordedChange]] = []
-    for change in changes:
-        if found and found[-1][-1].agent == change.agent:
-            found[-1].append(change)
-        else:
-            found.append([change])
-    return found
+    return [list(group) for _, group in groupby(changes, key=lambda change: change.agent)]
 
 
 def review(history: FileHistory, folders: WritableFolders, blobs: Blobs, *, most: int) -> list[FileDiff]:
@@ -128,7 +123,7 @@ def _compare(before: FileState | None, after: FileState | None) -> tuple[str, in
     if sides[0] is None or sides[1] is None:
         large = any(s.mode and s.data is None for s in (before, after))
         return "", 0, 0, "too large to show" if large else "binary"
-    if same_content(before.digest, before.mode, after.digest, after.mode) and before.mode != after.mode:
+    if before.has_content(after.mode, after.digest) and before.mode != after.mode:
         return "", 0, 0, f"permissions {stat.S_IMODE(before.mode):o} -> {stat.S_IMODE(after.mode):o}"
     return *difference(sides[0], sides[1]), ""
 

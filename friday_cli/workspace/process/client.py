@@ -163,7 +163,10 @@ class SupervisorClient:
         through a pipe. Raises ToolError."""
         assert self._socket is not None
         ours, theirs = socket.socketpair()
-        pipes = () if into else (_pipe(),)
+        pipes = () if into else (os.pipe(),)
+        for reading, _ in pipes:  # more than the usual 64 KB, so that a program with much output waits less often
+            with contextlib.suppress(AttributeError, OSError):
+                fcntl.fcntl(reading, fcntl.F_SETPIPE_SZ, PIPE)
         try:
             socket.send_fds(self._socket, [b"+"], [theirs.fileno(), *into, *(writing for _, writing in pipes)])
         except OSError as error:
@@ -236,11 +239,3 @@ class SupervisorClient:
         finally:
             theirs.close()
         self._socket = ours
-
-
-def _pipe() -> tuple[int, int]:
-    """A pipe with more than the usual 64 KB, so that a program with much output waits less often."""
-    reading, writing = os.pipe()
-    with contextlib.suppress(AttributeError, OSError):
-        fcntl.fcntl(reading, fcntl.F_SETPIPE_SZ, PIPE)
-    return reading, writing

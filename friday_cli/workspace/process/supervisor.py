@@ -167,7 +167,8 @@ class _CommandSupervisor:
         poll = poll_for(self.control.fileno(), self.wake, self.friday)
         while self._reap():
             self._signal_if_due()
-            for fd, _ in poll.poll(self._timeout_ms()):
+            due = self.term_at if self.term_at is not None else self.kill_at
+            for fd, _ in poll.poll(None if due is None else max(due - time.monotonic(), SWEEP_S) * 1000):
                 if fd == self.wake:
                     drain(self.wake)
                 else:
@@ -229,11 +230,6 @@ class _CommandSupervisor:
             self._end(LEFT_S)
         if self.kill_at is not None and now >= self.kill_at:
             self._signal(signal.SIGKILL)
-
-    def _timeout_ms(self) -> float | None:
-        """Milliseconds until the next signal is due; None if none is planned."""
-        due = self.term_at if self.term_at is not None else self.kill_at
-        return None if due is None else max(due - time.monotonic(), SWEEP_S) * 1000
 
     def _signal(self, *signals: int) -> None:
         with descendants(os.getpid()) as found:

@@ -132,6 +132,8 @@ def _run(words: Sequence[str]) -> tuple[str, str]:
     return ran.stdout.decode("utf-8", "replace"), ""
 
 
+_RELEVANT = ("NoNewPrivs", "Seccomp:", "CapBnd")
+"""The lines of /proc/self/status that count."""
 _detected: dict[str, SandboxChoice] = {}
 """The results of this process by cache key."""
 
@@ -144,20 +146,9 @@ def _cache_key(wanted: Wanted, path: str) -> str:
         status = os.stat(program)
         parts += [os.path.realpath(program), str(status.st_mtime_ns), str(status.st_size)]
     for name in ("/proc/sys/kernel/random/boot_id", "/proc/self/ns/user", "/proc/self/ns/mnt", "/proc/self/status"):
-        parts.append(_proc_file(name))
+        with contextlib.suppress(OSError), open(name, encoding="ascii", errors="replace") as file:
+            parts += [row for row in file.read().splitlines() if ":" not in row or row.startswith(_RELEVANT)]
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
-
-
-def _proc_file(name: str) -> str:
-    """The relevant lines of a file below /proc, "" if it cannot be read."""
-    try:
-        if "/ns/" in name:
-            return os.readlink(name)
-        with open(name, encoding="ascii", errors="replace") as file:
-            rows = file.read().splitlines()
-    except OSError:
-        return ""
-    return "\n".join(row for row in rows if ":" not in row or row.startswith(("NoNewPrivs", "Seccomp:", "CapBnd")))
 
 
 class _CachedChoice(msgspec.Struct, frozen=True):

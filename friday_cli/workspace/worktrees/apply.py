@@ -83,7 +83,7 @@ async def describe(worktree: Worktree, trees: GitTrees, target: LocalWorkspace, 
             text = await trees.patch(worktree.metadata.start, worktree.end, path=change.path, limit=DIFF)
             hunks = text[text.find("@@") :] if "@@" in text else ""
             diffs.append(DiffDisplay(label, hunks, files[-1].added, files[-1].removed))
-    return Applied(tuple(files), found.merged, tuple(diffs))
+    return Applied(tuple(files), tuple(found.merged), tuple(diffs))
 
 
 async def commit_changes(git: Git, worktree: Worktree, trees: GitTrees, tip: str, message: str) -> None:

@@ -23,6 +23,8 @@ import msgspec
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.text.sanitize import sanitize_line
 
+from ..process.output import unnamed_file
+
 CALL_S = 120.0
 """Seconds that one call may take."""
 END_S = 1.5
@@ -33,7 +35,7 @@ it for cleanup, a signal would leave the lock file behind."""
 OUTPUT = 256 * 1024 * 1024
 """Bytes that one call may print."""
 ERRORS = 64 * 1024
-"""Bytes of error output that are kept, from the end."""
+"""Bytes of error output that are read, from the end: the decisive line comes last."""
 _PASSED = (
     "PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM",
     "GIT_CONFIG_NOSYSTEM",
@@ -127,36 +129,30 @@ class _GitCall:
         self._early_signal = 0
 
     async def run(self, data: bytes, cut: int) -> tuple[int, bytes, str]:
-        try:
-            process = self._process = await asyncio.create_subprocess_exec(
-                *self._argv,
-                cwd=self._cwd,
-                env=self._environ,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-                start_new_session=True,
-            )
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or error
-            raise ToolError(f"git cannot be started in {self._cwd}: {reason}.") from None
-        if self._early_signal:
-            self._signal(self._early_signal)
-        assert process.stdin
-        assert process.stdout
-        assert process.stderr
-        errors = asyncio.create_task(_tail(process.stderr, ERRORS))
-        feeding = asyncio.create_task(_feed(process.stdin, data))
-        try:
-            out, truncated = await _read(process.stdout, cut or OUTPUT)
-            if truncated:
-                self._signal(signal.SIGTERM)
-            if truncated and not cut:
-                raise ToolError(f"git printed more than {OUTPUT // 1_000_000} MB.")
-        finally:
-            code = await process.wait()
-            err = await errors
-            await feeding
+        with unnamed_file() as given, unnamed_file() as errors:
+            given.write(data)
+            given.seek(0)
+            try:
+                process = self._process = await asyncio.create_subprocess_exec(
+                    *self._argv, cwd=self._cwd, env=self._environ, stdin=given, stdout=asyncio.subprocess.PIPE,
+                    stderr=errors, start_new_session=True,
+                )  # fmt: skip
+            except (OSError, ValueError) as error:
+                reason = getattr(error, "strerror", None) or error
+                raise ToolError(f"git cannot be started in {self._cwd}: {reason}.") from None
+            if self._early_signal:
+                self._signal(self._early_signal)
+            assert process.stdout
+            try:
+                out, truncated = await _read(process.stdout, cut or OUTPUT)
+                if truncated:
+                    self._signal(signal.SIGTERM)
+                if truncated and not cut:
+                    raise ToolError(f"git printed more than {OUTPUT // 1_000_000} MB.")
+            finally:
+                code = await process.wait()
+            end = os.fstat(errors.fileno()).st_size
+            err = os.pread(errors.fileno(), ERRORS, max(end - ERRORS, 0))
         return code, out, err.decode("utf-8", "replace")
 
     async def stop(self, task: asyncio.Task[tuple[int, bytes, str]]) -> None:
@@ -179,14 +175,6 @@ class _GitCall:
                 os.killpg(self._process.pid, number)
 
 
-async def _feed(stdin: asyncio.StreamWriter, data: bytes) -> None:
-    with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the exit code tells why it stopped reading
-        stdin.write(data)
-        await stdin.drain()
-        stdin.close()
-        await stdin.wait_closed()
-
-
 async def _read(stream: asyncio.StreamReader, most: int) -> tuple[bytes, bool]:
     """The first `most` bytes of a stream, and whether it had more."""
     pieces, room = [], most
@@ -196,15 +184,6 @@ async def _read(stream: asyncio.StreamReader, most: int) -> tuple[bytes, bool]:
             return b"".join(pieces), True
         room -= len(piece)
     return b"".join(pieces), False
-
-
-async def _tail(stream: asyncio.StreamReader, most: int) -> bytes:
-    """The last `most` bytes of a stream. It is read to its end, so that git is never blocked in a write; the decisive line
-    comes last."""
-    tail = b""
-    while piece := await stream.read(most):
-        tail = (tail + piece)[-most:]
-    return tail
 
 
 def error_line(err: str) -> str:

@@ -6,38 +6,30 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
-import msgspec
-
 from friday_cli.core.protocol.errors import ToolError
 
 from ..fs.transaction import LINK, FileContent, FileWrite, leaves_empty, read_content
 from .git_trees import ABSENT, GitTrees, TreeChange, shown
 
 
-class MergePlan(msgspec.Struct, frozen=True):
-    """The writes that make the changes in a folder. `merged` are files that also changed there, in other places;
-    `conflicts` has path and reason of each change that cannot be made."""
-
-    steps: tuple[FileWrite, ...]
-    merged: tuple[str, ...]
-    conflicts: tuple[tuple[str, str], ...]
-
-
 async def plan(trees: GitTrees, changes: Sequence[TreeChange], top: Path) -> MergePlan:
     """Plan to make `changes` of `trees` in the folder `top`, whose files may have changed meanwhile. Changes nothing. Raises
     ToolError."""
     ids = [oid for c in changes for mode, oid in ((c.old_mode, c.old), (c.new_mode, c.new)) if mode != ABSENT]
-    check = _MergeCheck(trees, top, changes, await trees.contents(ids))
+    found = MergePlan(trees, top, changes, await trees.contents(ids))
     for change in sorted(changes, key=lambda c: (c.new_mode != ABSENT, -c.path.count("/"), c.path)):
-        await check.add(change)
-    return MergePlan(tuple(check.steps), tuple(check.merged), tuple(check.conflicts))
+        await found.add(change)
+    return found
 
 
 class _MergeConflict(Exception):
     """Why a change cannot be made."""
 
 
-class _MergeCheck:
+class MergePlan:
+    """The writes (`steps`) that make the changes in a folder. `merged` are files that also changed there, in other places;
+    `conflicts` has path and reason of each change that cannot be made."""
+
     def __init__(self, trees: GitTrees, top: Path, changes: Sequence[TreeChange], contents: dict[str, bytes]) -> None:
         self.trees, self.top, self.contents = trees, top, contents
         self.deleted = {top / c.path for c in changes if c.new_mode == ABSENT}
