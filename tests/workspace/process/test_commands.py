@@ -19,14 +19,14 @@ from tests.timing import paced
 from tests.workspace.commands import run
 
 
-class Gate:
-    """A FIFO from which a command reads (`read -t 20 x <go`) until `open` writes a line."""
+class Fifo:
+    """A FIFO from which a command reads (`read -t 20 x <go`) until `release` writes a line."""
 
     def __init__(self, path: Path) -> None:
         os.mkfifo(path)
         self._fd = os.open(path, os.O_RDWR)
 
-    def open(self) -> None:
+    def release(self) -> None:
         os.write(self._fd, b"\n")
 
     def close(self) -> None:
@@ -34,10 +34,10 @@ class Gate:
 
 
 @pytest.fixture
-def gate(root: Path) -> Iterator[Gate]:
-    made = Gate(root / "go")
-    yield made
-    made.close()
+def fifo(root: Path) -> Iterator[Fifo]:
+    fifo = Fifo(root / "go")
+    yield fifo
+    fifo.close()
 
 
 async def test_output_and_exit_code(workspace: LocalWorkspace, root: Path) -> None:
@@ -64,7 +64,7 @@ async def test_a_command_is_stopped_at_its_limit(workspace: LocalWorkspace, pace
     assert (ran.exit_code, ran.timed_out, ran.output) == (None, True, "begun\n")
 
 
-async def test_output_is_shown_while_it_comes(workspace: LocalWorkspace, gate: Gate) -> None:
+async def test_output_is_shown_while_it_comes(workspace: LocalWorkspace, fifo: Fifo) -> None:
     first = asyncio.Event()
     shown: list[str] = []
 
@@ -75,7 +75,7 @@ async def test_output_is_shown_while_it_comes(workspace: LocalWorkspace, gate: G
     running = asyncio.create_task(run(workspace, "echo ä; read -t 20 x <go; echo two", on_output=show))
     await asyncio.wait_for(first.wait(), 60)
     assert shown == ["ä\n"]
-    gate.open()
+    fifo.release()
     await running
     assert "".join(shown) == "ä\ntwo\n"
 
@@ -199,12 +199,12 @@ async def test_a_program_is_ended_at_its_limits(workspace: LocalWorkspace) -> No
 # ---- in the background -----------------------------------------------------------
 
 
-async def test_a_background_command_is_polled_and_ends(workspace: LocalWorkspace, gate: Gate) -> None:
+async def test_a_background_command_is_polled_and_ends(workspace: LocalWorkspace, fifo: Fifo) -> None:
     job = await workspace.start("echo one; read -t 20 x <go; echo two; exit 4", agent="a")
     assert (job.id, job.running) == ("job-1", True)
     job = await workspace.job("job-1", agent="a", wait_s=60)
     assert (job.output, job.running, job.exit_code) == ("one\n", True, None)
-    gate.open()
+    fifo.release()
     output = ""
     while job.running:
         job = await workspace.job("job-1", agent="a", wait_s=60)
@@ -261,26 +261,26 @@ async def test_files_that_a_command_changed_are_detected(workspace: LocalWorkspa
     assert all(len(c.sha256) == 64 for c in ran.changed)
 
 
-async def test_changes_during_another_agents_command_are_marked_shared(workspace: LocalWorkspace, gate: Gate) -> None:
+async def test_changes_during_another_agents_command_are_marked_shared(workspace: LocalWorkspace, fifo: Fifo) -> None:
     begun = asyncio.Event()
     command = "echo up; read -t 20 x <go; echo 1 > theirs.txt"
     other = asyncio.create_task(run(workspace, command, agent="a.1", on_output=lambda text: begun.set()))
     await begun.wait()
     ran = await run(workspace, "echo 1 > mine.txt", agent="a.2")
-    gate.open()
+    fifo.release()
     theirs = await other
     assert [c.seen for c in ran.changed] == ["seen while a command ran, shared"]
     assert {c.seen for c in theirs.changed} == {"seen while a command ran, shared"}
 
 
 async def test_fridays_own_writes_are_not_changes_of_a_command(
-    workspace: LocalWorkspace, root: Path, gate: Gate
+    workspace: LocalWorkspace, root: Path, fifo: Fifo
 ) -> None:
     begun = asyncio.Event()
     running = asyncio.create_task(run(workspace, "echo up; read -t 20 x <go", on_output=lambda text: begun.set()))
     await begun.wait()
     await workspace.write(root / "own.txt", b"own", expect=None)
-    gate.open()
+    fifo.release()
     assert (await running).changed == ()
 
 

@@ -26,10 +26,10 @@ ESCAPES = {
     "nohup": "nohup sleep {mark} >/dev/null 2>&1 & sleep {mark}",
     "setsid": "setsid sleep {mark} & setsid -f sleep {mark}; sleep {mark}",
     "double fork": "(setsid sh -c '(sleep {mark} &) &' &) ; sleep {mark}",
-    "deaf to TERM": "trap '' TERM HUP INT; (trap '' TERM; while :; do sleep {mark}; done) & sleep {mark}",
+    "ignores TERM": "trap '' TERM HUP INT; (trap '' TERM; while :; do sleep {mark}; done) & sleep {mark}",
     "no environment": "env -i setsid sh -c 'env -i sleep {mark} & sleep {mark}' & sleep {mark}",
     "stopped": "sleep {mark} & kill -STOP $!; sleep {mark}",
-    "forks on": "f() {{ (sleep 0.01; f) & sleep {mark}; }}; f & sleep 0.2; sleep {mark}",
+    "keeps forking": "f() {{ (sleep 0.01; f) & sleep {mark}; }}; f & sleep 0.2; sleep {mark}",
     "python daemon": "{python} -c 'import os,time\nfor _ in range(2):\n if os.fork(): os._exit(0)\n os.setsid()\ntime.sleep({mark})'; sleep {mark}",
 }
 
@@ -82,7 +82,7 @@ async def test_after_a_timeout_nothing_is_left(workspace: LocalWorkspace, mark: 
     assert alive(mark) == []
 
 
-@pytest.mark.parametrize(("name", "cancels"), [("setsid", 1), ("deaf to TERM", 1), ("deaf to TERM", 2)])
+@pytest.mark.parametrize(("name", "cancels"), [("setsid", 1), ("ignores TERM", 1), ("ignores TERM", 2)])
 async def test_after_a_cancel_nothing_is_left(workspace: LocalWorkspace, mark: str, name: str, cancels: int) -> None:
     running = asyncio.create_task(run(workspace, escape(name, mark), agent="a.1"))
     await started(mark)
@@ -123,7 +123,7 @@ async def test_processes_that_end_shortly_after_the_command_are_awaited(workspac
 
 
 async def test_released_agents_leave_nothing_and_others_continue(workspace: LocalWorkspace, mark: str) -> None:
-    await workspace.start(escape("deaf to TERM", f"{mark}1"), agent="a.1")
+    await workspace.start(escape("ignores TERM", f"{mark}1"), agent="a.1")
     await workspace.start(f"sleep {mark}2", agent="a.1.1")
     await started(f"{mark}1")
     await started(f"{mark}2")
@@ -203,6 +203,6 @@ async def kill_friday(root: Path, command: str, mark: str, sandbox: str = "none"
     await gone(mark)
 
 
-@pytest.mark.parametrize("name", ["setsid", "deaf to TERM", "double fork"])
+@pytest.mark.parametrize("name", ["setsid", "ignores TERM", "double fork"])
 async def test_when_friday_is_killed_its_commands_end(root: Path, mark: str, name: str) -> None:
     await kill_friday(root, escape(name, mark), mark)

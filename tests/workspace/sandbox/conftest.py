@@ -40,7 +40,7 @@ def choice(request: pytest.FixtureRequest) -> SandboxChoice:
 
 
 @pytest.fixture
-def ground() -> Iterator[Path]:
+def outside_tmp() -> Iterator[Path]:
     """A folder that is not below a temp folder, which a sandbox covers."""
     for parent in (os.getcwd(), pwd.getpwuid(os.getuid()).pw_dir, "/opt", "/srv"):
         hidden = os.path.realpath(parent).startswith(("/tmp", "/var/tmp"))
@@ -54,16 +54,16 @@ def ground() -> Iterator[Path]:
 
 
 @pytest.fixture
-def root(ground: Path) -> Path:
-    folder = ground / "ws"
+def root(outside_tmp: Path) -> Path:
+    folder = outside_tmp / "ws"
     folder.mkdir()
     return folder
 
 
 @pytest.fixture
-def outside(ground: Path) -> Path:
+def outside(outside_tmp: Path) -> Path:
     """A folder next to the workspace, with a file."""
-    folder = ground / "outside"
+    folder = outside_tmp / "outside"
     folder.mkdir()
     (folder / "file").write_text("as it was\n")
     return folder

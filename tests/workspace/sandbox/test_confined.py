@@ -98,8 +98,8 @@ SECRETS = (".ssh/id_ed25519", ".aws/credentials", ".config/gcloud/x", ".azure/x"
            ".docker/config.json", ".npmrc", ".pypirc", "friday/auth.toml", "friday/data/friday.db", "mine/token")  # fmt: skip
 
 
-async def test_secrets_cannot_be_read(root: Path, ground: Path, choice: SandboxChoice) -> None:
-    home = ground / "home"
+async def test_secrets_cannot_be_read(root: Path, outside_tmp: Path, choice: SandboxChoice) -> None:
+    home = outside_tmp / "home"
     for name in SECRETS:
         (home / name).parent.mkdir(parents=True, exist_ok=True)
         (home / name).write_text("canary-4711\n")
@@ -120,8 +120,10 @@ async def test_secrets_cannot_be_read(root: Path, ground: Path, choice: SandboxC
         assert "id_ed25519" not in "".join(str(path) for path in (root / "copy").rglob("*"))
 
 
-async def test_saved_output_can_be_read_in_fridays_own_folder(root: Path, ground: Path, choice: SandboxChoice) -> None:
-    own = ground / "friday"
+async def test_saved_output_can_be_read_in_fridays_own_folder(
+    root: Path, outside_tmp: Path, choice: SandboxChoice
+) -> None:
+    own = outside_tmp / "friday"
     spill = own / "data" / "spill" / "this"
     spill.mkdir(parents=True)
     (spill / "long.txt").write_text("long\n")
@@ -217,14 +219,14 @@ async def test_an_abstract_socket_cannot_be_reached(
         assert (await run(unconfined, command)).output == "reached\n"
 
 
-async def test_a_key_agent_cannot_be_reached(root: Path, ground: Path, choice: SandboxChoice) -> None:
-    agent = ground / "agent"
+async def test_a_key_agent_cannot_be_reached(root: Path, outside_tmp: Path, choice: SandboxChoice) -> None:
+    agent = outside_tmp / "agent"
     environ = {**os.environ, "SSH_AUTH_SOCK": str(agent), "DOCKER_HOST": f"unix://{agent}", "KEPT": "1"}
     workspace = LocalWorkspace(root, environ=environ, sandbox=confined(choice, environ))
     command = client("../agent")
     with socket.socket(socket.AF_UNIX) as server:
         here = os.getcwd()
-        os.chdir(ground)  # the name of a socket is short
+        os.chdir(outside_tmp)  # the name of a socket is short
         server.bind("agent")
         os.chdir(here)
         server.listen()

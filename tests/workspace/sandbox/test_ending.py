@@ -19,7 +19,7 @@ __all__ = ["mark"]
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 
-@pytest.mark.parametrize("name", ["deaf to TERM", "forks on"])
+@pytest.mark.parametrize("name", ["ignores TERM", "keeps forking"])
 async def test_after_a_timeout_nothing_is_left(workspace: LocalWorkspace, mark: str, name: str) -> None:
     ran = await run(workspace, escape(name, mark), timeout_s=0.6)
     assert ran.timed_out
@@ -27,7 +27,7 @@ async def test_after_a_timeout_nothing_is_left(workspace: LocalWorkspace, mark: 
 
 
 async def test_after_a_cancel_nothing_is_left(workspace: LocalWorkspace, mark: str) -> None:
-    running = asyncio.create_task(run(workspace, escape("deaf to TERM", mark)))
+    running = asyncio.create_task(run(workspace, escape("ignores TERM", mark)))
     await started(mark)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -64,7 +64,7 @@ async def test_a_background_command_is_killed(workspace: LocalWorkspace, mark: s
     assert alive(mark) == []
 
 
-@pytest.mark.parametrize("name", ["setsid", "deaf to TERM"])
+@pytest.mark.parametrize("name", ["setsid", "ignores TERM"])
 async def test_when_friday_is_killed_its_commands_end(root: Path, choice: SandboxChoice, mark: str, name: str) -> None:
     await kill_friday(root, escape(name, mark), mark, choice.kind)
 

@@ -96,18 +96,17 @@ async def test_a_change_that_cannot_be_prevented_is_reported(
 
 
 async def test_the_settings_of_the_users_other_worktrees_cannot_be_changed(
-    workspace: LocalWorkspace, choice: SandboxChoice, repository: Path, ground: Path
+    workspace: LocalWorkspace, choice: SandboxChoice, repository: Path, outside_tmp: Path
 ) -> None:
-    await git(repository, "worktree", "add", "-q", "-b", "feature", str(ground / "feature"))
+    await git(repository, "worktree", "add", "-q", "-b", "feature", str(outside_tmp / "feature"))
     file = repository / ".git/worktrees/feature/commondir"
     ran = await run(workspace, "echo /evil > .git/worktrees/feature/commondir")
     if choice.kind == "landlock":
         assert ran.tampered == (".git/worktrees/feature/commondir",)
         return
     assert (file.read_text(), ran.tampered) == ("../..\n", ())
-    await run(
-        workspace, "mv .git/worktrees old; cp -r old .git/worktrees; echo /evil > .git/worktrees/feature/commondir"
-    )
+    move = "mv .git/worktrees old; cp -r old .git/worktrees"
+    await run(workspace, f"{move}; echo /evil > .git/worktrees/feature/commondir")
     assert file.read_text() == "../..\n"
 
 
@@ -149,9 +148,9 @@ async def test_in_a_subfolder_of_a_repository_only_commits_are_possible(
 
 
 async def test_a_worktree_can_only_commit_on_its_own_branch(
-    repository: Path, choice: SandboxChoice, ground: Path
+    repository: Path, choice: SandboxChoice, outside_tmp: Path
 ) -> None:
-    own = ground / "friday"
+    own = outside_tmp / "friday"
     workspace = LocalWorkspace(repository, spill=own / "spill", sandbox=confined(choice, own=(own,)))
     trees = Worktrees(own / "worktrees" / "s", session="5e55104", environ=os.environ)
     worktree = await trees.create(workspace)
@@ -176,8 +175,8 @@ async def test_a_worktree_can_only_commit_on_its_own_branch(
     await workspace.close()
 
 
-def test_a_git_file_that_names_another_repository_grants_nothing(root: Path, ground: Path) -> None:
-    other = ground / "other"
+def test_a_git_file_that_names_another_repository_grants_nothing(root: Path, outside_tmp: Path) -> None:
+    other = outside_tmp / "other"
     (other / ".git/worktrees/w").mkdir(parents=True)
     (other / ".git/worktrees/w/commondir").write_text("../..\n")
     (root / ".git").write_text(f"gitdir: {other}/.git/worktrees/w\n")

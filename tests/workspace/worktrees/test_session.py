@@ -253,36 +253,30 @@ async def test_a_child_that_cannot_start_leaves_no_worktree(stage: Stage) -> Non
     assert own_state(stage.project) == before
 
 
-@pytest.mark.parametrize("level", ["cancel", "abort"])
-async def test_a_stopped_child_keeps_its_changes(stage: Stage, level: Any) -> None:
+@pytest.mark.parametrize("stop", ["cancel", "abort", "session"])
+async def test_the_changes_of_a_stopped_child_can_be_applied(stage: Stage, stop: Any) -> None:
     stage.plays({
         "a": [isolated(background=True), says("Waiting."), DONE],
-        "a.1": [writes("x", "x"), bash("touch there; sleep 20"), DONE],
+        "a.1": [writes("x", "x"), bash("sleep 20"), DONE],
     })  # fmt: skip
     async with stage.session(mode="yolo") as session:
         node = session.start("go")
         await finished(session, "write_file")
-        await session.stop("a.1", level=level)
-        await node.finished()
+        if stop == "session":
+            await session.stop()
+        else:
+            await session.stop("a.1", level=stop)
+            await node.finished()
+            await session.apply_worktree("a.1")
         assert (await states(stage, session.id))[:2] == ["opened", "changed"]
-        await session.apply_worktree("a.1")
+    if stop == "session":  # the next process applies them
+        assert len(metadata_files()) == 1
+        async with stage.session(mode="yolo", resume=session.id) as resumed:
+            assert [f.path for f in await resumed.apply_worktree("a.1")] == ["x"]
+            with pytest.raises(UsageError, match="applied already"):
+                await resumed.apply_worktree("a.1")
     assert listing(stage.project)["x"] == "x"
-
-
-async def test_the_next_process_applies_the_changes_of_a_stopped_session(stage: Stage) -> None:
-    stage.plays({"a": [isolated(), DONE], "a.1": [writes("x", "x"), bash("sleep 20"), DONE]})
-    async with stage.session(mode="yolo") as session:
-        session.start("go")
-        await finished(session, "write_file")
-        await session.stop()
-        assert await states(stage, session.id) == ["opened", "changed"]
-    assert len(metadata_files()) == 1
-    async with stage.session(mode="yolo", resume=session.id) as resumed:
-        assert [f.path for f in await resumed.apply_worktree("a.1")] == ["x"]
-        with pytest.raises(UsageError, match="applied already"):
-            await resumed.apply_worktree("a.1")
-    assert listing(stage.project)["x"] == "x"
-    assert await states(stage, session.id) == ["opened", "changed", "applied"]
+    assert (await states(stage, session.id))[-1] == "applied"
     assert metadata_files() == []
 
 
@@ -329,7 +323,7 @@ async def test_the_isolation_of_a_child_cannot_change(stage: Stage) -> None:
     assert (status, "isolation cannot be set with resume" in text) == ("error", True)
 
 
-async def test_a_fork_in_a_worktree_is_told_its_folder(stage: Stage) -> None:
+async def test_the_prompt_of_a_fork_names_its_folder(stage: Stage) -> None:
     session = await ran(stage, {"a": [isolated(fork=True), DONE], "a.1": X_AND_Y})
     assert await states(stage, session.id) == ["opened", "changed"]
     log = await stage.log(session.id)
