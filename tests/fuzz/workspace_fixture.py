@@ -14,7 +14,9 @@ from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.events import Envelope, WorktreeChanged
 from friday_cli.core.protocol.receipt import FileChange
 from friday_cli.workspace.local import LocalWorkspace
-from friday_cli.workspace.worktrees import Applied, Worktree, WorktreeMetadata, Worktrees
+from friday_cli.workspace.worktrees.apply import Applied
+from friday_cli.workspace.worktrees.metadata import Worktree, WorktreeMetadata
+from friday_cli.workspace.worktrees.worktrees import Worktrees
 from tests.fuzz.random_actions import Machine
 
 if TYPE_CHECKING:

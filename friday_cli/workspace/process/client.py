@@ -64,17 +64,13 @@ class Process:
 
     async def end(self) -> None:
         """End the program and everything it started. Returns when they have ended, after `END_S` at the latest."""
-        self.stop()
-        with contextlib.suppress(TimeoutError):  # blocked in the kernel (a dead disk); the supervisor keeps trying
-            await asyncio.wait_for(self._ended.wait(), END_S)
-
-    def stop(self) -> None:
-        """Start to end the program; `wait` returns when it has ended."""
         if self.running and not self._begun:
             self._disconnect()  # nothing was started: half a request is ignored
         elif self.running:
             with contextlib.suppress(OSError):  # already ending
                 self._control.send(b"x")
+        with contextlib.suppress(TimeoutError):  # blocked in the kernel (a dead disk); the supervisor keeps trying
+            await asyncio.wait_for(self._ended.wait(), END_S)
 
     async def pump(self, on_output: Callable[[bytes], object]) -> None:
         """Read the output until it ends and pass it to `on_output`. If that returns a coroutine, it is awaited before more

@@ -10,7 +10,7 @@ import pytest
 from friday_cli.workspace.local import LocalWorkspace
 from friday_cli.workspace.sandbox import protected_paths
 from friday_cli.workspace.sandbox.detect import SandboxChoice
-from friday_cli.workspace.worktrees import Worktrees
+from friday_cli.workspace.worktrees.worktrees import Worktrees
 from tests.workspace.commands import run
 from tests.workspace.sandbox.conftest import confined, git
 

@@ -8,7 +8,9 @@ import subprocess
 from pathlib import Path
 
 from friday_cli.workspace.local import LocalWorkspace
-from friday_cli.workspace.worktrees import Applied, Worktree, Worktrees
+from friday_cli.workspace.worktrees.apply import Applied
+from friday_cli.workspace.worktrees.metadata import Worktree
+from friday_cli.workspace.worktrees.worktrees import Worktrees
 
 SESSION = "7f3a1b2c-0000-4000-8000-000000000000"
 ENV = {

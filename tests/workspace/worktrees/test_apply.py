@@ -12,7 +12,7 @@ import pytest
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.workspace.fs import safe_files
 from friday_cli.workspace.fs.transaction import FileWrite
-from friday_cli.workspace.worktrees import Worktree
+from friday_cli.workspace.worktrees.metadata import Worktree
 from tests.workspace.worktrees.conftest import Opener
 from tests.workspace.worktrees.repo_fixture import (
     OpenRepository,
