@@ -38,7 +38,7 @@ LEFT_S = 30.0
 PACKAGE = f"{os.sep}friday_cli{os.sep}"
 MODEL_SERVERS = {1234, 8000, 8080, 11434}
 """Ports where Friday looks for model servers; for a test nothing listens there. No server of a test gets one of them."""
-MACHINE = "cli delegation e2e faces local providers sandbox session store tools wire worktrees"
+MACHINE = "cli delegation e2e frontends llm session store tools workspace"
 """Folders whose tests meet the machine: its processes, terminals, sockets, disks and clock."""
 MOST_RERUN = 1
 """How many tests of a run may fail and pass when they are run again; more fail the run."""

@@ -22,7 +22,6 @@ from pathlib import Path
 from urllib.request import ProxyHandler, build_opener
 
 PROJECT = Path(__file__).parents[2]
-MB = 1024 * 1024
 
 
 @dataclass
@@ -49,8 +48,6 @@ class Case:
     env: Mapping[str, str] = field(default_factory=dict)
     cwd: Path | None = None
     expect: int = 0
-    tree: bool = False
-    """Whether memory is that of all processes of the tree together."""
     terminal: bool = False
     """Whether it writes to a terminal (of 100 columns) that is read as fast as it writes."""
 
@@ -122,7 +119,6 @@ class Bench:
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
             begun = time.monotonic()
             process = _start(case, out.fileno(), err.fileno(), case.cwd or self.work, case.env or self.env)
-            peak = _watch(process.pid) if case.tree else 0.0
             _, status, usage = os.wait4(process.pid, 0)
             wall = time.monotonic() - begun
             process.returncode = os.waitstatus_to_exitcode(status)
@@ -133,7 +129,7 @@ class Bench:
             requests = tuple(at - begun for at in self.seen())
             first = requests[0] if requests else None
             return Sample(
-                wall, usage.ru_utime + usage.ru_stime, peak or usage.ru_maxrss * 1024 / MB, process.returncode,
+                wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024, process.returncode,
                 first, wall - first if first is not None else None, requests, out.read(),
             )  # fmt: skip
 
@@ -160,37 +156,6 @@ def _drain(terminal: int) -> None:
         while os.read(terminal, 65536):
             pass
     os.close(terminal)
-
-
-def _watch(pid: int) -> float:
-    """The most memory that a process and all below it had together, in MB, looked at every 10 ms until it ends."""
-    most = 0.0
-    while True:
-        try:
-            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-        except OSError:
-            return most
-        if state == "Z":
-            return most
-        most = max(most, sum(map(_memory, _tree(pid))) / MB)
-        time.sleep(0.01)
-
-
-def _tree(pid: int) -> Iterator[int]:
-    yield pid
-    try:
-        below = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    except OSError:
-        return
-    for child in below:
-        yield from _tree(int(child))
-
-
-def _memory(pid: int) -> int:
-    try:
-        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
-    except (OSError, IndexError):
-        return 0
 
 
 def middle(samples: Sequence[Sample], what: Callable[[Sample], float | None]) -> float:
