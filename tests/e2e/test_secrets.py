@@ -17,6 +17,13 @@ HEADER = "canary-header-without-a-pattern-3"
 CANARIES = (ENV, PATTERNED, STORED, HEADER)
 LOOK = "env; for p in $PPID $$; do tr '\\0' '\\n' </proc/$p/environ; tr '\\0' ' ' </proc/$p/cmdline; done"
 
+COMMANDS = """
+import sys
+from friday_cli.cli import run
+for words in sys.argv[1:]:
+    print("\\nexit code", run(words.split()), flush=True)
+"""
+
 
 @pytest.fixture
 def keyed(friday: Friday) -> Friday:
@@ -68,9 +75,9 @@ def test_q31_canary_keys_are_found_nowhere(keyed: Friday, tmp_path: Path) -> Non
         "sessions export --format atif", "sessions stats", "config show", "config show --json", "auth list", "models",
         "doctor", "profiles", "permissions list",
     )  # fmt: skip
-    for words in commands:
-        ran.append(friday.run(program=("-m", "friday_cli", *words.split()), model="", timeout=60))
-        assert "No such" not in ran[-1].err, (words, ran[-1].err)
+    ran.append(friday.run(*commands, program=("-c", COMMANDS), model="", timeout=60))
+    assert [line for line in ran[-1].lines if "No such" in line] == []
+    assert ran[-1].out.count("\nexit code ") == len(commands)
     crash = tmp_path / "crash.py"
     crash.write_text(
         "import runpy, sys\nfrom friday_cli.session.session import Session\n"
