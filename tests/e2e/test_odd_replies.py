@@ -1,4 +1,4 @@
-"""Replies that are whole but odd, and services that are slow or strange: the work goes on, or ends in clear words."""
+"""Complete but unusual replies, and slow or unusual services: the run continues, or ends with a clear error."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def _quick(friday: Friday) -> None:
 
 
 def played(friday: Friday, rule: Any, wire: Wire, *argv: str) -> tuple[Any, Brain]:
-    """A run with `rule`, and the brain."""
+    """A run against a service that answers by `rule`."""
     with friday.meets(rule, wire) as brain:
         return friday.json("go", *argv), brain
 
 
 def done(friday: Friday, rule: Any, wire: Wire, *argv: str) -> tuple[Any, Brain]:
-    """As `played`; it must end well."""
+    """As `played`; the run must complete."""
     ran, brain = played(friday, rule, wire, *argv)
     assert (ran.code, ran.document["status"], ran.document["stop_reason"]) == (0, "completed", "done"), ran.err
     return ran, brain
@@ -137,32 +137,36 @@ BAD_ARGUMENTS = {
 }  # fmt: skip
 
 
+CALLS: dict[str, tuple[list[tuple[tuple[str, Any], str]], dict[str, int]]] = {
+    "F20 unreadable arguments": ([(("read_file", text), why) for text, why in BAD_ARGUMENTS.values()], {}),
+    "F20 unusual arguments": (
+        [(("list_dir", ""), "a.txt"), (("grep", '{"pattern": "al\tpha|alpha"}'), "a.txt")], {"list_dir": 1, "grep": 1}
+    ),
+    "F36 names and number": (
+        [
+            (("Read_File", {}), "Did you mean read_file?"),
+            *(((name, {}), "There is no tool") for name in ("read.file", "x" * 100, "rm -rf", "läs")),
+            *[(READ, "alpha")] * 30,
+        ],
+        {"read_file": 30},
+    ),
+}  # fmt: skip
+"""Calls of one reply, each with words of its result, and the tools that run."""
+
+
 @on_every_wire
-def test_f20_arguments_that_cannot_be_read_are_told_to_the_model(friday: Friday, wire: Wire) -> None:
-    calls = [("read_file", text) for text, _ in BAD_ARGUMENTS.values()]
+@pytest.mark.parametrize("name", CALLS)
+def test_each_call_has_one_result(friday: Friday, wire: Wire, name: str) -> None:
+    calls, tools = CALLS[name]
 
     def rule(turn: Turn) -> Say:
         if turn.turn == 0:
-            return Say(calls=calls)
-        for result, (_, why) in zip(turn.results, BAD_ARGUMENTS.values(), strict=True):
-            assert why in result, result
-            assert "alpha" not in result
+            return Say(calls=[call for call, _ in calls])
+        assert [result for result, (_, words) in zip(turn.results, calls, strict=True) if words not in result] == []
         return Say("ok")
 
     ran, _ = done(friday, rule, wire)
-    assert ran.agent("a")["receipt"].get("tools") is None
-
-
-@on_every_wire
-def test_f20_arguments_that_are_merely_odd_are_taken(friday: Friday, wire: Wire) -> None:
-    def rule(turn: Turn) -> Say:
-        if turn.turn == 0:
-            return Say(calls=[("list_dir", ""), ("grep", '{"pattern": "al\tpha|alpha"}')])
-        assert len(turn.results) == 2
-        assert all("a.txt" in r for r in turn.results)
-        return Say("ok")
-
-    done(friday, rule, wire)
+    assert ran.agent("a")["receipt"].get("tools", {}) == tools
 
 
 @on_every_wire
@@ -171,22 +175,6 @@ def test_f19_unreadable_arguments_again_and_again_end_the_run(friday: Friday, wi
     assert (ran.code, ran.document["stop_reason"], len(brain.turns)) == (1, "loop", 3)
     assert "arguments that cannot be read" in one_sentence(ran.document["error"])
     assert "try 2" in ran.document["result"]
-
-
-@on_every_wire
-def test_f36_each_call_has_one_result_whatever_it_is_called(friday: Friday, wire: Wire) -> None:
-    odd = ["Read_File", "read.file", "x" * 100, "rm -rf", "läs"]
-
-    def rule(turn: Turn) -> Say:
-        if turn.turn == 0:
-            return Say(calls=[*((name, {}) for name in odd), *[READ] * 30])
-        assert len(turn.results) == len(odd) + 30
-        assert all("There is no tool" in r for r in turn.results[: len(odd)])
-        assert "Did you mean read_file?" in turn.results[0]
-        assert all("alpha" in r for r in turn.results[len(odd) :])
-        return Say("ok")
-
-    done(friday, rule, wire)
 
 
 @on_every_wire
@@ -300,7 +288,7 @@ def test_f32_a_context_that_stays_full_ends_the_run(friday: Friday, wire: Wire) 
     assert (ran.code, ran.document["stop_reason"]) == (1, "context")
     assert len(brain.turns) <= 4
     assert "full and could not be compacted" in one_sentence(ran.document["error"])
-    assert "prompt is too long" in ran.document["error"], "what the service said is told"
+    assert "prompt is too long" in ran.document["error"], "the message of the service is shown"
 
 
 @on_every_wire
