@@ -1,4 +1,4 @@
-"""`friday ask` in a real pseudo-terminal: what is seen while it works, what is left at the end, and what never gets there."""
+"""`friday ask` in a real pseudo-terminal: progress, the final screen, and text that must not reach the terminal."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ agents:
 
 
 def slower(play: str, pace: float) -> str:
-    """A play whose waits are `pace` times as long."""
+    """The scenario `play` with `pace` times as long waits."""
     return re.sub(r"(_s: |after: |sleep )([0-9.]+)", lambda found: f"{found[1]}{float(found[2]) * pace:g}", play)
 
 
@@ -190,7 +190,7 @@ FORBIDDEN = ("\x07", "\x08", "\x9b", "\x9d", "\u202e", "\u2066", "\u200b", "\U00
 
 
 def evil(turn: Turn) -> Say:
-    """A model that puts it everywhere a model can put a text."""
+    """A model that writes EVIL into every text that a model can write."""
     if turn.agent == "kid":
         return (
             Say(EVIL, calls=[("bash", {"command": f"echo {EVIL}"}), (f"t{EVIL}", {})])
