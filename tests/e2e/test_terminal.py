@@ -115,12 +115,16 @@ agents:
 
 
 @paced
-def test_no_color(friday: Friday, pace: float) -> None:
+@pytest.mark.parametrize("to_file", [False, True])
+def test_no_color(friday: Friday, pace: float, to_file: bool) -> None:
+    """Progress has styles and no colours. It is also shown while the answer goes into a file."""
     friday.plays(slower(SHORT, pace))
-    with shown(friday, "look", env={"NO_COLOR": "1"}) as terminal:
+    with shown(friday, "look", env={"NO_COLOR": "1"}, stdout=not to_file) as terminal:
         assert terminal.end() == 0
-        assert terminal.screen.codes <= {"0", "1", "2", "3", "4", "", "22", "23", "24"}, "styles, and no colours"
+        assert terminal.screen.codes <= {"0", "1", "2", "3", "4", "", "22", "23", "24"}
         assert any(" a.1 " in f for f in terminal.frames)
+        assert ("That is all" not in terminal.raw) is to_file
+        assert "friday: session" in terminal.screen.text
 
 
 @pytest.mark.parametrize("term", ["dumb", "unknown", ""])
@@ -133,16 +137,6 @@ def test_a_terminal_that_can_nothing(friday: Friday, term: str) -> None:
             assert "\x1b" not in terminal.raw
         assert "That is all." in terminal.screen.text
         assert " a.1 " not in terminal.raw
-
-
-@paced
-def test_progress_is_seen_though_the_answer_goes_into_a_file(friday: Friday, pace: float) -> None:
-    friday.plays(slower(SHORT, pace))
-    with shown(friday, "look", stdout=False) as terminal:
-        assert terminal.end() == 0
-        assert any(" a.1 " in f for f in terminal.frames)
-        assert "That is all" not in terminal.raw, "it went another way"
-        assert "friday: session" in terminal.screen.text
 
 
 @paced
