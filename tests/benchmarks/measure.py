@@ -1,4 +1,4 @@
-"""Running commands and taking their time: interleaved, medians, all on one clock."""
+"""Runs commands and measures their time: interleaved, medians, one clock for all."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from urllib.request import ProxyHandler, build_opener
 
 PROJECT = Path(__file__).parents[2]
@@ -41,7 +42,7 @@ class Sample:
 
 @dataclass
 class Case:
-    """A command to be measured. `stdin` None means no input at all; `expect` is the exit code that is no mistake."""
+    """A command to be measured; `expect` is its exit code."""
 
     name: str
     argv: Sequence[str]
@@ -49,11 +50,11 @@ class Case:
     cwd: Path | None = None
     expect: int = 0
     terminal: bool = False
-    """Whether it writes to a terminal (of 100 columns) that is read as fast as it writes."""
+    """Whether it writes to a terminal of 100 columns."""
 
 
 class Bench:
-    """A place for measurements: a temporary home, a stand-in for the model, and how often everything is repeated."""
+    """A temporary home, a stand-in for the model service, and the number of repetitions."""
 
     def __init__(self, folder: Path, *, repeat: int, port: int) -> None:
         self.folder = folder
@@ -77,21 +78,27 @@ class Bench:
         return f"http://127.0.0.1:{self._port}/{style}"
 
     def seen(self) -> list[float]:
-        """When requests came since the last call."""
+        """The times of the requests since the last call, in monotonic seconds."""
         with self._open(f"http://127.0.0.1:{self._port}/seen") as answer:
             found: list[float] = json.load(answer)
             return found
 
     def friday(self, *args: str) -> list[str]:
-        """The command line of Friday; it finds the stand-in by `environment`."""
+        """A command line of Friday; `environment` leads it to the stand-in."""
         return [sys.executable, "-P", "-m", "friday_cli", *args]
+
+    def module(self, name: str, *args: str, env: Mapping[str, str] | None = None) -> Any:
+        """Run a module of the benchmarks in another process; its last line of output is JSON."""
+        argv = [sys.executable, "-m", f"tests.benchmarks.{name}", *args]
+        ran = subprocess.run(argv, cwd=PROJECT, env=env, check=True, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL)
+        return json.loads(ran.stdout.splitlines()[-1])
 
     def script(self, text: str, *args: str) -> list[str]:
         """A command line that runs a script of `floors`."""
         return [sys.executable, "-c", text, *args]
 
     def environment(self, style: str = "instant", *, home: str = "friday") -> dict[str, str]:
-        """The environment in which every wire leads to the stand-in answering in `style`."""
+        """Environment variables that lead every API to the stand-in, which answers in `style`."""
         url = self.url(style)
         return {
             **self.env, "PYTHONPATH": str(PROJECT), "FRIDAY_HOME": str(self.folder / home),
@@ -114,7 +121,7 @@ class Bench:
         return runs
 
     def run(self, case: Case) -> Sample:
-        """Run one case once. Raises RuntimeError when it does not end as it should."""
+        """Run one case once. Raises RuntimeError for another exit code than expected."""
         self.seen()
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
             begun = time.monotonic()
@@ -151,7 +158,7 @@ def _start(case: Case, out: int, err: int, cwd: Path, env: Mapping[str, str]) ->
 
 
 def _drain(terminal: int) -> None:
-    """Read all that comes; a terminal whose other side is gone raises."""
+    """Read all output; a terminal whose other side is closed raises OSError."""
     with suppress(OSError):
         while os.read(terminal, 65536):
             pass
@@ -165,7 +172,7 @@ def middle(samples: Sequence[Sample], what: Callable[[Sample], float | None]) ->
 
 @contextmanager
 def bench(*, repeat: int) -> Iterator[Bench]:
-    """A fresh place with a running stand-in; nothing of it is left behind."""
+    """A temporary folder with a running stand-in; both are removed at the end."""
     with tempfile.TemporaryDirectory(prefix="friday-bench-") as folder:
         server = subprocess.Popen(
             [sys.executable, "-m", "tests.benchmarks.standin"], stdout=subprocess.PIPE, cwd=PROJECT

@@ -1,4 +1,4 @@
-"""Q31, G10: fake keys in the environment, the file of keys and the settings are found nowhere after all flows."""
+"""Q31, G10: fake keys in the environment, the key file and the settings are found nowhere after all kinds of runs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ for words in sys.argv[1:]:
 
 @pytest.fixture
 def keyed(friday: Friday) -> Friday:
-    """Everything that can hold a key holds one; the files that a person put them into are the only ones that may."""
+    """A fake key in every place where a person can put one. No other file may contain them."""
     friday.setenv("GITHUB_TOKEN", PATTERNED)
     friday.setenv("MY_SETTING", f"value with {PATTERNED}")
     auth = friday.home / "auth.toml"
@@ -44,7 +44,7 @@ def reach(friday: Friday, brain: object) -> None:
 
 
 def flow(turn: Turn) -> Say | Reply:
-    """A child that looks at every environment, beside a service that says its key in an error."""
+    """Agents that print every environment, and a service that repeats the keys in an error."""
     if turn.agent == "a.1":
         return Say("seen") if turn.results else Say(calls=[("bash", {"command": LOOK})])
     if turn.turn == 0:
@@ -90,7 +90,7 @@ def test_q31_canary_keys_are_found_nowhere(keyed: Friday, tmp_path: Path) -> Non
         for canary in CANARIES:
             assert canary not in done.out + done.err, (number, canary)
     kept = b"".join(path.read_bytes() for path in (friday.home / "data").glob("friday.db*"))
-    assert kept.count(b"GIT_TERMINAL_PROMPT=0") > 6  # the environments were looked at, and are in the log
+    assert kept.count(b"GIT_TERMINAL_PROMPT=0") > 6  # the environments were printed, and are in the log
     own = {friday.config, friday.home / "auth.toml"}
     for path in (
         p for place in (friday.home, friday.project) for p in place.rglob("*") if p.is_file() and p not in own
