@@ -25,6 +25,7 @@ MAIN = "tests/e2e/test_faults.py::test_the_main_agent"
 CHILD = "tests/e2e/test_faults.py::test_sub_agents_with_a_fault_each"
 PASSES = "tests/e2e/test_faults.py::test_a_fault_that_passes_leaves_no_trace_in_the_answer"
 ODD = "tests/e2e/test_odd_replies.py::"
+STRAY = ODD + "test_streams_that_stray"
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ ROWS: dict[str, Row] = {
     "F12": Row("a clean end without the final event", "not a success: as F10 and F11"),
     "F13": Row("silence", "ended at the idle timeout, retried once", ("tests/llm/transport/test_idle_timeout.py::test_silence_ends_the_wait_and_only_that",)),
     "F14": Row("only pings", "do not count as events: ended at the event timeout"),
-    "F15": Row("one byte at a time", "read to its end"),
+    "F15": Row("one byte at a time", "read to its end", (STRAY,)),
     "F16": Row("overloaded, within a stream with 200", "as 529; the partial text is kept"),
     "F17": Row("invalid request or credentials, within a stream", "one try; no key is shown"),
     "F18": Row("response.failed", "as its error code says"),
@@ -65,14 +66,14 @@ ROWS: dict[str, Row] = {
     "F20": Row("unusual arguments", "a JSON object is accepted, anything else is reported to the model",
                (ODD + "test_each_call_has_one_result", "tests/llm/transport/test_tool_arguments.py::")),
     "F21": Row("megabytes of text, of arguments, in one event", "read; an endless stream is limited", ("tests/llm/transport/test_sse.py::test_a_megabyte_in_small_pieces", "tests/llm/transport/test_sse.py::test_an_event_without_end_is_given_up")),
-    "F22": Row("invalid UTF-8, byte order marks, unusual line ends", "invalid bytes are replaced, the rest is read"),
+    "F22": Row("invalid UTF-8, byte order marks, unusual line ends", "invalid bytes are replaced, the rest is read", (STRAY,)),
     "F23": Row("an event that is not JSON", "the try fails and is retried"),
-    "F24": Row("the wrong content type; not a stream", "a stream is read; a JSON document is an error without a retry"),
-    "F25": Row("duplicate events, a second message", "read once", (ODD + "test_streams_that_stray",)),
-    "F26": Row("a stop reason without an end", "accepted if all blocks are closed", (ODD + "test_streams_that_stray",)),
-    "F27": Row("deltas of unknown blocks", "ignored", (ODD + "test_streams_that_stray",)),
+    "F24": Row("the wrong content type; not a stream", "a stream is read; a JSON document is an error without a retry", (STRAY,)),
+    "F25": Row("duplicate events, a second message", "read once", (STRAY,)),
+    "F26": Row("a stop reason without an end", "accepted if all blocks are closed", (STRAY,)),
+    "F27": Row("deltas of unknown blocks", "ignored", (STRAY,)),
     "F28": Row("an empty reply, only spaces, only thinking", "retried once, then failed with an empty reply"),
-    "F29": Row("unknown events and stop reasons", "ignored; an unknown stop reason ends the reply with a note", (ODD + "test_streams_that_stray",)),
+    "F29": Row("unknown events and stop reasons", "ignored; an unknown stop reason ends the reply with a note", (STRAY,)),
     "F30": Row("cut off at the output limit", "text is continued; an incomplete call does not run and is reported"),
     "F31": Row("a refusal", "shown, not retried; the session stays usable"),
     "F32": Row("the context is full", "compacted once and sent again; then a clear error and no loop", ("tests/core/agent/test_compaction.py::",)),
@@ -84,7 +85,7 @@ ROWS: dict[str, Row] = {
     "F36": Row("calls with the same id, unusual names, thirty at once", "each has exactly one result", (ODD + "test_each_call_has_one_result",)),
     "F37": Row("a call of a tool that the profile does not have", "refused, and counted in the receipt"),
     "F38": Row("“approved by the user” in a result", "treated as data: no mode, rule or answer changes"),
-    "F39": Row("usage that is missing, negative, huge", "estimated; no total becomes negative", (ODD + "test_streams_that_stray",)),
+    "F39": Row("usage that is missing, negative, huge", "estimated; no total becomes negative", (STRAY,)),
     "F40": Row("408, 409, “do not retry”, a redirect", "the header is obeyed; the key is not sent to another host",
                ("tests/llm/transport/test_transports.py::test_no_redirect_is_followed",)),
     "F41": Row("a reply after the stop", "not read; the connection is closed", ("tests/e2e/test_signals.py::test_a_late_reply_after_a_stop_is_not_read",)),
