@@ -140,10 +140,6 @@ class Terminal:
             pass
         return self.process.returncode
 
-    def resize(self, columns: int, height: int) -> None:
-        """Change the size; the program is notified."""
-        fcntl.ioctl(self._slave, termios.TIOCSWINSZ, struct.pack("HHHH", height, columns, 0, 0))
-
     @property
     def clean(self) -> bool:
         """Whether the modes of the terminal are as before, and no style is left on."""

@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.request import ProxyHandler, build_opener
@@ -33,7 +33,6 @@ class Sample:
     wall_s: float
     cpu_s: float
     rss_mb: float
-    code: int
     first_s: float | None = None
     last_s: float | None = None
     requests: tuple[float, ...] = ()
@@ -42,13 +41,11 @@ class Sample:
 
 @dataclass
 class Case:
-    """A command to be measured; `expect` is its exit code."""
+    """A command to be measured. It must exit with 0."""
 
     name: str
     argv: Sequence[str]
-    env: Mapping[str, str] = field(default_factory=dict)
-    cwd: Path | None = None
-    expect: int = 0
+    env: Mapping[str, str]
     terminal: bool = False
     """Whether it writes to a terminal of 100 columns."""
 
@@ -125,35 +122,34 @@ class Bench:
         self.seen()
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
             begun = time.monotonic()
-            process = _start(case, out.fileno(), err.fileno(), case.cwd or self.work, case.env or self.env)
+            process = _start(case, out.fileno(), err.fileno(), self.work)
             _, status, usage = os.wait4(process.pid, 0)
             wall = time.monotonic() - begun
             process.returncode = os.waitstatus_to_exitcode(status)
             out.seek(0)
             err.seek(0)
-            if process.returncode != case.expect:
+            if process.returncode:
                 raise RuntimeError(f"{case.name}: exit {process.returncode}: {err.read().decode()[-2000:]}")
             requests = tuple(at - begun for at in self.seen())
             first = requests[0] if requests else None
             return Sample(
-                wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024, process.returncode,
+                wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024,
                 first, wall - first if first is not None else None, requests, out.read(),
             )  # fmt: skip
 
 
-def _start(case: Case, out: int, err: int, cwd: Path, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    if not case.terminal:
-        return subprocess.Popen(
-            case.argv, env=dict(env), cwd=cwd, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True
-        )
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
+def _start(case: Case, out: int, err: int, cwd: Path) -> subprocess.Popen[bytes]:
+    env = dict(case.env)
+    if case.terminal:
+        ours, out = pty.openpty()
+        fcntl.ioctl(out, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
+        env["TERM"], err = "xterm-256color", out
     process = subprocess.Popen(
-        case.argv, env={**env, "TERM": "xterm-256color"}, cwd=cwd, stdin=subprocess.DEVNULL,
-        stdout=theirs, stderr=theirs, start_new_session=True,
-    )  # fmt: skip
-    os.close(theirs)
-    threading.Thread(target=_drain, args=(ours,), daemon=True).start()
+        case.argv, env=env, cwd=cwd, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True
+    )
+    if case.terminal:
+        os.close(out)
+        threading.Thread(target=_drain, args=(ours,), daemon=True).start()
     return process
 
 
