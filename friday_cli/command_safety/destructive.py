@@ -13,7 +13,7 @@ _SYSTEM = re.compile(
 )
 _DISK = re.compile(r">\s*/dev/(?:sd|nvme|hd|vd|disk)")
 _FORK_BOMB = re.compile(r":\s*\(\s*\)\s*\{.*\|.*&")
-_MACHINE = frozenset(("shutdown", "reboot", "halt", "poweroff", "wipefs", "fdisk", "split_on_blanks"))
+_MACHINE = frozenset(("shutdown", "reboot", "halt", "poweroff", "wipefs", "fdisk", "parted"))
 
 
 def reason(text: str, commands: Iterable[str] = ()) -> str:
