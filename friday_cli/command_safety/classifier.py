@@ -130,7 +130,9 @@ class CommandClassifier:
         for variable in prefix:
             if variable not in ENVIRONMENT and not (variable == "IFS" and name == "read"):
                 why = f"{variable} changes what {name} does"
-                return SimpleCommand(text, text, _readings_of(words), why=why, dynamic_arguments=why)
+                return SimpleCommand(
+                    text, text, _readings([word.text for word in words]), why=why, dynamic_arguments=why
+                )
         foreign = next((w.foreign for w in words if w.foreign), "")
         if name in ("cd", "read"):
             return self._cd_or_read(text, name, words)
@@ -139,7 +141,7 @@ class CommandClassifier:
         variants = self._variants(words)
         if variants is None:
             why = "its variables have too many values"
-            return SimpleCommand(text, text, _readings_of(words), why=why, dynamic_arguments=why)
+            return SimpleCommand(text, text, _readings([word.text for word in words]), why=why, dynamic_arguments=why)
         why, last = "", None
         for argv in variants:
             last = self._classify_argv(text, argv)
@@ -232,10 +234,6 @@ class CommandClassifier:
         return word.loose and any(
             self.context.match_has_blanks(t, directory) for t in word.texts for directory in self._state.directories
         )
-
-
-def _readings_of(words: list[Word]) -> tuple[str, ...]:
-    return _readings([word.text for word in words])
 
 
 def _readings(texts: list[str]) -> tuple[str, ...]:

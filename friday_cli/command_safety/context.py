@@ -17,6 +17,7 @@ from friday_cli.core.protocol.workspace import Workspace
 
 from . import project_overrides, repository
 from .directory_scan import DirectoryScan, scan_directory
+from .options import ProgramWord
 
 MAX_MATCHES = 2_000
 """Names that a pattern may match; all of them are checked."""
@@ -63,6 +64,10 @@ class AnalysisContext:
         except FridayError:
             return ()
 
+    def searched_labels(self, paths: Sequence[ProgramWord], directory: str) -> Sequence[str]:
+        """The labels of the paths that a program searches: `directory` without any."""
+        return [label for path in paths for label in self.labels(path.text, directory)] or self.labels(".", directory)
+
     def write_labels(self, path: str, directory: str) -> tuple[str, ...]:
         """The labels of a file to write; empty if it is outside the workspace."""
         try:
@@ -81,8 +86,11 @@ class AnalysisContext:
     def program_reason(self, name: str) -> str:
         """Why `name` may not be the program of the system, or ""."""
         if "/" in name:
-            folder, _, _ = name.rpartition("/")
-            return "" if folder in ("/bin", "/usr/bin", "/usr/local/bin") else f"{name} is not a program of the system"
+            return (
+                ""
+                if name.rpartition("/")[0] in ("/bin", "/usr/bin", "/usr/local/bin")
+                else f"{name} is not a program of the system"
+            )
         for folder in _workspace_path_entries(self._path, tuple(map(str, self._workspace.roots))):
             if shutil.which(name, path=folder or self.root):
                 return f"{name} would be run from {folder or 'the workspace'}"
