@@ -21,6 +21,7 @@ from friday_cli.core.protocol.workspace import Workspace
 from friday_cli.core.subagents.node import AgentRun, AgentSummary, SubagentTask
 from friday_cli.core.subagents.tree import SubagentTree
 from friday_cli.core.text.lazy_regex import pattern
+from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.core.text.untrusted import neutralize
 from friday_cli.tool_catalog import TOOLS
 
@@ -105,7 +106,7 @@ class _DelegationTools:
                 f"parallel. Do not delegate your whole task, nor what one tool call would do.\n"
                 f"Sub-agents:\n{self._settings.targets}",
                 subjects=self._subject,
-                title=lambda args: f"{args.resume or args.profile}: {_line(args.task)}",
+                title=lambda args: f"{args.resume or args.profile}: {sanitize_line(args.task, 100)}",
             ),
             tool(
                 self._delegate_many,
@@ -136,7 +137,7 @@ class _DelegationTools:
                 args=MessageArguments,
                 description="Send a message to a running sub-agent; it reads it at its next turn. Resume a finished one with "
                 "delegate_task(resume=...) instead.",
-                title=lambda args: f"{args.id}: {_line(args.text, 60)}",
+                title=lambda args: f"{args.id}: {sanitize_line(args.text, 60)}",
             ),
             tool(
                 self._cancel,
@@ -207,12 +208,12 @@ class _DelegationTools:
         rejected = f"## Not started\nerror: a batch has at most {limit} tasks; send this one in another call."
         reports += [rejected] * (len(args.tasks) - limit)
         texts = [f"# Task {number} of {len(args.tasks)}\n{report}" for number, report in enumerate(reports, 1)]
-        failed = not any(n.summary.status == "completed" or not n.ended for n in nodes)
+        failed = all(n.ended and n.summary.status != "completed" for n in nodes)
         return Output("\n\n".join(texts), DelegationDisplay(tuple(n.path for n in nodes)), error=failed)
 
     async def _list(self, ctx: ToolContext, args: NoArguments) -> Output:
         known = self._tree.below(ctx.agent)
-        rows = tuple((k.path, k.profile, self._status(k), _line(k.task)) for k in known)
+        rows = tuple((k.path, k.profile, self._status(k), sanitize_line(k.task, 100)) for k in known)
         text = "\n".join(" | ".join(row) for row in rows) or "No sub-agents yet."
         return Output(text, TableDisplay(("id", "profile", "status", "task"), rows))
 
@@ -373,8 +374,3 @@ def _same_task(own: str, task: str) -> bool:
     ours, theirs = (Counter(t[i : i + 3] for i in range(len(t) - 2)) for t in (a, b))
     both = ours.total() + theirs.total()
     return both > 0 and 2 * (ours & theirs).total() > SAME_TASK * both
-
-
-def _line(text: str, limit: int = 100) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= limit else line[: limit - 1] + "…"

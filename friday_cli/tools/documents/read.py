@@ -79,8 +79,10 @@ def read_pdf(data: bytes, *, pages: str = "", seconds: float, stop: threading.Ev
     try:
         reader = None
         if not pdf.count:
-            reader = _open_pdf(data)
-            pdf.count = _page_count(reader)
+            reader = opened = _open_pdf(data)
+            pdf.count = _parse(lambda: len(opened.pages))
+            if not pdf.count:
+                raise ToolError("the PDF has no pages; it may be damaged.")
         wanted = page_numbers(pages, pdf.count)
         for number in wanted:
             if number in pdf.texts or number in pdf.broken:
@@ -118,13 +120,6 @@ def _open_pdf(data: bytes) -> PdfReader:
         if not readable:
             raise ToolError("the PDF is encrypted. Save a copy without a password (qpdf --decrypt in.pdf out.pdf).")
     return reader
-
-
-def _page_count(reader: PdfReader) -> int:
-    count = _parse(lambda: len(reader.pages))
-    if not count:
-        raise ToolError("the PDF has no pages; it may be damaged.")
-    return count
 
 
 def _parse(work: Callable[[], T]) -> T:
@@ -215,14 +210,12 @@ async def pdf_text(data: bytes, *, timeout_s: float = 30.0) -> str:
 
 def gaps(document: Document) -> str:
     """A sentence about the pages that were not searched, or ""."""
-    found = []
-    if document.empty:
-        found.append(f"Pages without text (scanned, not searched): {spans(document.empty)}")
-    if document.broken:
-        found.append(f"Damaged pages (not searched): {spans(document.broken)}")
-    if document.unread:
-        found.append(f"Not read in time: pages {spans(document.unread)}. Repeat the call to continue")
-    return ". ".join(found)
+    found = (
+        (document.empty, "Pages without text (scanned, not searched): {}"),
+        (document.broken, "Damaged pages (not searched): {}"),
+        (document.unread, "Not read in time: pages {}. Repeat the call to continue"),
+    )
+    return ". ".join(text.format(spans(pages)) for pages, text in found if pages)
 
 
 def spans(numbers: Iterable[int]) -> str:

@@ -1,4 +1,4 @@
-"""Finds the text that an edit rematches: an exact match, or one unique match that differs only in blanks."""
+"""Finds the text that an edit replaces: an exact match, or one unique match that differs only in blanks."""
 
 from __future__ import annotations
 

@@ -24,12 +24,10 @@ from friday_cli.core.text.lazy_regex import pattern
 from friday_cli.workspace.fs import gitignore, globs
 
 from . import regex
-from .scan import ScanRequest
+from .scan import MAX_LINE_BYTES, ScanRequest
 
 TIMEOUT_S, MAX_BYTES = 30.0, 16 * 1024 * 1024
 """Limits of a search: seconds, and bytes of output."""
-MAX_LINE_BYTES = 2000
-"""Bytes of a line that are returned."""
 _ROW = pattern(rb"(\d+)([:-])([^\n]*)\n")
 _COUNT = pattern(rb"([^\0]+)\0(\d+)\r?\n")
 _SCAN = "import sys; sys.path.insert(0, sys.argv.pop(1)); from {} import main; main()"

@@ -48,8 +48,6 @@ _TEXT_TYPE = pattern(
 
 
 class FetchArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Arguments of `web_fetch`."""
-
     url: Annotated[str, Meta(description="Complete http or https URL, exactly as found or given.")]
     offset: Annotated[int, Meta(ge=0, description="First character to return, to continue a long page.")] = 0
     limit: Annotated[int, Meta(ge=100, le=60_000, description="Maximum number of characters.")] = 20_000

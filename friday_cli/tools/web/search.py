@@ -27,8 +27,6 @@ _MAX_SNIPPET = 500
 
 
 class WebSearchArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Arguments of `web_search`."""
-
     query: Annotated[str, Meta(min_length=1, max_length=400, description="A few specific search words.")]
     count: Annotated[int, Meta(ge=1, le=20, description="Maximum number of results.")] = 8
 
