@@ -131,11 +131,14 @@ def text(path: Path, *, must_exist: bool = False) -> str:
 def parse(path: str, content: str) -> dict[str, Any]:
     """The validated data of a settings text. `path` is for messages. Raises FileError with line and field."""
     data = parse_toml(path, content)
-    for problem in validate.problems(data):
-        name = ".".join(problem.path)
-        line = line_of(content, problem.path)
-        raise FileError(path, problem.text, line=line, field=name, hint=problem.hint)
+    _require_valid(path, content, data)
     return data
+
+
+def _require_valid(path: str, content: str, data: dict[str, Any]) -> None:
+    for problem in validate.problems(data):
+        line = line_of(content, problem.path)
+        raise FileError(path, problem.text, line=line, field=".".join(problem.path), hint=problem.hint)
 
 
 def parse_toml(path: str, content: str) -> dict[str, Any]:
@@ -230,12 +233,17 @@ def _put(data: dict[str, Any], name: str, value: object) -> None:
     data[last] = value
 
 
+def kind_of(parts: tuple[str, ...]) -> Any:
+    """The type of the setting `parts`. Raises UsageError with the closest name if it does not exist."""
+    try:
+        return validate.kind_of(parts)
+    except KeyError:
+        raise UsageError(f"There is no setting {'.'.join(parts)}.", hint=validate.suggestion(parts)) from None
+
+
 def _override(data: dict[str, Any], name: str, value: object, source: str) -> None:
     """Set a value from a flag or variable. A list (rules) is added before the list in the file."""
-    try:
-        kind = validate.kind_of(tuple(name.split(".")))
-    except KeyError:
-        raise UsageError(f"There is no setting {name}.", hint=validate.suggestion(tuple(name.split(".")))) from None
+    kind = kind_of(tuple(name.split(".")))
     if isinstance(value, (list, tuple)):
         value = [*value, *_get(data, name)]
     if (problem := validate.type_error(value, kind)) is not None:
@@ -251,15 +259,11 @@ def _tighten(data: dict[str, Any], path: Path, sources: dict[str, str], notices:
     raw = parse_toml(str(path), content)
     allowed: dict[str, Any] = {}
     for name, value in _leaves(raw):
-        if name in PROJECT_KEYS:
-            _put(allowed, name, value)
-        elif _reserved(name):
+        if name not in PROJECT_KEYS and _reserved(name):
             notices.append(f"{path}: {name} is ignored: a project can only tighten settings.")
         else:
             _put(allowed, name, value)  # an unknown key must be reported: it may be a misspelled rule
-    for problem in validate.problems(allowed):
-        name = ".".join(problem.path)
-        raise FileError(str(path), problem.text, line=line_of(content, problem.path), field=name, hint=problem.hint)
+    _require_valid(str(path), content, allowed)
     for name, value in _leaves(allowed):
         if name == "permissions.rules" and (looser := [r for r in value if r["decision"] == "allow"]):
             value = [rule for rule in value if rule not in looser]

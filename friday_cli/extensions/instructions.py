@@ -62,9 +62,8 @@ def read(folder: Path, *, root: Path, config: Path, trusted: bool) -> Instructio
             remaining = max(0, remaining - len(text))
             files.append(Instruction(str(path), text, own))
     if not trusted and any(not file.own for file in files):
-        notices.append(
-            "The AGENTS.md of the project is used as information only: the project is not trusted. Run `friday trust`."
-        )
+        use = "The AGENTS.md of the project is used as information only"
+        notices.append(f"{use}: the project is not trusted. Run `friday trust`.")
     return Instructions(tuple(files), trusted, tuple(notices))
 
 

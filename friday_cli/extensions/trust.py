@@ -16,7 +16,7 @@ from friday_cli import atomic_file
 from friday_cli.core.protocol.errors import FileError, FridayError, UsageError
 from friday_cli.paths import state_dir, text_of
 
-from .frontmatter import has_name
+from .frontmatter import contents, has_name
 
 VERSION = 1
 MAX_FILES = 500
@@ -194,12 +194,8 @@ def _differences(old: dict[str, str], new: dict[str, str]) -> Iterator[str]:
 def _fingerprint(root: Path) -> dict[str, str]:
     """The files in `root` that need trust, with their hashes. Raises FileError for files that cannot be trusted."""
     found: dict[str, str] = {}
-    for path in (
-        root / ".mcp.json",
-        *_files_below(root / ".friday", root),
-        *_files_below(root / ".claude/agents", root),
-        *_files_below(root / ".claude/commands", root),
-    ):
+    folders = (root / ".friday", root / ".claude/agents", root / ".claude/commands")
+    for path in (root / ".mcp.json", *(path for folder in folders for path in _files_below(folder, root))):
         if (data := content(path, root)) is not None:
             found[text_of(path.relative_to(root))] = hash_of(data)
     for path in sorted((root / "profiles").glob("*.md")):
@@ -234,6 +230,17 @@ def _files_below(folder: Path, root: Path, depth: int = 0) -> Iterator[Path]:
             raise FileError(str(entry), "is a link to a folder, which cannot be trusted.")
         else:
             yield from _files_below(entry, root, depth + 1)
+
+
+def markdown_files(project: Trust, prefix: str) -> Iterator[tuple[str, Path, bytes | FileError]]:
+    """The name below `prefix`, the path and the content of each Markdown file; the error of one that has changed."""
+    for name, sha in sorted(project.files.items()):
+        if name.startswith(prefix) and name.endswith(".md"):
+            path = project.root / name
+            raw = contents(path)
+            if isinstance(raw, bytes) and hash_of(raw) != sha:
+                raw = FileError(str(path), "has changed since it was trusted.", hint="Run `friday trust`.")
+            yield name.removeprefix(prefix), path, raw
 
 
 def _inside(path: Path, root: Path) -> None:

@@ -137,15 +137,9 @@ class _ProfileSearch:
             (".claude/agents/", "claude"),
         )
         for prefix, origin in folders:
-            for name, sha in sorted(project.files.items()):
-                rest = name.removeprefix(prefix)
-                if rest == name or not rest.endswith(".md") or ("/" in rest and origin != "claude"):
-                    continue
-                path = project.root / name
-                raw = frontmatter.contents(path)
-                if isinstance(raw, bytes) and trust.hash_of(raw) != sha:
-                    raw = FileError(str(path), "has changed since it was trusted.", hint="Run `friday trust`.")
-                if isinstance(raw, FileError) or is_profile(raw):
+            for relative, path, raw in trust.markdown_files(project, prefix):
+                nested = "/" in relative and origin != "claude"
+                if not nested and (isinstance(raw, FileError) or is_profile(raw)):
                     self.file(path, origin, raw)
 
     def file(self, path: Path, origin: Origin, raw: bytes | FileError) -> None:

@@ -33,15 +33,7 @@ _ALIASES = {
     "permission_mode": "mode",
     "reasoning_effort": "effort",
 }
-_CAMEL = {
-    "max_token_budget": "maxTokenBudget",
-    "allowed_tools": "allowedTools",
-    "disallowed_tools": "disallowedTools",
-    "max_iterations": "maxIterations",
-    "max_cost": "maxCost",
-    "sub_agents": "subAgents",
-    "project_context": "projectContext",
-}
+_CAMEL = {key: re.sub(r"_(\w)", lambda found: found[1].upper(), key) for key in KEYS if "_" in key}
 
 
 class ProfileFields:
