@@ -37,11 +37,12 @@ class CommandAnalyzer:
     """Analyzes one script; `found` holds the result. Raises Unparseable when the whole command needs approval."""
 
     def __init__(self, context: AnalysisContext, outer: CommandAnalyzer | None = None) -> None:
-        self._context = context
         self.found: FoundCommands = outer.found if outer else FoundCommands()
         self._level: int = outer._level + 1 if outer else 0
         self._state: ShellState = ShellState(outer._state.directories if outer else {context.root})
-        nested = self._run_nested if self._level < MAX_NESTED_SCRIPTS else None
+        nested = (
+            (lambda script: CommandAnalyzer(context, self).run(script)) if self._level < MAX_NESTED_SCRIPTS else None
+        )
         self.classifier = CommandClassifier(context, self._state, self.found, nested)
         self._reader = NodeReader(self._state, self.classifier, walk=self._walk, subshell=self._subshell)
         self._handlers: dict[str, Callable[[Node], None]] = {
@@ -61,9 +62,6 @@ class CommandAnalyzer:
         root, self._source = parse(command)
         self._reader.read(self._source)
         self._walk(root)
-
-    def _run_nested(self, script: str) -> None:
-        CommandAnalyzer(self._context, self).run(script)
 
     def _walk(self, node: Node) -> None:
         """Analyze one statement and everything below it."""

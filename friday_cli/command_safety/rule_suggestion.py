@@ -32,10 +32,5 @@ def suggest_rule(argv: Sequence[str]) -> str:
     for keep in (3, 2, 1):
         if len(words) > keep and _PREFIXES.fullmatch(" ".join(words[:keep])):
             return f"{' '.join(words[:keep])} *"
-    return "" if _runs_another(names) else text
-
-
-def _runs_another(names: Sequence[str]) -> bool:
-    """Whether the word after `run` or `exec` is a program that runs other programs."""
     later = names[2] if len(names) > 2 and names[1] in ("run", "exec", "x", "dlx") else ""
-    return later in RUNNERS or INTERPRETERS.fullmatch(later) is not None
+    return "" if later in RUNNERS or INTERPRETERS.fullmatch(later) else text

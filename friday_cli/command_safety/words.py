@@ -220,8 +220,5 @@ def _concatenated(parts: Iterable[Word]) -> Word:
 
 def quote_words(texts: Iterable[str]) -> str:
     """Words in one line, quoted where needed."""
-    return " ".join(text if _SAFE.fullmatch(text) else _quoted(text) for text in texts)
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "'\"'\"'") + "'"
+    quote = "'\"'\"'"
+    return " ".join(text if _SAFE.fullmatch(text) else f"'{text.replace(chr(39), quote)}'" for text in texts)

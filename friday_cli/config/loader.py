@@ -34,22 +34,11 @@ _STRICTNESS = ("plan", "ask", "edits", "auto")
 _ADD = frozenset(("permissions.ask", "permissions.deny", "permissions.rules", "sandbox.read_deny"))
 _LOWER = frozenset(
     (
-        "limits.max_turns",
-        "limits.max_tokens",
-        "limits.max_cost",
-        "limits.timeout",
-        "agents.delegation.max_depth",
-        "agents.delegation.default_timeout",
-        "agents.delegation.max_concurrent",
-        "agents.delegation.max_batch",
-        "agents.delegation.max_agents",
-        "agents.delegation.ask_above",
-        "agents.delegation.ask_above_cost",
-        "agents.delegation.context_chars",
-        "agents.delegation.token_budget.default",
-        "agents.delegation.token_budget.max",
-        "tools.bash_timeout",
-        "tools.bash_max_timeout",
+        *(f"limits.{key}" for key in ("max_turns", "max_tokens", "max_cost", "timeout")),
+        *(f"agents.delegation.{key}" for key in ("max_depth", "default_timeout", "max_concurrent", "max_batch")),
+        *(f"agents.delegation.{key}" for key in ("max_agents", "ask_above", "ask_above_cost", "context_chars")),
+        *(f"agents.delegation.token_budget.{key}" for key in ("default", "max")),
+        *("tools.bash_timeout", "tools.bash_max_timeout"),
     )
 )
 _OFF = frozenset(("agents.delegation.enabled", "tools.web_allow_private", "sandbox.network"))

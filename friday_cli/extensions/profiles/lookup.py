@@ -53,7 +53,7 @@ class Profiles(msgspec.Struct, frozen=True):
         return tuple(
             self.found[name]
             for name in self.names()
-            if parent is None or (parent.may_delegate_to(name) and name != parent.name)
+            if parent is None or (name != parent.name and (parent.sub_agents == "*" or name in parent.sub_agents))
         )
 
 

@@ -58,17 +58,20 @@ class _FieldReader:
         if not prompt:
             raise FileError(self._fields.path, "has no prompt.", hint="Write it below the second `---` line.")
         model = self._fields.text("model")
+        tokens = self._capped("max_token_budget", "tokens", token_cap)
+        if tokens is not None and tokens < min(token_cap, TOKENS_USEFUL):
+            self._fields.note(f"{tokens:,} tokens are rarely enough for a result; use at least {TOKENS_USEFUL:,}.")
         return Profile(
             name=name,
             description=self._fields.text("description", required=not self._fields.imported)
             or prompt.split("\n")[0][:200],
             prompt=prompt,
-            max_token_budget=self._tokens(token_cap),
+            max_token_budget=tokens,
             allowed_tools=tools,
             disallowed_tools=refused,
             only=only,
             deny=deny,
-            max_iterations=self._turns(),
+            max_iterations=self._capped("max_iterations", "turns", TURNS_HARD),
             timeout=self._timeout(),
             max_cost=self._fields.number("max_cost"),
             model="" if model == "inherit" else model,
@@ -96,21 +99,13 @@ class _FieldReader:
             raise self._fields.fail("name", f"{name!r} is not a valid name.", NAME_HINT)
         return name
 
-    def _tokens(self, cap: int) -> int | None:
-        tokens: int | None = self._fields.number("max_token_budget", whole=True)
-        if tokens is not None and tokens > cap:
-            self._fields.note(f"{tokens:,} tokens exceed the maximum; {cap:,} is used.")
-            return cap
-        if tokens is not None and tokens < TOKENS_USEFUL:
-            self._fields.note(f"{tokens:,} tokens are rarely enough for a result; use at least {TOKENS_USEFUL:,}.")
-        return tokens
-
-    def _turns(self) -> int | None:
-        turns: int | None = self._fields.number("max_iterations", whole=True)
-        if turns is not None and turns > TURNS_HARD:
-            self._fields.note(f"{turns} turns exceed the maximum; {TURNS_HARD} is used.")
-            return TURNS_HARD
-        return turns
+    def _capped(self, name: str, unit: str, cap: int) -> int | None:
+        """The number of the key `name`, at most `cap`."""
+        value: int | None = self._fields.number(name, whole=True)
+        if value is None or value <= cap:
+            return value
+        self._fields.note(f"{value:,} {unit} exceed the maximum; {cap:,} is used.")
+        return cap
 
     def _timeout(self) -> float | None:
         timeout = self._fields.number("timeout")

@@ -79,7 +79,3 @@ class Profile(msgspec.Struct, frozen=True):
         if self.allowed_tools == "*":
             return True
         return name in (TOOLS.by_default if self.allowed_tools is None else self.allowed_tools)
-
-    def may_delegate_to(self, name: str) -> bool:
-        """Whether an agent with this profile may start one with profile `name`."""
-        return self.sub_agents == "*" or name in self.sub_agents

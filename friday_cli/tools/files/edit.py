@@ -26,16 +26,10 @@ class WriteArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     content: Annotated[str, Meta(description="The complete new content.")]
 
 
-class Replacement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    old: Annotated[str, Meta(description="Text to replace, exactly as in the file, without line numbers.")]
-    new: Annotated[str, Meta(description="Replacement text; empty to delete.")]
-    replace_all: Annotated[bool, Meta(description="Replace every occurrence.")] = False
-
-
 class EditArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     path: Annotated[str, Meta(description="File to edit, relative to the workspace or absolute.", min_length=1)]
     edits: Annotated[
-        list[Replacement],
+        list[edit_match.Replacement],
         Meta(description="Replacements, applied in this order; all or none.", min_length=1, max_length=100),
     ]
 
@@ -61,8 +55,7 @@ async def _edit(context: ToolContext, args: EditArguments) -> Output:
         which = f"edit {number} of {len(args.edits)}: " if len(args.edits) > 1 else ""
         try:
             edit_match.refuse_placeholder(one.new, text)
-            edit = edit_match.TextEdit(one.old, one.new, one.replace_all)
-            text, remark = await asyncio.to_thread(edit_match.apply, text, edit, source.newline)
+            text, remark = await asyncio.to_thread(edit_match.apply, text, one, source.newline)
         except ToolError as error:
             note = " Nothing was changed." if which else ""
             raise ToolError(f"{label}: {which}{error.message}{note}", hint=error.hint) from None

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import Counter
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.text.lazy_regex import pattern
@@ -23,12 +25,10 @@ _PLACEHOLDER = pattern(
 )
 
 
-class TextEdit(msgspec.Struct, frozen=True):
-    """Replace `old` by `new`: the only occurrence, or with `everywhere` each one."""
-
-    old: str
-    new: str
-    everywhere: bool = False
+class Replacement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    old: Annotated[str, Meta(description="Text to replace, exactly as in the file, without line numbers.")]
+    new: Annotated[str, Meta(description="Replacement text; empty to delete.")]
+    replace_all: Annotated[bool, Meta(description="Replace every occurrence.")] = False
 
 
 def refuse_placeholder(new: str, present: str) -> None:
@@ -36,13 +36,11 @@ def refuse_placeholder(new: str, present: str) -> None:
     for found in _PLACEHOLDER().finditer(new):
         line = found[0].strip()
         if line not in present:
-            raise ToolError(
-                f"{line!r} is a placeholder for omitted text.",
-                hint="Give the complete text, or edit only the part that changes.",
-            )
+            hint = "Give the complete text, or edit only the part that changes."
+            raise ToolError(f"{line!r} is a placeholder for omitted text.", hint=hint)
 
 
-def apply(text: str, edit: TextEdit, newline: str) -> tuple[str, str]:
+def apply(text: str, edit: Replacement, newline: str) -> tuple[str, str]:
     """`text` after the edit, and a remark ("" for an exact match). Raises ToolError.
 
     Matching ignores line ends. Unchanged lines keep theirs; new lines get `newline`.
@@ -56,14 +54,14 @@ def apply(text: str, edit: TextEdit, newline: str) -> tuple[str, str]:
             raise ToolError("old is empty, but the file is not.", hint="Give the text to replace.")
         return new.replace("\n", newline), ""
     remark = ""
-    starts = _occurrences(flat, old)
+    starts = [found.start() for found in re.finditer(re.escape(old), flat)]
     spans = [(start, start + len(old), new) for start in starts]
     if not starts:
         spans = [_match_ignoring_blanks(flat, old, new)]
         first = flat.count("\n", 0, spans[0][0]) + 1
         last = first + flat.count("\n", *spans[0][:2])
         remark = f"matched lines {first}-{last} ignoring indentation or trailing blanks"
-    elif len(starts) > 1 and not edit.everywhere:
+    elif len(starts) > 1 and not edit.replace_all:
         lines = [flat.count("\n", 0, start) + 1 for start in starts]
         listed = ", ".join(map(str, lines[:_MAX_LISTED])) + (", ..." if len(lines) > _MAX_LISTED else "")
         raise ToolError(
@@ -71,14 +69,6 @@ def apply(text: str, edit: TextEdit, newline: str) -> tuple[str, str]:
             hint="Add surrounding lines to make it unique, or set replace_all.",
         )
     return _replace_spans(text, spans, newline), remark
-
-
-def _occurrences(text: str, part: str) -> list[int]:
-    starts, at = [], text.find(part)
-    while at >= 0:
-        starts.append(at)
-        at = text.find(part, at + len(part))
-    return starts
 
 
 def _replace_spans(text: str, spans: list[tuple[int, int, str]], newline: str) -> str:

@@ -100,7 +100,7 @@ async def run_search(context: ToolContext, search: SearchQuery) -> SearchResult:
         cwd=search.base,
     )
     if printed.exit_code not in (0, 1, None) and not printed.out and printed.err.strip():
-        raise _pattern_error(printed.err)
+        raise regex.refused(printed.err)
     partial = ""
     if printed.timed_out:
         partial = f"the search took longer than {TIMEOUT_S:.0f} s and was stopped"
@@ -266,8 +266,3 @@ def _friday_ignore(context: ToolContext, base: Path) -> Callable[[str], bool] | 
         return any(rules.verdict("/".join(parts[:count]), count < len(parts)) for count in range(1, len(parts) + 1))
 
     return is_ignored
-
-
-def _pattern_error(text: str) -> ToolError:
-    errors = [line.removeprefix("error: ") for line in text.splitlines() if line.startswith("error: ")]
-    return regex.invalid(errors[-1] if errors else " ".join(text.split())[:300])
