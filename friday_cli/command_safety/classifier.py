@@ -25,10 +25,8 @@ _CHANGE_THE_SHELL = frozenset(("eval", "source", ".", "exec", "trap", "alias", "
 
 
 class CommandClassifier:
-    """Classifies commands in the present `state` of the shell and adds them to `found`.
-
-    `run_script` analyzes the text after `sh -c`; None where scripts are nested too deeply for that.
-    """
+    """Classifies commands in the present `state` of the shell and adds them to `found`. `run_script` analyzes the text
+    after `sh -c`; None where scripts are nested too deeply for that."""
 
     def __init__(
         self,
@@ -43,10 +41,8 @@ class CommandClassifier:
         self._run_script = run_script
 
     def define_function(self, name: str, *, always_defined: bool) -> None:
-        """Accept later calls of a function of the command.
-
-        Only if the function is `always_defined` when it is called, and no program has its name.
-        """
+        """Accept later calls of a function of the command. Only if the function is `always_defined` when it is called,
+        and no program has its name."""
         allowed = re.fullmatch(r"[A-Za-z_]\w*", name) and name not in BUILTINS | RUNNERS
         if always_defined and allowed and not self.context.has_program(name):
             self._state.functions.add(name)
@@ -88,10 +84,8 @@ class CommandClassifier:
         self.found.add(self._with_text_scan(step, text) if reason else step)
 
     def add_command(self, text: str, words: list[Word], prefix: Sequence[str]) -> None:
-        """Add a simple command; `prefix` are the variables set in front of it.
-
-        Its text is scanned as well if a program may run a part of it.
-        """
+        """Add a simple command; `prefix` are the variables set in front of it. Its text is scanned as well if a program
+        may run a part of it."""
         step = self._classify(text, words, prefix)
         read_only = step.looks or re.match(r"git (?:commit|tag)(?: |$)", step.text)
         if step.readings and not step.dynamic_arguments and read_only:
@@ -237,10 +231,8 @@ class CommandClassifier:
 
 
 def _readings(texts: list[str]) -> tuple[str, ...]:
-    """The forms of a command that deny and ask rules must check.
-
-    The command without its folder, git without its global options, and each command that may begin after a wrapper.
-    """
+    """The forms of a command that deny and ask rules must check. The command without its folder, git without its global
+    options, and each command that may begin after a wrapper."""
     name = texts[0].rsplit("/", 1)[-1]
     found = [[name, *texts[1:]]]
     if name in RUNNERS or INTERPRETERS.fullmatch(name):

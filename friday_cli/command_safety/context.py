@@ -152,9 +152,7 @@ class AnalysisContext:
 
 class NoFiles(AnalysisContext):
     """A context that reads no files and objects to nothing: for past commands, whose files may have changed since.
-
-    Never grant a permission because of its results.
-    """
+    Never grant a permission because of its results."""
 
     def __init__(self) -> None:
         self.root, self.home, self.away = "/", "", ()

@@ -41,10 +41,8 @@ class DirectoryScan(msgspec.Struct, frozen=True):
         split_on_blanks: bool = False,
         secrets: bool = True,
     ) -> str:
-        """Why a program that reads all files matching `globs` (all files if empty) needs approval, or "".
-
-        `links`: the program follows links; `split_on_blanks`: it splits names at blanks; `secrets`: it prints contents.
-        """
+        """Why a program that reads all files matching `globs` (all files if empty) needs approval, or "". `links`: the
+        program follows links; `split_on_blanks`: it splits names at blanks; `secrets`: it prints contents."""
         if not self.complete:
             return "there are too many files to check"
         for wanted, paths, why in (
@@ -67,11 +65,9 @@ def scan_directory(
     vendored: bool = True,
     skip_ignored: bool = False,
 ) -> DirectoryScan:
-    """Scan `root`, or the paths `under` it, for a command that runs in `directory`.
-
-    `inside`: whether a real path belongs to the workspace. `vendored`: scan third-party folders too. `skip_ignored`: skip
-    hidden folders; then a tree that is too large counts as complete, so that not every search there needs approval.
-    """
+    """Scan `root`, or the paths `under` it, for a command that runs in `directory`. `inside`: whether a real path
+    belongs to the workspace. `vendored`: scan third-party folders too. `skip_ignored`: skip hidden folders; then a tree
+    that is too large counts as complete, so that not every search there needs approval."""
     links: list[str] = []
     secrets: list[str] = []
     odd: list[str] = []

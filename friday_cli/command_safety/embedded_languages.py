@@ -77,10 +77,8 @@ def find(
 
 
 class FindResults(NamedTuple):
-    """The files find prints: below `under`, with names that match one of `globs` (all if empty).
-
-    `regular_files`: no links or folders.
-    """
+    """The files find prints: below `under`, with names that match one of `globs` (all if empty). `regular_files`: no
+    links or folders."""
 
     regular_files: bool
     globs: tuple[str, ...]

@@ -33,12 +33,10 @@ _VISIBLE = re.compile(r"(?:HOME|PATH|USER|SHELL|LANG|PWD|TERM|VIRTUAL_ENV|GOPATH
 
 
 class PipeInput(msgspec.Struct, frozen=True):
-    """What the previous program of a pipeline prints.
-
-    `file_names`: names of files in the workspace (False: unknown output); `regular_files`: no links among them;
-    `nul_separated`: separated by NUL; `checked`: only files that git tracks, or whose contents were already searched;
-    `skip_ignored`: no hidden or ignored files. `globs`, `under`: patterns and folders all of them match.
-    """
+    """What the previous program of a pipeline prints. `file_names`: names of files in the workspace (False: unknown
+    output); `regular_files`: no links among them; `nul_separated`: separated by NUL; `checked`: only files that git
+    tracks, or whose contents were already searched; `skip_ignored`: no hidden or ignored files. `globs`, `under`:
+    patterns and folders all of them match."""
 
     file_names: bool = False
     regular_files: bool = False

@@ -16,10 +16,8 @@ _PREFIXES = re.compile(
 
 
 def suggest_rule(argv: Sequence[str]) -> str:
-    """A rule pattern for a command, or "" if none should be suggested.
-
-    None for programs that run other programs, use the network or delete, and none for a command that contains a pattern.
-    """
+    """A rule pattern for a command, or "" if none should be suggested. None for programs that run other programs, use
+    the network or delete, and none for a command that contains a pattern."""
     names = [word.rsplit("/", 1)[-1].lower() for word in argv]
     if not names or names[0] in RUNNERS or INTERPRETERS.fullmatch(names[0]):
         return ""

@@ -33,11 +33,9 @@ NOT_SECRET = word_set(
 
 
 class Word(msgspec.Struct, frozen=True):
-    """A word with all its possible texts; `texts` is empty if they are unknown, and `why` tells the reason.
-
-    `glob`: an unquoted pattern, which the shell expands to file names. `foreign`: the name of a variable in it that may
-    hold a secret. `loose`: file names from an unquoted variable, which the shell splits at blanks.
-    """
+    """A word with all its possible texts; `texts` is empty if they are unknown, and `why` tells the reason. `glob`: an
+    unquoted pattern, which the shell expands to file names. `foreign`: the name of a variable in it that may hold a
+    secret. `loose`: file names from an unquoted variable, which the shell splits at blanks."""
 
     texts: tuple[str, ...]
     glob: bool = False
@@ -61,10 +59,8 @@ def unknown(why: str, foreign: str = "") -> Word:
 
 
 class WordReader:
-    """Evaluates words. `variables`: known values; `home` and `directory`: the values of `~` and `$PWD`.
-
-    `substitutions` collects the command substitutions in a word, for the caller to analyze.
-    """
+    """Evaluates words. `variables`: known values; `home` and `directory`: the values of `~` and `$PWD`. `substitutions`
+    collects the command substitutions in a word, for the caller to analyze."""
 
     def __init__(self, source: bytes, variables: dict[str, Word], home: str) -> None:
         self.source = source

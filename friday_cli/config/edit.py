@@ -25,11 +25,8 @@ class SavedSetting(msgspec.Struct, frozen=True):
 
 
 def set_value(name: str, written: str, *, file: Path | None = None) -> SavedSetting:
-    """Set the dotted `name` to `written`: TOML (`true`, `5`, `["a", "b"]`) or plain text.
-
-    Raises UsageError for an unknown name or an invalid value, FileError if the file is already invalid, FridayError
-    if it cannot be written.
-    """
+    """Set the dotted `name` to `written`: TOML (`true`, `5`, `["a", "b"]`) or plain text. Raises UsageError for an
+    unknown name or an invalid value, FileError if the file is already invalid, FridayError if it cannot be written."""
     parts = tuple(name.split("."))
     value = value_of(parts, written)
     return _change(parts, lambda _: value, file) or SavedSetting(_path(file), value)

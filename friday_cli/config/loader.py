@@ -66,12 +66,9 @@ def load(
     environ: Mapping[str, str] | None = None,
     file: Path | None = None,
 ) -> Loaded:
-    """The current settings.
-
-    `project` is the root of a TRUSTED project; for None no project file is read. `flags` maps dotted names to values
-    (None: not given). `file` replaces the user's file. Raises FileError for an invalid file, UsageError for an
-    invalid flag or variable.
-    """
+    """The current settings. `project` is the root of a TRUSTED project; for None no project file is read. `flags` maps
+    dotted names to values (None: not given). `file` replaces the user's file. Raises FileError for an invalid file,
+    UsageError for an invalid flag or variable."""
     sources: dict[str, str] = {}
     path = file or user_file(environ)
     data = read(path, must_exist=file is not None)

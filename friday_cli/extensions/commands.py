@@ -46,10 +46,8 @@ class CustomCommand(msgspec.Struct, frozen=True):
     only: tuple[str, ...] = ()
 
     def prompt(self, rest: str) -> str:
-        """The prompt. `$ARGUMENTS` is replaced by `rest`, the text after the name, and `$1` by its first word.
-
-        Without a placeholder in the text, `rest` is appended.
-        """
+        """The prompt. `$ARGUMENTS` is replaced by `rest`, the text after the name, and `$1` by its first word. Without
+        a placeholder in the text, `rest` is appended."""
         try:
             parts = shlex.split(rest)
         except ValueError:  # an unbalanced quote, as in a sentence
@@ -88,10 +86,8 @@ def find_command(prompt: str, customs: CustomCommands) -> tuple[CustomCommand, s
 def load(
     cwd: Path, *, trusted: bool = False, reserved: Collection[str] = (), env: Mapping[str, str] | None = None
 ) -> CustomCommands:
-    """Load every command available in `cwd`. `trusted`: treat the project as trusted; `reserved`: names of built-in commands.
-
-    Files of a project are used only with the content that was trusted. Errors in files become `problems`.
-    """
+    """Load every command available in `cwd`. `trusted`: treat the project as trusted; `reserved`: names of built-in
+    commands. Files of a project are used only with the content that was trusted. Errors in files become `problems`."""
     trust_status = trust.is_trusted(cwd, env=env)
     found: dict[str, CustomCommand] = {}
     problems: list[FileError] = []

@@ -72,10 +72,8 @@ def has_name(text: str) -> bool:
 
 
 def read(path: str, text: str, *, lenient: bool = False) -> MarkdownFile:
-    """Parse `text` (see `decode`). `lenient`: accept unquoted colons, as other tools do.
-
-    Raises FileError with line and field.
-    """
+    """Parse `text` (see `decode`). `lenient`: accept unquoted colons, as other tools do. Raises FileError with line and
+    field."""
     parts = split(text)
     if parts is None:
         if _FENCE().match(text.split("\n", 1)[0]):

@@ -34,10 +34,8 @@ class Instructions(msgspec.Struct, frozen=True):
 
 
 def read(folder: Path, *, root: Path, config: Path, trusted: bool) -> Instructions:
-    """Read the file of the user in `config`, then those from the project `root` down to `folder`.
-
-    Files that they refer to are not read. A file that cannot be read is skipped with a notice.
-    """
+    """Read the file of the user in `config`, then those from the project `root` down to `folder`. Files that they refer
+    to are not read. A file that cannot be read is skipped with a notice."""
     files: list[Instruction] = []
     notices: list[str] = []
     remaining = MAX_TOTAL

@@ -30,11 +30,9 @@ State = Literal["trusted", "new", "refused", "changed", "broken"]
 
 
 class Trust(msgspec.Struct, frozen=True):
-    """Whether the project at `root` is trusted, and why not.
-
-    `files`: the files that need trust (path relative to `root`) with their sha256. `changed`: differences to the decision, as
-    `+ new`, `~ changed`, `- removed`. `before`: the files of the decision with their sha256.
-    """
+    """Whether the project at `root` is trusted, and why not. `files`: the files that need trust (path relative to
+    `root`) with their sha256. `changed`: differences to the decision, as `+ new`, `~ changed`, `- removed`. `before`:
+    the files of the decision with their sha256."""
 
     root: Path
     state: State
@@ -61,10 +59,8 @@ class _TrustFile(msgspec.Struct):
 
 
 def project_root(folder: Path) -> Path:
-    """The nearest parent of `folder` (or itself) that contains `.git`, links resolved; `folder` itself without one.
-
-    A worktree and a submodule (where `.git` is a file) are separate projects: they do not inherit trust.
-    """
+    """The nearest parent of `folder` (or itself) that contains `.git`, links resolved; `folder` itself without one. A
+    worktree and a submodule (where `.git` is a file) are separate projects: they do not inherit trust."""
     start = folder.resolve()
     for candidate in (start, *start.parents):
         if os.path.lexists(candidate / ".git"):
@@ -100,11 +96,9 @@ def is_trusted(folder: Path, *, env: Mapping[str, str] | None = None) -> Trust:
 def decide(
     folder: Path, trusted: bool, *, seen: Mapping[str, str] | None = None, env: Mapping[str, str] | None = None
 ) -> Trust:
-    """Store the decision of a person on the project of `folder` and its present content.
-
-    `seen`: the `Trust.files` that the person reviewed; raises UsageError if the content is different now. Raises FileError
-    if the content cannot be trusted, or if the store is damaged or newer; FridayError if it cannot be written.
-    """
+    """Store the decision of a person on the project of `folder` and its present content. `seen`: the `Trust.files` that
+    the person reviewed; raises UsageError if the content is different now. Raises FileError if the content cannot be
+    trusted, or if the store is damaged or newer; FridayError if it cannot be written."""
     root = project_root(folder)
     if not root.is_dir():
         raise FridayError(f"{root} is not a folder.")

@@ -82,10 +82,8 @@ def _settings(path: Path) -> str:
 
 
 def differences(trust_status: trust.Trust, *, env: Mapping[str, str] | None = None) -> list[str]:
-    """The changes since the decision, as lines of unified diffs.
-
-    A file whose old content was not stored (too large, or an older decision) is only named.
-    """
+    """The changes since the decision, as lines of unified diffs. A file whose old content was not stored (too large, or
+    an older decision) is only named."""
     import difflib
 
     out: list[str] = []

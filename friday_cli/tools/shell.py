@@ -208,10 +208,8 @@ BASH_KILL = tool(
 
 
 def bash_tool(timeout_s: float = TIMEOUT_S, longest_s: float = MAX_TIMEOUT_S, *, confined: bool = False) -> Tool:
-    """The tool `bash`. `timeout_s`: default timeout in seconds; `longest_s`: the most a model may ask for.
-
-    `confined`: commands run in a sandbox, which a call may ask to leave.
-    """
+    """The tool `bash`. `timeout_s`: default timeout in seconds; `longest_s`: the most a model may ask for. `confined`:
+    commands run in a sandbox, which a call may ask to leave."""
 
     async def run(context: ToolContext, args: BashArguments) -> Output:
         if args.timeout_s is not None and args.timeout_s > longest_s:

@@ -43,10 +43,8 @@ MAX_CORRECTIONS = 2
 
 
 def result_tool(complaint: Callable[[str], str] | None = None) -> Tool:
-    """The tool `task_result`: a child returns its result and ends its run.
-
-    `complaint`: why a result does not match the required schema, "" if it does; such a result is rejected twice.
-    """
+    """The tool `task_result`: a child returns its result and ends its run. `complaint`: why a result does not match the
+    required schema, "" if it does; such a result is rejected twice."""
     rejected = 0
 
     async def run(ctx: ToolContext, args: ResultArgs) -> Output:

@@ -23,10 +23,8 @@ SHIPPED_NAMES = ("analyst", "coder", "general", "researcher", "summarizer")
 
 
 class Profiles(msgspec.Struct, frozen=True):
-    """All usable profiles. `hidden`: profiles replaced by another one of the same name.
-
-    `problems`: files, or parts of them, that cannot be used; `announcements`: messages for the person.
-    """
+    """All usable profiles. `hidden`: profiles replaced by another one of the same name. `problems`: files, or parts of
+    them, that cannot be used; `announcements`: messages for the person."""
 
     found: dict[str, Profile]
     hidden: tuple[Profile, ...] = ()
@@ -78,10 +76,8 @@ def load(
     token_cap: int = TOKENS_HARD,
     env: Mapping[str, str] | None = None,
 ) -> Profiles:
-    """Load all profiles. Those of a project are used only if it is trusted, and only with the trusted content.
-
-    Errors in files become `problems`.
-    """
+    """Load all profiles. Those of a project are used only if it is trusted, and only with the trusted content. Errors
+    in files become `problems`."""
     search = _ProfileSearch(token_cap)
     folder = user_folder(directory, env)
     if directory and not folder.is_dir():
@@ -96,10 +92,8 @@ def load(
 def check(
     path: Path, *, token_cap: int = TOKENS_HARD, known: Collection[str] | None = None
 ) -> tuple[list[Profile], list[FileError]]:
-    """The profiles in a file or folder, and all errors in them. Raises UsageError if the path does not exist.
-
-    `known`: names of other profiles; with it, references to sub-agents are checked too.
-    """
+    """The profiles in a file or folder, and all errors in them. Raises UsageError if the path does not exist. `known`:
+    names of other profiles; with it, references to sub-agents are checked too."""
     if not path.exists():
         raise UsageError(f"{path} does not exist.")
     search = _ProfileSearch(token_cap)

@@ -28,10 +28,8 @@ Tools = tuple[str, ...] | Literal["*"] | None
 
 
 def parse(path: str, raw: bytes, *, origin: Origin = "user", token_cap: int = TOKENS_HARD) -> Profile:
-    """Parse the content `raw` of the file `path`.
-
-    `token_cap`: the maximum of tokens in the settings. Raises FileError with line, field and remedy.
-    """
+    """Parse the content `raw` of the file `path`. `token_cap`: the maximum of tokens in the settings. Raises FileError
+    with line, field and remedy."""
     text = frontmatter.decode(path, raw)
     page = frontmatter.read(path, text, lenient=origin == "claude")
     imported = origin == "claude" or any(key in claude_import.MARKS for key in page.keys)

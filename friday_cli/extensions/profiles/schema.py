@@ -37,10 +37,8 @@ _CAMEL = {key: re.sub(r"_(\w)", lambda found: found[1].upper(), key) for key in 
 
 
 class ProfileFields:
-    """The values of one file by key, with notices. Methods raise FileError with line, key and remedy.
-
-    `imported`: written for another tool; unknown keys and values are ignored with a notice.
-    """
+    """The values of one file by key, with notices. Methods raise FileError with line, key and remedy. `imported`:
+    written for another tool; unknown keys and values are ignored with a notice."""
 
     def __init__(self, path: str, page: frontmatter.MarkdownFile, *, imported: bool) -> None:
         self.path, self.imported = path, imported

@@ -30,10 +30,8 @@ GRACE_S = 5.0
 
 
 class Document(msgspec.Struct, frozen=True):
-    """The text of a document. `pages`: text by page number, from 1; a text file is page 0.
-
-    `empty`, `broken`, `unread`: page numbers without text, with errors, and not read in time.
-    """
+    """The text of a document. `pages`: text by page number, from 1; a text file is page 0. `empty`, `broken`, `unread`:
+    page numbers without text, with errors, and not read in time."""
 
     kind: str
     count: int
@@ -68,10 +66,8 @@ def _pdf_of(data: bytes) -> _PdfPages:
 
 
 def read_pdf(data: bytes, *, pages: str = "", seconds: float, stop: threading.Event) -> Document:
-    """The text of the pages of a PDF, from the cache if possible; blocks for about `seconds` at most.
-
-    `stop`: set to end early. Raises ToolError if the file is damaged or encrypted, or has no such `pages`.
-    """
+    """The text of the pages of a PDF, from the cache if possible; blocks for about `seconds` at most. `stop`: set to
+    end early. Raises ToolError if the file is damaged or encrypted, or has no such `pages`."""
     end = monotonic() + seconds
     pdf = _pdf_of(data)
     if not pdf.lock.acquire(timeout=seconds):
@@ -163,10 +159,8 @@ def read_text(data: bytes, name: str) -> Document:
 
 
 async def run_in_thread(work: Callable[[threading.Event], T], *, seconds: float) -> T:
-    """Run `work(stop)` in a daemon thread, so that it cannot delay the exit of the process.
-
-    `stop` is set when the caller no longer waits. Raises TimeoutError after `seconds`.
-    """
+    """Run `work(stop)` in a daemon thread, so that it cannot delay the exit of the process. `stop` is set when the
+    caller no longer waits. Raises TimeoutError after `seconds`."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
     stop = threading.Event()

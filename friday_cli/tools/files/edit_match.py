@@ -41,10 +41,8 @@ def refuse_placeholder(new: str, present: str) -> None:
 
 
 def apply(text: str, edit: Replacement, newline: str) -> tuple[str, str]:
-    """`text` after the edit, and a remark ("" for an exact match). Raises ToolError.
-
-    Matching ignores line ends. Unchanged lines keep theirs; new lines get `newline`.
-    """
+    """`text` after the edit, and a remark ("" for an exact match). Raises ToolError. Matching ignores line ends.
+    Unchanged lines keep theirs; new lines get `newline`."""
     if edit.old == edit.new:
         raise ToolError("old and new are identical.")
     flat = text.replace("\r\n", "\n")

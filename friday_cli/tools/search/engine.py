@@ -36,10 +36,8 @@ Mode = Literal["list", "content", "files", "count"]
 
 
 class SearchQuery(msgspec.Struct, frozen=True):
-    """A search in the folder `base`, or in its one file `only`; `glob` filters by name.
-
-    `prefix` + path is the label of a found file. `most`: the number of paths wanted in mode "list".
-    """
+    """A search in the folder `base`, or in its one file `only`; `glob` filters by name. `prefix` + path is the label of
+    a found file. `most`: the number of paths wanted in mode "list"."""
 
     base: Path
     mode: Mode
@@ -62,11 +60,9 @@ class Line(msgspec.Struct, frozen=True):
 
 
 class SearchResult(msgspec.Struct, frozen=True):
-    """Sorted `paths` relative to the base; in mode "list" the first ones of `total`.
-
-    `rows`: the raw output for each path, either numbered lines or a count; parsed only for files that are shown. `partial`:
-    why results may be missing, "" if complete. `secret`: the number of files omitted because they may hold secrets.
-    """
+    """Sorted `paths` relative to the base; in mode "list" the first ones of `total`. `rows`: the raw output for each
+    path, either numbered lines or a count; parsed only for files that are shown. `partial`: why results may be missing,
+    "" if complete. `secret`: the number of files omitted because they may hold secrets."""
 
     paths: list[str]
     total: int
@@ -167,11 +163,9 @@ def _path(printed: bytes) -> str:
 
 
 def _blocks(out: bytes) -> dict[str, bytes]:
-    """The rows of each file, from blocks of `path NUL rows` separated by an empty line.
-
-    A path may contain an empty line; a row is never empty. Files that ripgrep finds to be binary halfway are omitted: the
-    last of their rows starts with their path, so with a dot, while other rows start with a number.
-    """
+    """The rows of each file, from blocks of `path NUL rows` separated by an empty line. A path may contain an empty
+    line; a row is never empty. Files that ripgrep finds to be binary halfway are omitted: the last of their rows starts
+    with their path, so with a dot, while other rows start with a number."""
     whole = out[: out.rfind(b"\n") + 1].rstrip(b"\n") + b"\n\n"
     path, *pieces = whole.split(b"\0")
     if pieces and b"\n\r\n" in pieces[0]:  # ripgrep with one thread ends its empty lines this way

@@ -41,8 +41,7 @@ class SearchHit(msgspec.Struct, frozen=True):
 
 class SearchService(msgspec.Struct, frozen=True):
     """A search service. `ask(query, count)`: the parameters to send; `rows`: the path of keys to the list of results;
-    `snippet`: the key of the text of a result; `variable`: the environment variable to name in errors.
-    """
+    `snippet`: the key of the text of a result; `variable`: the environment variable to name in errors."""
 
     name: str
     variable: str
