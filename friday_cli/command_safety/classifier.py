@@ -164,11 +164,9 @@ class CommandClassifier:
         reason, reads = "", []
         for directory in sorted(self._state.directories):
             reason = reason or programs.approval_reason(argv, self.context, directory, self._state.pipe_input)
-            named, base = (
-                git.resolve_global_options(argv[1:], self.context, directory)
-                if name == "git"
-                else (argv[1:], directory)
-            )
+            named, base = argv[1:], directory
+            if name == "git":
+                named, base = git.resolve_global_options(named, self.context, base)
             reads += [label for arg in named if arg.known for label in self._labels(arg, base)]
         known = all(arg.known and not arg.glob for arg in argv)
         texts = [arg.text for arg in argv]
@@ -177,9 +175,8 @@ class CommandClassifier:
             dynamic = f"{name} changes how later commands behave"
         if not reason:
             self._state.pipe_input = programs.pipe_output(argv, self._state.pipe_input)
-            return SimpleCommand(
-                _joined(argv), text, _readings(texts), True, "it is read-only", dynamic, reads=tuple(reads)
-            )
+            why = "it is read-only"
+            return SimpleCommand(_joined(argv), text, _readings(texts), True, why, dynamic, reads=tuple(reads))
         return SimpleCommand(
             _joined(argv), text, _readings(texts), why=reason, dynamic_arguments=dynamic,
             dynamic_program=name in _RUN_THEIR_ARGUMENTS and not known, reads=tuple(reads),

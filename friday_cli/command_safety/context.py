@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import msgspec
 
@@ -117,22 +117,11 @@ class AnalysisContext:
     ) -> DirectoryScan:
         """Scan the files a recursive command would reach. `skip_ignored`: it skips hidden and ignored files."""
         roots = tuple(map(str, self._workspace.roots))
-        skip_ignored = skip_ignored and not any(
-            label != "." and project_overrides.is_ignored_by_rg(self.root, f"{label}/x") for label in under
-        )
-        found = scan_directory(
-            self.root,
-            directory,
-            lambda path: any(path == r or path.startswith(r + os.sep) for r in roots),
-            under,
-            vendored=vendored,
-            skip_ignored=skip_ignored,
-        )
-        secrets = tuple(
-            label
-            for label in found.secrets
-            if not (skip_ignored and project_overrides.is_ignored_by_rg(self.root, label))
-        )
+        inside = partial(_is_inside, roots=roots)
+        ignored = partial(project_overrides.is_ignored_by_rg, self.root)
+        skip_ignored = skip_ignored and not any(label != "." and ignored(f"{label}/x") for label in under)
+        found = scan_directory(self.root, directory, inside, under, vendored=vendored, skip_ignored=skip_ignored)
+        secrets = tuple(label for label in found.secrets if not (skip_ignored and ignored(label)))
         return msgspec.structs.replace(found, secrets=secrets)
 
     def _single_path_reason(self, path: str, directory: str) -> str:
@@ -191,13 +180,17 @@ class NoFiles(AnalysisContext):
         return DirectoryScan()
 
 
+def _is_inside(path: str, roots: Sequence[str]) -> bool:
+    return any(path == root or path.startswith(root + os.sep) for root in roots)
+
+
 @lru_cache(maxsize=8)
 def _workspace_path_entries(path: str, roots: tuple[str, ...]) -> tuple[str, ...]:
     """The entries of PATH that are relative or inside the workspace `roots`."""
     entries = []
     for folder in path.split(os.pathsep):
         real = os.path.realpath(folder) if folder else ""
-        if not os.path.isabs(folder) or any(real == root or real.startswith(root + os.sep) for root in roots):
+        if not os.path.isabs(folder) or _is_inside(real, roots):
             entries.append(folder)
     return tuple(entries)
 

@@ -87,11 +87,8 @@ class FindResults(NamedTuple):
 
 def find_results(words: Sequence[str]) -> FindResults:
     """What `find` with these arguments certainly prints."""
-    under = tuple(
-        itertools.takewhile(
-            lambda w: not w.startswith(("-", "(", "!", ",")), (w for w in words if w not in ("-H", "-P"))
-        )
-    )
+    start = (word for word in words if word not in ("-H", "-P"))
+    under = tuple(itertools.takewhile(lambda word: not word.startswith(("-", "(", "!", ",")), start))
     regular, either, depth, globs, named = False, False, 0, [], True
     for at, word in enumerate(words):
         before, after = words[at - 1] if at else "", words[at + 1] if at + 1 < len(words) else ""
@@ -121,9 +118,8 @@ def _exec_reason(
         return f"find -exec runs {name or 'a program'} on every file"
     if name in READS:
         under = [label for path in results.under for label in context.labels(path, directory)]
-        if reason := context.scan(directory, under, vendored=not results.regular_files).approval_reason(
-            results.globs, links=not results.regular_files
-        ):
+        found = context.scan(directory, under, vendored=not results.regular_files)
+        if reason := found.approval_reason(results.globs, links=not results.regular_files):
             return reason
     return inner([ProgramWord("./x") if arg.text == "{}" else arg for arg in command])
 
@@ -167,9 +163,8 @@ def awk(args: Sequence[ProgramWord]) -> str:
         return parsed
     program = parsed.operands[0].text if parsed.operands else ""
     code = _LITERALS.sub('""', program)
-    unclosed = any(
-        re.search(r"\[\^?\]?[^\]]*\Z", re.sub(r"\\.", "", match[0][:-1])) for match in _LITERALS.finditer(program)
-    )
+    patterns = (re.sub(r"\\.", "", match[0][:-1]) for match in _LITERALS.finditer(program))
+    unclosed = any(re.search(r"\[\^?\]?[^\]]*\Z", pattern) for pattern in patterns)
     if ("/" in code or unclosed) and ">" in program and "print" in program:
         return "its awk program may write files or run programs"
     if not program or "\\" in code or _AWK_BAD.search(code) or _AWK_BAD.search(program.replace('"', " ")):

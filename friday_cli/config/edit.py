@@ -100,14 +100,11 @@ def _leaf(parts: tuple[str, ...]) -> Any:
     kind = kind_of(parts)
     if validate.struct_in(kind) is not None:
         name = ".".join(parts)
-        raise UsageError(f"{name} is a table.", hint=f"Use one of its keys, such as {_example_key(name)}.")
+        start = "providers.NAME" if name.startswith("providers") else name
+        found = next(known for known in validate.names() if known.startswith(start + "."))
+        key = found.replace("providers.NAME", name, 1) if name.count(".") else found
+        raise UsageError(f"{name} is a table.", hint=f"Use one of its keys, such as {key}.")
     return kind
-
-
-def _example_key(name: str) -> str:
-    start = "providers.NAME" if name.startswith("providers") else name
-    found = next(known for known in validate.names() if known.startswith(start + "."))
-    return found.replace("providers.NAME", name, 1) if name.count(".") else found
 
 
 def _edited(path: Path, old: str, parts: tuple[str, ...], value: object, data: dict[str, Any]) -> str:

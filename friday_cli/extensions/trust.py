@@ -85,7 +85,9 @@ def is_trusted(folder: Path, *, env: Mapping[str, str] | None = None) -> Trust:
         return Trust(root, "broken", f"{root} cannot be read: {error}.")
     if entry is None:
         return Trust(root, "new", f"{root} is not trusted.", files)
-    changed = tuple(_differences(entry.files, files))
+    old = entry.files
+    names = sorted({name for name, _ in old.items() ^ files.items()})
+    changed = tuple(f"{'+' if name not in old else '-' if name not in files else '~'} {name}" for name in names)
     if changed:
         return Trust(root, "changed", f"{root} has changed since you decided.", files, changed, entry.files)
     if not entry.trusted:
@@ -93,16 +95,14 @@ def is_trusted(folder: Path, *, env: Mapping[str, str] | None = None) -> Trust:
     return Trust(root, "trusted", "", files)
 
 
-def decide(
-    folder: Path, trusted: bool, *, seen: Mapping[str, str] | None = None, env: Mapping[str, str] | None = None
-) -> Trust:
+def decide(folder: Path, trusted: bool, *, seen: Mapping[str, str] | None = None) -> Trust:
     """Store the decision of a person on the project of `folder` and its present content. `seen`: the `Trust.files` that
     the person reviewed; raises UsageError if the content is different now. Raises FileError if the content cannot be
     trusted, or if the store is damaged or newer; FridayError if it cannot be written."""
     root = project_root(folder)
     if not root.is_dir():
         raise FridayError(f"{root} is not a folder.")
-    path = store_file(env)
+    path = store_file()
     try:
         files = _fingerprint(root)
     except (OSError, RuntimeError) as error:
@@ -121,10 +121,10 @@ def decide(
     return Trust(root, "trusted" if trusted else "refused", "", files)
 
 
-def stored_content(sha: str, *, env: Mapping[str, str] | None = None) -> bytes | None:
+def stored_content(sha: str) -> bytes | None:
     """The stored content with this sha256 (see `Trust.before`), None if it was not stored."""
     try:
-        data = (store_file(env).parent / "trusted" / sha).read_bytes() if sha else b""
+        data = (store_file().parent / "trusted" / sha).read_bytes() if sha else b""
     except OSError:
         return None
     return data if hash_of(data) == sha else None
@@ -143,9 +143,9 @@ def _store_contents(folder: Path, root: Path, files: Mapping[str, str], book: _T
             atomic_file.replace_bytes(folder / sha, data, mode=0o600)
 
 
-def decisions(*, env: Mapping[str, str] | None = None) -> list[tuple[str, bool, float]]:
+def decisions() -> list[tuple[str, bool, float]]:
     """Every decision: folder, whether it is trusted, and the time (Unix seconds). Raises FileError."""
-    folders = _read(store_file(env)).folders
+    folders = _read(store_file()).folders
     return [(folder, entry.trusted, entry.at) for folder, entry in sorted(folders.items())]
 
 
@@ -173,16 +173,6 @@ def _read(path: Path) -> _TrustFile:
 
 class _TrustFileVersion(msgspec.Struct):
     version: int
-
-
-def _differences(old: dict[str, str], new: dict[str, str]) -> Iterator[str]:
-    for name in sorted(old.keys() | new.keys()):
-        if name not in old:
-            yield f"+ {name}"
-        elif name not in new:
-            yield f"- {name}"
-        elif old[name] != new[name]:
-            yield f"~ {name}"
 
 
 def _fingerprint(root: Path) -> dict[str, str]:

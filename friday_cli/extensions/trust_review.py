@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 from friday_cli.config.loader import PROJECT_FILES
@@ -81,7 +80,7 @@ def _settings(path: Path) -> str:
     return f" ({', '.join(keys)})" if keys else ""
 
 
-def differences(trust_status: trust.Trust, *, env: Mapping[str, str] | None = None) -> list[str]:
+def differences(trust_status: trust.Trust) -> list[str]:
     """The changes since the decision, as lines of unified diffs. A file whose old content was not stored (too large, or
     an older decision) is only named."""
     import difflib
@@ -89,8 +88,13 @@ def differences(trust_status: trust.Trust, *, env: Mapping[str, str] | None = No
     out: list[str] = []
     for change in trust_status.changed:
         mark, name = change[0], change[2:]
-        old = b"" if mark == "+" else trust.stored_content(trust_status.before.get(name, ""), env=env)
-        new = b"" if mark == "-" else _content(trust_status.root, name)
+        old = b"" if mark == "+" else trust.stored_content(trust_status.before.get(name, ""))
+        new: bytes | None = b""
+        if mark != "-":
+            try:
+                new = trust.content(trust_status.root / name, trust_status.root)
+            except FileError:
+                new = None
         out.append(sanitize(change, keep=""))
         if old is None or new is None:
             out.append("  (its old content was not stored)" if old is None else "  (it cannot be read)")
@@ -106,10 +110,3 @@ def _lines(data: bytes) -> list[str]:
     """Lines with invisible characters made visible."""
     text = show_invisible(data.decode("utf-8", "replace").replace("\r\n", "\n"))
     return [sanitize_line(line, 300) for line in text.splitlines()]
-
-
-def _content(root: Path, name: str) -> bytes | None:
-    try:
-        return trust.content(root / name, root)
-    except FileError:
-        return None

@@ -86,7 +86,8 @@ def load(
     if project is not None and project.ok:
         search.project(project)
     search.folder(shipped_folder(), "shipped")
-    return search.result()
+    search.check_sub_agents(search.found)
+    return Profiles(search.found, tuple(search.hidden), tuple(search.problems), tuple(search.announcements))
 
 
 def check(
@@ -153,10 +154,6 @@ class _ProfileSearch:
         if Path(before.path).parent == path.parent:
             problem = f"has the same name as {before.path}."
             self.problems.append(FileError(str(path), problem, field="name", hint="Rename it; it is not used."))
-
-    def result(self) -> Profiles:
-        self.check_sub_agents(self.found)
-        return Profiles(self.found, tuple(self.hidden), tuple(self.problems), tuple(self.announcements))
 
     def check_sub_agents(self, names: Collection[str]) -> None:
         """Remove references to sub-agents that are not in `names`, and add a problem for each."""

@@ -164,40 +164,22 @@ class _DelegationTools:
             if not args.profile:
                 raise ToolError("delegate_task: set `profile`, or `resume` with a finished sub-agent.")
             self._refuse_whole_task(ctx.agent, args.task)
-            spec = self._spec(args, ctx)
-            try:
-                async with self._host.allow_spawn(ctx.agent, ctx.call_id, [spec]):
-                    spec = await self._with_workspace(ctx, args, spec)
-                    node = self._tree.spawn(ctx.agent, spec)
-            finally:
-                await self._cancel_unused_workspaces([spec])
+            (started,) = await self._start(ctx, [args])
+            if isinstance(started, ToolError):
+                raise started
+            node = started
         if not args.background:
             await self._tree.wait(ctx.agent, [node])
         if node.background and not node.ended:
             return Output(_in_background(node), DelegationDisplay((node.path,)))
-        return Output(
-            await self._finished_report(ctx, node),
-            DelegationDisplay((node.path,)),
-            error=node.outcome.status != "completed",
-        )
+        report = await self._finished_report(ctx, node)
+        return Output(report, DelegationDisplay((node.path,)), error=node.outcome.status != "completed")
 
     async def _delegate_many(self, ctx: ToolContext, args: BatchArguments) -> Output:
         limit = self._settings.max_batch
         if len(args.tasks) == 1:
             self._refuse_whole_task(ctx.agent, args.tasks[0].task)
-        specs = [self._spec(task, ctx) for task in args.tasks[:limit]]
-        started: list[AgentRun | ToolError] = []
-        prepared: list[SubagentTask | ToolError] = []
-        try:
-            async with self._host.allow_spawn(ctx.agent, ctx.call_id, specs):
-                for task, spec in zip(args.tasks, specs, strict=False):
-                    try:
-                        prepared.append(await self._with_workspace(ctx, task, spec))
-                    except ToolError as error:
-                        prepared.append(error)
-                started += [self._spawn(ctx, spec) for spec in prepared]
-        finally:
-            await self._cancel_unused_workspaces(prepared)
+        started = await self._start(ctx, args.tasks[:limit])
         nodes = [n for n in started if isinstance(n, AgentRun)]
         if nodes:
             await self._tree.wait(ctx.agent, nodes)
@@ -261,11 +243,22 @@ class _DelegationTools:
             return spec
         return msgspec.structs.replace(spec, workspace=await self._host.create_workspace(ctx.agent))
 
-    async def _cancel_unused_workspaces(self, specs: Sequence[SubagentTask | ToolError]) -> None:
-        """Remove the worktrees in which no child was started."""
-        for spec in specs:
-            if isinstance(spec, SubagentTask) and spec.workspace is not None:
-                await self._host.cancel_workspace(spec.workspace)
+    async def _start(self, ctx: ToolContext, tasks: Sequence[TaskArguments]) -> list[AgentRun | ToolError]:
+        """Start a child for each task, or tell why it cannot start. Raises ToolError if starting them is refused."""
+        specs = [self._spec(task, ctx) for task in tasks]
+        prepared: list[SubagentTask | ToolError] = []
+        try:
+            async with self._host.allow_spawn(ctx.agent, ctx.call_id, specs):
+                for task, spec in zip(tasks, specs, strict=True):
+                    try:
+                        prepared.append(await self._with_workspace(ctx, task, spec))
+                    except ToolError as error:
+                        prepared.append(error)
+                return [self._spawn(ctx, spec) for spec in prepared]
+        finally:  # remove the worktrees in which no child was started
+            for one in prepared:
+                if isinstance(one, SubagentTask) and one.workspace is not None:
+                    await self._host.cancel_workspace(one.workspace)
 
     def _spawn(self, ctx: ToolContext, spec: SubagentTask | ToolError) -> AgentRun | ToolError:
         if isinstance(spec, ToolError):

@@ -9,9 +9,8 @@ import io
 import logging
 import re
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from functools import partial
+from functools import lru_cache, partial
 from time import monotonic
 from typing import TYPE_CHECKING, TypeVar
 
@@ -51,25 +50,16 @@ class _PdfPages:
         self.broken: set[int] = set()
 
 
-_cache: OrderedDict[str, _PdfPages] = OrderedDict()
+_cache = lru_cache(maxsize=_CACHED_FILES)(lambda digest: _PdfPages())
 _cache_lock = threading.Lock()
-
-
-def _pdf_of(data: bytes) -> _PdfPages:
-    digest = hashlib.sha256(data).hexdigest()
-    with _cache_lock:
-        pdf = _cache.setdefault(digest, _PdfPages())
-        _cache.move_to_end(digest)
-        while len(_cache) > _CACHED_FILES:
-            _cache.popitem(last=False)
-    return pdf
 
 
 def read_pdf(data: bytes, *, pages: str = "", seconds: float, stop: threading.Event) -> Document:
     """The text of the pages of a PDF, from the cache if possible; blocks for about `seconds` at most. `stop`: set to
     end early. Raises ToolError if the file is damaged or encrypted, or has no such `pages`."""
     end = monotonic() + seconds
-    pdf = _pdf_of(data)
+    with _cache_lock:
+        pdf = _cache(hashlib.sha256(data).hexdigest())
     if not pdf.lock.acquire(timeout=seconds):
         raise ToolError("another call is still reading the document. Try again.")
     try:
