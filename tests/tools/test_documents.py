@@ -292,7 +292,7 @@ async def test_files_outside_the_workspace_and_over_the_limit_are_refused(tmp_pa
     for path in ("../secret.txt", "link.txt", str(tmp_path / "secret.txt")):
         with pytest.raises(ToolError, match="outside the workspace"):
             await call(document_tool(), seat(tmp_path / "in"), path=path, query="password")
-    with pytest.raises(ToolError, match="no such file"):
+    with pytest.raises(ToolError, match="No such file"):
         await call(document_tool(), seat(tmp_path / "in"), path="absent.pdf", query="x")
     (tmp_path / "big.txt").write_bytes(b"x " * 600_000)
     with pytest.raises(ToolError, match=r"big\.txt: larger than 1 MB"):
