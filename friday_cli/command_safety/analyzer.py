@@ -41,7 +41,7 @@ class CommandAnalyzer:
         self._level: int = outer._level + 1 if outer else 0
         self._state: ShellState = ShellState(outer._state.directories if outer else {context.root})
         nested = (
-            (lambda script: CommandAnalyzer(context, self).run(script)) if self._level < MAX_NESTED_SCRIPTS else None
+            None if self._level >= MAX_NESTED_SCRIPTS else lambda script: CommandAnalyzer(context, self).run(script)
         )
         self.classifier = CommandClassifier(context, self._state, self.found, nested)
         self._reader = NodeReader(self._state, self.classifier, walk=self._walk, subshell=self._subshell)

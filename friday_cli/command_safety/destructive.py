@@ -47,10 +47,7 @@ def _of_command(command: str) -> str:
         return f"{name} affects the whole machine"
     if name == "dd" and any(o.startswith("of=/dev/") for o in operands):
         return "dd writes to a device"
-    if (
-        name in ("chmod", "chown")
-        and ("R" in short or "--recursive" in flags)
-        and any(map(_SYSTEM.fullmatch, operands))
-    ):
+    recursive = "R" in short or "--recursive" in flags
+    if name in ("chmod", "chown") and recursive and any(map(_SYSTEM.fullmatch, operands)):
         return f"recursive {name} of a system folder"
     return ""

@@ -49,9 +49,8 @@ class DirectoryScan(msgspec.Struct, frozen=True):
             (links, self.links, "links out of the workspace"), (secrets, self.secrets, "may hold secrets"),
         ):  # fmt: skip
             for path in paths if wanted else ():
-                if not globs or any(
-                    fnmatch.fnmatchcase(os.path.basename(path).lower(), glob.lower()) for glob in globs
-                ):
+                name = os.path.basename(path).lower()
+                if not globs or any(fnmatch.fnmatchcase(name, glob.lower()) for glob in globs):
                     return f"{path} {why}"
         return f"{self.ambiguous[0]!r} would be split into several names" if split_on_blanks and self.ambiguous else ""
 
@@ -92,12 +91,10 @@ def scan_directory(
             elif not skip_ignored and entry.name == ".git" and holds_password(f"{entry.path}/config"):
                 secrets.append(f"{label}/config")
                 continue
-            elif entry.is_dir() and (
-                (not vendored and entry.name in _VENDORED) or (skip_ignored and entry.name.startswith("."))
-            ):
-                continue
             elif entry.is_dir():
-                pending.append(entry.path)
+                skipped = skip_ignored and entry.name.startswith(".")
+                if not skipped and (vendored or entry.name not in _VENDORED):
+                    pending.append(entry.path)
                 continue
             if is_secret(label) and _VENDORED.isdisjoint(label.split(os.sep)):
                 secrets.append(label)

@@ -15,17 +15,13 @@ from .options import UNKNOWN_WORD, ProgramSpec, ProgramWord, read
 from .readonly_programs import word_set
 
 _TESTS = word_set(
-    """
-    -empty -true -false -print -print0 -prune -ls -depth -d -xdev -mount -daystart -readable -writable -executable
-    -quit -not -a -and -o -or ! ( ) , -nouser -nogroup -noleaf
-    """
+    "-empty -true -false -print -print0 -prune -ls -depth -d -xdev -mount -daystart -readable -writable -executable"
+    " -quit -not -a -and -o -or ! ( ) , -nouser -nogroup -noleaf"
 )
 _TESTS_WITH_WORD = word_set(
-    """
-    -name -iname -path -ipath -wholename -iwholename -type -xtype -size -mtime -mmin -atime -amin -ctime -cmin
-    -maxdepth -mindepth -perm -user -group -uid -gid -links -inum -regex -iregex -regextype -lname -ilname -printf
-    -newermt -fstype -used
-    """
+    "-name -iname -path -ipath -wholename -iwholename -type -xtype -size -mtime -mmin -atime -amin -ctime -cmin"
+    " -maxdepth -mindepth -perm -user -group -uid -gid -links -inum -regex -iregex -regextype -lname -ilname -printf"
+    " -newermt -fstype -used"
 )
 SAFE_ON_ALL_FILES = word_set("wc ls du stat file basename dirname echo md5sum sha1sum sha256sum grep egrep fgrep")
 """Programs that may run on every name that find or git prints: none prints whole files."""

@@ -124,9 +124,8 @@ def _special_reason(name: str, parsed: ProgramArguments) -> str:
         return "ps may print the environment of other processes"
     if name == "strings" and any(arg.text.startswith("@") for arg in parsed.operands):
         return "strings @ reads options from a file"
-    if any(option.startswith("--files0") for option, _ in parsed.options) or (
-        name.endswith("sum") and any(option == "-c" or option.startswith("--c") for option, _ in parsed.options)
-    ):
+    checks = name.endswith("sum") and any(option == "-c" or option.startswith("--c") for option, _ in parsed.options)
+    if checks or any(option.startswith("--files0") for option, _ in parsed.options):
         return f"{name} reads file names from a file"
     if name == "man" and any(not re.fullmatch(r"[\w.+-]+", arg.text) for arg in parsed.operands):
         return "man would read a file as a page"

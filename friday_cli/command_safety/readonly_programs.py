@@ -105,20 +105,16 @@ QUIET = frozenset(SPECS) | word_set("ag sed awk find test cd")
 GIT_QUIET = word_set("add commit tag log show diff status grep blame branch checkout switch merge rebase stash")
 SHELLS = word_set("sh bash zsh dash ksh")
 BUILTINS = word_set(
-    """
-    echo printf test [ true false : pwd cd exit return break continue shift wait type command read set time kill
-    help umask ulimit jobs
-    """
+    "echo printf test [ true false : pwd cd exit return break continue shift wait type command read set time kill"
+    " help umask ulimit jobs"
 )
 """Shell builtins: not looked up in PATH."""
 
 VERSIONED = word_set(
-    """
-    python python3 node npm npx pnpm yarn bun deno go cargo rustc rustup ruby gem bundle perl php java javac kotlin
-    scala gcc g++ clang cc make cmake ninja git docker podman kubectl helm terraform pip pip3 pipx uv uvx poetry
-    hatch ruff mypy pytest tox black bash zsh fish tsc eslint prettier jest dotnet swift ghc stack cabal mix elixir
-    lua R julia psql sqlite3 mysql gh aws gcloud az rg fd jq curl wget ssh tmux vim nvim emacs code friday
-    """
+    "python python3 node npm npx pnpm yarn bun deno go cargo rustc rustup ruby gem bundle perl php java javac kotlin"
+    " scala gcc g++ clang cc make cmake ninja git docker podman kubectl helm terraform pip pip3 pipx uv uvx poetry"
+    " hatch ruff mypy pytest tox black bash zsh fish tsc eslint prettier jest dotnet swift ghc stack cabal mix elixir"
+    " lua R julia psql sqlite3 mysql gh aws gcloud az rg fd jq curl wget ssh tmux vim nvim emacs code friday"
 )
 """Programs for which `--version` is read-only."""
 SHORT_VERSIONS = frozenset(
@@ -130,10 +126,8 @@ SHORT_VERSIONS = frozenset(
 """Other version options. Not `python -v` and `bash -v`: those read a program from standard input."""
 
 ENVIRONMENT = word_set(
-    """
-    CI NO_COLOR FORCE_COLOR CLICOLOR LANG LC_ALL LC_CTYPE LC_COLLATE LC_TIME TZ TERM COLUMNS LINES DEBUG VERBOSE
-    NODE_ENV RUST_BACKTRACE RUST_LOG PYTHONUNBUFFERED PYTHONDONTWRITEBYTECODE PYTHONHASHSEED LOG_LEVEL
-    """
+    "CI NO_COLOR FORCE_COLOR CLICOLOR LANG LC_ALL LC_CTYPE LC_COLLATE LC_TIME TZ TERM COLUMNS LINES DEBUG VERBOSE"
+    " NODE_ENV RUST_BACKTRACE RUST_LOG PYTHONUNBUFFERED PYTHONDONTWRITEBYTECODE PYTHONHASHSEED LOG_LEVEL"
 )
 """Variables that change the output of a program, not what it runs."""
 INTERPRETERS = re.compile(
@@ -147,20 +141,16 @@ WRAPPERS = word_set(
 )
 """Programs that run the command in their arguments."""
 NETWORK = word_set(
-    """
-    curl wget wget2 aria2c http https xh httpie nc ncat netcat socat telnet ftp sftp lftp tftp ssh scp rsync mosh
-    dig drill nslookup host ping ping6 traceroute tracepath whois openssl mail sendmail swaks
-    """
+    "curl wget wget2 aria2c http https xh httpie nc ncat netcat socat telnet ftp sftp lftp tftp ssh scp rsync mosh"
+    " dig drill nslookup host ping ping6 traceroute tracepath whois openssl mail sendmail swaks"
 )
 """Programs that contact the host in their arguments."""
 RUNNERS = WRAPPERS | NETWORK
 RUNNERS |= word_set(
-    """
-    su parallel docker podman kubectl nsenter unshare systemd-run at batch crontab npx bunx uvx pipx script strace
-    ltrace gdb valgrind eval source . toybox find fd tar git-shell make-kpkg flock taskset chrt numactl unbuffer
-    expect tmux screen entr nodemon coproc trap alias hash enable mapfile readarray complete compgen bind fc history
-    let declare export typeset readonly local unset shopt open xdg-open start rm rmdir dd mkfs shred truncate chmod
-    chown chgrp kill killall pkill mount umount ln install systemctl service launchctl apt apt-get yum dnf brew
-    """
+    "su parallel docker podman kubectl nsenter unshare systemd-run at batch crontab npx bunx uvx pipx script strace"
+    " ltrace gdb valgrind eval source . toybox find fd tar git-shell make-kpkg flock taskset chrt numactl unbuffer"
+    " expect tmux screen entr nodemon coproc trap alias hash enable mapfile readarray complete compgen bind fc history"
+    " let declare export typeset readonly local unset shopt open xdg-open start rm rmdir dd mkfs shred truncate chmod"
+    " chown chgrp kill killall pkill mount umount ln install systemctl service launchctl apt apt-get yum dnf brew"
 )
 """Programs for which no rule is suggested: they run others, use the network, delete, or redefine names."""

@@ -81,10 +81,8 @@ def _script(args: BashArguments, workspace: Workspace) -> CommandAnalysis:
 
     script = analyze(args.command, AnalysisContext(workspace))
     if script.leaves:
-        raise ToolError(
-            f"The command names a path outside your worktree: {script.leaves}.",
-            hint=f"Your folder {workspace.root} is a full copy; use relative paths.",
-        )
+        hint = f"Your folder {workspace.root} is a full copy; use relative paths."
+        raise ToolError(f"The command names a path outside your worktree: {script.leaves}.", hint=hint)
     return script
 
 

@@ -48,11 +48,11 @@ class Profiles(msgspec.Struct, frozen=True):
 
     def children(self, parent: Profile | None) -> tuple[Profile, ...]:
         """The profiles that an agent with profile `parent` may delegate to; None: the main agent, which may use all."""
-        return tuple(
-            self.found[name]
-            for name in self.names()
-            if parent is None or (name != parent.name and (parent.sub_agents == "*" or name in parent.sub_agents))
-        )
+        names = self.names()
+        if parent is not None:
+            allowed = names if parent.sub_agents == "*" else parent.sub_agents
+            names = tuple(name for name in names if name in allowed and name != parent.name)
+        return tuple(self.found[name] for name in names)
 
 
 def user_folder(directory: str = "", env: Mapping[str, str] | None = None) -> Path:

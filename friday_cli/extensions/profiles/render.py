@@ -62,10 +62,8 @@ def template(name: str) -> str:
 
 def rows(profiles: Profiles) -> list[tuple[str, str, str, str, str]]:
     """One row of `COLUMNS` for each profile, by name."""
-    return [
-        (p.name, p.origin, tools(p), limits(p), p.description)
-        for p in (profiles.found[name] for name in profiles.names())
-    ]
+    listed = (profiles.found[name] for name in profiles.names())
+    return [(p.name, p.origin, tools(p), limits(p), p.description) for p in listed]
 
 
 def tools(profile: Profile) -> str:

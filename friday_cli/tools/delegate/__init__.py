@@ -315,9 +315,8 @@ class _DelegationTools:
         if worktree := self._host.worktree_report(known.path):
             lines.append(worktree)
         if descendants := self._tree.below(known.path):
-            lines.append(
-                "Its own sub-agents: " + ", ".join(f"{k.path} {k.profile} {_status_text(k)}" for k in descendants)
-            )
+            listed = ", ".join(f"{k.path} {k.profile} {_status_text(k)}" for k in descendants)
+            lines.append(f"Its own sub-agents: {listed}")
         return "\n".join(lines)
 
 

@@ -62,10 +62,8 @@ def apply(text: str, edit: Replacement, newline: str) -> tuple[str, str]:
     elif len(starts) > 1 and not edit.replace_all:
         lines = [flat.count("\n", 0, start) + 1 for start in starts]
         listed = ", ".join(map(str, lines[:_MAX_LISTED])) + (", ..." if len(lines) > _MAX_LISTED else "")
-        raise ToolError(
-            f"old occurs {len(starts)} times, at lines {listed}.",
-            hint="Add surrounding lines to make it unique, or set replace_all.",
-        )
+        hint = "Add surrounding lines to make it unique, or set replace_all."
+        raise ToolError(f"old occurs {len(starts)} times, at lines {listed}.", hint=hint)
     return _replace_spans(text, spans, newline), remark
 
 
@@ -106,10 +104,8 @@ def _match_ignoring_blanks(text: str, old: str, new: str) -> tuple[int, int, str
         return start, end, replacement
     if matches:
         numbers = ", ".join(str(at + 1) for at, _ in matches[:_MAX_LISTED])
-        raise ToolError(
-            f"old is not found exactly; ignoring blanks it is at lines {numbers}.",
-            hint="Copy the exact blanks, with enough lines around it to be unique.",
-        )
+        hint = "Copy the exact blanks, with enough lines around it to be unique."
+        raise ToolError(f"old is not found exactly; ignoring blanks it is at lines {numbers}.", hint=hint)
     raise ToolError(f"old is not found in the file.{_most_similar(lines, wanted)}")
 
 
