@@ -144,7 +144,10 @@ def test_the_store_is_private_and_one_that_others_can_write_is_not_believed(root
     assert trust.is_trusted(root).state == "broken"
 
 
-def test_names_that_are_no_text(root: Path, tmp_path: Path) -> None:
+def test_names_that_are_no_text_and_folders_that_are_not_there(root: Path, tmp_path: Path) -> None:
+    assert trust.is_trusted(tmp_path / "none").state == "new"
+    with pytest.raises(FridayError):
+        trust.decide(tmp_path / "none", True)
     odd = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff\xfe"))
     odd.mkdir()
     put(odd / ".friday/config.toml", "")
@@ -152,12 +155,6 @@ def test_names_that_are_no_text(root: Path, tmp_path: Path) -> None:
     assert trust.is_trusted(odd).ok
     put(Path(os.fsdecode(os.fsencode(odd) + b"/.friday/\xfa.md")))
     assert trust.is_trusted(odd).state == "changed"
-
-
-def test_a_folder_that_is_not_there(root: Path) -> None:
-    assert trust.is_trusted(root.parent / "none").state == "new"
-    with pytest.raises(FridayError):
-        trust.decide(root.parent / "none", True)
 
 
 def test_what_was_decided_on_is_kept_to_show_what_changed(root: Path) -> None:

@@ -208,12 +208,9 @@ async def test_a_folder_is_listed_folders_first(desk: Desk) -> None:
     assert isinstance(output.display, TableDisplay)
     assert await desk.text("list_dir", path="src") == "(src is empty)"
     assert "z.txt" in await desk.error("list_dir", path="z.txt")
-
-
-async def test_a_large_folder_says_how_much_more_there_is(desk: Desk) -> None:
     for number in range(510):
-        (desk.root / f"{number:03}").touch()
-    assert (await desk.text("list_dir")).endswith("\n[10 more; use glob with a pattern]")
+        (desk.root / f"src/{number:03}").touch()
+    assert (await desk.text("list_dir", path="src")).endswith("\n[10 more; use glob with a pattern]")
 
 
 # ---- writing ---------------------------------------------------------------------
@@ -413,9 +410,6 @@ def test_a_difference_counts_lines_and_keeps_their_places() -> None:
     assert difference("a", "a\n") == ("@@ -1 +1 @@\n-a\n\\ No newline at end of file\n+a\n", 1, 1)
     assert difference("", "a\n") == ("@@ -0,0 +1 @@\n+a\n", 1, 0)
     assert difference("a\n", "a\n") == ("", 0, 0)
-
-
-def test_a_large_difference_is_shown_in_part_and_counted_in_full() -> None:
     before, after = ("".join(f"{word} {n}\n" for n in range(5000)) for word in ("old", "new"))
     diff, added, removed = difference(before, after)
     assert (added, removed) == (5000, 5000)

@@ -104,18 +104,15 @@ async def test_a_background_command_is_followed_to_its_end(desk: Desk) -> None:
     assert after.text == "(no new output)\n[job-2 ended: exit 7]"
 
 
-async def test_a_background_command_is_killed_with_all_it_started(desk: Desk) -> None:
-    await desk("bash", command="echo up; setsid sleep 1000 & sleep 1000", background=True)
+async def test_a_background_command_is_killed_and_an_unknown_one_is_refused(desk: Desk) -> None:
+    assert "Yours: none" in await desk.error("bash_output", id="job-9")
+    command = "echo up; setsid sleep 1000 & sleep 1000"
+    await desk("bash", command=command, background=True)
+    assert "Yours: job-1" in await desk.error("bash_kill", id="job-9")
     await desk.text("bash_output", id="job-1", wait_s=20)
     output = await desk("bash_kill", id="job-1")
     assert output.text == "(no new output)\n[job-1 killed]"
-    assert output.facts.commands == (CommandRun("echo up; setsid sleep 1000 & sleep 1000", None),)
-
-
-async def test_unknown_background_commands_are_refused(desk: Desk) -> None:
-    assert "Yours: none" in await desk.error("bash_output", id="job-9")
-    await desk("bash", command="sleep 1000", background=True)
-    assert "Yours: job-1" in await desk.error("bash_kill", id="job-9")
+    assert output.facts.commands == (CommandRun(command, None),)
 
 
 def test_rules_see_the_whole_command_and_it_runs_alone() -> None:

@@ -182,7 +182,13 @@ async def test_huge_bodies_are_cut(ctx: ToolContext) -> None:
     assert sent < 50_000_000
 
 
-async def test_a_declared_length_is_not_waited_for_beyond_the_cap(ctx: ToolContext) -> None:
+async def test_a_declared_length_is_not_waited_for_beyond_the_cap_nor_a_page_without_its_end(ctx: ToolContext) -> None:
+    async def torn(writer: asyncio.StreamWriter) -> None:
+        writer.write(head(content_type="text/plain", content_length="500") + b"half")
+
+    with pytest.raises(ToolError, match="the request failed"):
+        await fetched(ctx, torn)
+
     async def liar(writer: asyncio.StreamWriter) -> None:
         writer.write(head(content_type="text/plain", content_length="99999999999") + b"y" * 5000)
         await asyncio.Event().wait()
@@ -219,14 +225,6 @@ async def test_dripping_answers_end_at_the_time_limit(ctx: ToolContext) -> None:
 
     with pytest.raises(ToolError, match=r"within 0\.4 s"):
         await fetched(ctx, drip, timeout_s=0.4)
-
-
-async def test_an_answer_that_breaks_off_is_no_page(ctx: ToolContext) -> None:
-    async def torn(writer: asyncio.StreamWriter) -> None:
-        writer.write(head(content_type="text/plain", content_length="500") + b"half")
-
-    with pytest.raises(ToolError, match="the request failed"):
-        await fetched(ctx, torn)
 
 
 # ---- redirects ----------------------------------------------------------------
@@ -325,22 +323,17 @@ def test_what_stays_open_and_what_the_setting_opens() -> None:
         assert forbidden_reason(metadata, private=True) == "a metadata service"
 
 
-async def test_a_dead_address_is_followed_by_the_next(ctx: ToolContext) -> None:
+async def test_a_dead_address_is_followed_by_the_next_and_without_any_the_host_is_told(ctx: ToolContext) -> None:
     async def two(host: str, port: int) -> list[str]:
         return ["::1", "127.0.0.1"]  # the server listens on the second only
 
     async with site({"/": page("text/plain", b"second")}) as web:
         output = await call(fetch_tool(private=True, resolve=two), ctx, url=web.url("/", host="two.test"))
     assert "second" in output.text
-
-
-async def test_unknown_hosts_and_closed_ports_are_told(ctx: ToolContext) -> None:
+    with pytest.raises(ToolError, match="the request failed"):  # the port is closed now
+        await call(fetch_tool(private=True), ctx, url=f"http://127.0.0.1:{web.port}/")
     with pytest.raises(ToolError, match=r"host nowhere\.example not found"):
         await call(fetch_tool(resolve=names()), ctx, url="http://nowhere.example/")
-    async with site({}) as web:
-        port = web.port
-    with pytest.raises(ToolError, match="the request failed"):
-        await call(fetch_tool(private=True), ctx, url=f"http://127.0.0.1:{port}/")
 
 
 # ---- URLs and rules -----------------------------------------------------------

@@ -190,11 +190,9 @@ class TestErrors:
         assert (error.path, error.line, error.field) == ("x.md", line, field)
         assert words in str(error)
 
-    def test_a_profile_needs_a_prompt(self) -> None:
+    def test_a_profile_needs_a_prompt_and_cannot_be_its_own_sub_agent(self) -> None:
         with pytest.raises(FileError, match="no prompt"):
             profile("name: p\ndescription: d", body="  \n ")
-
-    def test_self_assignment_is_refused_in_the_agreed_words(self) -> None:
         error = wrong("name: p\ndescription: d\nsubAgents: [q, p]")
         assert error.problem == "An agent cannot assign itself as a sub-agent"
         assert (error.line, error.field) == (4, "subAgents")
@@ -305,11 +303,11 @@ class TestClaude:
         found = profile("name: a\ndescription: d\ntools: Task\ndisallowedTools: Task", origin="claude")
         assert found.sub_agents == ()
 
-    @pytest.mark.parametrize("value", ["bypassPermissions", "yolo", "whatever"])
-    def test_a_mode_that_would_widen_is_not_taken_over(self, value: str) -> None:
-        found = profile(f"name: a\ndescription: d\npermissionMode: {value}", origin="claude")
-        assert found.mode == ""
-        assert value in found.notices[-1]
+    def test_a_mode_that_would_widen_is_not_taken_over(self) -> None:
+        for value in ("bypassPermissions", "yolo", "whatever"):
+            found = profile(f"name: a\ndescription: d\npermissionMode: {value}", origin="claude")
+            assert found.mode == ""
+            assert value in found.notices[-1]
 
     def test_geminis_words(self) -> None:
         keys = "name: a\ndescription: d\nkind: local\ntools: [read_file, run_shell_command, google_web_search]\nmax_turns: 9\ntimeout_mins: 5"
