@@ -132,9 +132,8 @@ async def test_a_wrong_searxng_url_is_named(tmp_path: Path, url: str) -> None:
 
 
 async def test_searxng_without_json_says_what_to_set(tmp_path: Path) -> None:
-    async with site({"/search": page("text/html", b"no", status="403 Forbidden")}) as web:
-        with pytest.raises(ToolError, match=r"add `json` to `search\.formats`"):
-            await searched(tmp_path, {"SEARXNG_URL": web.url("")})
+    with pytest.raises(ToolError, match=r"add `json` to `search\.formats`"):
+        await searched(tmp_path, {"SEARXNG_URL": "http://127.0.0.1"}, answering(httpx2.Response(403))[0])
 
 
 async def test_results_cannot_pose_as_anybody_and_none_is_no_error(tmp_path: Path) -> None:
