@@ -108,10 +108,8 @@ def _escaped(found: re.Match[str]) -> str:
 
 
 def show_table(columns: Sequence[TableColumn], rows: Sequence[Sequence[str]], *, groups: Sequence[str] = ()) -> None:
-    """Print rows under their titles: fitted to the terminal, or aligned and complete in a pipe.
-
-    `groups`: a heading for each row, printed when it changes.
-    """
+    """Print rows under their titles: fitted to the terminal, or aligned and complete in a pipe. `groups`: a heading for
+    each row, printed when it changes."""
     cells = [[sanitize(cell, keep="") for cell in row] for row in rows]
     widths = [max(_width(c.title), *(_width(row[i]) for row in cells)) for i, c in enumerate(columns)]
     if on_terminal():
@@ -176,10 +174,8 @@ def when(at: float, *, short: bool = False) -> str:
 
 
 def confirm(question: str, *, yes: bool, otherwise: str) -> bool:
-    """Ask the person for confirmation; `yes`: already confirmed on the command line.
-
-    Without a terminal raises UsageError with `otherwise`, which says that nothing was done.
-    """
+    """Ask the person for confirmation; `yes`: already confirmed on the command line. Without a terminal raises
+    UsageError with `otherwise`, which says that nothing was done."""
     if yes:
         return True
     if sys.stdin is None or not sys.stdin.isatty():

@@ -54,10 +54,8 @@ async def _reconcile(store: Store) -> bool:
 
 
 async def find(store: Store | None, name: str, *, last: bool = False) -> tuple[str, str]:
-    """Resolve `ID` or `ID:PATH` to a session and an agent path. Raises UsageError.
-
-    `last`: without an ID, use the last session of this folder.
-    """
+    """Resolve `ID` or `ID:PATH` to a session and an agent path. Raises UsageError. `last`: without an ID, use the last
+    session of this folder."""
     prefix, colon, agent = name.partition(":")
     if colon and not agent:
         raise UsageError(f"{name!r} has no agent path.", hint="Example: 7f3a:a.2.")

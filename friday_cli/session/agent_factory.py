@@ -193,10 +193,8 @@ class AgentFactory:
         return agent
 
     async def restore(self, tree: SubagentTree, parent: Agent, path: str, spec: SubagentTask) -> Agent:
-        """An ended agent as the log has it: its history, rights, depth, model and remaining budget.
-
-        `spec.max_tokens` replaces its remaining tokens, out of the budget above it. Raises ToolError, LimitReached.
-        """
+        """An ended agent as the log has it: its history, rights, depth, model and remaining budget. `spec.max_tokens`
+        replaces its remaining tokens, out of the budget above it. Raises ToolError, LimitReached."""
         records = replay(e for e in await self._world.log.history() if is_under(e.agent, path))
         record = records[path]
         try:

@@ -28,10 +28,8 @@ def session_rules(
     profile: str,
     places: Mapping[tuple[str, str], str] = NOWHERE,
 ) -> Rules:
-    """The rules of the main agent, whose profile is `profile`: those of the settings and of the command line.
-
-    `places` says where each rule of the settings is: (decision, rule) -> place. Raises UsageError for an invalid rule.
-    """
+    """The rules of the main agent, whose profile is `profile`: those of the settings and of the command line. `places`
+    says where each rule of the settings is: (decision, rule) -> place. Raises UsageError for an invalid rule."""
     permissions = settings.permissions
     rules: list[Rule] = []
     listed: dict[Decision, Sequence[str]] = {

@@ -24,11 +24,9 @@ _IMAGES = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".g
 async def attached(
     prompt: str, workspace: Workspace, *, profiles: Collection[str] = ()
 ) -> tuple[str, tuple[Image, ...], list[str]]:
-    """The prompt followed by the text files that it names, its images, and remarks for the person.
-
-    An `@name` that is no file of the workspace stays as it is. At the start it names the profile if it is one of
-    `profiles`; `@./NAME` always names the file.
-    """
+    """The prompt followed by the text files that it names, its images, and remarks for the person. An `@name` that is
+    no file of the workspace stays as it is. At the start it names the profile if it is one of `profiles`; `@./NAME`
+    always names the file."""
     texts, images, remarks = [], [], []
     rest = task_of(prompt) if addressed(prompt, profiles) else prompt
     meant = misspelt(prompt, profiles)

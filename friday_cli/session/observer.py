@@ -20,11 +20,9 @@ PAUSE_S = 0.5
 
 
 class SessionObserver:
-    """Shows the events of a session as `Session.events` does, and cannot change it. Make one with `SessionObserver.open`.
-
-    `owner_pid`: the process that has the session open, None if no process has: then `take_over` opens the session here.
-    `released` is set while that is so.
-    """
+    """Shows the events of a session as `Session.events` does, and cannot change it. Make one with
+    `SessionObserver.open`. `owner_pid`: the process that has the session open, None if no process has: then `take_over`
+    opens the session here. `released` is set while that is so."""
 
     def __init__(self, session: str, options: Options, store: Store, since: int, env: Mapping[str, str] | None) -> None:
         self.id = session

@@ -52,11 +52,9 @@ if TYPE_CHECKING:
 
 
 class Options(msgspec.Struct, frozen=True):
-    """What a frontend was asked for; None or empty: as the settings say.
-
-    `attended`: a person can answer questions. `resume`: the whole id of a session. `trusted`: treat the folder as trusted in
-    this session. `flags`: settings of the command line by dotted name.
-    """
+    """What a frontend was asked for; None or empty: as the settings say. `attended`: a person can answer questions.
+    `resume`: the whole id of a session. `trusted`: treat the folder as trusted in this session. `flags`: settings of
+    the command line by dotted name."""
 
     cwd: Path
     add_dirs: tuple[Path, ...] = ()
@@ -111,10 +109,8 @@ class _OpenContext(msgspec.Struct, eq=False):
 
 
 async def open_session(options: Options, env: Mapping[str, str] | None = None) -> SessionParts:
-    """Open a new session, or resume one.
-
-    Raises FridayError (UsageError, NotConfigured, FileError, StoreError) with a message for a person.
-    """
+    """Open a new session, or resume one. Raises FridayError (UsageError, NotConfigured, FileError, StoreError) with a
+    message for a person."""
     env = os.environ if env is None else env
     store = Store(store_path(env))
     history = EventHistory(store, options.resume)
@@ -161,10 +157,7 @@ async def _begin(parts: SessionParts, context: _OpenContext, history: EventHisto
 
 async def _own(store: Store, session: str, *, new: bool) -> tuple[Store, Ownership] | tuple[Store, Ownership, str]:
     """The store and the right to write to a session. For a `new` session that cannot be saved: a store in memory, and a
-    notice for the person.
-
-    Raises UsageError if another process has the session, StoreError.
-    """
+    notice for the person. Raises UsageError if another process has the session, StoreError."""
     try:
         await store.open()
         return store, await store.own(session)

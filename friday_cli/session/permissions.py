@@ -50,10 +50,8 @@ class SessionPermissions:
                 await self._log.emit("a", Notice(f"The rule {rule} applies to this session only: {error}", "warning"))
 
     async def revoke(self, rule: Rule) -> None:
-        """Remove a rule that a person granted, from this session and from the user's settings.
-
-        Raises UsageError for a rule of another source, FridayError if the settings cannot be written.
-        """
+        """Remove a rule that a person granted, from this session and from the user's settings. Raises UsageError for a
+        rule of another source, FridayError if the settings cannot be written."""
         saved = rule.decision == "allow" and not rule.profile and await asyncio.to_thread(_remove_saved_rule, str(rule))
         if rule.source and not saved:
             raise UsageError(f"The rule {rule} comes from {rule.source}.", hint="Change it there.")

@@ -20,10 +20,8 @@ from friday_cli.tool_catalog import DELEGATE_TASK
 
 class SpawnLimiter:
     """Counts the agents that were started in this turn of the user and those about to start; refused ones do not count.
-
-    An approval holds up to the next multiple of the number or the cost in the settings. `price(estimate)` is the most that
-    an agent may cost, in US dollars; None if unknown.
-    """
+    An approval holds up to the next multiple of the number or the cost in the settings. `price(estimate)` is the most
+    that an agent may cost, in US dollars; None if unknown."""
 
     def __init__(
         self, world: Services, limits: DelegationSettings, price: Callable[[SpawnEstimate], float | None]

@@ -27,11 +27,9 @@ MODES = {
 
 
 class Environment(msgspec.Struct, frozen=True):
-    """Where an agent works. Read once, so that the prompts of a session stay the same.
-
-    `folders`: other roots of the workspace. `answerable`: a person can answer. `copy_of`: the folder that this git worktree is
-    a copy of, "" if it is no worktree. `sandbox`: the kind that confines commands. `network`: commands have network access.
-    """
+    """Where an agent works. Read once, so that the prompts of a session stay the same. `folders`: other roots of the
+    workspace. `answerable`: a person can answer. `copy_of`: the folder that this git worktree is a copy of, "" if it is
+    no worktree. `sandbox`: the kind that confines commands. `network`: commands have network access."""
 
     folder: str
     platform: str
@@ -129,10 +127,8 @@ def child_prompt(
     instructions: Instructions | None = None,
     known_tools: ToolCatalog = TOOLS,
 ) -> str:
-    """A sub-agent's system prompt: its profile's, then rules that no profile can remove.
-
-    It contains AGENTS.md only if the profile has `projectContext: true`. The arguments are those of `root_prompt`.
-    """
+    """A sub-agent's system prompt: its profile's, then rules that no profile can remove. It contains AGENTS.md only if
+    the profile has `projectContext: true`. The arguments are those of `root_prompt`."""
     parts = [
         profile.prompt,
         CHILD,
@@ -148,9 +144,7 @@ def child_prompt(
 
 def task_message(task: str, context: str = "", *, limit: int = 4_000, rest: str = "") -> str:
     """A sub-agent's first user message: the task, then at most `limit` characters of the context from its parent.
-
-    `rest`: a file with the whole context; without it the message says that the end is missing.
-    """
+    `rest`: a file with the whole context; without it the message says that the end is missing."""
     task, context = sanitize(task).strip(), sanitize(context).strip()
     if not context:
         return task

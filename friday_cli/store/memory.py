@@ -24,11 +24,9 @@ _NEWEST = "ORDER BY m.at DESC, m.id DESC"
 
 
 class StoredMemory:
-    """The notes of one project and of the user, as the agents of `session` see them.
-
-    A note of the root agent is visible to all agents. A note of a sub-agent is visible to others after it is promoted,
-    or at once if notes are `shared`.
-    """
+    """The notes of one project and of the user, as the agents of `session` see them. A note of the root agent is
+    visible to all agents. A note of a sub-agent is visible to others after it is promoted, or at once if notes are
+    `shared`."""
 
     def __init__(
         self, project: str, session: str, *, writer: StoreWriter, reader: StoreReader, shared: bool = False

@@ -86,10 +86,8 @@ def has_search(db: sqlite3.Connection) -> bool:
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """Open the file for writing and migrate it to the newest schema.
-
-    Raises StoreError; a file that cannot be used is not changed.
-    """
+    """Open the file for writing and migrate it to the newest schema. Raises StoreError; a file that cannot be used is
+    not changed."""
     try:
         _make_private(path)
     except OSError as error:

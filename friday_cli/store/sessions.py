@@ -59,10 +59,8 @@ def _agent(row: tuple[Any, ...]) -> AgentRow:
 
 
 def stats(db: sqlite3.Connection) -> list[StatRow]:
-    """Statistics for each profile and model, the most used first.
-
-    Events that a fork copied from an existing session are counted only in that session.
-    """
+    """Statistics for each profile and model, the most used first. Events that a fork copied from an existing session
+    are counted only in that session."""
     copied = _copied_events(db)
     ends: dict[tuple[str, str], list[tuple[bool, float, str]]] = {}
     for key, seq, profile, model, body in db.execute(
@@ -113,10 +111,8 @@ def _copied_events(db: sqlite3.Connection) -> dict[int, int]:
 
 
 def _common_events(db: sqlite3.Connection, fork: int, other: int) -> int:
-    """The number of the last event that a fork has in common with another session, found by equal times.
-
-    For the forks of the first versions, whose log does not contain this number.
-    """
+    """The number of the last event that a fork has in common with another session, found by equal times. For the forks
+    of the first versions, whose log does not contain this number."""
     (number,) = db.execute(
         "SELECT coalesce(min(f.seq), (SELECT max(seq) + 1 FROM events WHERE session = :fork)) FROM events f"
         " LEFT JOIN events o ON o.session = :other AND o.seq = f.seq AND o.agent = f.agent AND o.kind = f.kind"

@@ -92,10 +92,8 @@ class Store:
         return await self._reader.read(lambda db: read_events(db, session, after=after, agent=agent))
 
     async def follow(self, session: str, *, after: int = 0) -> AsyncIterator[list[Envelope]]:
-        """The events of a session after number `after`, then new events of the process that owns the session.
-
-        Ends when no process owns the session. If its process crashed, open runs are ended as interrupted first.
-        """
+        """The events of a session after number `after`, then new events of the process that owns the session. Ends when
+        no process owns the session. If its process crashed, open runs are ended as interrupted first."""
         newest, version, owned = after, 0, True
         while owned:
             owned = await asyncio.to_thread(locks.is_owned, self._locks, session)
@@ -192,9 +190,7 @@ class Store:
 
     async def reconcile(self) -> list[str]:
         """End the runs that crashed processes left open as interrupted; returns the ids of the changed sessions.
-
-        Sessions that a running process owns are not changed. Several processes can do this at the same time.
-        """
+        Sessions that a running process owns are not changed. Several processes can do this at the same time."""
         recovered = []
         for session in await self._reader.read(unfinished_sessions):
             try:

@@ -34,11 +34,9 @@ class _WriteJob(msgspec.Struct, eq=False):
 
 
 class StoreWriter:
-    """Runs submitted work in order, in one thread; work that is waiting shares one transaction.
-
-    The thread and its connection start with the first job. SQLite errors become StoreError. With `in_memory` there
-    is no file, and the data ends with the writer.
-    """
+    """Runs submitted work in order, in one thread; work that is waiting shares one transaction. The thread and its
+    connection start with the first job. SQLite errors become StoreError. With `in_memory` there is no file, and the
+    data ends with the writer."""
 
     def __init__(self, path: Path, *, in_memory: bool = False) -> None:
         self.path, self.in_memory = path, in_memory

@@ -55,11 +55,9 @@ from .waits import update_clocks
 
 
 class SessionView(msgspec.Struct):
-    """The view of a session: apply all envelopes in order, and read the fields.
-
-    `seq` and `at` are the number and the time (Unix seconds) of the newest durable event. Live events change only what
-    the next durable event replaces, so the result is the same as that of the log alone.
-    """
+    """The view of a session: apply all envelopes in order, and read the fields. `seq` and `at` are the number and the
+    time (Unix seconds) of the newest durable event. Live events change only what the next durable event replaces, so
+    the result is the same as that of the log alone."""
 
     session: str = ""
     cwd: str = ""

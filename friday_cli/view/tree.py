@@ -28,11 +28,8 @@ GLYPHS = {
 
 
 def render_tree(state: SessionView, *, now: float | None = None, receipts: bool = True, top: str = "") -> list[str]:
-    """All agents, or only `top` and its descendants: one line for each agent, followed by its receipt.
-
-    `now` (Unix seconds, default: the time of the last event) is for the time of running agents. Untrusted text is
-    sanitized.
-    """
+    """All agents, or only `top` and its descendants: one line for each agent, followed by its receipt. `now` (Unix
+    seconds, default: the time of the last event) is for the time of running agents. Untrusted text is sanitized."""
     lines: list[str] = []
     for agent in state.agents.values():
         first = agent.path == top if top else agent.parent not in state.agents

@@ -15,10 +15,8 @@ def awaited_children(agents: Mapping[str, AgentView], agent: AgentView) -> list[
 
 
 def update_clocks(agents: Mapping[str, AgentView], agent: AgentView | None, at: float) -> None:
-    """Start or stop, at time `at`, the clocks of `agent` and its ancestors that wait for children.
-
-    Such a clock runs while the clock of one of the children runs.
-    """
+    """Start or stop, at time `at`, the clocks of `agent` and its ancestors that wait for children. Such a clock runs
+    while the clock of one of the children runs."""
     while agent is not None:
         if agent.status == "waiting_child":
             live = awaited_children(agents, agent)

@@ -77,7 +77,7 @@ async def test_a_rewind_is_offered_to_be_taken_back_where_it_was_made(tmp_path: 
         await chat.until(lambda: said(chat) == ["make one", "make two"])
         assert (tmp_path / "two.txt").read_text() == "2\n"
         await chat.say("/rewind undo")
-        await chat.until(lambda: "There is no rewind to take back." in chat.frame)
+        await chat.until(lambda: "There is no rewind to undo." in chat.frame)
 
 
 async def test_the_conversation_alone_goes_back_where_no_file_was_changed(tmp_path: Path) -> None:
