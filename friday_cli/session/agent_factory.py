@@ -129,12 +129,8 @@ class AgentFactory:
             tokens = min(most, profile.max_token_budget or delegation.token_budget.default, spec.max_tokens or most)
             check = output_schema.checker(spec.schema) if spec.schema is not None else None
             budget = parent.budget.child(path, tokens=tokens, cost=_least(profile.max_cost, spec.max_cost))
-        except FridayError as error:
-            raise ToolError(str(error)) from None
-        try:
             _check_price(provider, budget)
         except FridayError as error:
-            budget.close_reserve()
             raise ToolError(str(error)) from None
         agent = self._child(tree, parent, spec, path, profile=profile, provider=provider, budget=budget, check=check)
         agent.effort = effort
@@ -240,9 +236,7 @@ class AgentFactory:
     def _fork(self, agent: Agent, parent: Agent, profile: Profile, spec: SubagentTask) -> Message:
         """Let `agent` continue its parent's conversation with an identical prefix; calls it may not make are refused."""
         agent.provider, agent.effort, agent.cache_key = parent.provider, parent.effort, parent.cache_key
-        agent.provider = self._providers.with_web_search(
-            agent, profile
-        )  # a search of the service cannot be refused later
+        agent.provider = self._providers.with_web_search(agent, profile)  # its search cannot be refused later
         agent.system, agent.specs = parent.system, parent.specs
         agent.history = closed(parent.history, why="Continues in the main agent; you are a fork of it.")
         agent.context, agent.sent, agent.cold = parent.context, parent.sent, parent.cold
@@ -300,8 +294,10 @@ def _least(*limits: float | None) -> float | None:
 
 
 def _check_price(provider: Provider, budget: Budget) -> None:
-    """Raises UsageError if `budget` limits the cost and the model's price is unknown: the limit could not be kept."""
+    """Raises UsageError if `budget` limits the cost and the model's price is unknown: the limit could not be kept. Then
+    what `budget` has reserved is given back."""
     if budget.left("cost") != float("inf") and provider.cost(Usage(input=1, output=1)) is None:
+        budget.close_reserve()
         raise UsageError(
             f"The price of {provider.name}/{provider.model} is unknown, so a cost limit cannot be kept.",
             hint="Limit tokens instead, or set prices under [providers] in the config.",

@@ -74,13 +74,12 @@ class SessionObserver:
     @property
     def refusal(self) -> UsageError:
         """What a frontend shows to a person who wants to change the session."""
+        name = f"Session {self.id[:8]}"
         if self.owner_pid is None:
-            return UsageError(
-                f"No window drives session {self.id[:8]} any more.", hint="Take it over to go on with it."
-            )
+            return UsageError(f"{name} is no longer open in another process.", hint="Take it over to continue it here.")
         return UsageError(
-            f"Another window (number {self.owner_pid}) drives session {self.id[:8]}; this one only shows it.",
-            hint="Close it there to go on here.",
+            f"{name} is open in another friday process (pid {self.owner_pid}); this window only shows it.",
+            hint="Close it there to continue it here.",
         )
 
     async def take_over(self) -> Session:

@@ -177,18 +177,13 @@ async def _read_context(options: Options, env: Mapping[str, str]) -> _OpenContex
     folder_trust = trust.is_trusted(cwd, env=env)
     if options.trusted:
         folder_trust = msgspec.structs.replace(folder_trust, state="trusted")
-    loaded = config.load(
-        project=folder_trust.root if folder_trust.ok else None,
-        flags=options.flags,
-        environ=env,
-        file=options.config_file,
-    )
+    project = folder_trust.root if folder_trust.ok else None
+    loaded = config.load(project=project, flags=options.flags, environ=env, file=options.config_file)
     settings = loaded.settings
     choice = models.resolve(options.model, settings, env=env, effort=options.effort)
     choice = await models.with_server_limits(choice, settings, env=env)
     delegation = settings.agents.delegation
-    cap = delegation.token_budget.max
-    found = profiles.load(delegation.profiles.directory, folder_trust, token_cap=cap, env=env)
+    found = profiles.load(delegation.profiles.directory, folder_trust, token_cap=delegation.token_budget.max, env=env)
     notes = instructions.read(cwd, root=folder_trust.root, config=config_dir(env), trusted=folder_trust.ok)
     notices = (
         *choice.notes, *loaded.notices, *notes.notices, *found.announcements, *map(str, found.problems),
@@ -197,17 +192,7 @@ async def _read_context(options: Options, env: Mapping[str, str]) -> _OpenContex
     sandbox = await asyncio.to_thread(detect_sandbox, settings.sandbox.kind, env, cache=cache_dir(env))
     if sandbox.kind == "none" and (options.mode or settings.mode) == "auto":
         notices += (f"sandbox: none ({sandbox.why}). Commands are not confined, so mode auto asks about them.",)
-    return _OpenContext(
-        cwd=cwd,
-        env=env,
-        trust=folder_trust,
-        settings=settings,
-        profiles=found,
-        instructions=notes,
-        choice=choice,
-        sandbox=sandbox,
-        notices=notices,
-    )
+    return _OpenContext(cwd, env, folder_trust, settings, found, notes, choice, sandbox, notices)
 
 
 def _options_as_before(options: Options, record: AgentRecord | None) -> Options:
@@ -244,13 +229,8 @@ def _build(
     for envelope in history.envelopes:
         taint.apply(envelope)
     log = Log(store.journal(session), last=history.last, watch=taint.apply)
-    rules = session_rules(
-        settings,
-        allow=options.allow,
-        deny=options.deny,
-        mode=options.mode or settings.mode,
-        profile=options.profile or ROOT,
-    )
+    mode, profile = options.mode or settings.mode, options.profile or ROOT
+    rules = session_rules(settings, allow=options.allow, deny=options.deny, mode=mode, profile=profile)
     persona = context.profiles.get(options.profile) if options.profile else None
     notes: list[str] = []
     permissions = SessionPermissions(rules, log, notes)
@@ -259,12 +239,17 @@ def _build(
     providers = ProviderPool(settings, env)
     approvals = ApprovalQueue(log, interactive=options.attended, on_rule_granted=permissions.grant)
     supervisor = providers.supervisor(providers.get(context.choice))
+    delegation = settings.agents.delegation
+    policy = Policy(
+        compact_at=settings.context.compact_at, max_depth=delegation.max_depth, max_concurrent=delegation.max_concurrent,
+        max_agents=delegation.max_agents,
+    )  # fmt: skip
     world = Services(
-        log, approvals, workspace, _policy(settings), random.Random(), taint, supervisor=supervisor,
+        log, approvals, workspace, policy, random.Random(), taint, supervisor=supervisor,
         shared_rate_limit=lambda lane: FileSharedRateLimit(lane, env),
     )  # fmt: skip
     isolation = _isolation(context, world, session)
-    shared = settings.agents.delegation.context.brain_write_scope == "shared"
+    shared = delegation.context.brain_write_scope == "shared"
     tools = AgentTools(
         world, isolation, providers, settings=settings, profiles=context.profiles, session=session,
         memory_store=store.notes.for_session(text_of(context.trust.root), session, shared=shared),
@@ -282,16 +267,6 @@ def _build(
         offered=tuple(profile.name for profile in tools.targets("a", persona)), isolation=isolation,
         changes=WorktreeChanges(tree, isolation, world), workspace=workspace, sandbox=context.sandbox,
     )  # fmt: skip
-
-
-def _policy(settings: config.Settings) -> Policy:
-    delegation = settings.agents.delegation
-    return Policy(
-        compact_at=settings.context.compact_at,
-        max_depth=delegation.max_depth,
-        max_concurrent=delegation.max_concurrent,
-        max_agents=delegation.max_agents,
-    )
 
 
 def _workspace(
@@ -326,10 +301,8 @@ def _recorder(context: _OpenContext, log: Log, session: str) -> Callable[[Worksp
     most = limits.file_megabytes * MEGABYTE
 
     def make(files: WorkspaceFiles) -> CheckpointRecorder:
-        base = None
-        if limits.commands:
-            sizes = SnapshotLimits(file=most, all=limits.folder_megabytes * MEGABYTE)
-            base = Snapshot(files.roots, blobs.folder.parent, sizes)
+        sizes = SnapshotLimits(file=most, all=limits.folder_megabytes * MEGABYTE)
+        base = Snapshot(files.roots, blobs.folder.parent, sizes) if limits.commands else None
         return CheckpointRecorder(blobs, base, log, label=files.label, most=most)
 
     return make
@@ -347,13 +320,13 @@ def _isolation(context: _OpenContext, world: Services, session: str) -> Worktree
 
 def _environment(options: Options, context: _OpenContext, workspace: LocalWorkspace) -> system_prompt.Environment:
     settings = context.settings
-    return system_prompt.environment(
-        context.cwd,
-        context.trust.root,
-        platform=f"{platform.system()} {platform.release()}",  # platform.platform() runs a command
-        date=date.today().isoformat(),
-        mode=options.mode or settings.mode,
-        folders=[str(folder) for folder in workspace.roots[1:]],
+    return system_prompt.Environment(
+        str(context.cwd),
+        f"{platform.system()} {platform.release()}",  # platform.platform() runs a command
+        date.today().isoformat(),
+        system_prompt.branch(context.trust.root),
+        options.mode or settings.mode,
+        tuple(str(folder) for folder in workspace.roots[1:]),
         answerable=options.attended,
         sandbox=context.sandbox.kind,
         network=settings.sandbox.network,
@@ -362,8 +335,7 @@ def _environment(options: Options, context: _OpenContext, workspace: LocalWorksp
 
 def _about(folder_trust: trust.Trust) -> list[str]:
     """A notice for the person if an untrusted folder has files that trust would enable."""
-    unused = trust_review.unused_files(folder_trust)
-    if not unused:
+    if not (unused := trust_review.unused_files(folder_trust)):
         return []
     names = ", ".join(unused[:5]) + (" ..." if len(unused) > 5 else "")
     return [f"{folder_trust.reason} Not used: {names}. `friday trust` would allow them."]

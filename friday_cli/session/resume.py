@@ -43,17 +43,11 @@ class EventHistory:
 
 def agent_summary(record: AgentRecord) -> AgentSummary:
     """What other agents may know of an agent, from the log."""
+    usage = record.tree_usage if record.end else record.usage
     return AgentSummary(
-        path=record.path,
-        profile=record.profile,
-        task=record.task,
-        status=record.status,
-        end=record.end,
-        usage=record.tree_usage if record.end else record.usage,
-        duration_s=record.active_s,
-        receipt=record.receipt,
+        record.path, record.profile, record.task, record.status, record.end, usage, record.active_s, record.receipt,
         model=record.model,
-    )
+    )  # fmt: skip
 
 
 async def resume_root(

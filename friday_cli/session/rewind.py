@@ -115,8 +115,7 @@ class Rewinder:
             last = last_rewind(envelopes)
             assert isinstance(last.event, Rewound)
             event = Rewound(last.seq or 0, last.event.what, undo=True)
-            since = event.to if last.event.since is None else last.event.since
-            changes = FileHistory(envelopes).since(since).values() if event.what != "conversation" else ()
+            changes = FileHistory(envelopes).since(last.event.since).values() if event.what != "conversation" else ()
             return await self._rewind(event, changes, dry_run=dry_run, conflicts=conflicts)
 
     async def fork(self, at: int | None = None) -> str:

@@ -55,12 +55,8 @@ class SpawnLimiter:
         slot = tree.node(path).agent.slot
         while True:
             if self._turn is not tree.started_now:  # another turn of the user
-                self._turn, self._number, self._dollars = (
-                    tree.started_now,
-                    self._limits.ask_above,
-                    self._limits.ask_above_cost,
-                )
-                self._unpriced = False
+                self._turn, self._unpriced = tree.started_now, False
+                self._number, self._dollars = self._limits.ask_above, self._limits.ask_above_cost
             count, price = self._sums()
             if not (exceeded := self._exceeded(count, price)):
                 return

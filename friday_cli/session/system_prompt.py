@@ -43,32 +43,6 @@ class Environment(msgspec.Struct, frozen=True):
     network: bool = False
 
 
-def environment(
-    folder: Path,
-    root: Path,
-    *,
-    platform: str,
-    date: str,
-    mode: str = "ask",
-    folders: Sequence[str] = (),
-    answerable: bool = True,
-    sandbox: str = "none",
-    network: bool = False,
-) -> Environment:
-    """The environment of agents in `folder` of the project at `root`; `date` is ISO (2026-11-30)."""
-    return Environment(
-        folder=str(folder),
-        platform=platform,
-        date=date,
-        branch=branch(root),
-        mode=mode,
-        folders=tuple(folders),
-        answerable=answerable,
-        sandbox=sandbox,
-        network=network,
-    )
-
-
 def branch(root: Path) -> str:
     """The git branch of the repository at `root`; "" if there is none. Reads files and does not run git."""
     git = root / ".git"
@@ -129,17 +103,9 @@ def child_prompt(
 ) -> str:
     """A sub-agent's system prompt: its profile's, then rules that no profile can remove. It contains AGENTS.md only if
     the profile has `projectContext: true`. The arguments are those of `root_prompt`."""
-    parts = [
-        profile.prompt,
-        CHILD,
-        _tools(tools, known_tools),
-        HONESTY,
-        UNTRUSTED,
-        _delegation(children),
-        _environment(here),
-    ]
+    rules = [CHILD, _tools(tools, known_tools), HONESTY, UNTRUSTED, _delegation(children), _environment(here)]
     known = instructions if profile.project_context else None
-    return "\n\n".join(part for part in (*parts, *_instructions(known)) if part)
+    return "\n\n".join(part for part in (profile.prompt, *rules, *_instructions(known)) if part)
 
 
 def task_message(task: str, context: str = "", *, limit: int = 4_000, rest: str = "") -> str:

@@ -111,7 +111,7 @@ async def test_the_second_window_is_live_and_takes_over_when_the_first_ends(stag
             await Session.open(options)
         window = await SessionObserver.open(options)
         assert (window.owner_pid, window.released.is_set()) == (other.process.pid, False)
-        assert f"Another window (number {other.process.pid}) drives session" in str(window.refusal)
+        assert f"open in another friday process (pid {other.process.pid})" in str(window.refusal)
         face = Face(window)
         await face.until("one")
         assert (face.seen[-1].seq or 0) <= window.since
