@@ -12,7 +12,8 @@ import typer
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.extensions.trust import project_root
 from friday_cli.paths import with_tilde, working_folder
-from friday_cli.store import MemoryItem, Store
+from friday_cli.store.records import MemoryItem
+from friday_cli.store.store import Store
 
 from . import completion, output
 from .help import add_family

@@ -17,7 +17,7 @@ from friday_cli.core.protocol.errors import FridayError, StoreError, UsageError
 from friday_cli.core.protocol.format import diffstat, pluralize
 from friday_cli.paths import data_dir, with_tilde
 from friday_cli.session.rewind import without_agents
-from friday_cli.store import Store
+from friday_cli.store.store import Store
 from friday_cli.workspace.local import LocalWorkspace
 from friday_cli.workspace.worktrees import (
     Applied,

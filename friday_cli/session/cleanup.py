@@ -12,8 +12,8 @@ from pathlib import Path
 
 from friday_cli.config.settings import Retention
 from friday_cli.paths import data_dir, state_dir, store_path
-from friday_cli.store import prune
 from friday_cli.store.locks import is_owned
+from friday_cli.store.retention import prune
 from friday_cli.workspace.checkpoints import blobs
 
 DAY_S = 86_400.0

@@ -9,7 +9,7 @@ from contextlib import suppress
 from friday_cli.core.protocol.errors import StoreError, UsageError
 from friday_cli.core.protocol.events import Envelope
 from friday_cli.paths import store_path
-from friday_cli.store import Store
+from friday_cli.store.store import Store
 
 from .open import Options
 from .rewind import RecordedRewinder

@@ -29,7 +29,8 @@ from friday_cli.core.subagents.tree import SubagentTree
 from friday_cli.extensions import instructions, profiles, trust, trust_review
 from friday_cli.llm import models
 from friday_cli.paths import cache_dir, config_dir, data_dir, state_dir, store_path, text_of
-from friday_cli.store import Ownership, Store, new_id
+from friday_cli.store.locks import Ownership
+from friday_cli.store.store import Store, new_id
 from friday_cli.workspace.checkpoints import MEGABYTE, CheckpointRecorder, Snapshot, SnapshotLimits, blobs_of
 from friday_cli.workspace.local import LocalWorkspace
 from friday_cli.workspace.local_files import WorkspaceFiles

@@ -14,7 +14,7 @@ from friday_cli.core.permissions.rules import Rules
 from friday_cli.core.protocol.events import Envelope, InboxMessage, Prefix
 from friday_cli.core.protocol.messages import without_thinking
 from friday_cli.core.subagents.node import AgentSummary
-from friday_cli.store import Store
+from friday_cli.store.store import Store
 from friday_cli.tool_catalog import DELEGATE_TASK
 
 TASK_CHARS = 200

@@ -28,8 +28,8 @@ from friday_cli.core.protocol.events import (
     SessionStarted,
 )
 from friday_cli.core.protocol.receipt import FileChange
-from friday_cli.store import Store
 from friday_cli.store.crash_recovery import recovery_events
+from friday_cli.store.store import Store
 from friday_cli.workspace.checkpoints import MEGABYTE, Blobs, CheckpointRecorder, blobs_of
 from friday_cli.workspace.checkpoints.file_history import FileHistory, RecordedChange, is_result
 from friday_cli.workspace.checkpoints.restore_plan import RestoreConflict, RestorePlan, plan

@@ -49,13 +49,7 @@ def agents(db: sqlite3.Connection, session: str) -> list[AgentRow]:
 
 
 def _agent(row: tuple[Any, ...]) -> AgentRow:
-    path, parent, profile, task, model, call_id, background, run, status, stop_reason = row[:10]
-    started, finished, active_s = row[16:]
-    return AgentRow(
-        path=path, parent=parent, profile=profile, task=task, model=model, call_id=call_id, background=bool(background),
-        run=run, status=status, stop_reason=stop_reason, usage=Usage(*row[10:16]), started=started, finished=finished,
-        active_s=active_s,
-    )  # fmt: skip
+    return AgentRow(*row[:6], bool(row[6]), *row[7:10], Usage(*row[10:16]), *row[16:])
 
 
 def stats(db: sqlite3.Connection) -> list[StatRow]:

@@ -22,15 +22,19 @@ T = TypeVar("T")
 
 
 class _WriteJob(msgspec.Struct, eq=False):
-    """One write. `work` may run twice, so it must not have effects outside the connection. `work` None: close."""
+    """One write. `work` may run twice, so it must not have effects outside the connection. `_end`: close."""
 
-    work: Callable[[sqlite3.Connection], Any] | None
+    work: Callable[[sqlite3.Connection], Any]
     loop: asyncio.AbstractEventLoop
     future: asyncio.Future[Any]
     durable: bool = False
     failed: Callable[[StoreError], None] | None = None
     result: Any = None
     error: Exception | None = None
+
+
+def _end(db: sqlite3.Connection) -> None:
+    """The work of the last job."""
 
 
 class StoreWriter:
@@ -56,26 +60,8 @@ class StoreWriter:
         """Run `work` in a transaction. The future completes when the result survives a crash of the process; with
         `durable` it and all earlier writes also survive a power failure. `failed` is called with a StoreError, in the
         writer's thread."""
-        return self._put(work, durable=durable, failed=failed)
-
-    async def close(self) -> None:
-        """Finish all submitted work, sync it to disk and close the file."""
-        if not self._closed and self._thread is not None:
-            last = self._put(None)
-            self._closed = True
-            await asyncio.shield(last)
-            self._thread.join()
-        self._closed = True
-
-    def _put(
-        self,
-        work: Callable[[sqlite3.Connection], Any] | None,
-        *,
-        durable: bool = False,
-        failed: Callable[[StoreError], None] | None = None,
-    ) -> asyncio.Future[Any]:
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[Any] = loop.create_future()
+        future: asyncio.Future[T] = loop.create_future()
         if self._closed:
             future.set_exception(StoreError(f"{self.path} is already closed."))
             return future
@@ -84,6 +70,15 @@ class StoreWriter:
             self._thread.start()
         self._jobs.put(_WriteJob(work, loop, future, durable, failed))
         return future
+
+    async def close(self) -> None:
+        """Finish all submitted work, sync it to disk and close the file."""
+        if not self._closed and self._thread is not None:
+            last = self.submit(_end)
+            self._closed = True
+            await asyncio.shield(last)
+            self._thread.join()
+        self._closed = True
 
     # ---- in the thread ------------------------------------------------------------------------------------------
 
@@ -95,10 +90,10 @@ class StoreWriter:
                     group.append(self._jobs.get_nowait())
                 except Empty:
                     break
-            ends = [job for job in group if job.work is None]
-            self._do([job for job in group if job.work is not None])
-            if ends:
-                self._close()
+            self._do([job for job in group if job.work is not _end])
+            ends = any(job.work is _end for job in group)
+            if ends and self._db is not None:
+                self._db.close()  # the last process that closes the file checkpoints the write-ahead log
             _deliver(group)
             if ends:
                 return
@@ -145,7 +140,6 @@ class StoreWriter:
             retry_while_busy(lambda: db.execute("BEGIN IMMEDIATE"))
             try:
                 for job in jobs:
-                    assert job.work is not None
                     job.result = job.work(db)
                 retry_while_busy(lambda: db.execute("COMMIT"))
             except BaseException:
@@ -164,11 +158,6 @@ class StoreWriter:
         job.error = error
         if job.failed is not None and isinstance(error, StoreError):
             job.failed(error)
-
-    def _close(self) -> None:
-        if self._db is not None:
-            self._db.close()  # the last process that closes the file checkpoints the write-ahead log
-            self._db = None
 
 
 def _deliver(group: list[_WriteJob]) -> None:

@@ -26,7 +26,7 @@ import pytest
 from friday_cli.cli import run
 from friday_cli.core.protocol.events import Envelope, SessionStarted
 from friday_cli.paths import store_path
-from friday_cli.store import Store
+from friday_cli.store.store import Store
 from tests import scenarios
 
 ROOT = Path(__file__).parents[2]

@@ -17,7 +17,8 @@ from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.subagents.tree import SubagentTree
 from friday_cli.diagnostics import selftest
 from friday_cli.extensions.profiles import Profile
-from friday_cli.store import SessionJournal, journal
+from friday_cli.store import journal
+from friday_cli.store.journal import SessionJournal
 from tests.cli.console import Console
 
 Patch = pytest.MonkeyPatch

@@ -18,7 +18,8 @@ from friday_cli.core.protocol.events import (
     Envelope,
 )
 from friday_cli.paths import store_path
-from friday_cli.store import Ownership, Store
+from friday_cli.store.locks import Ownership
+from friday_cli.store.store import Store
 from tests.cli.console import Console, plain
 from tests.scenarios import tree
 

@@ -12,7 +12,7 @@ from friday_cli.core.protocol.events import Envelope, MessageAdded
 from friday_cli.paths import config_dir, store_path
 from friday_cli.session.open import Options
 from friday_cli.session.session import Session
-from friday_cli.store import Store
+from friday_cli.store.store import Store
 
 
 class Stage:

@@ -14,7 +14,7 @@ import pytest
 from friday_cli.config.settings import Retention
 from friday_cli.paths import data_dir, state_dir, store_path
 from friday_cli.session import cleanup
-from friday_cli.store import Store
+from friday_cli.store.store import Store
 from tests.scenarios import tree
 
 LIMITS = Retention(days=90, gigabytes=2)

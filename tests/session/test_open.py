@@ -18,7 +18,7 @@ from friday_cli.core.protocol.events import AgentFinished, Envelope, MessageAdde
 from friday_cli.core.protocol.messages import user
 from friday_cli.paths import data_dir, store_path
 from friday_cli.session import open
-from friday_cli.store import Store
+from friday_cli.store.store import Store
 from tests.scenarios import tree
 from tests.session.harness import Stage, delegates, does, says
 

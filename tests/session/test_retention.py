@@ -9,7 +9,7 @@ import time
 import msgspec
 
 from friday_cli.paths import state_dir, store_path
-from friday_cli.store import Store
+from friday_cli.store.store import Store
 from tests.scenarios import tree
 from tests.session.harness import Stage, says
 

@@ -17,7 +17,7 @@ from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.events import AgentStarted, MessageAdded, Rewound, ToolFinished
 from friday_cli.core.protocol.messages import user
 from friday_cli.session.rewind import Rewinder, points
-from friday_cli.store import Store
+from friday_cli.store.store import Store
 from friday_cli.workspace.checkpoints import Blobs, CheckpointRecorder, Snapshot, SnapshotLimits
 from friday_cli.workspace.local import LocalWorkspace
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from friday_cli.store import Store
+from friday_cli.store.store import Store
 
 
 @pytest.fixture

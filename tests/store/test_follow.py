@@ -16,7 +16,7 @@ import pytest
 
 from friday_cli.core.protocol.errors import StoreError
 from friday_cli.core.protocol.events import AgentFinished, AgentStarted, Envelope, Notice
-from friday_cli.store import Store
+from friday_cli.store.store import Store
 from tests.scenarios import numbered, tree
 
 WRITER = """
@@ -24,7 +24,7 @@ import asyncio, sys
 from pathlib import Path
 from friday_cli.core.protocol.events import AgentStarted, Notice
 from friday_cli.core.eventlog.log import Log
-from friday_cli.store import Store
+from friday_cli.store.store import Store
 
 async def main(path, session):
     store = Store(Path(path))

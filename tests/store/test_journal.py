@@ -11,7 +11,8 @@ from friday_cli.core.eventlog.log import Log
 from friday_cli.core.protocol.errors import StoreError
 from friday_cli.core.protocol.events import AgentStarted, Envelope, MessageAdded, Notice
 from friday_cli.core.protocol.messages import Message, Text, ToolCall
-from friday_cli.store import Store, schema
+from friday_cli.store import schema
+from friday_cli.store.store import Store
 from friday_cli.view import SessionView
 from tests.scenarios import logs, numbered, said, tree
 

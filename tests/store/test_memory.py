@@ -7,7 +7,9 @@ import msgspec
 import pytest
 
 from friday_cli.core.protocol.errors import UsageError
-from friday_cli.store import MemoryItem, Store, memory, schema
+from friday_cli.store import memory, schema
+from friday_cli.store.records import MemoryItem
+from friday_cli.store.store import Store
 
 
 @pytest.fixture(params=["fts5", "without fts5"])

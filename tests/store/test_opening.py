@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from friday_cli.core.protocol.errors import StoreError
-from friday_cli.store import Store, schema, writer
+from friday_cli.store import schema, writer
 from friday_cli.store.repair import repair
+from friday_cli.store.store import Store
 from tests.scenarios import tree
 
 
@@ -40,11 +41,11 @@ async def test_writes_ahead_where_the_file_system_can(store: Store, path: Path) 
     await store.open()
     assert mode(path.parent) == 0o700, "an open folder of ours is closed to others"
     assert journal_mode(path) == "wal"
-    assert not schema.on_network(path.parent)
+    assert not schema.is_network(schema.file_system(path.parent))
 
 
 async def test_on_a_network_folder_it_does_without(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(schema, "on_network", lambda folder: True)
+    monkeypatch.setattr(schema, "is_network", lambda kind: True)
     first, second = Store(path), Store(path)
     session = await first.create_session("/work")
     await first.journal(session).append(tree(session))

@@ -19,10 +19,9 @@ from friday_cli.core.protocol import events as ev
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.messages import ToolCall, Usage, user
 from friday_cli.core.protocol.receipt import Receipt
-from friday_cli.store import Store
 from friday_cli.store import locks as locking
 from friday_cli.store.crash_recovery import recovery_events
-from friday_cli.store.store import append_after
+from friday_cli.store.store import Store, append_after
 from friday_cli.view import SessionView
 from tests.scenarios import numbered, said, tree
 
@@ -34,7 +33,7 @@ from pathlib import Path
 from friday_cli.core.protocol.events import AgentStarted, MessageAdded, ToolStarted
 from friday_cli.core.protocol.messages import Message, Text
 from friday_cli.core.eventlog.log import Log
-from friday_cli.store import Store
+from friday_cli.store.store import Store
 
 async def main(path, count, size):
     store = Store(Path(path))
@@ -58,7 +57,7 @@ asyncio.run(main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3])))
 HOLDER = """
 import asyncio, sys
 from pathlib import Path
-from friday_cli.store import Store
+from friday_cli.store.store import Store
 
 async def main():
     ownership = await Store(Path(sys.argv[1])).own(sys.argv[2])
@@ -71,7 +70,7 @@ asyncio.run(main())
 RECONCILER = """
 import asyncio, sys
 from pathlib import Path
-from friday_cli.store import Store
+from friday_cli.store.store import Store
 
 async def main():
     store = Store(Path(sys.argv[1]))

@@ -10,8 +10,8 @@ import pytest
 
 from friday_cli.core.protocol.errors import StoreError, UsageError
 from friday_cli.core.protocol.events import Envelope, Notice
-from friday_cli.store import Store
 from friday_cli.store.repair import Repaired, repair
+from friday_cli.store.store import Store
 from tests.scenarios import numbered, tree
 
 COUNT = 30

@@ -14,7 +14,8 @@ import msgspec
 import pytest
 
 from friday_cli.core.protocol.events import Notice
-from friday_cli.store import Store, prune
+from friday_cli.store.retention import prune
+from friday_cli.store.store import Store
 from tests.scenarios import numbered, tree
 
 DAY = 86_400.0
@@ -132,7 +133,7 @@ async def test_a_link_in_place_of_a_folder_leads_nowhere(store: Store, path: Pat
 async def test_many_who_prune_at_once_remove_each_once_and_disturb_nobody(store: Store, path: Path) -> None:
     old = [await keep(store, days_ago=100) for _ in range(20)]
     busy = await store.create_session("/work")
-    script = "import sys; from pathlib import Path; from friday_cli.store import prune; print(*prune(Path(sys.argv[1]), days=90, gigabytes=2, now=float(sys.argv[2])))"
+    script = "import sys; from pathlib import Path; from friday_cli.store.retention import prune; print(*prune(Path(sys.argv[1]), days=90, gigabytes=2, now=float(sys.argv[2])))"
     env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     argv = [sys.executable, "-c", script, str(path), str(time.time())]
     others = [

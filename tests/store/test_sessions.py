@@ -8,7 +8,7 @@ import pytest
 from friday_cli.core.protocol.errors import StoreError, UsageError
 from friday_cli.core.protocol.events import AgentFinished, AgentStarted, Notice, TurnFinished
 from friday_cli.core.protocol.messages import Usage
-from friday_cli.store import Store
+from friday_cli.store.store import Store
 from tests.scenarios import numbered, tree
 
 
