@@ -17,7 +17,7 @@ from friday_cli.store.store import Store
 
 from . import completion, output
 from .help import add_family
-from .output import TableColumn, confirm, remark, show_json, show_painted, show_table
+from .output import confirm, remark, show_json, show_painted, show_table
 from .session_args import JSON, YES
 from .session_lookup import open_store
 
@@ -49,21 +49,13 @@ def list_(
         kind = "pending notes" if pending else "notes"
         remark(f"no {kind}." if everywhere else f"no {kind} in this project; --all lists all projects.")
         return
-    columns = [
-        TableColumn("ID", right=True),
-        TableColumn("SAVED"),
-        TableColumn("STATE"),
-        TableColumn("BY"),
-        TableColumn("ABOUT", wide=everywhere),
-    ]
-    columns += [TableColumn("TAGS"), TableColumn("NOTE", wide=True)]
     table = []
     for row in rows:
         about = (with_tilde(row.project) if everywhere else "project") if row.scope == "project" else "you"
-        table.append(
-            (row.id, _day(row.at), _state(row), _by(row), about, " ".join(row.tags), " ".join(row.text.split()))
-        )
-    show_table(columns, table)
+        by = f"{row.agent[:8]}:{row.agent.rpartition(':')[2]}" if ":" in row.agent else row.agent
+        table.append((row.id, _day(row.at), _state(row), by, about, " ".join(row.tags), " ".join(row.text.split())))
+    wide = ("NOTE", "ABOUT") if everywhere else ("NOTE",)
+    show_table(("ID", "SAVED", "STATE", "BY", "ABOUT", "TAGS", "NOTE"), table, right=("ID",), wide=wide)
 
 
 def show(number: str = typer.Argument(metavar="ID", help="Number of the note.", autocompletion=completion.notes,
@@ -120,11 +112,6 @@ async def _find_notes(store: Store, numbers: Sequence[str]) -> list[MemoryItem]:
 
 def _state(item: MemoryItem) -> str:
     return "promoted" if item.promoted else "pending"
-
-
-def _by(item: MemoryItem) -> str:
-    session, _, path = item.agent.rpartition(":")
-    return f"{session[:8]}:{path}" if session else path
 
 
 def _note_numbers(numbers: Sequence[str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import typer
@@ -16,7 +16,7 @@ from friday_cli.session.rewind import Resolve, Rewinder, RewindResult, What, poi
 from friday_cli.session.rewind import fork as fork_session
 from friday_cli.workspace.checkpoints.review import FileDiff
 
-from .output import Style, TableColumn, confirm, remark, show, show_json, show_painted, show_table, when
+from .output import Style, confirm, remark, show, show_json, show_painted, show_table, when
 from .session_args import AGENT, JSON, NAME
 from .session_lookup import choose_agent, find, open_store, read, whole_session
 
@@ -153,18 +153,14 @@ def _ask_conflicts(count: int) -> Resolve:
             hint="Use --force to overwrite them (their content is saved), or --leave to skip them.",
         )
     files = pluralize(count, "file")
-    return (
-        "overwrite"
-        if confirm(f"Overwrite the {files} that somebody else changed?", yes=False, otherwise="")
-        else "leave"
-    )
+    overwrite = confirm(f"Overwrite the {files} that somebody else changed?", yes=False, otherwise="")
+    return "overwrite" if overwrite else "leave"
 
 
 def _show(found: RewindResult) -> None:
     if found.point is not None:
-        show_painted(
-            ("before message ", "dim"), (f"{found.point.number}: {sanitize_line(found.point.text, MESSAGE_CHARS)}", "")
-        )
+        text = f"{found.point.number}: {sanitize_line(found.point.text, MESSAGE_CHARS)}"
+        show_painted(("before message ", "dim"), (text, ""))
     for file in found.files:
         show(f"  {file.path} +{file.added} -{file.removed}{f' ({file.seen})' if file.seen else ''}")
     if found.what != "conversation" and not found.files:
@@ -184,19 +180,11 @@ def _list(name: str, as_json: bool) -> None:
     if not rows:
         remark("this session has no message of yours.")
         return
-    columns = [
-        TableColumn("N", right=True),
-        TableColumn("WHEN"),
-        TableColumn("CHANGED SINCE"),
-        TableColumn("MESSAGE", wide=True),
-    ]
-    show_table(
-        columns, [(str(p.number), when(p.at), _count(p.files), sanitize_line(p.text, MESSAGE_CHARS)) for p in rows]
-    )
-
-
-def _count(files: Sequence[str]) -> str:
-    return pluralize(len(files), "file") if files else "-"
+    table = [
+        (str(p.number), when(p.at), pluralize(len(p.files), "file") if p.files else "-", sanitize_line(p.text, MESSAGE_CHARS))
+        for p in rows
+    ]  # fmt: skip
+    show_table(("N", "WHEN", "CHANGED SINCE", "MESSAGE"), table, right=("N",), wide=("MESSAGE",))
 
 
 async def _fork(name: str, at: int | None) -> str:

@@ -101,14 +101,14 @@ def summary(state: SessionView, agent: AgentView, *, now: float) -> str:
     tree = state.usage_of(agent.path)
     price = "no cost (demo)" if is_demo(agent.model) else cost(tree)
     context = f"context {agent.context:,} of {agent.window:,}" if agent.window else ""
-    facts = [
+    facts = (
         agent.model,
         status_text(state, agent),
         f"{tokens(tree)} tokens",
         price,
         seconds(agent.active_s(now)),
         context,
-    ]
+    )
     return " · ".join(sanitize_line(fact, 120) for fact in facts if fact)
 
 
@@ -118,26 +118,12 @@ def as_data(agent: AgentView) -> list[dict[str, Any]]:
 
 
 def _data(item: MessageItem | ToolRun | NoteItem) -> dict[str, Any]:
-    if isinstance(item, MessageItem):
-        return {
-            "kind": "message",
-            "role": item.role,
-            "source": item.source,
-            "text": item.text,
-            "thinking": item.thinking,
-            "images": item.images,
-            "at": item.at,
-        }
-    if isinstance(item, NoteItem):
-        return {"kind": "note", "level": item.level, "text": item.text, "at": item.at}
-    return {
-        "kind": "tool",
-        "call_id": item.call_id,
-        "tool": item.tool,
-        "title": item.title,
-        "arguments": item.arguments,
-        "status": item.status,
-        "duration_s": item.duration_s,
-        "text": item.text,
-        "agents": item.agents,
-    }
+    kind, fields = _FIELDS[type(item)]
+    return {"kind": kind, **{name: getattr(item, name) for name in fields}}
+
+
+_FIELDS: dict[type, tuple[str, tuple[str, ...]]] = {
+    MessageItem: ("message", ("role", "source", "text", "thinking", "images", "at")),
+    NoteItem: ("note", ("level", "text", "at")),
+    ToolRun: ("tool", ("call_id", "tool", "title", "arguments", "status", "duration_s", "text", "agents")),
+}

@@ -31,7 +31,7 @@ from friday_cli.workspace.worktrees import (
 
 from . import completion, output
 from .help import add_family
-from .output import TableColumn, confirm, remark, show_json, show_painted, show_table
+from .output import confirm, remark, show_json, show_painted, show_table
 from .session_args import JSON, YES
 from .session_lookup import open_store
 
@@ -64,18 +64,9 @@ def list_(as_json: bool = JSON) -> None:
     if not found.left:
         remark("no worktrees.")
         return
-    columns = [
-        TableColumn("ID"),
-        TableColumn("AGENT"),
-        TableColumn("STATE"),
-        TableColumn("BRANCH"),
-        TableColumn("PROJECT", wide=True),
-    ]
-    rows = []
-    for left in found.left:
-        card = left.worktree.metadata
-        rows.append((card.name, _agent(card), _state(left), card.branch, with_tilde(card.home)))
-    show_table(columns, rows)
+    cards = [(left, left.worktree.metadata) for left in found.left]
+    rows = [(card.name, _agent(card), _state(left), card.branch, with_tilde(card.home)) for left, card in cards]
+    show_table(("ID", "AGENT", "STATE", "BRANCH", "PROJECT"), rows, wide=("PROJECT",))
 
 
 def show(name: str = _ID, as_json: bool = JSON) -> None:

@@ -49,7 +49,7 @@ def agents(db: sqlite3.Connection, session: str) -> list[AgentRow]:
 
 
 def _agent(row: tuple[Any, ...]) -> AgentRow:
-    return AgentRow(*row[:6], bool(row[6]), *row[7:10], Usage(*row[10:16]), *row[16:])
+    return AgentRow(*(*row[:6], bool(row[6]), *row[7:10], Usage(*row[10:16]), *row[16:]))
 
 
 def stats(db: sqlite3.Connection) -> list[StatRow]:

@@ -36,7 +36,7 @@ from friday_cli.core.protocol.messages import ToolCall, ToolResult, Usage, user
 from friday_cli.core.protocol.receipt import ToolFacts
 from friday_cli.core.protocol.run_result import RunResult
 from friday_cli.view import MessageItem, NoteItem, SessionView, TextStream, ToolRun
-from friday_cli.view.waits import awaited_children
+from friday_cli.view.state import awaited_children
 from tests.scenarios import logs, numbered, results, said, tree
 
 STEPS = settings(max_examples=60)
