@@ -86,7 +86,6 @@ def forget(numbers: list[str] = _IDS, yes: bool = YES) -> None:
     for item in asyncio.run(_with_store(lambda store: _find_notes(store, numbers))):
         show_painted((f"{item.id}  ", "cyan"), (" ".join(item.text.split())[:200], ""))
     if not confirm(f"Delete {_note_numbers(numbers)}?", yes=yes, otherwise="Nothing was deleted"):
-        remark("nothing was deleted")
         return
     deleted = asyncio.run(_with_store(lambda store: store.notes.forget(numbers)))
     remark(f"deleted {_note_numbers([item.id for item in deleted])}")

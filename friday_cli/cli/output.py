@@ -170,8 +170,8 @@ def when(at: float, *, short: bool = False) -> str:
 
 
 def confirm(question: str, *, yes: bool, otherwise: str) -> bool:
-    """Ask the person for confirmation; `yes`: already confirmed on the command line. Without a terminal raises
-    UsageError with `otherwise`, which says that nothing was done."""
+    """Ask the person for confirmation; `yes`: already confirmed on the command line. `otherwise` says that nothing was
+    done: after "no" it is reported. Without a terminal raises UsageError with it."""
     if yes:
         return True
     if sys.stdin is None or not sys.stdin.isatty():
@@ -182,4 +182,7 @@ def confirm(question: str, *, yes: bool, otherwise: str) -> bool:
     answer = sys.stdin.readline()
     if not answer.endswith("\n"):
         print(file=sys.stderr)
-    return answer.strip().lower() in ("y", "yes")
+    confirmed = answer.strip().lower() in ("y", "yes")
+    if not confirmed and otherwise:
+        remark(otherwise[0].lower() + otherwise[1:])
+    return confirmed

@@ -18,7 +18,7 @@ from friday_cli.workspace.checkpoints.review import FileDiff
 
 from .output import Style, confirm, remark, show, show_json, show_painted, show_table, when
 from .session_args import AGENT, JSON, NAME
-from .session_lookup import choose_agent, find, open_store, read, whole_session
+from .session_lookup import choose_agent, find, read, require_agent, whole_session
 
 STYLES: dict[str, Style] = {"+": "green", "-": "red", "@": "cyan"}
 MESSAGE_CHARS = 60
@@ -133,7 +133,6 @@ async def _rewind(
             _show(found)
         if not dry_run:
             if not confirm("Rewind?", yes=yes, otherwise="Nothing was changed"):
-                remark("nothing was changed")
                 return
             if found.conflicts and resolve == "ask":
                 resolve = _ask_conflicts(len(found.conflicts))
@@ -193,12 +192,9 @@ async def _fork(name: str, at: int | None) -> str:
 
 
 async def _changes(name: str, agent: str | None) -> list[FileDiff]:
-    async with open_store() as store:
-        session, path = await find(store, name)
+    async with find(name) as (store, session, path):
         path = choose_agent(name, path, agent)
-        assert store is not None
-        if path and path not in {row.path for row in await store.agents(session)}:
-            raise UsageError(f"Session {session[:8]} has no agent {path!r}.")
+        require_agent(session, path, [row.path for row in await store.agents(session)])
         async with without_agents(store, session) as rewinder:
             return [row for row in await rewinder.changes() if path in ("", row.agent)]
 

@@ -83,7 +83,6 @@ def delete(name: str = NAME, yes: bool = YES) -> None:
     agents = f" and its {pluralize(count, 'sub-agent')}" if count else ""
     what = f"session {record.id[:8]} ({record.title or 'untitled'}){agents}"
     if not confirm(f"Delete {what}?", yes=yes, otherwise="Nothing was deleted"):
-        remark("nothing was deleted")
         return
     asyncio.run(_delete(record.id))
     remark(f"deleted {what}")

@@ -8,8 +8,9 @@ from typing import Any
 from friday_cli.core.protocol.displays import CommandDisplay, DiffDisplay, DiffsDisplay
 from friday_cli.core.protocol.format import cost, diffstat, is_demo, pluralize, seconds, tokens
 from friday_cli.core.text.sanitize import sanitize_line
-from friday_cli.view import AgentView, Item, MessageItem, NoteItem, SessionView, ToolRun, status_text
+from friday_cli.view import AgentView, Item, MessageItem, NoteItem, SessionView, ToolRun, render_tree, status_text
 
+from . import output
 from .output import Style, show_hanging, show_painted
 
 StyledLine = tuple[tuple[str, Style], ...]
@@ -53,6 +54,13 @@ def show(parts: StyledLine) -> None:
         show_hanging(len(parts[0][0]), *parts)
     else:
         show_painted(*parts)
+
+
+def show_tree(state: SessionView, now: float, top: str) -> None:
+    """Print the tree of agents with the receipts; a line about an agent is truncated to the terminal."""
+    heads = set(render_tree(state, now=now, receipts=False, top=top))
+    for row in render_tree(state, now=now, top=top):
+        output.show(output.truncate_line(row) if row in heads else row)
 
 
 def _message(item: MessageItem) -> Iterator[StyledLine]:

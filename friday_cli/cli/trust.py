@@ -56,7 +56,6 @@ def trust(
     for head, text in _allowed(trust_status):
         show_hanging(4, (head, ""), (text, ""))
     if not confirm(f"Trust {name}?", yes=yes, otherwise=f"{name} was not trusted"):
-        remark("nothing was changed: the project is not trusted")
         return
     trust_store.decide(folder, True, seen=trust_status.files)
     remark(f"{name} is trusted")

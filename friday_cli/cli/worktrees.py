@@ -109,11 +109,9 @@ def discard(
     """Remove a worktree with its changes, unless its branch is kept. This cannot be undone."""
     left = asyncio.run(_find(name))
     card = left.worktree.metadata
-    if not keep_branch:
-        question = f"Discard {card.name} ({_state(left)})?"
-        if not confirm(question, yes=yes, otherwise="Nothing was discarded"):
-            remark("nothing was discarded")
-            return
+    question = f"Discard {card.name} ({_state(left)})?"
+    if not confirm(question, yes=yes or keep_branch, otherwise="Nothing was discarded"):
+        return
     asyncio.run(_discard(card.name, keep_branch))
     remark(f"the changes are on branch {card.branch}" if keep_branch else f"discarded {card.name}")
 
