@@ -120,18 +120,14 @@ def summary(state: SessionView, agent: AgentView, *, now: float) -> str:
     return " · ".join(sanitize_line(fact, 120) for fact in facts if fact)
 
 
-def as_data(agent: AgentView) -> list[dict[str, Any]]:
-    """The transcript of one agent as JSON data."""
-    return [_data(item) for item in agent.transcript]
-
-
-def _data(item: MessageItem | ToolRun | NoteItem) -> dict[str, Any]:
-    kind, fields = _FIELDS[type(item)]
-    return {"kind": kind, **{name: getattr(item, name) for name in fields}}
-
-
 _FIELDS: dict[type, tuple[str, tuple[str, ...]]] = {
     MessageItem: ("message", ("role", "source", "text", "thinking", "images", "at")),
     NoteItem: ("note", ("level", "text", "at")),
     ToolRun: ("tool", ("call_id", "tool", "title", "arguments", "status", "duration_s", "text", "agents")),
 }
+
+
+def as_data(agent: AgentView) -> list[dict[str, Any]]:
+    """The transcript of one agent as JSON data."""
+    found = [(item, *_FIELDS[type(item)]) for item in agent.transcript]
+    return [{"kind": kind, **{name: getattr(item, name) for name in fields}} for item, kind, fields in found]

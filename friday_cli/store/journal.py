@@ -35,7 +35,7 @@ class SessionJournal:
         """Store `envelopes` in order. The future completes when they survive a crash of the process; with `durable`
         they and all earlier ones also survive a power failure. It fails with StoreError."""
         batch = tuple(envelopes)
-        return self._writer.submit(lambda db: self._write(db, batch), durable=durable, failed=self._give_up)
+        return self._writer.submit(lambda db: self._write(db, batch), durable=durable, failed=self._stop)
 
     async def read(self, after: int) -> list[Envelope]:
         """All envelopes with a number greater than `after`, in order."""
@@ -46,7 +46,7 @@ class SessionJournal:
             raise self._failure
         append_events(db, key_of(db, self.session), envelopes)
 
-    def _give_up(self, error: StoreError) -> None:
+    def _stop(self, error: StoreError) -> None:
         self._failure = self._failure or error
 
 
@@ -171,27 +171,23 @@ def _status_changed(db: sqlite3.Connection, key: int, envelope: Envelope, event:
         )
 
 
-def _detached(db: sqlite3.Connection, key: int, envelope: Envelope, event: events.Detached) -> None:
-    db.execute("UPDATE agents SET background = 1 WHERE session = ? AND path = ?", (key, envelope.agent))
-
-
-def _prefix(db: sqlite3.Connection, key: int, envelope: Envelope, event: events.Prefix) -> None:
-    db.execute("UPDATE agents SET model = ? WHERE session = ? AND path = ?", (event.model, key, envelope.agent))
-
-
 def _message_added(db: sqlite3.Connection, key: int, envelope: Envelope, event: events.MessageAdded) -> None:
     message = event.message
     if message.role == "user" and message.source == "person" and depth_of(envelope.agent) == 0:
         db.execute("UPDATE sessions SET title = ? WHERE key = ? AND title = ''", (_title(message.text), key))
 
 
-_PROJECTIONS: dict[type, Callable[[sqlite3.Connection, int, Envelope, Any], None]] = {
+_PROJECTIONS: dict[type, Callable[[sqlite3.Connection, int, Envelope, Any], object]] = {
     events.AgentStarted: _agent_started,
     events.AgentFinished: _agent_finished,
     **dict.fromkeys(get_args(_WithUsage), _add_usage),
     events.StatusChanged: _status_changed,
-    events.Detached: _detached,
-    events.Prefix: _prefix,
+    events.Detached: lambda db, key, envelope, event: db.execute(
+        "UPDATE agents SET background = 1 WHERE session = ? AND path = ?", (key, envelope.agent)
+    ),
+    events.Prefix: lambda db, key, envelope, event: db.execute(
+        "UPDATE agents SET model = ? WHERE session = ? AND path = ?", (event.model, key, envelope.agent)
+    ),
     events.MessageAdded: _message_added,
 }
 

@@ -44,7 +44,8 @@ class StoredMemory:
         owner = self._project if scope == "project" else ""
         who = self._agent_id(agent)
         promoted = self._shared or depth_of(who) == 0
-        values = (scope, owner, _encodable(text), _tags_json(tags), who, time.time(), promoted)
+        encoded = msgspec.json.encode([_encodable(tag) for tag in tags]).decode()
+        values = (scope, owner, _encodable(text), encoded, who, time.time(), promoted)
         return await self._writer.submit(lambda db: _save(db, values))
 
     async def load(self, query: str, *, tags: Sequence[str], limit: int, agent: str = "a") -> list[MemoryItem]:
@@ -173,7 +174,3 @@ def _item(row: tuple[int, str, str, str, str, float, str, int]) -> MemoryItem:
 
 def _encodable(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
-
-
-def _tags_json(tags: Sequence[str]) -> str:
-    return msgspec.json.encode([_encodable(tag) for tag in tags]).decode()

@@ -8,6 +8,7 @@ import sqlite3
 import threading
 from collections import defaultdict
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
@@ -85,11 +86,9 @@ class StoreWriter:
     def _run(self) -> None:
         while True:
             group = [self._jobs.get()]
-            while True:
-                try:
+            with suppress(Empty):
+                while True:
                     group.append(self._jobs.get_nowait())
-                except Empty:
-                    break
             self._do([job for job in group if job.work is not _end])
             ends = any(job.work is _end for job in group)
             if ends and self._db is not None:
@@ -166,10 +165,8 @@ def _deliver(group: list[_WriteJob]) -> None:
     for job in group:
         by_loop[job.loop].append(job)
     for loop, jobs in by_loop.items():
-        try:
+        with suppress(RuntimeError):  # the loop is closed
             loop.call_soon_threadsafe(_settle, jobs)
-        except RuntimeError:
-            pass  # the loop is closed
 
 
 def _settle(jobs: list[_WriteJob]) -> None:
@@ -202,7 +199,13 @@ class StoreReader:
     async def close(self) -> None:
         """Close the file after the current read."""
         self._closed = True  # a read that waits for the lock must not open the file again
-        await asyncio.to_thread(self._drop)
+
+        def close() -> None:
+            with self._lock:
+                if self._db is not None:
+                    self._db.close()
+
+        await asyncio.to_thread(close)
 
     def _locked(self, work: Callable[[sqlite3.Connection], T]) -> T:
         with self._lock:
@@ -215,9 +218,3 @@ class StoreReader:
                 return retry_while_busy(lambda: work(db))
             except sqlite3.Error as error:
                 raise explain(error, self._writer.path) from None
-
-    def _drop(self) -> None:
-        with self._lock:
-            if self._db is not None:
-                self._db.close()
-                self._db = None

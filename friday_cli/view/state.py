@@ -13,7 +13,7 @@ from friday_cli.core.eventlog.replay import collecting_later
 from friday_cli.core.eventlog.rewind_marks import after_rewind, is_rewind_point
 from friday_cli.core.protocol import events
 from friday_cli.core.protocol.events import LIVE, Envelope
-from friday_cli.core.protocol.messages import Image, Message, Thinking, Usage
+from friday_cli.core.protocol.messages import Image, Thinking, Usage
 from friday_cli.core.protocol.run_result import ENDED
 
 from . import live
@@ -145,7 +145,10 @@ def _attempt_failed(state: SessionView, agent: AgentView, event: events.AttemptF
 def _message_added(state: SessionView, agent: AgentView, event: events.MessageAdded, at: float) -> None:
     message = event.message
     if message.role == "tool":
-        _results(agent, message)
+        for result in message.results:
+            if (run := agent.calls.get(result.call_id)) is not None:
+                run.text, run.status, run.output = result.text, result.status, None
+                agent.open.pop(result.call_id, None)
         return
     thinking = "".join(part.text for part in message.parts if isinstance(part, Thinking))
     images = sum(isinstance(part, Image) for part in message.parts)
@@ -160,14 +163,6 @@ def _message_added(state: SessionView, agent: AgentView, event: events.MessageAd
             agent.transcript.append(run)
     elif agent.queued:
         agent.queued = [waiting for waiting in agent.queued if waiting.text not in message.text]
-
-
-def _results(agent: AgentView, message: Message) -> None:
-    for result in message.results:
-        run = agent.calls.get(result.call_id)
-        if run is not None:
-            run.text, run.status, run.output = result.text, result.status, None
-            agent.open.pop(result.call_id, None)
 
 
 def _compacted(state: SessionView, agent: AgentView, event: events.Compacted, at: float) -> None:
@@ -193,18 +188,6 @@ def _verdict(state: SessionView, agent: AgentView, event: events.Verdict, at: fl
         level: Literal["info", "warning"] = "info" if event.verdict == "accept" else "warning"
         text = f"Supervision: {event.verdict} (by {event.by}): {reasons}".rstrip(": ")
         agent.transcript.append(NoteItem(text, level, at))
-
-
-def _detached(state: SessionView, agent: AgentView, event: events.Detached, at: float) -> None:
-    _update_clocks(state.agents, state.agents.get(agent.parent), at)
-
-
-def _inbox(state: SessionView, agent: AgentView, event: events.InboxMessage, at: float) -> None:
-    agent.queued.append(event)
-
-
-def _worktree(state: SessionView, agent: AgentView, event: events.WorktreeChanged, at: float) -> None:
-    agent.transcript.append(NoteItem(f"Worktree {worktree_text(event)}", "info", at))
 
 
 def _notice(state: SessionView, agent: AgentView, event: events.Notice, at: float) -> None:
@@ -294,10 +277,6 @@ def _mode_changed(state: SessionView, agent: AgentView, event: events.ModeChange
         state.mode = event.mode
 
 
-def _rule_added(state: SessionView, agent: AgentView, event: events.RuleAdded, at: float) -> None:
-    state.rules.append(event)
-
-
 def _rule_removed(state: SessionView, agent: AgentView, event: events.RuleRemoved, at: float) -> None:
     gone = event.rule, event.decision
     state.rules = [added for added in state.rules if (added.rule, added.decision) != gone]
@@ -314,9 +293,11 @@ _FOLDS: dict[type, Callable[[SessionView, AgentView, Any, float], None]] = {
     events.Compacted: _compacted,
     events.Rewound: _rewound,
     events.Verdict: _verdict,
-    events.Detached: _detached,
-    events.InboxMessage: _inbox,
-    events.WorktreeChanged: _worktree,
+    events.Detached: lambda state, agent, event, at: _update_clocks(state.agents, state.agents.get(agent.parent), at),
+    events.InboxMessage: lambda state, agent, event, at: agent.queued.append(event),
+    events.WorktreeChanged: lambda state, agent, event, at: agent.transcript.append(
+        NoteItem(f"Worktree {worktree_text(event)}", "info", at)
+    ),
     events.Notice: _notice,
     events.ToolStarted: _tool_started,
     events.ToolFinished: _tool_finished,
@@ -327,7 +308,7 @@ _FOLDS: dict[type, Callable[[SessionView, AgentView, Any, float], None]] = {
     events.QuestionAnswered: _settled,
     events.AskWithdrawn: _settled,
     events.ModeChanged: _mode_changed,
-    events.RuleAdded: _rule_added,
+    events.RuleAdded: lambda state, agent, event, at: state.rules.append(event),
     events.RuleRemoved: _rule_removed,
     events.TextDelta: live.text,
     events.ThinkingDelta: live.thinking,
