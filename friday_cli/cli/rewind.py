@@ -81,7 +81,8 @@ def rewind(
         _list(name, as_json)
         return
     what: What = "files" if files else "conversation" if conversation else "both"
-    asyncio.run(_rewind(name, to, what, dry_run=dry_run, yes=yes, force=force, leave=leave, as_json=as_json))
+    resolve: Resolve = "overwrite" if force else "leave" if leave else "ask"
+    asyncio.run(_rewind(name, to, what, resolve, dry_run=dry_run, yes=yes, as_json=as_json))
 
 
 def diff(
@@ -118,7 +119,7 @@ def diff(
 
 
 async def _rewind(
-    name: str, to: int | None, what: What, *, dry_run: bool, yes: bool, force: bool, leave: bool, as_json: bool
+    name: str, to: int | None, what: What, resolve: Resolve, *, dry_run: bool, yes: bool, as_json: bool
 ) -> None:
     async with _rewinder(name) as rewinder:
 
@@ -127,7 +128,6 @@ async def _rewind(
                 return await rewinder.undo(dry_run=dry_run, conflicts=conflicts)
             return await rewinder.to(to, what, dry_run=dry_run, conflicts=conflicts)
 
-        resolve: Resolve = "overwrite" if force else "leave" if leave else "ask"
         found = await run(True, resolve)
         if not as_json:
             _show(found)

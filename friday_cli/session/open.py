@@ -256,9 +256,10 @@ def _build(
         memory_store=store.notes.for_session(text_of(context.trust.root), session, shared=shared),
     )  # fmt: skip
     factory = AgentFactory(
-        world, isolation, providers, tools, root=RootOptions(context.choice, persona, rules), settings=settings,
-        profiles=context.profiles, environment=_environment(options, context, workspace),
-        instructions=context.instructions, session=session, overflow_folder=workspace.spill.folder,
+        world=world, isolation=isolation, providers=providers, tools=tools,
+        root=RootOptions(context.choice, persona, rules), settings=settings, profiles=context.profiles,
+        environment=_environment(options, context, workspace), instructions=context.instructions, session=session,
+        overflow_folder=workspace.spill.folder,
     )  # fmt: skip
     known = [agent_summary(record) for path, record in history.records.items() if path != "a"]
     tree = SubagentTree(world, factory, known=known, left=left_behind(history.envelopes))

@@ -16,9 +16,19 @@ from friday_cli.core.protocol.events import LIVE, Envelope
 from friday_cli.core.protocol.messages import Image, Thinking, Usage
 from friday_cli.core.protocol.run_result import ENDED
 
-from . import live
-from .items import AgentView, DeniedCall, MessageItem, NoteItem, PendingAsk, ToolRun, rewind_text, worktree_text
-from .live import close_reply
+from .items import (
+    OUTPUT_KEPT,
+    AgentView,
+    DeniedCall,
+    MessageItem,
+    NoteItem,
+    PendingAsk,
+    ReplyItem,
+    TextStream,
+    ToolRun,
+    rewind_text,
+    worktree_text,
+)
 
 
 class SessionView(msgspec.Struct):
@@ -110,7 +120,7 @@ def _agent_finished(state: SessionView, agent: AgentView, event: events.AgentFin
         run.status, run.output = "cancelled", None
     agent.open.clear()
     state.asks = {ask_id: ask for ask_id, ask in state.asks.items() if ask.agent != agent.path}
-    close_reply(agent)
+    _close_reply(agent)
     if not event.success:
         reason = "" if event.stop_reason == event.status else f" ({event.stop_reason})"
         level: Literal["error", "warning"] = "error" if event.status == "failed" else "warning"
@@ -133,7 +143,7 @@ def _turn_started(state: SessionView, agent: AgentView, event: events.TurnStarte
 
 def _turn_finished(state: SessionView, agent: AgentView, event: events.TurnFinished, at: float) -> None:
     agent.window = event.window or agent.window
-    close_reply(agent)
+    _close_reply(agent)
 
 
 def _attempt_failed(state: SessionView, agent: AgentView, event: events.AttemptFailed, at: float) -> None:
@@ -157,7 +167,7 @@ def _message_added(state: SessionView, agent: AgentView, event: events.MessageAd
     if message.text or thinking or images:
         agent.transcript.append(MessageItem(message.role, message.text, at, thinking, message.source, images))
     if message.role == "assistant":
-        close_reply(agent)
+        _close_reply(agent)
         for call in message.calls:
             run = agent.calls[call.id] = agent.open[call.id] = ToolRun(call.id, call.name, call.arguments)
             agent.transcript.append(run)
@@ -282,6 +292,45 @@ def _rule_removed(state: SessionView, agent: AgentView, event: events.RuleRemove
     state.rules = [added for added in state.rules if (added.rule, added.decision) != gone]
 
 
+# ---- live events: the next durable event replaces their effect --------------------------------------------------
+
+
+def _close_reply(agent: AgentView) -> None:
+    """Discard the streamed reply: it is in the transcript, or failed. Later deltas of it are ignored."""
+    agent.writing, agent.reply = False, None
+
+
+def _reply(agent: AgentView, event: events.TextDelta | events.ThinkingDelta | events.CallDelta) -> ReplyItem | None:
+    """The reply that a delta belongs to; None if the delta is too late."""
+    if not agent.writing or event.turn != agent.turn or event.attempt < agent.attempt:
+        return None
+    if agent.reply is None or agent.reply.attempt < event.attempt:
+        agent.reply = ReplyItem(event.turn, event.attempt)
+    return agent.reply if agent.reply.attempt == event.attempt else None
+
+
+def _text_delta(state: SessionView, agent: AgentView, event: events.TextDelta, at: float) -> None:
+    if (reply := _reply(agent, event)) is not None:
+        reply.text.put(event.offset, event.text)
+
+
+def _thinking_delta(state: SessionView, agent: AgentView, event: events.ThinkingDelta, at: float) -> None:
+    if (reply := _reply(agent, event)) is not None:
+        reply.thinking.put(event.offset, event.text)
+
+
+def _call_delta(state: SessionView, agent: AgentView, event: events.CallDelta, at: float) -> None:
+    if (reply := _reply(agent, event)) is not None:
+        reply.calls[event.index] = (event.tool, event.chars)
+
+
+def _output(state: SessionView, agent: AgentView, event: events.ToolOutput, at: float) -> None:
+    run = agent.open.get(event.call_id)
+    if run is not None and run.status == "running":
+        run.output = run.output or TextStream(limit=OUTPUT_KEPT)
+        run.output.put(event.offset, event.text)
+
+
 _FOLDS: dict[type, Callable[[SessionView, AgentView, Any, float], None]] = {
     events.AgentStarted: _agent_started,
     events.AgentFinished: _agent_finished,
@@ -310,8 +359,8 @@ _FOLDS: dict[type, Callable[[SessionView, AgentView, Any, float], None]] = {
     events.ModeChanged: _mode_changed,
     events.RuleAdded: lambda state, agent, event, at: state.rules.append(event),
     events.RuleRemoved: _rule_removed,
-    events.TextDelta: live.text,
-    events.ThinkingDelta: live.thinking,
-    events.CallDelta: live.call,
-    events.ToolOutput: live.output,
+    events.TextDelta: _text_delta,
+    events.ThinkingDelta: _thinking_delta,
+    events.CallDelta: _call_delta,
+    events.ToolOutput: _output,
 }
