@@ -164,14 +164,11 @@ def plain(text: str) -> str:
 
 
 async def _keep(make: Callable[[str], list[Envelope]], cwd: str) -> str:
-    store = Store(store_path())
-    try:
+    async with Store(store_path()) as store:
         session = await store.create_session(cwd)
         envelopes = [_moved(e, cwd) for e in make(session)]
         await store.journal(session).append(envelopes)
         return session
-    finally:
-        await store.close()
 
 
 def _moved(envelope: Envelope, cwd: str) -> Envelope:

@@ -34,10 +34,9 @@ class Running:
         self.id, self._owned = asyncio.run(self._begin(folder))
 
     async def _begin(self, folder: str) -> tuple[str, Ownership]:
-        store = Store(store_path())
-        session = await store.create_session(folder, title="a title")
-        owned = await store.own(session)
-        await store.close()
+        async with Store(store_path()) as store:
+            session = await store.create_session(folder, title="a title")
+            owned = await store.own(session)
         return session, owned
 
     def write(self, count: int = 1_000) -> None:
@@ -47,9 +46,8 @@ class Running:
         asyncio.run(self._append([msgspec.structs.replace(e, at=time.time()) for e in part]))
 
     async def _append(self, part: list[Envelope]) -> None:
-        store = Store(store_path())
-        await store.journal(self.id).append(part)
-        await store.close()
+        async with Store(store_path()) as store:
+            await store.journal(self.id).append(part)
 
     def end(self) -> None:
         self._owned.release()

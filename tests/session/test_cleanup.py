@@ -34,19 +34,17 @@ def stamp(*, days_ago: float) -> Path:
 
 def old_session() -> None:
     async def work() -> None:
-        store = Store(store_path())
-        session, at = await store.create_session("/work"), time.time() - 100 * cleanup.DAY_S
-        await store.journal(session).append([msgspec.structs.replace(e, at=at) for e in tree(session)])
-        await store.close()
+        async with Store(store_path()) as store:
+            session, at = await store.create_session("/work"), time.time() - 100 * cleanup.DAY_S
+            await store.journal(session).append([msgspec.structs.replace(e, at=at) for e in tree(session)])
 
     asyncio.run(work())
 
 
 def sessions() -> int:
     async def work() -> int:
-        store = Store(store_path())
-        found = await store.list_sessions()
-        await store.close()
+        async with Store(store_path()) as store:
+            found = await store.list_sessions()
         return len(found)
 
     return asyncio.run(work())

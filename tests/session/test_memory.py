@@ -17,19 +17,13 @@ def save(text: str) -> tuple[str, dict[str, str]]:
 
 
 async def promote(*numbers: str) -> list[MemoryItem]:
-    store = Store(store_path())
-    try:
+    async with Store(store_path()) as store:
         return await store.notes.promote(numbers)
-    finally:
-        await store.close()
 
 
 async def notes() -> list[MemoryItem]:
-    store = Store(store_path())
-    try:
+    async with Store(store_path()) as store:
         return await store.notes.list_notes(None)
-    finally:
-        await store.close()
 
 
 async def test_a_child_told_to_read_its_parents_memory_and_keys_gets_nothing(stage: Stage) -> None:

@@ -17,19 +17,18 @@ DAY = 86_400.0
 
 
 async def test_a_session_that_opens_removes_those_beyond_the_limits(stage: Stage) -> None:
-    store = Store(store_path())
-    for days_ago in (20, 5):
-        session, at = await store.create_session(stage.project), time.time() - days_ago * DAY
-        await store.journal(session).append([msgspec.structs.replace(e, at=at) for e in tree(session)])
-    stage.plays({"a": [says("hello")]})
-    async with stage.session():
-        pass
-    assert len(await store.list_sessions()) == 2, "the first day is none"
-    os.utime(state_dir() / "tidied", (yesterday := time.time() - 90_000, yesterday))
-    async with stage.session(flags={"retention.days": 10}) as open_one:
-        async with asyncio.timeout(60):
-            while len(rows := await store.list_sessions()) == 2:  # noqa: ASYNC110 - a thread does it
-                await asyncio.sleep(0.02)
-        assert [row.id for row in rows] == [session]
-        assert (await open_one.prompt("go")).text == "hello"
-    await store.close()
+    async with Store(store_path()) as store:
+        for days_ago in (20, 5):
+            session, at = await store.create_session(stage.project), time.time() - days_ago * DAY
+            await store.journal(session).append([msgspec.structs.replace(e, at=at) for e in tree(session)])
+        stage.plays({"a": [says("hello")]})
+        async with stage.session():
+            pass
+        assert len(await store.list_sessions()) == 2, "the first day is none"
+        os.utime(state_dir() / "tidied", (yesterday := time.time() - 90_000, yesterday))
+        async with stage.session(flags={"retention.days": 10}) as open_one:
+            async with asyncio.timeout(60):
+                while len(rows := await store.list_sessions()) == 2:  # noqa: ASYNC110 - a thread does it
+                    await asyncio.sleep(0.02)
+            assert [row.id for row in rows] == [session]
+            assert (await open_one.prompt("go")).text == "hello"

@@ -46,9 +46,8 @@ async def test_a_kill_around_the_write_loses_nothing(stage: Stage, when: str) ->
     stage.plays({"a": [does(("read_file", {"path": "a.txt"})), does(writes("a.txt", "new\n"))]})
     assert _killed(stage, when) == -signal.SIGKILL
     assert (stage.project / "a.txt").read_text() == ("new\n" if when == "after" else "old\n")
-    store = Store(store_path())
-    session = await store.last_session(stage.project)
-    await store.close()
+    async with Store(store_path()) as store:
+        session = await store.last_session(stage.project)
     assert session is not None
     assert [type(e.event) for e in await stage.log(session)].count(Checkpoint) == 1
     before = everything(stage.project) | {b"a.txt": (everything(stage.project)[b"a.txt"][0], b"old\n")}

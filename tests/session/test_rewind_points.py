@@ -224,11 +224,8 @@ async def test_a_fork_goes_on_from_a_message_and_the_old_session_stays(stage: Di
 
 
 async def _rows() -> list[SessionRow]:
-    store = Store(store_path())
-    try:
+    async with Store(store_path()) as store:
         return await store.list_sessions()
-    finally:
-        await store.close()
 
 
 def _taken(envelopes: list[ev.Envelope]) -> list[ev.Envelope]:

@@ -15,9 +15,8 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 async def store(path: Path) -> AsyncIterator[Store]:
-    opened = Store(path)
-    yield opened
-    await opened.close()
+    async with Store(path) as opened:
+        yield opened
 
 
 @pytest.fixture

@@ -99,26 +99,25 @@ async def test_one_that_is_over_is_shown_whole_and_at_once(store: Store, session
 
 
 async def test_what_comes_before_the_release_is_not_lost(store: Store, session: str, path: Path) -> None:
-    other = Store(path)
-    ownership = await store.own(session)
-    seen: list[list[Envelope]] = []
+    async with Store(path) as other:
+        ownership = await store.own(session)
+        seen: list[list[Envelope]] = []
 
-    async def watch() -> None:
-        async for batch in other.follow(session):
-            seen.append(batch)
+        async def watch() -> None:
+            async for batch in other.follow(session):
+                seen.append(batch)
 
-    watching = asyncio.create_task(watch())
-    journal = store.journal(session)
-    await journal.append(numbered(("a", AgentStarted(1, "p", "t", "m"))))
-    for n in range(2, 40):
-        await journal.append(numbered(("a", Notice(str(n))), first=n))
-        await asyncio.sleep(0.01)
-    await journal.append(numbered(("a", AgentFinished(1, "completed", "done")), first=40))
-    ownership.release()
-    async with asyncio.timeout(60):
-        await watching
-    assert numbers(seen) == list(range(1, 41))
-    await other.close()
+        watching = asyncio.create_task(watch())
+        journal = store.journal(session)
+        await journal.append(numbered(("a", AgentStarted(1, "p", "t", "m"))))
+        for n in range(2, 40):
+            await journal.append(numbered(("a", Notice(str(n))), first=n))
+            await asyncio.sleep(0.01)
+        await journal.append(numbered(("a", AgentFinished(1, "completed", "done")), first=40))
+        ownership.release()
+        async with asyncio.timeout(60):
+            await watching
+        assert numbers(seen) == list(range(1, 41))
 
 
 async def test_several_can_follow_and_looking_takes_no_ownership(store: Store, session: str) -> None:

@@ -37,22 +37,21 @@ async def test_only_what_is_to_survive_a_power_cut_waits_for_the_disk(store: Sto
 @FEW
 @given(logs(ended=False))
 async def test_rows_are_the_same_fold_as_the_view(tmp_path: Path, log: list[Envelope]) -> None:
-    store = Store(tmp_path / "friday.db")
-    session = await store.create_session("/work")
-    kept = [e for e in log if e.seq is not None]
-    await store.journal(session).append(kept)
-    assert await store.events(session) == kept
-    state = SessionView.of(log)
-    rows = {row.path: row for row in await store.agents(session)}
-    assert rows.keys() == state.agents.keys()
-    for path, row in rows.items():
-        agent = state.agents[path]
-        stop_reason = agent.end.stop_reason if agent.end else ""
-        assert (row.status, row.stop_reason, row.run) == (agent.status, stop_reason, agent.run)
-        assert (row.usage, row.finished is None) == (agent.usage, not agent.ended)
-        assert (row.parent, row.profile, row.started) == (agent.parent, agent.profile, agent.started)
-        assert row.background == agent.background
-    await store.close()
+    async with Store(tmp_path / "friday.db") as store:
+        session = await store.create_session("/work")
+        kept = [e for e in log if e.seq is not None]
+        await store.journal(session).append(kept)
+        assert await store.events(session) == kept
+        state = SessionView.of(log)
+        rows = {row.path: row for row in await store.agents(session)}
+        assert rows.keys() == state.agents.keys()
+        for path, row in rows.items():
+            agent = state.agents[path]
+            stop_reason = agent.end.stop_reason if agent.end else ""
+            assert (row.status, row.stop_reason, row.run) == (agent.status, stop_reason, agent.run)
+            assert (row.usage, row.finished is None) == (agent.usage, not agent.ended)
+            assert (row.parent, row.profile, row.started) == (agent.parent, agent.profile, agent.started)
+            assert row.background == agent.background
 
 
 async def test_one_bad_append_does_not_fail_those_beside_it(store: Store) -> None:
@@ -171,9 +170,8 @@ async def test_a_file_that_stays_busy_is_said(store: Store, path: Path, monkeypa
 
 
 async def test_a_closed_store_takes_nothing(path: Path) -> None:
-    store = Store(path)
-    session = await store.create_session("/work")
-    await store.close()
+    async with Store(path) as store:
+        session = await store.create_session("/work")
     with pytest.raises(StoreError, match="closed"):
         await store.journal(session).append(numbered(("a", Notice("1"))))
     await store.close()

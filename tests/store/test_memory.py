@@ -70,15 +70,13 @@ async def test_notes_from_before_full_text_search_are_found(path: Path, monkeypa
     with monkeypatch.context() as patch:
         for module in (schema, memory):
             patch.setattr(module, "has_search", lambda db: False)
-        plain = Store(path)
-        await plain.notes.for_session("/work", "s").save("an old remark", scope="project", tags=[], agent="a")
-        await plain.close()
-    store = Store(path)
-    notes = store.notes.for_session("/work", "s")
-    assert [i.text for i in await notes.load("remark", tags=[], limit=9)] == ["an old remark"]
-    await notes.save("a new remark", scope="project", tags=[], agent="a")
-    assert {i.text for i in await notes.load("remark", tags=[], limit=9)} == {"an old remark", "a new remark"}
-    await store.close()
+        async with Store(path) as plain:
+            await plain.notes.for_session("/work", "s").save("an old remark", scope="project", tags=[], agent="a")
+    async with Store(path) as store:
+        notes = store.notes.for_session("/work", "s")
+        assert [i.text for i in await notes.load("remark", tags=[], limit=9)] == ["an old remark"]
+        await notes.save("a new remark", scope="project", tags=[], agent="a")
+        assert {i.text for i in await notes.load("remark", tags=[], limit=9)} == {"an old remark", "a new remark"}
 
 
 async def test_notes_outlive_the_session_that_made_them(store: Store, session: str) -> None:

@@ -80,19 +80,17 @@ async def test_a_damaged_file_is_named_and_left_alone(store: Store, path: Path, 
 
 
 async def test_a_newer_form_is_refused_and_kept(path: Path) -> None:
-    store = Store(path)
-    await store.create_session("/work")
-    await store.close()
+    async with Store(path) as store:
+        await store.create_session("/work")
     raw = sqlite3.connect(path)
     raw.execute("PRAGMA user_version = 99")
     raw.close()
     before = content_of(path)
-    newer = Store(path)
-    with pytest.raises(
-        StoreError, match=rf"newer Friday \(schema 99; this one knows {len(schema.MIGRATIONS)}\)"
-    ) as caught:
-        await newer.list_sessions()
-    await newer.close()
+    async with Store(path) as newer:
+        with pytest.raises(
+            StoreError, match=rf"newer Friday \(schema 99; this one knows {len(schema.MIGRATIONS)}\)"
+        ) as caught:
+            await newer.list_sessions()
     assert "Update Friday" in caught.value.hint
     with pytest.raises(StoreError, match="newer Friday"):
         repair(path)
@@ -100,10 +98,9 @@ async def test_a_newer_form_is_refused_and_kept(path: Path) -> None:
 
 
 async def test_an_older_form_is_brought_up_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = Store(path)
-    session = await store.create_session("/work")
-    await store.journal(session).append(tree(session))
-    await store.close()
+    async with Store(path) as store:
+        session = await store.create_session("/work")
+        await store.journal(session).append(tree(session))
     runs = []
 
     def second_form(db: sqlite3.Connection) -> None:
@@ -112,18 +109,16 @@ async def test_an_older_form_is_brought_up_once(path: Path, monkeypatch: pytest.
 
     monkeypatch.setattr(schema, "MIGRATIONS", [*schema.MIGRATIONS, second_form])
     for _ in range(2):
-        store = Store(path)
-        assert await store.events(session) == tree(session)
-        await store.close()
+        async with Store(path) as store:
+            assert await store.events(session) == tree(session)
     assert runs == [1]
 
 
 async def test_memories_of_the_first_form_count_as_promoted(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(schema, "MIGRATIONS", [schema.initial_schema])
-        store = Store(path)
-        await store.open()
-        await store.close()
+        async with Store(path) as store:
+            await store.open()
     raw = sqlite3.connect(path)
     for number, agent in ((3, "s1:a"), (7, "s1:a.2")):
         raw.execute(
@@ -133,15 +128,14 @@ async def test_memories_of_the_first_form_count_as_promoted(path: Path, monkeypa
         raw.execute("INSERT INTO memory_words(rowid, text, tags) VALUES (?, ?, 't')", (number, f"old {number}"))
     raw.commit()
     raw.close()
-    store = Store(path)
-    notes = store.notes.for_session("/work", "s2")
-    found = await notes.load("old", tags=["t"], limit=9, agent="a")
-    assert sorted((i.id, i.agent, i.at, i.promoted) for i in found) == [
-        ("3", "s1:a", 5.0, True),
-        ("7", "s1:a.2", 5.0, True),
-    ]
-    assert (await notes.save("new", scope="user", tags=[], agent="a")).id == "8"
-    await store.close()
+    async with Store(path) as store:
+        notes = store.notes.for_session("/work", "s2")
+        found = await notes.load("old", tags=["t"], limit=9, agent="a")
+        assert sorted((i.id, i.agent, i.at, i.promoted) for i in found) == [
+            ("3", "s1:a", 5.0, True),
+            ("7", "s1:a.2", 5.0, True),
+        ]
+        assert (await notes.save("new", scope="user", tags=[], agent="a")).id == "8"
 
 
 async def test_a_migration_that_fails_changes_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,21 +143,18 @@ async def test_a_migration_that_fails_changes_nothing(path: Path, monkeypatch: p
         db.execute("ALTER TABLE sessions ADD COLUMN colour TEXT")
         db.execute("ALTER TABLE nowhere ADD COLUMN colour TEXT")
 
-    store = Store(path)
-    session = await store.create_session("/work")
-    await store.close()
+    async with Store(path) as store:
+        session = await store.create_session("/work")
     with monkeypatch.context() as patch:
         patch.setattr(schema, "MIGRATIONS", [*schema.MIGRATIONS, bad_form])
-        store = Store(path)
-        with pytest.raises(StoreError):
-            await store.open()
-        await store.close()
-    store = Store(path)
-    assert await store.find(session[:8]) == session
-    raw = sqlite3.connect(path)
-    assert "colour" not in str(raw.execute("SELECT sql FROM sqlite_master").fetchall())
-    raw.close()
-    await store.close()
+        async with Store(path) as store:
+            with pytest.raises(StoreError):
+                await store.open()
+    async with Store(path) as store:
+        assert await store.find(session[:8]) == session
+        raw = sqlite3.connect(path)
+        assert "colour" not in str(raw.execute("SELECT sql FROM sqlite_master").fetchall())
+        raw.close()
 
 
 async def test_a_defect_while_opening_reaches_who_waits(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,11 +169,10 @@ async def test_a_defect_while_opening_reaches_who_waits(store: Store, monkeypatc
 async def test_a_folder_that_cannot_be_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     for path in (tmp_path / "file" / "friday.db", tmp_path / "file" / "deeper" / "friday.db"):
-        store = Store(path)
-        with pytest.raises(StoreError, match="Sessions cannot be saved in") as caught:
-            await store.create_session("/work")
-        assert "FRIDAY_HOME" in caught.value.hint
-        await store.close()
+        async with Store(path) as store:
+            with pytest.raises(StoreError, match="Sessions cannot be saved in") as caught:
+                await store.create_session("/work")
+            assert "FRIDAY_HOME" in caught.value.hint
 
 
 async def test_a_folder_in_place_of_the_file_is_said(store: Store, path: Path) -> None:
@@ -196,9 +186,8 @@ async def test_a_file_removed_while_open_is_said(store: Store, session: str, pat
     """SQLite would write into a file without a name, and everything be lost without a word."""
     path.parent.rename(path.parent.with_name("elsewhere"))
     if made_anew:
-        other = Store(path)
-        await other.create_session("/work")
-        await other.close()
+        async with Store(path) as other:
+            await other.create_session("/work")
     with pytest.raises(StoreError, match="is gone: it was moved or removed") as caught:
         await store.journal(session).append(tree(session))
     assert "Put it back" in caught.value.hint

@@ -102,11 +102,10 @@ async def test_twelve_processes_lose_nothing(path: Path) -> None:
     ends = await asyncio.gather(*(asyncio.to_thread(writer.communicate) for writer in writers))
     assert [error for _, error in ends] == [""] * 12
     assert [writer.returncode for writer in writers] == [0] * 12
-    store = Store(path)
-    for out, _ in ends:
-        assert [e.seq for e in await store.events(out.split()[0])] == list(range(1, 61))
-    assert len(await store.list_sessions("/work")) == 12
-    await store.close()
+    async with Store(path) as store:
+        for out, _ in ends:
+            assert [e.seq for e in await store.events(out.split()[0])] == list(range(1, 61))
+        assert len(await store.list_sessions("/work")) == 12
 
 
 @pytest.mark.parametrize("moment", [1, 7, 40])
@@ -118,17 +117,16 @@ async def test_kill_loses_nothing_that_was_acknowledged(path: Path, moment: int)
     writer.send_signal(signal.SIGKILL)
     rest, _ = await asyncio.to_thread(writer.communicate)
     acknowledged = max([moment, *(int(number) for number in rest.split())])
-    store = Store(path)
-    found = await store.events(session)
-    assert [e.seq for e in found] == list(range(1, len(found) + 1))
-    assert len(found) >= acknowledged
-    with sqlite3.connect(path) as raw:
-        assert raw.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-    assert await store.reconcile() == [session]
-    assert await store.reconcile() == []
-    (row,) = await store.list_sessions()
-    assert (row.status, row.stop_reason) == ("interrupted", "process")
-    await store.close()
+    async with Store(path) as store:
+        found = await store.events(session)
+        assert [e.seq for e in found] == list(range(1, len(found) + 1))
+        assert len(found) >= acknowledged
+        with sqlite3.connect(path) as raw:
+            assert raw.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        assert await store.reconcile() == [session]
+        assert await store.reconcile() == []
+        (row,) = await store.list_sessions()
+        assert (row.status, row.stop_reason) == ("interrupted", "process")
 
 
 async def test_a_session_has_one_owner_among_processes(store: Store, session: str, path: Path) -> None:
@@ -234,12 +232,11 @@ async def test_two_who_end_the_same_agents_write_it_once(store: Store, session: 
     """A lock that is lost in between, as when the one who mends is cancelled, does no harm either."""
     await store.journal(session).append(abandoned(session))
     made = recovery_events(abandoned(session), now=9_000.0)
-    other = Store(path)
-    for who, wins in ((store, True), (other, False)):
-        work = partial(append_after, session=session, known=abandoned(session), made=made)
-        assert await who._writer.submit(work) is wins
-    assert sum(isinstance(e.event, ev.AgentFinished) for e in await store.events(session)) == 4
-    await other.close()
+    async with Store(path) as other:
+        for who, wins in ((store, True), (other, False)):
+            work = partial(append_after, session=session, known=abandoned(session), made=made)
+            assert await who._writer.submit(work) is wins
+        assert sum(isinstance(e.event, ev.AgentFinished) for e in await store.events(session)) == 4
 
 
 async def test_a_lock_whose_taker_was_cancelled_is_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -255,8 +252,7 @@ async def test_a_lock_whose_taker_was_cancelled_is_free(tmp_path: Path, monkeypa
         finally:
             done.set()
 
-    store = Store(tmp_path / "friday.db")
-    try:
+    async with Store(tmp_path / "friday.db") as store:
         session = await store.create_session(tmp_path)
         monkeypatch.setattr(locking, "own", slow)
         taking = asyncio.create_task(store.own(session))
@@ -267,5 +263,3 @@ async def test_a_lock_whose_taker_was_cancelled_is_free(tmp_path: Path, monkeypa
         await asyncio.wait([taking])
         await asyncio.to_thread(done.wait, 60)
         (await store.own(session)).release()
-    finally:
-        await store.close()

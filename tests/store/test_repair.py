@@ -44,19 +44,18 @@ def beside(path: Path) -> list[Path]:
 
 async def saved(path: Path, logs: dict[str, list[Envelope]]) -> tuple[int, int]:
     """How many sessions and events are there; each event is the one that was."""
-    store = Store(path)
-    rows = await store.list_sessions()
-    events = 0
-    for row in rows:
-        found = await store.events(row.id)
-        known = {e.seq: e for e in logs.get(row.id, [])} or None
-        made = [e for e in found if known and known.get(e.seq) != e]
-        assert all(getattr(e.event, "task", "") == "(task lost)" for e in made)
-        assert await store.agents(row.id)
-        events += len([e for e in found if known is None or (e.seq in known and known[e.seq] == e)])
-    await store.reconcile()
-    (await store.own(await store.create_session("/work"))).release()  # and new ones can be made
-    await store.close()
+    async with Store(path) as store:
+        rows = await store.list_sessions()
+        events = 0
+        for row in rows:
+            found = await store.events(row.id)
+            known = {e.seq: e for e in logs.get(row.id, [])} or None
+            made = [e for e in found if known and known.get(e.seq) != e]
+            assert all(getattr(e.event, "task", "") == "(task lost)" for e in made)
+            assert await store.agents(row.id)
+            events += len([e for e in found if known is None or (e.seq in known and known[e.seq] == e)])
+        await store.reconcile()
+        (await store.own(await store.create_session("/work"))).release()  # and new ones can be made
     return len(rows), events
 
 
@@ -104,19 +103,17 @@ async def test_sessions_whose_rows_are_gone_come_back_from_their_events(path: Pa
         (page,) = raw.execute("SELECT rootpage FROM sqlite_master WHERE name = 'sessions'").fetchone()
     raw.close()
     damage(path, [page])
-    store = Store(path)
-    with pytest.raises(StoreError, match="is damaged") as caught:
-        await store.list_sessions()
-    assert "friday sessions repair" in caught.value.hint
-    await store.close()
+    async with Store(path) as store:
+        with pytest.raises(StoreError, match="is damaged") as caught:
+            await store.list_sessions()
+        assert "friday sessions repair" in caught.value.hint
     found = repair(path)
     assert (found.sessions, found.events, found.missing, found.notes) == (COUNT, sum(map(len, logs.values())), 0, 1)
     assert await saved(path, logs) == (COUNT, found.events)
-    store = Store(path)
-    assert {row.id for row in await store.list_sessions("/work")} >= logs.keys()
-    (note,) = await store.notes.list_notes("/work")
-    assert note.text == "the port is 8080"
-    await store.close()
+    async with Store(path) as store:
+        assert {row.id for row in await store.list_sessions("/work")} >= logs.keys()
+        (note,) = await store.notes.list_notes("/work")
+        assert note.text == "the port is 8080"
 
 
 async def test_a_whole_file_and_a_title_stay_as_they_are(path: Path) -> None:
@@ -129,9 +126,8 @@ async def test_a_whole_file_and_a_title_stay_as_they_are(path: Path) -> None:
     raw.close()
     found = repair(path)
     assert (found.sessions, found.missing) == (COUNT, 0)
-    store = Store(path)
-    assert "a name of its own" in {row.title for row in await store.list_sessions()}
-    await store.close()
+    async with Store(path) as store:
+        assert "a name of its own" in {row.title for row in await store.list_sessions()}
 
 
 @pytest.mark.parametrize("content", [b"no database " * 400, b"SQLite format 3\x00" + b"\xff" * 4000, b"\x00" * 9000])
@@ -150,11 +146,10 @@ async def test_a_table_that_is_missing_is_damage(path: Path, missing: str) -> No
         raw.execute(f"DROP TABLE {missing}")
     raw.close()
     before = bytes_of(path)
-    store = Store(path)
-    for call in (store.open(), store.list_sessions(), store.create_session("/work")):
-        with pytest.raises(StoreError, match="is damaged"):
-            await call
-    await store.close()
+    async with Store(path) as store:
+        for call in (store.open(), store.list_sessions(), store.create_session("/work")):
+            with pytest.raises(StoreError, match="is damaged"):
+                await call
     assert bytes_of(path) == before
 
 
@@ -166,10 +161,9 @@ async def test_a_file_of_another_program_is_refused_and_not_repaired(path: Path,
         raw.execute(f"PRAGMA user_version = {version}")
     raw.close()
     before = bytes_of(path)
-    store = Store(path)
-    with pytest.raises(StoreError, match="another program"):
-        await store.open()
-    await store.close()
+    async with Store(path) as store:
+        with pytest.raises(StoreError, match="another program"):
+            await store.open()
     with pytest.raises(StoreError, match="another program") as caught:
         repair(path)
     assert f"{path} is" in caught.value.message
@@ -178,32 +172,29 @@ async def test_a_file_of_another_program_is_refused_and_not_repaired(path: Path,
 
 
 async def test_a_session_that_is_open_is_not_taken_from_its_process(path: Path) -> None:
-    store = Store(path)
-    session = await store.create_session("/work")
-    with await store.own(session), pytest.raises(UsageError, match="open in another"):
-        repair(path)
-    await store.close()
+    async with Store(path) as store:
+        session = await store.create_session("/work")
+        with await store.own(session), pytest.raises(UsageError, match="open in another"):
+            repair(path)
 
 
 @pytest.mark.parametrize("left", [0.0, 0.3, 0.6, 0.95, 1.0])
 async def test_a_write_ahead_log_that_was_cut_leaves_a_whole_beginning(path: Path, left: float, tmp_path: Path) -> None:
     """As after a power cut: what was written last is missing, and nothing before it."""
-    store = Store(path)
-    session = await store.create_session("/work")
-    await store.sync()
-    log = numbered(*(("a", Notice(f"{n} " + "x" * 500)) for n in range(60)))
-    for envelope in log:
-        await store.journal(session).append([envelope])
-    cut = tmp_path / "cut" / "friday.db"
-    put(cut, bytes_of(path))
-    wal = bytes_of(Path(f"{path}-wal"))
-    put(Path(f"{cut}-wal"), wal[: int(len(wal) * left)])
-    await store.close()
-    again = Store(cut)
-    found = await again.events(session) if left > 0.1 else []
-    assert found == log[: len(found)]
-    assert left < 1 or found == log
-    await again.open()
-    await again.close()
+    async with Store(path) as store:
+        session = await store.create_session("/work")
+        await store.sync()
+        log = numbered(*(("a", Notice(f"{n} " + "x" * 500)) for n in range(60)))
+        for envelope in log:
+            await store.journal(session).append([envelope])
+        cut = tmp_path / "cut" / "friday.db"
+        put(cut, bytes_of(path))
+        wal = bytes_of(Path(f"{path}-wal"))
+        put(Path(f"{cut}-wal"), wal[: int(len(wal) * left)])
+    async with Store(cut) as again:
+        found = await again.events(session) if left > 0.1 else []
+        assert found == log[: len(found)]
+        assert left < 1 or found == log
+        await again.open()
     assert whole(cut)
     assert repair(cut) == Repaired()
