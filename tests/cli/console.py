@@ -9,13 +9,11 @@ import os
 import pty
 import re
 import select
-import sqlite3
 import subprocess
 import sys
 import termios
 import time
 from collections.abc import Callable, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,6 +26,7 @@ from friday_cli.core.protocol.events import Envelope, SessionStarted
 from friday_cli.paths import store_path
 from friday_cli.store.store import Store
 from tests import scenarios
+from tests.store.files import sql
 
 ROOT = Path(__file__).parents[2]
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -137,8 +136,7 @@ class Console:
 
     def sql(self, *statements: str) -> list[Any]:
         """Run statements on the session file; gives the rows of the last one."""
-        with closing(sqlite3.connect(store_path())) as db, db:
-            return [db.execute(statement).fetchall() for statement in statements][-1]
+        return sql(store_path(), *statements)
 
     def configure(self, text: str) -> None:
         """Write the settings."""

@@ -14,9 +14,7 @@ from contextlib import contextmanager
 import msgspec
 import pytest
 
-from friday_cli.core.protocol.events import (
-    Envelope,
-)
+from friday_cli.core.protocol.events import Envelope
 from friday_cli.paths import store_path
 from friday_cli.store.locks import Ownership
 from friday_cli.store.store import Store

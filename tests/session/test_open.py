@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import sqlite3
 import tempfile
 import time
 from collections.abc import Mapping
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +19,12 @@ from friday_cli.session import open
 from friday_cli.store.store import Store
 from tests.scenarios import tree
 from tests.session.harness import Stage, delegates, does, says
+from tests.store.files import sql
 
 
 def rows() -> int:
     """Sessions in the file, those without any event too."""
-    with closing(sqlite3.connect(store_path())) as db:
-        return int(db.execute("SELECT count(*) FROM sessions").fetchone()[0])
+    return int(sql(store_path(), "SELECT count(*) FROM sessions")[0][0])
 
 
 @pytest.mark.parametrize("options", [

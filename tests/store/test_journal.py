@@ -15,6 +15,7 @@ from friday_cli.store import schema
 from friday_cli.store.store import Store
 from friday_cli.view import SessionView
 from tests.scenarios import logs, numbered, said, tree
+from tests.store.files import sql
 
 FEW = settings(max_examples=25)
 
@@ -91,10 +92,12 @@ async def test_lone_surrogates_and_nul_are_kept_as_far_as_json_can(store: Store,
 
 async def test_a_damaged_event_leaves_a_notice_and_the_rest(store: Store, session: str, path: Path) -> None:
     await store.journal(session).append(tree(session))
-    with sqlite3.connect(path) as raw:
-        raw.execute('UPDATE events SET body = \'{"kind": "ag\' WHERE seq = 3')
-        raw.execute("UPDATE events SET body = CAST(x'7b22ff' AS TEXT) WHERE seq = 4")
-        raw.execute('UPDATE events SET body = \'{"kind": "of_the_future"}\' WHERE seq = 5')
+    for number, body in (
+        (3, """'{"kind": "ag'"""),
+        (4, "CAST(x'7b22ff' AS TEXT)"),
+        (5, """'{"kind": "of_the_future"}'"""),
+    ):
+        sql(path, f"UPDATE events SET body = {body} WHERE seq = {number}")
     found = await store.events(session)
     assert [e.seq for e in found] == [e.seq for e in tree()]
     for number in (3, 4, 5):

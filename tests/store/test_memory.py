@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import sqlite3
 from pathlib import Path
 
 import msgspec
@@ -10,6 +9,7 @@ from friday_cli.core.protocol.errors import UsageError
 from friday_cli.store import memory, schema
 from friday_cli.store.records import MemoryItem
 from friday_cli.store.store import Store
+from tests.store.files import content_of, sql
 
 
 @pytest.fixture(params=["fts5", "without fts5"])
@@ -127,10 +127,5 @@ async def test_what_is_forgotten_is_gone_from_the_file_and_its_id_is_not_given_a
     assert await notes.load("canary4711", tags=[], limit=9) == []
     assert int((await notes.save("next", scope="project", tags=[], agent="a")).id) > int(gone.id)
     await store.close()
-    with sqlite3.connect(path) as raw:
-        raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    sql(path, "PRAGMA wal_checkpoint(TRUNCATE)")
     assert not [word for word in (b"canary4711", b"canary4712") if word in content_of(path)]
-
-
-def content_of(path: Path) -> bytes:
-    return path.read_bytes()

@@ -11,15 +11,7 @@ from friday_cli.store import schema, writer
 from friday_cli.store.repair import repair
 from friday_cli.store.store import Store
 from tests.scenarios import tree
-
-
-def put(path: Path, content: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content)
-
-
-def content_of(path: Path) -> bytes:
-    return path.read_bytes()
+from tests.store.files import content_of, put, sql
 
 
 def names(folder: Path) -> list[str]:
@@ -40,7 +32,7 @@ async def test_writes_ahead_where_the_file_system_can(store: Store, path: Path) 
     path.parent.mkdir(mode=0o755)
     await store.open()
     assert mode(path.parent) == 0o700, "an open folder of ours is closed to others"
-    assert journal_mode(path) == "wal"
+    assert sql(path, "PRAGMA journal_mode") == [("wal",)]
     assert not schema.is_network(schema.file_system(path.parent))
 
 
@@ -50,18 +42,10 @@ async def test_on_a_network_folder_it_does_without(path: Path, monkeypatch: pyte
     session = await first.create_session("/work")
     await first.journal(session).append(tree(session))
     assert await second.events(session) == tree(session)
-    assert journal_mode(path) != "wal"
+    assert sql(path, "PRAGMA journal_mode") != [("wal",)]
     assert not path.with_name("friday.db-wal").exists()
     await first.close()
     await second.close()
-
-
-def journal_mode(path: Path) -> str:
-    raw = sqlite3.connect(path)
-    try:
-        return str(raw.execute("PRAGMA journal_mode").fetchone()[0])
-    finally:
-        raw.close()
 
 
 @pytest.mark.parametrize("content", [b"this is no database at all " * 100, b"SQLite format 3\x00" + b"\xff" * 4000])
@@ -82,9 +66,7 @@ async def test_a_damaged_file_is_named_and_left_alone(store: Store, path: Path, 
 async def test_a_newer_form_is_refused_and_kept(path: Path) -> None:
     async with Store(path) as store:
         await store.create_session("/work")
-    raw = sqlite3.connect(path)
-    raw.execute("PRAGMA user_version = 99")
-    raw.close()
+    sql(path, "PRAGMA user_version = 99")
     before = content_of(path)
     async with Store(path) as newer:
         with pytest.raises(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 import threading
@@ -24,6 +23,7 @@ from friday_cli.store.crash_recovery import recovery_events
 from friday_cli.store.store import Store, append_after
 from friday_cli.view import SessionView
 from tests.scenarios import numbered, said, tree
+from tests.store.files import sql
 
 ROOT = Path(__file__).parents[2]
 
@@ -121,8 +121,7 @@ async def test_kill_loses_nothing_that_was_acknowledged(path: Path, moment: int)
         found = await store.events(session)
         assert [e.seq for e in found] == list(range(1, len(found) + 1))
         assert len(found) >= acknowledged
-        with sqlite3.connect(path) as raw:
-            assert raw.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        assert sql(path, "PRAGMA integrity_check") == [("ok",)]
         assert await store.reconcile() == [session]
         assert await store.reconcile() == []
         (row,) = await store.list_sessions()

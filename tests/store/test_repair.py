@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import sqlite3
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from friday_cli.core.protocol.events import Envelope, Notice
 from friday_cli.store.repair import Repaired, repair
 from friday_cli.store.store import Store
 from tests.scenarios import numbered, tree
+from tests.store.files import content_of, put, sql
 
 COUNT = 30
 PAGE = 4096
@@ -34,8 +34,7 @@ async def fill(path: Path) -> dict[str, list[Envelope]]:
 
 
 def whole(path: Path) -> bool:
-    with sqlite3.connect(path) as raw:
-        return bool(raw.execute("PRAGMA integrity_check").fetchall() == [("ok",)])
+    return bool(sql(path, "PRAGMA integrity_check") == [("ok",)])
 
 
 def beside(path: Path) -> list[Path]:
@@ -59,15 +58,6 @@ async def saved(path: Path, logs: dict[str, list[Envelope]]) -> tuple[int, int]:
     return len(rows), events
 
 
-def bytes_of(path: Path) -> bytes:
-    return path.read_bytes()
-
-
-def put(path: Path, content: bytes) -> None:
-    path.parent.mkdir(mode=0o700, exist_ok=True)
-    path.write_bytes(content)
-
-
 def damage(path: Path, pages: list[int]) -> bytes:
     """Overwrite pages (from 1) with noise; gives the file as it is then."""
     noise = random.Random(1)
@@ -81,13 +71,13 @@ def damage(path: Path, pages: list[int]) -> bytes:
 @pytest.mark.parametrize("seed", range(6))
 async def test_what_noise_left_is_saved_and_the_damaged_file_is_kept(path: Path, seed: int) -> None:
     logs = await fill(path)
-    count = len(bytes_of(path)) // PAGE
+    count = len(content_of(path)) // PAGE
     hurt = damage(path, random.Random(seed).sample(range(2, count + 1), 8))
     found = repair(path)
     if found == Repaired():
         return  # noise on pages that were free: nothing was damaged
     assert found.kept is not None
-    assert bytes_of(found.kept) == hurt
+    assert content_of(found.kept) == hurt
     assert beside(path) == [found.kept]
     assert whole(path)
     sessions, events = await saved(path, logs)
@@ -99,9 +89,7 @@ async def test_what_noise_left_is_saved_and_the_damaged_file_is_kept(path: Path,
 
 async def test_sessions_whose_rows_are_gone_come_back_from_their_events(path: Path) -> None:
     logs = await fill(path)
-    with sqlite3.connect(path) as raw:
-        (page,) = raw.execute("SELECT rootpage FROM sqlite_master WHERE name = 'sessions'").fetchone()
-    raw.close()
+    ((page,),) = sql(path, "SELECT rootpage FROM sqlite_master WHERE name = 'sessions'")
     damage(path, [page])
     async with Store(path) as store:
         with pytest.raises(StoreError, match="is damaged") as caught:
@@ -118,12 +106,10 @@ async def test_sessions_whose_rows_are_gone_come_back_from_their_events(path: Pa
 
 async def test_a_whole_file_and_a_title_stay_as_they_are(path: Path) -> None:
     await fill(path)
-    before = bytes_of(path)
+    before = content_of(path)
     assert repair(path) == Repaired()
-    assert bytes_of(path) == before
-    with sqlite3.connect(path) as raw:
-        raw.execute("DROP TABLE agents")
-    raw.close()
+    assert content_of(path) == before
+    sql(path, "DROP TABLE agents")
     found = repair(path)
     assert (found.sessions, found.missing) == (COUNT, 0)
     async with Store(path) as store:
@@ -135,39 +121,34 @@ async def test_where_nothing_can_be_read_that_is_said_and_the_file_is_kept(path:
     put(path, content)
     found = repair(path)
     assert found.kept is not None
-    assert (bytes_of(found.kept), found.sessions, found.events) == (content, 0, 0)
+    assert (content_of(found.kept), found.sessions, found.events) == (content, 0, 0)
     assert await saved(path, {}) == (0, 0)
 
 
 @pytest.mark.parametrize("missing", ["sessions", "agents", "events"])
 async def test_a_table_that_is_missing_is_damage(path: Path, missing: str) -> None:
     await fill(path)
-    with sqlite3.connect(path) as raw:
-        raw.execute(f"DROP TABLE {missing}")
-    raw.close()
-    before = bytes_of(path)
+    sql(path, f"DROP TABLE {missing}")
+    before = content_of(path)
     async with Store(path) as store:
         for call in (store.open(), store.list_sessions(), store.create_session("/work")):
             with pytest.raises(StoreError, match="is damaged"):
                 await call
-    assert bytes_of(path) == before
+    assert content_of(path) == before
 
 
 @pytest.mark.parametrize("version", [0, 1, 2, 70])
 async def test_a_file_of_another_program_is_refused_and_not_repaired(path: Path, version: int) -> None:
     put(path, b"")
-    with sqlite3.connect(path) as raw:
-        raw.execute("CREATE TABLE bookmarks(url)")
-        raw.execute(f"PRAGMA user_version = {version}")
-    raw.close()
-    before = bytes_of(path)
+    sql(path, "CREATE TABLE bookmarks(url)", f"PRAGMA user_version = {version}")
+    before = content_of(path)
     async with Store(path) as store:
         with pytest.raises(StoreError, match="another program"):
             await store.open()
     with pytest.raises(StoreError, match="another program") as caught:
         repair(path)
     assert f"{path} is" in caught.value.message
-    assert bytes_of(path) == before
+    assert content_of(path) == before
     assert beside(path) == []
 
 
@@ -188,8 +169,8 @@ async def test_a_write_ahead_log_that_was_cut_leaves_a_whole_beginning(path: Pat
         for envelope in log:
             await store.journal(session).append([envelope])
         cut = tmp_path / "cut" / "friday.db"
-        put(cut, bytes_of(path))
-        wal = bytes_of(Path(f"{path}-wal"))
+        put(cut, content_of(path))
+        wal = content_of(Path(f"{path}-wal"))
         put(Path(f"{cut}-wal"), wal[: int(len(wal) * left)])
     async with Store(cut) as again:
         found = await again.events(session) if left > 0.1 else []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sqlite3
 import subprocess
 import sys
 import time
@@ -17,6 +16,7 @@ from friday_cli.core.protocol.events import Notice
 from friday_cli.store.retention import prune
 from friday_cli.store.store import Store
 from tests.scenarios import numbered, tree
+from tests.store.files import content_of, sql
 
 DAY = 86_400.0
 
@@ -51,9 +51,8 @@ async def test_what_nobody_used_for_long_is_removed_with_all_that_belongs_to_it(
     assert await left(store) == {recent}
     assert (gone.exists(), empty.exists(), stays.exists()) == (False, False, True)
     assert await store.events(recent)
-    with sqlite3.connect(path) as raw:
-        for table in ("events", "agents"):
-            assert raw.execute(f"SELECT count(DISTINCT session) FROM {table}").fetchone() == (1,)
+    for table in ("events", "agents"):
+        assert sql(path, f"SELECT count(DISTINCT session) FROM {table}") == [(1,)]
     assert await store.prune(days=90, gigabytes=0) == []
 
 
@@ -64,11 +63,7 @@ async def test_the_oldest_go_first_until_the_rest_fits(store: Store, path: Path)
     assert await store.prune(days=90, gigabytes=0.0025) == sessions[:2]
     assert await left(store) == set(sessions[2:])
     await store.close()
-    assert size_of(path) < 2_500_000, "the file has shrunk"
-
-
-def size_of(path: Path) -> int:
-    return path.stat().st_size
+    assert len(content_of(path)) < 2_500_000, "the file has shrunk"
 
 
 async def test_what_was_just_used_is_not_removed_to_make_room(store: Store) -> None:
@@ -157,8 +152,7 @@ async def test_one_used_in_the_last_moment_stays(store: Store, path: Path, monke
 
     def use(folder: Path) -> bool:
         used.append(folder)
-        with sqlite3.connect(path) as raw:  # somebody who had it open wrote, and let go of it
-            raw.execute("UPDATE sessions SET updated = updated + 1")
+        sql(path, "UPDATE sessions SET updated = updated + 1")  # a process that had it open wrote and closed it
         return really(folder)
 
     monkeypatch.setattr(retention, "_is_empty", use)

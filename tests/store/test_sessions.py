@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import sqlite3
 from pathlib import Path
 
 import pytest
@@ -10,6 +9,7 @@ from friday_cli.core.protocol.events import AgentFinished, AgentStarted, Notice,
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.store.store import Store
 from tests.scenarios import numbered, tree
+from tests.store.files import content_of, sql
 
 
 async def fill(store: Store, cwd: str = "/work", *, at: float = 1_000.0, task: str = "do it") -> str:
@@ -21,8 +21,7 @@ async def fill(store: Store, cwd: str = "/work", *, at: float = 1_000.0, task: s
 
 async def renumber(path: Path, old: str, new: str) -> str:
     """Give a session an id of our choice."""
-    with sqlite3.connect(path) as raw:
-        raw.execute("UPDATE sessions SET id = ? WHERE id = ?", (new, old))
+    sql(path, f"UPDATE sessions SET id = '{new}' WHERE id = '{old}'")
     return new
 
 
@@ -103,17 +102,10 @@ async def test_delete_takes_everything_of_a_session_and_nothing_else(store: Stor
     with pytest.raises(StoreError):
         await store.delete(gone)
     await store.close()
-    with sqlite3.connect(path) as raw:
-        for table in ("sessions", "agents", "events"):
-            assert raw.execute(
-                f"SELECT count(*) > 0, count(DISTINCT {'key' if table == 'sessions' else 'session'}) FROM {table}"
-            ).fetchone() == (1, 1)
-        raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    for table, key in (("sessions", "key"), ("agents", "session"), ("events", "session")):
+        assert sql(path, f"SELECT count(*) > 0, count(DISTINCT {key}) FROM {table}") == [(1, 1)]
+    sql(path, "PRAGMA wal_checkpoint(TRUNCATE)")
     assert b"canary-4711" not in content_of(path)
-
-
-def content_of(path: Path) -> bytes:
-    return path.read_bytes()
 
 
 async def test_rename(store: Store) -> None:
