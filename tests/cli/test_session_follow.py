@@ -29,13 +29,13 @@ class Running:
 
     def __init__(self, folder: str, log: list[Envelope]) -> None:
         self.log, self.written = log, 0
-        self.id, self._owned = asyncio.run(self._begin(folder))
+        self.id, owned = asyncio.run(self._begin(folder))
+        self.end = owned.release
 
     async def _begin(self, folder: str) -> tuple[str, Ownership]:
         async with Store(store_path()) as store:
             session = await store.create_session(folder, title="a title")
-            owned = await store.own(session)
-        return session, owned
+            return session, await store.own(session)
 
     def write(self, count: int = 1_000) -> None:
         """Write the next `count` events."""
@@ -46,9 +46,6 @@ class Running:
     async def _append(self, part: list[Envelope]) -> None:
         async with Store(store_path()) as store:
             await store.journal(self.id).append(part)
-
-    def end(self) -> None:
-        self._owned.release()
 
 
 class Watcher:

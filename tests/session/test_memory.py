@@ -16,11 +16,6 @@ def save(text: str) -> tuple[str, dict[str, str]]:
     return "memory_save", {"text": text}
 
 
-async def promote(*numbers: str) -> list[MemoryItem]:
-    async with Store(store_path()) as store:
-        return await store.notes.promote(numbers)
-
-
 async def notes() -> list[MemoryItem]:
     async with Store(store_path()) as store:
         return await store.notes.list_notes(None)
@@ -80,7 +75,8 @@ async def test_a_childs_note_reaches_its_parent_once_a_person_promoted_it(stage:
         assert "The tests need Redis" in (await stage.results(session.id, "a.1"))[-1][1], "its own, also when continued"
         (note,) = await notes()
         assert (note.agent, note.promoted, note.project) == (f"{session.id}:a.1", False, str(stage.project))
-        await promote(note.id)
+        async with Store(store_path()) as store:
+            await store.notes.promote([note.id])
         await session.prompt("and now?")
         assert "The tests need Redis" in (await stage.results(session.id, "a"))[-1][1]
 
