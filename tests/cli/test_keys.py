@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import threading
 from collections.abc import Iterator
@@ -19,18 +20,14 @@ KEY = "sk-ant-canary-0123456789abcdefghij"
 @pytest.fixture
 def piped(console: Console, monkeypatch: pytest.MonkeyPatch) -> Console:
     """The console, with the key coming through standard input."""
-    import io
-
     monkeypatch.setattr("sys.stdin", io.StringIO(f"{KEY}\n"))
     return console
 
 
 @pytest.fixture
-def nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No local server answers, whatever runs on this machine, and the table of models is new."""
+def nobody(no_servers: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No local server answers, and the table of models is new."""
     monkeypatch.setattr(catalog, "today", catalog.confirmed)
-    for name in ("OLLAMA_HOST", "LM_STUDIO_API_BASE"):
-        monkeypatch.setenv(name, "http://127.0.0.1:9")
 
 
 def test_a_key_is_read_from_standard_input_and_kept_for_its_owner_alone(piped: Console) -> None:
@@ -87,8 +84,6 @@ def test_wrong_use(piped: Console, argv: tuple[str, ...], words: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "\n", "two words", "x" * 20_000])
 def test_what_is_no_key(console: Console, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    import io
-
     monkeypatch.setattr("sys.stdin", io.StringIO(text))
     ran = console("auth", "set", "anthropic")
     assert ran.code == 2

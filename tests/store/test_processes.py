@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
-import subprocess
-import sys
 import threading
 from functools import partial
 from pathlib import Path
@@ -23,9 +20,7 @@ from friday_cli.store.crash_recovery import recovery_events
 from friday_cli.store.store import Store, append_after
 from friday_cli.view import SessionView
 from tests.scenarios import numbered, said, tree
-from tests.store.files import sql
-
-ROOT = Path(__file__).parents[2]
+from tests.store.files import read_line, sql, start
 
 WRITER = """
 import asyncio, sys
@@ -60,9 +55,9 @@ from pathlib import Path
 from friday_cli.store.store import Store
 
 async def main():
-    ownership = await Store(Path(sys.argv[1])).own(sys.argv[2])
-    print("owned", flush=True)
-    sys.stdin.read()
+    with await Store(Path(sys.argv[1])).own(sys.argv[2]):
+        print("owned", flush=True)
+        sys.stdin.read()
 
 asyncio.run(main())
 """
@@ -82,19 +77,6 @@ async def main():
 
 asyncio.run(main())
 """
-
-
-def start(script: str, *args: object) -> subprocess.Popen[str]:
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.Popen(
-        [sys.executable, "-c", script, *map(str, args)],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env,
-    )  # fmt: skip
-
-
-def read_line(process: subprocess.Popen[str]) -> str:
-    assert process.stdout is not None
-    return process.stdout.readline().strip()
 
 
 async def test_twelve_processes_lose_nothing(path: Path) -> None:
