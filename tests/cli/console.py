@@ -78,6 +78,18 @@ class Console:
         assert "\x1b" not in ran.out + ran.err
         return ran
 
+    def ok(self, *argv: str) -> Ran:
+        """Run a command that succeeds."""
+        ran = self(*argv)
+        assert ran.code == 0, ran
+        return ran
+
+    def refused(self, *argv: str, code: int = 2) -> str:
+        """The one line on standard error of a command that fails and prints nothing else."""
+        ran = self(*argv)
+        assert (ran.code, ran.out) == (code, ""), ran
+        return ran.error
+
     @property
     def env(self) -> dict[str, str]:
         return os.environ | {"PYTHONPATH": str(ROOT)}

@@ -31,8 +31,7 @@ def nobody(no_servers: None, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_key_is_read_from_standard_input_and_kept_for_its_owner_alone(piped: Console) -> None:
-    ran = piped("auth", "set", "anthropic")
-    assert ran.code == 0
+    ran = piped.ok("auth", "set", "anthropic")
     path = piped.friday_home / "auth.toml"
     assert KEY in path.read_text()
     assert path.stat().st_mode & 0o777 == 0o600
@@ -78,8 +77,7 @@ def test_a_key_on_the_command_line_is_refused_and_not_repeated(piped: Console, a
     (("remove", "anthropic"), "No key of 'anthropic' in"),
 ])  # fmt: skip
 def test_wrong_use(piped: Console, argv: tuple[str, ...], words: str) -> None:
-    ran = piped("auth", *argv)
-    assert (ran.code, words in ran.error) == (2, True)
+    assert words in piped.refused("auth", *argv)
 
 
 @pytest.mark.parametrize("text", ["", "\n", "two words", "x" * 20_000])
@@ -102,8 +100,7 @@ def test_remove_and_a_damaged_file(piped: Console) -> None:
 
 @pytest.mark.usefixtures("nobody")
 def test_without_a_key_only_the_demo_can_be_used_and_the_rest_says_why(console: Console) -> None:
-    ran = console("models")
-    assert ran.code == 0
+    ran = console.ok("models")
     assert "demo  " in ran.out
     assert "openai          set OPENAI_API_KEY or run `friday auth set openai`" in ran.out
     assert "ollama          no server answers" in ran.out
@@ -200,8 +197,7 @@ def ollama(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.usefixtures("ollama")
 def test_a_local_server_is_found_and_its_small_window_warned_about(console: Console) -> None:
-    ran = console("models")
-    assert ran.code == 0
+    ran = console.ok("models")
     (line,) = [line for line in ran.out.splitlines() if "ollama/tiny:1b" in line]
     assert "4,096" in line
     assert "runs on this machine" in line

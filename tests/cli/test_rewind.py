@@ -14,8 +14,7 @@ from tests.cli.console import Console
 
 
 def test_a_fork_is_a_session_of_its_own(console: Console, session: str) -> None:
-    ran = console("sessions", "fork", session[:6], "--json")
-    assert ran.code == 0
+    ran = console.ok("sessions", "fork", session[:6], "--json")
     made = ran.document["session_id"]
     assert made != session
     shown = console("sessions", "show", made, "--tree")

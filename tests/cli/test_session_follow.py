@@ -181,8 +181,7 @@ def test_on_a_terminal_the_tree_is_drawn_in_place(console: Console, running: Run
 
 
 def test_one_that_is_over_is_shown_and_that_is_all(console: Console, session: str) -> None:
-    ran = console("sessions", "show", session, "--follow")
-    assert ran.code == 0
+    ran = console.ok("sessions", "show", session, "--follow")
     assert ran.out.count("✓ delegate_task") == 1
     assert "main.py has 2 lines." in ran.out
     empty = console.keep(lambda session: [])

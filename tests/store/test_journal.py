@@ -71,16 +71,17 @@ async def test_one_bad_append_does_not_fail_those_beside_it(store: Store) -> Non
     assert [e.event for e in await store.events(bad)] == [Notice("first")]
 
 
-async def test_the_title_is_the_first_prompt_in_one_line(store: Store) -> None:
-    first, second = await store.create_session("/work"), await store.create_session("/work")
-    await store.journal(first).append(tree(first))
-    prompt = "Mend\x1b[31m the\nbuild " + "please " * 40
-    start = numbered(("a", AgentStarted(1, "p", "", "m")), ("a", MessageAdded(Message("user", (Text(prompt),)))))
-    await store.journal(second).append(start)
-    titles = {row.id: row.title for row in await store.list_sessions()}
-    assert titles[first] == "Count the lines of main.py"
-    assert titles[second].startswith("Mend the build please please")
-    assert len(titles[second]) <= 80
+@pytest.mark.parametrize(("task", "prompt", "title"), [
+    ("Count the lines\nof main.py", "", "Count the lines of main.py"),
+    ("", "Mend\x1b[31m the\nbuild " + "please " * 40, "Mend the build please please"),
+    ("Review this\n\n<stdin>\n+ a line of a diff\n</stdin>", "", "Review this"),
+], ids=["in one line", "shortened", "without what was piped in"])  # fmt: skip
+async def test_the_title_is_the_first_prompt(store: Store, session: str, task: str, prompt: str, title: str) -> None:
+    start = numbered(("a", AgentStarted(1, "p", task, "m")), ("a", MessageAdded(Message("user", (Text(prompt),)))))
+    await store.journal(session).append(start)
+    found = await store.title(session)
+    assert found.startswith(title)
+    assert len(found) <= (80 if prompt else len(title))
 
 
 async def test_lone_surrogates_and_nul_are_kept_as_far_as_json_can(store: Store, session: str) -> None:
@@ -147,9 +148,10 @@ async def test_a_read_only_file_is_said(store: Store, session: str) -> None:
         await store.journal(session).append(numbered(("a", Notice("1"))))
 
 
-async def test_a_busy_file_is_waited_for(store: Store, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_busy_file_is_waited_for_and_then_said(
+    store: Store, session: str, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(schema, "BUSY_S", 0.0)  # so that SQLite gives up at once and our patience is what works
-    session = await store.create_session("/work")
     raw = sqlite3.connect(path, isolation_level=None)
     raw.execute("BEGIN EXCLUSIVE")
     waiting = store.journal(session).append(numbered(("a", Notice("1"))))
@@ -157,32 +159,18 @@ async def test_a_busy_file_is_waited_for(store: Store, path: Path, monkeypatch: 
         await asyncio.wait_for(asyncio.shield(waiting), 0.2)
     raw.execute("ROLLBACK")
     await waiting
-    raw.close()
     assert len(await store.events(session)) == 1
-
-
-async def test_a_file_that_stays_busy_is_said(store: Store, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(schema, "BUSY_S", 0.0)
     monkeypatch.setattr(schema, "RETRY_S", 0.0)
-    session = await store.create_session("/work")
-    raw = sqlite3.connect(path, isolation_level=None)
     raw.execute("BEGIN EXCLUSIVE")
     with pytest.raises(StoreError, match="Another program has kept"):
-        await store.journal(session).append(numbered(("a", Notice("1"))))
+        await store.journal(session).append(numbered(("a", Notice("2")), first=2))
     raw.close()
 
 
-async def test_a_closed_store_takes_nothing(path: Path) -> None:
-    async with Store(path) as store:
-        session = await store.create_session("/work")
-    with pytest.raises(StoreError, match="closed"):
-        await store.journal(session).append(numbered(("a", Notice("1"))))
-    await store.close()
-
-
-async def test_a_deleted_session_takes_nothing(store: Store, session: str) -> None:
-    await store.delete(session)
-    with pytest.raises(StoreError, match="no longer exists"):
+@pytest.mark.parametrize(("gone", "words"), [("closed", "already closed"), ("deleted", "no longer exists")])
+async def test_what_is_gone_takes_nothing(store: Store, session: str, gone: str, words: str) -> None:
+    await (store.close() if gone == "closed" else store.delete(session))
+    with pytest.raises(StoreError, match=words):
         await store.journal(session).append(numbered(("a", Notice("1"))))
 
 

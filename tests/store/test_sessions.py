@@ -33,12 +33,6 @@ async def test_the_list_shows_one_row_per_session_with_its_whole_tree(store: Sto
     assert (row.tokens, row.cost_usd, row.updated) == (768, 2.0, tree()[-1].at)
 
 
-async def test_a_session_is_called_after_the_words_and_not_after_what_was_piped_in(store: Store, session: str) -> None:
-    task = "Review this\n\n<stdin>\n+ a line of a diff\n</stdin>"
-    await store.journal(session).append(numbered(("a", AgentStarted(1, "p", task, "m"))))
-    assert await store.title(session) == "Review this"
-
-
 async def test_an_unknown_price_makes_the_cost_of_the_session_unknown(store: Store) -> None:
     session = await fill(store)
     events = ("a.1", AgentStarted(1, "p", "t", "m", "a")), ("a.1", TurnFinished(1, Usage(5, cost_usd=None)))
@@ -106,12 +100,6 @@ async def test_delete_takes_everything_of_a_session_and_nothing_else(store: Stor
         assert sql(path, f"SELECT count(*) > 0, count(DISTINCT {key}) FROM {table}") == [(1, 1)]
     sql(path, "PRAGMA wal_checkpoint(TRUNCATE)")
     assert b"canary-4711" not in content_of(path)
-
-
-async def test_rename(store: Store) -> None:
-    session = await fill(store)
-    await store.rename(session, "A better\n\x1b[31mname")
-    assert (await store.list_sessions())[0].title == "A better name"
 
 
 async def test_stats_per_profile_and_model(store: Store) -> None:
