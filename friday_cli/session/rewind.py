@@ -15,18 +15,9 @@ import msgspec
 
 from friday_cli.core.eventlog.log import Log
 from friday_cli.core.eventlog.rewind_marks import after_rewind, is_rewind_point
+from friday_cli.core.protocol import events
 from friday_cli.core.protocol.errors import ToolError, UsageError
-from friday_cli.core.protocol.events import (
-    AgentFinished,
-    AgentStarted,
-    Checkpoint,
-    Envelope,
-    MessageAdded,
-    Notice,
-    Reviewed,
-    Rewound,
-    SessionStarted,
-)
+from friday_cli.core.protocol.events import AgentStarted, Envelope, Rewound, SessionStarted
 from friday_cli.core.protocol.receipt import FileChange
 from friday_cli.store.crash_recovery import recovery_events
 from friday_cli.store.store import Store
@@ -141,7 +132,7 @@ class Rewinder:
     async def accept(self, key: str) -> None:
         """Leave the present changes of a file out of `changes` from now on; the file stays. Raises UsageError."""
         _changes_to_undo(FileHistory(await self._log.history()), None, key)
-        await self._log.emit("a", Reviewed((key,)))
+        await self._log.emit("a", events.Reviewed((key,)))
 
     def _idle(self, action: str) -> AbstractContextManager[None]:
         return self._main.while_idle(action) if self._main else nullcontext()
@@ -240,7 +231,7 @@ def points(envelopes: Sequence[Envelope]) -> list[RewindPoint]:
         event, seq = envelope.event, envelope.seq or 0
         if envelope.agent != "a":
             continue
-        if isinstance(event, MessageAdded) and is_rewind_point("a", event.message):
+        if isinstance(event, events.MessageAdded) and is_rewind_point("a", event.message):
             marks[seq] = found
             text = started.task if started else event.message.text
             found = [*found, RewindPoint(len(found) + 1, seq, text, envelope.at)]
@@ -319,10 +310,10 @@ async def fork(store: Store, session: str, *, at: int | None = None) -> str:
     kept += _ends(kept, session)
     began = msgspec.structs.replace(first, session=name, forked=session, taken=kept[-1].seq or 0)
     with await store.own(name):
-        note = Envelope(began.taken + 1, time.time(), "a", Notice(f"Forked from session {session[:8]}.", "info"))
+        note = Envelope(began.taken + 1, time.time(), "a", events.Notice(f"Forked from session {session[:8]}.", "info"))
         await store.journal(name).append([msgspec.structs.replace(kept[0], event=began), *kept[1:], note])
     place = store.path.parent / "checkpoints"
-    wanted = {k.before for e in kept if isinstance(e.event, Checkpoint) for k in e.event.files if k.before}
+    wanted = {k.before for e in kept if isinstance(e.event, events.Checkpoint) for k in e.event.files if k.before}
     await asyncio.to_thread(Blobs(place / name, most=0).copy_from, place / session, wanted)
     return name
 
@@ -330,7 +321,9 @@ async def fork(store: Store, session: str, *, at: int | None = None) -> str:
 def _before(envelopes: Sequence[Envelope], seq: int) -> list[Envelope]:
     """The events before event `seq`, without the start of the run that it belongs to."""
     kept = [e for e in envelopes if (e.seq or 0) < seq]
-    while kept and kept[-1].agent == "a" and not isinstance(kept[-1].event, (AgentFinished, MessageAdded)):
+    while (
+        kept and kept[-1].agent == "a" and not isinstance(kept[-1].event, (events.AgentFinished, events.MessageAdded))
+    ):
         if isinstance(kept.pop().event, AgentStarted):
             return kept
     return [e for e in envelopes if (e.seq or 0) < seq]
@@ -340,7 +333,7 @@ def _ends(envelopes: Sequence[Envelope], session: str) -> list[Envelope]:
     made = []
     for envelope in recovery_events(envelopes, now=time.time()):
         event = envelope.event
-        if isinstance(event, AgentFinished):
+        if isinstance(event, events.AgentFinished):
             words = f"Session {session[:8]} was forked while this agent was running; it continues there."
             event = msgspec.structs.replace(event, status="cancelled", stop_reason="aborted", error=words)
         made.append(msgspec.structs.replace(envelope, event=event))

@@ -20,7 +20,6 @@ from .listing import list_sessions, unfinished_sessions
 from .locks import Ownership
 from .memory import StoredNotes
 from .records import AgentRow, SessionRow, StatRow
-from .retention import prune
 from .writer import StoreReader, StoreWriter
 
 POLL_S = 0.2
@@ -180,11 +179,6 @@ class Store:
     async def stats(self) -> list[StatRow]:
         """Statistics for each profile and model."""
         return await self._reader.read(sessions.stats)
-
-    async def prune(self, *, days: float, gigabytes: float) -> list[str]:
-        """Remove sessions not used for `days`, and the oldest ones while all are larger than `gigabytes` (0: no limit),
-        with their spilled output. Sessions that a process owns stay. Returns the removed ids."""
-        return await asyncio.to_thread(prune, self.path, days=days, gigabytes=gigabytes, now=time.time())
 
     # ---- crash recovery -----------------------------------------------------------------------------------------
 

@@ -148,7 +148,7 @@ async def test_a_read_only_file_is_said(store: Store, session: str) -> None:
         await store.journal(session).append(numbered(("a", Notice("1"))))
 
 
-async def test_a_busy_file_is_waited_for_and_then_said(
+async def test_a_busy_file_is_waited_for(
     store: Store, session: str, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(schema, "BUSY_S", 0.0)  # so that SQLite gives up at once and our patience is what works
