@@ -65,7 +65,7 @@ class RewindResult(msgspec.Struct, frozen=True):
 
 class Rewinder:
     """Rewinds one session. `workspace` has its files and a recorder of their earlier contents. Nothing is deleted: the
-    event Rewound tells from where the history continues, and `undo` reverses it. Tokens stay counted, and sub-agents
+    event Rewound tells from where the history continues, and `undo` undoes it. Tokens stay counted, and sub-agents
     that were started since keep their results. If a method raises, everything is as it was."""
 
     def __init__(
@@ -123,7 +123,7 @@ class Rewinder:
 
     async def restore_file(self, key: str, agent: str | None = None, *, conflicts: Resolve = "ask") -> RewindResult:
         """Undo the changes of `agent` to a file, or of all agents (None); `key` is that of a row of `changes`. Works as
-        a rewind of this file: `undo` reverses it, and conflicts need an answer. Raises UsageError while an agent is
+        a rewind of this file: `undo` undoes it, and conflicts need an answer. Raises UsageError while an agent is
         running, if another agent changed the file later, and if it cannot be written."""
         with self._idle("changed"):
             changes = _changes_to_undo(FileHistory(await self._log.history()), agent, key)
@@ -213,7 +213,7 @@ def _changes_to_undo(ledger: FileHistory, agent: str | None, key: str) -> list[R
     if not any(change.agent == agent for change in changes):
         raise UsageError(f"{agent} did not change {key!r}.")
     other = last[-1].agent
-    raise UsageError(f"{other} changed {key!r} after {agent}.", hint=f"Put that of {other} back first.")
+    raise UsageError(f"{other} changed {key!r} after {agent}.", hint=f"Undo the change of {other} first.")
 
 
 def _why_none(made: RestorePlan) -> str:

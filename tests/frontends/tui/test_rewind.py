@@ -60,7 +60,7 @@ async def test_escape_twice_goes_back_to_a_message_and_its_words_can_be_sent_ane
         assert not (tmp_path / "two.txt").exists()
         assert (tmp_path / "one.txt").exists()
         await chat.until(lambda: chat.composer.text == "make two")
-        await chat.until(lambda: "/rewind undo reverses it" in chat.frame)
+        await chat.until(lambda: "Undo it with /rewind undo" in chat.frame)
         assert "Second answer." not in chat.frame
 
 
