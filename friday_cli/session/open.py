@@ -193,7 +193,9 @@ async def _read_context(options: Options, env: Mapping[str, str]) -> _OpenContex
     sandbox = await asyncio.to_thread(detect_sandbox, settings.sandbox.kind, env, cache=cache_dir(env))
     if sandbox.kind == "none" and (options.mode or settings.mode) == "auto":
         notices += (f"sandbox: none ({sandbox.why}). Commands are not confined, so mode auto asks about them.",)
-    return _OpenContext(cwd, env, folder_trust, settings, found, notes, choice, sandbox, notices)
+    return _OpenContext(
+        cwd, env, folder_trust, settings, profiles=found, instructions=notes, choice=choice, sandbox=sandbox, notices=notices
+    )  # fmt: skip
 
 
 def _options_as_before(options: Options, record: AgentRecord | None) -> Options:

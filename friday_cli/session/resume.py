@@ -45,8 +45,8 @@ def agent_summary(record: AgentRecord) -> AgentSummary:
     """What other agents may know of an agent, from the log."""
     usage = record.tree_usage if record.end else record.usage
     return AgentSummary(
-        record.path, record.profile, record.task, record.status, record.end, usage, record.active_s, record.receipt,
-        model=record.model,
+        record.path, record.profile, record.task, record.status, end=record.end, usage=usage,
+        duration_s=record.active_s, receipt=record.receipt, model=record.model,
     )  # fmt: skip
 
 

@@ -6,10 +6,10 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import msgspec
 
@@ -26,9 +26,6 @@ from friday_cli.workspace.checkpoints.file_history import FileHistory, RecordedC
 from friday_cli.workspace.checkpoints.restore_plan import RestoreConflict, RestorePlan, plan
 from friday_cli.workspace.checkpoints.review import FileDiff, by_agent, pending_changes, review
 from friday_cli.workspace.local import LocalWorkspace
-
-if TYPE_CHECKING:
-    from .main_agent import MainAgent
 
 What = Literal["files", "conversation", "both"]
 Resolve = Literal["ask", "overwrite", "leave"]
@@ -64,12 +61,20 @@ class RewindResult(msgspec.Struct, frozen=True):
 
 
 class Rewinder:
-    """Rewinds one session. `workspace` has its files and a recorder of their earlier contents. Nothing is deleted: the
-    event Rewound tells from where the history continues, and `undo` undoes it. Tokens stay counted, and sub-agents
-    that were started since keep their results. If a method raises, everything is as it was."""
+    """Rewinds one session. `workspace` has its files and a recorder of their earlier contents. In an open session
+    `while_idle` keeps agents from running (or raises UsageError), and `rewound` is called after a rewind. Nothing is
+    deleted: the event Rewound tells from where the history continues, and `undo` undoes it. Tokens stay counted, and
+    sub-agents that were started since keep their results. If a method raises, everything is as it was."""
 
     def __init__(
-        self, session: str, store: Store, log: Log, workspace: LocalWorkspace, main: MainAgent | None = None
+        self,
+        session: str,
+        store: Store,
+        log: Log,
+        workspace: LocalWorkspace,
+        *,
+        while_idle: Callable[[str], AbstractContextManager[object]] = nullcontext,
+        rewound: Callable[[RewindResult], Awaitable[None]] | None = None,
     ) -> None:
         assert workspace.write_hook.recorder is not None
         self._session = session
@@ -78,7 +83,8 @@ class Rewinder:
         self.workspace = workspace
         self._blobs = workspace.write_hook.recorder.blobs
         self._most = workspace.write_hook.recorder.most
-        self._main = main
+        self._idle = while_idle
+        self._rewound = rewound
 
     async def points(self) -> list[RewindPoint]:
         """The messages of the person that are part of the conversation now, oldest first."""
@@ -134,9 +140,6 @@ class Rewinder:
         _changes_to_undo(FileHistory(await self._log.history()), None, key)
         await self._log.emit("a", events.Reviewed((key,)))
 
-    def _idle(self, action: str) -> AbstractContextManager[None]:
-        return self._main.while_idle(action) if self._main else nullcontext()
-
     async def _rewind(
         self,
         event: Rewound,
@@ -161,8 +164,8 @@ class Rewinder:
             await self._restore_files(restore)
         await self._log.emit("a", msgspec.structs.replace(event, since=since))
         done = msgspec.structs.replace(result, done=True)
-        if self._main:
-            await self._main.rewound(done)
+        if self._rewound:
+            await self._rewound(done)
         return done
 
     async def _restore_files(self, restore: RestorePlan) -> None:

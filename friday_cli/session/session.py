@@ -128,7 +128,8 @@ class Session:
         from .rewind import Rewinder
 
         parts = self._parts
-        return Rewinder(self.id, parts.store, self._log, parts.workspace, self._main)
+        idle, rewound = self._main.while_idle, self._main.rewound
+        return Rewinder(self.id, parts.store, self._log, parts.workspace, while_idle=idle, rewound=rewound)
 
     # ---- all agents ----------------------------------------------------------------
 
