@@ -1,4 +1,4 @@
-"""What the fuzz reached is said at the end of every run, with the seed that repeats it."""
+"""What the fuzz reached is reported at the end of every run, with the seeds that repeat it."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ import json
 import logging
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
+
+FIXED_PARTS = 20
+RARE = {"detached": 50, "worktrees applied": 10}
+"""What all parts of test_trees.py with fixed seeds must reach together: too rare to demand it of each."""
 
 
 @pytest.fixture(autouse=True)
@@ -19,17 +22,37 @@ def quiet() -> Iterator[None]:
     logging.disable(logging.NOTSET)
 
 
-def pytest_terminal_summary(terminalreporter: Any) -> None:
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail a run whose fixed scenes reached too little of what is rare."""
+    if _missed(session.config) and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     reached: Counter[str] = Counter()
-    seeds = []
-    for outcome in ("passed", "failed"):
-        for report in terminalreporter.stats.get(outcome, []):
-            for name, value in getattr(report, "user_properties", []):
-                if name == "fuzz reached":
-                    reached.update(json.loads(value))
-                if name == "fuzz seed":
-                    seeds.append(value)
+    found = _parts(config)
+    for _, of_part in found:
+        reached.update(of_part)
     if reached:
         terminalreporter.section("fuzz")
-        terminalreporter.write_line(f"seeds: {', '.join(sorted(set(seeds)))}")
+        terminalreporter.write_line(f"seeds: {', '.join(sorted({seed for seed, _ in found}))}")
         terminalreporter.write_line(", ".join(f"{name} {number}" for name, number in sorted(reached.items())))
+    if missed := _missed(config):
+        terminalreporter.write_line(f"reached too little in all fixed parts (number, least): {missed}", red=True)
+
+
+def _parts(config: pytest.Config) -> list[tuple[str, dict[str, int]]]:
+    """The first seed of each part that ran, as `kind number`, and what it reached."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")  # None in a process of xdist
+    reports = [report for end in ("passed", "failed") for report in (reporter.stats.get(end, []) if reporter else [])]
+    properties = [dict(getattr(report, "user_properties", [])) for report in reports]
+    return [(of["fuzz seed"], json.loads(of["fuzz reached"])) for of in properties if "fuzz reached" in of]
+
+
+def _missed(config: pytest.Config) -> dict[str, tuple[int, int]]:
+    """What the fixed parts reached too little, with how often and the least; nothing where not all of them ran."""
+    fixed = [reached for seed, reached in _parts(config) if seed.startswith("fixed")]
+    total = {name: sum(reached.get(name, 0) for reached in fixed) for name in RARE}
+    short = {name: (total[name], least) for name, least in RARE.items() if total[name] < least}
+    return short if len(fixed) == FIXED_PARTS else {}

@@ -12,13 +12,14 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.fuzz.conftest import FIXED_PARTS
 from tests.fuzz.script_player import play
 from tests.fuzz.seeds import first
 
 SCENES, RANDOM = 250, 100
 """Scenes per part with fixed seeds, and with random ones: those look for what nobody has met yet (see `seeds`)."""
-PARTS = [("fixed", n) for n in range(9)] + [("random", 0)]
-"""2,350 scenes, and a fifth of them once more after a death."""
+PARTS = [("fixed", n) for n in range(FIXED_PARTS)] + [("random", 0)]
+"""5,000 scenes and some more, and a fifth of them once more after a death."""
 FIXED = 1_000_000
 
 LEAST = {
@@ -35,7 +36,7 @@ LEAST = {
     "verdicts: pause by model": 6, "stopped while continued": 16, "stopped with somebody behind it": 2, "worktrees": 30,
     "worktrees unchanged": 7, "worktrees discarded": 10,
 }  # fmt: skip
-"""What a part with fixed seeds must reach to prove anything, far below what others did."""
+"""What a part with fixed seeds must reach to prove anything: a third of the least that others did."""
 
 
 def seeds_of(kind: str, part: int) -> range:
