@@ -101,22 +101,15 @@ async def test_memories_of_the_first_form_count_as_promoted(path: Path, monkeypa
         patch.setattr(schema, "MIGRATIONS", [schema.initial_schema])
         async with Store(path) as store:
             await store.open()
-    raw = sqlite3.connect(path)
     for number, agent in ((3, "s1:a"), (7, "s1:a.2")):
-        raw.execute(
-            "INSERT INTO memories VALUES (?, 'project', '/work', ?, '[\"t\"]', ?, 5.0)",
-            (number, f"old {number}", agent),
-        )
-        raw.execute("INSERT INTO memory_words(rowid, text, tags) VALUES (?, ?, 't')", (number, f"old {number}"))
-    raw.commit()
-    raw.close()
+        values = f"({number}, 'project', '/work', 'old {number}', '[\"t\"]', '{agent}', 5.0)"
+        index = f"INSERT INTO memory_words(rowid, text, tags) VALUES ({number}, 'old {number}', 't')"
+        sql(path, f"INSERT INTO memories VALUES {values}", index)
     async with Store(path) as store:
         notes = store.notes.for_session("/work", "s2")
         found = await notes.load("old", tags=["t"], limit=9, agent="a")
-        assert sorted((i.id, i.agent, i.at, i.promoted) for i in found) == [
-            ("3", "s1:a", 5.0, True),
-            ("7", "s1:a.2", 5.0, True),
-        ]
+        seen = sorted((i.id, i.agent, i.at, i.promoted) for i in found)
+        assert seen == [("3", "s1:a", 5.0, True), ("7", "s1:a.2", 5.0, True)]
         assert (await notes.save("new", scope="user", tags=[], agent="a")).id == "8"
 
 
@@ -134,9 +127,7 @@ async def test_a_migration_that_fails_changes_nothing(path: Path, monkeypatch: p
                 await store.open()
     async with Store(path) as store:
         assert await store.find(session[:8]) == session
-        raw = sqlite3.connect(path)
-        assert "colour" not in str(raw.execute("SELECT sql FROM sqlite_master").fetchall())
-        raw.close()
+        assert "colour" not in str(sql(path, "SELECT sql FROM sqlite_master"))
 
 
 async def test_a_defect_while_opening_reaches_who_waits(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
