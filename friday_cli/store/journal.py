@@ -94,16 +94,17 @@ def _body(event: AnyEvent) -> str:
     try:
         return encode(event).decode()
     except UnicodeEncodeError:  # a lone surrogate, which UTF-8 cannot encode
-        return encode(_encodable(msgspec.to_builtins(event))).decode()
+        return encode(encodable(msgspec.to_builtins(event))).decode()
 
 
-def _encodable(value: Any) -> Any:
+def encodable(value: Any) -> Any:
+    """`value` with what UTF-8 cannot encode (lone surrogates) replaced in all its strings."""
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
     if isinstance(value, dict):
-        return {_encodable(name): _encodable(item) for name, item in value.items()}
+        return {encodable(name): encodable(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_encodable(item) for item in value]
+        return [encodable(item) for item in value]
     return value
 
 

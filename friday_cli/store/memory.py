@@ -13,6 +13,7 @@ import msgspec
 from friday_cli.core.protocol.agent_path import depth_of
 from friday_cli.core.protocol.errors import UsageError
 
+from .journal import encodable
 from .records import MemoryItem
 from .schema import has_search
 from .writer import StoreReader, StoreWriter
@@ -44,8 +45,8 @@ class StoredMemory:
         owner = self._project if scope == "project" else ""
         who = self._agent_id(agent)
         promoted = self._shared or depth_of(who) == 0
-        encoded = msgspec.json.encode([_encodable(tag) for tag in tags]).decode()
-        values = (scope, owner, _encodable(text), encoded, who, time.time(), promoted)
+        encoded = msgspec.json.encode(encodable(list(tags))).decode()
+        values = (scope, owner, encodable(text), encoded, who, time.time(), promoted)
         return await self._writer.submit(lambda db: _save(db, values))
 
     async def load(self, query: str, *, tags: Sequence[str], limit: int, agent: str = "a") -> list[MemoryItem]:
@@ -170,7 +171,3 @@ def _item(row: tuple[int, str, str, str, str, float, str, int]) -> MemoryItem:
     number, text, scope, tags, agent, at, owner, promoted = row
     listed = tuple(msgspec.json.decode(tags, type=list[str]))
     return MemoryItem(str(number), text, scope, listed, agent, at, project=owner, promoted=bool(promoted))
-
-
-def _encodable(text: str) -> str:
-    return text.encode("utf-8", "replace").decode()
