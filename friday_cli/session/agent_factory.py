@@ -58,7 +58,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
     """Implements `AgentHost` for a session. `environment` and `instructions` go into the prompts of the agents. A context
     that is too long for a prompt is written into the folder that `overflow_folder` returns."""
 
-    world: Services
+    services: Services
     isolation: WorktreeIsolation
     providers: ProviderPool
     tools: AgentTools
@@ -90,7 +90,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         )  # fmt: skip
         agent = self._agent(
             tree, "a", persona.name if persona else ROOT, provider=provider, system=system, tools=tools, rules=rules,
-            budget=budget, workspace=self.world.workspace,
+            budget=budget, workspace=self.services.workspace,
         )  # fmt: skip
         agent.max_turns = limits.max_turns or (persona and persona.max_iterations) or ROOT_TURNS
         agent.time_s = limits.timeout or (persona and persona.timeout) or 0.0
@@ -176,7 +176,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
     async def restore(self, tree: SubagentTree, parent: Agent, path: str, spec: SubagentTask) -> Agent:
         """An ended agent as the log has it: its history, rights, depth, model and remaining budget. `spec.max_tokens`
         replaces its remaining tokens, out of the budget above it. Raises ToolError, LimitReached."""
-        records = replay(e for e in await self.world.log.history() if is_under(e.agent, path))
+        records = replay(e for e in await self.services.log.history() if is_under(e.agent, path))
         record = records[path]
         try:
             self.profiles.get(record.profile)
@@ -257,12 +257,12 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         workspace: Workspace,
         parent: Agent | None = None,
     ) -> Agent:
-        changes = WorktreeChanges(tree, self.isolation, self.world)
+        changes = WorktreeChanges(tree, self.isolation, self.services)
         return Agent(
             path=path, profile=profile, provider=provider, system=system,
             specs=tuple(t.spec for t in tools.values()), tools=tools, rules=rules, budget=budget,
-            slot=RunSlot(path, log=self.world.log, slots=tree.slots if parent else None),
-            inbox=Inbox(path, self.world.log), max_turns=ROOT_TURNS, time_s=0.0, workspace=workspace,
+            slot=RunSlot(path, log=self.services.log, slots=tree.slots if parent else None),
+            inbox=Inbox(path, self.services.log), max_turns=ROOT_TURNS, time_s=0.0, workspace=workspace,
             cache_key=f"{self.session}:{path}", parent=parent,
             subagent_notes=lambda: "\n".join([*tree.notes(path), *changes.notes(path)]),
         )  # fmt: skip

@@ -12,7 +12,7 @@ from friday_cli.core.agent.agent import StopRun
 from friday_cli.core.protocol import receipt
 from friday_cli.core.protocol.displays import TextDisplay
 from friday_cli.core.protocol.errors import ToolError
-from friday_cli.core.protocol.tool import FinalReport, Output, Tool, ToolContext, tool
+from friday_cli.core.protocol.tool import FinalReport, Output, Tool, ToolContext
 from friday_cli.tool_catalog import TOOLS
 
 
@@ -56,13 +56,13 @@ def result_tool(complaint: Callable[[str], str] | None = None) -> Tool:
         if complaint and args.status == "success" and (wrong := complaint(args.result)):
             rejected += 1
             if rejected > MAX_CORRECTIONS:
-                raise StopRun("failed", "reported", f"The result does not match the required schema: {wrong}")
+                raise StopRun("reported", f"The result does not match the required schema: {wrong}")
             raise ToolError(
                 f"task_result: the result does not match the required schema: {wrong}. Send a corrected result."
             )
         return await _result(ctx, args)
 
-    return tool(
+    return Tool(
         run,
         TOOLS["task_result"],
         args=ResultArgs,

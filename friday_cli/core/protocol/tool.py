@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import cache
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -26,10 +26,8 @@ CHANGING: frozenset[str] = frozenset(("write", "run"))
 
 class Output(msgspec.Struct, frozen=True):
     """A tool's result: `text` for the model (the tool truncates it), `display` for people, `facts` for the receipt.
-
     `error` marks a failure. `ends` is the final report of the tool that ends an agent's run. `warnings` are shown to
-    people as notices.
-    """
+    people as notices."""
 
     text: str
     display: AnyDisplay | None = None
@@ -48,12 +46,6 @@ class FinalReport(msgspec.Struct, frozen=True):
     findings: tuple[Finding, ...] = ()
 
 
-class QuestionAsker(Protocol):
-    """Asks a person a question. Raises ToolError when no person can answer. Cancelled with the call that asked."""
-
-    async def __call__(self, question: str, choices: Sequence[str]) -> str: ...
-
-
 class KnownFiles(msgspec.Struct, eq=False):
     """The files that an agent has read: resolved path -> sha256 of the content that it last read or wrote."""
 
@@ -61,18 +53,20 @@ class KnownFiles(msgspec.Struct, eq=False):
 
 
 class ToolContext(msgspec.Struct, frozen=True):
-    """Everything that a running call may use. `emit` shows live output to people; `agent` is the caller's path."""
+    """Everything that a running call may use. `emit` shows live output to people; `agent` is the caller's path.
+    `ask(question, choices)` waits for a person's answer; it raises ToolError when no person can answer."""
 
     agent: str
     call_id: str
     workspace: Workspace
     seen: KnownFiles
     emit: Callable[[str], None]
-    ask: QuestionAsker
+    ask: Callable[[str, Sequence[str]], Awaitable[str]]
 
 
 class Tool(msgspec.Struct, frozen=True):
-    """A tool of an agent. `info` is its row of the catalogue.
+    """A tool of an agent. `info` is its row of the catalogue; `args` has its arguments as fields, which the model reads with
+    their `msgspec.Meta(description=...)`.
 
     `subjects(args, workspace)` are the strings that permission rules match, one per thing that the call uses: a path
     label, a whole command, `domain:host`, a profile name. `script(args, workspace)` is the analysis of a shell command,
@@ -80,13 +74,12 @@ class Tool(msgspec.Struct, frozen=True):
     sandbox the call goes, and why the model says that it must. `begins(args)` are the facts of a call that is cancelled.
     """
 
-    info: ToolInfo
-    description: str
-    schema: dict[str, Any]
     run: Callable[[ToolContext, Any], Awaitable[Output]]
-    parse: Callable[[dict[str, Any]], Any]
-    subjects: Callable[[Any, Workspace], Sequence[str]]
-    title: Callable[[Any], str]
+    info: ToolInfo
+    args: type[msgspec.Struct]
+    description: str
+    subjects: Callable[[Any, Workspace], Sequence[str]] = lambda args, workspace: ()
+    title: Callable[[Any], str] = lambda args: ""
     script: Callable[[Any, Workspace], CommandAnalysis | None] = lambda args, workspace: None
     reach: Callable[[Any, Workspace], tuple[Reach, str]] = lambda args, workspace: ("", "")
     begins: Callable[[Any], ToolFacts] = lambda args: ToolFacts()
@@ -101,41 +94,14 @@ class Tool(msgspec.Struct, frozen=True):
 
     @property
     def spec(self) -> ToolSpec:
-        return ToolSpec(self.name, self.description, self.schema)
+        return ToolSpec(self.name, self.description, schema_of(self.args))
 
-
-def tool(
-    run: Callable[[ToolContext, Any], Awaitable[Output]],
-    info: ToolInfo,
-    *,
-    args: type[msgspec.Struct],
-    description: str,
-    subjects: Callable[[Any, Workspace], Sequence[str]] = lambda args, workspace: (),
-    title: Callable[[Any], str] = lambda args: "",
-    script: Callable[[Any, Workspace], CommandAnalysis | None] = lambda args, workspace: None,
-    reach: Callable[[Any, Workspace], tuple[Reach, str]] = lambda args, workspace: ("", ""),
-    begins: Callable[[Any], ToolFacts] = lambda args: ToolFacts(),
-) -> Tool:
-    """A tool whose arguments are the fields of `args`. The model reads their `msgspec.Meta(description=...)`."""
-
-    def parse(raw: dict[str, Any]) -> msgspec.Struct:
+    def parse(self, arguments: dict[str, Any]) -> msgspec.Struct:
+        """The arguments of a call as `args`. Raises ToolError."""
         try:
-            return msgspec.convert(raw, args, strict=False)
+            return msgspec.convert(arguments, self.args, strict=False)
         except msgspec.ValidationError as error:
-            raise ToolError(f"{info.name}: bad arguments: {error}") from None
-
-    return Tool(
-        info=info,
-        description=description,
-        schema=schema_of(args),
-        run=run,
-        parse=parse,
-        subjects=subjects,
-        title=title,
-        script=script,
-        reach=reach,
-        begins=begins,
-    )
+            raise ToolError(f"{self.name}: bad arguments: {error}") from None
 
 
 @cache

@@ -16,7 +16,7 @@ from friday_cli.core.protocol.displays import DelegationDisplay, TableDisplay
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.format import is_demo, pluralize
 from friday_cli.core.protocol.run_result import RunResult
-from friday_cli.core.protocol.tool import Output, Tool, ToolContext, tool
+from friday_cli.core.protocol.tool import Output, Tool, ToolContext
 from friday_cli.core.protocol.workspace import Workspace
 from friday_cli.core.subagents.node import AgentRun, AgentSummary, SubagentTask
 from friday_cli.core.subagents.tree import SubagentTree
@@ -96,7 +96,7 @@ class _DelegationTools:
 
     def tools(self) -> list[Tool]:
         return [
-            tool(
+            Tool(
                 self._delegate_one,
                 TOOLS["delegate_task"],
                 args=SingleTaskArguments,
@@ -107,7 +107,7 @@ class _DelegationTools:
                 subjects=self._subject,
                 title=lambda args: f"{args.resume or args.profile}: {_line(args.task)}",
             ),
-            tool(
+            Tool(
                 self._delegate_many,
                 TOOLS["delegate_tasks"],
                 args=BatchArguments,
@@ -117,20 +117,20 @@ class _DelegationTools:
                 subjects=lambda args, workspace: tuple(dict.fromkeys(task.profile for task in args.tasks)),
                 title=lambda args: f"{len(args.tasks)} tasks",
             ),
-            tool(
+            Tool(
                 self._list,
                 TOOLS["list_sub_agents"],
                 args=NoArguments,
                 description="All your sub-agents and theirs, also finished ones: id, profile, status, task.",
             ),
-            tool(
+            Tool(
                 self._result,
                 TOOLS["get_delegation_result"],
                 args=ResultArguments,
                 description="Read the result of a sub-agent again, or the rest of a long one (offset).",
                 title=lambda args: args.id,
             ),
-            tool(
+            Tool(
                 self._message,
                 TOOLS["message_sub_agent"],
                 args=MessageArguments,
@@ -138,7 +138,7 @@ class _DelegationTools:
                 "delegate_task(resume=...) instead.",
                 title=lambda args: f"{args.id}: {_line(args.text, 60)}",
             ),
-            tool(
+            Tool(
                 self._cancel,
                 TOOLS["cancel_sub_agent"],
                 args=CancelArguments,
@@ -158,7 +158,7 @@ class _DelegationTools:
             if args.isolation:
                 raise ToolError("A resumed sub-agent keeps its folder: isolation cannot be set with resume.")
             spec = self._spec(args, ctx, profile=known.profile)
-            node = await self._tree.resume(args.resume, spec, by=ctx.agent)
+            node = await self._tree.resumer.resume(args.resume, spec, by=ctx.agent)
         else:
             if not args.profile:
                 raise ToolError("delegate_task: set `profile`, or `resume` with a finished sub-agent.")
@@ -290,7 +290,7 @@ class _DelegationTools:
             return
         self._whole_task_count += 1
         if self._whole_task_count > 1:
-            raise StopRun("failed", "loop", "It delegated its whole task instead of working on it.")
+            raise StopRun("loop", "It delegated its whole task instead of working on it.")
         raise ToolError("This is your whole task: do it yourself, or delegate a part of it.")
 
     def _report(self, known: AgentSummary, offset: int = 0, *, summary: str | None = None) -> str:
