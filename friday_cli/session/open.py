@@ -124,6 +124,7 @@ async def open_session(options: Options, env: Mapping[str, str] | None = None) -
         session = options.resume or new_id()
         store, ownership, *unsaved = await _own(store, session, new=not options.resume)
         context.notices += (*unsaved,)
+        ownership.keep_alive()
         try:
             await history.read()  # another process may have added events before this one owned the session
             parts = _build(options, context, history, store=store, ownership=ownership, session=session)

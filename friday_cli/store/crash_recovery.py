@@ -11,10 +11,12 @@ from friday_cli.core.protocol.events import AgentFinished, AskWithdrawn, Envelop
 from friday_cli.core.protocol.messages import Usage
 
 
-def recovery_events(envelopes: Sequence[Envelope], *, now: float) -> list[Envelope]:
-    """The events that end all open agents, calls and questions of a log without a process, children before parents."""
+def recovery_events(envelopes: Sequence[Envelope], *, now: float, died_at: float = 0.0) -> list[Envelope]:
+    """The events that end all open agents, calls and questions of a log without a process, children before parents. The
+    process was alive at the last event and at `died_at` (Unix seconds)."""
     records = replay(envelopes)
     last = max((e.seq or 0 for e in envelopes), default=0)
+    until = max(died_at, *(record.seen_at for record in records.values()), 0.0)
     made: list[Envelope] = []
 
     def add(agent: str, event: AskWithdrawn | ToolFinished | AgentFinished) -> None:
@@ -27,11 +29,11 @@ def recovery_events(envelopes: Sequence[Envelope], *, now: float) -> list[Envelo
             record.receipt_builder.add(call.tool, "cancelled", call.facts)
             add(record.path, ToolFinished(call.call_id, call.tool, "cancelled", facts=call.facts))
         if record.end is None:
-            add(record.path, _interrupted(record, records))
+            add(record.path, _interrupted(record, records, until))
     return made
 
 
-def _interrupted(record: AgentRecord, records: dict[str, AgentRecord]) -> AgentFinished:
+def _interrupted(record: AgentRecord, records: dict[str, AgentRecord], until: float) -> AgentFinished:
     tree = sum((other.usage for other in records.values() if is_under(other.path, record.path)), Usage())
     return AgentFinished(
         run=record.run,
@@ -42,7 +44,8 @@ def _interrupted(record: AgentRecord, records: dict[str, AgentRecord]) -> AgentF
         partial=True,
         usage=record.usage,
         tree_usage=tree,
-        duration_s=record.active_s,
-        wall_s=max(0.0, record.seen_at - record.started),  # the clock may have been set back
+        duration_s=record.clock.read(until),
+        wall_s=max(0.0, until - record.started),  # the clock may have been set back
         receipt=record.receipt,
+        profile=record.profile,
     )

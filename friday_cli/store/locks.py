@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import fcntl
 import os
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from friday_cli.core.protocol.errors import StoreError, Unwritable, UsageError
 
+HEARTBEAT_S = 1.0
+"""Seconds between two updates of the time of a lock file."""
+
 
 class Ownership:
     """The exclusive right to write to a session, until `release`. Without a `path` there is no lock file: the session
-    is in memory, and no other process can see it."""
+    is in memory, and no other process can see it. `died_at` is when the process that died with this lock was last known
+    to be alive (Unix seconds), 0.0 if none did."""
 
-    def __init__(self, session: str, path: Path | None = None, handle: int | None = None) -> None:
+    def __init__(
+        self, session: str, path: Path | None = None, handle: int | None = None, *, died_at: float = 0.0
+    ) -> None:
         self.session = session
+        self.died_at = died_at
         self._path = path
         self._handle = handle
+
+    def keep_alive(self) -> None:
+        """From now until `release`, the time of the lock file says that this process is alive. Needs a running loop."""
+        if self._handle is not None:
+            with suppress(OSError):  # a full disk; the time is only for people
+                os.utime(self._handle)
+            asyncio.get_running_loop().call_later(HEARTBEAT_S, self.keep_alive)
 
     def release(self) -> None:
         """Release the lock. Can be called more than once."""
@@ -52,10 +67,11 @@ def own(folder: Path, session: str) -> Ownership:
                         hint="You can read it in the meantime; close it there to resume it here.",
                     ) from None
                 if _is_current(handle, path):
+                    before = os.fstat(handle)
                     os.truncate(handle, 0)
                     os.pwrite(handle, str(os.getpid()).encode(), 0)
                     stack.pop_all()
-                    return Ownership(session, path, handle)
+                    return Ownership(session, path, handle, died_at=before.st_mtime if before.st_size else 0.0)
     except OSError as error:
         if error.errno == errno.ENOLCK:
             raise Unwritable(

@@ -197,9 +197,9 @@ class Store:
     async def _recover(self, session: str) -> bool:
         """End what a crashed process left open. False if there is nothing, or another process has already done it.
         Raises UsageError if the process is running."""
-        with await self.own(session):
+        with await self.own(session) as ownership:
             found = await self.events(session)
-            made = recovery_events(found, now=time.time())
+            made = recovery_events(found, now=time.time(), died_at=ownership.died_at)
             return bool(made) and await self._writer.submit(lambda db: append_after(db, session, found, made))
 
 

@@ -78,6 +78,8 @@ class Shelf:
 
     def release(self) -> None: ...
 
+    def keep_alive(self) -> None: ...
+
     async def events(self, session: str, *, after: int = 0) -> list[Envelope]:
         return [envelope for envelope in self._drawers[session].envelopes if (envelope.seq or 0) > after]
 

@@ -13,6 +13,7 @@ from friday_cli.core.protocol.events import (
     StatusChanged,
     ToolFinished,
     ToolStarted,
+    encode,
 )
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.view import SessionView
@@ -78,6 +79,7 @@ async def test_an_end_tells_how_what_it_brought_and_what_it_took(stage: Stage) -
     assert abs(end.tree_usage.cost_usd - 0.169) < 1e-9
     assert (end.duration_s, end.wall_s) == (10.0, 10.0)
     assert end.receipt.tools == {"delegate_task": 1}
+    assert '"profile":"lead","success":true' in encode(end).decode(), "read by programs without the beginning"
     assert not s.finished("a.1").partial
     totals = SessionView.of(s.envelopes)
     assert totals.totals.billed == sum(e.usage.billed for e in s.of(AgentFinished)) == s.finished("a").tree_usage.billed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import threading
 from functools import partial
@@ -179,12 +180,38 @@ async def test_what_a_dead_process_left_open_is_ended(store: Store, session: str
     assert (middle.run, middle.result, middle.usage) == (2, "then I mend", Usage(10, output=5, cost_usd=0.5))
     assert (middle.tree_usage, middle.receipt) == (Usage(13, output=5, cost_usd=None), Receipt({"bash": 1}, failed=1))
     assert root.tree_usage.billed == 160 + 15 + 3
-    assert (deep.duration_s, deep.wall_s) == (3.0, 4.0), "waiting for a place is no active time"
+    assert (deep.duration_s, deep.wall_s) == (3.0, 5.0), "waiting for a place is no active time"
     assert not SessionView.of(found).asks
     assert all(record.end for record in replay(found).values())
     (row,) = await store.list_sessions()
     assert row.status == "interrupted"
     assert await store.reconcile() == []
+
+
+async def test_an_agent_that_died_in_the_middle_of_a_reply_has_worked_until_then(
+    store: Store, session: str, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing of a reply is stored while it is streamed, so the lock file says how long its process lived."""
+    monkeypatch.setattr(locking, "HEARTBEAT_S", 0.0)
+    ownership = await store.own(session)
+    lock = path.parent / "locks" / f"{session}.lock"
+    os.utime(lock, (0, 0))
+    ownership.keep_alive()
+    begun = lock.stat().st_mtime
+    assert begun > 0
+    async with asyncio.timeout(60):
+        while lock.stat().st_mtime == begun:  # it goes on by itself
+            await asyncio.sleep(0)
+    left = lock.read_bytes()
+    ownership.release()
+    assert ownership.died_at == 0.0
+    await store.journal(session).append(tree(session)[:5])  # the first request of the main agent, at 1004
+    lock.write_bytes(left)
+    os.utime(lock, (1008, 1008))  # as after kill -9
+    assert await store.reconcile() == [session]
+    end = (await store.events(session))[-1].event
+    assert isinstance(end, ev.AgentFinished)
+    assert (end.duration_s, end.wall_s, end.profile) == (7.0, 7.0, "general")
 
 
 async def test_several_processes_bury_the_dead_once(store: Store, path: Path) -> None:

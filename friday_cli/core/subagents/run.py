@@ -149,6 +149,7 @@ async def _end(tree: RunHost, node: AgentRun, outcome: RunResult, begun: float) 
         wall_s=asyncio.get_running_loop().time() - begun,
         receipt=agent.receipt,
         findings=end.findings,
+        profile=agent.profile,
     )
     await services.log.emit(agent.path, finished, durable=agent.path == "a")
     node.ended = True
