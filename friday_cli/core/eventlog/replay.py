@@ -27,7 +27,7 @@ from ..protocol.events import (
 )
 from ..protocol.messages import Message, closed, without_thinking
 from .agent_fold import AgentState, fold_event
-from .notices import pending_end_notice
+from .notices import pending_end_notice, same_end
 from .rewind_marks import after_rewind, is_rewind_point
 
 
@@ -129,7 +129,7 @@ def _pass_on(records: dict[str, AgentRecord], path: str, text: str) -> None:
         if record.path != path and is_under(record.path, path):
             if record.inbox:
                 record.inbox = [waiting for waiting in record.inbox if waiting.text != text]
-            if told := next((news for news in record.unreported if news.text == text), None):
+            if told := next((news for news in record.unreported if same_end(news.text, text)), None):
                 record.unreported.remove(told)
 
 

@@ -322,8 +322,8 @@ class _DelegationTools:
 
 def _in_background(node: AgentRun) -> str:
     return (
-        f"{node.path} ({node.agent.profile}) runs in the background. You are notified when it ends; then "
-        f"get_delegation_result(id={node.path!r}) returns its result. Do not poll."
+        f"{node.path} ({node.agent.profile}) runs in the background. You are notified when it ends, with the beginning of "
+        f"its result; get_delegation_result(id={node.path!r}) returns all of it. Do not poll."
     )
 
 
