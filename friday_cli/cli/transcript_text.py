@@ -5,10 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
+
 from friday_cli.core.protocol.displays import CommandDisplay, DiffDisplay, DiffsDisplay
 from friday_cli.core.protocol.format import cost, diffstat, is_demo, pluralize, seconds, tokens
 from friday_cli.core.text.sanitize import sanitize_line
-from friday_cli.view import AgentView, Item, MessageItem, NoteItem, SessionView, ToolRun, status_text
+from friday_cli.view import (
+    AgentView,
+    Item,
+    MessageItem,
+    NoteItem,
+    ResultItem,
+    SessionView,
+    ToolRun,
+    finding_text,
+    status_text,
+)
 
 from .output import Style, show_hanging, show_painted
 
@@ -43,6 +55,8 @@ def lines(item: Item, before: Item | None, *, width: int = 0) -> Iterator[Styled
         yield from _message(item)
     elif isinstance(item, ToolRun):
         yield from _tool(item, width)
+    elif isinstance(item, ResultItem):
+        yield from _result(item)
     else:
         yield ("  ! ", _NOTES[item.level]), (sanitize_line(item.text, 1000), _NOTES[item.level])
 
@@ -78,6 +92,16 @@ def _tool(run: ToolRun, width: int) -> Iterator[StyledLine]:
     yield (f"  {mark} ", style), (tool, "cyan"), (label, ""), (facts, "dim")
     if run.status in ("error", "denied") and not isinstance(run.display, CommandDisplay):
         yield ("      ", ""), (sanitize_line(run.text, 300), style)
+
+
+def _result(item: ResultItem) -> Iterator[StyledLine]:
+    for row in item.text.strip("\n").split("\n") if item.text else ():
+        yield ((row, ""),)
+    for finding in item.findings:
+        yield ("  · ", "dim"), (sanitize_line(finding_text(finding), 1000), "")
+    for warning in item.receipt.warnings:
+        yield ("  ! ", "yellow"), (sanitize_line(warning, 1000), "yellow")
+    yield ("  · ", "dim"), (item.receipt.short(), "dim")
 
 
 def _facts(run: ToolRun) -> Iterator[str]:
@@ -117,7 +141,7 @@ def as_data(agent: AgentView) -> list[dict[str, Any]]:
     return [_data(item) for item in agent.transcript]
 
 
-def _data(item: MessageItem | ToolRun | NoteItem) -> dict[str, Any]:
+def _data(item: Item) -> dict[str, Any]:
     if isinstance(item, MessageItem):
         return {
             "kind": "message",
@@ -130,6 +154,8 @@ def _data(item: MessageItem | ToolRun | NoteItem) -> dict[str, Any]:
         }
     if isinstance(item, NoteItem):
         return {"kind": "note", "level": item.level, "text": item.text, "at": item.at}
+    if isinstance(item, ResultItem):
+        return {"kind": "result", **msgspec.to_builtins(item)}
     return {
         "kind": "tool",
         "call_id": item.call_id,

@@ -10,12 +10,14 @@ from .items import (
     NoteItem,
     PendingAsk,
     ReplyItem,
+    ResultItem,
     TextStream,
     ToolRun,
+    finding_text,
     worktree_text,
 )
 from .state import SessionView
-from .tree import activity_text, agent_line, render_tree, status_text
+from .tree import activity_text, agent_line, glyph, render_tree, status_text
 
 __all__ = [
     "AgentView",
@@ -25,11 +27,14 @@ __all__ = [
     "NoteItem",
     "PendingAsk",
     "ReplyItem",
+    "ResultItem",
     "SessionView",
     "TextStream",
     "ToolRun",
     "activity_text",
     "agent_line",
+    "finding_text",
+    "glyph",
     "render_tree",
     "status_text",
     "worktree_text",

@@ -49,7 +49,17 @@ from friday_cli.core.protocol.messages import Image, Message, Thinking, Usage
 from friday_cli.core.protocol.run_result import ENDED
 
 from . import live
-from .items import AgentView, DeniedCall, MessageItem, NoteItem, PendingAsk, ToolRun, rewind_text, worktree_text
+from .items import (
+    AgentView,
+    DeniedCall,
+    MessageItem,
+    NoteItem,
+    PendingAsk,
+    ResultItem,
+    ToolRun,
+    rewind_text,
+    worktree_text,
+)
 from .live import close_reply
 from .waits import update_clocks
 
@@ -156,7 +166,16 @@ def _agent_finished(state: SessionView, agent: AgentView, event: AgentFinished, 
         reason = "" if event.stop_reason == event.status else f" ({event.stop_reason})"
         level: Literal["error", "warning"] = "error" if event.status == "failed" else "warning"
         agent.transcript.append(NoteItem(f"{event.status}{reason}: {event.error}".rstrip(": "), level, at))
+    if agent.parent or agent.receipt.warnings:
+        agent.transcript.append(ResultItem(_unshown_result(agent), at, event.findings, agent.receipt))
     update_clocks(state.agents, state.agents.get(agent.parent), at)
+
+
+def _unshown_result(agent: AgentView) -> str:
+    """The result of an agent that has ended, or "" if its last reply ends the result."""
+    last = next((item for item in reversed(agent.transcript) if not isinstance(item, NoteItem)), None)
+    reply = last.text.strip() if isinstance(last, MessageItem) and last.role == "assistant" else ""
+    return "" if reply and agent.result.rstrip().endswith(reply) else agent.result
 
 
 def _status_changed(state: SessionView, agent: AgentView, event: StatusChanged, at: float) -> None:
