@@ -63,7 +63,7 @@ def stats(db: sqlite3.Connection) -> list[StatRow]:
     ):
         event = _event(body) if seq > copied.get(key, 0) else None
         if isinstance(event, AgentFinished):
-            ends.setdefault((profile, model), []).append((event.success, event.duration_s, event.stop_reason))
+            ends.setdefault((profile, model), []).append((bool(event.success), event.duration_s, event.stop_reason))
     before_fork = _usage_before_fork(db, copied)
     rows = []
     for profile, model, count, tokens, cost in db.execute(

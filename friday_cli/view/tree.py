@@ -24,6 +24,13 @@ GLYPHS = {
     "interrupted": "!",
 }
 """One symbol per status; it is always shown together with the status text."""
+WARNED = "!"
+"""The symbol of an agent that completed, but whose receipt has warnings."""
+
+
+def glyph(agent: AgentView) -> str:
+    """The symbol of an agent's status. Warnings replace only that of success."""
+    return WARNED if agent.warned else GLYPHS[agent.status]
 
 
 def render_tree(state: SessionView, *, now: float | None = None, receipts: bool = True, top: str = "") -> list[str]:
@@ -55,7 +62,7 @@ def agent_line(state: SessionView, agent: AgentView, *, now: float) -> str:
     own, tree = agent.usage, state.usage_of(agent.path)
     worktree = agent.worktree if agent.worktree is not None and agent.worktree.state != "unchanged" else None
     parts = [
-        f"{GLYPHS[agent.status]} {agent.path} {sanitize_line(agent.profile, 40)}".rstrip(),
+        f"{glyph(agent)} {agent.path} {sanitize_line(agent.profile, 40)}".rstrip(),
         status_text(state, agent),
         f"{tokens(own)} tokens" + (f" (tree {tokens(tree)})" if agent.children else ""),
         price(agent.model, tree),
@@ -92,10 +99,13 @@ def _waits(state: SessionView, agent: AgentView) -> str:
 
 
 def activity_text(state: SessionView, agent: AgentView) -> str:
-    """What an agent does or waits for, for a line that shows the status as a symbol; "" after success."""
+    """What an agent does or waits for, for a line that shows the status as a symbol; after success only what its receipt
+    warns of."""
     if agent.end is not None:
         words = status_text(state, agent)
         why = f": {sanitize_line(agent.end.error, 200)}" if agent.end.error else ""
+        if agent.warned:
+            return sanitize_line("; ".join(agent.receipt.warnings), 200)
         if words == "completed" and agent.worktree is not None and agent.worktree.state == "changed":
             return worktree_text(agent.worktree).partition(": ")[2]
         return "" if words == "completed" else words + why

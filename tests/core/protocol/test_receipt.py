@@ -49,6 +49,25 @@ def test_a_receipt_handed_out_stays_as_it_was() -> None:
     assert (before, after.read, tally.receipt) == (Receipt({"bash": 1}), ("f",), Receipt({"bash": 1}, warnings=("w",)))
 
 
+RUN = CommandRun("pytest -q", 1)
+
+
+@pytest.mark.parametrize(("receipt", "line"), [
+    (Receipt(), "tools: none"),
+    (Receipt({"edit_file": 2, "bash": 1}, 1, 2, (FileChange("parser.py", 3, 1),), (RUN,), ("http://x",), warnings=("w",)),
+     "tools: edit_file x2, bash · 1 failed · 2 denied · parser.py +3 -1 · pytest -q -> exit 1 · 1 URL fetched"),
+    (Receipt(dict.fromkeys("abcdef", 1), files=(FileChange("f", 3, 1), FileChange("g", 1)), found=("x", "y")),
+     "tools: a, b, c, d and 2 more tools · 2 files +4 -1 · 2 pages found"),
+    (Receipt({"bash": 3}, commands=(RUN, CommandRun("x", timed_out=True), RUN)),
+     "tools: bash x3 · 3 commands: exit 1 x2, timed out"),
+    (Receipt({"bash": 2}, commands=(CommandRun("y" * 50), CommandRun("API_KEY=sk-ant-0123456789abcdefghijklmnop ls\nrm", 0))),
+     f"tools: bash x2 · {'y' * 39}… -> stopped · API_KEY=[secret] ls -> exit 0"),
+    (Receipt({"bash": 1}, files=(FileChange("a\nb"),)), "tools: bash · a\\nb +0 -0"),
+])  # fmt: skip
+def test_a_receipt_in_one_line(receipt: Receipt, line: str) -> None:
+    assert receipt.short() == line
+
+
 @pytest.mark.parametrize("killed", [False, True])
 async def test_the_agent_its_log_and_the_view_count_the_same(killed: bool) -> None:
     calls = [call("look"), call("look", text="no"), call("poke"), call("look", fail=True), call("nothing")]

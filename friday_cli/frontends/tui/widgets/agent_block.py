@@ -12,11 +12,12 @@ from textual.strip import Strip
 from friday_cli.core.protocol.format import pluralize, price, seconds, tokens
 from friday_cli.core.text.sanitize import sanitize, sanitize_line
 from friday_cli.tool_catalog import DELEGATE_TASK, DELEGATE_TASKS
-from friday_cli.view import AgentView, Item, MessageItem, NoteItem, SessionView, ToolRun, status_text
+from friday_cli.view import AgentView, Item, MessageItem, NoteItem, ResultItem, SessionView, ToolRun, status_text
 from friday_cli.view.tree import GLYPHS
 
 from .block_list import BlockList
 from .blocks import Block, NoteBlock, RenderContext, ReplyBlock, UserBlock
+from .result_block import ResultBlock
 from .styles import TextRenderer, indented
 from .tool_blocks import MARKS, CallBlock, body
 
@@ -32,6 +33,8 @@ def make_block(context: RenderContext, item: Item) -> Block:
         return AgentBlock(context, item) if delegates else CallBlock(context, item)
     if isinstance(item, NoteItem):
         return NoteBlock(context, item)
+    if isinstance(item, ResultItem):
+        return ResultBlock(context, item)
     assert isinstance(item, MessageItem)
     return UserBlock(context, item) if item.role == "user" else ReplyBlock(context, item)
 
