@@ -111,7 +111,7 @@ async def _run_call(agent: Agent, world: Services, call: ToolCall) -> _CallResul
     output = Output("")
     started = False
     try:
-        tool, args, wanted = _prepare(agent, world, call)
+        tool, args, wanted = await _prepare(agent, world, call)
         await _require_permission(agent, world, call, wanted)
         started, begun = True, asyncio.get_running_loop().time()  # the time a person took to answer does not count
         begins = ToolStarted(call.id, tool.name, tool.title(args), tool.begins(args))
@@ -143,13 +143,16 @@ async def _run_call(agent: Agent, world: Services, call: ToolCall) -> _CallResul
     return _CallResult(ToolResult(call.id, output.text, status, output.images), output.ends)
 
 
-def _prepare(agent: Agent, world: Services, call: ToolCall) -> tuple[Tool, object, RuleInput]:
+async def _prepare(agent: Agent, world: Services, call: ToolCall) -> tuple[Tool, object, RuleInput]:
+    """Read a call. Raises PermissionDenied for a tool that the agent does not have, ToolError for wrong arguments."""
     tool = agent.tools.get(call.name)
     if tool is None:
         listed = any(spec.name == call.name for spec in agent.specs)
         names = ", ".join(sorted(agent.tools))
         near = "" if listed else closest_match(call.name, agent.tools)
-        raise ToolError(
+        reason = "it cannot be used now" if listed else "the agent does not have this tool"
+        await world.log.emit(agent.path, Denied(call.id, call.name, "", reason))
+        raise PermissionDenied(
             f"{call.name} cannot be used now." if listed else f"There is no tool {call.name!r}.",
             hint=f"Did you mean {near}?" if near else f"Tools you may use: {names or 'none'}.",
         )
