@@ -1,4 +1,4 @@
-"""A small world for the engine: the real core over a memory journal, a model that is a function, and no machine."""
+"""A session for tests of the engine: the real core over a memory journal, a model that is a function, and no machine."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from friday_cli.core.protocol.events import AgentFinished, AgentStarted, Envelop
 from friday_cli.core.protocol.messages import Message, Text, Thinking, ToolCall, Usage, closed, user
 from friday_cli.core.protocol.provider import CallChunk, Chunk, ReplyDone, Request, Stop, TextChunk, ThinkingChunk
 from friday_cli.core.protocol.run_result import RunResult
-from friday_cli.core.protocol.tool import FinalReport, Output, Tool, ToolContext, tool
+from friday_cli.core.protocol.tool import FinalReport, Output, Tool, ToolContext
 from friday_cli.core.protocol.tool_info import Effect, ToolInfo
 from friday_cli.core.protocol.workspace import Workspace
 from friday_cli.core.subagents.node import AgentRun, AgentSummary, SubagentTask
@@ -186,7 +186,7 @@ def make(name: str, work: Work | None = None, *, effect: Effect = "read") -> Too
         out = await (work or _plain)(ctx, args)
         return Output(out) if isinstance(out, str) else out
 
-    return tool(
+    return Tool(
         run, ToolInfo(name, effect, verifies=name not in IDLE), args=Arguments, description=f"The tool {name}.",
         subjects=lambda args, workspace: (args.text,) if args.text else (), title=lambda args: args.text,
     )  # fmt: skip
@@ -299,10 +299,10 @@ class Bench:
         self.log = Log(self.kept, last=self.last, now=asyncio.get_running_loop().time, watch=taint.apply)
         self.desk = ApprovalQueue(self.log, interactive=self.attended)
         self.workspace = Nowhere()
-        self.world = Services(self.log, self.desk, self.workspace, self.policy, self.rng, taint)
+        self.services = Services(self.log, self.desk, self.workspace, self.policy, self.rng, taint)
         self.agents: dict[str, Agent] = {}
         self.apart = self.place(self) if self.place else None
-        self.tree = _Tree(self.world, self)
+        self.tree = _Tree(self.services, self)
         self.tree.bench, self.tree.runs = self, {}
         self.root = self.tree.root
 
@@ -416,8 +416,8 @@ class Bench:
         settings = DelegateSettings(listed, max_batch=self.batch_most)
         if self.apart is None:
             return delegate_tools(tree, _DelegationHost(), settings)
-        changes = WorktreeChanges(tree, self.apart, self.world)
-        limiter = SpawnLimiter(self.world, DelegationSettings(ask_above=1_000_000), lambda estimate: 0.0)
+        changes = WorktreeChanges(tree, self.apart, self.services)
+        limiter = SpawnLimiter(self.services, DelegationSettings(ask_above=1_000_000), lambda estimate: 0.0)
         host = SessionDelegation(tree, self.apart, changes, limiter, DelegationSettings())
         return [*delegate_tools(tree, host, settings), *worktree_tools(changes)]
 

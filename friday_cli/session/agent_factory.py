@@ -60,7 +60,7 @@ class AgentFactory:
 
     def __init__(
         self,
-        world: Services,
+        services: Services,
         isolation: WorktreeIsolation,
         providers: ProviderPool,
         tools: AgentTools,
@@ -73,7 +73,7 @@ class AgentFactory:
         session: str,
         overflow_folder: Callable[[], Path],
     ) -> None:
-        self._world = world
+        self._services = services
         self._isolation = isolation
         self._providers = providers
         self._tools = tools
@@ -105,7 +105,7 @@ class AgentFactory:
         )  # fmt: skip
         agent = self._agent(
             tree, "a", persona.name if persona else ROOT, provider=provider, system=system, tools=tools, rules=rules,
-            budget=budget, workspace=self._world.workspace,
+            budget=budget, workspace=self._services.workspace,
         )  # fmt: skip
         agent.max_turns = limits.max_turns or (persona and persona.max_iterations) or ROOT_TURNS
         agent.time_s = limits.timeout or (persona and persona.timeout) or 0.0
@@ -197,7 +197,7 @@ class AgentFactory:
 
         `spec.max_tokens` replaces its remaining tokens, out of the budget above it. Raises ToolError, LimitReached.
         """
-        records = replay(e for e in await self._world.log.history() if is_under(e.agent, path))
+        records = replay(e for e in await self._services.log.history() if is_under(e.agent, path))
         record = records[path]
         try:
             self._profiles.get(record.profile)
@@ -280,12 +280,12 @@ class AgentFactory:
         workspace: Workspace,
         parent: Agent | None = None,
     ) -> Agent:
-        changes = WorktreeChanges(tree, self._isolation, self._world)
+        changes = WorktreeChanges(tree, self._isolation, self._services)
         return Agent(
             path=path, profile=profile, provider=provider, system=system,
             specs=tuple(t.spec for t in tools.values()), tools=tools, rules=rules, budget=budget,
-            slot=RunSlot(path, log=self._world.log, slots=tree.slots if parent else None),
-            inbox=Inbox(path, self._world.log), max_turns=ROOT_TURNS, time_s=0.0, workspace=workspace,
+            slot=RunSlot(path, log=self._services.log, slots=tree.slots if parent else None),
+            inbox=Inbox(path, self._services.log), max_turns=ROOT_TURNS, time_s=0.0, workspace=workspace,
             cache_key=f"{self._session}:{path}", parent=parent,
             subagent_notes=lambda: "\n".join([*tree.notes(path), *changes.notes(path)]),
         )  # fmt: skip

@@ -33,7 +33,7 @@ class AgentTools:
 
     def __init__(
         self,
-        world: Services,
+        services: Services,
         isolation: WorktreeIsolation,
         providers: ProviderPool,
         *,
@@ -42,14 +42,14 @@ class AgentTools:
         memory_store: memory.Memory,
         session: str,
     ) -> None:
-        self._world = world
+        self._services = services
         self._isolation = isolation
         self._providers = providers
         self._settings = settings
         self._profiles = profiles
         self._memory = memory_store
         self._session = session
-        self._limiter = SpawnLimiter(world, settings.agents.delegation, self._highest_cost)
+        self._limiter = SpawnLimiter(services, settings.agents.delegation, self._highest_cost)
 
     def selectable(self, catalog: ToolCatalog) -> dict[str, Tool]:
         """Every tool that a profile can select. The module of a group makes its tools with the arguments given here."""
@@ -57,13 +57,13 @@ class AgentTools:
         given: dict[str, dict[str, Any]] = {
             "shell": {
                 "timeout_s": limits.bash_timeout, "longest_s": limits.bash_max_timeout,
-                "confined": bool(self._world.workspace.reach("")),
+                "confined": bool(self._services.workspace.reach("")),
             },
             "web": {
                 "private": limits.web_allow_private, "pdf": documents.pdf_text, "search": self._providers.search_tool,
             },
             "memory": {"memory": self._memory, "session": self._session},
-            ASK_USER: {"attended": self._world.approvals.interactive},
+            ASK_USER: {"attended": self._services.approvals.interactive},
         }  # fmt: skip
         made: list[Tool] = []
         for group in catalog.groups("profile"):
@@ -82,7 +82,7 @@ class AgentTools:
     ) -> dict[str, Tool]:
         """`tools` with the tools for delegation to `targets`; without those if there are no targets."""
         delegation = self._settings.agents.delegation
-        changes = WorktreeChanges(tree, self._isolation, self._world)
+        changes = WorktreeChanges(tree, self._isolation, self._services)
         host = SessionDelegation(tree, self._isolation, changes, self._limiter, delegation)
         settings = delegate.DelegateSettings(
             system_prompt.catalog(targets),

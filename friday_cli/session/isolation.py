@@ -33,12 +33,12 @@ class WorktreeIsolation:
     """Ties worktrees to agents. `folder` contains the worktrees of the session; `make` is called with it when the first
     worktree is needed. `lock` is held while a worktree changes its state."""
 
-    def __init__(self, folder: Path, make: Callable[[Path], Worktrees], world: Services) -> None:
+    def __init__(self, folder: Path, make: Callable[[Path], Worktrees], services: Services) -> None:
         self.lock = asyncio.Lock()
         self._folder = Path(os.path.realpath(folder))
         self._make = make
         self._made: Worktrees | None = None
-        self._world = world
+        self._services = services
         self._cleanup: asyncio.Task[None] | None = None
 
     @property
@@ -62,7 +62,7 @@ class WorktreeIsolation:
     @property
     def main(self) -> LocalWorkspace:
         """The workspace of the session. Raises ToolError if it cannot have worktrees."""
-        return local_workspace(self._world.workspace)
+        return local_workspace(self._services.workspace)
 
     # ---- before a run -----------------------------------------------------------------
 
@@ -130,7 +130,7 @@ class WorktreeIsolation:
             except Exception as error:
                 log.exception("worktree of %s", inside.path)
                 inside.state, inside.problem = "changed", f"{type(error).__name__}: {error}"
-            await self._world.log.emit(inside.path, *worktree_events(inside))
+            await self._services.log.emit(inside.path, *worktree_events(inside))
 
     async def restore(self, records: Mapping[str, AgentRecord]) -> None:
         """Take over the worktrees that an earlier process of this session left."""
@@ -139,13 +139,13 @@ class WorktreeIsolation:
         for path, worktree in found.items():
             known = records.get(path)
             if known is not None and known.worktree != worktree.event:
-                await self._world.log.emit(path, *worktree_events(worktree))
+                await self._services.log.emit(path, *worktree_events(worktree))
         for path, record in records.items():
             if record.worktree is not None and path not in found:
                 removed = _removed(path, record.worktree, self.worktrees)
                 self.worktrees.add_removed(removed)
                 if removed.state != record.worktree.state:  # removed by another program
-                    await self._world.log.emit(path, *worktree_events(removed))
+                    await self._services.log.emit(path, *worktree_events(removed))
 
     def start_cleanup(self, own: LockSession, environ: Mapping[str, str]) -> None:
         """Start a task that removes unchanged worktrees of dead processes and tells the person about the others here."""
@@ -160,7 +160,7 @@ class WorktreeIsolation:
         if mine := [left.worktree for left in found.left if not left.in_use and left.worktree.metadata.home == folder]:
             names = ", ".join(worktree.metadata.name for worktree in mine[:5]) + (" ..." if len(mine) > 5 else "")
             text = f"Earlier sessions left changes of sub-agents that were not applied: {names}. See `friday worktrees list`."
-            await self._world.log.emit("a", Notice(text, "warning"))
+            await self._services.log.emit("a", Notice(text, "warning"))
 
     async def close(self) -> None:
         """Cancel the cleanup and wait until no worktree is being changed."""

@@ -111,13 +111,13 @@ class MainAgent:
             before = prompt_tokens(agent)
             agent.slot = RunSlot("a", log=self._log, slots=None)
             try:
-                await compact(agent, self._parts.world, requested=True, instructions=instructions)
+                await compact(agent, self._parts.services, requested=True, instructions=instructions)
             except LimitReached as limit:
                 raise UsageError(f"Not compacted: the {limit.limit} budget of {limit.whose} is used up.") from None
             except StopRun as stop:
                 raise FridayError(f"Not compacted: {stop.message}") from None
             finally:
-                agent.slot.end()
+                agent.slot.release()
         await self._parts.store.sync()
         return before, prompt_tokens(agent)
 

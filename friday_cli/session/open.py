@@ -82,7 +82,7 @@ class SessionParts(msgspec.Struct, eq=False):
     store: Store
     ownership: Ownership
     log: Log
-    world: Services
+    services: Services
     tree: SubagentTree
     rules: Rules
     permissions: SessionPermissions
@@ -266,28 +266,28 @@ def _build(
     providers = ProviderPool(settings, env)
     approvals = ApprovalQueue(log, interactive=options.attended, on_rule_granted=permissions.grant)
     supervisor = providers.supervisor(providers.get(context.choice))
-    world = Services(
+    services = Services(
         log, approvals, workspace, _policy(settings), random.Random(), taint, supervisor=supervisor,
         shared_rate_limit=lambda lane: FileSharedRateLimit(lane, env),
     )  # fmt: skip
-    isolation = _isolation(context, world, session)
+    isolation = _isolation(context, services, session)
     shared = settings.agents.delegation.context.brain_write_scope == "shared"
     tools = AgentTools(
-        world, isolation, providers, settings=settings, profiles=context.profiles, session=session,
+        services, isolation, providers, settings=settings, profiles=context.profiles, session=session,
         memory_store=store.notes.for_session(text_of(context.trust.root), session, shared=shared),
     )  # fmt: skip
     factory = AgentFactory(
-        world, isolation, providers, tools, root=RootOptions(context.choice, persona, rules), settings=settings,
+        services, isolation, providers, tools, root=RootOptions(context.choice, persona, rules), settings=settings,
         profiles=context.profiles, environment=_environment(options, context, workspace),
         instructions=context.instructions, session=session, overflow_folder=workspace.spill.folder,
     )  # fmt: skip
     known = [agent_summary(record) for path, record in history.records.items() if path != "a"]
-    tree = SubagentTree(world, factory, known=known, left=left_behind(history.envelopes))
+    tree = SubagentTree(services, factory, known=known, left=left_behind(history.envelopes))
     return SessionParts(
-        id=session, store=store, ownership=ownership, log=log, world=world, tree=tree, rules=rules,
+        id=session, store=store, ownership=ownership, log=log, services=services, tree=tree, rules=rules,
         permissions=permissions, notes=notes, since=history.last, profiles=context.profiles.names(),
         offered=tuple(profile.name for profile in tools.targets("a", persona)), isolation=isolation,
-        changes=WorktreeChanges(tree, isolation, world), workspace=workspace, sandbox=context.sandbox,
+        changes=WorktreeChanges(tree, isolation, services), workspace=workspace, sandbox=context.sandbox,
     )  # fmt: skip
 
 
@@ -342,14 +342,14 @@ def _recorder(context: _OpenContext, log: Log, session: str) -> Callable[[Worksp
     return make
 
 
-def _isolation(context: _OpenContext, world: Services, session: str) -> WorktreeIsolation:
+def _isolation(context: _OpenContext, services: Services, session: str) -> WorktreeIsolation:
     def worktrees(folder: Path) -> Worktrees:
         from friday_cli.workspace.worktrees import Worktrees
 
         include = context.settings.agents.delegation.worktree_include
         return Worktrees(folder, session=session, include=include, environ=context.env)
 
-    return WorktreeIsolation(data_dir(context.env) / "worktrees" / session, worktrees, world)
+    return WorktreeIsolation(data_dir(context.env) / "worktrees" / session, worktrees, services)
 
 
 def _environment(options: Options, context: _OpenContext, workspace: LocalWorkspace) -> system_prompt.Environment:

@@ -115,7 +115,7 @@ class Session:
     async def attach(self, text: str) -> tuple[str, tuple[Image, ...], list[str]]:
         """The text with the content of the files that it names with `@`, the images among them, and remarks for the
         person."""
-        return await attached(text, self._parts.world.workspace, profiles=self.profiles)
+        return await attached(text, self._parts.services.workspace, profiles=self.profiles)
 
     async def compact(self, instructions: str = "") -> tuple[int, int]:
         """Replace the main agent's history by a summary of it; `instructions` name what the summary must contain.
@@ -161,7 +161,7 @@ class Session:
                 known.profile, text, max_tokens=max_tokens, max_turns=max_turns, max_cost=max_cost, timeout_s=timeout,
                 schema=schema,
             )  # fmt: skip
-            node = await self._tree.resume(path, spec, by=None)
+            node = await self._tree.resumer.resume(path, spec, by=None)
         except ToolError as error:
             raise UsageError(str(error)) from None
         await node.finished()
@@ -183,7 +183,7 @@ class Session:
 
     async def answer(self, ask_id: str, answer: ApprovalAnswer | str) -> bool:
         """Answer a permission request (ApprovalAnswer) or a question (text); False if it is no longer open."""
-        return await self._parts.world.approvals.answer(ask_id, answer)
+        return await self._parts.services.approvals.answer(ask_id, answer)
 
     async def send(self, path: str, text: str) -> None:
         """Send a message to a running agent, which reads it at its next turn. Raises UsageError if it is not running."""
@@ -202,7 +202,7 @@ class Session:
         why: StopReason = "aborted" if level == "abort" else "cancelled"
         for node in self._tree.running(path):
             if node.path == path:
-                await self._tree.notify_parent(path, notices.stopped(path, node.agent.profile, level))
+                await self._tree.notifier.notify_parent(path, notices.stopped(path, node.agent.profile, level))
         return await self._tree.stop(path, level=level, why=why)
 
     async def apply_worktree(self, path: str) -> tuple[FileChange, ...]:
@@ -224,7 +224,7 @@ class Session:
 
     async def run_command(self, command: str, on_output: Callable[[str], None]) -> tuple[int | None, str]:
         """Run a command of the person in the session's folder, without a sandbox; returns its exit code and output."""
-        ran = await self._parts.world.workspace.run(
+        ran = await self._parts.services.workspace.run(
             command, agent="person", timeout_s=COMMAND_TIMEOUT_S, on_output=on_output, access="outside"
         )
         return ran.exit_code, ran.output
@@ -236,7 +236,7 @@ class Session:
         parts = self._parts
         await self._tree.close()
         await parts.isolation.close()
-        await parts.world.workspace.close()
+        await parts.services.workspace.close()
         await self._log.close()
         await transport.aclose_all()
         await parts.store.sync()

@@ -26,9 +26,9 @@ class SpawnLimiter:
     """
 
     def __init__(
-        self, world: Services, limits: DelegationSettings, price: Callable[[SpawnEstimate], float | None]
+        self, services: Services, limits: DelegationSettings, price: Callable[[SpawnEstimate], float | None]
     ) -> None:
-        self._world = world
+        self._services = services
         self._limits = limits
         self._price = price
         self._turn: list[SpawnEstimate] = []
@@ -68,8 +68,8 @@ class SpawnLimiter:
                 return
             cost = "at an unknown price" if price is None else f"at most about ${price:.2f}"
             words = f"{pluralize(more, 'more agent')}, {count} in this turn; {cost}"
-            if not self._world.approvals.interactive:
-                raise ToolError(f"Not started: {words}. That is {exceeded}, and nobody can be asked here.")
+            if not self._services.approvals.interactive:
+                raise ToolError(f"Not started: {words}. That is {exceeded}, and no person can be asked here.")
             async with slot.waiting("waiting_user", call_id):
                 answer = await self._answer(path, call_id, words, exceeded)
             if answer is None:
@@ -88,7 +88,7 @@ class SpawnLimiter:
         answer = None
         try:
             call = RuleInput(DELEGATE_TASK, "spawn", (words,))
-            answer = await self._world.approvals.permission(path, call_id, call, reason=exceeded)
+            answer = await self._services.approvals.permission(path, call_id, call, reason=exceeded)
         finally:
             self._asking = None
             asking.set_result(answer)

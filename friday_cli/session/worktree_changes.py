@@ -29,10 +29,10 @@ LISTED = 60
 class WorktreeChanges:
     """Implements `WorktreeHost` for the tools of an agent of `tree`, and does the same for a person."""
 
-    def __init__(self, tree: SubagentTree, isolation: WorktreeIsolation, world: Services) -> None:
+    def __init__(self, tree: SubagentTree, isolation: WorktreeIsolation, services: Services) -> None:
         self._tree = tree
         self._isolation = isolation
-        self._world = world
+        self._services = services
         self._touched: dict[str, tuple[str, ...]] = {}
         """What `touched` returned last, by path: only these files may be changed by the call that it was asked for."""
 
@@ -121,21 +121,21 @@ class WorktreeChanges:
         return made
 
     async def _apply(self, path: str, target: LocalWorkspace, allowed: Sequence[str] | None) -> AppliedChanges:
-        async with self._tree.resuming, self._isolation.lock:
+        async with self._tree.resumer.lock, self._isolation.lock:
             made = self._ready(path)  # its agent may have been resumed while a person was asked
             before = made.state
             try:
                 applied = await self._isolation.worktrees.apply(made, target, allowed=allowed)
             finally:
                 if made.state != before:
-                    await self._world.log.emit(made.path, *worktree_events(made))
+                    await self._services.log.emit(made.path, *worktree_events(made))
         return AppliedChanges(applied.files, applied.merged, applied.diffs)
 
     async def _discard(self, path: str, keep_branch: bool) -> str:
-        async with self._tree.resuming, self._isolation.lock:
+        async with self._tree.resumer.lock, self._isolation.lock:
             made = self._ready(path)
             await self._isolation.worktrees.discard(made, keep_branch=keep_branch)
-            await self._world.log.emit(made.path, *worktree_events(made))
+            await self._services.log.emit(made.path, *worktree_events(made))
         if keep_branch:
             return f"The changes of {made.path} are on the branch {made.metadata.branch}; its worktree was removed."
         return f"The worktree of {made.path}, its branch and its changes were removed."
@@ -155,7 +155,7 @@ class WorktreeChanges:
             await self._ask(ctx, RuleInput(APPLY_DELEGATION, "write", tuple(labels)), asked)
 
     async def _ask(self, ctx: ToolContext, call: RuleInput, reason: str) -> None:
-        approvals, agent = self._world.approvals, self._tree.node(ctx.agent).agent
+        approvals, agent = self._services.approvals, self._tree.node(ctx.agent).agent
         if not approvals.interactive:
             raise PermissionDenied(f"Not permitted: {reason}, and no person can be asked here. Nothing was applied.")
         async with agent.slot.waiting("waiting_user", ctx.call_id):

@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from friday_cli.core.protocol.displays import TextDisplay
 from friday_cli.core.protocol.errors import ToolError
-from friday_cli.core.protocol.tool import Output, Tool, ToolContext, tool
+from friday_cli.core.protocol.tool import Output, Tool, ToolContext
 from friday_cli.tool_catalog import TOOLS
 
 
@@ -35,7 +35,7 @@ async def _ask(ctx: ToolContext, args: AskUserArguments) -> Output:
     return Output(f"The user answered: {answer}" if answer else "The user gave no answer.", TextDisplay(answer))
 
 
-ASK_USER = tool(
+ASK_USER = Tool(
     _ask,
     TOOLS["ask_user"],
     args=AskUserArguments,

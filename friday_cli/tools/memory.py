@@ -12,7 +12,7 @@ from msgspec import Meta
 from friday_cli.core.protocol.displays import TableDisplay, TextDisplay
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.format import pluralize
-from friday_cli.core.protocol.tool import Output, Tool, ToolContext, tool
+from friday_cli.core.protocol.tool import Output, Tool, ToolContext
 from friday_cli.core.text.untrusted import visible, wrap_untrusted
 from friday_cli.tool_catalog import TOOLS
 
@@ -109,7 +109,7 @@ def tools(memory: Memory, *, session: str = "") -> list[Tool]:
         return Output(text, TableDisplay(("saved", "scope", "tags", "text"), rows))
 
     return [
-        tool(
+        Tool(
             save,
             TOOLS["memory_save"],
             args=SaveMemoryArguments,
@@ -120,7 +120,7 @@ def tools(memory: Memory, *, session: str = "") -> list[Tool]:
                 "state of the current task (todo), not for what the files already say, never for secrets. Returns its id."
             ),
         ),
-        tool(
+        Tool(
             load,
             TOOLS["memory_load"],
             args=LoadArgs,

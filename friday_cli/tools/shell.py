@@ -11,7 +11,7 @@ from friday_cli.core.protocol.displays import CommandDisplay
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.receipt import CommandRun, ToolFacts
 from friday_cli.core.protocol.shell_script import CommandAnalysis
-from friday_cli.core.protocol.tool import Output, Tool, ToolContext, tool
+from friday_cli.core.protocol.tool import Output, Tool, ToolContext
 from friday_cli.core.protocol.workspace import Access, BackgroundJob, Ran, Reach, Workspace
 from friday_cli.core.text.sanitize import sanitize, sanitize_line
 from friday_cli.tool_catalog import TOOLS
@@ -202,7 +202,7 @@ def _line(command: str) -> str:
     return first[:TITLE_CHARS] + (" ..." if more or len(first) > TITLE_CHARS else "")
 
 
-BASH_OUTPUT = tool(
+BASH_OUTPUT = Tool(
     _output,
     TOOLS["bash_output"],
     args=JobOutputArguments,
@@ -211,7 +211,7 @@ BASH_OUTPUT = tool(
         "New output of a background command since the last call, and whether it still runs. Use wait_s instead of polling."
     ),
 )
-BASH_KILL = tool(
+BASH_KILL = Tool(
     _kill,
     TOOLS["bash_kill"],
     args=KillArguments,
@@ -231,7 +231,7 @@ def bash_tool(timeout_s: float = TIMEOUT_S, longest_s: float = MAX_TIMEOUT_S, *,
             raise ToolError(f"bash: timeout_s is at most {longest_s:g}.", hint="Use background for longer work.")
         return await _bash(context, args, args.timeout_s or timeout_s)
 
-    return tool(
+    return Tool(
         run,
         TOOLS["bash"],
         args=SandboxedBashArguments if confined else BashArguments,

@@ -13,7 +13,7 @@ from friday_cli.core.protocol import receipt
 from friday_cli.core.protocol.claims import CheckClaim, Claims
 from friday_cli.core.protocol.displays import TextDisplay
 from friday_cli.core.protocol.errors import ToolError
-from friday_cli.core.protocol.tool import FinalReport, Output, Tool, ToolContext, tool
+from friday_cli.core.protocol.tool import FinalReport, Output, Tool, ToolContext
 from friday_cli.tool_catalog import TOOLS
 
 
@@ -68,7 +68,7 @@ def result_tool(complaint: Callable[[str], str] | None = None) -> Tool:
             )
         return await _result(ctx, args)
 
-    return tool(
+    return Tool(
         run,
         TOOLS["task_result"],
         args=ResultArgs,

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from friday_cli.core.protocol.displays import TableDisplay, TextDisplay
-from friday_cli.core.protocol.tool import Output, Tool, ToolContext, tool
+from friday_cli.core.protocol.tool import Output, Tool, ToolContext
 from friday_cli.tool_catalog import TOOLS
 
 State = Literal["pending", "active", "done"]
@@ -42,7 +42,7 @@ def _progress(items: list[TodoItem]) -> str:
     return f"{sum(item.status == 'done' for item in items)} of {len(items)} done"
 
 
-TODO = tool(
+TODO = Tool(
     _todo,
     TOOLS["todo"],
     args=TodoArguments,

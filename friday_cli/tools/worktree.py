@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from friday_cli.core.protocol.displays import DiffDisplay, DiffsDisplay
 from friday_cli.core.protocol.receipt import FileChange, ToolFacts
-from friday_cli.core.protocol.tool import Output, Tool, ToolContext, tool
+from friday_cli.core.protocol.tool import Output, Tool, ToolContext
 from friday_cli.core.protocol.workspace import Workspace
 from friday_cli.core.text.untrusted import neutralize_line
 from friday_cli.tool_catalog import TOOLS
@@ -79,7 +79,7 @@ def worktree_tools(host: WorktreeHost) -> list[Tool]:
         return Output(await host.discard(ctx, args.id, keep_branch=args.keep_branch))
 
     return [
-        tool(
+        Tool(
             apply,
             TOOLS["apply_delegation"],
             args=ApplyArguments,
@@ -90,7 +90,7 @@ def worktree_tools(host: WorktreeHost) -> list[Tool]:
                 "files conflict with newer changes here; the conflicts are then listed."
             ),
         ),
-        tool(
+        Tool(
             discard,
             TOOLS["discard_delegation"],
             args=DiscardArguments,

@@ -11,7 +11,6 @@ PACKAGE = Path(__file__).parents[2] / "friday_cli"
 LINES, METHODS = 250, 25
 EXCEPTIONS: dict[str, str] = {
     "SessionController": "the fold of events is to be split off",
-    "SubagentTree": "resuming and notifying are to be split off",
 }
 """Classes that may be larger, with the reason."""
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 PROJECT = Path(__file__).parents[2]
-ENGINE = {"root", "world", "tree", "rules", "log"}
+ENGINE = {"root", "services", "tree", "rules", "log"}
 SESSION = {"session", "_session", "window", "shown", "require_session"}
 """Names under which a frontend holds a `Session` or a `SessionObserver`."""
 

@@ -93,7 +93,7 @@ def a_stop_stops_nothing(patch: Patch) -> None:
     async def lazy(self: SubagentTree, path: str, **how: Any) -> int:
         return (
             0
-            if path == "a" and not self.world.log.last > 1_000_000 and not _closing()
+            if path == "a" and not self.services.log.last > 1_000_000 and not _closing()
             else await stop(self, path, **how)
         )
 

@@ -29,16 +29,15 @@ def again(path: str, task: str = "go on", **more: Any) -> Any:
 async def test_the_model_goes_on_with_a_child_however_it_ended(stage: Stage, first: Say, status: str) -> None:
     script = {"a": [Say("", [delegate("researcher", "look", timeout_s=50)]), Say("", [again("a.1", "and the rest")]), Say("fin")],
               "a.1": [first, *([Say("wrap")] if status == "timeout" else []), Say("two")]}  # fmt: skip
-    async with stage.open(script) as s:
-        await s.session.prompt("go")
-        first_end, second_end = s.of(AgentFinished, "a.1")
-        assert (first_end.run, first_end.status) == (1, status)
-        assert (second_end.run, second_end.status, second_end.result) == (2, "completed", "two")
-        last = s.requests("a.1")[-1]
-        assert [m.text for m in last.messages if m.role == "user" and m.source == "parent"] == ["look", "and the rest"]
-        assert strict(last.messages) == []
-        assert s.agents() == ["a.1"], "it is the same agent"
-        assert "## Result from 'researcher' (a.1): completed\ntwo" in s.results()[1]
+    s = await stage.ran(script)
+    first_end, second_end = s.of(AgentFinished, "a.1")
+    assert (first_end.run, first_end.status) == (1, status)
+    assert (second_end.run, second_end.status, second_end.result) == (2, "completed", "two")
+    last = s.requests("a.1")[-1]
+    assert [m.text for m in last.messages if m.role == "user" and m.source == "parent"] == ["look", "and the rest"]
+    assert strict(last.messages) == []
+    assert s.agents() == ["a.1"], "it is the same agent"
+    assert "## Result from 'researcher' (a.1): completed\ntwo" in s.results()[1]
 
 
 async def test_what_a_continued_child_claims_is_held_against_what_it_then_did(stage: Stage) -> None:

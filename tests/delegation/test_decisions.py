@@ -166,18 +166,17 @@ async def test_c6_waiting_is_the_default_and_the_background_a_wish(stage: Stage)
 async def test_c7_a_result_is_what_was_handed_in_or_the_final_text_with_a_receipt(
     stage: Stage, turns: list[Say], status: str, result: str
 ) -> None:
-    async with stage.open({"a": [Say("", [delegate("researcher", "x")]), Say("fin")], "a.1": turns}) as s:
-        await s.session.prompt("go")
-        end = s.finished("a.1")
-        assert (end.status, end.result) == (status, result)
-        assert isinstance(end.receipt, Receipt)
-        assert end.success is (status == "completed")
-        assert SessionView.of(s.envelopes).agents["a.1"].status == status, "people see it"
-        assert s.of(ToolFinished, "a")[0].status == ("ok" if end.success else "error")
-        assert (s.finished("a").result, s.agents()) == ("fin", ["a.1"]), "the parent decides; nothing is tried again"
-        assert "Receipt, made by the harness and not by the sub-agent:" in s.results()[0]
-        assert "task_result" in names(s.requests("a.1")[0])
-        assert "task_result" not in names(s.requests()[0])
+    s = await stage.ran({"a": [Say("", [delegate("researcher", "x")]), Say("fin")], "a.1": turns})
+    end = s.finished("a.1")
+    assert (end.status, end.result) == (status, result)
+    assert isinstance(end.receipt, Receipt)
+    assert end.success is (status == "completed")
+    assert SessionView.of(s.envelopes).agents["a.1"].status == status, "people see it"
+    assert s.of(ToolFinished, "a")[0].status == ("ok" if end.success else "error")
+    assert (s.finished("a").result, s.agents()) == ("fin", ["a.1"]), "the parent decides; nothing is tried again"
+    assert "Receipt, made by the harness and not by the sub-agent:" in s.results()[0]
+    assert "task_result" in names(s.requests("a.1")[0])
+    assert "task_result" not in names(s.requests()[0])
 
 
 async def test_c8_people_see_everything_live_and_the_parents_model_the_status_alone(stage: Stage) -> None:
@@ -273,7 +272,7 @@ async def test_c13_waited_for_children_belong_to_the_turn_and_background_ones_to
                                delegate("researcher", "in the background", background=True)]), Say("late")],
               "*": [Say("found", delay_s=100)]}  # fmt: skip
     s = await stage.ran(script)
-    assert s.end("a.1") == ("timeout", "time")
+    assert (s.end("a.1"), s.finished("a.1").result) == (("timeout", "time"), "late")
     assert s.end("a.1.1") == ("cancelled", "parent"), "its parent's timeout ends it"
     assert s.end("a.1.2") == ("completed", "done"), "it outlives the turn"
     assert s.finished("a").result == "and later"

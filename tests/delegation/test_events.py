@@ -68,25 +68,20 @@ async def test_an_end_tells_how_what_it_brought_and_what_it_took(stage: Stage) -
               "a.1": [Say("", [delegate("researcher", "y")], usage=Usage(input=100, output=10), delay_s=2),
                       Say("brought", delay_s=3)],
               "a.1.1": [Say("part", usage=Usage(input=40, output=4), delay_s=5)]}  # fmt: skip
-    async with stage.open(Actors(script, price=0.001)) as s:
-        await s.session.prompt("go")
-        end = s.finished("a.1")
-        assert (
-            end.status, end.stop_reason, end.success, end.result, end.error,
-        ) == ("completed", "done", True, "brought", "")  # fmt: skip
-        assert (end.usage.billed, end.tree_usage.billed) == (110 + 15, 110 + 15 + 44)
-        assert end.tree_usage.cost_usd is not None
-        assert abs(end.tree_usage.cost_usd - 0.169) < 1e-9
-        assert (end.duration_s, end.wall_s) == (10.0, 10.0)
-        assert end.receipt.tools == {"delegate_task": 1}
-        assert not s.finished("a.1").partial
-        totals = SessionView.of(s.envelopes)
-        assert (
-            totals.totals.billed
-            == sum(e.usage.billed for e in s.of(AgentFinished))
-            == s.finished("a").tree_usage.billed
-        )
-        assert totals.usage_of("a.1").billed == end.tree_usage.billed
+    s = await stage.ran(Actors(script, price=0.001))
+    end = s.finished("a.1")
+    assert (
+        end.status, end.stop_reason, end.success, end.result, end.error,
+    ) == ("completed", "done", True, "brought", "")  # fmt: skip
+    assert (end.usage.billed, end.tree_usage.billed) == (110 + 15, 110 + 15 + 44)
+    assert end.tree_usage.cost_usd is not None
+    assert abs(end.tree_usage.cost_usd - 0.169) < 1e-9
+    assert (end.duration_s, end.wall_s) == (10.0, 10.0)
+    assert end.receipt.tools == {"delegate_task": 1}
+    assert not s.finished("a.1").partial
+    totals = SessionView.of(s.envelopes)
+    assert totals.totals.billed == sum(e.usage.billed for e in s.of(AgentFinished)) == s.finished("a").tree_usage.billed
+    assert totals.usage_of("a.1").billed == end.tree_usage.billed
 
 
 async def test_every_status_is_seen_on_the_way(stage: Stage) -> None:

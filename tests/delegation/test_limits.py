@@ -68,12 +68,11 @@ async def test_time_that_an_agent_waits_for_a_place_or_a_person_does_not_count(s
     stage.config("[agents.delegation]\nmax_concurrent = 1\n")
     stage.profile("quick", "timeout: 30", "allowedTools: [bash]")
     script = {"a": [Say("", [tasks(3, "quick")]), Say("fin")], "*": [Say("ok", delay_s=25)]}
-    async with stage.open(script) as s:
-        await s.session.prompt("go")
-        assert {s.end(p) for p in s.agents()} == {("completed", "done")}
-        assert {round(s.finished(p).duration_s) for p in s.agents()} == {25}
-        assert round(s.finished("a.3").wall_s) == 75
-        assert s.of(StatusChanged, "a.3")[0].status == "running"
+    s = await stage.ran(script)
+    assert {s.end(p) for p in s.agents()} == {("completed", "done")}
+    assert {round(s.finished(p).duration_s) for p in s.agents()} == {25}
+    assert round(s.finished("a.3").wall_s) == 75
+    assert s.of(StatusChanged, "a.3")[0].status == "running"
     script = {"a": [Say("", [delegate("quick", "x")]), Say("fin")],
               "a.1": [Say("", [call("bash", command="make")]), Say("ok")]}  # fmt: skip
     async with stage.open(script, mode="ask", attended=True) as s:
@@ -133,9 +132,8 @@ async def test_more_than_twenty_agents_in_one_turn_of_the_user_ask_a_person_firs
         asking = asyncio.ensure_future(s.session.prompt("go"))
         await until(lambda: s.of(PermissionAsked))
         (asked,) = s.of(PermissionAsked)
-        assert len(s.agents()) == 20
+        assert (len(s.agents()), asked.reason) == (20, "more than 20 agents in one turn")
         assert asked.subject == "1 more agent, 21 in this turn; at most about $1.05"
-        assert asked.reason == "more than 20 agents in one turn"
         assert s.root.slot.status == "waiting_user"
         await s.session.answer(asked.id, ApprovalAnswer("allow"))
         await asking
@@ -156,7 +154,7 @@ async def test_a_no_starts_nothing_and_the_model_is_told_why(stage: Stage, atten
         refused = "error: The user said no to 3 more agents, 23 in this turn; at an unknown price. too many"
         assert s.results()[2] == refused
     else:
-        assert "That is more than 20 agents in one turn, and nobody can be asked here." in s.results()[2]
+        assert "That is more than 20 agents in one turn, and no person can be asked here." in s.results()[2]
 
 
 async def test_each_turn_of_the_user_counts_anew_and_deeper_agents_count_too(stage: Stage) -> None:
@@ -186,7 +184,7 @@ async def test_an_estimate_above_the_cost_in_the_settings_asks_first(
     assert (len(s.agents()) == 0) is asks
     if asks:
         words = "at an unknown price. That is possibly " if price is None else "at most about $1.50. That is "
-        assert f"{words}more than $1.00, and nobody" in s.results()[0]
+        assert f"{words}more than $1.00, and no person" in s.results()[0]
 
 
 async def test_a_session_has_a_last_agent(stage: Stage) -> None:

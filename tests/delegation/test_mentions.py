@@ -105,7 +105,7 @@ async def test_where_it_cannot_be_done_it_is_refused_before_anything_is_spent(st
 async def test_a_misspelt_profile_is_said(stage: Stage) -> None:
     stage.file("researchers", "a file of that name\n")
     async with stage.open({}) as s:
-        workspace, profiles = s.session._parts.world.workspace, s.session.profiles
+        workspace, profiles = s.session._parts.services.workspace, s.session.profiles
         for prompt in ("@reseacher look", " @reseacher: look", "@Researcher look", "@reseacher"):
             text, _, remarks = await attached(prompt, workspace, profiles=profiles)
             assert text == prompt
@@ -120,7 +120,7 @@ async def test_attaching_files_does_not_swallow_it(stage: Stage) -> None:
     stage.file("researcher", "a file of that name\n")
     stage.file("x.txt", "content of x\n")
     async with stage.open({}) as s:
-        workspace, profiles = s.session._parts.world.workspace, s.session.profiles
+        workspace, profiles = s.session._parts.services.workspace, s.session.profiles
         text, _, remarks = await attached("@researcher read @x.txt", workspace, profiles=profiles)
         assert "a file of that name" not in text
         assert "content of x" in text

@@ -213,7 +213,9 @@ def check_leftovers(scene: Scene, log: Sequence[ev.Envelope]) -> list[str]:
     slots = bench.tree.slots
     if slots._value != scene.places or slots.locked():
         faults.append(f"{slots._value} of {scene.places} places were given back")
-    faults += [f"lane {lane}: {g.in_flight} in flight" for lane, g in bench.world.rate_limiters.items() if g.in_flight]
+    faults += [
+        f"lane {lane}: {g.in_flight} in flight" for lane, g in bench.services.rate_limiters.items() if g.in_flight
+    ]
     if scene.working or scene.cleaning or scene.model.open:
         faults.append(f"something works on: {scene.working} {scene.model.open}")
     if bench.log._readers:
@@ -232,10 +234,10 @@ def check_budgets(scene: Scene, log: Sequence[ev.Envelope]) -> list[str]:
     agents = scene.bench.agents
     for path, agent in agents.items():
         for name in ("tokens", "cost"):
-            pool = agent.budget._pool(name)
+            pool = getattr(agent.budget, name)
             if abs(pool.reserved) > DUST or abs(pool.kept) > DUST:
                 faults.append(f"{path}: {pool.reserved} {name} reserved and {pool.kept} kept at the end")
-            below = sum(c.budget._pool(name).spent for c in agents.values() if c.budget.parent is agent.budget)
+            below = sum(getattr(c.budget, name).spent for c in agents.values() if c.budget.parent is agent.budget)
             if pool.limit is not None and pool.spent < below - DUST:
                 faults.append(f"{path} counts {pool.spent} {name}, its children {below}")
         over = agent.budget.tokens.spent - (agent.budget.tokens.limit or float("inf"))

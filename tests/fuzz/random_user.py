@@ -117,11 +117,13 @@ class People:
         assert known
         tasks = [
             asyncio.create_task(
-                self.bench.tree.resume(path, SubagentTask(known.profile, text, max_tokens=more), by=None)
+                self.bench.tree.resumer.resume(path, SubagentTask(known.profile, text, max_tokens=more), by=None)
             )
         ]
         if rng.random() < 0.2:
-            other = asyncio.create_task(self.bench.tree.resume(path, SubagentTask(known.profile, text + "!"), by=None))
+            other = asyncio.create_task(
+                self.bench.tree.resumer.resume(path, SubagentTask(known.profile, text + "!"), by=None)
+            )
             tasks.append(other)
             self.resumed.append((path, text + "!"))
         self.resumed.append((path, text))

@@ -112,7 +112,7 @@ class Scene(People):
             self._rules(), rng.random() < 0.9, self.journal, self.spare, self.seed, last=self.since,
             place=self._place if self.copies else None,
         )  # fmt: skip
-        bench.workspace = bench.world.workspace = bench.root.workspace = Machine(self)
+        bench.workspace = bench.services.workspace = bench.root.workspace = Machine(self)
         bench.root.specs += (make("hidden", self._hidden).spec,)
         return bench
 
@@ -120,8 +120,8 @@ class Scene(People):
         """The real rules of worktrees, over copies of nothing."""
         copies = self.copies
         assert copies is not None
-        bench.world.workspace = bench.workspace = Machine(self)
-        return WorktreeIsolation(Path("/"), lambda folder: copies, bench.world)
+        bench.services.workspace = bench.workspace = Machine(self)
+        return WorktreeIsolation(Path("/"), lambda folder: copies, bench.services)
 
     def _session(self) -> Session:
         """The real session over the bench; what it needs of disk and settings is nothing here."""
@@ -130,8 +130,8 @@ class Scene(People):
         nothing: Any = _Nothing()
         self.opened = SessionParts(
             id="fuzz", log=bench.log, tree=bench.tree, rules=rules, permissions=SessionPermissions(rules, bench.log, notes),
-            notes=notes, world=bench.world, since=0, profiles=names, offered=names, store=nothing, ownership=nothing,
-            isolation=bench.apart or nothing, changes=WorktreeChanges(bench.tree, bench.apart, bench.world) if bench.apart else nothing, workspace=nothing,
+            notes=notes, services=bench.services, since=0, profiles=names, offered=names, store=nothing, ownership=nothing,
+            isolation=bench.apart or nothing, changes=WorktreeChanges(bench.tree, bench.apart, bench.services) if bench.apart else nothing, workspace=nothing,
             sandbox=SandboxChoice("none"),
         )  # fmt: skip
         return Session(self.opened)
@@ -139,7 +139,7 @@ class Scene(People):
     async def reopen(self) -> None:
         """Take up what the log knows, as opening a session does."""
         records: dict[str, AgentRecord] = replay(self.journal.envelopes)
-        self.bench.tree._past = {p: agent_summary(r) for p, r in records.items() if p != "a"}
+        self.bench.tree._summaries = {p: agent_summary(r) for p, r in records.items() if p != "a"}
         opened = self.opened
         await resume_root(self.bench.root, opened.rules, records, log=opened.log, notes=opened.notes)
         if self.bench.apart is not None:

@@ -107,7 +107,7 @@ async def test_thinking_that_was_dropped_with_a_model_does_not_come_back_when_a_
     bench = await ran(Model({"a": [Say("", [delegate("worker")]), Say("so")], "a.1": [Say("found", thinking="hm")]}))
     bench.model = other = Model({}, model="other")
     for text in ("again", "and again"):
-        node = await bench.tree.resume("a.1", SubagentTask("worker", text), by=None)
+        node = await bench.tree.resumer.resume("a.1", SubagentTask("worker", text), by=None)
         await node.finished()
     second, third = other.requests
     assert third.messages[: len(second.messages)] == second.messages
@@ -145,7 +145,7 @@ async def test_a_stop_in_the_middle_of_a_change_to_the_fallback_model_leaves_no_
 @virtual
 async def test_the_end_of_a_child_that_a_person_continued_is_told_after_a_death_too_and_wakes_nobody() -> None:
     bench = await ran(Model({"a": [Say("", [delegate("worker")]), Say("so")], "a.1": [Say("found"), Say("more")]}))
-    node = await bench.tree.resume("a.1", SubagentTask("worker", "look again"), by=None)
+    node = await bench.tree.resumer.resume("a.1", SubagentTask("worker", "look again"), by=None)
     await node.finished()
     log = bench.envelopes
     scene = await reopened(log, end_of(log, "a.1"))

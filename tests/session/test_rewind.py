@@ -253,5 +253,5 @@ def _few(session: Session) -> None:
     """Limit the session's snapshot to three files."""
     import msgspec
 
-    snapshot = session._parts.world.workspace.write_hook.recorder._snapshot  # type: ignore[attr-defined]
+    snapshot = session._parts.services.workspace.write_hook.recorder._snapshot  # type: ignore[attr-defined]
     snapshot._limits = msgspec.structs.replace(snapshot._limits, files=3)

@@ -79,7 +79,7 @@ async def test_without_a_sandbox_mode_auto_asks_and_says_so(stage: Stage) -> Non
     assert results(session)[0].status == "denied"
     notices = [e.event.text for e in await stage.log(session.id) if isinstance(e.event, Notice)]
     assert len([text for text in notices if text.startswith("sandbox: none (switched off in the settings)")]) == 1
-    assert "outside" not in str(session._main.agent.tools["bash"].schema)
+    assert "outside" not in str(session._main.agent.tools["bash"].spec.schema)
     assert "run in a sandbox" not in session._main.agent.system
 
 

@@ -45,7 +45,7 @@ EXEMPT = {
 FILE = """
 import msgspec
 
-from friday_cli.core.protocol.tool import Output, tool
+from friday_cli.core.protocol.tool import Output, Tool
 from friday_cli.tool_catalog import TOOLS
 
 
@@ -58,7 +58,7 @@ async def _shout(ctx, args):
 
 
 def tools():
-    return [tool(_shout, TOOLS["shout"], args=Args, description="Say it louder.", subjects=lambda args, workspace: (args.text,))]
+    return [Tool(_shout, TOOLS["shout"], args=Args, description="Say it louder.", subjects=lambda args, workspace: (args.text,))]
 """
 ROW = ToolInfo("shout", "net", "shouting", aliases=("Shout",), prompt_hint="`shout` sparingly.")
 PROFILE = "---\nname: crier\ndescription: Cries out loud.\nallowedTools: [shout]\n---\nCry."

@@ -92,10 +92,10 @@ def written(family: str) -> str:
         parts.append(f"## {tool.name}\n\nEffect: {tool.effect}\n\n{tool.description}")
         rows = [
             f"- `{path}` ({_kind(node)}, {_need(node, required)}): {node.get('description', '')}"
-            for path, node, required in _parameters(tool.schema)
+            for path, node, required in _parameters(tool.spec.schema)
         ]
         parts.append("\n".join(rows) or "No parameters.")
-        parts.append(f"```json\n{json.dumps(tool.schema, ensure_ascii=False, sort_keys=True)}\n```")
+        parts.append(f"```json\n{json.dumps(tool.spec.schema, ensure_ascii=False, sort_keys=True)}\n```")
     return "\n\n".join(parts) + "\n"
 
 
@@ -139,11 +139,11 @@ def test_descriptions_are_fit_for_a_model(family: str) -> None:
     for tool in FAMILIES[family]():
         assert 60 <= len(tool.description) <= 1_000, tool.name
         assert tool.description == tool.description.strip(), tool.name
-        jsonschema.Draft202012Validator.check_schema(tool.schema)
-        assert tool.schema["type"] == "object", tool.name
-        assert tool.schema["additionalProperties"] is False, f"{tool.name} takes arguments that do nothing"
-        assert "$ref" not in json.dumps(tool.schema), tool.name
-        for path, node, required in _parameters(tool.schema):
+        jsonschema.Draft202012Validator.check_schema(tool.spec.schema)
+        assert tool.spec.schema["type"] == "object", tool.name
+        assert tool.spec.schema["additionalProperties"] is False, f"{tool.name} takes arguments that do nothing"
+        assert "$ref" not in json.dumps(tool.spec.schema), tool.name
+        for path, node, required in _parameters(tool.spec.schema):
             assert len(node.get("description", "")) >= 10, f"{tool.name}: {path} is not described"
             assert required != ("default" in node), f"{tool.name}: {path} is either required or has a default"
 

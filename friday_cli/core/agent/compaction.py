@@ -25,17 +25,16 @@ REQUESTED = f"{NOTE} The user asked to compact the conversation." + KEEP
 HEADER = f"{NOTE} The conversation so far was replaced by this summary."
 
 
-async def needed(agent: Agent, world: Services) -> bool:
+async def needed(agent: Agent, services: Services) -> bool:
     """Whether the next request would fill more than `compact_at` of the window."""
-    most = agent.provider.window * world.policy.compact_at
+    most = agent.provider.window * services.policy.compact_at
     return len(agent.history) > 2 and await measured(agent, most) > most
 
 
-async def compact(agent: Agent, world: Services, *, requested: bool = False, instructions: str = "") -> None:
+async def compact(agent: Agent, services: Services, *, requested: bool = False, instructions: str = "") -> None:
     """Replace the history by its summary, which starts a new prefix. Raises StopRun when the result does not fit.
-
-    `requested`: a person asks for it between two runs, so no message is left to be answered. `instructions` are theirs.
-    """
+    `requested`: a person asks for it between two runs, so no message is left to be answered. `instructions` are
+    theirs."""
     before = prompt_tokens(agent)
     history = agent.history
     request = [] if requested else _last_request(history)
@@ -44,7 +43,7 @@ async def compact(agent: Agent, world: Services, *, requested: bool = False, ins
         words = f"The message does not fit the window of {agent.model}: {size} tokens with instructions and tools."
         raise StopRun("failed", "context", words)
     about = f"\nThe user wrote about this summary: {instructions}" if instructions else ""
-    done = await _summary(agent, world, REQUESTED + about if requested else PROMPT)
+    done = await _summary(agent, services, REQUESTED + about if requested else PROMPT)
     texts = [HEADER, done.message.text.strip()]
     if agents := agent.subagent_notes():
         texts.append("Sub-agents of this session:\n" + agents)
@@ -53,7 +52,7 @@ async def compact(agent: Agent, world: Services, *, requested: bool = False, ins
     agent.history = [user("\n\n".join(texts), source="harness"), *request]
     agent.context = agent.sent = 0
     after = await measured(agent, most)
-    await world.log.emit(
+    await services.log.emit(
         agent.path,
         Compacted(tuple(agent.history), before, after, done.usage),
         Prefix(agent.model, agent.system, agent.specs),
@@ -67,19 +66,19 @@ def _last_request(history: list[Message]) -> list[Message]:
     return next(([m] for m in reversed(history) if m.role == "user" and m.source != "harness"), [])
 
 
-async def _summary(agent: Agent, world: Services, prompt: str) -> ReplyDone:
+async def _summary(agent: Agent, services: Services, prompt: str) -> ReplyDone:
     """Ask for the summary after the whole history, or after a shortened one when that does not fit."""
     history, model = agent.history, agent.model
     try:
         agent.history = [*history, user(prompt, source="harness")]
-        done = await ask_model(agent, world, tools=False, quiet=True)
+        done = await ask_model(agent, services, tools=False, quiet=True)
     except ProviderError as error:
         if error.kind != "context":
             raise
         agent.history = [user(f"{_clipped(history, agent.provider.window)}\n\n{prompt}", source="harness")]
         agent.context = agent.sent = 0
         try:
-            done = await ask_model(agent, world, tools=False, quiet=True)
+            done = await ask_model(agent, services, tools=False, quiet=True)
         except ProviderError as again:
             if again.kind != "context":
                 raise

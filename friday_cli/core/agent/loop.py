@@ -51,16 +51,16 @@ WRAP_UP = {
 }
 
 
-async def run_agent(agent: Agent, world: Services) -> RunResult:
+async def run_agent(agent: Agent, services: Services) -> RunResult:
     """Take turns until there is a final answer. Raises LimitReached at a limit; call `wrap_up` then."""
     try:
-        return await _take_turns(agent, world)
+        return await _take_turns(agent, services)
     except StopRun as stopped:
         return RunResult(stopped.status, stopped.stop_reason, agent.partial, stopped.message, partial=True)
     except ProviderError as error:
         return provider_failure(agent, error)
     finally:
-        await close_calls(agent, world)
+        await close_calls(agent, services)
 
 
 def provider_failure(agent: Agent, error: ProviderError) -> RunResult:
@@ -69,14 +69,14 @@ def provider_failure(agent: Agent, error: ProviderError) -> RunResult:
     return RunResult("failed", reason, agent.partial, str(error), partial=True)
 
 
-async def _take_turns(agent: Agent, world: Services) -> RunResult:
+async def _take_turns(agent: Agent, services: Services) -> RunResult:
     guard = _LoopDetector()
     continued = repaired = 0
     reply: list[str] = []
     while True:
-        await drain_inbox(agent, world)
+        await drain_inbox(agent, services)
         _check_limits(agent)
-        done, report = await _turn(agent, world, guard)
+        done, report = await _turn(agent, services, guard)
         reply.append(done.message.text)
         if report is not None:
             if may_continue(agent):
@@ -94,7 +94,7 @@ async def _take_turns(agent: Agent, world: Services) -> RunResult:
             continued += 1
             if continued > CONTINUES:
                 raise StopRun("failed", "provider", f"The reply was cut at the output limit {continued} times.")
-            await add_system_note(agent, world, f"{NOTE} Your reply was cut off. Continue exactly where it stopped.")
+            await add_system_note(agent, services, f"{NOTE} Your reply was cut off. Continue exactly where it stopped.")
             continue
         if may_continue(agent):
             reply.clear()
@@ -109,39 +109,39 @@ async def _take_turns(agent: Agent, world: Services) -> RunResult:
                 raise StopRun("failed", "reported", f"The answer does not match the required schema: {complaint}")
             await add_system_note(
                 agent,
-                world,
+                services,
                 f"{NOTE} The answer does not match the required schema: {complaint}. Send a corrected answer.",
             )
             continue
         return RunResult("completed", "done", text)
 
 
-async def _turn(agent: Agent, world: Services, guard: _LoopDetector) -> tuple[ReplyDone, FinalReport | None]:
+async def _turn(agent: Agent, services: Services, guard: _LoopDetector) -> tuple[ReplyDone, FinalReport | None]:
     """One request and its tool calls. A full context is compacted once and the request sent again."""
-    if await compaction.needed(agent, world):
-        await compaction.compact(agent, world)
+    if await compaction.needed(agent, services):
+        await compaction.compact(agent, services)
     agent.turn += 1
-    await world.log.emit(agent.path, _started(agent))
+    await services.log.emit(agent.path, _started(agent))
     try:
-        done = await ask_model(agent, world)
+        done = await ask_model(agent, services)
     except ProviderError as error:
         if error.kind != "context":
             raise
-        await save_partial_reply(agent, world)
-        await compaction.compact(agent, world)
-        done = await ask_model(agent, world)
+        await save_partial_reply(agent, services)
+        await compaction.compact(agent, services)
+        done = await ask_model(agent, services)
     if done.stop == "context" and not done.message.calls:
         full = AttemptFailed(1, "context", "The context is full.", None, done.usage)
-        await world.log.emit(agent.path, full)
-        await compaction.compact(agent, world)
-        done = await ask_model(agent, world)
+        await services.log.emit(agent.path, full)
+        await compaction.compact(agent, services)
+        done = await ask_model(agent, services)
         if done.stop == "context":
             raise StopRun("failed", "context", f"The context of {agent.model} is full and could not be compacted.")
-    await add_reply(agent, world, done, _finished(agent, done))
+    await add_reply(agent, services, done, _finished(agent, done))
     calls = () if done.stop == "refusal" else done.message.calls
-    report = await run_calls(agent, world, calls) if calls else None
+    report = await run_calls(agent, services, calls) if calls else None
     if report is None and calls:
-        await guard.check(agent, world)
+        await guard.check(agent, services)
     return done, report
 
 
@@ -153,7 +153,7 @@ def _finished(agent: Agent, done: ReplyDone) -> TurnFinished:
     return TurnFinished(agent.turn, done.usage, done.stop, done.usage.context, agent.provider.window)
 
 
-async def add_reply(agent: Agent, world: Services, done: ReplyDone, *also: AnyEvent) -> None:
+async def add_reply(agent: Agent, services: Services, done: ReplyDone, *also: AnyEvent) -> None:
     """Add an assistant message to the history, and log it together with the events `also`."""
     usage = done.usage
     agent.sent = usage.input + usage.cache_read + usage.cache_write
@@ -167,7 +167,7 @@ async def add_reply(agent: Agent, world: Services, done: ReplyDone, *also: AnyEv
         events.insert(0, MessageAdded(done.message))
     events[:0] = [event for search in done.searches for event in _searched(agent, search)]
     if events:
-        await world.log.emit(agent.path, *events)
+        await services.log.emit(agent.path, *events)
 
 
 def _searched(agent: Agent, search: ServerSearch) -> tuple[ToolStarted, ToolFinished]:
@@ -181,20 +181,20 @@ def _searched(agent: Agent, search: ServerSearch) -> tuple[ToolStarted, ToolFini
     )
 
 
-async def add_system_note(agent: Agent, world: Services, text: str) -> None:
+async def add_system_note(agent: Agent, services: Services, text: str) -> None:
     """Add a note of the harness to the history."""
     message = user(text, source="harness")
     agent.history.append(message)
-    await world.log.emit(agent.path, MessageAdded(message))
+    await services.log.emit(agent.path, MessageAdded(message))
 
 
-async def drain_inbox(agent: Agent, world: Services) -> None:
+async def drain_inbox(agent: Agent, services: Services) -> None:
     """Move the messages of the inbox to the history. Nothing else does that during a run."""
     while not agent.inbox.empty():
         waiting = agent.inbox.take()
         message = user(waiting.text, source=waiting.source)
         agent.history.append(message)
-        await world.log.emit(agent.path, MessageAdded(message))
+        await services.log.emit(agent.path, MessageAdded(message))
 
 
 def _check_limits(agent: Agent) -> None:
@@ -212,32 +212,31 @@ def may_continue(agent: Agent) -> bool:
     return agent.inbox.needs_turn
 
 
-async def close_calls(agent: Agent, world: Services) -> None:
+async def close_calls(agent: Agent, services: Services) -> None:
     """Add a `cancelled` result for each call of the history that has none."""
     if left := open_calls(agent.history):
         results = tuple(ToolResult(c.id, "Stopped before it was run.", "cancelled") for c in left)
         message = Message("tool", results, "harness")
         agent.history.append(message)
-        await world.log.emit(agent.path, MessageAdded(message))
+        await services.log.emit(agent.path, MessageAdded(message))
 
 
-async def wrap_up(agent: Agent, world: Services, why: str, *, whose: str = "") -> RunResult:
-    """One last turn without tools, in which the agent returns what it has. Raises nothing except CancelledError.
-
-    `why` is the limit, whose owner is `whose`, or `cancelled`. The turn uses the budget's reserve and has its own time limit.
-    """
-    await save_partial_reply(agent, world)
-    await close_calls(agent, world)
+async def wrap_up(agent: Agent, services: Services, why: str, *, whose: str = "") -> RunResult:
+    """One last turn without tools, in which the agent returns what it has. Raises nothing except CancelledError. `why`
+    is the limit, whose owner is `whose`, or `cancelled`. The turn uses the budget's reserve and has its own time
+    limit."""
+    await save_partial_reply(agent, services)
+    await close_calls(agent, services)
     agent.budget.open_reserve()
-    await add_system_note(agent, world, f"{NOTE} {WRAP_UP[why]} Tools are disabled now. Answer with the best result you "
+    await add_system_note(agent, services, f"{NOTE} {WRAP_UP[why]} Tools are disabled now. Answer with the best result you "
               "have, and say clearly what is missing.")  # fmt: skip
     text, error = "", ""
     agent.turn += 1
     try:
-        await world.log.emit(agent.path, _started(agent, wrap_up=True))
-        async with asyncio.timeout(world.policy.wrap_up_s):
-            done = await ask_model(agent, world, tools=False)
-        await add_reply(agent, world, done, _finished(agent, done))
+        await services.log.emit(agent.path, _started(agent, wrap_up=True))
+        async with asyncio.timeout(services.policy.wrap_up_s):
+            done = await ask_model(agent, services, tools=False)
+        await add_reply(agent, services, done, _finished(agent, done))
         if done.stop == "refusal":
             error = f"No wrap-up: {agent.model} refused."
         else:
@@ -245,8 +244,8 @@ async def wrap_up(agent: Agent, world: Services, why: str, *, whose: str = "") -
     except (ProviderError, LimitReached) as failure:
         error = f"No wrap-up: {failure}"
     except TimeoutError:
-        error = f"No wrap-up within {world.policy.wrap_up_s:.0f} s."
-    await close_calls(agent, world)
+        error = f"No wrap-up within {services.policy.wrap_up_s:.0f} s."
+    await close_calls(agent, services)
     result = text or agent.partial
     if why == "time":
         return RunResult("timeout", "time", result, error, whose, partial=not text)
@@ -256,11 +255,11 @@ async def wrap_up(agent: Agent, world: Services, why: str, *, whose: str = "") -
     return RunResult(status, why, result, error, whose, partial=not text)  # type: ignore[arg-type]
 
 
-async def save_partial_reply(agent: Agent, world: Services) -> None:
+async def save_partial_reply(agent: Agent, services: Services) -> None:
     """Add the text of an interrupted reply to the history."""
     if text := agent.streaming.strip():
         agent.streaming = ""
-        await add_reply(agent, world, ReplyDone(Message("assistant", (Text(text),)), Usage(), "other"))
+        await add_reply(agent, services, ReplyDone(Message("assistant", (Text(text),)), Usage(), "other"))
         agent.context = agent.sent = 0
 
 
@@ -272,7 +271,7 @@ class _LoopDetector:
         self._repeated = dict.fromkeys(LOOP_ROUNDS, 0)
         self._unreadable = 0
 
-    async def check(self, agent: Agent, world: Services) -> None:
+    async def check(self, agent: Agent, services: Services) -> None:
         """Check the newest turn. Warns the agent first, and raises StopRun when it keeps repeating."""
         reply, results = agent.history[-2], agent.history[-1]
         self._unreadable = self._unreadable + 1 if all(c.error for c in reply.calls) else 0
@@ -286,7 +285,7 @@ class _LoopDetector:
             raise StopRun("failed", "loop", f"{words} with the same results {rounds} times in a row.")
         if rounds >= ROUNDS_WARN:
             words = "made the same calls" if size == 1 else f"repeated the same {size} turns of calls"
-            await add_system_note(agent, world, f"{NOTE} You {words} {rounds} times and got the same results. "
+            await add_system_note(agent, services, f"{NOTE} You {words} {rounds} times and got the same results. "
                       "Try something else, or answer with what you have.")  # fmt: skip
 
     def _repeating_turns(self, reply: Message, results: Message) -> tuple[int, int]:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from contextlib import aclosing
+from itertools import takewhile
 
 import msgspec
 
@@ -13,35 +14,35 @@ from ..limits.budget import OUTPUT_FLOOR
 from ..limits.retry import CROWDED, RetryPolicy
 from ..protocol.errors import ProviderError
 from ..protocol.events import AttemptFailed, CallDelta, Notice, Prefix, TextDelta, ThinkingDelta
-from ..protocol.messages import Message, Usage, estimate_message, estimate_tokens, without_thinking
-from ..protocol.provider import CallChunk, ReplyDone, Request, TextChunk, ThinkingChunk, TokenCounter
+from ..protocol.messages import Message, Usage, estimate_message, without_thinking
+from ..protocol.provider import CallChunk, ReplyDone, Request, TextChunk, ThinkingChunk, TokenCounter, estimate_request
 from .agent import Agent, Services
 
 log = logging.getLogger(__name__)
 
 
-async def ask_model(agent: Agent, world: Services, *, tools: bool = True, quiet: bool = False) -> ReplyDone:
-    """One reply, retried after transient failures. `quiet`: no deltas are published.
-
-    Without `tools` the model may call none; they stay in the request, so that the prefix is unchanged. Raises
-    ProviderError, or LimitReached when the budget cannot pay for the request.
-    """
+async def ask_model(agent: Agent, services: Services, *, tools: bool = True, quiet: bool = False) -> ReplyDone:
+    """One reply, retried after transient failures. `quiet`: no deltas are published. Without `tools` the model may call
+    none; they stay in the request, so that the prefix is unchanged. Raises ProviderError, or LimitReached when the
+    budget cannot pay for the request."""
     attempt, patience = 0, RetryPolicy()
     while True:
         attempt += 1
         try:
-            return await _attempt(agent, world, _StreamReader(agent, world, attempt, quiet), tools, patience.refused)
+            return await _attempt(
+                agent, services, _StreamReader(agent, services, attempt, quiet), tools, patience.refused
+            )
         except ProviderError as error:
             log.debug("request %d of %s", attempt, agent.path, exc_info=True)
-            wait = patience.next_delay(world.rate_limiter(agent.provider.rate_limit_key), error)
+            wait = patience.next_delay(services.rate_limiter(agent.provider.rate_limit_key), error)
             if wait is None and error.retry_after and not error.hint:
                 error.hint = f"It asks to wait for {_span(error.retry_after)}."
             partial, agent.streaming = agent.streaming, ""
             usage = error.usage if isinstance(error.usage, Usage) else Usage()
             failed = AttemptFailed(attempt, error.kind, str(error), wait, usage, partial)
-            await world.log.emit(agent.path, failed)
+            await services.log.emit(agent.path, failed)
             if wait is None:
-                if not (error.transient and await _fall_back(agent, world)):
+                if not (error.transient and await _fall_back(agent, services)):
                     agent.streaming = partial
                     raise
                 patience = RetryPolicy()
@@ -57,17 +58,16 @@ def _span(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
-async def _fall_back(agent: Agent, world: Services) -> bool:
+async def _fall_back(agent: Agent, services: Services) -> bool:
     """Switch to the configured fallback model, once. Starts a new prefix and drops thinking. False without a fallback."""
     spare = agent.fallback
     if spare is None or (spare.name, spare.model) == (agent.provider.name, agent.provider.model):
         return False
     old, agent.provider, agent.fallback = agent.model, spare, None
     agent.context = agent.sent = 0
-    agent.history = [
-        without_thinking(m) for m in agent.history
-    ]  # before the log has it: the task may be cancelled there
-    await world.log.emit(
+    # Before the log has it, because the task may be cancelled there.
+    agent.history = [without_thinking(m) for m in agent.history]
+    await services.log.emit(
         agent.path,
         Notice(f"{old} does not answer; continuing with the fallback model {agent.model}.", "warning"),
         Prefix(agent.model, agent.system, agent.specs),
@@ -78,48 +78,35 @@ async def _fall_back(agent: Agent, world: Services) -> bool:
 def prompt_tokens(agent: Agent) -> int:
     """An estimate of the next request's tokens: the context after the last reply, plus the messages since."""
     if agent.context:
-        since: list[Message] = []
-        for message in reversed(agent.history):
-            if message.role == "assistant":
-                break
-            since.append(message)
+        since = takewhile(lambda message: message.role != "assistant", reversed(agent.history))
         return agent.context + sum(map(estimate_message, since))
-    return _estimate(agent, agent.history)
+    return estimate_request(_request(agent, agent.history))
 
 
 async def measured(agent: Agent, most: float, messages: Sequence[Message] | None = None) -> int:
     """Tokens of a request with `messages` (None: the history). The estimate, or the service's count when the estimate is
     above `most`: an estimate may be a third too high, which must not cause a compaction or a refusal."""
-    history = agent.history if messages is None else messages
-    guess = prompt_tokens(agent) if messages is None else _estimate(agent, messages)
+    guess = prompt_tokens(agent) if messages is None else estimate_request(_request(agent, messages))
     counted = agent.context if messages is None else 0
     provider = agent.provider
     if guess <= most or counted > most or not isinstance(provider, TokenCounter):
         return guess
-    request = Request(
-        agent=agent.path,
-        system=agent.system,
-        tools=agent.specs,
-        messages=tuple(history),
-        max_output=1,
-        tool_choice="auto",
-        effort=agent.effort,
-        cache_key=agent.cache_key,
-    )
     try:
-        return await provider.count_tokens(request)
+        return await provider.count_tokens(_request(agent, agent.history if messages is None else messages))
     except ProviderError:
         log.debug("tokens of %s could not be counted", agent.path, exc_info=True)
         return guess
 
 
-def _estimate(agent: Agent, messages: Sequence[Message]) -> int:
-    fixed = estimate_tokens(agent.system) + sum(estimate_tokens(str(s.schema) + s.description) for s in agent.specs)
-    return fixed + sum(map(estimate_message, messages))
+def _request(agent: Agent, messages: Sequence[Message], max_output: int = 1, *, tools: bool = True) -> Request:
+    return Request(
+        agent=agent.path, system=agent.system, tools=agent.specs, messages=tuple(messages), max_output=max_output,
+        tool_choice="auto" if tools else "none", effort=agent.effort, cache_key=agent.cache_key or agent.path,
+    )  # fmt: skip
 
 
-async def _attempt(agent: Agent, world: Services, reader: _StreamReader, tools: bool, again: bool) -> ReplyDone:
-    gate = world.rate_limiter(agent.provider.rate_limit_key)
+async def _attempt(agent: Agent, services: Services, reader: _StreamReader, tools: bool, again: bool) -> ReplyDone:
+    gate = services.rate_limiter(agent.provider.rate_limit_key)
     inside = gate.try_acquire(again=again)
     succeeded = False
     try:
@@ -135,7 +122,7 @@ async def _attempt(agent: Agent, world: Services, reader: _StreamReader, tools: 
             if inside and gate.wait_s > 0:  # a back-off began meanwhile
                 gate.release()
                 inside = False
-        done = await _stream(agent, world, reader, tools)
+        done = await _stream(agent, services, reader, tools)
         succeeded = True
         return done
     finally:
@@ -143,19 +130,16 @@ async def _attempt(agent: Agent, world: Services, reader: _StreamReader, tools: 
             gate.release(succeeded=succeeded)
 
 
-async def _stream(agent: Agent, world: Services, reader: _StreamReader, tools: bool) -> ReplyDone:
+async def _stream(agent: Agent, services: Services, reader: _StreamReader, tools: bool) -> ReplyDone:
     provider = agent.provider
     prompt = await measured(agent, provider.window - OUTPUT_FLOOR)
     room = provider.window - prompt
     if room < OUTPUT_FLOOR:
         raise ProviderError("context", f"The conversation ({prompt} tokens) does not fit the window of {agent.model}.")
     fresh = prompt if agent.cold else max(0, prompt - agent.sent)
-    want = min(provider.max_output, world.policy.max_output, room)
+    want = min(provider.max_output, services.policy.max_output, room)
     reservation = await agent.budget.reserve(fresh, want, price=provider.cost)
-    request = Request(
-        agent=agent.path, system=agent.system, tools=agent.specs, messages=tuple(agent.history), max_output=reservation.output,
-        tool_choice="auto" if tools else "none", effort=agent.effort, cache_key=agent.cache_key or agent.path,
-    )  # fmt: skip
+    request = _request(agent, agent.history, reservation.output, tools=tools)
     usage = Usage()
     try:
         async with aclosing(provider.stream(request)) as chunks:
@@ -189,8 +173,8 @@ def _counted(agent: Agent, usage: Usage) -> Usage:
 class _StreamReader:
     """Publishes the deltas of a stream and keeps its text, in case it breaks."""
 
-    def __init__(self, agent: Agent, world: Services, attempt: int, quiet: bool) -> None:
-        self._agent, self._world, self._attempt, self._quiet = agent, world, attempt, quiet
+    def __init__(self, agent: Agent, services: Services, attempt: int, quiet: bool) -> None:
+        self._agent, self._services, self._attempt, self._quiet = agent, services, attempt, quiet
         self._text: list[str] = []
         self._offset = self._thought = self._other = 0
 
@@ -210,7 +194,7 @@ class _StreamReader:
 
     def _show(self, delta: TextDelta | ThinkingDelta | CallDelta) -> None:
         if not self._quiet:
-            self._world.log.live(self._agent.path, delta)
+            self._services.log.live(self._agent.path, delta)
 
     def keep_partial(self, prompt: int) -> Usage:
         """Store the text of a broken reply in the agent; returns an estimate of its usage, empty when nothing was received."""

@@ -17,10 +17,8 @@ LEAST = 64
 
 
 def truncate_results(agent: Agent, results: Sequence[ToolResult]) -> tuple[ToolResult, ...]:
-    """The results, with the longest truncated when the budget cannot pay for all of them.
-
-    The wrap-up reserve is not used for them, because the agent needs it for its last answer.
-    """
+    """The results, with the longest truncated when the budget cannot pay for all of them. The wrap-up reserve is not
+    used for them, because the agent needs it for its last answer."""
     room = agent.budget.room(agent.provider.cost)
     if room == float("inf"):
         return tuple(results)

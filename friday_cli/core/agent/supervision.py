@@ -62,34 +62,32 @@ def strictest(*modes: Supervision | None) -> Supervision:
     return max((m for m in modes if m), key=_ORDER.index, default="unsupervised")
 
 
-async def run_supervised(agent: Agent, world: Services, task: str) -> RunResult:
+async def run_supervised(agent: Agent, services: Services, task: str) -> RunResult:
     """A run under the agent's supervision; the root, whose result a person sees, only hands its own down to children.
-
-    Raises LimitReached as `run_agent` does.
-    """
+    Raises LimitReached as `run_agent` does."""
     if agent.supervision == "unsupervised" or agent.parent is None:
-        return await run_agent(agent, world)
+        return await run_agent(agent, services)
     try:
-        intent = await _intent(agent, world)
+        intent = await _intent(agent, services)
     except ProviderError as error:
         return provider_failure(agent, error)
-    outcome = await run_agent(agent, world)
+    outcome = await run_agent(agent, services)
     redone = False
     while True:
         if outcome.status != "completed" or outcome.stop_reason != "done":
             return outcome
         reasons = differences(intent, agent, outcome)
         if not reasons:
-            await world.log.emit(agent.path, Verdict("accept", "harness"))
+            await services.log.emit(agent.path, Verdict("accept", "harness"))
             return outcome
-        ruling, usage = await _ruling(agent, world, task, intent, outcome, reasons)
+        ruling, usage = await _ruling(agent, services, task, intent, outcome, reasons)
         if ruling.verdict == "redo" and redone:
             ruling = _Ruling("pause", "It was redone once and still differs from its task.")
         by: Literal["model", "person"] = "model"
-        if ruling.verdict == "pause" and agent.supervision == "supervised-human" and world.approvals.interactive:
-            await world.log.emit(agent.path, Verdict("pause", "model", ruling.reason, tuple(reasons), usage))
-            ruling, by, usage = await _person(agent, world, outcome, ruling, reasons), "person", Usage()
-        await world.log.emit(agent.path, Verdict(ruling.verdict, by, ruling.reason, tuple(reasons), usage))
+        if ruling.verdict == "pause" and agent.supervision == "supervised-human" and services.approvals.interactive:
+            await services.log.emit(agent.path, Verdict("pause", "model", ruling.reason, tuple(reasons), usage))
+            ruling, by, usage = await _person(agent, services, outcome, ruling, reasons), "person", Usage()
+        await services.log.emit(agent.path, Verdict(ruling.verdict, by, ruling.reason, tuple(reasons), usage))
         if ruling.verdict == "accept":
             return outcome
         if ruling.verdict == "pause":
@@ -98,10 +96,10 @@ async def run_supervised(agent: Agent, world: Services, task: str) -> RunResult:
         redone = True
         await add_system_note(
             agent,
-            world,
+            services,
             f"{NOTE} Your result was not accepted. Redo it with this correction: {ruling.correction or ruling.reason}",
         )
-        outcome = await run_agent(agent, world)
+        outcome = await run_agent(agent, services)
 
 
 def differences(intent: Intent, agent: Agent, outcome: RunResult) -> list[str]:
@@ -123,19 +121,19 @@ def _fits(path: str, pattern: str) -> bool:
     return path == pattern or fnmatch.fnmatch(path, pattern) or path.startswith(pattern.rstrip("/") + "/")
 
 
-async def _intent(agent: Agent, world: Services) -> Intent:
-    await add_system_note(agent, world, INTENT)
-    done = await ask_model(agent, world, tools=False)
-    await add_reply(agent, world, done)
-    await close_calls(agent, world)
+async def _intent(agent: Agent, services: Services) -> Intent:
+    await add_system_note(agent, services, INTENT)
+    done = await ask_model(agent, services, tools=False)
+    await add_reply(agent, services, done)
+    await close_calls(agent, services)
     intent = _read(done.message.text, Intent) or Intent(goal=done.message.text.strip()[:2000])
-    await world.log.emit(agent.path, IntentStated(done.message.text.strip(), done.usage))
-    await add_system_note(agent, world, f"{NOTE} Noted. Now do the task.")
+    await services.log.emit(agent.path, IntentStated(done.message.text.strip(), done.usage))
+    await add_system_note(agent, services, f"{NOTE} Noted. Now do the task.")
     return intent
 
 
 async def _ruling(
-    agent: Agent, world: Services, task: str, intent: Intent, outcome: RunResult, reasons: list[str]
+    agent: Agent, services: Services, task: str, intent: Intent, outcome: RunResult, reasons: list[str]
 ) -> tuple[_Ruling, Usage]:
     """The supervisor model's verdict and its usage, which the sub-agent pays for. A failure counts as a pause."""
     text = "\n\n".join((
@@ -146,12 +144,12 @@ async def _ruling(
         "# Differences\n" + "\n".join(f"- {reason}" for reason in reasons),
     ))  # fmt: skip
     judge = msgspec.structs.replace(
-        agent, provider=world.supervisor or agent.provider, system=SYSTEM, specs=(), tools={},
+        agent, provider=services.supervisor or agent.provider, system=SYSTEM, specs=(), tools={},
         history=[user(text, source="harness")], usage=Usage(), context=0, sent=0, cold=False, fallback=None,
         cache_key="supervisor", streaming="", texts=[],
     )  # fmt: skip
     try:
-        done = await ask_model(judge, world, tools=False, quiet=True)
+        done = await ask_model(judge, services, tools=False, quiet=True)
         ruling = _read(done.message.text, _Ruling) or _Ruling("pause", "The supervisor's answer could not be read.")
     except (ProviderError, LimitReached) as error:
         ruling = _Ruling("pause", f"The supervisor could not be asked: {error}")
@@ -160,14 +158,14 @@ async def _ruling(
     return ruling, judge.usage
 
 
-async def _person(agent: Agent, world: Services, outcome: RunResult, ruling: _Ruling, reasons: list[str]) -> _Ruling:
+async def _person(agent: Agent, services: Services, outcome: RunResult, ruling: _Ruling, reasons: list[str]) -> _Ruling:
     question = (
         f"The supervisor paused {agent.path} ({agent.profile}): {ruling.reason}\n"
         + "\n".join(f"- {reason}" for reason in reasons)
         + f"\nIts result:\n{outcome.text[:2000]}"
     )
     async with agent.slot.waiting("waiting_user", agent.path):
-        answer = await world.approvals.question(agent.path, "", question, ("accept", "redo", "refuse"))
+        answer = await services.approvals.question(agent.path, "", question, ("accept", "redo", "refuse"))
     word, _, rest = answer.strip().partition(" ")
     known: dict[str, Literal["accept", "redo"]] = {"accept": "accept", "redo": "redo"}
     choice = known.get(word.lower().rstrip(":,."))

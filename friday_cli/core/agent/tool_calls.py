@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from ..limits.budget import LimitReached
 from ..permissions.rule import RuleInput
@@ -26,20 +27,17 @@ def stop(task: asyncio.Task[object]) -> None:
         task.cancel()
 
 
-async def run_calls(agent: Agent, world: Services, calls: Sequence[ToolCall]) -> FinalReport | None:
+async def run_calls(agent: Agent, services: Services, calls: Sequence[ToolCall]) -> FinalReport | None:
     """Run all calls of a reply and add their results to the history; returns the final report when a call made one.
-
     Calls whose effect is in `PARALLEL` run at the same time, the rest one after the other in call order. Raises StopRun
-    or LimitReached when a call ends the run; all calls have results then too.
-    """
+    or LimitReached when a call ends the run; all calls have results then too."""
     tasks: list[asyncio.Task[_CallResult]] = []
-    serial = [i for i, call in enumerate(calls) if _is_serial(agent, call)]
+    serial = [i for i, c in enumerate(calls) if (tool := agent.tools.get(c.name)) and tool.effect not in PARALLEL]
     before: asyncio.Event | None = None
     for i, call in enumerate(calls):
         mine = asyncio.Event() if i in serial else None
-        scheduled = _run_scheduled(
-            agent, world, call, after=before if mine else None, done=mine, last=mine is None or i == serial[-1]
-        )
+        after, last = before if mine else None, mine is None or i == serial[-1]
+        scheduled = _run_scheduled(agent, services, call, after=after, done=mine, last=last)
         tasks.append(asyncio.create_task(scheduled))
         before = mine or before
     agent.slot.start_parallel(len(calls) - max(0, len(serial) - 1))  # only one serial call runs at a time
@@ -53,7 +51,7 @@ async def run_calls(agent: Agent, world: Services, calls: Sequence[ToolCall]) ->
         results = tuple(_settled(task, call) for task, call in zip(tasks, calls, strict=True))
         message = Message("tool", truncate_results(agent, results), "harness")
         agent.history.append(message)
-        await world.log.emit(agent.path, MessageAdded(message))
+        await services.log.emit(agent.path, MessageAdded(message))
     await agent.slot.resume_single()
     for task in tasks:
         if error := task.exception():
@@ -61,16 +59,11 @@ async def run_calls(agent: Agent, world: Services, calls: Sequence[ToolCall]) ->
     return next((report for task in tasks if (report := task.result().report)), None)
 
 
-def _is_serial(agent: Agent, call: ToolCall) -> bool:
-    tool = agent.tools.get(call.name)
-    return tool is not None and tool.effect not in PARALLEL
-
-
-class _CallResult:
+class _CallResult(NamedTuple):
     """The result of one call, and the final report when the call made one."""
 
-    def __init__(self, result: ToolResult, report: FinalReport | None = None) -> None:
-        self.result, self.report = result, report
+    result: ToolResult
+    report: FinalReport | None
 
 
 def _settled(task: asyncio.Task[_CallResult], call: ToolCall) -> ToolResult:
@@ -83,7 +76,7 @@ def _settled(task: asyncio.Task[_CallResult], call: ToolCall) -> ToolResult:
 
 async def _run_scheduled(
     agent: Agent,
-    world: Services,
+    services: Services,
     call: ToolCall,
     *,
     after: asyncio.Event | None,
@@ -94,7 +87,7 @@ async def _run_scheduled(
     try:
         if after is not None:
             await after.wait()
-        ran = await _run_call(agent, world, call)
+        ran = await _run_call(agent, services, call)
     finally:
         if done is not None:
             done.set()
@@ -104,28 +97,27 @@ async def _run_scheduled(
     return ran
 
 
-async def _run_call(agent: Agent, world: Services, call: ToolCall) -> _CallResult:
+async def _run_call(agent: Agent, services: Services, call: ToolCall) -> _CallResult:
     """One call from permission to result. Raises only StopRun, LimitReached and CancelledError."""
     begun: float | None = None
     status: ResultStatus = "error"
     output = Output("")
     started = False
     try:
-        tool, args, wanted = await _prepare(agent, world, call)
-        await _require_permission(agent, world, call, wanted)
+        tool, args, wanted = await _prepare(agent, services, call)
+        await _require_permission(agent, services, call, wanted)
         started, begun = True, asyncio.get_running_loop().time()  # the time a person took to answer does not count
         begins = ToolStarted(call.id, tool.name, tool.title(args), tool.begins(args))
-        await world.log.emit(agent.path, begins, durable=tool.effect in CHANGING)
+        await services.log.emit(agent.path, begins, durable=tool.effect in CHANGING)
         output = Output("", facts=begins.facts)  # for the case that it is cancelled
-        output = await tool.run(_context(agent, world, call), args)
+        output = await tool.run(_context(agent, services, call), args)
         status = "error" if output.error else "ok"
     except PermissionDenied as error:
         started, status, output = True, "denied", Output(str(error))
     except FridayError as error:
         output = Output(str(error))
     except asyncio.CancelledError:
-        task = asyncio.current_task()
-        if task is not None and task.cancelling():
+        if (task := asyncio.current_task()) and task.cancelling():
             status = "cancelled"
             raise
         output = Output(f"{call.name} failed: a task that it waited for was cancelled.")  # this task was not cancelled
@@ -139,11 +131,11 @@ async def _run_call(agent: Agent, world: Services, call: ToolCall) -> _CallResul
             took = 0.0 if begun is None else asyncio.get_running_loop().time() - begun
             agent.receipt_builder.add(call.name, status, output.facts)
             finished = ToolFinished(call.id, call.name, status, took, output.display, output.facts)
-            await world.log.emit(agent.path, finished, *(Notice(text, "warning") for text in output.warnings))
+            await services.log.emit(agent.path, finished, *(Notice(text, "warning") for text in output.warnings))
     return _CallResult(ToolResult(call.id, output.text, status, output.images), output.ends)
 
 
-async def _prepare(agent: Agent, world: Services, call: ToolCall) -> tuple[Tool, object, RuleInput]:
+async def _prepare(agent: Agent, services: Services, call: ToolCall) -> tuple[Tool, object, RuleInput]:
     """Read a call. Raises PermissionDenied for a tool that the agent does not have, ToolError for wrong arguments."""
     tool = agent.tools.get(call.name)
     if tool is None:
@@ -151,7 +143,7 @@ async def _prepare(agent: Agent, world: Services, call: ToolCall) -> tuple[Tool,
         names = ", ".join(sorted(agent.tools))
         near = "" if listed else closest_match(call.name, agent.tools)
         reason = "it cannot be used now" if listed else "the agent does not have this tool"
-        await world.log.emit(agent.path, Denied(call.id, call.name, "", reason))
+        await services.log.emit(agent.path, Denied(call.id, call.name, "", reason))
         raise PermissionDenied(
             f"{call.name} cannot be used now." if listed else f"There is no tool {call.name!r}.",
             hint=f"Did you mean {near}?" if near else f"Tools you may use: {names or 'none'}.",
@@ -164,11 +156,11 @@ async def _prepare(agent: Agent, world: Services, call: ToolCall) -> tuple[Tool,
     return tool, args, RuleInput(tool.name, tool.effect, subjects, tool.script(args, agent.workspace), reach, plea)
 
 
-async def _require_permission(agent: Agent, world: Services, call: ToolCall, wanted: RuleInput) -> None:
+async def _require_permission(agent: Agent, services: Services, call: ToolCall, wanted: RuleInput) -> None:
     """Return when the call may run. Raises PermissionDenied with the reason otherwise."""
 
     def decision() -> PermissionDecision:
-        return decide(wanted, call.arguments, agent.rules, world.taint)
+        return decide(wanted, call.arguments, agent.rules, services.taint)
 
     def passes() -> bool:
         return decision().decision == "allow"
@@ -176,31 +168,30 @@ async def _require_permission(agent: Agent, world: Services, call: ToolCall, wan
     verdict = decision()
     if verdict.decision == "allow":
         return
-    subject = "\n".join(wanted.subjects)
-    if verdict.decision == "ask" and world.approvals.interactive:
+    if verdict.decision == "ask" and services.approvals.interactive:
         async with agent.slot.waiting("waiting_user", call.id):
-            answer = await world.approvals.permission(agent.path, call.id, wanted, reason=verdict.reason, again=passes)
+            answer = await services.approvals.permission(
+                agent.path, call.id, wanted, reason=verdict.reason, again=passes
+            )
         if answer.decision == "allow":
             return
         words = f": {answer.reason}" if answer.reason else "."
         raise PermissionDenied(f"The user denied this {wanted.tool} call{words}")
-    reason = verdict.reason
-    if verdict.decision == "ask":
-        reason += ", and no person can be asked here"
-    await world.log.emit(agent.path, Denied(call.id, wanted.tool, subject, reason))
+    reason = verdict.reason + (", and no person can be asked here" if verdict.decision == "ask" else "")
+    await services.log.emit(agent.path, Denied(call.id, wanted.tool, "\n".join(wanted.subjects), reason))
     raise PermissionDenied(f"Not permitted: {reason}.", hint="Continue without it, or report what you could not do.")
 
 
-def _context(agent: Agent, world: Services, call: ToolCall) -> ToolContext:
+def _context(agent: Agent, services: Services, call: ToolCall) -> ToolContext:
     offset = 0
 
     def emit(text: str) -> None:
         nonlocal offset
-        world.log.live(agent.path, ToolOutput(call.id, offset, text))
+        services.log.live(agent.path, ToolOutput(call.id, offset, text))
         offset += len(text)
 
     async def ask(question: str, choices: Sequence[str]) -> str:
         async with agent.slot.waiting("waiting_user", call.id):
-            return await world.approvals.question(agent.path, call.id, question, choices)
+            return await services.approvals.question(agent.path, call.id, question, choices)
 
     return ToolContext(agent.path, call.id, agent.workspace, agent.seen, emit, ask)

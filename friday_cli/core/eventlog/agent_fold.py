@@ -2,33 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import msgspec
 
-from ..protocol.events import (
-    AgentFinished,
-    AgentStarted,
-    AnyEvent,
-    AskWithdrawn,
-    AttemptFailed,
-    Compacted,
-    Detached,
-    IntentStated,
-    ModeChanged,
-    PermissionAnswered,
-    PermissionAsked,
-    Prefix,
-    QuestionAnswered,
-    QuestionAsked,
-    StatusChanged,
-    ToolFinished,
-    TurnFinished,
-    TurnStarted,
-    Verdict,
-    WorktreeChanged,
-)
+from ..protocol import events
 from ..protocol.messages import Usage
 from ..protocol.receipt import Receipt, ReceiptBuilder
 from ..protocol.run_result import ENDED, RunResult, Status
@@ -77,7 +53,7 @@ class AgentState(msgspec.Struct):
     """
 
     path: str
-    granted: AgentStarted = AgentStarted(0, "", "", "")
+    granted: events.AgentStarted = events.AgentStarted(0, "", "", "")
     end: RunResult | None = None
     status: Status = "queued"
     waiting: str = ""
@@ -88,8 +64,8 @@ class AgentState(msgspec.Struct):
     context: int = 0
     usage: Usage = Usage()
     tree_usage: Usage = Usage()
-    asks: dict[str, PermissionAsked | QuestionAsked] = {}
-    worktree: WorktreeChanged | None = None
+    asks: dict[str, events.PermissionAsked | events.QuestionAsked] = {}
+    worktree: events.WorktreeChanged | None = None
     receipt_builder: ReceiptBuilder = msgspec.field(default_factory=ReceiptBuilder)
     clock: ActiveTime = msgspec.field(default_factory=ActiveTime)
 
@@ -117,15 +93,47 @@ class AgentState(msgspec.Struct):
         return self.receipt_builder.receipt
 
 
-def fold_event(state: AgentState, event: AnyEvent, at: float) -> bool:
+def fold_event(state: AgentState, event: events.AnyEvent, at: float) -> bool:
     """Update `state` by an event of its agent, which happened at `at` in Unix seconds. False when it says nothing of it."""
-    fold = _FOLDS.get(type(event))
-    if fold is not None:
-        fold(state, event, at)
-    return fold is not None
+    match event:
+        case events.ToolFinished():
+            state.receipt_builder.add(event.tool, event.status, event.facts)
+        case events.TurnStarted():
+            state.turn = event.turn
+        case events.TurnFinished():
+            state.usage += event.usage
+            state.context = event.context or state.context
+        case events.StatusChanged():
+            if state.end is None and event.status not in ENDED:
+                state.status, state.waiting = event.status, event.detail
+                state.clock.set_running(event.status in ACTIVE, at)
+        case events.AgentStarted():
+            _started(state, event, at)
+        case events.AgentFinished():
+            _finished(state, event)
+        case events.PermissionAsked() | events.QuestionAsked():
+            state.asks[event.id] = event
+        case events.PermissionAnswered() | events.QuestionAnswered() | events.AskWithdrawn():
+            state.asks.pop(event.id, None)
+        case events.AttemptFailed() | events.IntentStated() | events.Verdict():
+            state.usage += event.usage
+        case events.Compacted():
+            state.usage += event.usage
+            state.context = event.after
+        case events.Prefix():
+            state.model = event.model
+        case events.ModeChanged():
+            state.mode = event.mode
+        case events.WorktreeChanged():
+            state.worktree = event
+        case events.Detached():
+            state.background = True
+        case _:
+            return False
+    return True
 
 
-def _started(state: AgentState, event: AgentStarted, at: float) -> None:
+def _started(state: AgentState, event: events.AgentStarted, at: float) -> None:
     state.granted, state.end, state.model = event, None, event.model
     state.status, state.waiting = "queued" if event.parent else "running", ""
     state.mode, state.background, state.turn = event.mode or state.mode, event.background, 0
@@ -133,7 +141,7 @@ def _started(state: AgentState, event: AgentStarted, at: float) -> None:
     state.clock.begin(at, runs=not event.parent)
 
 
-def _finished(state: AgentState, event: AgentFinished, at: float) -> None:
+def _finished(state: AgentState, event: events.AgentFinished) -> None:
     state.end, state.status, state.waiting = event.result_of_run, event.status, ""
     state.tree_usage = event.tree_usage
     if event.usage != Usage():
@@ -142,78 +150,3 @@ def _finished(state: AgentState, event: AgentFinished, at: float) -> None:
         state.receipt_builder.reset(event.receipt)
     state.asks.clear()
     state.clock.finish(event.duration_s)
-
-
-def _status_changed(state: AgentState, event: StatusChanged, at: float) -> None:
-    if state.end is None and event.status not in ENDED:
-        state.status, state.waiting = event.status, event.detail
-        state.clock.set_running(event.status in ACTIVE, at)
-
-
-def _detached(state: AgentState, event: Detached, at: float) -> None:
-    state.background = True
-
-
-def _prefix(state: AgentState, event: Prefix, at: float) -> None:
-    state.model = event.model
-
-
-def _mode_changed(state: AgentState, event: ModeChanged, at: float) -> None:
-    state.mode = event.mode
-
-
-def _turn_started(state: AgentState, event: TurnStarted, at: float) -> None:
-    state.turn = event.turn
-
-
-def _turn_finished(state: AgentState, event: TurnFinished, at: float) -> None:
-    state.usage += event.usage
-    state.context = event.context or state.context
-
-
-def _used(state: AgentState, event: AttemptFailed | IntentStated | Verdict, at: float) -> None:
-    state.usage += event.usage
-
-
-def _compacted(state: AgentState, event: Compacted, at: float) -> None:
-    state.usage += event.usage
-    state.context = event.after
-
-
-def _tool_finished(state: AgentState, event: ToolFinished, at: float) -> None:
-    state.receipt_builder.add(event.tool, event.status, event.facts)
-
-
-def _worktree(state: AgentState, event: WorktreeChanged, at: float) -> None:
-    state.worktree = event
-
-
-def _asked(state: AgentState, event: PermissionAsked | QuestionAsked, at: float) -> None:
-    state.asks[event.id] = event
-
-
-def _settled(state: AgentState, event: PermissionAnswered | QuestionAnswered | AskWithdrawn, at: float) -> None:
-    state.asks.pop(event.id, None)
-
-
-_FOLDS: dict[type, Callable[[AgentState, Any, float], None]] = {
-    AgentStarted: _started,
-    AgentFinished: _finished,
-    StatusChanged: _status_changed,
-    Detached: _detached,
-    Prefix: _prefix,
-    ModeChanged: _mode_changed,
-    TurnStarted: _turn_started,
-    TurnFinished: _turn_finished,
-    AttemptFailed: _used,
-    IntentStated: _used,
-    Verdict: _used,
-    Compacted: _compacted,
-    ToolFinished: _tool_finished,
-    WorktreeChanged: _worktree,
-    PermissionAsked: _asked,
-    QuestionAsked: _asked,
-    PermissionAnswered: _settled,
-    QuestionAnswered: _settled,
-    AskWithdrawn: _settled,
-}

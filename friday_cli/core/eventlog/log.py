@@ -21,11 +21,9 @@ class Journal(Protocol):
     def append(self, envelopes: Sequence[Envelope], *, durable: bool = False) -> asyncio.Future[None]:
         """Store `envelopes`, in order. Done when they survive the death of the process; with `durable`, when they and all
         earlier ones survive a power failure. Fails with StoreError."""
-        ...
 
     async def read(self, after: int) -> list[Envelope]:
         """All envelopes with a number above `after`, in order."""
-        ...
 
 
 class MemoryJournal:
@@ -130,10 +128,8 @@ def _merge(old: Envelope, new: Envelope) -> Envelope | None:
 
 
 class Log:
-    """Numbers, stores and publishes the events of one session.
-
-    When the journal fails, the session continues in memory and reports that once. Earlier events are safe.
-    """
+    """Numbers, stores and publishes the events of one session. When the journal fails, the session continues in memory
+    and reports that once. Earlier events are safe."""
 
     def __init__(
         self,

@@ -15,7 +15,11 @@ def ended(
     path: str, profile: str, task: str, status: Status, reason: StopReason | None, *, by_person: bool = False
 ) -> InboxMessage:
     """A notice that a run ended that no agent waits for. `by_person`: a person resumed it."""
-    who = f"The sub-agent {path} ({profile}), which the user continued," if by_person else _behind(path, profile)
+    who = (
+        f"The sub-agent {path} ({profile}), which the user continued,"
+        if by_person
+        else f"The background sub-agent {path} ({profile})"
+    )
     return InboxMessage(
         f"{NOTE} {who} has ended: {status} ({reason}). Its task was: {_line(task)}\n"
         f"Read its result with {DELEGATION_RESULT}(id={path!r}).",
@@ -51,10 +55,6 @@ def stopped(path: str, profile: str, level: str) -> str:
     """A notice that a person stops an agent. `level` is cancel or abort."""
     how = "and asked it for what it has" if level == "cancel" else "at once"
     return f"{NOTE} The user has stopped your sub-agent {path} ({profile}) {how}. Do not start it again unasked."
-
-
-def _behind(path: str, profile: str) -> str:
-    return f"The background sub-agent {path} ({profile})"
 
 
 def _line(text: str) -> str:

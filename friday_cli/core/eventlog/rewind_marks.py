@@ -17,10 +17,8 @@ def is_rewind_point(path: str, message: Message) -> bool:
 
 
 def after_rewind(marks: dict[int, T], seq: int, event: Rewound, state: T) -> T:
-    """The state after rewind number `seq`: that of its target, or `state` when it restored files only.
-
-    `marks` has the state right before each rewind point, by event number. `state` is added to it, for an undo.
-    """
+    """The state after rewind number `seq`: that of its target, or `state` when it restored files only. `marks` has the
+    state right before each rewind point, by event number. `state` is added to it, for an undo."""
     marks[seq] = state
     return state if event.what == "files" else marks.get(event.to, state)
 

@@ -82,7 +82,7 @@ class Budget:
         self.check()
         left_tokens, left_cost = self.left("tokens"), self.left("cost")
         if left_tokens < 2 * OUTPUT_FLOOR:
-            raise LimitReached("tokens", self._narrowest("tokens"))
+            raise LimitReached("tokens", min(reversed(list(self.up())), key=lambda node: node.tokens.left).path)
         if left_tokens != float("inf"):
             tokens = int(min(left_tokens, tokens if tokens is not None else left_tokens))
         if left_cost != float("inf"):
@@ -98,7 +98,7 @@ class Budget:
 
     def left(self, what: Literal["tokens", "cost"]) -> float:
         """The amount that may still be spent, by the limits of all levels; infinite without a limit."""
-        return max(0.0, min(node._pool(what).left for node in self.up()))
+        return max(0.0, min((node.tokens if what == "tokens" else node.cost).left for node in self.up()))
 
     def room(self, price: Callable[[Usage], float | None]) -> float:
         """Tokens of new input that the budget can pay for, without the wrap-up reserve; infinite without a limit."""
@@ -118,11 +118,9 @@ class Budget:
     async def reserve(
         self, prompt: int, want: int, *, price: Callable[[Usage], float | None], floor: int = OUTPUT_FLOOR
     ) -> Reservation:
-        """Reserve `prompt` tokens of new input and up to `want` tokens of output on every level.
-
-        With a limit, at most half of the free amount is reserved, so that parallel agents can work too. Waits while
-        only the reservations of other requests are too large. Raises LimitReached when too little is left.
-        """
+        """Reserve `prompt` tokens of new input and up to `want` tokens of output on every level. With a limit, at most
+        half of the free amount is reserved, so that parallel agents can work too. Waits while only the reservations of
+        other requests are too large. Raises LimitReached when too little is left."""
         base = price(Usage(input=prompt)) or 0.0
         per_token = ((price(Usage(input=prompt, output=1000)) or base) - base) / 1000
         least_tokens, least_cost = prompt + floor, base + per_token * floor
@@ -190,19 +188,11 @@ class Budget:
             node.cost.reserved += cost
         self._freed.set()
 
-    def _pool(self, what: Literal["tokens", "cost"]) -> Pool:
-        return self.tokens if what == "tokens" else self.cost
-
-    def _narrowest(self, what: Literal["tokens", "cost"]) -> str:
-        return min(reversed(list(self.up())), key=lambda node: node._pool(what).left).path
-
 
 class Clock:
-    """Active seconds of one run. `start` and `stop` are counted: the clock runs while more starts than stops were called.
-
-    A running clock ticks. A tick that is more than `LATE_S` late means that the process was suspended or the machine
-    slept; the seconds since it was due do not count.
-    """
+    """Active seconds of one run. `start` and `stop` are counted: the clock runs while more starts than stops were
+    called. A running clock ticks. A tick that is more than `LATE_S` late means that the process was suspended or the
+    machine slept; the seconds since it was due do not count."""
 
     def __init__(self) -> None:
         self._starts = 0

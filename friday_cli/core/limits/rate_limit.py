@@ -28,19 +28,15 @@ class SharedRateLimit(Protocol):
 
     def closed_until(self) -> float:
         """When requests may start; 0 for now."""
-        ...
 
     def close_until(self, at: float) -> None:
         """Delay all requests until `at`. Never shortens a longer delay."""
-        ...
 
     def served_at(self) -> float:
         """When a request last succeeded; 0 when none did."""
-        ...
 
     def serve(self) -> None:
         """Record that a request succeeded now."""
-        ...
 
 
 class RateLimiter:
@@ -54,14 +50,10 @@ class RateLimiter:
         self._limit = float(MOST_IN_FLIGHT)
         self._known = float(MOST_IN_FLIGHT)  # the number that the server did not refuse, at its last refusal
         self._rounds = 1
-        self._in_flight = self._successes = 0
+        self.in_flight = self._successes = 0
         self._closed_until = 0.0
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._timer: asyncio.TimerHandle | None = None
-
-    @property
-    def in_flight(self) -> int:
-        return self._in_flight
 
     @property
     def served(self) -> tuple[int, float]:
@@ -75,18 +67,16 @@ class RateLimiter:
         return max(0.0, self._closed_until - _now())
 
     def try_acquire(self, *, again: bool = False) -> bool:
-        """Take a slot if one is free and no request waits for it. Return it with `release`.
-
-        `again`: the caller released its slot and goes to the front of the queue.
-        """
-        if (self._waiting and not again) or self.wait_s > 0 or self._in_flight >= int(self._limit):
+        """Take a slot if one is free and no request waits for it. Return it with `release`. `again`: the caller
+        released its slot and goes to the front of the queue."""
+        if (self._waiting and not again) or self.wait_s > 0 or self.in_flight >= int(self._limit):
             return False
-        self._in_flight += 1
+        self.in_flight += 1
         return True
 
     def release(self, *, succeeded: bool = False) -> None:
         """Return the slot. After a round of successes one more request is admitted."""
-        self._in_flight -= 1
+        self.in_flight -= 1
         if succeeded:
             self._successes += 1
             if self._shared is not None and self._limit < MOST_IN_FLIGHT:  # not needed while no request has to wait
@@ -115,15 +105,13 @@ class RateLimiter:
             raise
 
     def back_off(self, attempt: int, *, retry_after: float | None = None, crowded: bool) -> float:
-        """Seconds to wait after the `attempt`-th failure. `crowded` delays all requests by as much.
-
-        Never less than the server asks for; more when that was not enough the last time.
-        """
+        """Seconds to wait after the `attempt`-th failure. `crowded` delays all requests by as much. Never less than the
+        server asks for; more when that was not enough the last time."""
         asked, doubled = retry_after or 0.0, attempt - (retry_after is not None)
         own = min(BACKOFF_MOST_S, BACKOFF_S * 2 ** (doubled - 1)) * self._rng.uniform(0.5, 1.0) if doubled else 0.0
         wait = max(own, asked + self._rng.uniform(0, 0.1 * asked + 0.1)) if retry_after is not None else own
         if crowded:
-            self._known, self._rounds = max(1.0, self._in_flight - 1.0), min(ROUNDS_MOST, 2 * self._rounds)
+            self._known, self._rounds = max(1.0, self.in_flight - 1.0), min(ROUNDS_MOST, 2 * self._rounds)
             self._close(wait)
             if self._shared is not None:
                 self._applied = max(self._applied, time.time() + wait)
@@ -139,7 +127,7 @@ class RateLimiter:
             self._close(min(RETRY_AFTER_MOST_S, left + self._rng.uniform(0, 0.1 * left + 0.1)))
 
     def _close(self, wait: float) -> None:
-        self._limit = max(1.0, min(self._limit, max(1, self._in_flight)) / 2)
+        self._limit = max(1.0, min(self._limit, max(1, self.in_flight)) / 2)
         self._closed_until = max(self._closed_until, _now() + wait)
 
     def _wake(self) -> None:
@@ -148,11 +136,11 @@ class RateLimiter:
                 if self._timer is None:
                     self._timer = asyncio.get_running_loop().call_later(wait, self._on_timer)
                 return
-            if self._in_flight >= int(self._limit):
+            if self.in_flight >= int(self._limit):
                 return  # `release` wakes the next one
             waiter = self._waiting.popleft()
             if not waiter.done():
-                self._in_flight += 1
+                self.in_flight += 1
                 waiter.set_result(None)
 
     def _on_timer(self) -> None:

@@ -1,8 +1,6 @@
-"""Whether and when a failed request is retried.
-
-A refusal because of load that cost nothing counts as a failure only when no other request succeeded since the refusal
-before. Otherwise the request will get its turn, and no agent fails because others were served first.
-"""
+"""Whether and when a failed request is retried. A refusal because of load that cost nothing counts as a failure only
+when no other request succeeded since the refusal before. Otherwise the request will get its turn, and no agent fails
+because others were served first."""
 
 from __future__ import annotations
 

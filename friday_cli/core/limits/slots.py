@@ -1,8 +1,6 @@
-"""The run slot of an agent, its clock and its status, which depend on whether it works or waits.
-
-An agent releases its run slot while all it does waits for a child, a person or a rate limit, so nested agents cannot
-deadlock. It acquires a slot again before it resumes.
-"""
+"""The run slot of an agent, its clock and its status, which depend on whether it works or waits. An agent releases its
+run slot while all it does waits for a child, a person or a rate limit, so nested agents cannot deadlock. It acquires a
+slot again before it resumes."""
 
 from __future__ import annotations
 
@@ -41,10 +39,6 @@ class RunSlot:
         self._extra = False
         await self._take()
 
-    def end(self) -> None:
-        """The run ended: release the slot."""
-        self._release()
-
     def start_parallel(self, count: int) -> None:
         """The agent now does `count` things in parallel."""
         self._parallel = count
@@ -53,7 +47,7 @@ class RunSlot:
         """One of the parallel things ended."""
         self._parallel -= 1
         if self._parallel > 0 and len(self._waits) >= self._parallel:
-            self._release()
+            self.release()
 
     async def resume_single(self, *, hurry: bool = False) -> None:
         """Do one thing again. With `hurry` the agent does not wait for a slot: it runs beyond the limit when none is free."""
@@ -63,14 +57,12 @@ class RunSlot:
 
     @asynccontextmanager
     async def waiting(self, status: Status, detail: str = "", *, resume: bool = True) -> AsyncIterator[None]:
-        """Wait for something inside the context. `detail` says for what.
-
-        Without `resume` no slot is acquired at the end; `resume_single` must follow.
-        """
+        """Wait for something inside the context. `detail` says for what. Without `resume` no slot is acquired at the
+        end; `resume_single` must follow."""
         entry = (status, detail)
         self._waits.append(entry)
         if len(self._waits) >= self._parallel:
-            self._release()
+            self.release()
         stopped = False
         try:
             await self.show()
@@ -94,7 +86,8 @@ class RunSlot:
                 self.clock.start()
         await self.show()
 
-    def _release(self) -> None:
+    def release(self) -> None:
+        """Stop the clock and release the slot, if it is held."""
         if self._held:
             self._held = False
             self.clock.stop()

@@ -36,10 +36,8 @@ async def _ignore_grant(rule: Rule, scope: str) -> None:
 
 class ApprovalQueue:
     """The open questions of all agents. The first answer counts; a question is cancelled with the call that asked.
-
     Questions do not block each other. `interactive` is False when no person can answer. `on_rule_granted(rule, scope)`
-    stores a rule that a person allowed for longer than once; other open permissions that it covers are granted too.
-    """
+    stores a rule that a person allowed for longer than once; other open permissions that it covers are granted too."""
 
     def __init__(
         self,

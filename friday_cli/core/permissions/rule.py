@@ -19,11 +19,9 @@ Decision = Literal["allow", "ask", "deny"]
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """`tool(pattern)`. Without a `pattern` the rule matches every call of the tool.
-
-    `profile` limits it to agents of that profile ("" = all). The model and the person read `reason`; `source` is where
-    the rule is defined, for people.
-    """
+    """`tool(pattern)`. Without a `pattern` the rule matches every call of the tool. `profile` limits it to agents of
+    that profile ("" = all). The model and the person read `reason`; `source` is where the rule is defined, for
+    people."""
 
     tool: str
     pattern: str
@@ -45,11 +43,9 @@ def parse_rule(
     reason: str = "",
     source: str = "",
 ) -> Rule:
-    """A rule from `bash(git status *)`, `edit_file(src/**)`, `web_fetch(domain:x.org)` or `grep`.
-
-    With `tools` the syntax of other programs is read too: `Bash(git status:*)`. Rules that Friday wrote do not need it.
-    Raises UsageError for invalid text.
-    """
+    """A rule from `bash(git status *)`, `edit_file(src/**)`, `web_fetch(domain:x.org)` or `grep`. With `tools` the
+    syntax of other programs is read too: `Bash(git status:*)`. Rules that Friday wrote do not need it. Raises
+    UsageError for invalid text."""
     match = re.fullmatch(r"\s*([A-Za-z_][\w*?-]*)\s*(?:\((.*)\))?\s*", text, re.S)
     if not match:
         raise UsageError(

@@ -1,8 +1,5 @@
-"""Permission decisions by rules and modes.
-
-Deny overrides ask, and ask overrides allow. A sub-agent has the stricter of its parent's rights and its own profile's,
-evaluated for each call.
-"""
+"""Permission decisions by rules and modes. Deny overrides ask, and ask overrides allow. A sub-agent has the stricter of
+its parent's rights and its own profile's, evaluated for each call."""
 
 from __future__ import annotations
 
@@ -34,7 +31,7 @@ _DEFAULTS: dict[str, dict[Effect, Decision]] = {
 """The decision of a mode about an effect without a matching rule; "allow" for missing effects."""
 _CHANGES: frozenset[Effect] = frozenset(("write", "run", "save"))
 """Effects that mode plan denies whatever rules allow, except for read-only commands."""
-_PAST = {"allow": "allowed", "ask": "asked about", "deny": "refused"}
+_PARTICIPLES = {"allow": "allowed", "ask": "asked about", "deny": "refused"}
 
 
 class PermissionDecision(msgspec.Struct, frozen=True):
@@ -52,7 +49,6 @@ class Taint(Protocol):
 
     def approval_reason(self, call: RuleInput, arguments: object, rules: Rules) -> str:
         """Why a call that `rules` allow needs permission all the same, "" when it does not."""
-        ...
 
 
 class Rules:
@@ -183,8 +179,7 @@ class Rules:
                 return PermissionDecision(
                     "deny", f"mode plan changes nothing, and {other.why} ({sanitize_line(other.raw, 60)})"
                 )
-        why = call.script.trouble if call.script else ""
-        return self._by_mode(call, why)
+        return self._by_mode(call, call.script.trouble if call.script else "")
 
     def _step(self, call: RuleInput, step: SimpleCommand, rules: Sequence[Rule]) -> PermissionDecision:
         """The decision on one simple command."""
@@ -205,7 +200,7 @@ class Rules:
         mode = "confined" if self.mode == "auto" and call.reach == "confined" else self.mode
         decision = _DEFAULTS[mode].get(call.effect, "allow")
         more = f" ({why})" if why and decision != "allow" else ""
-        return PermissionDecision(decision, f"mode {self.mode}: {call.effect} calls are {_PAST[decision]}{more}")
+        return PermissionDecision(decision, f"mode {self.mode}: {call.effect} calls are {_PARTICIPLES[decision]}{more}")
 
 
 def decide(call: RuleInput, arguments: object, rules: Rules, taint: Taint) -> PermissionDecision:
@@ -250,11 +245,9 @@ def suggested_rule(call: RuleInput) -> str:
     if floor(call) or call.reach in BEYOND:
         return ""
     texts = _of_command(call) if call.effect == "run" else _of_subject(call)
-    for text in texts:
-        rule = parse_rule(text, "allow")
-        if str(rule) != text or not rule.pattern:
-            return ""
     rules = [parse_rule(text, "allow") for text in texts]
+    if any(str(rule) != text or not rule.pattern for rule, text in zip(rules, texts, strict=True)):
+        return ""
     if call.effect != "run":
         return texts[0] if rules and covering(rules, call) else ""
     steps = call.script.steps if call.script else ()

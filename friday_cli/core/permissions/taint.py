@@ -45,9 +45,7 @@ UNREAD = "a host that the command does not name"
 
 class TaintTracker:
     """The state of the module's rules. `apply` must be called with each event of the session, in order.
-
-    `outbound(command)` are the hosts that an earlier shell command contacted: (host, URL or "").
-    """
+    `outbound(command)` are the hosts that an earlier shell command contacted: (host, URL or "")."""
 
     def __init__(self, outbound: Callable[[str], Sequence[tuple[str, str]]]) -> None:
         self._outbound = outbound
@@ -122,7 +120,9 @@ class TaintTracker:
         else:
             targets = list(call.script.hosts) if call.script else []
         for host, url in targets:
-            if _LOCAL().fullmatch(host) or self._is_user_named(host) or rules.names_host(host):
+            if _LOCAL().fullmatch(host) or rules.names_host(host):
+                continue
+            if any(host == name or host.endswith("." + name) for name in self._trusted_hosts):
                 continue
             allow = f". Mention {host} in a message, or allow {WEB_FETCH}(domain:{host}), to skip this"
             if why := self._carries(url):
@@ -131,9 +131,6 @@ class TaintTracker:
                 skip = "" if host == UNREAD else allow
                 return f"untrusted content was read ({self.source}) and {host} was not contacted before{skip}"
         return ""
-
-    def _is_user_named(self, host: str) -> bool:
-        return any(host == name or host.endswith("." + name) for name in self._trusted_hosts)
 
     def _carries(self, url: str) -> str:
         """The data that a URL seems to carry, as text; "" for none."""

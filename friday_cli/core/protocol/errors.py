@@ -6,10 +6,8 @@ from typing import Literal
 
 
 class FridayError(Exception):
-    """A failure with a message for people.
-
-    `hint` says what to do next and may be empty. `exit_code` is the exit code of a one-shot command.
-    """
+    """A failure with a message for people. `hint` says what to do next and may be empty. `exit_code` is the exit code
+    of a one-shot command."""
 
     exit_code = 1
 
@@ -71,11 +69,9 @@ TRANSIENT: frozenset[str] = frozenset(
 
 
 class ProviderError(FridayError):
-    """A model request failed. A provider's stream raises no other exception.
-
-    `retry_after` is in seconds, `status` is the HTTP status (0 for none). `usage` is that of the failed attempt
-    (a `core.protocol.messages.Usage`), None when it is not known.
-    """
+    """A model request failed. A provider's stream raises no other exception. `retry_after` is in seconds, `status` is
+    the HTTP status (0 for none). `usage` is that of the failed attempt (a `core.protocol.messages.Usage`), None when it
+    is not known."""
 
     def __init__(
         self,

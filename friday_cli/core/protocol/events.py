@@ -1,8 +1,6 @@
-"""The events of a session, as flat typed structs.
-
-The same JSON is the log on disk, the output of `--output-format stream-json` and the input of a resumed session.
-Durable events are numbered and never lost; live events (`LIVE`) may be merged or dropped.
-"""
+"""The events of a session, as flat typed structs. The same JSON is the log on disk, the output of `--output-format
+stream-json` and the input of a resumed session. Durable events are numbered and never lost; live events (`LIVE`) may be
+merged or dropped."""
 
 from __future__ import annotations
 
@@ -67,10 +65,8 @@ class AgentStarted(Event, frozen=True, tag="agent_started"):
 
 class AgentFinished(Event, frozen=True, tag="agent_finished"):
     """A run ended. It is written exactly once per run. `limit_of` is the path of the agent whose limit was reached.
-
-    `usage` is the agent's own over all runs; `tree_usage` includes its descendants. `duration_s` is active seconds
-    of this run, `wall_s` elapsed seconds. `partial` marks a result that the agent did not finish.
-    """
+    `usage` is the agent's own over all runs; `tree_usage` includes its descendants. `duration_s` is active seconds of
+    this run, `wall_s` elapsed seconds. `partial` marks a result that the agent did not finish."""
 
     run: int
     status: Status

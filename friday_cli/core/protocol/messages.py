@@ -149,10 +149,8 @@ def open_calls(history: Sequence[Message]) -> tuple[ToolCall, ...]:
 
 
 def closed(history: Iterable[Message], *, why: str = "interrupted: the result was lost") -> list[Message]:
-    """A history that every provider accepts: after a message with calls follows one message with their results, in order.
-
-    A missing result is replaced by a `cancelled` one with the text `why`; results without a call are dropped.
-    """
+    """A history that every provider accepts: after a message with calls follows one message with their results, in
+    order. A missing result is replaced by a `cancelled` one with the text `why`; results without a call are dropped."""
     mended: list[Message] = []
     calls: tuple[ToolCall, ...] = ()
     found: list[ToolResult] = []

@@ -56,10 +56,8 @@ class ServerSearch(msgspec.Struct, frozen=True):
 
 
 class ReplyDone(msgspec.Struct, frozen=True):
-    """The last chunk: the whole assistant message, its usage, and why the model stopped.
-
-    `note` is a remark for people, such as the reason of a refusal.
-    """
+    """The last chunk: the whole assistant message, its usage, and why the model stopped. `note` is a remark for people,
+    such as the reason of a refusal."""
 
     message: Message
     usage: Usage
@@ -72,12 +70,9 @@ Chunk = TextChunk | ThinkingChunk | CallChunk | ReplyDone
 
 
 class Provider(Protocol):
-    """A model of a service.
-
-    `name` and `model` make up `provider/model`; `window` and `max_output` are tokens. `rate_limit_key` is equal for
-    providers that share a rate limit (same service, same key). `badge` is shown wherever the model is named
-    ("demo: scripted, no AI model"); "" for a real model.
-    """
+    """A model of a service. `name` and `model` make up `provider/model`; `window` and `max_output` are tokens.
+    `rate_limit_key` is equal for providers that share a rate limit (same service, same key). `badge` is shown wherever
+    the model is named ("demo: scripted, no AI model"); "" for a real model."""
 
     name: str
     model: str
@@ -88,11 +83,9 @@ class Provider(Protocol):
 
     def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """Stream a reply. The last chunk is a `ReplyDone`. Raises only ProviderError and CancelledError."""
-        ...
 
     def cost(self, usage: Usage) -> float | None:
         """US dollars for `usage`; None for an unknown price."""
-        ...
 
 
 @runtime_checkable
@@ -101,7 +94,6 @@ class TokenCounter(Protocol):
 
     async def count_tokens(self, request: Request) -> int:
         """Input tokens of `request`. Raises ProviderError."""
-        ...
 
 
 def clamp(effort: Effort, accepted: Sequence[Effort]) -> Effort:

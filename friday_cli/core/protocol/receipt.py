@@ -14,11 +14,8 @@ FOUND_SHOWN = 20
 
 
 class FileChange(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A file an agent changed. `path` as shown to people; `sha256` of the new content, empty when deleted.
-
-    `seen` says how the harness knows: "" for its own file tools, else a remark such as
-    "seen while a command ran, shared".
-    """
+    """A file an agent changed. `path` as shown to people; `sha256` of the new content, empty when deleted. `seen` says
+    how the harness knows: "" for its own file tools, else a remark such as "seen while a command ran, shared"."""
 
     path: str
     added: int = 0
@@ -29,10 +26,8 @@ class FileChange(msgspec.Struct, frozen=True, omit_defaults=True):
 
 class KeptFile(msgspec.Struct, frozen=True, omit_defaults=True):
     """A file before and after a change. `path` as in `FileChange`; `raw` is its bytes in hex when they are not UTF-8.
-
     `before` and `after` are the sha256 of the content (of a link: of its target), "" for no file; `mode` and `new_mode`
-    are the `st_mode` of each. `lost` says why the content before was not kept, "" when it was.
-    """
+    are the `st_mode` of each. `lost` says why the content before was not kept, "" when it was."""
 
     path: str
     before: str = ""

@@ -27,10 +27,8 @@ CHANGING: frozenset[str] = frozenset(("write", "run"))
 
 class Output(msgspec.Struct, frozen=True):
     """A tool's result: `text` for the model (the tool truncates it), `display` for people, `facts` for the receipt.
-
     `error` marks a failure. `ends` is the final report of the tool that ends an agent's run. `warnings` are shown to
-    people as notices.
-    """
+    people as notices."""
 
     text: str
     display: AnyDisplay | None = None
@@ -74,7 +72,8 @@ class ToolContext(msgspec.Struct, frozen=True):
 
 
 class Tool(msgspec.Struct, frozen=True):
-    """A tool of an agent. `info` is its row of the catalogue.
+    """A tool of an agent. `info` is its row of the catalogue; `args` has its arguments as fields, which the model reads with
+    their `msgspec.Meta(description=...)`.
 
     `subjects(args, workspace)` are the strings that permission rules match, one per thing that the call uses: a path
     label, a whole command, `domain:host`, a profile name. `script(args, workspace)` is the analysis of a shell command,
@@ -82,13 +81,12 @@ class Tool(msgspec.Struct, frozen=True):
     sandbox the call goes, and why the model says that it must. `begins(args)` are the facts of a call that is cancelled.
     """
 
-    info: ToolInfo
-    description: str
-    schema: dict[str, Any]
     run: Callable[[ToolContext, Any], Awaitable[Output]]
-    parse: Callable[[dict[str, Any]], Any]
-    subjects: Callable[[Any, Workspace], Sequence[str]]
-    title: Callable[[Any], str]
+    info: ToolInfo
+    args: type[msgspec.Struct]
+    description: str
+    subjects: Callable[[Any, Workspace], Sequence[str]] = lambda args, workspace: ()
+    title: Callable[[Any], str] = lambda args: ""
     script: Callable[[Any, Workspace], CommandAnalysis | None] = lambda args, workspace: None
     reach: Callable[[Any, Workspace], tuple[Reach, str]] = lambda args, workspace: ("", "")
     begins: Callable[[Any], ToolFacts] = lambda args: ToolFacts()
@@ -103,41 +101,14 @@ class Tool(msgspec.Struct, frozen=True):
 
     @property
     def spec(self) -> ToolSpec:
-        return ToolSpec(self.name, self.description, self.schema)
+        return ToolSpec(self.name, self.description, schema_of(self.args))
 
-
-def tool(
-    run: Callable[[ToolContext, Any], Awaitable[Output]],
-    info: ToolInfo,
-    *,
-    args: type[msgspec.Struct],
-    description: str,
-    subjects: Callable[[Any, Workspace], Sequence[str]] = lambda args, workspace: (),
-    title: Callable[[Any], str] = lambda args: "",
-    script: Callable[[Any, Workspace], CommandAnalysis | None] = lambda args, workspace: None,
-    reach: Callable[[Any, Workspace], tuple[Reach, str]] = lambda args, workspace: ("", ""),
-    begins: Callable[[Any], ToolFacts] = lambda args: ToolFacts(),
-) -> Tool:
-    """A tool whose arguments are the fields of `args`. The model reads their `msgspec.Meta(description=...)`."""
-
-    def parse(raw: dict[str, Any]) -> msgspec.Struct:
+    def parse(self, arguments: dict[str, Any]) -> msgspec.Struct:
+        """The arguments of a call as `args`. Raises ToolError."""
         try:
-            return msgspec.convert(raw, args, strict=False)
+            return msgspec.convert(arguments, self.args, strict=False)
         except msgspec.ValidationError as error:
-            raise ToolError(f"{info.name}: bad arguments: {error}") from None
-
-    return Tool(
-        info=info,
-        description=description,
-        schema=schema_of(args),
-        run=run,
-        parse=parse,
-        subjects=subjects,
-        title=title,
-        script=script,
-        reach=reach,
-        begins=begins,
-    )
+            raise ToolError(f"{self.name}: bad arguments: {error}") from None
 
 
 @cache

@@ -49,11 +49,9 @@ class Ran(msgspec.Struct, frozen=True):
 
 
 class BackgroundJob(msgspec.Struct, frozen=True):
-    """A command in the background; `exit_code` is None while it runs and when it was killed.
-
-    `output` is the output since the last call of `job`, truncated; `spill` as in `Ran`. `ended` is True in the first
-    result after its end, and only that one has `changed`, `blocked` and `tampered`.
-    """
+    """A command in the background; `exit_code` is None while it runs and when it was killed. `output` is the output
+    since the last call of `job`, truncated; `spill` as in `Ran`. `ended` is True in the first result after its end, and
+    only that one has `changed`, `blocked` and `tampered`."""
 
     id: str
     command: str
@@ -88,41 +86,31 @@ class Workspace(Protocol):
 
     def reach(self, access: Access) -> Reach:
         """The reach of a command with that access."""
-        ...
 
     def resolve(self, path: str, *, write: bool = False) -> Path:
-        """The absolute path behind `path` (relative to `root`). Raises ToolError when it is outside all roots.
-
-        A path to read from may also be in the folder with long outputs.
-        """
-        ...
+        """The absolute path behind `path` (relative to `root`). Raises ToolError when it is outside all roots. A path
+        to read from may also be in the folder with long outputs."""
 
     def label(self, path: str | Path) -> str:
         """The form of `path` for people and rules: relative to `root` with `/`, absolute when outside it. A string is
         resolved first, which may raise ToolError."""
-        ...
 
     def labels(self, path: str) -> tuple[str, ...]:
         """All labels of `path` that rules are matched with: as given and, when it is a link, its target."""
-        ...
 
     async def stat(self, path: Path) -> DirectoryEntry | None:
         """The entry at a resolved path, None when it does not exist. Raises ToolError when it cannot be read."""
-        ...
 
     async def entries(self, path: Path) -> list[DirectoryEntry]:
         """The entries of a folder, sorted. Raises ToolError when it is not a folder or cannot be read."""
-        ...
 
     async def read(self, path: Path, *, limit: int) -> bytes:
         """At most `limit` bytes of a regular file. Raises ToolError for folders, devices, FIFOs and unreadable files."""
-        ...
 
     async def write(self, path: Path, data: bytes, *, expect: str | None, agent: str = "") -> str:
         """Replace a file atomically, with its mode; missing parent folders are created. Returns the sha256 of `data`.
         `agent` is the path of the agent, "" for a person. `expect` is the sha256 of the content it must have (None: it
         must not exist). Raises ToolError when it has another content or cannot be written."""
-        ...
 
     async def run(
         self,
@@ -136,27 +124,21 @@ class Workspace(Protocol):
     ) -> Ran:
         """Run a shell command in a new process session. All its processes have ended when this returns. `access` is what it
         may do beyond the sandbox."""
-        ...
 
     async def execute(
         self, argv: Sequence[str], *, agent: str, timeout_s: float, limit: int, cwd: Path | None = None
     ) -> Printed:
         """Run a program for Friday itself, without a shell. At most `limit` bytes of its output are read."""
-        ...
 
     async def start(self, command: str, *, agent: str, access: Access = "") -> BackgroundJob:
         """Start a background command of `agent`. `access` as in `run`."""
-        ...
 
     async def job(self, job_id: str, *, agent: str, kill: bool = False, wait_s: float = 0.0) -> BackgroundJob:
         """The state of a background command of `agent`, after waiting up to `wait_s` seconds for new output. `kill` ends
         it. Raises ToolError for an unknown id."""
-        ...
 
     async def release(self, agent: str) -> None:
         """End all processes of `agent`. Returns when none is left, after 2 s at most."""
-        ...
 
     async def close(self) -> None:
         """End the processes of all agents."""
-        ...

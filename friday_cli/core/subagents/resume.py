@@ -15,11 +15,9 @@ from ..protocol.messages import Usage, without_thinking
 def budget_left(
     records: Mapping[str, AgentRecord], path: str, *, more: int | None = None, most: int | None = None
 ) -> tuple[int | None, float | None]:
-    """Tokens and US dollars that an agent and its descendants may still use, None without a limit.
-
-    `more` is a new token limit from a person or the parent, instead of the rest; over all runs it gets `most` tokens at
-    most. Raises LimitReached when too little is left for a request.
-    """
+    """Tokens and US dollars that an agent and its descendants may still use, None without a limit. `more` is a new
+    token limit from a person or the parent, instead of the rest; over all runs it gets `most` tokens at most. Raises
+    LimitReached when too little is left for a request."""
     granted, used = records[path].granted, _used(records, path)
     tokens, cost = None, None
     if granted.tokens:

@@ -9,7 +9,7 @@ from typing import Literal, Protocol, TypeVar
 
 import msgspec
 
-from ..agent.agent import Agent, Services
+from ..agent.agent import Services
 from ..agent.loop import close_calls, may_continue, save_partial_reply, wrap_up
 from ..agent.supervision import run_supervised
 from ..agent.tool_calls import stop
@@ -29,34 +29,32 @@ T = TypeVar("T")
 class RunHost(Protocol):
     """What a run needs of the tree of agents."""
 
-    world: Services
+    services: Services
 
     def request_wrap_up(self, node: AgentRun, reason: Literal["cancelled", "time"]) -> None: ...
 
     async def stop_children(self, node: AgentRun, *, stopped: bool) -> None:
         """Stop the sub-agents that must end with `node`."""
-        ...
 
     async def on_run_ended(self, node: AgentRun) -> None:
         """The final event of `node` is written."""
-        ...
 
 
-async def run(home: RunHost, node: AgentRun, message: Message | None) -> None:
+async def run(tree: RunHost, node: AgentRun, message: Message | None) -> None:
     """One run of an agent. Cancelling its task aborts it. Raises only CancelledError."""
     node.begun = True
     agent = node.agent
     begun = asyncio.get_running_loop().time()
     try:
-        await _announce(home, node, message)
+        await _announce(tree, node, message)
         if node.why:
             raise asyncio.CancelledError
         await agent.slot.start()
         if agent.time_s:
-            agent.slot.clock.alarm(agent.time_s, lambda: home.request_wrap_up(node, "time"))
-        outcome = await _at_work(home, node)
+            agent.slot.clock.alarm(agent.time_s, lambda: tree.request_wrap_up(node, "time"))
+        outcome = await _at_work(tree, node)
         while outcome.stop_reason == "done" and may_continue(agent):  # a message came after the last turn
-            outcome = await _at_work(home, node)
+            outcome = await _at_work(tree, node)
     except asyncio.CancelledError:
         outcome = RunResult("cancelled", node.why or "aborted", agent.partial, partial=True)
     except Exception as error:
@@ -64,11 +62,12 @@ async def run(home: RunHost, node: AgentRun, message: Message | None) -> None:
         words = f"Friday itself failed: {type(error).__name__}: {error}"
         outcome = RunResult("interrupted", "process", agent.partial, words, partial=True)
     node.ending = True
-    await finish_despite_cancel(_end(home, node, outcome, begun))
+    await finish_despite_cancel(_end(tree, node, outcome, begun))
 
 
-async def _announce(home: RunHost, node: AgentRun, message: Message | None) -> None:
+async def _announce(tree: RunHost, node: AgentRun, message: Message | None) -> None:
     agent, spec = node.agent, node.spec
+    prefix = Prefix(agent.model, agent.system, agent.specs)
     started = AgentStarted(
         run=agent.run,
         profile=agent.profile,
@@ -84,7 +83,6 @@ async def _announce(home: RunHost, node: AgentRun, message: Message | None) -> N
         turns=agent.max_turns,
         time_s=agent.time_s,
     )
-    prefix = Prefix(agent.model, agent.system, agent.specs)
     events: list[AnyEvent] = [started, prefix] if agent.run == 1 else [started]
     events += agent.start_events
     agent.start_events.clear()
@@ -93,12 +91,12 @@ async def _announce(home: RunHost, node: AgentRun, message: Message | None) -> N
         events.append(Compacted(given, 0, sum(map(estimate_message, given))))
     if message:
         events.append(MessageAdded(message))
-    await home.world.log.emit(agent.path, *events)
+    await tree.services.log.emit(agent.path, *events)
 
 
-async def _at_work(home: RunHost, node: AgentRun) -> RunResult:
-    agent, world = node.agent, home.world
-    work = node.work = asyncio.create_task(run_supervised(agent, world, node.spec.task), name=f"work {agent.path}")
+async def _at_work(tree: RunHost, node: AgentRun) -> RunResult:
+    agent, services = node.agent, tree.services
+    work = node.work = asyncio.create_task(run_supervised(agent, services, node.spec.task), name=f"work {agent.path}")
     try:
         await asyncio.wait([work])
     except asyncio.CancelledError:
@@ -118,18 +116,22 @@ async def _at_work(home: RunHost, node: AgentRun) -> RunResult:
     node.wrapping = True
     agent.slot.clock.silence()
     await agent.slot.resume_single(hurry=True)  # its time is limited, so it does not wait for others
-    return await wrap_up(agent, world, why, whose=whose)
+    return await wrap_up(agent, services, why, whose=whose)
 
 
-async def _end(home: RunHost, node: AgentRun, outcome: RunResult, begun: float) -> None:
+async def _end(tree: RunHost, node: AgentRun, outcome: RunResult, begun: float) -> None:
     """Clean up after the run, then write its final event. Never cancelled before its last line."""
-    agent, world = node.agent, home.world
+    agent, services = node.agent, tree.services
     agent.slot.clock.silence()
-    agent.slot.end()
-    await home.stop_children(node, stopped=outcome.status == "cancelled")
-    await save_partial_reply(agent, world)
-    await close_calls(agent, world)
-    await _release(world, agent)
+    agent.slot.release()
+    await tree.stop_children(node, stopped=outcome.status == "cancelled")
+    await save_partial_reply(agent, services)
+    await close_calls(agent, services)
+    try:
+        await agent.workspace.release(agent.path)
+    except Exception as error:  # the final event must be written in any case
+        log.exception("processes of %s", agent.path)
+        await services.log.emit(agent.path, Notice(f"Processes of {agent.path} may be left: {error}", "error"))
     agent.budget.close_reserve()
     needed = [] if node.spec.self_contained else [tool.info for tool in agent.tools.values()]
     agent.receipt_builder.warn(
@@ -151,17 +153,9 @@ async def _end(home: RunHost, node: AgentRun, outcome: RunResult, begun: float) 
         receipt=agent.receipt,
         findings=end.findings,
     )
-    await world.log.emit(agent.path, finished, durable=agent.path == "a")
+    await services.log.emit(agent.path, finished, durable=agent.path == "a")
     node.ended = True
-    await home.on_run_ended(node)
-
-
-async def _release(world: Services, agent: Agent) -> None:
-    try:
-        await agent.workspace.release(agent.path)
-    except Exception as error:  # the final event must be written in any case
-        log.exception("processes of %s", agent.path)
-        await world.log.emit(agent.path, Notice(f"Processes of {agent.path} may be left: {error}", "error"))
+    await tree.on_run_ended(node)
 
 
 async def finish_despite_cancel(work: Awaitable[T]) -> T:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 from typing import Literal, Protocol
 
 from ..agent.agent import Agent, Services, Source
@@ -17,6 +18,8 @@ from ..protocol.events import Detached, InboxMessage
 from ..protocol.messages import Message, user
 from ..protocol.run_result import StopReason
 from .node import AgentRun, AgentSummary, SpawnEstimate, SubagentTask
+from .notifier import ParentNotifier
+from .resumer import AgentResumer
 from .run import run
 
 __all__ = ["AgentRun", "AgentSummary", "SpawnEstimate", "SubagentTask", "SubagentTree"]
@@ -27,51 +30,46 @@ class AgentHost(Protocol):
 
     def build_root(self, tree: SubagentTree) -> Agent:
         """The main agent. Raises FridayError if its model or profile cannot be used."""
-        ...
 
     def build(self, tree: SubagentTree, parent: Agent, spec: SubagentTask, path: str) -> tuple[Agent, Message]:
         """A new child and its first message. Raises ToolError, with a message for the parent's model, or LimitReached."""
-        ...
 
     async def restore(self, tree: SubagentTree, parent: Agent, path: str, spec: SubagentTask) -> Agent:
         """An ended agent as the log has it. Raises ToolError, LimitReached."""
-        ...
 
     async def run_ended(self, tree: SubagentTree, path: str) -> None:
         """The run of a child has ended, or it was not resumed after all. Called before any agent is notified. Never
         raises."""
-        ...
 
 
 class SubagentTree:
-    """All agents of a session by path: an `AgentRun` for each running one, an `AgentSummary` for each ended one.
-
-    `host` makes its agents. `known` are the agents of earlier processes, in the order of their start; `left` are those that
-    the conversation of the main agent does not include since it was rewound.
-    """
+    """All agents of a session by path: an `AgentRun` for each running one, an `AgentSummary` for each ended one. `host`
+    makes its agents. `known` are the agents of earlier processes, in the order of their start; `left` are those that
+    the conversation of the main agent does not include since it was rewound."""
 
     def __init__(
         self,
-        world: Services,
+        services: Services,
         host: AgentHost,
         *,
         known: Sequence[AgentSummary] = (),
         left: frozenset[str] = frozenset(),
     ) -> None:
-        self.world = world
-        self.slots = asyncio.Semaphore(world.policy.max_concurrent)
+        self.services = services
+        self.slots = asyncio.Semaphore(services.policy.max_concurrent)
         self.started_now: list[SpawnEstimate] = []
         """The sub-agents started since the last prompt of the user."""
         self.left = left
         self.closed = False
         self._host = host
         self._nodes: dict[str, AgentRun] = {}
-        self._going: set[AgentRun] = set()  # ended runs whose parents are not notified yet
-        self.resuming = asyncio.Lock()
-        """Held while an ended agent is resumed: two at once would not see each other's budgets, and its worktree must not
-        be removed meanwhile."""
-        self._past = {k.path: k for k in known}  # in the order of their first start; contains running ones too
+        self._notifying: set[AgentRun] = set()  # ended runs whose parents are not notified yet
+        self._summaries = {k.path: k for k in known}  # in the order of their first start; contains running ones too
         self.root = host.build_root(self)
+        self.notifier = ParentNotifier(self._nodes, self.root, self.wake)
+        self.resumer = AgentResumer(
+            self, self.notifier, restore=partial(host.restore, self), not_resumed=partial(host.run_ended, self)
+        )
 
     # ---- looking ---------------------------------------------------------------
 
@@ -82,11 +80,11 @@ class SubagentTree:
     def known(self, path: str) -> AgentSummary | None:
         """The summary of an agent, of this process or an earlier one; None for an unknown path."""
         node = self._nodes.get(path)
-        return node.summary if node else self._past.get(path)
+        return node.summary if node else self._summaries.get(path)
 
     def below(self, path: str) -> list[AgentSummary]:
         """All descendants of an agent, in the order of their first start."""
-        return [known for p in self._past if p != path and is_under(p, path) and (known := self.known(p))]
+        return [known for p in self._summaries if p != path and is_under(p, path) and (known := self.known(p))]
 
     def running(self, path: str) -> list[AgentRun]:
         """The runs at and below `path` that have not ended."""
@@ -96,13 +94,13 @@ class SubagentTree:
 
     def spawn(self, parent: str, spec: SubagentTask) -> AgentRun:
         """Start a sub-agent. It is queued while no run slot is free. Raises ToolError when a limit forbids it."""
-        policy, node = self.world.policy, self._living_parent(parent)
+        policy, node = self.services.policy, self.living_parent(parent)
         if depth_of(parent) + 1 > policy.max_depth:
             raise ToolError(f"Agents may be nested {policy.max_depth} deep; you are at {depth_of(parent)}.")
-        count = len(self._past)
+        count = len(self._summaries)
         if count >= policy.max_agents:
             raise ToolError(f"This session has had {count} agents, which is its limit. Do the work yourself.")
-        path = f"{parent}.{1 + max((_number(p) for p in self._past if parent_of(p) == parent), default=0)}"
+        path = f"{parent}.{1 + max((_number(p) for p in self._summaries if parent_of(p) == parent), default=0)}"
         try:
             agent, message = self._host.build(self, node.agent, spec, path)
         except LimitReached as limit:
@@ -110,74 +108,8 @@ class SubagentTree:
         self.started_now.append(SpawnEstimate(node.agent.provider, spec.profile, spec.max_tokens))
         return self.run(agent, spec, message)
 
-    async def resume(self, path: str, spec: SubagentTask, *, by: str | None) -> AgentRun:
-        """Resume an ended sub-agent with its history, rights and the rest of its budget; `spec.task` is the next message.
-        `by` is the path of the agent that resumes it, None for a person. Raises ToolError when that is not possible."""
-        known = self.known(path)
-        if known is None or depth_of(path) == 0 or (by is not None and (not is_under(path, by) or path == by)):
-            raise ToolError(f"There is no sub-agent {path!r} to resume.")
-        async with self.resuming:
-            try:
-                return await self._resumed(path, spec, by)
-            except ToolError:
-                await self._host.run_ended(self, path)
-                raise
-
-    async def _resumed(self, path: str, spec: SubagentTask, by: str | None) -> AgentRun:
-        self._may_resume(path, by)
-        try:
-            agent = await self._host.restore(self, await self._agent(parent_of(path)), path, spec)
-        except LimitReached as limit:
-            raise ToolError(
-                f"{path} was not continued: the {limit.limit} budget of {limit.whose} is used up.",
-                hint="Give it max_tokens from what you have left." if limit.whose == path else "",
-            ) from None
-        try:
-            self._may_resume(path, by)  # an agent may have been stopped while the log was read
-        except ToolError:
-            agent.budget.close_reserve()
-            raise
-        node = self.run(agent, spec, user(spec.task, source="parent" if by else "person"))
-        node.waiter = by or ""
-        if by is None:
-            await self.notify_parent(path, notices.continued(path, node.agent.profile, spec.task))
-        return node
-
-    def _may_resume(self, path: str, by: str | None) -> None:
-        """Raises ToolError when an ancestor of the agent is being stopped, or it or a descendant is running."""
-        if by is not None:
-            self._living_parent(by)
-        for node in self._nodes.values():
-            if is_under(path, node.path) and path != node.path and not node.ended and node.leaving:
-                raise ToolError(f"{node.path}, above {path}, is ending just now.", hint="Try again when it has ended.")
-        living = [node.path for node in self.running(path)]
-        if path in living:
-            raise ToolError(f"{path} is still at work: send it a message instead.")
-        if living:
-            raise ToolError(
-                f"{path} has ended, but sub-agents of it are still at work: {', '.join(living)}.",
-                hint="Wait until they have ended, or stop them.",
-            )
-
-    async def _agent(self, path: str) -> Agent:
-        """An agent. An ended one is restored from the log, without a run."""
-        if path in self._nodes:
-            return self._nodes[path].agent
-        if path == self.root.path:
-            return self.root
-        for node in self.running(path):  # a descendant was resumed, with a restored parent
-            above = node.agent.parent
-            while above is not None:
-                if above.path == path:
-                    return above
-                above = above.parent
-        known = self._past[path]
-        parent = await self._agent(parent_of(path))
-        agent = await self._host.restore(self, parent, path, SubagentTask(known.profile, known.task))
-        agent.budget.close_reserve()  # it has no run that needs a wrap-up
-        return agent
-
-    def _living_parent(self, parent: str) -> AgentRun:
+    def living_parent(self, parent: str) -> AgentRun:
+        """The run of an agent that may start others. Raises ToolError when it is being stopped or ends."""
         node = self._nodes[parent]
         if node.leaving:
             raise ToolError("You are being stopped: no new agents.")
@@ -187,7 +119,7 @@ class SubagentTree:
         """Start a run of an agent, after adding `message` to its history."""
         node = self._nodes[agent.path] = AgentRun(agent, spec)
         if depth_of(agent.path):
-            self._past.setdefault(agent.path, node.summary)
+            self._summaries.setdefault(agent.path, node.summary)
             self.left -= {agent.path}
         agent.run += 1
         agent.turn = 0
@@ -203,7 +135,7 @@ class SubagentTree:
     def run_root(self, task: str, message: Message) -> AgentRun:
         """Start a run of the main agent."""
         if self.root.run:
-            self.root.slot = RunSlot(self.root.path, log=self.world.log, slots=None)
+            self.root.slot = RunSlot(self.root.path, log=self.services.log, slots=None)
         return self.run(self.root, SubagentTask(self.root.profile, task), message)
 
     def wake(self, path: str = "a") -> None:
@@ -234,13 +166,13 @@ class SubagentTree:
         if node is None or node.background or node.ending or depth_of(path) == 0:
             return False
         node.background = True
-        await self.world.log.emit(path, Detached())
+        await self.services.log.emit(path, Detached())
         node.detached.set()
         return True
 
     def in_background(self) -> list[AgentRun]:
         """The running background runs, and ended runs whose parents are not notified yet."""
-        return [*(n for n in self._nodes.values() if n.background and not n.ended), *self._going]
+        return [*(n for n in self._nodes.values() if n.background and not n.ended), *self._notifying]
 
     async def send(self, path: str, text: str, source: Source) -> None:
         """Send a message to a running agent, which reads it at its next turn. Raises ToolError when it is not running."""
@@ -251,12 +183,7 @@ class SubagentTree:
             raise ToolError(f"{path} is not at work.", hint="Continue it with a new task instead.")
         await node.agent.inbox.put(InboxMessage(text, source))
         if source == "person":
-            await self.notify_parent(path, notices.steered(path, node.agent.profile, text))
-
-    async def notify_parent(self, path: str, text: str) -> None:
-        """Notify the nearest running ancestor of what a person did with an agent. The notice does not wake it."""
-        if depth_of(path):
-            await self._deliver(parent_of(path), InboxMessage(text, "harness", quiet=True))
+            await self.notifier.notify_parent(path, notices.steered(path, node.agent.profile, text))
 
     # ---- stopping --------------------------------------------------------------
 
@@ -273,10 +200,8 @@ class SubagentTree:
             raise
 
     async def stop(self, path: str, *, level: Literal["cancel", "abort"] = "abort", why: StopReason = "aborted") -> int:
-        """Stop an agent and its descendants, and wait for them. Returns the number of runs that were stopped.
-
-        `abort` stops all at once. `cancel` gives the named agent one wrap-up turn, its descendants none.
-        """
+        """Stop an agent and its descendants, and wait for them. Returns the number of runs that were stopped. `abort`
+        stops all at once. `cancel` gives the named agent one wrap-up turn, its descendants none."""
         count = len(self.running(path))
         if level == "cancel" and path in self._nodes and not self._nodes[path].ended:
             node = self._nodes[path]
@@ -291,8 +216,8 @@ class SubagentTree:
         while self.running(path):  # a child may start while its parent is being stopped
             self._mark_stopped(path, why)
             await asyncio.wait([n.task for n in self.running(path) if n.task])
-        while going := [n.task for n in self._going if n.task and is_under(n.path, path)]:
-            await asyncio.wait(going)
+        while notifying := [n.task for n in self._notifying if n.task and is_under(n.path, path)]:
+            await asyncio.wait(notifying)
         return count
 
     async def close(self) -> None:
@@ -338,43 +263,15 @@ class SubagentTree:
             return
         if parent := self._nodes.get(parent_of(node.path)):
             parent.agent.receipt_builder.add_helper(node.path, node.agent.receipt_builder)
-        self._past[node.path] = node.summary
+        self._summaries[node.path] = node.summary
         del self._nodes[node.path]
-        self._going.add(node)
+        self._notifying.add(node)
         try:
             await self._host.run_ended(self, node.path)
             if node.why != "parent":  # otherwise its parent is being stopped too
-                await self._report_end(node)
+                await self.notifier.report_end(node)
         finally:
-            self._going.discard(node)
-
-    async def _report_end(self, node: AgentRun) -> None:
-        """Notify the nearest running ancestor of an end that it does not wait for, and pass on unread notices."""
-        for unread in node.agent.inbox.take_notices():
-            await self._deliver(parent_of(node.path), unread)
-        if node.background or not node.waiter:
-            by_person, (end, agent) = not node.background, (node.outcome, node.agent)
-            told = notices.ended(
-                node.path, agent.profile, node.spec.task, end.status, end.stop_reason, by_person=by_person
-            )
-            if node.reports_to != self._nearest_running_ancestor(parent_of(node.path)):
-                await self._deliver(parent_of(node.path), told)
-
-    def _nearest_running_ancestor(self, path: str) -> str:
-        """The agent itself when it is running, else its nearest running ancestor."""
-        while depth_of(path) and (path not in self._nodes or self._nodes[path].ending):
-            path = parent_of(path)
-        return path
-
-    async def _deliver(self, path: str, message: InboxMessage) -> None:
-        """Put a message into the inbox of an agent, or of its nearest running ancestor."""
-        path = self._nearest_running_ancestor(path)
-        target = self._nodes.get(path)
-        agent = target.agent if target else self.root
-        await agent.inbox.put(message)
-        stays = message.quiet or (target and target.outcome.status == "cancelled")  # who was stopped waits for a person
-        if target and target.ended and not stays:
-            self.wake(path)
+            self._notifying.discard(node)
 
     def notes(self, path: str) -> list[str]:
         """One line for each agent below `path` that its conversation includes: what a compacted agent must not forget."""

@@ -11,10 +11,8 @@ _COMPARED = 4_000_000
 
 
 def difference(before: str, after: str) -> tuple[str, int, int]:
-    """A unified diff of limited length, and the numbers of lines added and removed.
-
-    Texts that are too large to compare count as replaced, except for equal lines at both ends.
-    """
+    """A unified diff of limited length, and the numbers of lines added and removed. Texts that are too large to compare
+    count as replaced, except for equal lines at both ends."""
     import difflib
 
     old, new = (re.split(r"(?<=\n)", text.replace("\r\n", "\n")) for text in (before, after))

@@ -30,9 +30,7 @@ def visible(text: str) -> str:
 
 def neutralize(text: str) -> str:
     """`text` in which nothing looks like a role, a tool result, a note of the harness or a control token of a model.
-
-    Angle brackets of such tags become `‹ ›`, so that the text stays readable.
-    """
+    Angle brackets of such tags become `‹ ›`, so that the text stays readable."""
     text = _TAG().sub(lambda m: f"‹{m[1]}{'›' if m[2] else ''}", visible(text))
     text = _TOKEN().sub(r"‹|\1|›", text)
     text = _LLAMA().sub(lambda m: f"‹{m[1] or m[2] or m[3]}›", text)

@@ -16,7 +16,7 @@ from friday_cli.core.protocol.displays import DelegationDisplay, TableDisplay
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.format import is_demo, pluralize
 from friday_cli.core.protocol.run_result import RunResult
-from friday_cli.core.protocol.tool import Output, Tool, ToolContext, tool
+from friday_cli.core.protocol.tool import Output, Tool, ToolContext
 from friday_cli.core.protocol.workspace import Workspace
 from friday_cli.core.subagents.node import AgentRun, AgentSummary, SubagentTask
 from friday_cli.core.subagents.tree import SubagentTree
@@ -93,7 +93,7 @@ class _DelegationTools:
 
     def tools(self) -> list[Tool]:
         return [
-            tool(
+            Tool(
                 self._delegate_one,
                 TOOLS["delegate_task"],
                 args=SingleTaskArguments,
@@ -104,7 +104,7 @@ class _DelegationTools:
                 subjects=self._subject,
                 title=lambda args: f"{args.resume or args.profile}: {_line(args.task)}",
             ),
-            tool(
+            Tool(
                 self._delegate_many,
                 TOOLS["delegate_tasks"],
                 args=BatchArguments,
@@ -114,20 +114,20 @@ class _DelegationTools:
                 subjects=lambda args, workspace: tuple(dict.fromkeys(task.profile for task in args.tasks)),
                 title=lambda args: f"{len(args.tasks)} tasks",
             ),
-            tool(
+            Tool(
                 self._list,
                 TOOLS["list_sub_agents"],
                 args=NoArguments,
                 description="All your sub-agents and theirs, also finished ones: id, profile, status, task.",
             ),
-            tool(
+            Tool(
                 self._result,
                 TOOLS["get_delegation_result"],
                 args=ResultArguments,
                 description="Read the result of a sub-agent again, or the rest of a long one (offset).",
                 title=lambda args: args.id,
             ),
-            tool(
+            Tool(
                 self._message,
                 TOOLS["message_sub_agent"],
                 args=MessageArguments,
@@ -135,7 +135,7 @@ class _DelegationTools:
                 "delegate_task(resume=...) instead.",
                 title=lambda args: f"{args.id}: {_line(args.text, 60)}",
             ),
-            tool(
+            Tool(
                 self._cancel,
                 TOOLS["cancel_sub_agent"],
                 args=CancelArguments,
@@ -155,7 +155,7 @@ class _DelegationTools:
             if args.isolation:
                 raise ToolError("A resumed sub-agent keeps its folder: isolation cannot be set with resume.")
             spec = self._spec(args, ctx, profile=known.profile)
-            node = await self._tree.resume(args.resume, spec, by=ctx.agent)
+            node = await self._tree.resumer.resume(args.resume, spec, by=ctx.agent)
         else:
             if not args.profile:
                 raise ToolError("delegate_task: set `profile`, or `resume` with a finished sub-agent.")

@@ -12,7 +12,7 @@ from msgspec import Meta
 from friday_cli.core.protocol.displays import TableDisplay, TextDisplay
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.receipt import ToolFacts
-from friday_cli.core.protocol.tool import Output, Tool, ToolContext, tool
+from friday_cli.core.protocol.tool import Output, Tool, ToolContext
 from friday_cli.core.text.untrusted import neutralize, wrap_untrusted
 from friday_cli.tool_catalog import TOOLS
 
@@ -61,7 +61,7 @@ def document_tool(*, timeout_s: float = 60.0, max_bytes: int = 100_000_000) -> T
             raise ToolError(f"{shown}: {error}") from None
         return msgspec.structs.replace(found, facts=ToolFacts(read=(label,)))
 
-    return tool(
+    return Tool(
         run,
         TOOLS["document_query"],
         args=QueryArgs,

@@ -12,7 +12,7 @@ from friday_cli.core.protocol.displays import DiffDisplay
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.format import size
 from friday_cli.core.protocol.receipt import FileChange, ToolFacts
-from friday_cli.core.protocol.tool import Output, ToolContext, tool
+from friday_cli.core.protocol.tool import Output, Tool, ToolContext
 from friday_cli.core.text.diff import difference
 from friday_cli.tool_catalog import TOOLS
 
@@ -117,7 +117,7 @@ async def _save(
     )
 
 
-WRITE_FILE = tool(
+WRITE_FILE = Tool(
     _write,
     TOOLS["write_file"],
     args=WriteArguments,
@@ -130,7 +130,7 @@ WRITE_FILE = tool(
         " an existing file are kept."
     ),
 )
-EDIT_FILE = tool(
+EDIT_FILE = Tool(
     _edit,
     TOOLS["edit_file"],
     args=EditArguments,

@@ -12,7 +12,7 @@ from friday_cli.core.protocol.displays import TableDisplay, TextDisplay
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.format import size
 from friday_cli.core.protocol.receipt import ToolFacts
-from friday_cli.core.protocol.tool import Output, ToolContext, tool
+from friday_cli.core.protocol.tool import Output, Tool, ToolContext
 from friday_cli.core.protocol.workspace import DirectoryEntry, Workspace
 from friday_cli.tool_catalog import TOOLS
 
@@ -152,7 +152,7 @@ def _entry(entry: DirectoryEntry) -> str:
     return f"{name}\t{size(entry.size)}"
 
 
-READ_FILE = tool(
+READ_FILE = Tool(
     _read,
     TOOLS["read_file"],
     args=ReadArguments,
@@ -165,7 +165,7 @@ READ_FILE = tool(
         " change it. Prefer one large read to many small ones; use grep to find a position in a long file."
     ),
 )
-LIST_DIR = tool(
+LIST_DIR = Tool(
     _list,
     TOOLS["list_dir"],
     args=ListArguments,

@@ -8,7 +8,7 @@ import msgspec
 
 from friday_cli.core.protocol.displays import TextDisplay
 from friday_cli.core.protocol.errors import ToolError
-from friday_cli.core.protocol.tool import Output, ToolContext, tool
+from friday_cli.core.protocol.tool import Output, Tool, ToolContext
 from friday_cli.tool_catalog import TOOLS
 
 from . import engine
@@ -66,7 +66,7 @@ async def _glob(context: ToolContext, args: GlobArguments) -> Output:
     return Output(text, TextDisplay(f"{result.total - secret:,} files"))
 
 
-GLOB = tool(
+GLOB = Tool(
     _glob,
     TOOLS["glob"],
     args=GlobArguments,

@@ -10,7 +10,7 @@ from friday_cli.core.permissions.dangerous import masked
 from friday_cli.core.protocol.displays import TextDisplay
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.receipt import ToolFacts
-from friday_cli.core.protocol.tool import Output, ToolContext, tool
+from friday_cli.core.protocol.tool import Output, Tool, ToolContext
 from friday_cli.tool_catalog import TOOLS
 
 from . import engine
@@ -137,7 +137,7 @@ def _output(args: GrepArguments, page: _ResultPage, total: int, result: engine.S
     return Output(text, TextDisplay(f"{total:,} {unit}{files}"), ToolFacts(read=shown))
 
 
-GREP = tool(
+GREP = Tool(
     _grep,
     TOOLS["grep"],
     args=GrepArguments,

@@ -17,7 +17,7 @@ from msgspec import Meta
 from friday_cli.core.protocol.displays import TextDisplay
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.receipt import ToolFacts
-from friday_cli.core.protocol.tool import Output, Tool, ToolContext, tool
+from friday_cli.core.protocol.tool import Output, Tool, ToolContext
 from friday_cli.core.text.lazy_regex import pattern
 from friday_cli.core.text.untrusted import visible, wrap_untrusted
 from friday_cli.tool_catalog import TOOLS
@@ -221,7 +221,7 @@ def fetch_tool(
                 cache.popitem(last=False)
         return _part(entry[1], entry[2], args)
 
-    return tool(
+    return Tool(
         run,
         TOOLS["web_fetch"],
         args=FetchArguments,

@@ -13,7 +13,7 @@ from msgspec import Meta
 from friday_cli.core.protocol.displays import TableDisplay
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.receipt import ToolFacts
-from friday_cli.core.protocol.tool import Output, Tool, ToolContext, tool
+from friday_cli.core.protocol.tool import Output, Tool, ToolContext
 from friday_cli.core.text.untrusted import visible, wrap_untrusted
 from friday_cli.tool_catalog import TOOLS
 
@@ -167,7 +167,7 @@ def search_tool(
         facts = ToolFacts(found=tuple(dict.fromkeys(hit.url for hit in hits)))
         return Output(text, TableDisplay(("title", "url"), tuple((hit.title, hit.url) for hit in hits)), facts)
 
-    return tool(
+    return Tool(
         run,
         TOOLS["web_search"],
         args=WebSearchArguments,

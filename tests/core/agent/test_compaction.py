@@ -10,7 +10,7 @@ from friday_cli.core.agent.agent import Policy
 from friday_cli.core.eventlog.replay import replay
 from friday_cli.core.protocol.errors import ProviderError
 from friday_cli.core.protocol.events import Compacted, InboxMessage, MessageAdded, Prefix
-from friday_cli.core.protocol.messages import Usage, user
+from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.protocol.provider import Request
 from tests.engine_fixture import Bench, Model, Profile, Say, call, delegate, make, ran
 from tests.strict import strict
@@ -211,4 +211,3 @@ async def test_a_steering_message_is_the_wish_that_is_kept() -> None:
     await bench.root.inbox.put(InboxMessage("no: the second wish", "person"))
     await node.finished()
     assert "no: the second wish" in "".join(m.text for m in bench.of(Compacted)[0].messages)
-    assert user("x").role == "user"

@@ -10,10 +10,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from friday_cli.core.eventlog.replay import replay
-from friday_cli.core.limits.budget import Budget
 from friday_cli.core.protocol import events as ev
 from friday_cli.core.protocol.displays import TableDisplay, TextDisplay
-from friday_cli.core.protocol.errors import ProviderError, ToolError
+from friday_cli.core.protocol.errors import ProviderError
 from friday_cli.core.protocol.messages import Message, Text, Usage
 from friday_cli.core.protocol.provider import Chunk, ReplyDone, Request, ServerSearch
 from friday_cli.core.protocol.run_result import RunResult
@@ -166,28 +165,6 @@ async def test_a_pause_of_the_server_is_continued() -> None:
     assert [m.role for m in bench.model.requests[1].messages] == ["user", "assistant"]
 
 
-async def test_a_message_joins_at_the_next_turn_boundary() -> None:
-    turns = [Say("", [call("look", text="1", seconds=5)]), Say("as you wish")]
-    bench = Bench(Model({"a": turns}), [LOOK])
-    node = bench.begin()
-    await asyncio.sleep(2)
-    await bench.root.inbox.put(ev.InboxMessage("in German, please", "person"))
-    await node.finished()
-    last = bench.model.requests[1].messages
-    assert [m.role for m in last] == ["user", "assistant", "tool", "user"]
-    assert (last[-1].text, last[-1].source) == ("in German, please", "person")
-    assert bench.ended()[:3] == ("completed", "done", "as you wish")
-
-
-async def test_a_message_that_comes_with_the_answer_is_answered_before_the_run_ends() -> None:
-    bench = Bench(Model({"a": [Say("first answer", delay_s=2), Say("second answer")]}))
-    node = bench.begin()
-    await asyncio.sleep(1)
-    await bench.root.inbox.put(ev.InboxMessage("and the other?", "person"))
-    await node.finished()
-    assert bench.ended()[:3] == ("completed", "done", "second answer")
-
-
 async def test_a_message_in_the_last_turn_waits_for_a_run_of_its_own() -> None:
     bench = Bench(Model({"a": [Say("the answer", delay_s=2)]}), me=Profile(turns=1, time_s=0, tokens=0))
     bench.begin()
@@ -243,23 +220,6 @@ async def test_an_end_is_written_even_where_the_machine_fails() -> None:
     await bench.prompt()
     assert bench.ended()[:2] == ("completed", "done")
     assert [e.text for e in bench.of(ev.Notice)] == ["Processes of a may be left: no such process"]
-
-
-async def test_a_tool_error_of_the_harness_is_told_to_the_model() -> None:
-    async def refuse(ctx: ToolContext, args: Arguments) -> str:
-        raise ToolError("The disk is full.", hint="Write less.")
-
-    bench = await ran(Model({"a": [Say("", [call("save")])]}), [make("save", refuse, effect="save")])
-    assert bench.results() == ["error: The disk is full. Write less."]
-
-
-async def test_a_budget_above_that_is_used_up_is_named_as_the_limit() -> None:
-    bench = Bench(Model({"a": [Say("x", [call("look")])]}), [LOOK])
-    bench.root.budget = Budget("top", tokens=5000).child("a", tokens=4000, cost=None)
-    assert bench.root.budget.parent
-    bench.root.budget.parent.charge(4900, None)
-    await bench.prompt()
-    assert (bench.finished().stop_reason, bench.finished().limit_of) == ("tokens", "top")
 
 
 async def test_what_was_said_before_a_failure_stays_in_the_conversation() -> None:

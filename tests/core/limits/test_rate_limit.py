@@ -20,6 +20,11 @@ def gate(seed: int = 1) -> RateLimiter:
     return RateLimiter(random.Random(seed))
 
 
+def fill(lane: RateLimiter) -> int:
+    """Take every free slot; returns their number."""
+    return len(list(iter(lane.try_acquire, False)))
+
+
 async def test_places_are_given_back_and_a_closed_gate_lets_nobody_in() -> None:
     lane = gate()
     assert lane.try_acquire()
@@ -66,25 +71,16 @@ async def test_the_number_in_flight_halves_when_crowded_and_grows_with_success()
     for _ in range(15):
         lane.release(succeeded=False)
     await asyncio.sleep(wait)
-    first = 0
-    while lane.try_acquire():
-        first += 1
-    assert first == 7
-    for _ in range(first):
+    assert fill(lane) == 7
+    for _ in range(7):
         lane.release(succeeded=True)
-    again = 0
-    while lane.try_acquire():
-        again += 1
-    assert again == 8, "one more after a round of successes"
-    for _ in range(again):
+    assert fill(lane) == 8, "one more after a round of successes"
+    for _ in range(8):
         lane.release()
     for _ in range(5000):
         lane.try_acquire()
         lane.release(succeeded=True)
-    most = 0
-    while lane.try_acquire():
-        most += 1
-    assert most == MOST_IN_FLIGHT
+    assert fill(lane) == MOST_IN_FLIGHT
 
 
 async def test_who_gives_up_waiting_passes_the_turn_on() -> None:
@@ -103,12 +99,12 @@ async def test_who_gives_up_waiting_passes_the_turn_on() -> None:
 
 
 BEGUN = 1_700_000_000.0
-"""What time it is in the world when a test begins."""
+"""The wall-clock time when a test begins."""
 
 
 @pytest.fixture(autouse=True)
 def _one_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Processes tell each other the time of the world: it, too, is that of the virtual clock."""
+    """Processes tell each other the wall-clock time, which also is that of the virtual clock."""
     monkeypatch.setattr(gates, "time", SimpleNamespace(time=lambda: BEGUN + asyncio.get_running_loop().time()))
 
 
@@ -146,10 +142,7 @@ async def test_a_crowd_that_another_process_met_closes_the_lane_here() -> None:
     assert not waiting.done()
     await asyncio.sleep(4)
     assert waiting.done()
-    more = 0
-    while lane.try_acquire():
-        more += 1
-    assert more == 3, "and half as many come back"
+    assert fill(lane) == 3, "and half as many come back"
 
 
 async def test_who_is_refused_tells_the_others_and_does_not_take_it_for_news() -> None:
@@ -229,7 +222,7 @@ async def test_twenty_children_against_two_places_all_finish(retry_after: float 
         later = sorted(t for t in model.times if t > 0)
         most = max(sum(start <= t < start + 0.1 for t in later) for start in later)
         assert most <= 4, f"{most} requests within 0.1 s"
-    assert bench.world.rate_limiter("fake").in_flight == 0
+    assert bench.services.rate_limiter("fake").in_flight == 0
 
 
 @pytest.mark.parametrize("retry_after", [None, 2.0, 0.05])
@@ -245,7 +238,7 @@ async def test_processes_against_a_server_of_two_places_find_their_places(
         for seed, model in enumerate(models)
     ]
     for bench in benches:
-        bench.world.shared_rate_limit = lambda lane: lanes
+        bench.services.shared_rate_limit = lambda lane: lanes
     await asyncio.gather(*(bench.prompt() for bench in benches))
     for bench in benches:
         assert [bench.outcome(f"a.{n}").text for n in range(1, 21)] == ["done"] * 20
@@ -266,7 +259,7 @@ async def test_a_request_comes_again_while_others_are_served(served: bool, fewes
         return Say(fail=ProviderError("rate", "slow down", status=429))
 
     bench = Bench(Model(say))
-    bench.world.shared_rate_limit = lambda lane: lanes
+    bench.services.shared_rate_limit = lambda lane: lanes
     outcome = await bench.prompt()
     assert (outcome.status, outcome.stop_reason) == ("failed", "provider")
     assert fewest <= tries <= most
@@ -289,4 +282,4 @@ async def test_nobody_keeps_a_place_at_the_gate_while_it_is_queued_for_one_to_ru
     assert bench.node("a.2").agent.slot.status == "queued"
     await until(lambda: all(bench.node(path).ended for path in ("a.1", "a.2", "a.3")))
     assert [bench.outcome(path).text for path in ("a.1", "a.2", "a.3")] == ["first", "second", "third"]
-    assert bench.world.rate_limiters["fake"].in_flight == 0
+    assert bench.services.rate_limiters["fake"].in_flight == 0

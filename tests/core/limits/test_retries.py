@@ -88,11 +88,15 @@ async def test_the_fallback_model_goes_on_where_it_was_named_and_it_is_said() ->
     assert bench.root.model == "fake/spare"
 
 
-async def test_a_fallback_is_not_for_failures_that_would_stay() -> None:
-    spare = Model({}, model="spare")
-    bench = Bench(Model({"a": failing("auth", 1)}), fallback=spare)
-    assert (await bench.prompt()).status == "failed"
-    assert spare.requests == []
+@pytest.mark.parametrize(("kind", "asked"), [("auth", (1, 0)), ("stall", (2, 2))])
+async def test_a_fallback_is_asked_after_failures_that_may_pass_and_its_own_end_the_run(
+    kind: ErrorKind, asked: tuple[int, int]
+) -> None:
+    spare = Model({"a": failing("stall", 9)}, model="spare")
+    bench = Bench(Model({"a": failing(kind, 9)}), fallback=spare)
+    outcome = await bench.prompt()
+    assert (outcome.status, outcome.stop_reason) == ("failed", "provider")
+    assert (len(bench.model.requests), len(spare.requests)) == asked
 
 
 async def test_a_model_is_no_fallback_for_itself() -> None:
@@ -103,13 +107,6 @@ async def test_a_model_is_no_fallback_for_itself() -> None:
     assert (await bench.prompt()).stop_reason == "provider"
     assert (same.requests, bench.of(Notice)) == ([], [])
     assert any(isinstance(p, Thinking) for m in bench.root.history for p in m.parts), "it is the log's history still"
-
-
-async def test_a_fallback_that_fails_too_ends_the_run() -> None:
-    spare = Model({"a": failing("stall", 9)}, model="spare")
-    bench = Bench(Model({"a": failing("stall", 9)}), fallback=spare)
-    assert (await bench.prompt()).stop_reason == "provider"
-    assert (len(bench.model.requests), len(spare.requests)) == (2, 2)
 
 
 async def test_requests_of_one_agent_share_a_cache_key_and_a_growing_prefix() -> None:

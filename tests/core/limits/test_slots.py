@@ -43,14 +43,6 @@ async def test_no_more_children_work_at_once_than_there_are_places(places: int) 
     assert bench.tree.slots._value == places
 
 
-async def test_ten_children_of_one_second_in_five_places_take_two() -> None:
-    tasks = [{"profile": "worker", "task": f"part {n}"} for n in range(10)]
-    bench = await ran(Model({"a": [Say("", [batch(*tasks)])], "*": [Say("x", delay_s=1.0)]}))
-    assert asyncio.get_running_loop().time() == pytest.approx(2.0)
-    assert {round(bench.finished(f"a.{n}").duration_s, 6) for n in range(1, 11)} == {1.0}, "a queue is no work"
-    assert max(bench.finished(f"a.{n}").wall_s for n in range(1, 11)) == pytest.approx(2.0)
-
-
 async def test_questions_of_many_agents_stand_open_together_and_hold_no_place() -> None:
     asking = [Say("", [call("shell", text="make")]), Say("asked")]
     script = {"a": [Say("", [batch(*[{"profile": "worker", "task": f"part {n}"} for n in range(5)])])]}

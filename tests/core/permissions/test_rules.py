@@ -225,31 +225,30 @@ NOT_COVERED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("command", COVERED)
-def test_an_allow_rule_covers_its_command_wherever_it_stands(command: str) -> None:
-    assert rights("allow bash(npm test *)").decide(bash(command)).decision == "allow"
+@pytest.mark.parametrize("command", COVERED + NOT_COVERED)
+def test_an_allow_rule_covers_its_command_wherever_it_stands_and_nothing_else(command: str) -> None:
+    decision = "allow" if command in COVERED else "ask"
+    assert rights("allow bash(npm test *)").decide(bash(command)).decision == decision
 
 
-@pytest.mark.parametrize("command", NOT_COVERED)
-def test_an_allow_rule_covers_nothing_else(command: str) -> None:
-    assert rights("allow bash(npm test *)").decide(bash(command)).decision == "ask"
+ANY, SEVERAL = ("allow bash(* --all)",), ("allow bash(make *)", "allow bash(npm test *)", "ask bash(make deploy *)")
+FILES = ("deny edit_file(src/gen/**)", "deny read_file(private/**)", "allow bash")
 
 
-def test_a_rule_for_any_program_covers_none_that_runs_others() -> None:
-    rules = rights("allow bash(* --all)")
-    assert rules.decide(bash("make --all")).decision == "allow"
-    assert rules.decide(bash("sudo make --all")).decision == "ask"
-    assert rules.decide(bash("python x.py --all")).decision == "ask"
-    assert rights("allow bash(sudo make *)").decide(bash("sudo make --all")).decision == "allow", (
-        "who names it means it"
-    )
-
-
-def test_each_command_of_several_needs_its_own_word() -> None:
-    rules = rights("allow bash(make *)", "allow bash(npm test *)", "ask bash(make deploy *)")
-    assert rules.decide(bash("make && npm test | tail -3")).decision == "allow"
-    assert rules.decide(bash("make && npm test && cargo test")).decision == "ask"
-    assert rules.decide(bash("make && make deploy")).decision == "ask"
+@pytest.mark.parametrize(("rules", "command", "decision"), [
+    (ANY, "make --all", "allow"), (ANY, "sudo make --all", "ask"), (ANY, "python x.py --all", "ask"),
+    (("allow bash(sudo make *)",), "sudo make --all", "allow"),
+    (SEVERAL, "make && npm test | tail -3", "allow"), (SEVERAL, "make && npm test && cargo test", "ask"),
+    (SEVERAL, "make && make deploy", "ask"), (FILES, "echo x > src/gen/a", "deny"), (FILES, "cat private/x", "deny"),
+    (FILES, "echo x > src/a; cat x", "allow"), (("allow edit_file(src/**)", "allow write_file(src/**)"), "ls > src/a", "allow"),
+    (("allow edit_file(src/**)",), "ls > src/a", "ask"),
+])  # fmt: skip
+def test_each_command_of_several_and_each_file_needs_its_own_rule(
+    rules: tuple[str, ...], command: str, decision: str
+) -> None:
+    """A rule for any program covers none that runs others, and rules for files hold for redirections."""
+    mode: Mode = "yolo" if rules == FILES else "ask"
+    assert rights(*rules, mode=mode).decide(bash(command)).decision == decision
 
 
 def test_a_command_nobody_can_read_is_asked_about_where_some_are_denied() -> None:
@@ -257,15 +256,6 @@ def test_a_command_nobody_can_read_is_asked_about_where_some_are_denied() -> Non
         assert rights("allow bash").decide(bash(command)).decision == "allow"
         assert rights("allow bash", "deny bash(rm *)").decide(bash(command)).decision == "ask"
         assert rights("deny bash(rm *)", mode="yolo").decide(bash(command)).decision == "ask"
-
-
-def test_rules_for_files_speak_of_redirections_and_of_what_a_command_reads() -> None:
-    rules = rights("deny edit_file(src/gen/**)", "deny read_file(private/**)", "allow bash", mode="yolo")
-    assert rules.decide(bash("echo x > src/gen/a")).decision == "deny"
-    assert rules.decide(bash("cat private/x")).decision == "deny"
-    assert rules.decide(bash("echo x > src/a; cat x")).decision == "allow"
-    assert rights("allow edit_file(src/**)", "allow write_file(src/**)").decide(bash("ls > src/a")).decision == "allow"
-    assert rights("allow edit_file(src/**)").decide(bash("ls > src/a")).decision == "ask"
 
 
 def test_mode_plan_changes_nothing_whatever_a_rule_allows() -> None:
@@ -288,14 +278,9 @@ def test_a_reason_goes_with_the_refusal_and_a_profile_limits_a_rule() -> None:
     assert verdict.source == "x:3"
     assert coder.child(allowed=None, profile="scout").decide(bash("git push")).decision == "deny"
     allow = parse_rule("bash(make *)", "allow", profile="coder")
-    assert (
-        Rules(mode="ask", tools=TOOLS, rules=[allow], profile="friday")
-        .child(allowed=None, profile="coder")
-        .decide(bash("make"))
-        .decision
-        == "ask"
-    )
-    assert Rules(mode="ask", tools=TOOLS, rules=[allow], profile="coder").decide(bash("make")).decision == "allow"
+    above, own = (Rules(mode="ask", tools=TOOLS, rules=[allow], profile=name) for name in ("friday", "coder"))
+    assert above.child(allowed=None, profile="coder").decide(bash("make")).decision == "ask"
+    assert own.decide(bash("make")).decision == "allow"
 
 
 HIDDEN = [
@@ -316,15 +301,12 @@ def test_a_deny_rule_finds_its_command_inside_others(command: str, mode: Mode) -
         assert rights("allow bash", "deny bash(rm *)", mode=mode).decide(bash(text)).decision == "deny"
 
 
-@pytest.mark.parametrize("command", ["rmdir x", "ls rm", "git rm-hook", "echo 'rm'", "npm run rm"])
-def test_a_deny_rule_leaves_other_commands_alone(command: str) -> None:
-    assert rights("allow bash", "deny bash(rm *)").decide(bash(command)).decision == "allow"
-
-
-@pytest.mark.parametrize("n", [60, 3000])
-def test_a_deny_rule_holds_however_long_the_command_is(n: int) -> None:
-    command = "; ".join(["ls"] * n + ["rm x"])
-    assert rights("allow bash", "deny bash(rm *)").decide(bash(command)).decision == "deny"
+@pytest.mark.parametrize(("command", "decision"), [
+    *((text, "allow") for text in ("rmdir x", "ls rm", "git rm-hook", "echo 'rm'", "npm run rm")),
+    *(("; ".join(["ls"] * count + ["rm x"]), "deny") for count in (60, 3000)),
+], ids=lambda text: text[:20])  # fmt: skip
+def test_a_deny_rule_holds_however_long_the_command_is_and_for_no_other(command: str, decision: str) -> None:
+    assert rights("allow bash", "deny bash(rm *)").decide(bash(command)).decision == decision
 
 
 PATHS = [

@@ -26,7 +26,7 @@ async def test_nobody_is_continued_under_an_agent_that_is_being_stopped() -> Non
     stopping = asyncio.create_task(bench.tree.stop("a.1", level="cancel", why="cancelled"))
     await asyncio.sleep(0)
     with pytest.raises(ToolError, match=r"a\.1, above a\.1\.1, is ending just now"):
-        await bench.tree.resume("a.1.1", SubagentTask("worker", "more"), by=None)
+        await bench.tree.resumer.resume("a.1.1", SubagentTask("worker", "more"), by=None)
     await stopping
     await bench.tree.stop("a")
 
@@ -39,7 +39,9 @@ async def test_two_children_of_an_ended_agent_that_are_continued_share_its_budge
     bench = Bench(Model(script), profiles=DEEP)
     bench.begin()
     await until(lambda: len(bench.of(AgentFinished, "a.1")) == 1)
-    nodes = [await bench.tree.resume(path, SubagentTask("worker", "more"), by=None) for path in ("a.1.1", "a.1.2")]
+    nodes = [
+        await bench.tree.resumer.resume(path, SubagentTask("worker", "more"), by=None) for path in ("a.1.1", "a.1.2")
+    ]
     assert nodes[0].agent.parent is nodes[1].agent.parent
     await bench.tree.stop("a")
 

@@ -220,19 +220,6 @@ async def test_an_answer_and_a_stop_in_the_same_moment_end_in_one_record() -> No
         assert strict(bench.root.history) == []
 
 
-async def test_an_outside_cancel_of_a_waiting_call_stops_its_children() -> None:
-    """A time limit of the parent ends its children for `parent`, and itself for `time`."""
-    script = {"a": [Say("", [delegate("lead", "find it")])], "a.1": [Say("", [delegate("worker")]), Say("in time")]}
-    bench = await ran(
-        Model({**script, "*": [Say("x", delay_s=100)]}),
-        profiles={"lead": Profile(offers=("worker",), time_s=10), "worker": Profile()},
-    )
-    assert end(bench, "a.1") == ("timeout", "time")
-    assert bench.finished("a.1").result == "in time"
-    assert end(bench, "a.1.1") == ("cancelled", "parent")
-    assert end(bench, "a") == ("completed", "done")
-
-
 async def test_stopping_what_has_ended_or_never_was_does_nothing() -> None:
     bench = await ran(Model({"a": [Say("done")]}))
     written = len(bench.envelopes)
@@ -251,7 +238,7 @@ async def test_a_stop_during_a_back_off_ends_the_wait_at_once() -> None:
     await bench.tree.stop("a")
     assert asyncio.get_running_loop().time() == pytest.approx(3)
     assert end(bench, "a") == ("cancelled", "aborted")
-    assert bench.world.rate_limiter("fake").in_flight == 0
+    assert bench.services.rate_limiter("fake").in_flight == 0
 
 
 async def test_a_change_that_is_stopped_is_over_when_the_stop_returns() -> None:

@@ -1,0 +1,120 @@
+"""Resumes ended sub-agents: starts a new run of an agent that is restored from the log."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from ..agent.agent import Agent
+from ..eventlog import notices
+from ..limits.budget import LimitReached
+from ..protocol.agent_path import depth_of, is_under, parent_of
+from ..protocol.errors import ToolError
+from ..protocol.messages import Message, user
+from .node import AgentRun, AgentSummary, SubagentTask
+from .notifier import ParentNotifier
+
+
+class ResumerHost(Protocol):
+    """What resuming needs of the tree of agents."""
+
+    root: Agent
+
+    def known(self, path: str) -> AgentSummary | None: ...
+
+    def running(self, path: str) -> list[AgentRun]: ...
+
+    def living_parent(self, parent: str) -> AgentRun: ...
+
+    def run(self, agent: Agent, spec: SubagentTask, message: Message) -> AgentRun: ...
+
+
+class AgentResumer:
+    """Resumes the ended sub-agents of a tree. While `lock` is held, none is resumed: two at once would not see each other's
+    budgets, and the worktree of a resumed agent must not be removed meanwhile.
+
+    `restore(parent, path, spec)` builds an ended agent as the log has it; `not_resumed(path)` is awaited when the agent
+    was not resumed after all.
+    """
+
+    def __init__(
+        self,
+        tree: ResumerHost,
+        notifier: ParentNotifier,
+        *,
+        restore: Callable[[Agent, str, SubagentTask], Awaitable[Agent]],
+        not_resumed: Callable[[str], Awaitable[None]],
+    ) -> None:
+        self.lock = asyncio.Lock()
+        self._tree = tree
+        self._notifier = notifier
+        self._restore = restore
+        self._not_resumed = not_resumed
+
+    async def resume(self, path: str, spec: SubagentTask, *, by: str | None) -> AgentRun:
+        """Resume an ended sub-agent with its history, rights and the rest of its budget; `spec.task` is the next message.
+        `by` is the path of the agent that resumes it, None for a person. Raises ToolError when that is not possible."""
+        known = self._tree.known(path)
+        if known is None or depth_of(path) == 0 or (by is not None and (not is_under(path, by) or path == by)):
+            raise ToolError(f"There is no sub-agent {path!r} to resume.")
+        async with self.lock:
+            try:
+                return await self._resume(path, spec, by)
+            except ToolError:
+                await self._not_resumed(path)
+                raise
+
+    async def _resume(self, path: str, spec: SubagentTask, by: str | None) -> AgentRun:
+        self._check(path, by)
+        try:
+            agent = await self._restore(await self._agent(parent_of(path)), path, spec)
+        except LimitReached as limit:
+            raise ToolError(
+                f"{path} was not continued: the {limit.limit} budget of {limit.whose} is used up.",
+                hint="Give it max_tokens from what you have left." if limit.whose == path else "",
+            ) from None
+        try:
+            self._check(path, by)  # an agent may have been stopped while the log was read
+        except ToolError:
+            agent.budget.close_reserve()
+            raise
+        node = self._tree.run(agent, spec, user(spec.task, source="parent" if by else "person"))
+        node.waiter = by or ""
+        if by is None:
+            await self._notifier.notify_parent(path, notices.continued(path, agent.profile, spec.task))
+        return node
+
+    def _check(self, path: str, by: str | None) -> None:
+        """Raises ToolError when an ancestor of the agent is being stopped, or it or a descendant is running."""
+        if by is not None:
+            self._tree.living_parent(by)
+        for node in self._tree.running(self._tree.root.path):
+            if is_under(path, node.path) and path != node.path and node.leaving:
+                raise ToolError(f"{node.path}, above {path}, is ending just now.", hint="Try again when it has ended.")
+        living = [node.path for node in self._tree.running(path)]
+        if path in living:
+            raise ToolError(f"{path} is still at work: send it a message instead.")
+        if living:
+            raise ToolError(
+                f"{path} has ended, but sub-agents of it are still at work: {', '.join(living)}.",
+                hint="Wait until they have ended, or stop them.",
+            )
+
+    async def _agent(self, path: str) -> Agent:
+        """An agent. An ended one is restored from the log, without a run."""
+        tree = self._tree
+        if path == tree.root.path:
+            return tree.root
+        for node in tree.running(path):  # it, or a descendant that was resumed with a restored parent
+            agent: Agent | None = node.agent
+            while agent is not None:
+                if agent.path == path:
+                    return agent
+                agent = agent.parent
+        known = tree.known(path)
+        assert known
+        parent = await self._agent(parent_of(path))
+        restored = await self._restore(parent, path, SubagentTask(known.profile, known.task))
+        restored.budget.close_reserve()  # it has no run that needs a wrap-up
+        return restored
