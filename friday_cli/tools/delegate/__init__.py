@@ -356,8 +356,7 @@ def _status_text(known: AgentSummary) -> str:
 
 
 def _excerpt(text: str, path: str, offset: int, limit: int) -> str:
-    """The part of a result that the caller reads, quoted; `limit` counts characters of the quote, `offset` of `text`."""
-    limit = limit * len(text) // max(1, len(_quote(text)))
+    """The part of a result that the caller reads, quoted. `offset` and `limit` count characters of `text`."""
     if offset:
         rest = text[offset : offset + limit]
         end = offset + len(rest)
