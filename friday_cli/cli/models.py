@@ -14,8 +14,7 @@ from friday_cli.llm import models as known
 from friday_cli.llm.models import ModelChoice, ServiceRow, catalog, resolve
 from friday_cli.llm.models.factory import cost_function
 from friday_cli.llm.models.local_servers import probe
-from friday_cli.llm.models.local_servers_data import LocalServers
-from friday_cli.llm.models.presets import find_service
+from friday_cli.llm.models.presets import LocalServers, find_service
 
 from . import output
 from .help import HelpCommand

@@ -19,15 +19,10 @@ from friday_cli.paths import data_dir, with_tilde
 from friday_cli.session.rewind import without_agents
 from friday_cli.store import Store
 from friday_cli.workspace.local import LocalWorkspace
-from friday_cli.workspace.worktrees import (
-    Applied,
-    OrphanScan,
-    OrphanWorktree,
-    Worktree,
-    WorktreeMetadata,
-    Worktrees,
-    scan_orphans,
-)
+from friday_cli.workspace.worktrees.apply import Applied
+from friday_cli.workspace.worktrees.metadata import Worktree, WorktreeMetadata
+from friday_cli.workspace.worktrees.orphans import OrphanScan, OrphanWorktree, scan_orphans
+from friday_cli.workspace.worktrees.worktrees import Worktrees
 
 from . import completion, output
 from .help import add_family

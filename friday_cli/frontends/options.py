@@ -7,10 +7,14 @@ understand (help, a wrong option or value) is left to Typer, which reads the sam
 from __future__ import annotations
 
 import keyword
-from collections.abc import Iterable
-from typing import Any, Literal
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
+
+if TYPE_CHECKING:
+    from friday_cli.session.open import Options
 
 
 class Option(msgspec.Struct, frozen=True):
@@ -88,8 +92,27 @@ def parse(argv: list[str], options: Iterable[Option], argument: str = "") -> dic
     return values | {argument: words[0]} if words else values
 
 
+def session_options(values: Mapping[str, Any], cwd: Path, *, resume: str | None, **more: Any) -> Options:
+    """The options of a session from parsed values; `more` are further fields of `Options`."""
+    from friday_cli.session.open import Options
+
+    return Options(
+        cwd,
+        add_dirs=tuple(Path(folder) for folder in values.get("add_dir") or ()),
+        model=values.get("model"),
+        effort=values.get("effort"),
+        profile=values.get("profile"),
+        mode="yolo" if values.get("yolo") else values.get("mode"),
+        allow=tuple(values.get("allow") or ()),
+        deny=tuple(values.get("deny") or ()),
+        trusted=bool(values.get("trust")),
+        resume=resume,
+        **more,
+    )
+
+
 def _put(values: dict[str, Any], option: Option, text: str) -> bool:
-    """Take a value in; False where it is wrong."""
+    """Store a value. False if it is invalid."""
     if option.choices and text not in option.choices:
         return False
     try:

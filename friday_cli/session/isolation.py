@@ -24,7 +24,9 @@ from friday_cli.workspace.local import LocalWorkspace
 from .system_prompt import Environment
 
 if TYPE_CHECKING:
-    from friday_cli.workspace.worktrees import LockSession, Worktree, Worktrees
+    from friday_cli.workspace.worktrees.metadata import Worktree
+    from friday_cli.workspace.worktrees.orphans import LockSession
+    from friday_cli.workspace.worktrees.worktrees import Worktrees
 
 log = logging.getLogger(__name__)
 
@@ -143,7 +145,7 @@ class WorktreeIsolation:
         for path, record in records.items():
             if record.worktree is not None and path not in found:
                 removed = _removed(path, record.worktree, self.worktrees)
-                self.worktrees.add_removed(removed)
+                self.worktrees.all.append(removed)
                 if removed.state != record.worktree.state:  # removed by another program
                     await self._services.log.emit(path, *worktree_events(removed))
 
@@ -153,7 +155,7 @@ class WorktreeIsolation:
             self._cleanup = asyncio.create_task(self._clean_up(own, environ), name="worktrees of dead processes")
 
     async def _clean_up(self, own: LockSession, environ: Mapping[str, str]) -> None:
-        from friday_cli.workspace.worktrees import scan_orphans
+        from friday_cli.workspace.worktrees.orphans import scan_orphans
 
         folder = str(self.main.root)
         found = await scan_orphans(self._folder.parent, own, environ, skip=self._folder.name)
@@ -189,7 +191,7 @@ def worktree_events(worktree: Worktree) -> list[AnyEvent]:
 
 def _removed(path: str, event: WorktreeChanged, worktrees: Worktrees) -> Worktree:
     """A worktree that does not exist any longer, as the log has it."""
-    from friday_cli.workspace.worktrees import Worktree, WorktreeMetadata
+    from friday_cli.workspace.worktrees.metadata import Worktree, WorktreeMetadata
 
     card = WorktreeMetadata(
         session=worktrees.session, name=Path(event.folder).name, branch=event.branch, folder=event.folder,

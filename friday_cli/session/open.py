@@ -48,7 +48,7 @@ from .shared_rate_limit import FileSharedRateLimit
 from .worktree_changes import WorktreeChanges
 
 if TYPE_CHECKING:
-    from friday_cli.workspace.worktrees import Worktrees
+    from friday_cli.workspace.worktrees.worktrees import Worktrees
 
 
 class Options(msgspec.Struct, frozen=True):
@@ -344,7 +344,7 @@ def _recorder(context: _OpenContext, log: Log, session: str) -> Callable[[Worksp
 
 def _isolation(context: _OpenContext, services: Services, session: str) -> WorktreeIsolation:
     def worktrees(folder: Path) -> Worktrees:
-        from friday_cli.workspace.worktrees import Worktrees
+        from friday_cli.workspace.worktrees.worktrees import Worktrees
 
         include = context.settings.agents.delegation.worktree_include
         return Worktrees(folder, session=session, include=include, environ=context.env)

@@ -20,7 +20,7 @@ from friday_cli.workspace.local import LocalWorkspace
 from .isolation import WorktreeIsolation, local_workspace, worktree_events
 
 if TYPE_CHECKING:
-    from friday_cli.workspace.worktrees import Worktree
+    from friday_cli.workspace.worktrees.metadata import Worktree
 
 LISTED = 60
 """Changed files named in a report."""

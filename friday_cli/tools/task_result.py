@@ -62,7 +62,7 @@ def result_tool(complaint: Callable[[str], str] | None = None) -> Tool:
         if complaint and args.status == "success" and (wrong := complaint(args.result)):
             rejected += 1
             if rejected > MAX_CORRECTIONS:
-                raise StopRun("failed", "reported", f"The result does not match the required schema: {wrong}")
+                raise StopRun("reported", f"The result does not match the required schema: {wrong}")
             raise ToolError(
                 f"task_result: the result does not match the required schema: {wrong}. Send a corrected result."
             )

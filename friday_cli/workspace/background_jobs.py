@@ -41,7 +41,3 @@ class BackgroundJobs:
     def drop(self, agent: str) -> bool:
         """Remove the commands of an agent; whether there were any."""
         return bool(self._jobs.pop(agent, None))
-
-    def clear(self) -> None:
-        """Remove the commands of all agents."""
-        self._jobs.clear()

@@ -14,9 +14,8 @@ from .background_jobs import BackgroundJobs
 from .checkpoints.recorder import CheckpointRecorder
 from .local_files import WorkspaceFiles
 from .process.client import SupervisorClient
-from .process.command import RunningCommand
-from .process.effects import EffectDetector
-from .process.environment import cleaned
+from .process.command import EffectDetector, RunningCommand
+from .process.environment import ELSEWHERE, cleaned
 from .process.output import HEAD, TAIL, HeadTailBuffer, LiveOutput, OverflowFolder
 from .process.starter import CommandSettings, CommandStarter
 from .sandbox.policy import SandboxPolicy
@@ -29,12 +28,9 @@ class LocalWorkspace(WorkspaceFiles):
     get `environ` (default: that of this process) without variables that look secret; `keep` names exceptions. `shown` is
     the number of bytes of an output that are returned (head and tail). `limits` are resource limits of each command by
     their lower-case POSIX names (`{"data": bytes, "cpu": seconds}`). `sandbox` confines the commands (None: not confined)
-    and is closed with this workspace. With `owner`, which only `at` sets, the workspace uses the owner's process
-    launcher, environment and sandbox instead.
-
-    `make_recorder` is called once and returns what saves the earlier contents of changed files.
-
-    Raises UsageError for a folder that does not exist.
+    and is closed with this workspace. `make_recorder` is called once and returns what saves the earlier contents of
+    changed files. With `owner`, which only `at` sets, the workspace uses the owner's process launcher, environment and
+    sandbox instead. Raises UsageError for a folder that does not exist.
     """
 
     def __init__(
@@ -52,12 +48,12 @@ class LocalWorkspace(WorkspaceFiles):
         make_recorder: Callable[[WorkspaceFiles], CheckpointRecorder] | None = None,
     ) -> None:
         if owner is None:
-            confining = sandbox if sandbox is not None and sandbox.kind != "none" else None
             passed = cleaned(os.environ if environ is None else environ, keep=keep)
-            self._settings = CommandSettings(passed, tuple(keep), confining, OverflowFolder(spill), shown)
+            self._settings = CommandSettings(passed, tuple(keep), sandbox, OverflowFolder(spill), shown)
             self._supervisor = SupervisorClient(passed, {"core": 0, **(limits or {})})
         else:
-            self._settings, self._supervisor = owner._settings.for_worktree(), owner._supervisor
+            environ = {name: value for name, value in owner._settings.environ.items() if name not in ELSEWHERE}
+            self._settings, self._supervisor = owner._settings._replace(environ=environ), owner._supervisor
         self.spill = self._settings.overflow
         super().__init__(root, extra, self.spill, make_recorder)
         self._effects = EffectDetector(self.roots, self.label)
@@ -66,22 +62,17 @@ class LocalWorkspace(WorkspaceFiles):
         self._tasks: set[asyncio.Task[None]] = set()
         self.away: tuple[Path, ...] = ()
         self._owner = owner
-        self._siblings: list[LocalWorkspace] = []
+        self._siblings: set[LocalWorkspace] = set()
 
     def at(self, root: Path, *, away: Sequence[Path] = ()) -> LocalWorkspace:
         """A workspace for the folder `root` that shares process launcher, environment, sandbox and overflow folder with
-        this one, and is closed with it.
-
-        Its commands do not get the variables that point git to another repository. Commands of an agent that name a
-        folder in `away` are refused. Raises UsageError if `root` is not a folder.
-        """
+        this one, and is closed with it. Its commands do not get the variables that point git to another repository.
+        Agents' commands that name a folder in `away` are refused. Raises UsageError if `root` is not a folder."""
         owner = self._owner or self
         sibling = LocalWorkspace(root, owner=owner)
         sibling.away = tuple(away)
-        owner._siblings.append(sibling)
+        owner._siblings.add(sibling)
         return sibling
-
-    # ---- commands ----------------------------------------------------------
 
     def reach(self, access: Access) -> Reach:
         return "" if self._settings.sandbox is None else self._settings.sandbox.reach(access)
@@ -168,11 +159,10 @@ class LocalWorkspace(WorkspaceFiles):
     async def close(self) -> None:
         self._starter.closed = True
         await self._finish(self._starter.end())
-        self._jobs.clear()
+        self._jobs = BackgroundJobs()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._owner is not None:
-            if self in self._owner._siblings:
-                self._owner._siblings.remove(self)
+            self._owner._siblings.discard(self)
             return
         await asyncio.gather(*(sibling.close() for sibling in list(self._siblings)))
         await self.write_hook.close()

@@ -10,8 +10,7 @@ from typing import TypeVar
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.workspace import DirectoryEntry
 
-from .checkpoints.recorder import CheckpointRecorder
-from .checkpoints.write_hook import WriteHook
+from .checkpoints.recorder import CheckpointRecorder, WriteHook
 from .fs import safe_files
 from .fs.roots import HINTS, Roots, reason
 from .fs.transaction import FILE, FileContent, FileWrite, apply_atomically
@@ -22,10 +21,8 @@ T = TypeVar("T")
 
 class WorkspaceFiles:
     """Files below `root` and the `extra` folders; long command output in `spill` can be read as well. `write_hook` runs
-    around every change, with the recorder that `make_recorder` returns for these files; `written` maps paths to the sha256 of what was last written there.
-
-    Raises UsageError for a folder that does not exist.
-    """
+    around every change, with the recorder that `make_recorder` returns. `written` maps paths to the sha256 of what was last
+    written there. Raises UsageError for a folder that does not exist."""
 
     def __init__(
         self,

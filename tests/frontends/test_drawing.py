@@ -118,12 +118,8 @@ def test_a_long_silence_is_said() -> None:
 
 
 def test_the_columns_hold_still_and_nothing_is_too_wide() -> None:
-    scene = (
-        Scene()
-        .child("a.1", task="文字" * 50)
-        .child("a.2", "summarizer", "short")
-        .child("a.2.1", "analyst", "a\x1b[31mb\tc\nd")
-    )
+    scene = Scene().child("a.1", task="文字" * 50).child("a.2", "summarizer", "short")
+    scene.child("a.2.1", "analyst", "a\x1b[31mb\tc\nd")
     call = ToolCall("c", "bash", {})
     scene.tell("a.2", MessageAdded(Message("assistant", (call,))), ToolStarted("c", "bash", "make " * 40))
     for width in (120, 79, 60, 50, 40, 20, 5, 1):
@@ -285,28 +281,25 @@ after the fence
 last *line*"""
 
 
-def printed(monkeypatch: pytest.MonkeyPatch, pieces: list[str]) -> str:
-    out = io.StringIO()
-    monkeypatch.setattr(sys, "stdout", out)
+def printed(capsys: pytest.CaptureFixture[str], pieces: list[str]) -> str:
     answer = StreamedMarkdown(None)
     for piece in pieces:
         answer.feed(piece, attempt=(1, 1))
     answer.finish_reply(TEXT)
-    return out.getvalue()
+    return capsys.readouterr().out
 
 
-def test_the_answer_is_the_same_however_it_comes(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = printed(monkeypatch, [TEXT])
-    assert printed(monkeypatch, []) == whole, "also where nothing was streamed"
+def test_the_answer_is_the_same_however_it_comes(capsys: pytest.CaptureFixture[str]) -> None:
+    whole = printed(capsys, [TEXT])
+    assert printed(capsys, []) == whole, "also where nothing was streamed"
     for size in (1, 2, 3, 7, 50):
-        assert printed(monkeypatch, [TEXT[i : i + size] for i in range(0, len(TEXT), size)]) == whole
+        assert printed(capsys, [TEXT[i : i + size] for i in range(0, len(TEXT), size)]) == whole
     assert "**bold**" not in whole
     assert '"**"' in whole
     assert "\n\n\n" not in whole
 
 
-def test_what_is_not_whole_yet_is_the_tail(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stdout", io.StringIO())
+def test_what_is_not_whole_yet_is_the_tail() -> None:
     answer = StreamedMarkdown(None)
     assert answer.tail(20) == []
     answer.feed("First paragraph, done.\n\nSecond one that is longer than a row of", attempt=(1, 1))
@@ -317,23 +310,19 @@ def test_what_is_not_whole_yet_is_the_tail(monkeypatch: pytest.MonkeyPatch) -> N
     assert answer.tail(20) == []
 
 
-def test_a_second_attempt_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    out = io.StringIO()
-    monkeypatch.setattr(sys, "stdout", out)
+def test_a_second_attempt_begins_anew(capsys: pytest.CaptureFixture[str]) -> None:
     answer = StreamedMarkdown(None)
     answer.feed("whole\n\nbro", attempt=(1, 1))
     answer.feed("whole\n\nunbroken", attempt=(1, 2))
     answer.finish_reply("whole\n\nunbroken")
     answer.feed("next turn", attempt=(2, 1))
     answer.finish_reply("next turn")
-    text = " ".join(out.getvalue().split())
+    text = " ".join(capsys.readouterr().out.split())
     assert text == "whole [The reply was interrupted and is restarted.] whole unbroken next turn"
 
 
-def test_a_huge_block_is_printed_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    out = io.StringIO()
-    monkeypatch.setattr(sys, "stdout", out)
+def test_a_huge_block_is_printed_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
     answer = StreamedMarkdown(None)
     answer.feed("**x** " * BLOCK_CHARS, attempt=(1, 1))
     answer.finish_reply("")
-    assert out.getvalue().count("**x**") == BLOCK_CHARS
+    assert capsys.readouterr().out.count("**x**") == BLOCK_CHARS

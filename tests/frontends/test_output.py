@@ -64,12 +64,8 @@ def test_json_of_a_tree_that_was_still_at_work(capsys: pytest.CaptureFixture[str
     writer = told(JsonWriter("5e55-10n"), *BEGUN, *CHILD)
     writer.finish(RunResult("cancelled", "aborted", "so far", partial=True), 130)
     found = document(capsys)
-    assert (found["session_id"], found["model"], found["result"], found["exit_code"]) == (
-        "5e55-10n",
-        "p/m",
-        "so far",
-        130,
-    )
+    head = (found["session_id"], found["model"], found["result"], found["exit_code"])
+    assert head == ("5e55-10n", "p/m", "so far", 130)
     assert [(a["path"], a["parent"], a["status"], a["stop_reason"]) for a in found["agents"]] == [
         ("a", None, "running", None), ("a.1", "a", "running", None),
     ]  # fmt: skip
@@ -82,9 +78,8 @@ def test_json_of_a_child_with_a_long_result_has_its_beginning_and_its_length(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     long = "ä" * (MAX_RESULT_CHARS + 7)
-    told(
-        JsonWriter("s"), *BEGUN, *CHILD, ("a.1", AgentFinished(1, "failed", "tokens", long, "no more", partial=True))
-    ).finish(DONE, 0)
+    end = ("a.1", AgentFinished(1, "failed", "tokens", long, "no more", partial=True))
+    told(JsonWriter("s"), *BEGUN, *CHILD, end).finish(DONE, 0)
     child = document(capsys)["agents"][1]
     assert (child["result"], child["result_chars"]) == ("ä" * MAX_RESULT_CHARS, MAX_RESULT_CHARS + 7)
     assert (child["truncated"], child["partial"], child["error"]) == (True, True, "no more")
@@ -145,9 +140,8 @@ def test_text_through_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_long_wait_is_said_where_no_countdown_is_seen(capsys: pytest.CaptureFixture[str]) -> None:
-    failures = [
-        ("a", AttemptFailed(n, "rate", "Too many requests.", wait)) for n, wait in enumerate([0.5, 20.0, None], 1)
-    ]
+    waits = enumerate([0.5, 20.0, None], 1)
+    failures = [("a", AttemptFailed(n, "rate", "Too many requests.", wait)) for n, wait in waits]
     told(TextWriter(quiet=False, badge=""), *BEGUN, *failures)
     told(TextWriter(quiet=True, badge=""), *BEGUN, *failures)
     assert capsys.readouterr().err.splitlines() == ["friday: a: Too many requests. Retrying in 20 s."]

@@ -25,7 +25,6 @@ from friday_cli.frontends.tui.widgets.markdown import GrowingMarkdown, draw
 from friday_cli.frontends.tui.widgets.styles import Styles, TextRenderer
 from friday_cli.llm.providers.anthropic_stream import AnthropicStream
 from friday_cli.llm.providers.openai_chat import ChatStream
-from friday_cli.llm.providers.openai_parts import reported_usage
 from friday_cli.llm.providers.openai_responses import ResponsesStream
 from friday_cli.llm.transport.endpoint import Endpoint
 from friday_cli.llm.transport.event_stream import decode
@@ -123,17 +122,11 @@ def test_arguments_are_an_object_or_words(text: str) -> None:
 
 def read_reply(wire: Wire, found: list[Any]) -> None:
     """Read a reply to its end, as the providers do."""
-    if wire == "messages":
-        reply = AnthropicStream("Own", "own/m")
-        for event in found:
-            list(reply.feed(event))
-        reply.finish(lambda: 100)
-        return
-    reply = ChatStream(HERE, "own/m", set()) if wire == "chat" else ResponsesStream(HERE, "own/m", set())
+    streams = {"messages": AnthropicStream, "chat": ChatStream, "responses": ResponsesStream}
+    reply = streams[wire](HERE, "own/m", REQUEST)
     for event in found:
         list(reply.feed(event))
-    parts = reply.parts()
-    usage = reported_usage(reply.usage, REQUEST, parts, None, searches=len(reply.searches()))
+    usage = reply.finish().usage
     assert min(usage.input, usage.output, usage.cache_read, usage.cache_write) >= 0
 
 

@@ -14,7 +14,9 @@ from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.events import Envelope, WorktreeChanged
 from friday_cli.core.protocol.receipt import FileChange
 from friday_cli.workspace.local import LocalWorkspace
-from friday_cli.workspace.worktrees import Applied, Worktree, WorktreeMetadata, Worktrees
+from friday_cli.workspace.worktrees.apply import Applied
+from friday_cli.workspace.worktrees.metadata import Worktree, WorktreeMetadata
+from friday_cli.workspace.worktrees.worktrees import Worktrees
 from tests.fuzz.random_actions import Machine
 
 if TYPE_CHECKING:
@@ -72,15 +74,15 @@ class Copies(Worktrees):
     async def create(self, base: LocalWorkspace, *, again: str = "") -> Worktree:
         async with self._lock:
             await self._moment()
-            number = f"{self._scene.since}-{len(self._all)}"
+            number = f"{self._scene.since}-{len(self.all)}"
             name = again or number
-            if any(w.open and w.metadata.name == name for w in self._all):
+            if any(w.open and w.metadata.name == name for w in self.all):
                 self._scene.broken.append(f"the worktree {name} is made a second time")
             card = WorktreeMetadata(
                 self.session, name, f"friday/{name}", f"/worktrees/fuzz/{name}", "", "/ws", "/ws", ""
             )
             made = Named(card, self.folder, workspace=Copy(self._scene), worked=self._rng.random() < 0.6)
-            self._all.append(made)
+            self.all.append(made)
             self._scene.reached["worktrees"] += 1
             return made
 
@@ -135,7 +137,7 @@ class Copies(Worktrees):
         self._scene.reached[f"worktrees {state}"] += 1
 
     async def load_remaining(self) -> list[Worktree]:
-        self._all += self._left
+        self.all += self._left
         for worktree in self._left:
             try:
                 await self.refresh(worktree)

@@ -21,6 +21,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from tests.servers import anthropic_events as claude
+from tests.servers import openai_events as openai
 from tests.servers.script_player import Asked, Reply, Server, Step, Wait, document, named, shut, unnamed
 
 Wire = Literal["messages", "responses", "chat"]
@@ -331,118 +333,68 @@ def events(wire: Wire, say: Say) -> list[dict[str, Any] | str]:
     return makers[wire](say)
 
 
-def _arguments(given: Mapping[str, Any] | str) -> str:
-    return given if isinstance(given, str) else json.dumps(given)
+def _pieces(given: Mapping[str, Any] | str) -> list[str]:
+    """The text of arguments, in two pieces."""
+    text = given if isinstance(given, str) else json.dumps(given)
+    return [piece for piece in (text[:7], text[7:]) if piece]
 
 
 def _messages_events(say: Say) -> list[dict[str, Any] | str]:
-    usage: dict[str, Any] = {}
-    if say.usage:
-        usage = {"input_tokens": say.usage[0], "cache_read_input_tokens": say.usage[2], "output_tokens": 1}
-    message = {"id": f"msg_{next(_ids)}", "type": "message", "role": "assistant", "content": [], "usage": usage}
-    found: list[dict[str, Any] | str] = [{"type": "message_start", "message": message}]
-    index = 0
-
-    def block(start: dict[str, Any], deltas: Sequence[dict[str, Any]]) -> None:
-        nonlocal index
-        found.append({"type": "content_block_start", "index": index, "content_block": start})
-        found.extend({"type": "content_block_delta", "index": index, "delta": d} for d in deltas)
-        found.append({"type": "content_block_stop", "index": index})
-        index += 1
-
+    sent, written, cached = say.usage or (0, 0, 0)
+    begun = claude.start(f"msg_{next(_ids)}", input_tokens=sent, cache_read_input_tokens=cached)
+    blocks: list[dict[str, Any]] = []
+    index = itertools.count()
     if say.thinking:
-        block({"type": "thinking", "thinking": "", "signature": ""},
-              [{"type": "thinking_delta", "thinking": say.thinking}, {"type": "signature_delta", "signature": "sig="}])  # fmt: skip
+        blocks += claude.thinking(next(index), say.thinking, signature="sig=")
     if say.pieces:
-        block({"type": "text", "text": ""}, [{"type": "text_delta", "text": p} for p in say.pieces])
+        blocks += claude.text(next(index), *say.pieces)
     for name, given in say.calls:
-        text = _arguments(given)
-        deltas = [{"type": "input_json_delta", "partial_json": p} for p in (text[:7], text[7:]) if p]
-        block({"type": "tool_use", "id": f"toolu_{next(_ids)}", "name": name, "input": {}}, deltas)
-    stop = say.stop or ("tool_use" if say.calls else "end_turn")
-    spent = {"output_tokens": say.usage[1]} if say.usage else {}
-    found.append({"type": "message_delta", "delta": {"stop_reason": stop, "stop_sequence": None}, "usage": spent})
-    return [*found, {"type": "message_stop"}]
+        blocks += claude.call(next(index), f"toolu_{next(_ids)}", name, *_pieces(given))
+    last, stop = claude.end(say.stop or ("tool_use" if say.calls else "end_turn"), output=written)
+    if not say.usage:
+        begun["message"]["usage"] = last["usage"] = {}
+    return [begun, *blocks, last, stop]
 
 
 _FINISH = {"end_turn": "stop", "tool_use": "tool_calls", "max_tokens": "length", "refusal": "content_filter"}
 
 
 def _chat_events(say: Say) -> list[dict[str, Any] | str]:
-    def chunk(delta: dict[str, Any], finish: str | None = None) -> dict[str, Any]:
-        choices = [{"index": 0, "delta": delta, "finish_reason": finish}]
-        return {"id": "c", "object": "chat.completion.chunk", "model": "m", "choices": choices}
-
-    found: list[dict[str, Any] | str] = [chunk({"role": "assistant", "content": ""})]
+    found: list[dict[str, Any] | str] = [openai.delta(role="assistant", content="")]
     if say.thinking:
-        found.append(chunk({"reasoning_content": say.thinking}))
-    found += [chunk({"content": p}) for p in say.pieces]
+        found.append(openai.delta(reasoning_content=say.thinking))
+    found += [openai.delta(content=p) for p in say.pieces]
     for index, (name, given) in enumerate(say.calls):
-        text = _arguments(given)
-        first = {
-            "index": index,
-            "id": f"call_{next(_ids)}",
-            "type": "function",
-            "function": {"name": name, "arguments": ""},
-        }
-        found.append(chunk({"tool_calls": [first]}))
-        for piece in (text[:7], text[7:]):
-            if piece:
-                found.append(chunk({"tool_calls": [{"index": index, "function": {"arguments": piece}}]}))
+        first = openai.piece(index, "", id=f"call_{next(_ids)}", name=name, type="function")
+        found += [openai.calls(piece) for piece in (first, *(openai.piece(index, p) for p in _pieces(given)))]
     stop = say.stop or ("tool_use" if say.calls else "end_turn")
-    found.append(chunk({}, _FINISH.get(stop, stop)))
+    found.append(openai.delta(_FINISH.get(stop, stop)))
     if say.usage:
         sent, written, cached = say.usage
-        usage: dict[str, Any] = {"prompt_tokens": sent + cached, "completion_tokens": written}
-        usage["prompt_tokens_details"] = {"cached_tokens": cached}
-        found.append({"id": "c", "object": "chat.completion.chunk", "choices": [], "usage": usage})
+        details = {"cached_tokens": cached}
+        found.append(
+            openai.usage(prompt_tokens=sent + cached, completion_tokens=written, prompt_tokens_details=details)
+        )
     return [*found, "[DONE]"]
 
 
 def _responses_events(say: Say) -> list[dict[str, Any] | str]:
     found: list[dict[str, Any]] = []
-    output: list[dict[str, Any]] = []
-
-    def item(kind: str, begun: dict[str, Any], whole: dict[str, Any], deltas: Sequence[dict[str, Any]]) -> None:
-        at = {"output_index": len(output)}
-        given = {"id": f"{kind[:2]}_{next(_ids)}", "type": kind}
-        found.append({"type": "response.output_item.added", **at, "item": {**given, **begun}})
-        found.extend({**at, "item_id": given["id"], **d} for d in deltas)
-        output.append({**given, **whole})
-        found.append({"type": "response.output_item.done", **at, "item": output[-1]})
-
+    place = itertools.count()
     if say.thinking:
         summary = [{"type": "summary_text", "text": say.thinking}]
-        delta = {"type": "response.reasoning_summary_text.delta", "summary_index": 0, "delta": say.thinking}
-        item("reasoning", {"summary": []}, {"summary": summary, "encrypted_content": "enc="}, [delta])
+        found += openai.thought(next(place), {**openai.REASONING, "summary": summary})
     if say.pieces:
-        whole = [{"type": "output_text", "text": "".join(say.pieces), "annotations": []}]
-        deltas = [{"type": "response.output_text.delta", "content_index": 0, "delta": p} for p in say.pieces]
-        item("message", {"role": "assistant", "content": []}, {"role": "assistant", "status": "completed", "content": whole}, deltas)  # fmt: skip
+        found += openai.texts(next(place), *say.pieces)
     for name, given in say.calls:
-        text = _arguments(given)
-        called = {"call_id": f"call_{next(_ids)}", "name": name}
-        deltas = [{"type": "response.function_call_arguments.delta", "delta": p} for p in (text[:7], text[7:]) if p]
-        item("function_call", {**called, "arguments": ""}, {**called, "arguments": text, "status": "completed"}, deltas)
-    end, details = "completed", None
-    if say.stop in ("max_tokens", "refusal"):
-        end, details = (
-            "incomplete",
-            {"reason": {"max_tokens": "max_output_tokens", "refusal": "content_filter"}[say.stop]},
-        )
-    usage: dict[str, Any] | None = None
+        call = {"call_id": f"call_{next(_ids)}", "name": name, "arguments": "".join(_pieces(given))}
+        found += openai.called(next(place), {**openai.CALLED, **call})
+    more: dict[str, Any] = {"usage": None}
     if say.usage:
         sent, written, cached = say.usage
-        usage = {
-            "input_tokens": sent + cached,
-            "output_tokens": written,
-            "input_tokens_details": {"cached_tokens": cached},
-        }
-    response = {"id": f"resp_{next(_ids)}", "object": "response", "status": "in_progress", "output": []}
-    ended = {**response, "status": end, "output": output, "incomplete_details": details, "usage": usage}
-    stream = [
-        {"type": "response.created", "response": response},
-        *found,
-        {"type": f"response.{end}", "response": ended},
-    ]
-    return [{**e, "sequence_number": n} for n, e in enumerate(stream)]
+        details = {"cached_tokens": cached}
+        more["usage"] = {"input_tokens": sent + cached, "output_tokens": written, "input_tokens_details": details}
+    reason = {"max_tokens": "max_output_tokens", "refusal": "content_filter"}.get(say.stop)
+    if reason:
+        more["incomplete_details"] = {"reason": reason}
+    return [*openai.whole(*found, end="incomplete" if reason else "completed", **more)]

@@ -14,11 +14,11 @@ import socket
 import ssl
 import struct
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 
 class Fault(Enum):
@@ -41,26 +41,16 @@ class Wait:
 Step = bytes | Fault | Wait
 
 
-@dataclass(frozen=True)
 class Reply:
-    """One answer. `split` cuts the body in pieces of that many bytes, each sent by itself."""
-
-    steps: tuple[Step, ...]
-    status: int = 200
-    headers: dict[str, str] = field(default_factory=dict)
-    split: int = 0
-    before_head: bool = False
+    """One answer. `split` cuts the body in pieces of that many bytes, each sent by itself. `headers` by name with
+    underscores; None leaves `content_type` out. `before_head` leaves out the status line and the headers."""
 
     def __init__(
         self, *steps: Step, status: int = 200, split: int = 0, before_head: bool = False, **headers: str | None
     ) -> None:
-        """`headers` by name with underscores; None leaves `content_type` out. `before_head` plays faults before any byte."""
         given = {"content_type": "text/event-stream", **headers}
-        object.__setattr__(self, "steps", steps)
-        object.__setattr__(self, "status", status)
-        object.__setattr__(self, "split", split)
-        object.__setattr__(self, "before_head", before_head)
-        object.__setattr__(self, "headers", {k.replace("_", "-"): v for k, v in given.items() if v is not None})
+        self.steps, self.status, self.split, self.before_head = steps, status, split, before_head
+        self.headers = {k.replace("_", "-"): v for k, v in given.items() if v is not None}
 
 
 def document(value: object, status: int, **headers: str) -> Reply:
@@ -157,6 +147,12 @@ class Server:
         return True
 
 
+AnyServer = TypeVar("AnyServer", bound=Server)
+
+
+AnyServer = TypeVar("AnyServer", bound=Server)
+
+
 async def _taken(sock: socket.socket) -> None:
     """Returns when the other end has read all that was sent: what lies there unread is lost with a reset."""
     for _ in range(1_000):
@@ -188,10 +184,14 @@ async def _request(reader: asyncio.StreamReader, ahead: bytes = b"") -> Asked:
     return Asked(method, path, headers, body)
 
 
+def playing(*replies: Reply, tls: ssl.SSLContext | None = None) -> AbstractAsyncContextManager[Server]:
+    """A server that plays `replies`, for the time of the block."""
+    return running(Server(replies), tls=tls)
+
+
 @asynccontextmanager
-async def playing(*replies: Reply, tls: ssl.SSLContext | None = None) -> AsyncIterator[Server]:
-    """A server on 127.0.0.1 for the time of the block, over `tls` where given; every connection is closed behind it."""
-    server = Server(replies)
+async def running(server: AnyServer, *, tls: ssl.SSLContext | None = None) -> AsyncIterator[AnyServer]:
+    """`server` on 127.0.0.1 for the time of the block, over `tls` where given; every connection is closed behind it."""
     listener = await asyncio.start_server(server._serve, "127.0.0.1", 0, limit=64 * 1024 * 1024, ssl=tls)
     server.url = f"http{'s' if tls else ''}://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
     try:

@@ -1,4 +1,4 @@
-"""A workspace in a folder of its own."""
+"""A workspace in a new folder."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 async def workspace(root: Path, tmp_path: Path) -> AsyncIterator[LocalWorkspace]:
-    made = LocalWorkspace(root, spill=tmp_path / "spill")
-    yield made
-    await made.close()
+    workspace = LocalWorkspace(root, spill=tmp_path / "spill")
+    yield workspace
+    await workspace.close()

@@ -20,7 +20,7 @@ from ..protocol.events import AnyEvent, InboxMessage, ToolSpec
 from ..protocol.messages import Message, Usage
 from ..protocol.provider import Effort, Provider
 from ..protocol.receipt import Receipt, ReceiptBuilder
-from ..protocol.run_result import Status, StopReason
+from ..protocol.run_result import StopReason
 from ..protocol.tool import KnownFiles, Tool
 from ..protocol.workspace import Workspace
 
@@ -148,11 +148,10 @@ class Agent(msgspec.Struct, eq=False):
 
 
 class StopRun(Exception):
-    """Ends a run at once, without success. The code that catches it adds the partial text."""
+    """The run fails at once. The code that catches it adds the partial text."""
 
-    def __init__(self, status: Status, stop_reason: StopReason, message: str) -> None:
+    def __init__(self, stop_reason: StopReason, message: str) -> None:
         super().__init__(message)
-        self.status: Status = status
         self.stop_reason: StopReason = stop_reason
         self.message = message
 

@@ -41,7 +41,7 @@ async def compact(agent: Agent, services: Services, *, requested: bool = False, 
     most = agent.provider.window * 0.9
     if request and (size := await measured(agent, most, request)) > most:
         words = f"The message does not fit the window of {agent.model}: {size} tokens with instructions and tools."
-        raise StopRun("failed", "context", words)
+        raise StopRun("context", words)
     about = f"\nThe user wrote about this summary: {instructions}" if instructions else ""
     done = await _summary(agent, services, REQUESTED + about if requested else PROMPT)
     texts = [HEADER, done.message.text.strip()]
@@ -58,7 +58,7 @@ async def compact(agent: Agent, services: Services, *, requested: bool = False, 
         Prefix(agent.model, agent.system, agent.specs),
     )
     if after > most:
-        raise StopRun("failed", "context", f"The summary ({after} tokens) does not fit the window of {agent.model}.")
+        raise StopRun("context", f"The summary ({after} tokens) does not fit the window of {agent.model}.")
 
 
 def _last_request(history: list[Message]) -> list[Message]:
@@ -83,11 +83,11 @@ async def _summary(agent: Agent, services: Services, prompt: str) -> ReplyDone:
             if again.kind != "context":
                 raise
             words = f"The context of {agent.model} is full and could not be compacted: {again.message}"
-            raise StopRun("failed", "context", words) from None
+            raise StopRun("context", words) from None
     finally:
         agent.history = history if agent.model == model else [without_thinking(m) for m in history]
     if not done.message.text.strip():
-        raise StopRun("failed", "context", f"{agent.model} gave no summary when its context was full.")
+        raise StopRun("context", f"{agent.model} gave no summary when its context was full.")
     return done
 
 

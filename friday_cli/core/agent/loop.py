@@ -56,7 +56,7 @@ async def run_agent(agent: Agent, services: Services) -> RunResult:
     try:
         return await _take_turns(agent, services)
     except StopRun as stopped:
-        return RunResult(stopped.status, stopped.stop_reason, agent.partial, stopped.message, partial=True)
+        return RunResult("failed", stopped.stop_reason, agent.partial, stopped.message, partial=True)
     except ProviderError as error:
         return provider_failure(agent, error)
     finally:
@@ -84,16 +84,14 @@ async def _take_turns(agent: Agent, services: Services) -> RunResult:
             done = RunResult("completed", "done", report.result, findings=report.findings, claims=report.claims)
             return done if report.success else msgspec.structs.replace(done, status="failed", stop_reason="reported")
         if done.stop == "refusal":
-            raise StopRun(
-                "failed", "refusal", f"{agent.model} refused to answer" + (f": {done.note}" if done.note else ".")
-            )
+            raise StopRun("refusal", f"{agent.model} refused to answer" + (f": {done.note}" if done.note else "."))
         if done.message.calls or done.stop == "pause_turn":
             reply.clear()
             continue
         if done.stop == "max_tokens":
             continued += 1
             if continued > CONTINUES:
-                raise StopRun("failed", "provider", f"The reply was cut at the output limit {continued} times.")
+                raise StopRun("provider", f"The reply was cut at the output limit {continued} times.")
             await add_system_note(agent, services, f"{NOTE} Your reply was cut off. Continue exactly where it stopped.")
             continue
         if may_continue(agent):
@@ -102,11 +100,11 @@ async def _take_turns(agent: Agent, services: Services) -> RunResult:
         text = "".join(reply)
         reply.clear()
         if not text.strip():
-            raise StopRun("failed", "provider", f"{agent.model} gave an empty answer.")
+            raise StopRun("provider", f"{agent.model} gave an empty answer.")
         if complaint := agent.accept(text):
             repaired += 1
             if repaired > REPAIRS:
-                raise StopRun("failed", "reported", f"The answer does not match the required schema: {complaint}")
+                raise StopRun("reported", f"The answer does not match the required schema: {complaint}")
             await add_system_note(
                 agent,
                 services,
@@ -136,7 +134,7 @@ async def _turn(agent: Agent, services: Services, guard: _LoopDetector) -> tuple
         await compaction.compact(agent, services)
         done = await ask_model(agent, services)
         if done.stop == "context":
-            raise StopRun("failed", "context", f"The context of {agent.model} is full and could not be compacted.")
+            raise StopRun("context", f"The context of {agent.model} is full and could not be compacted.")
     await add_reply(agent, services, done, _finished(agent, done))
     calls = () if done.stop == "refusal" else done.message.calls
     report = await run_calls(agent, services, calls) if calls else None
@@ -276,13 +274,11 @@ class _LoopDetector:
         reply, results = agent.history[-2], agent.history[-1]
         self._unreadable = self._unreadable + 1 if all(c.error for c in reply.calls) else 0
         if self._unreadable >= UNREADABLE_TURNS:
-            raise StopRun(
-                "failed", "loop", f"{self._unreadable} turns in a row had tool arguments that cannot be read."
-            )
+            raise StopRun("loop", f"{self._unreadable} turns in a row had tool arguments that cannot be read.")
         size, rounds = self._repeating_turns(reply, results)
         if rounds >= LOOP_ROUNDS.get(size, 0) > 0:
             words = "The same calls" if size == 1 else f"The same {size} turns of calls"
-            raise StopRun("failed", "loop", f"{words} with the same results {rounds} times in a row.")
+            raise StopRun("loop", f"{words} with the same results {rounds} times in a row.")
         if rounds >= ROUNDS_WARN:
             words = "made the same calls" if size == 1 else f"repeated the same {size} turns of calls"
             await add_system_note(agent, services, f"{NOTE} You {words} {rounds} times and got the same results. "

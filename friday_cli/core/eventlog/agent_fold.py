@@ -95,7 +95,9 @@ class AgentState(msgspec.Struct):
 
 def fold_event(state: AgentState, event: events.AnyEvent, at: float) -> bool:
     """Update `state` by an event of its agent, which happened at `at` in Unix seconds. False when it says nothing of it."""
-    match event:
+    match event:  # the most frequent events first
+        case events.MessageAdded() | events.ToolStarted() | events.TextDelta():
+            return False
         case events.ToolFinished():
             state.receipt_builder.add(event.tool, event.status, event.facts)
         case events.TurnStarted():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import cache
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -48,12 +48,6 @@ class FinalReport(msgspec.Struct, frozen=True):
     claims: Claims = Claims()
 
 
-class QuestionAsker(Protocol):
-    """Asks a person a question. Raises ToolError when no person can answer. Cancelled with the call that asked."""
-
-    async def __call__(self, question: str, choices: Sequence[str]) -> str: ...
-
-
 class KnownFiles(msgspec.Struct, eq=False):
     """The files that an agent has read: resolved path -> sha256 of the content that it last read or wrote."""
 
@@ -61,14 +55,15 @@ class KnownFiles(msgspec.Struct, eq=False):
 
 
 class ToolContext(msgspec.Struct, frozen=True):
-    """Everything that a running call may use. `emit` shows live output to people; `agent` is the caller's path."""
+    """Everything that a running call may use. `emit` shows live output to people; `agent` is the caller's path.
+    `ask(question, choices)` waits for a person's answer; it raises ToolError when no person can answer."""
 
     agent: str
     call_id: str
     workspace: Workspace
     seen: KnownFiles
     emit: Callable[[str], None]
-    ask: QuestionAsker
+    ask: Callable[[str, Sequence[str]], Awaitable[str]]
 
 
 class Tool(msgspec.Struct, frozen=True):

@@ -100,7 +100,8 @@ class SubagentTree:
         count = len(self._summaries)
         if count >= policy.max_agents:
             raise ToolError(f"This session has had {count} agents, which is its limit. Do the work yourself.")
-        path = f"{parent}.{1 + max((_number(p) for p in self._summaries if parent_of(p) == parent), default=0)}"
+        numbers = [int(p.rpartition(".")[2]) for p in self._summaries if parent_of(p) == parent]
+        path = f"{parent}.{1 + max(numbers, default=0)}"
         try:
             agent, message = self._host.build(self, node.agent, spec, path)
         except LimitReached as limit:
@@ -288,7 +289,3 @@ async def _finished_or_background(node: AgentRun, clock: Clock) -> None:
     """Wait until a run ended or went to the background. Meanwhile `clock` runs while the clock of its agent does."""
     with clock.following(node.agent.slot.clock):
         await node.finished()
-
-
-def _number(path: str) -> int:
-    return int(path.rpartition(".")[2])

@@ -103,22 +103,13 @@ class JsonWriter(OutputWriter):
         root = state.agents.get(self.path) or AgentView(self.path)
         total = state.totals
         agents = [_agent(self._session, state, agent) for agent in state.agents.values()]
+        denials = [{"agent": d.agent, "tool": d.tool, "subject": d.subject, "reason": d.reason} for d in state.denials]
         self._print(
-            session_id=self._session,
-            status=outcome.status,
-            stop_reason=outcome.stop_reason,
-            result=outcome.text,
-            model=root.model,
-            usage=_usage(total),
-            cost_usd=total.cost_usd,
-            duration_s=round(root.active_s(state.at), 3),
-            agents=agents,
-            denials=[
-                {"agent": d.agent, "tool": d.tool, "subject": d.subject, "reason": d.reason} for d in state.denials
-            ],
-            error=outcome.error or None,
+            session_id=self._session, status=outcome.status, stop_reason=outcome.stop_reason, result=outcome.text,
+            model=root.model, usage=_usage(total), cost_usd=total.cost_usd,
+            duration_s=round(root.active_s(state.at), 3), agents=agents, denials=denials, error=outcome.error or None,
             exit_code=code,
-        )
+        )  # fmt: skip
 
     def abandon(self, code: int) -> None:
         root = self.state.agents.get(self.path)
@@ -209,12 +200,9 @@ class TextWriter(OutputWriter):
                 self._answer.finish_reply(event.message.text)
         if isinstance(event, Notice) and not self._quiet:
             self._remark(event.text)
-        if (
-            isinstance(event, AttemptFailed)
-            and (event.retry_s or 0) >= LONG_RETRY_S
-            and not (self._quiet or self._progress)
-        ):
-            self._remark(f"{envelope.agent}: {event.message.rstrip('.')}. Retrying in {seconds(event.retry_s or 0)}.")
+        waits = event.retry_s or 0 if isinstance(event, AttemptFailed) else 0
+        if isinstance(event, AttemptFailed) and waits >= LONG_RETRY_S and not (self._quiet or self._progress):
+            self._remark(f"{envelope.agent}: {event.message.rstrip('.')}. Retrying in {seconds(waits)}.")
         if self._area:
             self._area.update(self._lines)
 
@@ -275,10 +263,9 @@ def _remarks(state: SessionView, outcome: RunResult) -> list[str]:
         lines.append(f"denied{f' {times} times' if times > 1 else ''}: {agent} {tool}{' ' + subject if subject else ''}: {reason}")
     if len(denials) > MAX_DENIALS:
         lines.append(f"{pluralize(len(denials) - MAX_DENIALS, 'more call')} denied")
-    for agent_view in state.agents.values():
-        if agent_view.worktree is not None and agent_view.worktree.state == "changed":
-            summary, name = worktree_text(agent_view.worktree), f"{state.session[:8]}:{agent_view.path}"
-            lines.append(
-                f"changes of {agent_view.path} are in a worktree {summary}. Run `friday worktrees apply {name}` or `discard`"
-            )
+    for path, view in state.agents.items():
+        if view.worktree is not None and view.worktree.state == "changed":
+            command = f"friday worktrees apply {state.session[:8]}:{path}"
+            changes = f"changes of {path} are in a worktree {worktree_text(view.worktree)}"
+            lines.append(f"{changes}. Run `{command}` or `discard`")
     return lines

@@ -36,16 +36,9 @@ class ProgressLines:
         if not agents:
             agents = [a for a in self._state.working if not (a.reply and a.reply.text.text)]
         shown = agents if len(agents) <= MAX_LINES else agents[: MAX_LINES - 1]
-        names = [
-            sanitize_line(
-                f"{GLYPHS[a.status]} {a.path} {a.profile}" if a.parent else f"{GLYPHS[a.status]} {a.profile}", 40
-            )
-            for a in shown
-        ]
-        name_columns = max(map(cell_len, names), default=0)
-        lines = [
-            self._line(agent, _fit(name, name_columns), width, now) for agent, name in zip(shown, names, strict=True)
-        ]
+        names = [sanitize_line(f"{GLYPHS[a.status]} {f'{a.path} ' * bool(a.parent)}{a.profile}", 40) for a in shown]
+        columns = max(map(cell_len, names), default=0)
+        lines = [self._line(agent, _fit(name, columns), width, now) for agent, name in zip(shown, names, strict=True)]
         return [*lines, f"  … and {len(agents) - len(shown)} more"] if len(shown) < len(agents) else lines
 
     def _line(self, agent: AgentView, name: str, width: int, now: float) -> str:

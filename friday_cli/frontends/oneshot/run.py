@@ -21,10 +21,10 @@ from friday_cli.core.protocol.run_result import LIMIT_REASONS, RunResult
 from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.diagnostics.log_file import report_defect, start_log
 from friday_cli.paths import store_path, working_folder
-from friday_cli.session.open import Options
 from friday_cli.session.output_schema import unfenced
 from friday_cli.session.session import Session
 
+from ..options import session_options
 from .input import read_prompt
 from .output import JsonWriter, OutputWriter, StreamWriter, TextWriter
 from .terminal import remark
@@ -41,7 +41,7 @@ def ask(values: dict[str, Any]) -> int:
     Raises BrokenPipeError if standard output is closed. Other errors are one line on standard error, and a document with
     --output-format json.
     """
-    show = _ignore if values["quiet"] else remark
+    show = (lambda text: None) if values["quiet"] else remark
     signals = _SignalHandler()
     log_path: Path | None = None
     try:
@@ -64,10 +64,6 @@ def ask(values: dict[str, Any]) -> int:
     finally:
         if log_path:
             remark(f"log file: {log_path}")
-
-
-def _ignore(text: str) -> None:
-    """Show no messages (--quiet)."""
 
 
 def _fail(values: dict[str, Any], text: str, code: int) -> int:
@@ -118,33 +114,17 @@ async def _ask(
     signals.watch()
     agent = _agent_of(values)
     cwd = working_folder(values["cwd"])
-    options = Options(
-        cwd,
-        add_dirs=tuple(Path(d) for d in values["add_dir"]),
-        model=values["model"],
-        effort=values["effort"],
-        profile=values["profile"],
-        mode="yolo" if values["yolo"] else values["mode"],
-        allow=values["allow"],
-        deny=values["deny"],
-        trusted=values["trust"],
-        resume=await _session_to_resume(values, cwd),
-        config_file=Path(values["config"]) if values["config"] else None,
-        flags={
-            "fallback_model": values["fallback_model"],
-            "subagent_model": values["subagent_model"],
-            **(
-                {} if agent else {f"limits.{name}": values[name] for name in _LIMITS}
-            ),  # with an agent they limit only that agent
-        },
-    )
-    session = await Session.open(options)
+    limits = {name: values[name] for name in _LIMITS}
+    flags = {name: values[name] for name in ("fallback_model", "subagent_model")}
+    if not agent:  # else they limit that agent only
+        flags |= {f"limits.{name}": value for name, value in limits.items()}
+    config = Path(values["config"]) if values["config"] else None
+    resume = await _session_to_resume(values, cwd)
+    session = await Session.open(session_options(values, cwd, resume=resume, config_file=config, flags=flags))
     gc.freeze()  # imported modules stay; only objects of the run are collected from here on
     gc.set_threshold(20_000)  # the default of 700 made importing an SDK (300,000 objects) 20 % slower
     gc.enable()
     run = _OneShotRun(session, _writer(values, session), signals, json_answer=schema is not None)
-    limits = {name: values[name] for name in _LIMITS}
-
     custom = None
     if prompt.startswith("/") and not agent:
         from friday_cli.extensions.commands import find_command, load

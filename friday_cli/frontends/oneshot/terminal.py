@@ -153,22 +153,12 @@ class StreamedMarkdown:
             self._fence = "" if self._fence else match[1]
         if not line.strip() and not self._fence:
             self._flush()
-        elif (
-            self._block
-            and not self._fence
-            and not line.startswith((" ", "\t"))
-            and match is None
-            and self._block_complete()
-        ):
-            self._flush()
-            self._block.append(line)
-        else:
-            self._block.append(line)
-
-    def _block_complete(self) -> bool:
-        """Whether the block is complete without a blank line after it: a closed fence or a heading."""
-        last = self._block[-1]
-        return bool(_FENCE().match(last) and len(self._block) > 1) or last.startswith("#")
+            return
+        if self._block and not self._fence and match is None and not line.startswith((" ", "\t")):
+            last = self._block[-1]
+            if last.startswith("#") or (_FENCE().match(last) and len(self._block) > 1):
+                self._flush()  # a heading or a closed fence is complete without a blank line after it
+        self._block.append(line)
 
     def _flush(self) -> None:
         if self._block:

@@ -1,8 +1,8 @@
-"""What the user does to agents from the chat: answer, stop, detach to the background, decide on a worktree."""
+"""What the user does to agents from the chat: answer, stop, write to, detach to the background, decide on a worktree."""
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Literal
 
 from friday_cli.core.protocol.errors import FridayError
@@ -21,84 +21,81 @@ SHOWN = 6
 
 
 class AgentActions:
-    """Each action begins at once and reports by a note how it ended."""
+    """The actions, each of which reports by a note how it ended. Call `begin` with one of them."""
 
     def __init__(self, app: FridayApp) -> None:
         self._app = app
 
-    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
-        async def report_failure() -> None:
+    def begin(self, action: Callable[..., Awaitable[None]], *arguments: Any) -> None:
+        """Run an action without waiting for it."""
+
+        async def run() -> None:
             try:
-                await work
+                await action(*arguments)
             except FridayError as error:
                 self._app.say_note(str(error), "error")
 
-        self._app.run_worker(report_failure())
+        self._app.run_worker(run())
 
-    def answer(self, ask_id: str, answer: ApprovalAnswer | str) -> None:
+    async def answer(self, ask_id: str, answer: ApprovalAnswer | str) -> None:
         """Answer a question or a permission request."""
-        self._begin(self._answer(ask_id, answer))
-
-    async def _answer(self, ask_id: str, answer: ApprovalAnswer | str) -> None:
         await self._app.controller.require_session().answer(ask_id, answer)
 
-    def stop(self, path: str, level: Literal["cancel", "abort"]) -> None:
+    async def stop(self, path: str, level: Literal["cancel", "abort"]) -> None:
         """Stop an agent with its sub-agents; asks for a second press when there are sub-agents at work."""
-        below = sum(agent.path.startswith(path + ".") for agent in self._app.controller.state.working)
+        controller = self._app.controller
+        below = sum(agent.path.startswith(path + ".") for agent in controller.state.working)
         if below and not self._app.presses.again(f"{level} {path}"):
             key = "x" if level == "cancel" else "X"
             text = f"{pluralize(below, 'agent')} below {path} would end too. {key} again: {level} all."
-            self._app.say_note(text, "warning")
-            return
-        self._begin(self._stop(path, level))
-
-    async def _stop(self, path: str, level: Literal["cancel", "abort"]) -> None:
-        controller = self._app.controller
+            return self._app.say_note(text, "warning")
         if path == "a":
             controller.cancel_compaction()
         count = await controller.require_session().stop(path, level=level)
         self._app.say_note(f"{pluralize(count, 'agent')} ended." if count else f"{path} has ended already.")
 
-    def background(self, path: str) -> None:
-        """Let a sub-agent continue in the background."""
-        self._begin(self._background(path))
-
-    def background_newest(self) -> None:
+    async def background_newest(self) -> None:
         """Let the newest sub-agent that its parent waits for continue in the background."""
         working = self._app.controller.state.working
         waited = [agent.path for agent in working if agent.path != "a" and not agent.background]
         if waited:
-            self.background(waited[-1])
+            await self.background(waited[-1])
         else:
             self._app.say_note("No sub-agent is being waited for.")
 
-    async def _background(self, path: str) -> None:
+    async def write(self, path: str) -> None:
+        """Address the prompt to an agent."""
+        agent = self._app.controller.state.agents.get(path)
+        self._app.chat.composer.aim(path if path != "a" else "", agent.profile if agent else "")
+
+    async def copy_result(self, path: str) -> None:
+        """Copy the result of an agent."""
+        agent = self._app.controller.state.agents.get(path)
+        if agent is not None and agent.result:
+            await self._app.input.copy_text(agent.result)
+        else:
+            self._app.say_note(f"{path} has no result yet.")
+
+    async def background(self, path: str) -> None:
+        """Let a sub-agent continue in the background."""
         done = await self._app.controller.require_session().detach(path)
-        self._app.say_note(
-            f"{path} continues in the background." if done else f"{path} cannot continue in the background now."
-        )
+        how = "continues in the background" if done else "cannot continue in the background now"
+        self._app.say_note(f"{path} {how}.")
 
-    # ---- worktrees ----------------------------------------------------------------------
-
-    def decide_worktree(self, path: str) -> None:
+    async def decide_worktree(self, path: str) -> None:
         """Ask what to do with the changes of an agent in its worktree, and do it."""
-        self._begin(self._decide_worktree(path))
-
-    async def _decide_worktree(self, path: str) -> None:
         agent = self._app.controller.state.agents.get(path)
         made = agent.worktree if agent else None
         if agent is None or made is None or made.state not in ("opened", "changed"):
             how = f" now: {worktree_text(made)}" if made else ""
-            self._app.say_note(f"{path} has no worktree{how}.")
-            return
+            return self._app.say_note(f"{path} has no worktree{how}.")
         if not agent.ended:
-            self._app.say_note(f"{path} is still running in its worktree.")
-            return
+            return self._app.say_note(f"{path} is still running in its worktree.")
         count = len(made.files)
         names = ", ".join(file.path for file in made.files[:SHOWN]) + (" ..." if count > SHOWN else "")
         choices = [
             ("apply", "Apply all changes to the folder"),
-            ("keep", f"Keep it on the branch {made.branch}and remove its folder"),
+            ("keep", f"Keep it on the branch {made.branch} and remove its folder"),
             ("discard", "Discard it"),
             ("leave", "Decide later"),
         ]

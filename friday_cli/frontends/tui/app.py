@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import importlib
 import os
 import signal
 import sys
@@ -32,7 +33,6 @@ from .controller import Make, SessionController
 from .input import InputController
 from .keys import keys
 from .keys.double_press import DoublePress
-from .keys.global_bindings import EVERYWHERE
 from .notifications import TerminalNotifier
 from .refresh import BEAT_S, ScreenRefresher
 from .state import keymap, preferences
@@ -51,11 +51,6 @@ def _palette() -> type[Provider]:
     return Palette
 
 
-def _preload() -> None:
-    """Import what draws replies before the first one arrives."""
-    from .widgets import markdown  # noqa: F401
-
-
 class FridayApp(App[int]):
     """After it ran, `failure` is the error that ended it, if any."""
 
@@ -66,7 +61,7 @@ class FridayApp(App[int]):
     PAUSE_GC_ON_SCROLL = True
     VERTICAL_BREAKPOINTS = [(0, "-low"), (26, "-high")]  # noqa: RUF012
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (80, "-medium"), (120, "-wide")]  # noqa: RUF012
-    BINDINGS = EVERYWHERE
+    BINDINGS = keys.EVERYWHERE
 
     chat: ChatScreen
 
@@ -139,7 +134,7 @@ class FridayApp(App[int]):
         await self.input.load_customs()
         for problem in self.input.keys.problems[:3]:
             self.say_note(problem, "warning")
-        await asyncio.to_thread(_preload)
+        await asyncio.to_thread(importlib.import_module, f"{__package__}.widgets.markdown")  # draws the first reply
         if not gc.isenabled():
             gc.freeze()  # what was loaded stays; from now on cycles must be collected, or a long chat would grow
             gc.enable()
@@ -160,10 +155,8 @@ class FridayApp(App[int]):
             self.refresher.typed_at = time.monotonic()
         await super().on_event(event)
 
-    # ---- keys -----------------------------------------------------------------------------
-
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        return self.chat.ready or action in ("leave", "leave_empty", "interrupt")
+        return self.chat.ready or action in ("quit", "leave_empty", "interrupt")
 
     async def action_back(self) -> None:
         """Esc: close something, take a queued message back, leave a pane, or interrupt, whichever applies first. Twice
@@ -209,9 +202,6 @@ class FridayApp(App[int]):
         else:
             self.exit(0)
 
-    def action_leave(self) -> None:
-        self.exit(0)
-
     def action_mode(self) -> None:
         from friday_cli.core.permissions.rules import MODES
 
@@ -231,7 +221,7 @@ class FridayApp(App[int]):
         self.chat.body.widen(by)
 
     def action_background(self) -> None:
-        self.agents.background_newest()
+        self.agents.begin(self.agents.background_newest)
 
     def action_answer(self) -> None:
         in_hand = self.chat.place in ("tree", "child", "whole")
@@ -245,8 +235,6 @@ class FridayApp(App[int]):
 
     def action_redraw(self) -> None:
         self.refresh(layout=True, repaint=True)
-
-    # ---- failures -------------------------------------------------------------------------
 
     def _handle_exception(self, error: Exception) -> None:
         """A defect ends the app; it is printed when the screen is gone. Work that finds no widget because the app is being

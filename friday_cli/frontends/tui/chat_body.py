@@ -25,8 +25,8 @@ from .widgets.transcript_messages import CopyText, ForkRequested, Links, OpenAge
 if TYPE_CHECKING:
     from .app import FridayApp
 
-NARROW, WIDE = 80, 120
-"""Columns of the terminal: below the first the panel fills the screen, from the second on it is beside the transcript."""
+WIDE = 120
+"""Columns of the terminal from which on the panel is beside the transcript."""
 
 
 class ChatBody(Horizontal):
@@ -64,8 +64,6 @@ class ChatBody(Horizontal):
         if self._friday.chat.ready:
             self.panel.redraw()
 
-    # ---- showing and hiding the panel -----------------------------------------------------------
-
     def show_panel(self) -> None:
         """Show or hide the panel."""
         wanted = self.panel_wanted
@@ -102,10 +100,8 @@ class ChatBody(Horizontal):
             child = self.context.state.agents.get(panel.child)
             running = child is not None and not child.ended
             if running and (hide or panel.inside) and not self._friday.presses.again("close"):
-                self._friday.say_note(
-                    f"{panel.child} is still running. Press again to hide it; it keeps running.", "warning"
-                )
-                return
+                text = f"{panel.child} is still running. Press again to hide it; it keeps running."
+                return self._friday.say_note(text, "warning")
             self._want_panel(False)
             prompt.focus()
         else:
@@ -122,14 +118,8 @@ class ChatBody(Horizontal):
         """Change the width of the panel by columns, and keep it for later chats."""
         preferences.keep(side=self.panel.resizer.resize(self.panel.region.width + by))
 
-    def on_agent_panel_widened(self, message: AgentPanel.Widened) -> None:
-        preferences.keep(side=message.width)
-
-    # ---- one agent ------------------------------------------------------------------------------
-
-    @on(AgentTree.OpenTranscript)
     @on(OpenAgent)
-    def _open_agent(self, message: AgentTree.OpenTranscript | OpenAgent) -> None:
+    def _open_agent(self, message: OpenAgent) -> None:
         """Show the transcript of an agent and go there; when it has the focus, let it fill the screen or end that."""
         path, panel = message.path, self.panel
         if panel.inside and panel.child == path:
@@ -146,27 +136,9 @@ class ChatBody(Horizontal):
         self.panel.open(message.path)
         self._friday.refresher.look_again()
 
-    def on_agent_panel_write_requested(self, message: AgentPanel.WriteRequested) -> None:
-        agent = self.context.state.agents.get(message.path)
-        self._friday.chat.composer.aim(message.path if message.path != "a" else "", agent.profile if agent else "")
-
-    def on_agent_panel_stop_requested(self, message: AgentPanel.StopRequested) -> None:
-        self._friday.agents.stop(message.path, message.level)
-
-    def on_agent_panel_background_requested(self, message: AgentPanel.BackgroundRequested) -> None:
-        self._friday.agents.background(message.path)
-
-    def on_agent_panel_worktree_decision(self, message: AgentPanel.WorktreeDecision) -> None:
-        self._friday.agents.decide_worktree(message.path)
-
-    def on_agent_panel_copy_result(self, message: AgentPanel.CopyResult) -> None:
-        agent = self.context.state.agents.get(message.path)
-        if agent is not None and agent.result:
-            self._friday.run_worker(self._friday.input.copy_text(agent.result))
-        else:
-            self._friday.say_note(f"{message.path} has no result yet.")
-
-    # ---- the transcripts ------------------------------------------------------------------------
+    def on_agent_panel_action_requested(self, message: AgentPanel.ActionRequested) -> None:
+        agents = self._friday.agents
+        agents.begin(getattr(agents, message.action), message.path, *message.arguments)
 
     def on_transcript_marking(self) -> None:
         self._friday.refresher.look_again()

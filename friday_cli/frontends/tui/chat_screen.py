@@ -50,8 +50,6 @@ class ChatScreen(Screen[None]):
         self.furnished = asyncio.Event()
         """Set when all widgets are there."""
 
-    # ---- the widgets ----------------------------------------------------------------------
-
     def first_widgets(self) -> ComposeResult:
         """Make the widgets of the first picture."""
         cwd = self._friday.cwd
@@ -85,9 +83,8 @@ class ChatScreen(Screen[None]):
 
     def new_context(self) -> RenderContext:
         """What transcripts draw the open session with."""
-        return RenderContext(
-            self._friday.controller.state, TextRenderer(Styles.of(self._friday)), time.time, make_block
-        )
+        renderer = TextRenderer(Styles.of(self._friday))
+        return RenderContext(self._friday.controller.state, renderer, time.time, make_block)
 
     def reset(self) -> None:
         """Show the session that was opened."""
@@ -112,8 +109,6 @@ class ChatScreen(Screen[None]):
             await self.query(Welcome).remove()
         elif self.welcome is None:
             await self.mount(Welcome(), before="#composer")
-
-    # ---- the focus ------------------------------------------------------------------------
 
     @property
     def place(self) -> Place:
@@ -158,8 +153,6 @@ class ChatScreen(Screen[None]):
             self.body.panel.remove_class("shown", "full")  # there is no room beside the transcript
         self._friday.refresher.look_again()
 
-    # ---- messages of the composer and the approval panel ----------------------------------------
-
     def on_composer_submitted(self, message: Composer.Submitted) -> None:
         self._friday.input.submit(message.draft, message.path)
 
@@ -174,13 +167,12 @@ class ChatScreen(Screen[None]):
         (transcript.action_page_up if message.by < 0 else transcript.action_page_down)()
 
     def on_approval_answered(self, message: Approval.Answered) -> None:
-        self._friday.agents.answer(message.ask_id, message.answer)
+        self._friday.agents.begin(self._friday.agents.answer, message.ask_id, message.answer)
         if len(self._friday.controller.state.asks) <= 1:
             self.composer.area.focus()
 
     @on(Typed)
-    @on(Approval.TypingStarted)
-    async def _type_into_prompt(self, message: Typed | Approval.TypingStarted) -> None:
+    async def _type_into_prompt(self, message: Typed) -> None:
         """Put into the prompt what was typed or pasted elsewhere; a carriage return sends it."""
         self.composer.area.focus()
         if message.text == "\r":

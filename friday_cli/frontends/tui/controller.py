@@ -7,6 +7,7 @@ takes it over when the other one ends.
 from __future__ import annotations
 
 import asyncio
+import importlib
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from friday_cli.view import SessionView
 
 if TYPE_CHECKING:
     from friday_cli.core.permissions.rules import Rules
+    from friday_cli.extensions.commands import CustomCommand
     from friday_cli.session.observer import SessionObserver
     from friday_cli.session.open import Options
     from friday_cli.session.session import Session
@@ -35,31 +37,75 @@ OWNER_CHECK_S = 1.0
 """Seconds between two checks which process drives a read-only session."""
 
 
+class EventFold:
+    """The state of one session that is shown, and the task that folds its events into it. `on_change` is called when the
+    state has changed."""
+
+    def __init__(self, on_change: Callable[[], None]) -> None:
+        self.state = SessionView()
+        self.dirty: set[str] = set()
+        """Paths of the agents that have changed; the reader empties the set."""
+        self.failure: BaseException | None = None
+        """The defect that ended the task; the screen no longer follows the session."""
+        self._on_change = on_change
+        self._caught_up = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self, source: Session | SessionObserver) -> None:
+        """Fold the events of `source`. Returns when those from before its opening are folded."""
+        self._task = asyncio.create_task(self._fold(source), name="fold events")
+        self._task.add_done_callback(self._ended)
+        await self._caught_up.wait()
+
+    async def stop(self, *, cancel: bool) -> None:
+        """Wait until the task has ended; `cancel` it first, when the source does not end by itself."""
+        if self._task is not None:
+            if cancel:
+                self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _fold(self, source: Session | SessionObserver) -> None:
+        count = 0
+        if source.since <= self.state.seq:
+            self._caught_up.set()
+        async for envelope in source.events(self.state.seq, lull_s=LULL_S):
+            self.dirty.update(self.state.apply(envelope) or ("a",))
+            count += 1
+            if count % EVENTS_AT_ONCE == 0:
+                await asyncio.sleep(0)
+            if self._caught_up.is_set():
+                self._on_change()
+            elif (envelope.seq or 0) >= source.since:
+                self._caught_up.set()
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """Record a defect: without it the screen would just stop changing."""
+        self._caught_up.set()
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.failure = error
+            self._on_change()
+
+
 class SessionController:
     """One session at a time. `on_change` is called when the state has changed."""
 
     def __init__(self, options: Make, *, on_change: Callable[[], None], env: Mapping[str, str] | None = None) -> None:
-        self.state = SessionView()
-        self.dirty: set[str] = set()
+        self.fold = EventFold(on_change)
+        """Of the session that was opened last; each session gets a new one."""
         self.session: Session | None = None
         self.window: SessionObserver | None = None
         """Shows a session that another process drives, in place of `session`."""
         self.told: list[str] = []
         """Messages to the user; the reader empties the list."""
-        self.caught_up = asyncio.Event()
-        """Set when the events from before the opening are folded."""
         self._options = options
         self._made: Options | None = None
         self._on_change = on_change
         self._env = env
-        self._pump: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
         self._takeover: asyncio.Task[None] | None = None
         """Waits until a read-only session can be taken over."""
         self._compacting: asyncio.Task[tuple[int, int]] | None = None
         self._pending_context: list[str] = []
-        self.failure: BaseException | None = None
-        """The defect that ended the fold; the screen no longer follows the session."""
         self.last = ""
         """The id of the last session with a message."""
 
@@ -76,23 +122,21 @@ class SessionController:
 
         Raises FridayError; then no session is open.
         """
-        session_class = await asyncio.to_thread(_imported)
+        await asyncio.to_thread(importlib.import_module, "friday_cli.session.session")  # takes long
+        from friday_cli.session.session import Session
+
         await self.close()
         self._made = msgspec.structs.replace(self.options, **changes)
+        source: Session | SessionObserver | None
         try:
-            self.session = await session_class.open(self._made, env=self._env)
+            source = self.session = await Session.open(self._made, env=self._env)
         except UsageError:
-            self.window = await self._observe(self._made)
-            if self.window is None:
+            source = self.window = await self._observe(self._made)
+            if source is None:
                 raise
-            self._takeover = asyncio.create_task(self._take_over(self.window), name="wait for the session")
-        self.state, self.dirty = SessionView(), set()
-        self.caught_up = asyncio.Event()
-        self._begin_folding()
-        assert self._pump is not None
-        caught_up = asyncio.ensure_future(self.caught_up.wait())
-        await asyncio.wait([self._pump, caught_up], return_when=asyncio.FIRST_COMPLETED)
-        caught_up.cancel()
+            self._takeover = asyncio.create_task(self._take_over(source), name="wait for the session")
+        self.fold = EventFold(self._on_change)
+        await self.fold.start(source)
 
     async def switch(self, **changes: Any) -> FridayError | None:
         """As `open`, but when it fails, open the old session again and return the error. Raises FridayError when no session
@@ -141,35 +185,21 @@ class SessionController:
                 return
             else:
                 break
-        await self._end_pump()  # the session gives the events that it did not read
+        await self.fold.stop(cancel=True)  # the session gives the events that it did not read
         self.session, self.window = session, None
         self.told.append("The other window has ended. This one resumes the session.")
-        self._begin_folding()
+        await self.fold.start(session)
         self._on_change()
 
-    async def _end_pump(self) -> None:
-        """Stop folding events."""
-        if self._pump is not None:
-            self._pump.cancel()
-            await asyncio.gather(self._pump, return_exceptions=True)
-            self._pump = None
-
-    def _begin_folding(self) -> None:
-        source = self.shown
-        assert source is not None
-        self._pump = asyncio.create_task(self._fold(source, self.state), name="fold events")
-        self._pump.add_done_callback(self._ended)
+    @property
+    def state(self) -> SessionView:
+        """The folded events of the session that is shown, or of the last one."""
+        return self.fold.state
 
     @property
     def shown(self) -> Session | SessionObserver | None:
         """What is on the screen: the session, or the read-only view."""
         return self.session or self.window
-
-    def _ended(self, pump: asyncio.Task[None]) -> None:
-        """Record a defect that ended the fold: the screen would just stop changing."""
-        if not pump.cancelled() and (error := pump.exception()) is not None:
-            self.failure = error
-            self._on_change()
 
     async def close(self) -> None:
         """Stop everything and close the session."""
@@ -184,32 +214,13 @@ class SessionController:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if window is not None:
-            await self._end_pump()  # it reads events of the window
+            await self.fold.stop(cancel=True)  # it reads events of the window
             await window.close()
         if session is not None:
             if self.state.root is not None:
                 self.last = session.id
             await session.close()
-        if self._pump is not None:
-            await asyncio.gather(self._pump, return_exceptions=True)
-            self._pump = None
-
-    async def _fold(self, session: Session | SessionObserver, state: SessionView) -> None:
-        count = 0
-        if session.since <= state.seq:
-            self.caught_up.set()
-        async for envelope in session.events(state.seq, lull_s=LULL_S):
-            self.dirty.update(state.apply(envelope) or ("a",))
-            count += 1
-            if count % EVENTS_AT_ONCE == 0:
-                await asyncio.sleep(0)
-            if not self.caught_up.is_set():
-                if (envelope.seq or 0) >= session.since:
-                    self.caught_up.set()
-                continue
-            self._on_change()
-
-    # ---- actions of the user -----------------------------------------------------------
+        await self.fold.stop(cancel=False)
 
     @property
     def compacting(self) -> bool:
@@ -240,6 +251,12 @@ class SessionController:
             await session.send("a", body)
             remarks += ["The agent is at work: the pictures were not sent with it."] if images else []
         return remarks
+
+    async def say_custom(
+        self, custom: CustomCommand, rest: str, *, task: str, images: tuple[Image, ...] = ()
+    ) -> list[str]:
+        """As `say`, with the prompt of a custom command and its arguments; `task` is what the user typed."""
+        return await self.say(custom.prompt(rest), task=task, images=images, bounds=custom.restrictions())
 
     async def say_to(self, path: str, text: str) -> None:
         """Send a message to an agent; one that has ended resumes with it. Raises UsageError when it cannot."""
@@ -309,9 +326,3 @@ class SessionController:
         if self.session is not None:
             return self.session
         raise self.window.refusal if self.window is not None else UsageError("No session is open.")
-
-
-def _imported() -> type[Session]:
-    from friday_cli.session.session import Session
-
-    return Session

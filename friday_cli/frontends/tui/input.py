@@ -12,11 +12,11 @@ from friday_cli.core.protocol.errors import FridayError, NotConfigured
 from friday_cli.core.protocol.messages import Image
 from friday_cli.extensions.commands import CustomCommand, CustomCommands, find_command
 
-from .chat_body import NARROW
 from .commands import slash_commands
 from .commands.context import NOTHING
 from .state.keymap import Keys
 from .terminal.clipboard import copy
+from .widgets.agent_panel import NARROW
 from .widgets.blocks import CardBlock
 from .widgets.choice_dialog import Chooser
 from .widgets.completion_popup import Completion
@@ -49,8 +49,6 @@ class InputController:
         self._sending = asyncio.Lock()  # one message after the other: each may start the agent
         self._reported: frozenset[str] = frozenset()
         """Problems of custom commands that were shown."""
-
-    # ---- messages -------------------------------------------------------------------------
 
     def submit(self, draft: Draft, path: str = "") -> None:
         """Deliver a message without waiting for it."""
@@ -104,8 +102,7 @@ class InputController:
                 self._queue(draft)
             else:
                 self._app.chat.body.transcript.position.following = True
-                prompt, bounds = custom.prompt(rest), custom.restrictions()
-                await self._report(self.controller.say(prompt, task=draft.text, images=draft.images, bounds=bounds))
+                await self._report(self.controller.say_custom(custom, rest, task=draft.text, images=draft.images))
 
     def send_waiting(self) -> None:
         """Deliver what waits in the queue, or the message of the command line: the agent has nothing to do."""
@@ -130,10 +127,7 @@ class InputController:
         elif custom is None:
             await self.send(draft.text, draft.images)
         else:
-            command, rest = custom
-            await self._report(
-                self.controller.say(command.prompt(rest), task=draft.text, bounds=command.restrictions())
-            )
+            await self._report(self.controller.say_custom(*custom, task=draft.text, images=draft.images))
 
     async def _report(self, work: Coroutine[Any, Any, list[str] | None]) -> None:
         """Show the remarks that the work returns, or why it failed."""
@@ -147,13 +141,8 @@ class InputController:
         """Commands for the kind "/", profiles for "@"."""
         if kind == "/":
             return slash_commands.choices(query, self.customs)
-        return [
-            Completion(f"@{name} ", f"@{name}", f"sub-agent: {description}")
-            for name, description in self.profiles
-            if query.lower() in name.lower()
-        ]
-
-    # ---- what slash commands do: see `CommandContext` --------------------------------------------
+        found = [row for row in self.profiles if query.lower() in row[0].lower()]
+        return [Completion(f"@{name} ", f"@{name}", f"sub-agent: {description}") for name, description in found]
 
     def show_card(self, markdown: str) -> None:
         body = self._app.chat.body
@@ -242,7 +231,7 @@ class ShellRunner:
         """Run a command; `keep` lets the agent read its output. Where that is not possible, the command goes back into the
         prompt."""
         app, controller = self._app, self._app.controller
-        if self._busy:
+        if self._running is not None and self._running.is_running:
             refusal = "A command of yours still runs; Esc stops it."
         elif controller.session is None:
             refusal = str(controller.window.refusal) if controller.window else "No session is open yet."
@@ -252,16 +241,13 @@ class ShellRunner:
         app.say_note(refusal, "warning")
         app.chat.composer.put(("!" if keep else "!!") + command)
 
-    @property
-    def _busy(self) -> bool:
-        return self._running is not None and self._running.is_running
-
     def stop(self) -> bool:
         """Stop the command; False when none runs."""
-        busy = self._busy
-        if self._running is not None:
-            self._running.cancel()
-        return busy
+        running = self._running
+        if running is None or not running.is_running:
+            return False
+        running.cancel()
+        return True
 
     async def _run(self, command: str, keep: bool) -> None:
         body, look_again = self._app.chat.body, self._app.refresher.look_again

@@ -28,13 +28,9 @@ class TerminalNotifier:
 
     def __init__(self, app: App[Any], controller: SessionController) -> None:
         self._app, self._controller = app, controller
-        self._title = ""
+        self.title = ""
+        """The title of the terminal set here, "" for none."""
         self._working_since: float | None = None
-
-    @property
-    def titled(self) -> bool:
-        """Whether the terminal shows a title set here."""
-        return bool(self._title)
 
     def notify(self, text: str) -> None:
         """Ring the bell and send a notification; nothing while the window has the focus."""
@@ -51,10 +47,10 @@ class TerminalNotifier:
         controller = self._controller
         sign = "? " if controller.state.asks else "● " if controller.working else ""
         title = f"{sign}friday · {sanitize_line(controller.options.cwd.name, 40)}" if controller.session else ""
-        if title and title != self._title:
-            if not self._title:
+        if title and title != self.title:
+            if not self.title:
                 self._write(KEEP_TITLE)
-            self._title = title
+            self.title = title
             self._write(f"\x1b]0;{title}\x07")
         now = time.monotonic()
         if controller.working:
@@ -68,13 +64,9 @@ class TerminalNotifier:
         """Send a sequence to a real terminal."""
         driver = self._app._driver
         if driver is not None and not self._app.is_headless:
-            tmux = os.environ.get("TMUX") and sequence.startswith("\x1b]9;")
-            driver.write(tmux_passthrough(sequence) if tmux else sequence)
-
-
-def tmux_passthrough(sequence: str) -> str:
-    """The sequence in the form that tmux passes on to the terminal around it, where its settings allow that."""
-    return "\x1bPtmux;" + sequence.replace("\x1b", "\x1b\x1b") + "\x1b\\"
+            if os.environ.get("TMUX") and sequence.startswith("\x1b]9;"):
+                sequence = "\x1bPtmux;" + sequence.replace("\x1b", "\x1b\x1b") + "\x1b\\"  # tmux passes it on
+            driver.write(sequence)
 
 
 def place_toasts(screen: Screen[Any], top: int) -> None:

@@ -50,7 +50,7 @@ class ScreenRefresher:
     @property
     def quiet(self) -> bool:
         """Whether the screen shows everything that is known of the session."""
-        return self._timer is None and not self._app.controller.dirty
+        return self._timer is None and not self._app.controller.fold.dirty
 
     def look_again(self) -> None:
         """Plan an update because the screen changed."""
@@ -81,12 +81,12 @@ class ScreenRefresher:
             self._look_in(left)
             return
         begun = time.thread_time()  # wall-clock time would include what other programs do meanwhile
-        if controller.failure is not None:
-            raise controller.failure
+        if controller.fold.failure is not None:
+            raise controller.fold.failure
         for text in controller.told:
             app.say_note(text, "warning")
         controller.told.clear()
-        dirty, controller.dirty = controller.dirty, set()
+        dirty, controller.fold.dirty = controller.fold.dirty, set()
         chat.body.transcript.follow()
         chat.body.show_panel()
         chat.body.panel.follow(dirty)

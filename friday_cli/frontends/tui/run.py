@@ -17,6 +17,8 @@ from friday_cli.core.protocol.errors import FridayError, UsageError
 from friday_cli.core.text.sanitize import sanitize
 from friday_cli.paths import working_folder
 
+from ..options import session_options
+
 if TYPE_CHECKING:
     from friday_cli.session.open import Options
 
@@ -59,24 +61,19 @@ async def _chat(values: Mapping[str, Any], cwd: Path) -> int:
     from .app import FridayApp
     from .notifications import OLD_TITLE
 
-    app = FridayApp(
-        lambda: _options(values, cwd, resume),
-        cwd=cwd,
-        first=values.get("prompt") or "",
-        pick=values.get("resume") == "",
-    )
+    pick = values.get("resume") == ""
+    app = FridayApp(lambda: _options(values, cwd, resume), cwd=cwd, first=values.get("prompt") or "", pick=pick)
     try:
         code = await app.run_async()
     finally:
-        if app.notifier.titled and sys.__stderr__ is not None:
+        if app.notifier.title and sys.__stderr__ is not None:
             with suppress(OSError):  # the terminal may be closed
                 sys.__stderr__.write(OLD_TITLE)  # the stream that Textual writes to
                 sys.__stderr__.flush()
         await app.controller.close()
     if app.failure is not None:
         print(f"friday: {sanitize(_error_text(app.failure))}", file=sys.stderr)
-        _print_saved(app.controller.last)
-        return app.failure.exit_code if isinstance(app.failure, FridayError) else 1
+        code = app.failure.exit_code if isinstance(app.failure, FridayError) else 1
     _print_saved(app.controller.last)
     return code or 0
 
@@ -86,9 +83,8 @@ async def _plain(values: Mapping[str, Any], cwd: Path, resume: str | None) -> in
     from .plain.chat import PlainChat
 
     if not values.get("plain"):
-        print(
-            "friday: this terminal (TERM=dumb) has no screen to draw on: plain text, as with --plain", file=sys.stderr
-        )
+        reason = "this terminal (TERM=dumb) has no screen to draw on"
+        print(f"friday: {reason}: plain text, as with --plain", file=sys.stderr)
     pick = values.get("resume") == ""
     chat = PlainChat(lambda: _options(values, cwd, resume), cwd=cwd, first=values.get("prompt") or "", pick=pick)
     try:
@@ -116,23 +112,8 @@ def _error_text(failure: BaseException) -> str:
 
 
 def _options(values: Mapping[str, Any], cwd: Path, resume: str | None) -> Options:
-    from friday_cli.session.open import Options
-
-    models = ("subagent_model", "fallback_model")
-    return Options(
-        cwd,
-        add_dirs=tuple(Path(d) for d in values.get("add_dir") or ()),
-        model=values.get("model"),
-        effort=values.get("effort"),
-        profile=values.get("profile"),
-        mode="yolo" if values.get("yolo") else values.get("mode"),
-        allow=tuple(values.get("allow") or ()),
-        deny=tuple(values.get("deny") or ()),
-        trusted=bool(values.get("trust")),
-        attended=True,
-        resume=resume,
-        flags={name: values[name] for name in models if values.get(name)},
-    )
+    flags = {name: values[name] for name in ("subagent_model", "fallback_model") if values.get(name)}
+    return session_options(values, cwd, resume=resume, attended=True, flags=flags)
 
 
 async def _session_to_resume(values: Mapping[str, Any], cwd: Path) -> str | None:

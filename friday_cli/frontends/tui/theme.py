@@ -55,7 +55,9 @@ class ThemeController:
     def _apply(self) -> None:
         app = self._app
         shade = LIGHT if self._light_background else DARK
-        wanted = ANSI if self.chosen == AUTO and self._sixteen_colours else self.chosen
+        # with 16 colours other themes would be rounded, and text could get the colour of its background
+        has_16_colors = not app.is_headless and app.console.color_system == "standard"
+        wanted = ANSI if self.chosen == AUTO and has_16_colors else self.chosen
         name = {AUTO: f"textual-{shade}", ANSI: f"ansi-{shade}"}.get(wanted, wanted)
         name = f"textual-{name}" if name in (DARK, LIGHT) else name
         name = f"ansi-{shade}" if app.no_color else name
@@ -65,11 +67,6 @@ class ThemeController:
             app.refresh_css(animate=False)
         if name != app.theme:
             app.theme = name
-
-    @property
-    def _sixteen_colours(self) -> bool:
-        """Whether the terminal has sixteen colours only: other themes would be rounded, text to its background's colour."""
-        return not self._app.is_headless and self._app.console.color_system == "standard"
 
     def _background_reported(self, light: bool) -> None:
         if self.chosen in (AUTO, ANSI):

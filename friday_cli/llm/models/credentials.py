@@ -23,16 +23,13 @@ _NAME = pattern(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 class Key:
     """An API key whose `repr` hides it. `source` is the name of its variable, or "auth.toml".
 
-    `token` is True for a bearer token (ANTHROPIC_AUTH_TOKEN); `note` is a message for the user.
+    `note` is a message for the user.
     """
 
-    __slots__ = ("_value", "note", "source", "token")
+    __slots__ = ("_value", "note", "source")
 
-    def __init__(self, value: str, source: str, *, token: bool = False, note: str = "") -> None:
-        self._value = value
-        self.source = source
-        self.token = token
-        self.note = note
+    def __init__(self, value: str, source: str, *, note: str = "") -> None:
+        self._value, self.source, self.note = value, source, note
 
     def reveal(self) -> str:
         """The key, only for the header of a request."""
@@ -64,7 +61,7 @@ def find_key(service: ModelService, env: Mapping[str, str]) -> Key | None:
     """
     for name in service.keys:
         if value := env.get(name, "").strip():
-            return Key(_validated(value, name), name, token=name.endswith("_AUTH_TOKEN"))
+            return Key(_validated(value, name), name)
     if service.settings.platform:
         return None
     path = auth_path(env)

@@ -12,17 +12,14 @@ from friday_cli.config.settings import Settings
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.protocol.provider import EFFORTS, Provider
 
-from ..transport import Endpoint
+from ..transport.endpoint import Endpoint, parse_headers
 from . import catalog, prices
 from .credentials import Key
 from .presets import SCRIPTED, ModelService, find_service
 from .resolve import ModelChoice, require_key
 
 if TYPE_CHECKING:
-    from ..providers.openai_parts import OpenAIQuirks as OpenAIQuirks
-
-CostFunction = Callable[[Usage], float | None]
-"""Returns the cost of one request's usage in US dollars, None if no price is known."""
+    from ..providers.openai_parts import OpenAIQuirks
 
 
 def create_provider(
@@ -47,16 +44,20 @@ def create_provider(
         "window": choice.window,
         "max_output": choice.max_output,
         "price": cost_function(service, choice.model),
-        "transport": "sdk" if service.settings.platform or service.settings.transport == "sdk" else "http",
+        "transport": service.settings.transport,
+        "web_search": web_search and service.official,
     }
     if service.api == "messages":
-        return _anthropic(service, choice, common, web_search)
+        from ..providers.anthropic import AnthropicProvider
+        from ..providers.anthropic_request import AnthropicQuirks
+
+        known = choice.quirks
+        quirks = AnthropicQuirks(known.efforts, known.thinking, known.off)
+        return AnthropicProvider(service.name, choice.model, quirks=quirks, **common)
     from ..providers.openai import OpenAIChat, OpenAIResponses
 
-    common["quirks"] = openai_quirks(service, choice)
-    if service.api == "responses":
-        return OpenAIResponses(service.name, choice.model, web_search=web_search and service.official, **common)
-    return OpenAIChat(service.name, choice.model, **common)
+    kind = OpenAIResponses if service.api == "responses" else OpenAIChat
+    return kind(service.name, choice.model, quirks=openai_quirks(service, choice), **common)
 
 
 def can_search(choice: ModelChoice, settings: Settings, *, env: Mapping[str, str] | None = None) -> bool:
@@ -95,12 +96,10 @@ def endpoint(service: ModelService, key: Key | None, *, env: Mapping[str, str] |
 def _openai_headers(env: Mapping[str, str]) -> dict[str, str]:
     """Organization, project and custom headers from the environment, as OpenAI's SDK reads them."""
     named = {"openai-organization": env.get("OPENAI_ORG_ID"), "openai-project": env.get("OPENAI_PROJECT_ID")}
-    lines = (line.partition(":") for line in env.get("OPENAI_CUSTOM_HEADERS", "").split("\n"))
-    own = {name.strip().lower(): value.strip() for name, colon, value in lines if colon}
-    return {name: value for name, value in named.items() if value} | own
+    return {name: value for name, value in named.items() if value} | parse_headers(env.get("OPENAI_CUSTOM_HEADERS", ""))
 
 
-def cost_function(service: ModelService, model: str) -> CostFunction:
+def cost_function(service: ModelService, model: str) -> Callable[[Usage], float | None]:
     """The cost function of a model: the prices in the settings, else the vendor's list prices.
 
     With a changed base URL only models in models.toml have list prices: the URL is assumed to be a gateway to the
@@ -118,24 +117,15 @@ def cost_function(service: ModelService, model: str) -> CostFunction:
     return lambda usage: prices.cost(service.catalog_name, model, usage, platform=platform)
 
 
-def _anthropic(service: ModelService, choice: ModelChoice, common: dict[str, Any], web_search: bool) -> Provider:
-    from ..providers.anthropic import AnthropicProvider
-
-    return AnthropicProvider(
-        choice.model, name=service.name, quirks=choice.quirks, web_search=web_search and service.official, **common
-    )
-
-
 def openai_quirks(service: ModelService, choice: ModelChoice) -> OpenAIQuirks:
     """The quirks of a model for OpenAI's two APIs, from its service and from the model."""
-    from ..providers.openai_parts import SERVICES
-    from ..providers.openai_parts import OpenAIQuirks as OpenAIQuirks
+    from ..providers import openai_parts
 
     thinking = choice.quirks.thinking
     reasons = thinking not in ("", "none")
-    quirks = SERVICES.get(service.catalog_name, OpenAIQuirks())
+    quirks = openai_parts.SERVICES.get(service.catalog_name, openai_parts.OpenAIQuirks())
     if service.catalog_name == "openai" and not (service.official or service.settings.platform):
-        quirks = OpenAIQuirks(max_tokens="max_completion_tokens" if reasons else "max_tokens")
+        quirks = openai_parts.OpenAIQuirks(max_tokens="max_completion_tokens" if reasons else "max_tokens")
     elif service.catalog_name == "openai" and not reasons:
         quirks = msgspec.structs.replace(quirks, system_role="system")
     efforts = () if thinking == "none" else choice.quirks.efforts or quirks.efforts or EFFORTS

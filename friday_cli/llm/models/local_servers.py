@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -18,8 +19,8 @@ from msgspec import structs
 from friday_cli.config.settings import ProviderSettings, Settings
 from friday_cli.core.protocol.errors import UsageError
 
-from .local_servers_data import LocalModel, LocalServer, LocalServers
-from .presets import PRESETS, ModelService, find_service, is_loopback
+from ..transport.text import dict_in, dicts_in
+from .presets import PRESETS, LocalModel, LocalServer, LocalServers, ModelService, find_service
 from .resolve import ModelChoice
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ async def probe(
         except UsageError as error:
             notes.append(str(error))
             continue
-        if is_loopback(service.base_url):
+        if service.on_this_machine:
             queried.append(service)
         else:
             notes.append(
@@ -59,8 +60,7 @@ async def ask(service: ModelService, *, seconds: float = SECONDS) -> LocalServer
     parts = urlsplit(service.base_url)  # the host is used without user name and password
     base = f"{parts.scheme}://{service.host}{parts.path.removesuffix('/v1')}"
     async with httpx2.AsyncClient(base_url=base, trust_env=False, follow_redirects=False, timeout=seconds) as client:
-        get = _ServerProbe(client, seconds)
-        models, hint = await _READERS[service.name](get)
+        models, hint = await _READERS[service.name](partial(_get, client, seconds))
     return None if models is None else LocalServer(service.name, service.title, service.base_url, tuple(models), hint)
 
 
@@ -93,36 +93,32 @@ async def with_server_limits(
     return structs.replace(choice, window=window, max_output=longest, notes=(*choice.notes, *notes))
 
 
-class _ServerProbe:
-    def __init__(self, client: httpx2.AsyncClient, seconds: float) -> None:
-        self._client, self._seconds = client, seconds
+async def _get(client: httpx2.AsyncClient, seconds: float, path: str, body: object = None) -> dict[str, Any]:
+    """The JSON object at `path`; {} for any other response and on errors."""
+    import httpx2
 
-    async def __call__(self, path: str, body: object = None) -> dict[str, Any]:
-        """The JSON object at `path`; {} for any other response and on errors."""
-        import httpx2
-
-        read = b""
-        try:
-            async with asyncio.timeout(self._seconds):
-                method = "GET" if body is None else "POST"
-                content = None if body is None else msgspec.json.encode(body)
-                async with self._client.stream(method, path, content=content) as response:
-                    if response.status_code != 200:
+    read = b""
+    try:
+        async with asyncio.timeout(seconds):
+            method, content = ("GET", None) if body is None else ("POST", msgspec.json.encode(body))
+            async with client.stream(method, path, content=content) as response:
+                if response.status_code != 200:
+                    return {}
+                async for piece in response.aiter_bytes():
+                    read += piece
+                    if len(read) > _MAX_BYTES:
                         return {}
-                    async for piece in response.aiter_bytes():
-                        read += piece
-                        if len(read) > _MAX_BYTES:
-                            return {}
-            answer = msgspec.json.decode(read)
-        except (httpx2.HTTPError, httpx2.InvalidURL, OSError, TimeoutError, msgspec.DecodeError):
-            return {}
-        return answer if isinstance(answer, dict) else {}
+        answer = msgspec.json.decode(read)
+    except (httpx2.HTTPError, httpx2.InvalidURL, OSError, msgspec.DecodeError):
+        return {}
+    return answer if isinstance(answer, dict) else {}
 
 
+_Get = Callable[..., Awaitable[dict[str, Any]]]
 _Answer = tuple[list[LocalModel] | None, str]
 
 
-async def _ollama(get: _ServerProbe) -> _Answer:
+async def _ollama(get: _Get) -> _Answer:
     tags, running = await asyncio.gather(get("/api/tags"), get("/api/ps"))
     if not isinstance(tags.get("models"), list):
         return None, ""
@@ -131,8 +127,7 @@ async def _ollama(get: _ServerProbe) -> _Answer:
     shown = await asyncio.gather(*(get("/api/show", {"model": name}) for name in ids))
     models = []
     for name, show in zip(ids, shown, strict=True):
-        info = show.get("model_info")
-        lengths = [v for k, v in info.items() if k.endswith(".context_length")] if isinstance(info, dict) else []
+        lengths = [v for k, v in dict_in(show.get("model_info")).items() if k.endswith(".context_length")]
         can = show.get("capabilities")
         if isinstance(can, list) and "completion" not in can and "tools" not in can:
             continue  # an embedding model
@@ -144,7 +139,7 @@ async def _ollama(get: _ServerProbe) -> _Answer:
     return models, hint if unsure else ""
 
 
-async def _lmstudio(get: _ServerProbe) -> _Answer:
+async def _lmstudio(get: _Get) -> _Answer:
     rich, plain = await asyncio.gather(get("/api/v0/models"), get("/v1/models"))
     if not isinstance(plain.get("data"), list):
         return None, ""
@@ -162,22 +157,17 @@ async def _lmstudio(get: _ServerProbe) -> _Answer:
     return models, ""
 
 
-async def _llamacpp(get: _ServerProbe) -> _Answer:
+async def _llamacpp(get: _Get) -> _Answer:
     listing, props = await asyncio.gather(get("/v1/models"), get("/props"))
     settings = props.get("default_generation_settings")
     rows = _rows(listing, "data")
     if not isinstance(settings, dict) and not any(row.get("owned_by") == "llamacpp" for row in rows):
         return None, ""
-    window = _count(settings.get("n_ctx")) if isinstance(settings, dict) else 0
-    models = []
-    for row in rows:
-        meta = row.get("meta")
-        trained = _count(meta.get("n_ctx_train")) if isinstance(meta, dict) else 0
-        models.append(LocalModel(_name(row), window, trained))
-    return models, ""
+    window = _count(dict_in(settings).get("n_ctx"))
+    return [LocalModel(_name(row), window, _count(dict_in(row.get("meta")).get("n_ctx_train"))) for row in rows], ""
 
 
-async def _vllm(get: _ServerProbe) -> _Answer:
+async def _vllm(get: _Get) -> _Answer:
     rows = _rows(await get("/v1/models"), "data")
     if not any(row.get("owned_by") == "vllm" or "max_model_len" in row for row in rows):
         return None, ""
@@ -188,15 +178,13 @@ _READERS = {"ollama": _ollama, "lmstudio": _lmstudio, "llamacpp": _llamacpp, "vl
 
 
 def _rows(answer: dict[str, Any], key: str) -> list[dict[str, Any]]:
-    rows = answer.get(key)
-    return [r for r in rows if isinstance(r, dict) and _name(r)][:_MAX_MODELS] if isinstance(rows, list) else []
+    return [row for row in dicts_in(answer.get(key)) if _name(row)][:_MAX_MODELS]
 
 
 def _name(row: dict[str, Any]) -> str:
     """A row's id; "" if it has characters that cannot be shown or typed."""
     name = row.get("id") or row.get("name")
-    good = isinstance(name, str) and name.isprintable() and " " not in name and 0 < len(name) <= 200
-    return name if isinstance(name, str) and good else ""
+    return name if isinstance(name, str) and name.isprintable() and " " not in name and len(name) <= 200 else ""
 
 
 def _count(value: object) -> int:

@@ -1,4 +1,7 @@
-"""The model services that Friday knows by name: their base URLs, APIs and the environment variables of their keys."""
+"""The model services that Friday knows by name: their base URLs, APIs and the environment variables of their keys.
+
+The servers that `local_servers` finds on this machine are described here, without an import of the HTTP client.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,8 @@ import msgspec
 from friday_cli.config.settings import ProviderSettings
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.text.suggest import closest_match
+
+from ..transport.endpoint import is_loopback
 
 Api = Literal["messages", "responses", "chat"]
 """The API of a service: Anthropic's Messages, OpenAI's Responses, or Chat Completions."""
@@ -47,6 +52,8 @@ PRESETS: dict[str, Preset] = {
     )
 }  # fmt: skip
 """In the order in which keys are looked up if no model is named."""
+SMALL = 16_000
+"""A context window below this many tokens is too small for work with tools."""
 SCRIPTED = ("demo", "scripted")
 """Providers without a service: the offline demo, and a scenario from a file."""
 DEMO_PROMPT = "What is in this folder?"
@@ -104,11 +111,47 @@ class ModelService(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def sdk_login(self) -> bool:
         """Whether the vendor's SDK looks for a stored login if there is no key."""
-        return (
-            self.api == "messages"
-            and not self.settings.platform
-            and bool(self.login or self.settings.transport == "sdk")
-        )
+        found = bool(self.login) or self.settings.transport == "sdk"
+        return found and self.api == "messages" and not self.settings.platform
+
+
+class LocalModel(msgspec.Struct, frozen=True):
+    """A model of a local server. `window` is its configured context in tokens (0: not reported), `trained` the largest
+    context that it supports. `tools`: whether it can call tools, None if not reported."""
+
+    id: str
+    window: int = 0
+    trained: int = 0
+    tools: bool | None = None
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Warnings to show before the model is used."""
+        found = []
+        if 0 < self.window < SMALL:
+            found.append(
+                f"its context window of {self.window:,} tokens is small for work with tools; give it 32,768 or more"
+            )
+        if self.tools is False:
+            found.append("it cannot call tools")
+        return tuple(found)
+
+
+class LocalServer(msgspec.Struct, frozen=True):
+    """A server that answered. `hint` tells how to increase the context of its models, if that is probably needed."""
+
+    provider: str
+    title: str
+    base_url: str
+    models: tuple[LocalModel, ...]
+    hint: str = ""
+
+
+class LocalServers(msgspec.Struct, frozen=True):
+    """The servers found, and notes on those that were not checked."""
+
+    servers: tuple[LocalServer, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def find_service(name: str, providers: Mapping[str, ProviderSettings], env: Mapping[str, str]) -> ModelService:
@@ -170,18 +213,13 @@ def unknown_provider(name: str, providers: Mapping[str, ProviderSettings]) -> Us
     if name in SCRIPTED:
         return UsageError(f"Unknown provider {name!r}.", hint=f"Write {_SCRIPTED_USAGE[name]}.")
     close = closest_match(name.lower(), (*service_names(providers), *SCRIPTED))
+    key = name if name.replace("-", "").replace("_", "").isalnum() and name.isascii() else "NAME"
     suggestion = f" Did you mean {close!r}?" if close else ""
     return UsageError(
         f"Unknown provider {name!r}.{suggestion}",
-        hint=f"Known: {', '.join(service_names(providers))}, demo. Add your own as [providers.{_toml_key(name)}] with "
+        hint=f"Known: {', '.join(service_names(providers))}, demo. Add your own as [providers.{key}] with "
         "base_url and key_env in config.toml (see `friday config path`).",
     )
-
-
-def is_loopback(url: str) -> bool:
-    """Whether a URL points to this machine. Only the text is checked; no host name is resolved."""
-    host = (urlsplit(url).hostname or "").lower()
-    return host == "localhost" or host == "::1" or (host.startswith("127.") and host.replace(".", "").isdigit())
 
 
 def ollama_address(value: str) -> str:
@@ -222,7 +260,3 @@ def _api(preset: Preset, settings: ProviderSettings, base_url: str) -> Api:
 
 def _host(url: str) -> str:
     return (urlsplit(url).hostname or "").lower() if url else ""
-
-
-def _toml_key(name: str) -> str:
-    return name if name.replace("-", "").replace("_", "").isalnum() and name.isascii() else "NAME"

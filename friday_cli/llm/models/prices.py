@@ -1,4 +1,4 @@
-"""Token prices from prices.json, which `update_prices` writes. An unknown price is None, never 0."""
+"""Token prices from prices.json, which `tests/llm/models/update_prices.py` writes. An unknown price is None, never 0."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from friday_cli.config.settings import Prices
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.text.lazy_regex import pattern
 
+from .presets import PRESETS
+
 Rate = float | tuple[float | tuple[int, float], ...]
 """Dollars per million tokens: one price, or the base price and then (tokens, price) for inputs above `tokens`."""
-LOCAL = frozenset(("ollama", "lmstudio", "llamacpp", "vllm"))
-"""Services on the user's machine: free of charge."""
 _LISTS = {"gemini": "google"} | {n: n for n in ("anthropic", "openai", "groq", "deepseek", "mistral", "openrouter")}
 _PLATFORMS = {"bedrock": "aws", "vertex": "google", "foundry": "azure", "azure": "azure"}
 _COMPACT_DATE = pattern(r"-(20\d\d)(\d\d)(\d\d)(?!\d)")
@@ -67,7 +67,7 @@ def cost(provider: str, model: str, usage: Usage, *, platform: str = "", at: dat
     `platform` is the cloud platform ("" for the provider itself), `at` the time of the request (default now). None if
     the price is not known. 0.0 for a local server, unless the model runs in a cloud (`:cloud`).
     """
-    if provider in LOCAL:
+    if provider in PRESETS and PRESETS[provider].local:
         return None if model.endswith(("-cloud", ":cloud")) else 0.0
     found = _find(_list_of(provider, platform), model)
     if found is None:
@@ -97,17 +97,14 @@ def own_cost(prices: Prices, usage: Usage) -> float | None:
     """US dollars for `usage` at the prices in the settings; None if a required price is missing."""
     read = prices.input if prices.cache_read is None else prices.cache_read
     write = prices.input if prices.cache_write is None else prices.cache_write
-    total = 0.0
-    for tokens, rate in (
+    parts = (
         (usage.input, prices.input), (usage.cache_read, read), (usage.cache_write, write), (usage.output, prices.output)
-    ):  # fmt: skip
-        if rate is None:
-            if tokens:
-                return None
-            continue
-        total += tokens * rate
+    )  # fmt: skip
     fee = _search_fee(prices.web_search, usage)
-    return None if fee is None or (prices.input is None and prices.output is None) else fee + total / 1_000_000
+    unknown = prices.input is None and prices.output is None
+    if fee is None or unknown or any(tokens and rate is None for tokens, rate in parts):
+        return None
+    return fee + sum(tokens * (rate or 0) for tokens, rate in parts) / 1_000_000
 
 
 def window(provider: str, model: str, *, platform: str = "") -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from datetime import date, timedelta
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -17,10 +16,7 @@ from friday_cli.core.text.suggest import closest_match
 from . import catalog
 from .catalog import ModelQuirks
 from .credentials import Key, find_key
-from .presets import PRESETS, SCRIPTED, ModelService, find_service, service_names, unknown_provider
-
-if TYPE_CHECKING:
-    from .local_servers_data import LocalServers
+from .presets import PRESETS, SCRIPTED, LocalServers, ModelService, find_service, service_names, unknown_provider
 
 HELP = """\
 No model is configured: set ANTHROPIC_API_KEY (or OPENAI_API_KEY, ...), or run `friday auth set anthropic`.
@@ -147,10 +143,8 @@ def list_services(
     """All services with their models, or why they cannot be used now. `found` is the result of `probe`."""
     env = os.environ if env is None else env
     rows = [_row(name, settings, env, found) for name in service_names(settings.providers)]
-    demo = ServiceRow(
-        "demo", "Offline demo", True, "scripted, no AI model", models=("demo",), default="demo", local=True
-    )
-    return [*rows, demo]
+    why = "scripted, no AI model"
+    return [*rows, ServiceRow("demo", "Offline demo", True, why, models=("demo",), default="demo", local=True)]
 
 
 def _first(settings: Settings, env: Mapping[str, str]) -> tuple[ModelService, Key | None]:
@@ -166,7 +160,8 @@ def _first(settings: Settings, env: Mapping[str, str]) -> tuple[ModelService, Ke
 
 
 def _choose(service: ModelService, model: str, effort: Effort | None, source: str) -> ModelChoice:
-    model = _cloud_id(service, model)
+    if service.settings.platform == "bedrock" and model.startswith("claude-"):
+        model = f"anthropic.{model}"
     found = catalog.find(service.catalog_name, model, platform=service.settings.platform, local=service.on_this_machine)
     notes = []
     if found.ends and (note := _ending(model, found.ends)):
@@ -204,11 +199,6 @@ def _ending(model: str, ends: date) -> str:
     return f"{model} ends on {ends}." if ends - today <= ENDS_SOON else ""
 
 
-def _cloud_id(service: ModelService, model: str) -> str:
-    """The model id on the service's cloud platform."""
-    return f"anthropic.{model}" if service.settings.platform == "bedrock" and model.startswith("claude-") else model
-
-
 def _no_model(name: str, providers: Mapping[str, ProviderSettings]) -> UsageError:
     if name in PRESETS or name in providers:
         example = catalog.default(name) or "NAME"
@@ -234,19 +224,10 @@ def _row(name: str, settings: Settings, env: Mapping[str, str], found: LocalServ
         return ServiceRow(name, title, False, str(error))
     models = tuple(f"{name}/{model}" for model in catalog.models_of(service.catalog_name))
     default = f"{name}/{catalog.default(name)}" if catalog.default(name) else ""
-    if key is not None:
-        return ServiceRow(name, title, True, f"key from {key.source}", service.host, models, default=default)
-    if service.key_optional:
-        return ServiceRow(name, title, True, _without(service), service.host, models, default=default)
-    return ServiceRow(
-        name,
-        title,
-        False,
-        f"set {service.keys[0]} or run `friday auth set {name}`",
-        service.host,
-        models,
-        default=default,
-    )
+    usable = key is not None or service.key_optional
+    why = f"set {service.keys[0]} or run `friday auth set {name}`" if not usable else _without(service)
+    why = f"key from {key.source}" if key else why
+    return ServiceRow(name, title, usable, why, service.host, models, default=default)
 
 
 def _without(service: ModelService) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import msgspec
 
@@ -11,10 +11,8 @@ from friday_cli.core.protocol.messages import Image, Message, Opaque, Text, Thin
 from friday_cli.core.protocol.provider import EFFORTS, Effort, Request, clamp
 from friday_cli.core.text.lazy_regex import pattern
 
-from ..transport.tool_names import api_call_id, api_tool_name
+from ..transport.tool_arguments import api_call_id, api_tool_name
 
-Cache = Literal["auto", "blocks", "off"]
-"""Where `cache_control` is set: once for the whole request, on blocks (platforms without automatic caching), nowhere."""
 WEB_SEARCH = {"type": "web_search_20250305", "name": "web_search"}
 """The service's search tool ("Web search tool"); this version works with every model and platform that has search."""
 _BUDGETS = {"minimal": 2048, "low": 4096, "medium": 8192, "high": 16384, "xhigh": 32768, "max": 32768}
@@ -24,23 +22,12 @@ _ID = pattern(r"[A-Za-z0-9_-]{1,64}")
 _Block = dict[str, Any]
 
 
-class AnthropicQuirks(Protocol):
+class AnthropicQuirks(msgspec.Struct, frozen=True):
     """Differences between models, from the model's row in models.toml, which explains the values.
 
     `efforts` are the accepted levels (empty: not known). `thinking` is how thinking is requested, `off` how it is
-    switched off.
+    switched off. The defaults are for an unknown model.
     """
-
-    @property
-    def efforts(self) -> tuple[Effort, ...]: ...
-    @property
-    def thinking(self) -> str: ...
-    @property
-    def off(self) -> str: ...
-
-
-class DefaultQuirks(msgspec.Struct, frozen=True):
-    """The quirks of an unknown model."""
 
     efforts: tuple[Effort, ...] = ()
     thinking: str = ""
@@ -54,12 +41,13 @@ def messages_request(
     quirks: AnthropicQuirks,
     max_output: int,
     origin: str,
-    cache: Cache = "auto",
+    cache_blocks: bool = False,
     web_search: bool = False,
     rejected_thinking: Literal["", "drop", "strip"] = "",
 ) -> dict[str, Any]:
     """The JSON of a streaming request.
 
+    `cache_blocks` marks blocks for the cache instead of the whole request (platforms without automatic caching).
     `rejected_thinking` is for thinking blocks of a conversation that has changed: "drop" asks the service to ignore
     them, "strip" does not send them.
     """
@@ -88,7 +76,7 @@ def messages_request(
         body["thinking"] = thinking
     if effort is not None:
         body["output_config"] = {"effort": effort}
-    _add_cache_control(body, cache)
+    _add_cache_control(body, cache_blocks)
     return body
 
 
@@ -185,14 +173,12 @@ def _thinking(wanted: Effort | None, quirks: AnthropicQuirks, max_tokens: int) -
     return {"type": "adaptive", "display": "summarized"}, effort
 
 
-def _add_cache_control(body: dict[str, Any], cache: Cache) -> None:
+def _add_cache_control(body: dict[str, Any], on_blocks: bool) -> None:
     """Set the cache breakpoints ("Prompt caching"): after the system text, and at the end of the messages."""
-    if cache == "off":
-        return
     if "system" in body:
         body["system"][-1]["cache_control"] = _CACHE_CONTROL
-    if cache == "auto":
+    if not on_blocks:
         body["cache_control"] = _CACHE_CONTROL
-    elif body["messages"] and body["messages"][-1]["content"]:
+    elif body["messages"]:
         content = body["messages"][-1]["content"]
         content[-1] = {**content[-1], "cache_control": _CACHE_CONTROL}

@@ -6,18 +6,27 @@ It also accepts streams of other servers that deviate from the documentation.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
-
-import msgspec
 
 from friday_cli.core.protocol.errors import ProviderError
 from friday_cli.core.protocol.messages import AnyPart, Message, Opaque, Text, Thinking, ToolCall, Usage
-from friday_cli.core.protocol.provider import CallChunk, Chunk, ReplyDone, ServerSearch, Stop, TextChunk, ThinkingChunk
+from friday_cli.core.protocol.provider import (
+    CallChunk,
+    Chunk,
+    ReplyDone,
+    Request,
+    ServerSearch,
+    Stop,
+    TextChunk,
+    ThinkingChunk,
+    estimate_request,
+)
 
-from ..transport.server_searches import server_search
-from ..transport.text import StreamedText, one_line, replace_surrogates_in
-from ..transport.tool_arguments import INCOMPLETE_CALL, as_text, call_of, parse_arguments
+from ..transport.endpoint import Endpoint
+from ..transport.text import StreamedText, dict_in, dicts_in, one_line, replace_surrogates_in
+from ..transport.tool_arguments import as_text, call_of, incomplete, parse_arguments
+from .service_provider import ReplyStream, has_content, server_search
 
 NO_END_MARK = "the reply has no message_stop event, but it looks complete"
 _STOPS: dict[str, Stop] = {
@@ -39,20 +48,12 @@ class _ContentBlock:
         self.citations: list[Any] = []
         self.closed = False
 
-    @property
-    def is_empty(self) -> bool:
-        return not (self.text.size or self.json.size or self.signature)
 
+class AnthropicStream(ReplyStream):
+    """Accumulates one reply: `feed` returns chunks to show, `finish` the whole message."""
 
-class AnthropicStream:
-    """Accumulates one reply: `feed` returns chunks to show, `finish` the whole message.
-
-    `used_call_ids` are the call ids in the history: a call with one of these ids gets another id.
-    """
-
-    def __init__(self, service: str, origin: str, *, used_call_ids: set[str] | None = None) -> None:
-        self._service, self._origin = service, origin
-        self._used_call_ids = set(used_call_ids or ())
+    def __init__(self, endpoint: Endpoint, origin: str, request: Request) -> None:
+        super().__init__(endpoint, origin, request)
         self._id: object = None
         self._usage: dict[str, Any] = {}
         self._reset()
@@ -63,33 +64,30 @@ class AnthropicStream:
         self._calls = 0
         self._stop = ""
         self._details: dict[str, Any] = {}
-        self._ended = False
+        self.ended = False
 
     def feed(self, event: dict[str, Any]) -> Iterator[Chunk]:
-        """The chunks of an event. Unknown events are ignored.
-
-        Raises ProviderError("garbled") for the arguments of a call that was not started.
-        """
+        """The chunks of an event. Raises ProviderError for the arguments of a call that was not started."""
         index = event.get("index")
         index = index if isinstance(index, int) else None  # other types may not even be hashable
         match event.get("type"):
             case "message_start":
-                self._start(_dict(event.get("message")))
+                self._start(dict_in(event.get("message")))
             case "content_block_start":
-                yield from self._start_block(index, _dict(event.get("content_block")))
+                yield from self._start_block(index, dict_in(event.get("content_block")))
             case "content_block_delta":
-                yield from self._add(index, _dict(event.get("delta")))
+                yield from self._add(index, dict_in(event.get("delta")))
             case "content_block_stop":
                 if block := self._by_index.get(index):
                     block.closed = True
             case "message_delta":
-                delta = _dict(event.get("delta"))
+                delta = dict_in(event.get("delta"))
                 if isinstance(stop := delta.get("stop_reason"), str):
                     self._stop = stop
-                self._details = _dict(delta.get("stop_details")) or self._details
+                self._details = dict_in(delta.get("stop_details")) or self._details
                 self._count(event.get("usage"))
             case "message_stop":
-                self._ended = True
+                self.ended = True
 
     def _start(self, message: dict[str, Any]) -> None:
         """Process message_start. A second message in the stream restarts the reply; a repeated one is ignored."""
@@ -102,7 +100,7 @@ class AnthropicStream:
         known = self._by_index.get(index)
         if known is not None and not known.closed:
             same = known.kind == data.get("type") and known.data.get("id") == data.get("id")
-            if same and known.is_empty:
+            if same and not (known.text.size or known.json.size or known.signature):
                 return
             known.closed = True
         block = self._new(index, data)
@@ -127,7 +125,8 @@ class AnthropicStream:
         block, kind = self._by_index.get(index), delta.get("type")
         if block is None:
             if kind == "input_json_delta":
-                raise ProviderError("garbled", f"{self._service} sent arguments for a tool call that was not started.")
+                message = f"{self._endpoint.service} sent arguments for a tool call that was not started."
+                raise ProviderError("garbled", message)
             if kind not in ("text_delta", "thinking_delta"):
                 return
             block = self._new(index, {"type": str(kind).removesuffix("_delta")})
@@ -148,34 +147,25 @@ class AnthropicStream:
 
     def _count(self, usage: object) -> None:
         """Update the token counts. They are cumulative: a later count replaces the earlier one."""
-        self._usage.update({k: v for k, v in _dict(usage).items() if v is not None})
+        self._usage.update({k: v for k, v in dict_in(usage).items() if v is not None})
 
-    @property
-    def started(self) -> bool:
-        """Whether anything arrived that costs money."""
-        return bool(self._usage or self._blocks)
+    def usage(self) -> Usage | None:
+        """The reported tokens; missing or impossible counts are estimated. None before anything has arrived."""
+        return self._counted() if self._usage or self._blocks else None
 
-    @property
-    def _size(self) -> int:
-        return sum(b.text.size + b.json.size for b in self._blocks)
-
-    def usage(self, prompt: Callable[[], int]) -> Usage:
-        """The reported tokens; missing or impossible counts are estimated.
-
-        `prompt` estimates the input. It is called only if needed, because it counts the whole history.
-        """
+    def _counted(self) -> Usage:
         reported = self._usage
         fresh, written = _tokens(reported.get("input_tokens")), _tokens(reported.get("cache_creation_input_tokens"))
         read, output = _tokens(reported.get("cache_read_input_tokens")), _tokens(reported.get("output_tokens"))
         estimated = False
         if not fresh + written + read:
-            fresh, estimated = prompt(), True
-        estimate = (self._size + 3) // 4
+            fresh, estimated = estimate_request(self._request), True
+        estimate = (sum(b.text.size + b.json.size for b in self._blocks) + 3) // 4
         if (not output and estimate) or (not self._stop and estimate > output):
             output, estimated = estimate, True
         return Usage(
             fresh, read, written, output,
-            reasoning=min(output, _tokens(_dict(reported.get("output_tokens_details")).get("thinking_tokens"))),
+            reasoning=min(output, _tokens(dict_in(reported.get("output_tokens_details")).get("thinking_tokens"))),
             cached="cache_read_input_tokens" in reported or "cache_creation_input_tokens" in reported,
             estimated=estimated,
             searches=self._billed_searches(),
@@ -183,7 +173,7 @@ class AnthropicStream:
 
     def _billed_searches(self) -> int:
         """Number of billed web searches: as reported, else those with a result."""
-        reported = _dict(self._usage.get("server_tool_use")).get("web_search_requests")
+        reported = dict_in(self._usage.get("server_tool_use")).get("web_search_requests")
         return sum(not s.error for s in self._searches()) if reported is None else _tokens(reported)
 
     def _searches(self) -> tuple[ServerSearch, ...]:
@@ -195,33 +185,32 @@ class AnthropicStream:
                 call_id, rows = block.data.get("tool_use_id"), block.data.get("content")
                 call = calls.get(call_id)
                 arguments = parse_arguments(call.json.text)[0] if call and call.json.size else {}
-                query = arguments.get("query") or (_dict(call.data.get("input")).get("query") if call else "")
-                error = "" if isinstance(rows, list) else str(_dict(rows).get("error_code") or "no result")
-                pages = [
-                    (row.get("title"), row.get("url")) for row in map(_dict, rows if isinstance(rows, list) else ())
-                ]
+                query = arguments.get("query") or (dict_in(call.data.get("input")).get("query") if call else "")
+                error = "" if isinstance(rows, list) else str(dict_in(rows).get("error_code") or "no result")
+                pages = [(row.get("title"), row.get("url")) for row in dicts_in(rows)]
                 searches.append(server_search(str(call_id)[:256], query, pages, error=error))
         return tuple(searches)
 
-    def finish(self, prompt: Callable[[], int]) -> ReplyDone:
+    def finish(self) -> ReplyDone:
         """The complete reply. Raises ProviderError("truncated" or "empty") with the known usage."""
-        usage = self.usage(prompt)
-        if not self._stop or not (self._ended or all(b.closed for b in self._blocks)):
-            raise ProviderError("truncated", f"The reply of {self._service} ended early.", usage=usage)
+        usage = self._counted()
+        if not self._stop or not (self.ended or all(b.closed for b in self._blocks)):
+            raise self._error("truncated", usage)
         stop = _STOPS.get(self._stop, "other")
-        note = "" if self._ended else NO_END_MARK
+        note = "" if self.ended else NO_END_MARK
         if stop == "other":
             note = f"unknown stop reason: {one_line(self._stop, 60)}"
         parts = [part for block in self._blocks for part in self._parts(block)]
         if stop in ("max_tokens", "context"):
-            parts = _mark_incomplete_call(parts, self._blocks)
+            if self._blocks and self._blocks[-1].kind == "tool_use" and isinstance(last := parts[-1], ToolCall):
+                parts[-1] = incomplete(last)
         elif stop == "refusal":
             parts = [part for part in parts if not isinstance(part, ToolCall)]
             note = _refusal(self._details)
         message = Message("assistant", tuple(parts))
         stop = _corrected(stop, message)
-        if stop in ("end_turn", "other") and not message.calls and not message.text.strip():
-            raise ProviderError("empty", f"{self._service} sent a reply with neither text nor calls.", usage=usage)
+        if stop in ("end_turn", "other") and not has_content(message.parts):
+            raise self._error("empty", usage)
         return ReplyDone(message, usage, stop, note, self._searches())
 
     def _parts(self, block: _ContentBlock) -> Iterator[AnyPart]:
@@ -256,14 +245,6 @@ class AnthropicStream:
         return call_of(call_id, _name(block.data), text)
 
 
-def _mark_incomplete_call(parts: list[AnyPart], blocks: list[_ContentBlock]) -> list[AnyPart]:
-    """For a reply that reached its limit: a final call without complete arguments gets an error."""
-    last = parts[-1] if parts else None
-    if isinstance(last, ToolCall) and blocks[-1].kind == "tool_use" and (last.error or not last.arguments):
-        parts = [*parts[:-1], msgspec.structs.replace(last, arguments={}, error=INCOMPLETE_CALL)]
-    return parts
-
-
 def _corrected(stop: Stop, message: Message) -> Stop:
     """The stop reason that matches the content: some services report a wrong one."""
     if message.calls and stop in ("end_turn", "other"):
@@ -282,10 +263,6 @@ def _refusal(details: dict[str, Any]) -> str:
 def _name(data: dict[str, Any]) -> str:
     name = data.get("name")
     return name[:256] if isinstance(name, str) else ""
-
-
-def _dict(value: object) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
 
 
 def _tokens(value: object) -> int:

@@ -11,25 +11,21 @@ from typing import Any
 
 from friday_cli.core.protocol.errors import ProviderError
 from friday_cli.core.protocol.messages import AnyPart, Image, Message, Opaque, Text, Thinking, ToolCall
-from friday_cli.core.protocol.provider import CallChunk, Chunk, Request, ServerSearch, Stop, TextChunk, ThinkingChunk
+from friday_cli.core.protocol.provider import CallChunk, Chunk, Request, Stop, TextChunk, ThinkingChunk
 
 from ..transport.endpoint import Endpoint
 from ..transport.error_mapping import from_error
-from ..transport.text import StreamedText
-from ..transport.tool_arguments import as_text
-from ..transport.tool_names import api_tool_name
+from ..transport.text import StreamedText, dict_in, dicts_in, text_in
+from ..transport.tool_arguments import api_tool_name, as_text, incomplete
 from .openai_parts import (  # fmt: skip
     NO_IMAGE,
     OpenAIQuirks,
+    OpenAIStream,
     StreamedToolCall,
-    arguments_text,
     cache_key,
     call_id_for,
-    dicts_in,
     effort_for,
-    mark_incomplete_call,
     result_text,
-    text_in,
 )
 
 _STOPS: dict[str, Stop] = {
@@ -149,7 +145,7 @@ def _assistant(message: Message, quirks: OpenAIQuirks, origin: str) -> dict[str,
 
 
 def _tool_call(call: ToolCall, quirks: OpenAIQuirks, extras: dict[str, Any]) -> dict[str, Any]:
-    function = {"name": api_tool_name(call.name), "arguments": arguments_text(call)}
+    function = {"name": api_tool_name(call.name), "arguments": as_text(call.arguments)}
     entry = {"id": call_id_for(call.id, quirks), "type": "function", "function": function}
     return {**entry, "extra_content": extras[call.id]} if call.id in extras else entry
 
@@ -157,18 +153,12 @@ def _tool_call(call: ToolCall, quirks: OpenAIQuirks, extras: dict[str, Any]) -> 
 # ---- the reply --------------------------------------------------------------
 
 
-class ChatStream:
-    """Accumulates the events of one reply. `ended` is True after a finish reason.
+class ChatStream(OpenAIStream):
+    """Accumulates the events of one reply. `ended` is True after a finish reason."""
 
-    `used_call_ids` are the call ids in the history. `usage` is the JSON that the service reported, None before that.
-    """
-
-    def __init__(self, endpoint: Endpoint, origin: str, used_call_ids: set[str]) -> None:
-        self.ended = False
-        self.stop: Stop = "other"
-        self.note = ""
-        self.usage: dict[str, Any] | None = None
-        self._endpoint, self._origin, self._used_call_ids = endpoint, origin, used_call_ids
+    def __init__(self, endpoint: Endpoint, origin: str, request: Request) -> None:
+        super().__init__(endpoint, origin, request)
+        self.stop = "other"
         self._text, self._thinking, self._refusal = StreamedText(), StreamedText(), StreamedText()
         self._reasoning_field = ""
         self._details: list[dict[str, Any]] = []
@@ -188,10 +178,6 @@ class ChatStream:
             if isinstance(finish, str) and finish:
                 self._finish(finish, choice.get("error"))
 
-    def searches(self) -> tuple[ServerSearch, ...]:
-        """Always empty: this API has no built-in search."""
-        return ()
-
     def parts(self) -> tuple[AnyPart, ...]:
         """The parts of the message so far; complete if `ended`. Raises ProviderError for a call without a name."""
         refused = self._refusal.text
@@ -205,7 +191,7 @@ class ChatStream:
         if self.stop == "refusal":
             calls = []
         elif self.stop == "max_tokens":
-            calls = mark_incomplete_call(calls)
+            calls[-1:] = map(incomplete, calls[-1:])
         elif calls and self.ended:
             self.stop = "tool_use"
         extras = {c.id: s.extra for c, s in zip(calls, named, strict=False) if s.extra}
@@ -221,10 +207,8 @@ class ChatStream:
         return tuple(parts)
 
     def _update_usage(self, table: dict[str, Any]) -> None:
-        groq = table.get("x_groq")
-        for found in (table.get("usage"), groq.get("usage") if isinstance(groq, dict) else None):
-            if isinstance(found, dict) and found:
-                self.usage = found
+        for found in (table.get("usage"), dict_in(table.get("x_groq")).get("usage")):
+            self.reported = dict_in(found) or self.reported
 
     def _finish(self, finish: str, error: object) -> None:
         reason = finish.lower()
@@ -291,16 +275,13 @@ class ChatStream:
                 last[key] = value
 
     def _add_call(self, piece: dict[str, Any], position: int) -> Iterator[Chunk]:
-        function = piece.get("function")
-        function = function if isinstance(function, dict) else {}
+        function = dict_in(piece.get("function"))
         call_id, name = text_in(piece.get("id")), text_in(function.get("name"))
         call = self._call_for(piece.get("index"), call_id, name, position)
         call.id = call.id or call_id
         if name and name != call.name and not call.arguments.size:
             call.name += name
-        extra = piece.get("extra_content")
-        if isinstance(extra, dict):
-            call.extra |= extra
+        call.extra |= dict_in(piece.get("extra_content"))
         arguments = function.get("arguments")
         if isinstance(arguments, dict | list):
             arguments = as_text(arguments)

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 import msgspec
 
-from friday_cli.core.protocol.errors import ProviderError
-from friday_cli.core.protocol.messages import AnyPart, Message, Text, ToolCall, ToolResult, Usage, estimate_message
-from friday_cli.core.protocol.provider import Effort, Request, Stop, clamp, estimate_request
+from friday_cli.core.protocol.messages import AnyPart, Message, ToolCall, ToolResult, Usage, estimate_message
+from friday_cli.core.protocol.provider import Effort, ReplyDone, Request, ServerSearch, Stop, clamp, estimate_request
 from friday_cli.core.text.lazy_regex import pattern
 
-from ..transport.text import StreamedText, replace_surrogates_in
-from ..transport.tool_arguments import INCOMPLETE_CALL, call_of
-from ..transport.tool_names import api_call_id
+from ..transport.endpoint import Endpoint
+from ..transport.text import StreamedText, dict_in
+from ..transport.tool_arguments import api_call_id, call_of
+from .service_provider import ReplyStream, has_content
 
-CostFunction = Callable[[Usage], float | None]
-"""Returns the cost of one request's usage in US dollars, None if unknown."""
 NO_IMAGE = "[image omitted: this model does not accept images]"
 _MOST = 10**9
 _ID = pattern(r"[A-Za-z0-9_.:-]{1,40}")
@@ -82,16 +81,43 @@ class StreamedToolCall:
         return call_of(unique, self.name[:256], self.arguments.text)
 
 
-def mark_incomplete_call(calls: list[ToolCall]) -> list[ToolCall]:
-    """For a reply that reached its output limit: a last call without complete arguments gets an error."""
-    if calls and (calls[-1].error or not calls[-1].arguments):
-        calls[-1] = msgspec.structs.replace(calls[-1], arguments={}, error=INCOMPLETE_CALL)
-    return calls
+class OpenAIStream(ReplyStream):
+    """The common part of the streams of both APIs. `reported` is the service's JSON of the usage, None before that."""
 
+    def __init__(self, endpoint: Endpoint, origin: str, request: Request) -> None:
+        super().__init__(endpoint, origin, request)
+        self.stop: Stop = "end_turn"
+        self.note = ""
+        self.reported: dict[str, Any] | None = None
 
-def used_call_ids(request: Request) -> set[str]:
-    """The ids of all tool calls in a request's history."""
-    return {call.id for message in request.messages for call in message.calls}
+    @abstractmethod
+    def parts(self) -> tuple[AnyPart, ...]:
+        """The parts of the message so far; complete if `ended`. Raises ProviderError for a call without a name."""
+
+    def searches(self) -> tuple[ServerSearch, ...]:
+        """The web searches that the service ran in this reply."""
+        return ()
+
+    def finish(self) -> ReplyDone:
+        """The complete reply. Raises ProviderError("truncated", "empty" or "garbled")."""
+        if not self.ended:
+            raise self._error("truncated")
+        parts, searches = self.parts(), self.searches()
+        usage = reported_usage(self.reported, self._request, parts, searches=len(searches))
+        if self.stop not in ("max_tokens", "refusal", "context") and not has_content(parts):
+            raise self._error("empty", usage)
+        return ReplyDone(Message("assistant", parts), usage, self.stop, self.note, searches)
+
+    def usage(self) -> Usage | None:
+        """The tokens of an incomplete reply; None if nothing has arrived."""
+        self.ended = False
+        try:
+            parts = self.parts()
+            if not (parts or self.reported):
+                return None
+            return reported_usage(self.reported, self._request, parts, searches=len(self.searches()))
+        except Exception:  # reporting the original failure is more important than its usage
+            return None
 
 
 def effort_for(request: Request, quirks: OpenAIQuirks) -> Effort | None:
@@ -112,14 +138,6 @@ def call_id_for(call_id: str, quirks: OpenAIQuirks) -> str:
     return api_call_id(call_id, _SHORT_ID() if quirks.short_ids else _ID(), short=quirks.short_ids)
 
 
-def arguments_text(call: ToolCall) -> str:
-    """The arguments as JSON text, always an object."""
-    try:
-        return msgspec.json.encode(call.arguments).decode()
-    except UnicodeEncodeError:
-        return msgspec.json.encode(replace_surrogates_in(call.arguments)).decode()
-
-
 def result_text(result: ToolResult) -> str:
     """The text of a result. These APIs have no error flag, so the text of an error starts with "Error:"."""
     text = result.text or ("(no output)" if not result.images else "")
@@ -130,7 +148,6 @@ def reported_usage(
     data: Mapping[str, Any] | None,
     request: Request,
     parts: Iterable[AnyPart],
-    price: CostFunction | None,
     *,
     searches: int = 0,
 ) -> Usage:
@@ -142,8 +159,8 @@ def reported_usage(
     data = data or {}
     sent = _count(data, "prompt_tokens", "input_tokens") or 0
     output = _count(data, "completion_tokens", "output_tokens") or 0
-    input_details = _table(data, "prompt_tokens_details", "input_tokens_details")
-    output_details = _table(data, "completion_tokens_details", "output_tokens_details")
+    input_details = dict_in(data.get("prompt_tokens_details") or data.get("input_tokens_details"))
+    output_details = dict_in(data.get("completion_tokens_details") or data.get("output_tokens_details"))
     read = _count(input_details, "cached_tokens")
     if read is None:
         read = _count(data, "prompt_cache_hit_tokens", "cached_tokens")
@@ -161,7 +178,7 @@ def reported_usage(
         output = estimate_message(Message("assistant", content))
     cache_read = min(read or 0, sent)
     cache_write = min(written or 0, sent - cache_read)
-    usage = Usage(
+    return Usage(
         input=sent - cache_read - cache_write,
         cache_read=cache_read,
         cache_write=cache_write,
@@ -171,28 +188,6 @@ def reported_usage(
         estimated=estimated,
         searches=searches,
     )
-    return msgspec.structs.replace(usage, cost_usd=price(usage) if price else None)
-
-
-def require_content(parts: Iterable[AnyPart], stop: Stop, service: str, usage: Usage) -> None:
-    """Raise ProviderError("empty") for a reply without text and calls, unless it was cut off or refused."""
-    found = any(isinstance(p, ToolCall) or (isinstance(p, Text) and p.text.strip()) for p in parts)
-    if not found and stop not in ("max_tokens", "refusal", "context"):
-        raise ProviderError("empty", f"{service} sent a reply with neither text nor calls.", usage=usage)
-
-
-def text_in(value: object) -> str:
-    """`value` if it is a string, else ""."""
-    return value if isinstance(value, str) else ""
-
-
-def dicts_in(value: object) -> list[dict[str, Any]]:
-    """The dicts in a list; empty if `value` is not a list."""
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
-
-
-def _table(data: Mapping[str, Any], *keys: str) -> Mapping[str, Any]:
-    return next((v for k in keys if isinstance(v := data.get(k), dict)), {})
 
 
 def _count(data: Mapping[str, Any], *keys: str) -> int | None:

@@ -14,22 +14,19 @@ from friday_cli.core.protocol.provider import CallChunk, Chunk, Request, ServerS
 
 from ..transport.endpoint import Endpoint
 from ..transport.error_mapping import from_error
-from ..transport.server_searches import server_search
-from ..transport.text import StreamedText
-from ..transport.tool_names import api_tool_name
+from ..transport.text import StreamedText, dict_in, dicts_in, text_in
+from ..transport.tool_arguments import api_tool_name, as_text, incomplete
 from .openai_parts import (
     NO_IMAGE,
     OpenAIQuirks,
+    OpenAIStream,
     StreamedToolCall,
-    arguments_text,
     cache_key,
     call_id_for,
-    dicts_in,
     effort_for,
-    mark_incomplete_call,
     result_text,
-    text_in,
 )
+from .service_provider import server_search
 
 _MIN_OUTPUT = 16
 """The lowest `max_output_tokens` that the service accepts."""
@@ -115,9 +112,10 @@ def _assistant(message: Message, quirks: OpenAIQuirks, origin: str) -> list[dict
                     "call_id": call_id_for(part.id, quirks),
                     "name": api_tool_name(part.name),
                 }
-                items.append(item | {"arguments": arguments_text(part)} | calls.get(part.id, {}))
-            case Thinking(data=dict() as data) if part.origin == origin and _is_complete_reasoning(data):
-                items.append(data)
+                items.append(item | {"arguments": as_text(part.arguments)} | calls.get(part.id, {}))
+            case Thinking(data=dict() as data) if part.origin == origin:
+                if data.get("encrypted_content") or data.get("content"):  # else the service would look the item up
+                    items.append(data)
             case Opaque(data=data) if part.origin == origin and data.get("type") != _ITEM_FIELDS:
                 items.append(data)
             case _:
@@ -134,11 +132,6 @@ def _item_fields(message: Message, origin: str) -> tuple[list[dict[str, Any]], d
     messages = list(stored.get("messages", ()))
     texts = sum(isinstance(p, Text) and bool(p.text) for p in message.parts)
     return (messages if len(messages) == texts else []), dict(stored.get("calls", {}))
-
-
-def _is_complete_reasoning(item: dict[str, Any]) -> bool:
-    """Whether a reasoning item has content. Without it the service would look the item up, but has not stored it."""
-    return bool(item.get("encrypted_content") or item.get("content"))
 
 
 # ---- the reply --------------------------------------------------------------
@@ -173,18 +166,11 @@ _THINKING = ("summary_text", "reasoning_text")
 _REASONS: dict[str, Stop] = {"max_output_tokens": "max_tokens", "content_filter": "refusal"}
 
 
-class ResponsesStream:
-    """Accumulates the events of one reply. `ended` is True after response.completed or response.incomplete.
+class ResponsesStream(OpenAIStream):
+    """Accumulates the events of one reply. `ended` is True after response.completed or response.incomplete."""
 
-    `used_call_ids` are the call ids in the history. `usage` is the JSON that the service reported, None before that.
-    """
-
-    def __init__(self, endpoint: Endpoint, origin: str, used_call_ids: set[str]) -> None:
-        self.ended = False
-        self.stop: Stop = "end_turn"
-        self.note = ""
-        self.usage: dict[str, Any] | None = None
-        self._endpoint, self._origin, self._used_call_ids = endpoint, origin, used_call_ids
+    def __init__(self, endpoint: Endpoint, origin: str, request: Request) -> None:
+        super().__init__(endpoint, origin, request)
         self._items: list[_OutputItem] = []
         self._by_position: dict[tuple[int, str], _OutputItem] = {}
         self._last_position = 0
@@ -208,8 +194,7 @@ class ResponsesStream:
         elif kind == "response.created":
             self._created(event)
         elif kind in ("response.completed", "response.incomplete", "response.failed", "response.cancelled"):
-            response = event.get("response")
-            yield from self._end(step, response if isinstance(response, dict) else {})
+            yield from self._end(step, dict_in(event.get("response")))
 
     def parts(self) -> tuple[AnyPart, ...]:
         """The parts of the message so far; complete if `ended`. Raises ProviderError for a call without a name."""
@@ -218,10 +203,12 @@ class ResponsesStream:
         stored: dict[str, Any] = {"type": _ITEM_FIELDS, "messages": [], "calls": {}}
         for item in sorted(self._items, key=lambda i: i.position):
             if item.kind == "function_call":
-                if (call := self._tool_call(item)) is not None:
-                    calls.append(call)
+                if item.call.name:
+                    calls.append(call := item.call.call(self._used_call_ids))
                     parts.append(call)
                     stored["calls"][call.id] = _stored_fields(item, "id", "status")
+                elif self.ended and item.call.arguments.size:
+                    raise ProviderError("garbled", f"{self._endpoint.service} sent a tool call without a name.")
             elif item.kind == "message":
                 if text := item.text("output_text", "refusal"):
                     parts.append(Text(text))
@@ -239,42 +226,19 @@ class ResponsesStream:
         return self._apply_stop(parts, calls)
 
     def searches(self) -> tuple[ServerSearch, ...]:
-        """The web searches that the service ran in this reply, each with its pages.
-
-        Pages that the text cites are added to the last search.
-        """
-        searches: list[tuple[str, object, list[tuple[object, object]]]] = []
-        cited: list[tuple[object, object]] = []
-        for item in sorted(self._items, key=lambda i: i.position):
-            data = item.final or {}
-            action = data.get("action")
-            if item.kind == "web_search_call" and isinstance(action, dict) and action.get("type") == "search":
-                pages = [(row.get("title"), row.get("url")) for row in dicts_in(action.get("sources"))]
-                searches.append((text_in(data.get("id")) or f"ws_{item.position}", action.get("query"), pages))
-            elif item.kind == "message":
-                notes = [note for piece in dicts_in(data.get("content")) for note in dicts_in(piece.get("annotations"))]
-                cited += [(n.get("title"), n.get("url")) for n in notes if n.get("type") == "url_citation"]
-        if searches:
-            searches[-1][2].extend(cited)
-        return tuple(server_search(call_id, query, pages) for call_id, query, pages in searches)
+        """The web searches that the service ran in this reply, each with its pages."""
+        return _searches(sorted(self._items, key=lambda i: i.position))
 
     def _apply_stop(self, parts: list[AnyPart], calls: list[ToolCall]) -> tuple[AnyPart, ...]:
         """The parts without calls after a refusal; at the output limit with an incomplete last call marked."""
         if self.stop == "refusal":
             return tuple(p for p in parts if not isinstance(p, ToolCall))
         if self.stop == "max_tokens":
-            by_id = {call.id: call for call in mark_incomplete_call(list(calls))}
-            return tuple(by_id[p.id] if isinstance(p, ToolCall) else p for p in parts)
+            last = calls[-1] if calls else None
+            return tuple(incomplete(p) if isinstance(p, ToolCall) and p is last else p for p in parts)
         if calls and self.ended and self.stop == "end_turn":
             self.stop = "tool_use"
         return tuple(parts)
-
-    def _tool_call(self, item: _OutputItem) -> ToolCall | None:
-        if item.call.name:
-            return item.call.call(self._used_call_ids)
-        if self.ended and item.call.arguments.size:
-            raise ProviderError("garbled", f"{self._endpoint.service} sent a tool call without a name.")
-        return None
 
     def _repeated(self, event: dict[str, Any]) -> bool:
         """Whether this event was already received. Sequence numbers are ignored after two events had the same one."""
@@ -289,8 +253,7 @@ class ResponsesStream:
         return self._sequence_valid
 
     def _created(self, event: dict[str, Any]) -> None:
-        response = event.get("response")
-        response_id = text_in(response.get("id")) if isinstance(response, dict) else ""
+        response_id = text_in(dict_in(event.get("response")).get("id"))
         if self._items and self._response_id and response_id not in ("", self._response_id):
             raise ProviderError("garbled", f"{self._endpoint.service} started a second reply inside the first.")
         self._response_id = response_id or self._response_id
@@ -340,8 +303,7 @@ class ResponsesStream:
         if step == "delta":
             call.arguments.add(text)
         elif text:
-            call.arguments = StreamedText()
-            call.arguments.add(text)
+            call.arguments = StreamedText(text)
         call.name = call.name or text_in(event.get("name"))
         yield CallChunk(call.index, call.name, call.arguments.size)
 
@@ -356,8 +318,7 @@ class ResponsesStream:
             call.id = text_in(item.get("call_id")) or call.id
             call.name = text_in(item.get("name")) or call.name
             if final and (text := text_in(item.get("arguments"))):
-                call.arguments = StreamedText()
-                call.arguments.add(text)
+                call.arguments = StreamedText(text)
             yield CallChunk(call.index, call.name, call.arguments.size)
         elif final and kind in ("message", "reasoning"):
             for field in ("summary", "content"):
@@ -370,7 +331,7 @@ class ResponsesStream:
 
     def _end(self, step: str, response: dict[str, Any]) -> Iterator[Chunk]:
         if isinstance(usage := response.get("usage"), dict):
-            self.usage = usage
+            self.reported = usage
         if step in ("failed", "cancelled"):
             error = response.get("error") or {"type": "server_error", "message": f"the response {step}"}
             raise from_error(self._endpoint, error)
@@ -379,11 +340,28 @@ class ResponsesStream:
             for index, item in enumerate(output):
                 yield from self._item({"output_index": index}, item, final=True)
         self.ended = True
-        details = response.get("incomplete_details")
-        reason = text_in(details.get("reason")) if isinstance(details, dict) else ""
+        reason = text_in(dict_in(response.get("incomplete_details")).get("reason"))
         if step == "incomplete":
             self.stop = _REASONS.get(reason, "other")
             self.note = "" if self.stop == "max_tokens" else reason or "the response is incomplete"
+
+
+def _searches(items: list[_OutputItem]) -> tuple[ServerSearch, ...]:
+    """The web searches among the items. Pages that the text cites are added to the last search."""
+    searches: list[tuple[str, object, list[tuple[object, object]]]] = []
+    cited: list[tuple[object, object]] = []
+    for item in items:
+        data = item.final or {}
+        action = dict_in(data.get("action"))
+        if item.kind == "web_search_call" and action.get("type") == "search":
+            pages = [(row.get("title"), row.get("url")) for row in dicts_in(action.get("sources"))]
+            searches.append((text_in(data.get("id")) or f"ws_{item.position}", action.get("query"), pages))
+        elif item.kind == "message":
+            notes = [note for piece in dicts_in(data.get("content")) for note in dicts_in(piece.get("annotations"))]
+            cited += [(n.get("title"), n.get("url")) for n in notes if n.get("type") == "url_citation"]
+    if searches:
+        searches[-1][2].extend(cited)
+    return tuple(server_search(call_id, query, pages) for call_id, query, pages in searches)
 
 
 def _stored_fields(item: _OutputItem, *keys: str) -> dict[str, Any]:

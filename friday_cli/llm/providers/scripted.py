@@ -51,27 +51,24 @@ _NO_SCRIPT = AgentScript(wrap_up="done")
 
 
 class ScriptedProvider:
-    """Plays a `Scenario`. `count` is the number of requests so far; `record` stores them in `requests`."""
+    """Plays a `Scenario`."""
 
     name = "scripted"
     rate_limit_key = "scripted"
 
-    def __init__(self, scenario: Scenario | Mapping[str, Any], *, record: bool = False) -> None:
+    def __init__(self, scenario: Scenario | Mapping[str, Any]) -> None:
         self.scenario = scenario if isinstance(scenario, Scenario) else Scenario.of(scenario)
         self.model = self.scenario.name
         self.window = self.scenario.window
         self.max_output = self.scenario.max_output
         self.badge = self.scenario.badge
-        self.count = 0
-        self.requests: list[Request] = []
-        self._record = record
         self._request_counts: Counter[str] = Counter()
         self._turn_counts: Counter[str] = Counter()
 
     @classmethod
-    def from_file(cls, path: str, *, record: bool = False) -> ScriptedProvider:
+    def from_file(cls, path: str) -> ScriptedProvider:
         """The provider for the model name `scripted:PATH`. Raises FileError."""
-        return cls(Scenario.load(path), record=record)
+        return cls(Scenario.load(path))
 
     def cost(self, usage: Usage) -> float | None:
         """US dollars for `usage`; None if the scenario has no price."""
@@ -83,14 +80,9 @@ class ScriptedProvider:
 
     async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """The chunks of the agent's next turn, then ReplyDone. Raises ProviderError if the turn has `fail`."""
-        self.count += 1
-        if self._record:
-            self.requests.append(request)
         script = self.scenario.script(request.agent) or _NO_SCRIPT
-        turn = _fill_turn(self._turn(script, request), request)
-        if turn.wrap_up is None:
-            turn = msgspec.structs.replace(turn, wrap_up=_fill(script.wrap_up, request))
-        async for chunk in self.play(turn, request):
+        turn = self._turn(script, request)
+        async for chunk in self.play(_fill_turn(turn, script, request), request):
             yield chunk
 
     async def play(self, turn: ScriptedTurn, request: Request) -> AsyncGenerator[Chunk, None]:
@@ -186,14 +178,14 @@ def _message_text(message: Message) -> str:
     return "\n".join([message.text, *(r.text for r in message.results)]).strip("\n")
 
 
-def _fill_turn(turn: ScriptedTurn, request: Request) -> ScriptedTurn:
-    """`turn` with all placeholders replaced."""
+def _fill_turn(turn: ScriptedTurn, script: AgentScript, request: Request) -> ScriptedTurn:
+    """`turn` with the default `wrap_up` of its script and all placeholders replaced."""
     text = turn.text if isinstance(turn.chunks, int) else "".join(turn.chunks)
     return msgspec.structs.replace(
         turn,
         text=_fill(text, request),
         thinking=_fill(turn.thinking, request),
-        wrap_up=None if turn.wrap_up is None else _fill(turn.wrap_up, request),
+        wrap_up=_fill(script.wrap_up if turn.wrap_up is None else turn.wrap_up, request),
         calls=tuple(msgspec.structs.replace(call, arguments=_fill_all(call.arguments, request)) for call in turn.calls),
     )
 

@@ -10,8 +10,9 @@ as its type. The final `[DONE]` of Chat Completions is yielded as `{"type": "[DO
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from typing import Any, Literal, Protocol
+import sys
+from collections.abc import AsyncGenerator, Callable
+from typing import Any, Literal
 
 from .endpoint import Endpoint
 
@@ -20,25 +21,22 @@ Transport = Literal["http", "sdk"]
 __all__ = ["Endpoint", "Events", "Transport", "aclose_all", "get_transport"]
 
 
-class Events(Protocol):
-    """A transport. Raises only `ProviderError` (and CancelledError). Always releases its connection."""
-
-    def __call__(self, endpoint: Endpoint, path: str, body: dict[str, Any]) -> AsyncGenerator[dict[str, Any], None]: ...
+Events = Callable[[Endpoint, str, dict[str, Any]], AsyncGenerator[dict[str, Any], None]]
+"""A transport. Raises only `ProviderError` (and CancelledError). Always releases its connection."""
 
 
 def get_transport(transport: Transport) -> Events:
     """The transport of that name: `http` sends requests itself, `sdk` uses the official SDK of the endpoint."""
     if transport == "sdk":
-        from .sdk import events as sdk_events
+        from . import sdk
 
-        return sdk_events
-    from .http import events as http_events
+        return sdk.events
+    from . import http
 
-    return http_events
+    return http.events
 
 
 async def aclose_all() -> None:
     """Close all idle connections of the running event loop (call once before the loop ends)."""
-    from .http import aclose_all as close
-
-    await close()
+    if http := sys.modules.get(f"{__name__}.http"):
+        await http.aclose_all()

@@ -21,7 +21,22 @@ _SECRET_TEXT = pattern(
 )
 
 
-class Endpoint(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
+def is_loopback(url: str) -> bool:
+    """Whether a URL points to this machine. Only the text is checked; no host name is resolved."""
+    try:
+        host = urlsplit(url).hostname or ""
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def parse_headers(text: str) -> dict[str, str]:
+    """Headers from lines of `Name: value`, as the SDKs read them from the environment; the names in lower case."""
+    pairs = (line.partition(":") for line in text.split("\n"))
+    return {name.strip().lower(): value.strip() for name, colon, value in pairs if colon}
+
+
+class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     """A model service. All durations are seconds.
 
     `service` is its name in messages. `headers` are sent with every request and include the key. `key_name` is the
@@ -96,11 +111,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=Tru
     @property
     def is_loopback(self) -> bool:
         """Whether the service runs on this machine. Such a service is never reached through a proxy."""
-        host = self.address.hostname or ""
-        try:
-            return host == "localhost" or ipaddress.ip_address(host).is_loopback
-        except ValueError:
-            return False
+        return is_loopback(self.base_url)
 
     def redact(self, text: str) -> str:
         """`text` with this endpoint's secrets, and anything that looks like a key, replaced by `[key]`."""

@@ -17,34 +17,28 @@ from friday_cli.core.protocol.errors import TRANSIENT, ErrorKind, ProviderError
 from .endpoint import Endpoint
 from .text import html_title, is_html, one_line
 
-_CODES: dict[str, ErrorKind] = {
-    "insufficient_quota": "quota", "billing_error": "quota", "billing_hard_limit_reached": "quota",
-    "billing_not_active": "quota", "access_terminated": "quota", "insufficient_balance": "quota",
-    "rate_limit_error": "rate", "rate_limit_exceeded": "rate", "too_many_requests": "rate", "rate_limit": "rate",
-    "requests": "rate", "tokens": "rate", "throttling": "rate", "throttlingexception": "rate",
-    "resource_exhausted": "rate",
-    "overloaded_error": "overloaded", "overloaded": "overloaded", "engine_overloaded": "overloaded",
-    "server_is_overloaded": "overloaded", "slow_down": "overloaded", "service_unavailable": "overloaded",
-    "unavailable": "overloaded", "serviceunavailableexception": "overloaded", "model_overloaded": "overloaded",
-    "api_error": "server", "server_error": "server", "internal_server_error": "server", "internal_error": "server",
-    "timeout_error": "server", "internal": "server", "internalserverexception": "server",
-    "modelstreamerrorexception": "server", "vector_store_timeout": "server",
-    "authentication_error": "auth", "invalid_api_key": "auth", "permission_error": "auth", "unauthenticated": "auth",
-    "permission_denied": "auth", "invalid_authentication": "auth", "account_deactivated": "auth",
-    "not_found_error": "not_found", "model_not_found": "not_found", "deploymentnotfound": "not_found",
-    "not_found": "not_found",
-    "request_too_large": "context", "context_length_exceeded": "context", "exceed_context_size_error": "context",
-    "context_window_exceeded": "context", "prompt_too_long": "context",
-    "invalid_request_error": "invalid", "invalid_prompt": "invalid", "validationexception": "invalid",
-    "invalid_argument": "invalid", "invalid_image": "invalid", "badrequesterror": "invalid",
-    "content_filter": "refusal", "content_policy_violation": "refusal", "cyber_policy": "refusal",
-    "bio_policy": "refusal", "misalignment_policy_violation": "refusal", "image_content_policy_violation": "refusal",
-    "data_residency_mismatch": "invalid", "invalid_image_format": "invalid", "invalid_base64_image": "invalid",
-    "invalid_image_url": "invalid", "invalid_image_mode": "invalid", "image_too_large": "invalid",
-    "image_too_small": "invalid", "image_parse_error": "invalid", "image_file_too_large": "invalid",
-    "unsupported_image_media_type": "invalid", "empty_image_file": "invalid", "failed_to_download_image": "invalid",
-    "image_file_not_found": "invalid",
+_CODES_OF: dict[ErrorKind, str] = {
+    "quota": "insufficient_quota billing_error billing_hard_limit_reached billing_not_active access_terminated "
+             "insufficient_balance",
+    "rate": "rate_limit_error rate_limit_exceeded too_many_requests rate_limit requests tokens throttling "
+            "throttlingexception resource_exhausted",
+    "overloaded": "overloaded_error overloaded engine_overloaded server_is_overloaded slow_down service_unavailable "
+                  "unavailable serviceunavailableexception model_overloaded",
+    "server": "api_error server_error internal_server_error internal_error timeout_error internal "
+              "internalserverexception modelstreamerrorexception vector_store_timeout",
+    "auth": "authentication_error invalid_api_key permission_error unauthenticated permission_denied "
+            "invalid_authentication account_deactivated",
+    "not_found": "not_found_error model_not_found deploymentnotfound not_found",
+    "context": "request_too_large context_length_exceeded exceed_context_size_error context_window_exceeded "
+               "prompt_too_long",
+    "refusal": "content_filter content_policy_violation cyber_policy bio_policy misalignment_policy_violation "
+               "image_content_policy_violation",
+    "invalid": "invalid_request_error invalid_prompt validationexception invalid_argument invalid_image badrequesterror "
+               "data_residency_mismatch invalid_image_format invalid_base64_image invalid_image_url invalid_image_mode "
+               "image_too_large image_too_small image_parse_error image_file_too_large unsupported_image_media_type "
+               "empty_image_file failed_to_download_image image_file_not_found",
 }  # fmt: skip
+_CODES = {code: kind for kind, codes in _CODES_OF.items() for code in codes.split()}
 _STATUSES: dict[int, ErrorKind] = {
     401: "auth", 402: "quota", 403: "auth", 404: "not_found", 408: "server", 409: "server", 413: "context",
     425: "server", 429: "rate", 498: "server", 499: "server", 502: "server", 503: "overloaded", 529: "overloaded",
@@ -129,13 +123,11 @@ def from_exception(endpoint: Endpoint, error: BaseException) -> ProviderError:
     if "httpx2" in sys.modules and (found := _from_httpx2(endpoint, error)) is not None:
         return found
     if isinstance(error, UnicodeEncodeError) or type(error).__name__ == "LocalProtocolError":  # of h11
-        return invalid_header(endpoint, "")
+        return invalid_header(endpoint)
     if isinstance(error, ValueError):
-        return ProviderError("garbled", f"{name} sent data that cannot be decoded ({host}).")
+        return _undecodable(endpoint)
     if isinstance(error, OSError | EOFError) or type(error).__name__ == "RemoteProtocolError":  # of h11
-        return ProviderError(
-            "network", f"The connection to {name} was lost ({host}): {_exception_text(endpoint, error)}."
-        )
+        return _connection_lost(endpoint, error)
     if isinstance(error, ImportError):
         return ProviderError("config", f"{name}: {_exception_text(endpoint, error)}.")
     return ProviderError("garbled", f"{name}: {type(error).__name__}: {_exception_text(endpoint, error)} ({host}).")
@@ -145,7 +137,7 @@ def _from_httpx2(endpoint: Endpoint, error: BaseException) -> ProviderError | No
     """The error for an exception of httpx2; None for any other exception."""
     import httpx2
 
-    name, host = endpoint.service, endpoint.host
+    name = endpoint.service
     if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.ProxyError):
         return _unreachable(endpoint, error)
     if isinstance(error, httpx2.InvalidURL | httpx2.UnsupportedProtocol):
@@ -155,19 +147,26 @@ def _from_httpx2(endpoint: Endpoint, error: BaseException) -> ProviderError | No
             hint="Set base_url to a URL such as https://host/v1.",
         )
     if isinstance(error, httpx2.LocalProtocolError) and "header" in str(error).lower():
-        return invalid_header(endpoint, "")
+        return invalid_header(endpoint)
     if isinstance(error, httpx2.TimeoutException):
-        return ProviderError("stall", f"{name} did not accept or send data in time ({host}).")
+        return ProviderError("stall", f"{name} did not accept or send data in time ({endpoint.host}).")
     if isinstance(error, httpx2.DecodingError):
-        return ProviderError("garbled", f"{name} sent data that cannot be decoded ({host}).")
+        return _undecodable(endpoint)
     if isinstance(error, httpx2.HTTPError | httpx2.StreamError):
-        return ProviderError(
-            "network", f"The connection to {name} was lost ({host}): {_exception_text(endpoint, error)}."
-        )
+        return _connection_lost(endpoint, error)
     return None
 
 
-def invalid_header(endpoint: Endpoint, name: str) -> ProviderError:
+def _undecodable(endpoint: Endpoint) -> ProviderError:
+    return ProviderError("garbled", f"{endpoint.service} sent data that cannot be decoded ({endpoint.host}).")
+
+
+def _connection_lost(endpoint: Endpoint, error: BaseException) -> ProviderError:
+    text = f"The connection to {endpoint.service} was lost ({endpoint.host}): {_exception_text(endpoint, error)}."
+    return ProviderError("network", text)
+
+
+def invalid_header(endpoint: Endpoint, name: str = "") -> ProviderError:
     """The error for a configured header with invalid characters. The message does not contain its value."""
     where = f"the header {name!r}" if name and not endpoint.is_secret(name) else endpoint.key_name or "the key"
     return ProviderError(
@@ -202,17 +201,19 @@ def retry_after(headers: Mapping[str, str], body: Any = None) -> float | None:
 
 
 def _seconds_until(text: str, now: str) -> float:
+    """Seconds from one HTTP date to the other, at least 0; NaN if `text` is no date. Without `now` from the clock."""
+    when, start = _timestamp(text), _timestamp(now)
+    seconds = when - (time.time() if math.isnan(start) else start)
+    return 0.0 if seconds < 0 else seconds
+
+
+def _timestamp(text: str) -> float:
     from email.utils import parsedate_to_datetime
 
     try:
-        when = parsedate_to_datetime(text).timestamp()
+        return parsedate_to_datetime(text).timestamp()
     except (ValueError, TypeError, OverflowError):
         return math.nan
-    try:
-        start = parsedate_to_datetime(now).timestamp()
-    except (ValueError, TypeError, OverflowError):
-        start = time.time()
-    return max(0.0, when - start)
 
 
 def _parse_body(body: bytes | str | Mapping[str, Any]) -> tuple[Any, str]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator
-from typing import Any
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -27,7 +27,10 @@ DEPTH_LIMIT = 200
 _SNIFF_BYTES = 4096
 
 
-async def parse_events(
+_Item = TypeVar("_Item")
+
+
+def parse_events(
     endpoint: Endpoint, chunks: AsyncIterator[bytes], idle_timeout: IdleTimeout
 ) -> AsyncGenerator[dict[str, Any], None]:
     """The events in `chunks`, independent of the response's content type.
@@ -35,45 +38,57 @@ async def parse_events(
     Raises ProviderError for an error event, an invalid event, and bytes that are not an event stream. Exceptions of
     the connection pass through.
     """
-    parser, head, total, seen, ended = SSEParser(), b"", 0, False, False
-    chunk: bytes | None = b""
-    while chunk is not None:
+    parser, head, total = SSEParser(), b"", 0
+
+    def parse(chunk: bytes | None) -> Iterator[dict[str, Any]]:
+        nonlocal head, total
+        total += len(chunk or b"")
+        if total > REPLY_LIMIT:
+            raise ProviderError("garbled", f"{endpoint.service} sent more than {REPLY_LIMIT >> 20} MB in one reply.")
+        if len(head) < _SNIFF_BYTES:
+            head += (chunk or b"")[:_SNIFF_BYTES]
+        for sent in parser.feed(chunk) if chunk is not None else parser.close():
+            if (event := _event(endpoint, sent, last=chunk is None)) is not None:
+                yield event
+
+    return read_events(endpoint, chunks, idle_timeout, parse, lambda: _no_events(endpoint, head))
+
+
+async def read_events(
+    endpoint: Endpoint,
+    items: AsyncIterator[_Item],
+    idle_timeout: IdleTimeout,
+    parse: Callable[[_Item | None], Iterable[dict[str, Any]]],
+    no_events: Callable[[], ProviderError],
+) -> AsyncGenerator[dict[str, Any], None]:
+    """The events that `parse` finds in each item (None at the end of the stream). Raises the errors they report.
+
+    Each event except a ping resets the event timeout. `no_events` is the error for a stream without events.
+    """
+    seen = ended = False
+    item: _Item | None
+    while True:
         try:
-            chunk = await _next(chunks, idle_timeout)
+            with idle_timeout.waiting():
+                item = await anext(items, None)
         except StreamIdle:
             if ended:
                 return
             raise
-        total += len(chunk or b"")
-        if total > REPLY_LIMIT:
-            raise ProviderError("garbled", f"{endpoint.service} sent more than {REPLY_LIMIT >> 20} MB in one reply.")
-        if not seen and len(head) < _SNIFF_BYTES:
-            head += (chunk or b"")[:_SNIFF_BYTES]
-        for sent in parser.feed(chunk) if chunk is not None else parser.close():
-            event = _event(endpoint, sent, last=chunk is None)
-            if event is None:
-                continue
+        for event in parse(item):
             seen = True
-            check_event(endpoint, event, idle_timeout)
+            if _is_error(event):
+                raise error_mapping.from_error(endpoint, event)
+            if event.get("type") != "ping":
+                idle_timeout.event()
             yield event
             if not ended and event.get("type") in FINAL_EVENTS:
                 ended = True
                 idle_timeout.shorten(CLOSE_GRACE_S)
+        if item is None:
+            break
     if not seen:
-        raise _no_events(endpoint, head)
-
-
-def check_event(endpoint: Endpoint, event: dict[str, Any], idle_timeout: IdleTimeout) -> None:
-    """Raise the ProviderError that an event reports. Any other event except a ping resets the event timeout."""
-    if _is_error(event):
-        raise error_mapping.from_error(endpoint, event)
-    if event.get("type") != "ping":
-        idle_timeout.event()
-
-
-async def _next(chunks: AsyncIterator[bytes], idle_timeout: IdleTimeout) -> bytes | None:
-    with idle_timeout.waiting():
-        return await anext(chunks, None)
+        raise no_events()
 
 
 def _event(endpoint: Endpoint, sent: ServerEvent, *, last: bool) -> dict[str, Any] | None:
@@ -117,12 +132,17 @@ def _is_error(event: dict[str, Any]) -> bool:
     )
 
 
+def empty_response(endpoint: Endpoint) -> ProviderError:
+    """The error for a response with status 200 and no content."""
+    return ProviderError("empty", f"{endpoint.service} sent an empty response ({endpoint.host}).")
+
+
 def _no_events(endpoint: Endpoint, head: bytes) -> ProviderError:
     """The error for a response with status 200 and no event: an empty body, a web page or a JSON document."""
     text = head.decode("utf-8", "replace").lstrip("\ufeff \t\r\n")
     name = endpoint.service
     if not text:
-        return ProviderError("empty", f"{name} sent an empty response ({endpoint.host}).")
+        return empty_response(endpoint)
     if is_html(text):
         title = html_title(text)
         return ProviderError(

@@ -14,15 +14,13 @@ import sys
 import zlib
 from collections.abc import AsyncIterator, Mapping
 from functools import cache
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
+import h11
+
 from .endpoint import Endpoint
 from .error_mapping import ConnectFailed
-
-if TYPE_CHECKING:
-    import h11
 
 MAX_KEEPALIVE_CONNECTIONS = 32
 """Maximum idle connections kept for one origin."""
@@ -90,11 +88,10 @@ async def post(endpoint: Endpoint, url: str, content: bytes, headers: Mapping[st
 
     Raises ConnectFailed if there is no connection, OSError or h11.ProtocolError if the connection fails later.
     """
-    import h11
-
     parts = urlsplit(url)
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    fields = {"host": _host(endpoint), **headers, "accept-encoding": "identity", "content-length": str(len(content))}
+    host = endpoint.host.removesuffix({"http": ":80", "https": ":443"}[endpoint.address.scheme])
+    fields = {"host": host, **headers, "accept-encoding": "identity", "content-length": str(len(content))}
     request = h11.Request(method="POST", target=target, headers=list(fields.items()))
     connection = _take_idle(endpoint.origin) or await _connect(endpoint)
     try:
@@ -110,11 +107,6 @@ async def aclose_all() -> None:
         for connection in idle:
             connection.close()
     await asyncio.sleep(0)  # a transport closes its socket in the next iteration of the loop
-
-
-def _host(endpoint: Endpoint) -> str:
-    default = {"http": ":80", "https": ":443"}[endpoint.address.scheme]
-    return endpoint.host.removesuffix(default)
 
 
 def _take_idle(origin: str) -> Connection | None:
@@ -169,10 +161,7 @@ class Connection(asyncio.Protocol):
     """One HTTP/1.1 connection: h11 implements the protocol, this class moves the bytes."""
 
     def __init__(self) -> None:
-        import h11
-
         self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=100_000)
-        self._h11 = h11
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._readable = asyncio.Event()
@@ -182,8 +171,6 @@ class Connection(asyncio.Protocol):
         self._body_complete = False
         self._body_error: Exception | None = None
         self._idle_since: float | None = None
-
-    # ---- callbacks of the event loop ------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -201,7 +188,7 @@ class Connection(asyncio.Protocol):
 
     def eof_received(self) -> None:
         self._closed = True
-        if self._http.their_state is self._h11.SEND_RESPONSE:
+        if self._http.their_state is h11.SEND_RESPONSE:
             self._error = ConnectionError("Server disconnected without sending a response.")
         else:
             self._http.receive_data(b"")  # h11 decides whether this completes the body
@@ -213,19 +200,17 @@ class Connection(asyncio.Protocol):
         self._closed = True
         self._readable.set()
 
-    # ---- the request and its response -----------------------------------------------
-
     async def send_request(self, request: h11.Request, content: bytes) -> h11.Response:
         """Send a request and wait for the response headers. Raises OSError or h11.ProtocolError."""
         assert self._transport is not None
         self._idle_since, self._body_complete, self._body_error = None, False, None
-        events = (request, self._h11.Data(data=content), self._h11.EndOfMessage())
+        events = (request, h11.Data(data=content), h11.EndOfMessage())
         self._transport.write(b"".join(self._http.send(event) or b"" for event in events))
         while True:
             event = self._http.next_event()
-            if isinstance(event, self._h11.Response):
+            if isinstance(event, h11.Response):
                 return event
-            if event is self._h11.NEED_DATA:
+            if event is h11.NEED_DATA:
                 await self._wait_for_data()
 
     async def read_chunk(self) -> bytes | None:
@@ -234,12 +219,12 @@ class Connection(asyncio.Protocol):
         while not self._body_complete and self._body_error is None and len(chunks) < MAX_CHUNKS_PER_READ:
             try:
                 event = self._http.next_event()
-            except self._h11.RemoteProtocolError as error:
+            except h11.RemoteProtocolError as error:
                 self._body_error = error
                 break
-            if isinstance(event, self._h11.Data):
+            if isinstance(event, h11.Data):
                 chunks.append(event.data)
-            elif event is not self._h11.NEED_DATA:
+            elif event is not h11.NEED_DATA:
                 self._body_complete = True
             elif chunks:
                 break
@@ -265,7 +250,7 @@ class Connection(asyncio.Protocol):
 
     def release(self) -> bool:
         """Prepare for the next request. False if the connection cannot be reused."""
-        done = self._http.our_state is self._http.their_state is self._h11.DONE
+        done = self._http.our_state is self._http.their_state is h11.DONE
         if not done or self._closed or self._http.trailing_data[0]:
             return False
         self._http.start_next_cycle()

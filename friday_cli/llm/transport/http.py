@@ -40,9 +40,11 @@ async def events(endpoint: Endpoint, path: str, body: dict[str, Any]) -> AsyncGe
     response: h11_client.Response | httpx2.Response | None = None
     try:
         check_headers(endpoint)
+        headers = {"user-agent": _USER_AGENT, "content-type": "application/json", "accept": "text/event-stream"}
+        headers |= {name.lower(): value for name, value in endpoint.headers.items()}
         post = h11_client.post if h11_client.supports(endpoint) else _post
         with idle_timeout.waiting():
-            response = await post(endpoint, endpoint.url(path), encode(body), _headers(endpoint))
+            response = await post(endpoint, endpoint.url(path), encode(body), headers)
         if not 200 <= response.status_code < 300:
             raise error_mapping.from_status(
                 endpoint, response.status_code, response.headers, await read_error_body(response)
@@ -135,8 +137,3 @@ async def _raise_for_status(response: httpx2.Response) -> None:
     """
     if response.status_code >= 300 and response.status_code != 401:
         raise error_mapping.HTTPStatusError(response.status_code, response.headers, await read_error_body(response))
-
-
-def _headers(endpoint: Endpoint) -> dict[str, str]:
-    configured = {name.lower(): value for name, value in endpoint.headers.items()}
-    return {"user-agent": _USER_AGENT, "content-type": "application/json", "accept": "text/event-stream", **configured}

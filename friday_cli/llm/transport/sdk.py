@@ -10,18 +10,16 @@ import asyncio
 import importlib
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
-
-import msgspec
 
 from friday_cli.core.protocol.errors import ProviderError
 
 from . import error_mapping, http
 from .endpoint import Endpoint
-from .event_stream import CLOSE_GRACE_S, FINAL_EVENTS, check_event, parse_events
-from .idle_timeout import IdleTimeout, StreamIdle
+from .event_stream import empty_response, parse_events, read_events
+from .idle_timeout import IdleTimeout
 from .text import one_line, replace_surrogates_in
 
 if TYPE_CHECKING:
@@ -29,8 +27,8 @@ if TYPE_CHECKING:
 
 MODELS_LIMIT = 2000
 """Maximum models in a listing."""
-LIST_S = 30.0
-"""Maximum seconds for a listing or a token count."""
+COUNT_S = 30.0
+"""Maximum seconds for a token count."""
 
 _clients: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, tuple[httpx2.AsyncClient, Any]]]
 _clients = WeakKeyDictionary()
@@ -44,9 +42,9 @@ async def events(endpoint: Endpoint, path: str, body: dict[str, Any]) -> AsyncGe
         await _load(endpoint.sdk)
         sdk = client(endpoint)
         with idle_timeout.waiting():
-            response = await _open(endpoint, sdk, path, _encodable(body))
+            response = await _open(endpoint, sdk, path, replace_surrogates_in(body))
         if endpoint.platform == "bedrock":
-            found = _sdk_events(endpoint, response, idle_timeout)
+            found = read_events(endpoint, aiter(response), idle_timeout, _events, lambda: empty_response(endpoint))
         else:
             found = parse_events(endpoint, response.aiter_bytes(), idle_timeout)
         async with aclosing(found):
@@ -59,43 +57,43 @@ async def events(endpoint: Endpoint, path: str, body: dict[str, Any]) -> AsyncGe
     finally:
         idle_timeout.close()
         if response is not None:
-            await _close(response)
+            await (response.aclose() if hasattr(response, "aclose") else response.close())
 
 
-async def list_models(endpoint: Endpoint, *, seconds: float = LIST_S) -> list[dict[str, Any]]:
+async def list_models(endpoint: Endpoint, *, seconds: float) -> list[dict[str, Any]]:
     """The models that the service offers to this key, as JSON with at least `id`.
 
-    Raises ProviderError, also if the service needs more than `seconds`. The import time of the SDK is not included.
+    Raises ProviderError, also if the service needs more than `seconds`.
     """
-    try:
-        await _load(endpoint.sdk)
-        async with asyncio.timeout(seconds):
-            models = client(endpoint).models
-            if models is None:
-                raise ProviderError("config", f"{endpoint.service} offers no list of models on this platform.")
-            found = []
-            async for model in models.list(timeout=seconds, extra_headers=_auth(endpoint)):
-                found.append(model.to_dict(mode="json"))
-                if len(found) == MODELS_LIMIT:
-                    break
-            return found
-    except ProviderError:
-        raise
-    except Exception as error:
-        raise provider_error(endpoint, error) from error
+    async with _short_request(endpoint, seconds) as sdk:
+        if sdk.models is None:
+            raise ProviderError("config", f"{endpoint.service} offers no list of models on this platform.")
+        found = []
+        async for model in sdk.models.list(timeout=seconds, extra_headers=_auth(endpoint)):
+            found.append(model.to_dict(mode="json"))
+            if len(found) == MODELS_LIMIT:
+                break
+        return found
 
 
 async def count_tokens(endpoint: Endpoint, path: str, body: dict[str, Any]) -> int:
     """Input tokens of a request, counted by the service at `path`. Raises ProviderError."""
-    try:
-        await _load(endpoint.sdk)
-        async with asyncio.timeout(LIST_S):
-            options: Any = {"headers": _auth(endpoint), "timeout": LIST_S}
-            answer = await client(endpoint).post(path, body=_encodable(body), cast_to=object, options=options)
+    async with _short_request(endpoint, COUNT_S) as sdk:
+        options: Any = {"headers": _auth(endpoint), "timeout": COUNT_S}
+        answer = await sdk.post(path, body=replace_surrogates_in(body), cast_to=object, options=options)
         count = answer.get("input_tokens") if isinstance(answer, dict) else None
         if not isinstance(count, int):
             raise ProviderError("garbled", f"{endpoint.service} did not report a token count.")
         return count
+
+
+@asynccontextmanager
+async def _short_request(endpoint: Endpoint, seconds: float) -> AsyncIterator[Any]:
+    """The SDK client for at most `seconds`, in which the import of the SDK is not included. Raises ProviderError."""
+    try:
+        await _load(endpoint.sdk)
+        async with asyncio.timeout(seconds):
+            yield client(endpoint)
     except ProviderError:
         raise
     except Exception as error:
@@ -204,23 +202,15 @@ def _openai(endpoint: Endpoint, arguments: dict[str, Any], bearer: str) -> Any:
 
 
 def _bearer(endpoint: Endpoint) -> str:
-    for name, value in endpoint.headers.items():
-        if name.lower() == "authorization" and value[:7].lower() == "bearer ":
-            return value[7:]
-    return ""
+    header = next((value for name, value in endpoint.headers.items() if name.lower() == "authorization"), "")
+    return header[7:] if header[:7].lower() == "bearer " else ""
 
 
 def _auth(endpoint: Endpoint) -> dict[str, Any]:
     """Extra headers of each request: they stop the SDK from sending a placeholder key if none is configured."""
     if endpoint.platform or any(name.lower() == "authorization" for name in endpoint.headers):
         return {}
-    if endpoint.sdk == "openai":
-        import openai
-
-        return {"Authorization": openai.Omit()}
-    import anthropic
-
-    return {"Authorization": anthropic.Omit()}
+    return {"Authorization": sys.modules[endpoint.sdk].Omit()}
 
 
 async def _open(endpoint: Endpoint, sdk: Any, path: str, body: dict[str, Any]) -> Any:
@@ -237,45 +227,8 @@ async def _open(endpoint: Endpoint, sdk: Any, path: str, body: dict[str, Any]) -
     return await sdk.post(path, body=body, cast_to=httpx2.Response, options=options, stream=True)
 
 
-async def _sdk_events(
-    endpoint: Endpoint, stream: Any, idle_timeout: IdleTimeout
-) -> AsyncGenerator[dict[str, Any], None]:
-    """The events of a stream that only the SDK can decode."""
-    items: AsyncIterator[Any] = aiter(stream)
-    ended = seen = False
-    while True:
-        try:
-            with idle_timeout.waiting():
-                event = await anext(items, None)
-        except StreamIdle:
-            if ended:
-                return
-            raise
-        if event is None:
-            break
-        if isinstance(event, dict):
-            seen = True
-            check_event(endpoint, event, idle_timeout)
-            yield event
-            if not ended and event.get("type") in FINAL_EVENTS:
-                ended = True
-                idle_timeout.shorten(CLOSE_GRACE_S)
-    if not seen:
-        raise ProviderError("empty", f"{endpoint.service} sent an empty response ({endpoint.host}).")
-
-
-async def _close(response: Any) -> None:
-    await (response.aclose() if hasattr(response, "aclose") else response.close())
-
-
-def _encodable(body: dict[str, Any]) -> dict[str, Any]:
-    """`body` with characters that UTF-8 cannot encode replaced."""
-    try:
-        msgspec.json.encode(body)
-    except UnicodeEncodeError:
-        cleaned: dict[str, Any] = replace_surrogates_in(body)
-        return cleaned
-    return body
+def _events(item: object) -> list[dict[str, Any]]:
+    return [item] if isinstance(item, dict) else []
 
 
 def _text_of(response: Any) -> str:

@@ -1,4 +1,4 @@
-"""Cleans text from model services: surrogates, control characters, HTML pages."""
+"""Reads text and JSON values from model services, which can be of any type and contain any character."""
 
 from __future__ import annotations
 
@@ -63,13 +63,29 @@ def deeper_than(value: Any, limit: int) -> bool:
     return any(isinstance(node, dict | list) for node in level)
 
 
+def text_in(value: object) -> str:
+    """`value` if it is a string, else ""."""
+    return value if isinstance(value, str) else ""
+
+
+def dict_in(value: object) -> dict[str, Any]:
+    """`value` if it is a dict, else {}."""
+    return value if isinstance(value, dict) else {}
+
+
+def dicts_in(value: object) -> list[dict[str, Any]]:
+    """The dicts in a list; empty if `value` is not a list."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
 class StreamedText:
     """Joins the pieces of a streamed text. Some services split a surrogate pair between two pieces."""
 
-    def __init__(self) -> None:
+    def __init__(self, text: str = "") -> None:
         self._parts: list[str] = []
         self._held = ""
         self.size = 0
+        self.add(text)
 
     def add(self, piece: str) -> str:
         """Append a piece and return the text that can be shown now; half a surrogate pair is held back."""

@@ -1,8 +1,10 @@
-"""Parses the JSON arguments of tool calls, for all providers."""
+"""Tool calls, for all providers: parses their JSON arguments; names and ids that a service accepts."""
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 from typing import Any, NoReturn
 
 import msgspec
@@ -26,9 +28,29 @@ def call_of(call_id: str, name: str, text: str) -> ToolCall:
     return ToolCall(call_id, name, arguments, error, replace_surrogates(text[:RAW_LIMIT]) if error else "")
 
 
+def incomplete(call: ToolCall) -> ToolCall:
+    """The last call of a reply that reached its output limit: with an error if its arguments are not complete."""
+    if call.error or not call.arguments:
+        return msgspec.structs.replace(call, arguments={}, error=INCOMPLETE_CALL)
+    return call
+
+
 def as_text(arguments: Any) -> str:
     """JSON text of arguments that a service sent as a JSON value instead of a string."""
     return msgspec.json.encode(replace_surrogates_in(arguments)).decode()
+
+
+def api_tool_name(name: str) -> str:
+    """A tool name of letters, digits, `_` and `-`, at most 64 characters; a model can invent any name."""
+    return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:64] or "unnamed"
+
+
+def api_call_id(call_id: str, valid: re.Pattern[str], *, short: bool = False) -> str:
+    """A call id: unchanged if it matches `valid`, else a stable hash of it (nine characters if `short`)."""
+    if valid.fullmatch(call_id):
+        return call_id
+    digest = hashlib.sha256(call_id.encode("utf-8", "replace")).hexdigest()
+    return digest[:9] if short else f"call_{digest[:24]}"
 
 
 def parse_arguments(text: str) -> tuple[dict[str, Any], str]:

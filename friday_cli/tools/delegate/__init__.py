@@ -287,7 +287,7 @@ class _DelegationTools:
             return
         self._whole_task_count += 1
         if self._whole_task_count > 1:
-            raise StopRun("failed", "loop", "It delegated its whole task instead of working on it.")
+            raise StopRun("loop", "It delegated its whole task instead of working on it.")
         raise ToolError("This is your whole task: do it yourself, or delegate a part of it.")
 
     def _report(self, known: AgentSummary, offset: int = 0, *, summary: str | None = None) -> str:

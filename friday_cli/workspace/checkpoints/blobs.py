@@ -21,10 +21,7 @@ MEGABYTE = 1_000_000
 
 class Blobs:
     """The contents that one session stores in `folder`, which is created when first needed. Above `most` bytes the oldest
-    contents are removed.
-
-    Every call blocks and may raise OSError.
-    """
+    are removed. Every call blocks and may raise OSError."""
 
     def __init__(self, folder: Path, *, most: int) -> None:
         self.folder = folder
@@ -35,11 +32,9 @@ class Blobs:
         """Store `data` and return its sha256. With `durable` it survives a power failure once this returns."""
         digest = hashlib.sha256(data).hexdigest()
         path = self.folder / digest
-        try:
+        with contextlib.suppress(FileNotFoundError):
             os.utime(path)
             return digest
-        except FileNotFoundError:
-            pass
         if not self.folder.is_dir():
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             if durable:
@@ -88,10 +83,7 @@ class Blobs:
 
     def _limit_size(self, size: int, newest: str) -> None:
         """Count `size` more bytes, and remove the oldest contents above the limit."""
-        if self._size is None:
-            self._size = sum(found for _, found, _ in _files(self.folder))
-        else:
-            self._size += size
+        self._size = sum(found for _, found, _ in _files(self.folder)) if self._size is None else self._size + size
         if self._size <= self._most:
             return
         for _, found, path in sorted(_files(self.folder)):

@@ -77,19 +77,14 @@ def key_of(kept: KeptFile) -> str:
     return f"\0{kept.raw}" if kept.raw else kept.path
 
 
-def same_content(digest: str, mode: int, other: str, other_mode: int) -> bool:
-    """Whether two files have the same content and are of the same kind."""
-    return digest == other and stat.S_IFMT(mode) == stat.S_IFMT(other_mode)
-
-
 def is_result(digest: str, mode: int, kept: KeptFile) -> bool:
-    """Whether a content is the one that the change `kept` wrote."""
-    return same_content(digest, mode, kept.after, kept.new_mode)
+    """Whether a file has the content and the kind that the change `kept` wrote."""
+    return digest == kept.after and stat.S_IFMT(mode) == stat.S_IFMT(kept.new_mode)
 
 
 def is_original(digest: str, mode: int, kept: KeptFile) -> bool:
-    """Whether a content is the one that the change `kept` replaced."""
-    return same_content(digest, mode, kept.before, kept.mode)
+    """Whether a file has the content and the kind that the change `kept` replaced."""
+    return digest == kept.before and stat.S_IFMT(mode) == stat.S_IFMT(kept.mode)
 
 
 def _did_not_happen(change: KeptFile, following: KeptFile, unchanged: bool) -> bool:

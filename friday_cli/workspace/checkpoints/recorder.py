@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import stat
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Literal
 
@@ -16,8 +17,9 @@ from friday_cli.core.protocol.events import Checkpoint, Notice
 from friday_cli.core.protocol.receipt import KeptFile
 
 from ..fs.transaction import LINK, FileContent
+from ..process.command import RunningCommand
 from .blobs import MEGABYTE, Blobs
-from .file_state import ABSENT, FileState, encode_path, file_state
+from .file_state import FileState, encode_path, file_state
 from .snapshot import Snapshot, SnapshotChange
 
 ROWS = 500
@@ -36,9 +38,8 @@ class PendingChange(msgspec.Struct, frozen=True):
 
 
 class CheckpointRecorder:
-    """Records the changes of one workspace's files in `log` and saves the old contents in `blobs`. `label` names a path;
-    files above `most` bytes are not saved. `snapshot` has the state before a command; None: changes of commands are not
-    recorded."""
+    """Records the changes of one workspace's files in `log` and saves the old contents, up to `most` bytes each, in `blobs`.
+    `label` names a path. Without `snapshot`, which has the state before a command, changes of commands are not recorded."""
 
     def __init__(
         self, blobs: Blobs, snapshot: Snapshot | None, log: Log, *, label: Callable[[Path], str], most: int
@@ -94,7 +95,6 @@ class CheckpointRecorder:
                 await self.record(agent, rows, "command")
 
     async def close(self) -> None:
-        """Drop the snapshot."""
         if self._snapshot is not None:
             async with self._snapshot_lock:
                 await asyncio.to_thread(self._snapshot.close)
@@ -139,28 +139,18 @@ class CheckpointRecorder:
             except OSError as error:
                 lost = f"{_NOT_SAVED}: {error.strerror}"
         path, raw = encode_path(label)
-        return KeptFile(
-            path=path, before=before.digest, after=digest, mode=before.mode, new_mode=mode, raw=raw, lost=lost
-        )
+        return KeptFile(path, before.digest, digest, mode=before.mode, new_mode=mode, raw=raw, lost=lost)
 
     def _save_pending(self, change: PendingChange) -> KeptFile:
         label, new = self._label(change.path), change.new
         digest = "" if new is None else hashlib.sha256(new.data).hexdigest()
+        problem = ""
         try:
             before = file_state(change.root, change.path, most=self.most)
         except OSError as error:
-            path, raw = encode_path(label)
-            lost = f"{_NOT_SAVED}: {error.strerror}"
-            return KeptFile(
-                path=path,
-                before="",
-                after=digest,
-                mode=stat.S_IFREG,
-                new_mode=_new_mode(new, ABSENT),
-                raw=raw,
-                lost=lost,
-            )
-        return self.save(label, before, digest, _new_mode(new, before))
+            before, problem = FileState(stat.S_IFREG), f"{_NOT_SAVED}: {error.strerror}"
+        kept = self.save(label, before, digest, _new_mode(new, before))
+        return msgspec.structs.replace(kept, lost=problem) if problem else kept
 
 
 def _new_mode(new: FileContent | None, before: FileState) -> int:
@@ -169,3 +159,45 @@ def _new_mode(new: FileContent | None, before: FileState) -> int:
         return 0 if new is None else stat.S_IFLNK
     permissions = stat.S_IMODE(before.mode) if stat.S_ISREG(before.mode) else 0
     return stat.S_IFREG | (permissions if new.rights is None else new.rights)
+
+
+class WriteHook:
+    """Runs around every change of a workspace's files, so that `recorder` (None: nothing) can save their content first.
+    `root_of` returns the root that contains a path."""
+
+    def __init__(self, root_of: Callable[[Path], Path | None], recorder: CheckpointRecorder | None = None) -> None:
+        self.recorder = recorder
+        self._root_of = root_of
+        self._lock = asyncio.Lock()
+
+    @asynccontextmanager
+    async def changing(self, agent: str, changes: Sequence[tuple[Path, FileContent | None]]) -> AsyncIterator[None]:
+        """Save the content of these files before the block changes them; one block at a time."""
+        if self.recorder is None:
+            yield
+            return
+        async with self._lock:
+            pending = [PendingChange(root, path, new) for path, new in changes if (root := self._root_of(path))]
+            kept = await self.recorder.save_before(agent, pending)
+            try:
+                yield
+            except Exception:
+                await self.recorder.changes_failed(agent, kept)
+                raise
+            await self.recorder.changes_made(pending)
+
+    async def command_started(self, commands: Iterable[RunningCommand]) -> None:
+        """Call before a command starts; `commands` are those that may be running already."""
+        if self.recorder is not None:
+            running = (command.process for command in commands if command.process.running)
+            await self.recorder.command_started(next((process.agent for process in running), ""))
+
+    async def command_ended(self, agent: str) -> None:
+        """Call after a command of `agent` ended."""
+        if self.recorder is not None:
+            await self.recorder.command_ended(agent)
+
+    async def close(self) -> None:
+        """Call when no command runs and none will start."""
+        if self.recorder is not None:
+            await self.recorder.close()

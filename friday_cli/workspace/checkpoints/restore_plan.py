@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import stat
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import msgspec
 
@@ -14,7 +13,7 @@ from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.receipt import FileChange, KeptFile
 from friday_cli.core.text.diff import difference
 
-from ..fs.transaction import FILE, LINK, PROGRAM, FileContent, FileWrite, read_content
+from ..fs.transaction import FILE, LINK, PROGRAM, FileContent, FileWrite, leaves_empty, read_content
 from .blobs import MEGABYTE, Blobs
 from .file_history import RecordedChange, interrupted, is_original, is_result
 from .file_state import ABSENT, FileState, decode_path, file_state
@@ -54,9 +53,7 @@ def plan(
 ) -> RestorePlan:
     """Plan to give each file the content it had before the first of its changes. `force` overwrites later changes of
     others; without it they are conflicts. Files above `most` bytes are conflicts too, because they cannot be saved first.
-
-    Changes nothing. Blocks.
-    """
+    Changes nothing. Blocks."""
     planned: dict[str, FileWrite] = {}
     conflicts: list[RestoreConflict] = []
     lost: list[RestoreConflict] = []
@@ -64,8 +61,7 @@ def plan(
         first = changes[0].kept
         try:
             deleted = {step.path for step in planned.values() if step.new is None}
-            target = _find_target(first, folders, deleted, most)
-            step = None if target.is_restored(first) else _step(changes, target, blobs, None if force else most)
+            step = _step(changes, folders, deleted, blobs, most, force=force)
         except _ContentLost as error:
             lost.append(RestoreConflict(first.path, str(error)))
         except _ChangedSince as error:
@@ -89,53 +85,37 @@ class _ChangedSince(Exception):
     """Why a file is not overwritten without confirmation."""
 
 
-class _RestoreTarget(NamedTuple):
-    """A file to restore: its path below `root`, and its present state."""
-
-    root: Path
-    path: Path
-    state: FileState
-
-    def is_restored(self, first: KeptFile) -> bool:
-        """Whether the file already has the content and permissions that it had before the change `first`."""
-        same_permissions = _permissions(self.state.mode) == _permissions(first.mode)
-        return self.state.has_content(first.mode, first.before) and same_permissions and not first.lost
-
-
-def _find_target(kept: KeptFile, folders: WritableFolders, deleted: Collection[Path], most: int) -> _RestoreTarget:
-    """Where a recorded file is restored. A folder that `deleted` leaves empty counts as absent."""
-    path = decode_path(folders.root, kept)
+def _step(
+    changes: list[RecordedChange],
+    folders: WritableFolders,
+    deleted: Collection[Path],
+    blobs: Blobs,
+    most: int,
+    *,
+    force: bool,
+) -> FileWrite | None:
+    """The write that restores a file, None if it is restored already. A folder that `deleted` leaves empty counts as
+    absent. Unless `force` is set, the file must not have changed since, and be savable."""
+    first = changes[0].kept
+    path = decode_path(folders.root, first)
     root = folders.root_of(path)
     if root is None:
         raise _ContentLost("it lies outside the folders of this session")
     state = file_state(root, path, most=most)
-    if state.kind == stat.S_IFDIR and _empties(path, deleted):
+    if state.kind == stat.S_IFDIR and leaves_empty(path, deleted):
         state = ABSENT
     if state.kind not in (0, stat.S_IFREG, stat.S_IFLNK):
         raise _ContentLost("a folder has its name" if state.kind == stat.S_IFDIR else "it is no longer a file")
-    return _RestoreTarget(root, path, state)
-
-
-def _step(changes: list[RecordedChange], target: _RestoreTarget, blobs: Blobs, most: int | None) -> FileWrite:
-    """The write that restores a file. With `most` (bytes) the file must not have changed since, and be savable."""
-    first, state = changes[0].kept, target.state
     if first.lost:
         raise _ContentLost(first.lost)
-    if most is not None:
+    if state.has_content(first.mode, first.before) and _permissions(state.mode) == _permissions(first.mode):
+        return None
+    if not force:
         _require_unchanged(changes, state, most)
-    current = read_content(target.root, target.path) if state.mode else None
-    if current is not None:
-        current = msgspec.structs.replace(current, rights=_permissions(state.mode) if current.mode != LINK else None)
-    return FileWrite(target.path, current, _content_before(first, blobs))
-
-
-def _empties(folder: Path, deleted: Collection[Path]) -> bool:
-    """Whether a folder contains files, and only those in `deleted`."""
-    found = [Path(parent, name) for parent, _, names in os.walk(folder) for name in names]
-    links = [
-        Path(parent, name) for parent, names, _ in os.walk(folder) for name in names if Path(parent, name).is_symlink()
-    ]
-    return bool(found) and all(path in deleted for path in (*found, *links))
+    current = read_content(root, path) if state.mode else None
+    if current is not None and current.mode != LINK:
+        current = msgspec.structs.replace(current, rights=_permissions(state.mode))
+    return FileWrite(path, current, _content_before(first, blobs))
 
 
 def _require_unchanged(changes: list[RecordedChange], state: FileState, most: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Literal
 
 import msgspec
@@ -12,18 +13,16 @@ from friday_cli.core.protocol.receipt import KeptFile
 from friday_cli.core.text.diff import difference
 
 from .blobs import Blobs
-from .file_history import FileHistory, RecordedChange, is_original, is_result, same_content
+from .file_history import FileHistory, RecordedChange, is_original, is_result
 from .file_state import ABSENT, FileState, decode_path, file_state
 from .restore_plan import WritableFolders, text_of
 
 
 class FileDiff(msgspec.Struct, frozen=True):
-    """The changes of one agent to one file that were neither accepted nor undone.
-
-    `key` identifies the file for `put_back` and `accept`. `by` tells whether a file tool or a command made the changes.
-    `diff` is a unified diff without header, limited in length; `remark` says why there is none ("binary", "not kept",
-    ...). `newest` is True if no other agent changed the file later, `yours` if its content is a different one by now.
-    """
+    """The changes of one agent to one file that were neither accepted nor undone. `key` identifies the file for `put_back`
+    and `accept`. `by` tells whether a file tool or a command made them. `diff` is a unified diff without header, limited in
+    length; `remark` says why there is none ("binary", ...). `newest` is True if no other agent changed the file later,
+    `yours` if its content is a different one by now."""
 
     agent: str
     path: str
@@ -66,13 +65,7 @@ def _pending(changes: Sequence[RecordedChange], accepted: int) -> list[RecordedC
 
 def by_agent(changes: Sequence[RecordedChange]) -> list[list[RecordedChange]]:
     """The changes of one file, consecutive changes of the same agent grouped."""
-    found: list[list[RecordedChange]] = []
-    for change in changes:
-        if found and found[-1][-1].agent == change.agent:
-            found[-1].append(change)
-        else:
-            found.append([change])
-    return found
+    return [list(group) for _, group in groupby(changes, key=lambda change: change.agent)]
 
 
 def review(history: FileHistory, folders: WritableFolders, blobs: Blobs, *, most: int) -> list[FileDiff]:
@@ -113,24 +106,13 @@ def _row(
     key: str, changes: Sequence[RecordedChange], before: FileState | None, after: FileState | None, newest: bool
 ) -> FileDiff:
     first, last = changes[0].kept, changes[-1].kept
-    kind: Literal["made", "changed", "deleted"] = "changed" if first.mode else "made"
-    if not last.new_mode:
-        kind = "deleted"
     yours = newest and after is not None and not is_result(after.digest, after.mode, last)
     diff, added, removed, remark = _compare(before, after)
-    return FileDiff(
-        agent=changes[0].agent,
-        path=first.path,
-        key=key,
-        kind=kind,
-        added=added,
-        removed=removed,
-        diff=diff,
-        remark=remark,
-        by=tuple(dict.fromkeys(change.by for change in changes)),
-        newest=newest,
-        yours=yours,
+    kind: Literal["made", "changed", "deleted"] = (
+        "deleted" if not last.new_mode else "changed" if first.mode else "made"
     )
+    by = tuple(dict.fromkeys(change.by for change in changes))
+    return FileDiff(changes[0].agent, first.path, key, kind, added, removed, diff, remark, by, newest, yours)
 
 
 def _compare(before: FileState | None, after: FileState | None) -> tuple[str, int, int, str]:
@@ -141,7 +123,7 @@ def _compare(before: FileState | None, after: FileState | None) -> tuple[str, in
     if sides[0] is None or sides[1] is None:
         large = any(s.mode and s.data is None for s in (before, after))
         return "", 0, 0, "too large to show" if large else "binary"
-    if same_content(before.digest, before.mode, after.digest, after.mode) and before.mode != after.mode:
+    if before.has_content(after.mode, after.digest) and before.mode != after.mode:
         return "", 0, 0, f"permissions {stat.S_IMODE(before.mode):o} -> {stat.S_IMODE(after.mode):o}"
     return *difference(sides[0], sides[1]), ""
 

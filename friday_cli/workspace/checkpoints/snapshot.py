@@ -1,9 +1,6 @@
-"""A snapshot of a workspace's files before a command runs, so that its changes can be detected and undone.
-
-It is not known beforehand what a command will change. So the snapshot covers, within limits, all files that git does not
-ignore, and small ignored files whose folder is not ignored. The contents are in an unnamed file on disk that disappears
-with the process.
-"""
+"""A snapshot of a workspace's files before a command runs, so that its changes can be detected and undone. It covers,
+within limits, all files that git does not ignore, and small ignored files whose folder is not ignored. The contents are in
+an unnamed file on disk that disappears with the process."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ from typing import IO
 
 import msgspec
 
-from ..fs import change_detection
+from ..fs.change_detection import BUILD_FOLDERS, SKIPPED, now
 from ..fs.gitignore import Level, level_of, top_of
 from .blobs import MEGABYTE
 from .file_state import ABSENT, FileState, file_state
@@ -29,12 +26,6 @@ TICK_NS = 20_000_000
 """Upper bound of the resolution of file timestamps, in nanoseconds."""
 JUST_NOW = (-1,)
 """The stamp of a file that changed within the last tick of the clock, and may change again within it."""
-_SKIPPED = frozenset(
-    (".git", ".hg", ".svn", "node_modules", ".venv", "venv", "__pycache__", ".tox", ".nox", ".cache", ".mypy_cache",
-     ".pytest_cache", ".ruff_cache", ".hypothesis", ".gradle", ".idea", ".next")
-)  # fmt: skip
-_BUILD_FOLDERS = frozenset(("target", "dist", "build", "vendor"))
-"""Folders that are skipped outside a repository, where no ignore rules exist."""
 
 
 class SnapshotLimits(msgspec.Struct, frozen=True):
@@ -141,8 +132,6 @@ class Snapshot:
             self._contents.close()
             self._contents = None
 
-    # ---- one file -----------------------------------------------------------------------
-
     def _save(self, path: str, root: str, status: os.stat_result) -> None:
         old, stamp = self._files.get(path), _stamp(status)
         if old is not None and old.stamp == stamp != JUST_NOW:
@@ -166,8 +155,7 @@ class Snapshot:
         self._files[path] = FileSnapshot(root, stamp, status.st_mode, lost=lost)
 
     def _store(self, data: bytes) -> int:
-        if self._contents is None:
-            self._contents = self._new_content_file()
+        self._contents = self._contents or self._new_content_file()
         start = self._end
         self._contents.seek(start)
         rest = memoryview(data)
@@ -208,8 +196,6 @@ class Snapshot:
         data = self._contents.read(old.size)
         return FileState(old.mode, hashlib.sha256(data).hexdigest(), data, old.size)
 
-    # ---- all files ----------------------------------------------------------------------
-
     def _walk(self) -> dict[str, tuple[str, os.stat_result]] | None:
         """Every file of the snapshot by path, with its root and status; None if there are too many, which disables the
         snapshot."""
@@ -236,7 +222,7 @@ class Snapshot:
 def _stamp(status: os.stat_result) -> tuple[int, ...]:
     """A value that changes whenever the file does. `JUST_NOW` for a file that changed within the last tick: it could
     change again without a new timestamp."""
-    if status.st_ctime_ns > change_detection.now() - TICK_NS:
+    if status.st_ctime_ns > now() - TICK_NS:
         return JUST_NOW
     return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino, status.st_mode
 
@@ -259,7 +245,7 @@ def _files(root: Path) -> Iterator[tuple[str, os.stat_result]]:
             with os.scandir(folder) as entries:
                 for entry in entries:
                     if entry.is_dir(follow_symlinks=False):
-                        if entry.name in _SKIPPED or (entry.name in _BUILD_FOLDERS and not repository):
+                        if entry.name in SKIPPED or (entry.name in BUILD_FOLDERS and not repository):  # no ignore rules
                             continue
                         if rules is None or not rules.hides(entry.path, True):
                             waiting.append((entry.path, rules and rules.below(entry.path)))

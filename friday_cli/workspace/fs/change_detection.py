@@ -15,10 +15,13 @@ SCAN_CPU_S, SCAN_S = 0.05, 1.0
 """Limits of one scan, in seconds: processor time, and elapsed time on a busy machine or a slow file system."""
 FILES, BYTES = 50, 32 * 1024 * 1024
 """Changed files that are listed, and bytes of them that are read for their hashes."""
-_SKIPPED = frozenset(
-    (".git", ".hg", ".svn", "node_modules", ".venv", "venv", "__pycache__", "target", "dist", "build", ".tox", ".nox",
-     ".cache", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".hypothesis", ".gradle", ".idea", ".next", "vendor")
+SKIPPED = frozenset(
+    (".git", ".hg", ".svn", "node_modules", ".venv", "venv", "__pycache__", ".tox", ".nox", ".cache", ".mypy_cache",
+     ".pytest_cache", ".ruff_cache", ".hypothesis", ".gradle", ".idea", ".next")
 )  # fmt: skip
+"""Folders of tools, which are not scanned."""
+BUILD_FOLDERS = frozenset(("target", "dist", "build", "vendor"))
+"""Folders that usually contain generated files."""
 _COARSE = 5
 """Linux's CLOCK_REALTIME_COARSE, the clock that file systems take timestamps from."""
 
@@ -34,11 +37,8 @@ def now() -> int:
 def since(
     roots: Sequence[Path], start: int, *, label: Callable[[Path], str], known: dict[str, str], remark: str
 ) -> tuple[FileChange, ...] | None:
-    """Files below `roots` changed at or after `start` (nanoseconds); None when the scan exceeds its time limits.
-
-    `known` maps paths to the hashes of what Friday itself wrote; files that still have that content are omitted.
-    `remark` becomes the `seen` field of each row.
-    """
+    """Files below `roots` changed at or after `start` (nanoseconds); None when the scan exceeds its time limits. Files that
+    have the hash in `known`, which are what Friday itself wrote, are omitted. `remark` becomes the `seen` of each row."""
     found = _touched(roots, start)
     if found is None:
         return None
@@ -68,7 +68,7 @@ def _touched(roots: Sequence[Path], start: int) -> list[tuple[str, int]] | None:
             with os.scandir(folders.pop()) as names:
                 for name in names:
                     if name.is_dir(follow_symlinks=False):
-                        if name.name not in _SKIPPED:
+                        if name.name not in SKIPPED and name.name not in BUILD_FOLDERS:
                             folders.append(name.path)
                     elif name.is_file(follow_symlinks=False):
                         status = name.stat(follow_symlinks=False)

@@ -8,11 +8,9 @@ _CLASS = re.compile(r"\[([!^]?)((?:\](?=[^\]]*\]))?(?:\\.|[^\]\\])*)\]", re.S)
 
 
 def to_regex(pattern: str, *, braces: bool) -> str:
-    """The regular expression of a pattern for a whole path with `/`. Raises ValueError for an unclosed `[` or `{`.
-
-    `*` and `?` stop at `/`; `**` as a whole component does not. `[a-z]` and `[!a]` are classes, `\\` escapes the next
-    character, and `{a,b}` are alternatives if `braces` is set.
-    """
+    """The regular expression of a pattern for a whole path with `/`. `*` and `?` stop at `/`; `**` as a whole component does
+    not. `[a-z]` and `[!a]` are classes, `\\` escapes the next character, and `{a,b}` are alternatives if `braces` is set.
+    Raises ValueError for an unclosed `[` or `{`."""
     out, at, depth = "", 0, 0
     while at < len(pattern):
         char = pattern[at]
@@ -35,7 +33,8 @@ def to_regex(pattern: str, *, braces: bool) -> str:
             if not found:
                 raise ValueError("an unclosed [")
             inner = re.sub(r"([\[&~|^]|--)", r"\\\1", found[2]) if "\\" not in found[2] else found[2]
-            out += f"(?!/)[{'^' if found[1] else ''}{_ranges(inner)}]"
+            literal = "\\" if inner.startswith("]") else ""  # a leading ] is literal
+            out += f"(?!/)[{'^' if found[1] else ''}{literal}{inner}]"
             at = found.end() - 1
         elif char == "\\" and at + 1 < len(pattern):
             at += 1
@@ -57,16 +56,9 @@ def to_regex(pattern: str, *, braces: bool) -> str:
     return out
 
 
-def _ranges(inner: str) -> str:
-    """The inside of a class; a leading `]` is literal."""
-    return "\\" + inner if inner.startswith("]") else inner
-
-
 def compile_glob(pattern: str) -> re.Pattern[str]:
-    """A matcher (use `fullmatch`) for paths relative to the searched folder.
-
-    A pattern without `/` matches the last name at any depth. Raises ValueError.
-    """
+    """A matcher (use `fullmatch`) for paths relative to the searched folder. A pattern without `/` matches the last name at
+    any depth. Raises ValueError."""
     pattern = pattern.removeprefix("./").removeprefix("/")
     try:
         inner = to_regex(pattern, braces=True)
@@ -83,13 +75,8 @@ def names_hidden(pattern: str) -> bool:
 def last_name(pattern: str) -> str:
     """A simple pattern that the last name of a matching path must match, "" if none can be derived."""
     last = pattern.rpartition("/")[2]
-    return (
-        last
-        if last not in ("", "**")
-        and re.fullmatch(r"[\w.*?{},+-]+", last, re.A)
-        and pattern.count("{") == last.count("{")
-        else ""
-    )
+    simple = re.fullmatch(r"[\w.*?{},+-]+", last, re.A) and last != "**" and pattern.count("{") == last.count("{")
+    return last if simple else ""
 
 
 def is_simple(pattern: str) -> bool:

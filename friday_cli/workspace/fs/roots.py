@@ -21,10 +21,8 @@ HINTS = {
 
 
 class Roots:
-    """The folders of a workspace, its root first. `readable` returns a folder that may only be read, or None.
-
-    Raises UsageError for a folder that does not exist.
-    """
+    """The folders of a workspace, its root first. `readable` returns a folder that may only be read, or None. Raises
+    UsageError for a folder that does not exist."""
 
     def __init__(self, root: Path, extra: Sequence[Path], readable: Callable[[], Path | None]) -> None:
         self.root = _folder(root)

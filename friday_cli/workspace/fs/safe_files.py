@@ -12,7 +12,7 @@ import stat
 import threading
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -24,14 +24,14 @@ LOCK_S = 5.0
 """Seconds that a write waits for another program that holds the lock of the folder."""
 _locks: weakref.WeakValueDictionary[Path, threading.Lock] = weakref.WeakValueDictionary()
 _locks_guard = threading.Lock()
+_Kind = Literal["file", "folder", "link", "other"]
+_KINDS: dict[int, _Kind] = {stat.S_IFREG: "file", stat.S_IFDIR: "folder", stat.S_IFLNK: "link"}
 
 
 @contextlib.contextmanager
 def open_parent(root: Path, path: Path, *, make: bool = False) -> Iterator[int]:
-    """A descriptor of the parent folder of `path`, opened from `root` without following any link.
-
-    `make` creates missing folders. Raises OSError.
-    """
+    """A descriptor of the parent folder of `path`, opened from `root` without following any link. `make` creates missing
+    folders. Raises OSError."""
     fd = os.open(root, _WALK)
     try:
         for name in path.parent.relative_to(root).parts:
@@ -77,21 +77,25 @@ def _require_file(found: os.stat_result) -> os.stat_result:
 
 
 def write(root: Path, path: Path, data: bytes, expect: str | None) -> str:
-    """Replace the content of a file by `data` atomically and return its sha256. `expect` as in Workspace.write.
-
-    Raises OSError and ToolError; the file is then unchanged.
-    """
+    """Replace the content of a file by `data` atomically and return its sha256. `expect` as in Workspace.write. Raises
+    OSError and ToolError; the file is then unchanged."""
     if path == root:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     with locked_parent(root, path, make=expect is None) as folder:
-        _replace(folder, path.name, data, expect)
+        old = _require_expected(folder, path.name, expect)
+        with replacing(folder, path.name, new=old is None) as temporary:
+            create_file(folder, temporary, data, old)
+            if old is not None:
+                _require_expected(folder, path.name, expect)
     return hashlib.sha256(data).hexdigest()
 
 
 @contextlib.contextmanager
 def locked_parent(root: Path, path: Path, *, make: bool = False) -> Iterator[int]:
     """Like `open_parent`, but other writes of Friday to this file wait meanwhile. Raises OSError and ToolError."""
-    with _lock(path), open_parent(root, path, make=make) as opened:
+    with _locks_guard:
+        lock = _locks.setdefault(path, threading.Lock())
+    with lock, open_parent(root, path, make=make) as opened:
         folder = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=opened)
         try:
             _lock_folder(folder)
@@ -100,19 +104,16 @@ def locked_parent(root: Path, path: Path, *, make: bool = False) -> Iterator[int
             os.close(folder)
 
 
-def _replace(folder: int, name: str, data: bytes, expect: str | None) -> None:
-    old = _require_expected(folder, name, expect)
+@contextlib.contextmanager
+def replacing(folder: int, name: str, *, new: bool) -> Iterator[str]:
+    """A temporary name in `folder`. The file that the block creates under it becomes `name`, which must not exist if
+    `new` is set. Raises OSError and ToolError; nothing is changed then."""
     temporary = f".{name[:100]}.{secrets.token_hex(8)}.tmp"
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666, dir_fd=folder)
     try:
-        try:
-            _fill(fd, data, old)
-        finally:
-            os.close(fd)
-        if old is None:
+        yield temporary
+        if new:
             publish_new(folder, temporary, name)
         else:
-            _require_expected(folder, name, expect)
             os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException:
         with contextlib.suppress(FileNotFoundError):
@@ -120,17 +121,25 @@ def _replace(folder: int, name: str, data: bytes, expect: str | None) -> None:
         raise
 
 
-def _fill(fd: int, data: bytes, old: os.stat_result | None) -> None:
-    if old is not None:
-        new = os.fstat(fd)
-        if (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid):
+def create_file(
+    folder: int, name: str, data: bytes, like: os.stat_result | None, mode: Callable[[int], int] = stat.S_IMODE
+) -> None:
+    """Create a file on the disk, with the owner of `like` if that is possible. `mode` returns its permissions, given the
+    st_mode of `like` (None: that of any new file). Raises OSError."""
+    fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666, dir_fd=folder)
+    try:
+        created = os.fstat(fd)
+        like = like or created
+        if (created.st_uid, created.st_gid) != (like.st_uid, like.st_gid):
             with contextlib.suppress(OSError):  # only root may change the owner
-                os.fchown(fd, old.st_uid, old.st_gid)
-        os.fchmod(fd, stat.S_IMODE(old.st_mode))
-    view = memoryview(data)
-    while view:
-        view = view[os.write(fd, view) :]
-    os.fsync(fd)
+                os.fchown(fd, like.st_uid, like.st_gid)
+        os.fchmod(fd, mode(like.st_mode))
+        view = memoryview(data)
+        while view:
+            view = view[os.write(fd, view) :]
+        os.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 def publish_new(folder: int, temporary: str, name: str) -> None:
@@ -167,21 +176,9 @@ def _require_expected(folder: int, name: str, expect: str | None) -> os.stat_res
     return found
 
 
-@contextlib.contextmanager
-def _lock(path: Path) -> Iterator[None]:
-    with _locks_guard:
-        lock = _locks.get(path)
-        if lock is None:
-            lock = _locks[path] = threading.Lock()
-    with lock:
-        yield
-
-
 def _lock_folder(folder: int) -> None:
-    """Lock the folder against other friday processes until its descriptor is closed, if the file system supports it.
-
-    Raises ToolError after `LOCK_S`.
-    """
+    """Lock the folder against other friday processes until its descriptor is closed, if the file system supports it. Raises
+    ToolError after `LOCK_S`."""
     import fcntl
 
     deadline = time.monotonic() + LOCK_S
@@ -223,14 +220,9 @@ def entries(root: Path, path: Path) -> list[DirectoryEntry]:
 
 def _entry(folder: int, name: str) -> DirectoryEntry:
     found = os.stat(name, dir_fd=folder, follow_symlinks=False)
-    kind: Literal["file", "folder", "link", "other"] = "other"
+    kind = _KINDS.get(stat.S_IFMT(found.st_mode), "other")
     target = ""
-    if stat.S_ISREG(found.st_mode):
-        kind = "file"
-    elif stat.S_ISDIR(found.st_mode):
-        kind = "folder"
-    elif stat.S_ISLNK(found.st_mode):
-        kind = "link"
+    if kind == "link":
         with contextlib.suppress(OSError):
             target = os.readlink(name, dir_fd=folder)
     return DirectoryEntry(name, kind, found.st_size, stat.S_IMODE(found.st_mode), target)

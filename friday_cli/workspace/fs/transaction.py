@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
-import secrets
 import stat
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import msgspec
@@ -76,6 +74,15 @@ def _content(folder: int, name: str) -> FileContent | None:
         return FileContent(PROGRAM if found.st_mode & stat.S_IXUSR else FILE, file.read(LIMIT + 1))
 
 
+def leaves_empty(folder: Path, deleted: Collection[Path]) -> bool:
+    """Whether deleting `deleted` leaves no file in `folder`; False if none of them is in it."""
+    for parent, folders, files in os.walk(folder):
+        paths = [Path(parent, name) for name in (*folders, *files)]
+        if any(path not in deleted for path in paths if path.is_symlink() or not path.is_dir()):
+            return False
+    return any(path.is_relative_to(folder) for path in deleted)
+
+
 def apply_atomically(steps: Sequence[tuple[Path, FileWrite]]) -> None:
     """Make all changes, each below its root. If one fails, the earlier ones are reverted and ToolError is raised; it names
     the files that could not be reverted."""
@@ -109,52 +116,28 @@ def _make(root: Path, path: Path, old: FileContent | None, new: FileContent | No
             raise ToolError("it changed just now.")
         if new is None:
             os.unlink(path.name, dir_fd=folder)
-        elif new.mode == LINK and old is None:
-            os.symlink(new.data, path.name, dir_fd=folder)
         else:
-            _replace(folder, path.name, old, new)
+            with safe_files.replacing(folder, path.name, new=old is None) as temporary:
+                _create(folder, temporary, path.name, old, new)
     if new is None:
         _remove_empty_folders(root, path.parent)
 
 
-def _replace(folder: int, name: str, old: FileContent | None, new: FileContent) -> None:
-    temporary = f".{name[:100]}.{secrets.token_hex(8)}.tmp"
-    try:
-        if new.mode == LINK:
-            os.symlink(new.data, temporary, dir_fd=folder)
-        else:
-            _fill(folder, temporary, new, None if old is None or old.mode == LINK else name)
-        if old is None:
-            safe_files.publish_new(folder, temporary, name)
-        else:
-            os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary, dir_fd=folder)
-        raise
+def _create(folder: int, temporary: str, name: str, old: FileContent | None, new: FileContent) -> None:
+    """Write the file `temporary` with the permissions of `name`; only the executable bits are those of `new`."""
+    if new.mode == LINK:
+        return os.symlink(new.data, temporary, dir_fd=folder)
+    like = None if old is None or old.mode == LINK else os.stat(name, dir_fd=folder, follow_symlinks=False)
+    if like is not None and not like.st_mode & 0o222:
+        raise ToolError("it is read-only.")
 
-
-def _fill(folder: int, temporary: str, new: FileContent, before: str | None) -> None:
-    """Write a file with the permissions of the file `before`; only the executable bits are those of `new`."""
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666, dir_fd=folder)
-    try:
-        mode = os.fstat(fd).st_mode
-        if before is not None:
-            found = os.stat(before, dir_fd=folder, follow_symlinks=False)
-            if not found.st_mode & 0o222:
-                raise ToolError("it is read-only.")
-            mode = found.st_mode
-            with contextlib.suppress(OSError):  # only root may change the owner
-                os.fchown(fd, found.st_uid, found.st_gid)
+    def permissions(mode: int) -> int:
+        if new.rights is not None:
+            return new.rights
         mode = stat.S_IMODE(mode)
-        mode = mode | (mode & 0o444) >> 2 if new.mode == PROGRAM else mode & ~0o111
-        os.fchmod(fd, mode if new.rights is None else new.rights)
-        view = memoryview(new.data)
-        while view:
-            view = view[os.write(fd, view) :]
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+        return mode | (mode & 0o444) >> 2 if new.mode == PROGRAM else mode & ~0o111
+
+    safe_files.create_file(folder, temporary, new.data, like, permissions)
 
 
 def _remove_empty_folders(root: Path, folder: Path) -> None:

@@ -52,10 +52,8 @@ class Process:
 
     async def begin(self, request: bytes) -> None:
         """Send the supervisor what to run."""
-        try:
+        with contextlib.suppress(OSError):  # the supervisor is gone already; `wait` reports it
             await self._loop.sock_sendall(self._control, request)
-        except OSError:
-            pass  # the supervisor is gone already; `wait` reports it
         self._begun = True
 
     async def wait(self) -> None:
@@ -66,28 +64,17 @@ class Process:
 
     async def end(self) -> None:
         """End the program and everything it started. Returns when they have ended, after `END_S` at the latest."""
-        self.stop()
-        if self.running:
-            try:
-                await asyncio.wait_for(self._ended.wait(), END_S)
-            except TimeoutError:
-                pass  # blocked in the kernel (a dead disk, for example); the supervisor keeps trying
-
-    def stop(self) -> None:
-        """Start to end the program; `wait` returns when it has ended."""
         if self.running and not self._begun:
             self._disconnect()  # nothing was started: half a request is ignored
         elif self.running:
-            try:
+            with contextlib.suppress(OSError):  # already ending
                 self._control.send(b"x")
-            except OSError:
-                pass  # already ending
+        with contextlib.suppress(TimeoutError):  # blocked in the kernel (a dead disk); the supervisor keeps trying
+            await asyncio.wait_for(self._ended.wait(), END_S)
 
     async def pump(self, on_output: Callable[[bytes], object]) -> None:
-        """Read the output until it ends and pass it to `on_output`.
-
-        `on_output` may return a coroutine, which is awaited before more is read.
-        """
+        """Read the output until it ends and pass it to `on_output`. If that returns a coroutine, it is awaited before more
+        is read."""
         fd = self._output
         assert fd is not None
         reader = asyncio.StreamReader(limit=PIPE)
@@ -172,7 +159,10 @@ class SupervisorClient:
         through a pipe. Raises ToolError."""
         assert self._socket is not None
         ours, theirs = socket.socketpair()
-        pipes = () if into else (_pipe(),)
+        pipes = () if into else (os.pipe(),)
+        for reading, _ in pipes:  # more than the usual 64 KB, so that a program with much output waits less often
+            with contextlib.suppress(AttributeError, OSError):
+                fcntl.fcntl(reading, fcntl.F_SETPIPE_SZ, PIPE)
         try:
             socket.send_fds(self._socket, [b"+"], [theirs.fileno(), *into, *(writing for _, writing in pipes)])
         except OSError as error:
@@ -198,14 +188,13 @@ class SupervisorClient:
         """The request that a supervisor reads: folder, limits, sandbox plan, program with arguments, environment. A program
         that writes more than `most` bytes (0: unlimited) to a file is ended. Raises ToolError for invalid arguments."""
         limits = self._limits + b" fsize=%d" % most if most else self._limits
-        environ = {**environ, "PWD": str(cwd)}
         try:
             words = [os.fsencode(word) for word in argv]
         except UnicodeEncodeError:
             raise ToolError("The command contains characters that are not valid text (lone surrogates).") from None
         if any(b"\0" in word for word in words):
             raise ToolError("The command contains a NUL character.")
-        pairs = [os.fsencode(f"{name}={value}") for name, value in environ.items()]
+        pairs = [os.fsencode(f"{name}={value}") for name, value in {**environ, "PWD": str(cwd)}.items()]
         sandbox = [b"0"] if plan is None else plan.fields()
         body = b"\0".join([os.fsencode(cwd), limits, *sandbox, str(len(words)).encode(), *words, *pairs])
         return len(body).to_bytes(8, "big") + body
@@ -216,10 +205,10 @@ class SupervisorClient:
             self._closed = True
             self._close_socket()
         if self._launcher is not None:
-            try:
+            with contextlib.suppress(
+                subprocess.TimeoutExpired
+            ):  # a process cannot be killed; the launcher waits for it
                 await asyncio.to_thread(self._launcher.wait, END_S)
-            except subprocess.TimeoutExpired:
-                pass  # a process cannot be killed; the launcher waits for it
 
     def _close_socket(self) -> None:
         if self._socket is not None:
@@ -246,11 +235,3 @@ class SupervisorClient:
         finally:
             theirs.close()
         self._socket = ours
-
-
-def _pipe() -> tuple[int, int]:
-    """A pipe with more than the usual 64 KB, so that a program with much output waits less often."""
-    reading, writing = os.pipe()
-    with contextlib.suppress(AttributeError, OSError):
-        fcntl.fcntl(reading, fcntl.F_SETPIPE_SZ, PIPE)
-    return reading, writing

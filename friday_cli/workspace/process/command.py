@@ -1,19 +1,25 @@
-"""A shell command with its process and its output."""
+"""A shell command with its process and its output, and the detection of what it changed."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import NamedTuple
 
 from friday_cli.core.protocol.errors import ToolError
+from friday_cli.core.protocol.receipt import FileChange
 
 from ..fs import change_detection
 from ..sandbox import denial_detection, tamper_check
 from ..sandbox.plan import SandboxPlan
 from .client import Process
 from .output import LiveOutput, OutputCapture
+
+SKIPPED_SCANS = 20
+"""Commands without a scan for changed files after one scan took too long."""
 
 
 class PreparedCommand(NamedTuple):
@@ -25,11 +31,8 @@ class PreparedCommand(NamedTuple):
 
 
 class RunningCommand:
-    """A command from start to end. `id` is set for one in the background.
-
-    `shared` is True if a command of another agent ran at the same time. `protected_before` are the protected files as
-    they were before it started; None if it is not confined.
-    """
+    """A command from start to end. `id` is set for one in the background, `shared` if a command of another agent ran at
+    the same time. `protected_before` are the protected files as they were before it started; None if it is not confined."""
 
     def __init__(
         self,
@@ -84,10 +87,8 @@ class RunningCommand:
         if wait_s <= 0 or not self.process.running or self.capture.fresh.total:
             return
         self.activity.clear()
-        try:
+        with suppress(TimeoutError):  # no new output is a valid result
             await asyncio.wait_for(self.activity.wait(), wait_s)
-        except TimeoutError:
-            pass  # no new output is a valid result
 
     async def finish(self) -> None:
         """End what still runs and read the rest of the output. Completes even if the caller is cancelled."""
@@ -116,3 +117,42 @@ class RunningCommand:
 def shell_code(code: int | None) -> int | None:
     """An exit code as a shell reports it: 128 + N for signal N."""
     return code if code is None or code >= 0 else 128 - code
+
+
+class EffectDetector:
+    """Detects what commands changed in the folders `roots`: files, and protected files that no sandbox could protect.
+    `label` names a path as people see it."""
+
+    def __init__(self, roots: Sequence[Path], label: Callable[[Path], str]) -> None:
+        self._roots, self._label = roots, label
+        self._scans_to_skip = 0
+
+    async def changed(self, command: RunningCommand, written: Mapping[str, str]) -> tuple[FileChange, ...]:
+        """The files that changed while `command` ran, except those with just the content that Friday wrote (`written`:
+        sha256 by path). Empty if the scan takes too long."""
+        if self._scans_to_skip:
+            self._scans_to_skip -= 1
+            return ()
+        remark = "seen while a command ran" + (", shared" if command.shared else "")
+        found = await asyncio.to_thread(
+            change_detection.since,
+            self._roots,
+            command.file_time,
+            label=self._label,
+            known=dict(written),
+            remark=remark,
+        )
+        if found is None:
+            self._scans_to_skip = SKIPPED_SCANS
+        return found or ()
+
+    async def protected_files(self, before: tamper_check.ScannedFiles | None = None) -> tamper_check.ScannedFiles:
+        """The protected files as they are now; `before` is an earlier scan to reuse."""
+        return await asyncio.to_thread(tamper_check.scan, [str(root) for root in self._roots], before)
+
+    async def tampered(self, command: RunningCommand) -> tuple[str, ...]:
+        """The labels of protected files that changed while a sandboxed command ran."""
+        if command.protected_before is None:
+            return ()
+        after = await self.protected_files(command.protected_before)
+        return tuple(self._label(Path(name)) for name in tamper_check.changed(command.protected_before, after))

@@ -11,16 +11,10 @@ _SECRET_NAME = pattern(
     r"(?:^|_)[A-Z0-9]*(?:TOKENS?|SECRETS?|KEYS?|PASSWORDS?|PASSWD|PASSPHRASE|CREDENTIALS?|AUTH|COOKIES?)(?:_|$)"
     r"|(?:^|[_/:])(?:PASS|PWD|PAT|DSN)$|(?:TOKEN|SECRET|PASSWORD|CREDENTIAL|APIKEY)(?:S|$)"
 )
-_ALWAYS_KEPT = frozenset(("PWD", "OLDPWD"))
 
 PLAIN = {
-    "PAGER": "cat",
-    "GIT_PAGER": "cat",
-    "MANPAGER": "cat",
-    "SYSTEMD_PAGER": "cat",
-    "EDITOR": "true",
-    "VISUAL": "true",
-    "GIT_EDITOR": "true",
+    **dict.fromkeys(("PAGER", "GIT_PAGER", "MANPAGER", "SYSTEMD_PAGER"), "cat"),
+    **dict.fromkeys(("EDITOR", "VISUAL", "GIT_EDITOR"), "true"),
     "GIT_TERMINAL_PROMPT": "0",
     "GCM_INTERACTIVE": "never",
     "SSH_ASKPASS_REQUIRE": "never",
@@ -31,8 +25,6 @@ PLAIN = {
 }
 """Set for every command: no pager, no editor, no prompt, no colour."""
 _PROMPTERS = frozenset(("GIT_ASKPASS", "SSH_ASKPASS", "FORCE_COLOR", "CLICOLOR_FORCE"))
-
-
 ELSEWHERE = frozenset(
     (
         "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_CONFIG", "GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT",
@@ -45,7 +37,7 @@ ELSEWHERE = frozenset(
 
 def is_secret(name: str, value: str) -> bool:
     """Whether a variable looks like a key or password, judged by its name and its value."""
-    if name in _ALWAYS_KEPT:
+    if name in ("PWD", "OLDPWD"):
         return False
     if _SECRET_NAME().search(name.upper()):
         return True
@@ -55,9 +47,5 @@ def is_secret(name: str, value: str) -> bool:
 
 def cleaned(environ: Mapping[str, str], *, keep: Collection[str] = ()) -> dict[str, str]:
     """The part of `environ` that commands get, with `PLAIN` added. Variables named in `keep` always pass."""
-    passed = {
-        name: value
-        for name, value in environ.items()
-        if name in keep or not (name in _PROMPTERS or is_secret(name, value))
-    }
-    return {**passed, **PLAIN}
+    dropped = {name for name, value in environ.items() if name in _PROMPTERS or is_secret(name, value)}.difference(keep)
+    return {**{name: value for name, value in environ.items() if name not in dropped}, **PLAIN}

@@ -1,7 +1,4 @@
-"""Process functions of the kernel for the supervisor: parents and children, and waking up when a child ends.
-
-Standard library only.
-"""
+"""Kernel functions for the supervisor: parents, children, and waking up when a child ends. Standard library only."""
 
 from __future__ import annotations
 
@@ -61,11 +58,8 @@ def pidfd(pid: int) -> int:
 @contextlib.contextmanager
 def descendants(top: int) -> Iterator[list[tuple[int, int]]]:
     """The living processes below `top` as (pid, pidfd). All are collected before any is signalled: the children of a
-    process that ends move to another parent.
-
-    A pid read from /proc may belong to another process by the time it is used. So each process is pinned by a pidfd
-    (-1 on kernels before 5.3) and counts only if its parent still is one of ours.
-    """
+    process that ends move to another parent. A pid read from /proc may belong to another process by the time it is used.
+    So each is pinned by a pidfd (-1 on kernels before 5.3) and counts only if its parent still is one of ours."""
     ours, waiting = {top}, [top]
     found: list[tuple[int, int]] = []
     try:
@@ -89,12 +83,6 @@ def descendants(top: int) -> Iterator[list[tuple[int, int]]]:
 def _unpin(pin: int) -> None:
     if pin >= 0:
         os.close(pin)
-
-
-def _has_pidfd() -> bool:
-    pin = pidfd(os.getpid())
-    _unpin(pin)
-    return pin >= 0
 
 
 def _parent(pid: int) -> tuple[int, str]:
@@ -123,4 +111,6 @@ def children_of(pid: int) -> list[int]:
     return found
 
 
-_HAS_PIDFD = _has_pidfd()
+_OWN_PIDFD = pidfd(os.getpid())
+_HAS_PIDFD = _OWN_PIDFD >= 0
+_unpin(_OWN_PIDFD)

@@ -84,10 +84,7 @@ class HeadTailBuffer:
 
 class OutputCapture:
     """Captures a command's output: head and tail (`shown` bytes) in memory, and once it is longer, all of it in a file of
-    at most `most` bytes.
-
-    `folder` returns (and creates) the folder of that file when it is needed; `spill` is its path, "" before.
-    """
+    at most `most` bytes. `folder` returns (and creates) the folder of that file; `spill` is its path, "" before."""
 
     def __init__(self, folder: Callable[[], Path], *, shown: int = HEAD + TAIL, most: int = SPILL) -> None:
         self._folder, self._most, self._shown = folder, most, shown

@@ -15,9 +15,7 @@ from friday_cli.core.protocol.workspace import Access, Printed
 from ..sandbox.plan import SandboxPlan
 from ..sandbox.policy import SandboxPolicy
 from .client import Process, SupervisorClient
-from .command import PreparedCommand, RunningCommand, shell_code
-from .effects import EffectDetector
-from .environment import ELSEWHERE
+from .command import EffectDetector, PreparedCommand, RunningCommand, shell_code
 from .output import HeadTailBuffer, LiveOutput, OutputCapture, OverflowFolder, unnamed_file
 
 COMMAND_BYTES = 128 * 1024 - 1
@@ -33,10 +31,6 @@ class CommandSettings(NamedTuple):
     sandbox: SandboxPolicy | None
     overflow: OverflowFolder
     shown: int
-
-    def for_worktree(self) -> CommandSettings:
-        """The same, without the variables that point git to another repository."""
-        return self._replace(environ={name: value for name, value in self.environ.items() if name not in ELSEWHERE})
 
 
 class CommandStarter:

@@ -4,10 +4,10 @@ It runs as a separate process (`python -I -S`) and imports the standard library 
 workspace: over the socket FD it receives, for each command, a control socket and the write ends of the output pipes. A
 supervisor process, forked before it is needed, takes them and forks the command in a new session.
 
-The supervisor is the subreaper of its command: whatever a descendant does (setsid, nohup, double fork), it stays below
-the supervisor. So the supervisor finds all descendants, and knows that none is left when the kernel reports that it has
-no child. When Friday asks for it or dies (the control socket closes, the pidfd of Friday becomes readable), the
-supervisor ends them: TERM, a delay, KILL. On other systems than Linux it ends the process group of the command.
+The supervisor is the subreaper of its command: whatever a descendant does (setsid, double fork), it stays below the
+supervisor, which finds all of them, and knows from the kernel when none is left. When Friday asks for it or dies (the
+control socket closes, its pidfd becomes readable), the supervisor ends them: TERM, a delay, KILL. On other systems than
+Linux it ends the process group of the command.
 
 Friday to supervisor: 8 bytes of length, then NUL-separated: cwd, limits ("core=0 ..."), sandbox (`SandboxPlan.fields`),
 number of words, words, environment. Later one byte: end the command. Supervisor to Friday, one line each: `started PID`,
@@ -25,7 +25,7 @@ import signal
 import socket
 import time
 
-from ..sandbox.apply import confine
+from ..sandbox import bubblewrap, landlock, seatbelt
 from ..sandbox.plan import SandboxPlan
 from .linux import (
     LINUX,
@@ -86,10 +86,8 @@ def main(fd: int) -> None:
 
 
 def _reap(supervisors: set[int]) -> bool:
-    """Collect ended supervisors. Descendants of a supervisor that was itself killed are now our children: kill them.
-
-    True if a process ended: the kernel's list may omit a child while others leave it, so reap again soon.
-    """
+    """Collect ended supervisors. Descendants of a supervisor that was itself killed are now our children: kill them. True
+    if a process ended: the kernel's list may omit a child while others leave it, so reap again soon."""
     ended = False
     with contextlib.suppress(ChildProcessError):
         while (pid := os.waitpid(-1, os.WNOHANG)[0]) != 0:
@@ -155,8 +153,9 @@ class _CommandSupervisor:
         self.disconnected = False
 
     def run(self) -> None:
-        request = _CommandRequest(self._read_request())
-        self.sandbox_processes = 1 if request.plan is not None and request.plan.kind == "bubblewrap" else 0
+        size = int.from_bytes(self._read_exactly(8), "big")
+        request = _CommandRequest(self._read_exactly(size).split(b"\0"))
+        self.sandbox_processes = int(request.plan is not None and request.plan.kind == "bubblewrap")
         self.leader, problem = _launch(request, self.outputs)
         for fd in set(self.outputs):
             os.close(fd)
@@ -168,7 +167,8 @@ class _CommandSupervisor:
         poll = poll_for(self.control.fileno(), self.wake, self.friday)
         while self._reap():
             self._signal_if_due()
-            for fd, _ in poll.poll(self._timeout_ms()):
+            due = self.term_at if self.term_at is not None else self.kill_at
+            for fd, _ in poll.poll(None if due is None else max(due - time.monotonic(), SWEEP_S) * 1000):
                 if fd == self.wake:
                     drain(self.wake)
                 else:
@@ -176,10 +176,6 @@ class _CommandSupervisor:
                     self.disconnected = self.disconnected or fd == self.friday or not self._asked_to_end()
                     self._end(TERM_S)
         self._report(f"ended {self.outlived}")
-
-    def _read_request(self) -> list[bytes]:
-        size = int.from_bytes(self._read_exactly(8), "big")
-        return self._read_exactly(size).split(b"\0")
 
     def _read_exactly(self, count: int) -> bytes:
         data = b""
@@ -213,14 +209,11 @@ class _CommandSupervisor:
                     if self.kill_at is None:
                         self.term_at = time.monotonic() + SETTLE_S
         except ChildProcessError:
-            return not LINUX and self._group_exists()
-
-    def _group_exists(self) -> bool:
-        try:
-            os.killpg(self.leader, 0)
-        except OSError:
+            if not LINUX:
+                with contextlib.suppress(OSError):
+                    os.killpg(self.leader, 0)
+                    return True
             return False
-        return True
 
     def _end(self, kill_after_s: float) -> None:
         """Send TERM to every process, once; KILL follows after `kill_after_s` seconds."""
@@ -237,11 +230,6 @@ class _CommandSupervisor:
             self._end(LEFT_S)
         if self.kill_at is not None and now >= self.kill_at:
             self._signal(signal.SIGKILL)
-
-    def _timeout_ms(self) -> float | None:
-        """Milliseconds until the next signal is due; None if none is planned."""
-        due = self.term_at if self.term_at is not None else self.kill_at
-        return None if due is None else max(due - time.monotonic(), SWEEP_S) * 1000
 
     def _signal(self, *signals: int) -> None:
         with descendants(os.getpid()) as found:
@@ -301,8 +289,21 @@ def _exec(request: _CommandRequest, outputs: list[int], supervisor: int) -> None
     os.dup2(empty, 0)
     os.dup2(outputs[0], 1)
     os.dup2(outputs[-1], 2)
-    words = confine(request.plan, request.words) if request.plan is not None else request.words
+    words = _confine(request.plan, request.words) if request.plan is not None else request.words
     os.execve(words[0], words, request.environ)
+
+
+def _confine(plan: SandboxPlan, words: list[bytes]) -> list[bytes]:
+    """The words that run `words` confined by `plan`: the same for Landlock, which confines this process. Raises OSError."""
+    plan = plan.resolved()
+    if plan.kind == "bubblewrap":
+        return bubblewrap.wrap(plan, words)
+    if plan.kind == "landlock":
+        landlock.restrict(plan)
+        return words
+    if plan.kind == "seatbelt":
+        return seatbelt.wrap(plan, words)
+    raise OSError(f"unknown sandbox {plan.kind!r}")
 
 
 def _set_limits(limits: str) -> None:

@@ -1,5 +1,3 @@
-"""The sandbox of commands: what they may write, read and connect to.
-
-`detect` finds out which sandbox works on this machine, `policy` makes the plan of a command, and the process supervisor
-carries the plan out with `apply`. The modules that the supervisor imports use the standard library only.
-"""
+"""The sandbox of commands: what they may write, read and connect to. `detect` finds out which sandbox works on this
+machine, `policy` makes the plan of a command, and the process supervisor carries it out. The modules that the supervisor
+imports use the standard library only."""

@@ -35,11 +35,8 @@ def explain(output: str, plan: SandboxPlan) -> str:
         found.append("only the workspace and $TMPDIR can be written, and .git/hooks, .git/config and .friday cannot")
         found.append("keys and other secrets cannot be read")
     if not plan.network and any(_OFFLINE().search(row) or _tcp_refused(row, plan) for row in rows):
-        found.append(
-            "the network is off, and each command has its own localhost"
-            if plan.kind == "bubblewrap"
-            else "the network is off"
-        )
+        own_localhost = ", and each command has its own localhost" if plan.kind == "bubblewrap" else ""
+        found.append(f"the network is off{own_localhost}")
     return f"The sandbox ({plan.kind}) may be the reason: {'; '.join(found)}." if found else ""
 
 
@@ -47,17 +44,14 @@ def _names_denied_path(row: str, plan: SandboxPlan) -> bool:
     """Whether a line names a path that cannot be written or read in the sandbox."""
     if re.search(r"\.git\b|\.friday\b|(?<![\w./])\.\./", row):
         return True
-    for path in _PATH().findall(row):
-        if any(inside(path, root) for root in (*plan.write, plan.tmp, "/tmp", "/dev")):
-            if any(inside(path, denied) for denied in (*plan.freeze, *plan.deny)):
-                return True
-        else:
-            return True
-    return False
+    writable, denied = (*plan.write, plan.tmp, "/tmp", "/dev"), (*plan.freeze, *plan.deny)
+    return any(
+        not any(inside(path, root) for root in writable) or any(inside(path, other) for other in denied)
+        for path in _PATH().findall(row)
+    )
 
 
 def _tcp_refused(row: str, plan: SandboxPlan) -> bool:
     """Whether a line reports a connection that Landlock denied: the error is the one of a missing permission."""
-    return (
-        plan.kind == "landlock" and bool(_REFUSED().search(row)) and bool(re.search(r"connect|bind|socket", row, re.I))
-    )
+    words = _REFUSED().search(row) and re.search(r"connect|bind|socket", row, re.I)
+    return plan.kind == "landlock" and words is not None

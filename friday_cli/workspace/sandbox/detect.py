@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
@@ -9,7 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -38,8 +39,7 @@ except PermissionError:
 
 
 class SandboxChoice(msgspec.Struct, frozen=True):
-    """A sandbox that works here. `program` is its program, `detail` its version, `why` the reason why no better one is
-    used."""
+    """A sandbox that works here: its `program`, its version (`detail`), and `why` no better one is used."""
 
     kind: Kind
     program: str = ""
@@ -53,11 +53,8 @@ class SandboxChoice(msgspec.Struct, frozen=True):
 
 
 def detect_sandbox(wanted: Wanted, environ: Mapping[str, str], *, cache: Path | None = None) -> SandboxChoice:
-    """The sandbox `wanted`, or with `auto` the best that works. `cache` is the folder for the cached result; without a
-    cached result this blocks for some milliseconds.
-
-    Raises UsageError if a kind other than `auto` and `none` is wanted and does not work.
-    """
+    """The sandbox `wanted`, or with `auto` the best that works. `cache` is the folder for the result, without which this
+    blocks for some milliseconds. Raises UsageError if a kind other than `auto` and `none` is wanted and does not work."""
     if wanted == "none":
         return SandboxChoice("none", why="switched off in the settings")
     path = environ.get("PATH", os.defpath)
@@ -89,20 +86,13 @@ def _try(wanted: Wanted, path: str) -> SandboxChoice:
 def _bubblewrap(path: str) -> SandboxChoice:
     from . import bubblewrap
 
-    program = shutil.which("bwrap", path=path)
-    true = shutil.which("true", path=path)
+    program, true = shutil.which("bwrap", path=path), shutil.which("true", path=path)
     if program is None or true is None:
         return SandboxChoice("none", why="the program bwrap was not found")
-    with tempfile.TemporaryDirectory(prefix="friday-") as folder:
-        plan = SandboxPlan("bubblewrap", program, folder, "/", False, (folder,), freeze=(f"{folder}/.friday",))
-        words = [os.fsdecode(word) for word in bubblewrap.wrap(plan.resolved(), [os.fsencode(true)])]
-        problem = _run(words)[1]
+    if problem := _probe("bubblewrap", program, bubblewrap.wrap, true):
+        return SandboxChoice("none", why=problem)
     version = re.search(r"\d[\d.]*", _run([program, "--version"])[0])
-    return (
-        SandboxChoice("none", why=problem)
-        if problem
-        else SandboxChoice("bubblewrap", program, version[0] if version else "")
-    )
+    return SandboxChoice("bubblewrap", program, version[0] if version else "")
 
 
 def _landlock(path: str) -> SandboxChoice:
@@ -119,18 +109,21 @@ def _seatbelt(path: str) -> SandboxChoice:
 
     if not os.access(seatbelt.PROGRAM, os.X_OK):
         return SandboxChoice("none", why=f"{seatbelt.PROGRAM} was not found")
-    with tempfile.TemporaryDirectory(prefix="friday-") as folder:
-        plan = SandboxPlan("seatbelt", seatbelt.PROGRAM, folder, "/", False, (folder,))
-        problem = _run([os.fsdecode(word) for word in seatbelt.wrap(plan.resolved(), [b"/usr/bin/true"])])[1]
+    problem = _probe("seatbelt", seatbelt.PROGRAM, seatbelt.wrap, "/usr/bin/true")
     return SandboxChoice("none", why=problem) if problem else SandboxChoice("seatbelt", seatbelt.PROGRAM)
+
+
+def _probe(kind: Kind, program: str, wrap: Callable[[SandboxPlan, list[bytes]], list[bytes]], true: str) -> str:
+    """Why the program `true` cannot be run in a sandbox, "" if it can."""
+    with tempfile.TemporaryDirectory(prefix="friday-") as folder:
+        plan = SandboxPlan(kind, program, folder, "/", False, (folder,), freeze=(f"{folder}/.friday",))
+        return _run([os.fsdecode(word) for word in wrap(plan.resolved(), [os.fsencode(true)])])[1]
 
 
 def _run(words: Sequence[str]) -> tuple[str, str]:
     """What a program printed, and why it failed ("" if it succeeded)."""
     try:
-        ran = subprocess.run(
-            words, stdin=subprocess.DEVNULL, capture_output=True, timeout=PROBE_S, check=False, cwd="/"
-        )
+        ran = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, timeout=PROBE_S, cwd="/")
     except (OSError, subprocess.SubprocessError) as error:
         return "", f"{type(error).__name__}: {error}"
     if ran.returncode:
@@ -139,8 +132,8 @@ def _run(words: Sequence[str]) -> tuple[str, str]:
     return ran.stdout.decode("utf-8", "replace"), ""
 
 
-# ---- the cache ----------------------------------------------------------------------
-
+_RELEVANT = ("NoNewPrivs", "Seccomp:", "CapBnd")
+"""The lines of /proc/self/status that count."""
 _detected: dict[str, SandboxChoice] = {}
 """The results of this process by cache key."""
 
@@ -153,20 +146,9 @@ def _cache_key(wanted: Wanted, path: str) -> str:
         status = os.stat(program)
         parts += [os.path.realpath(program), str(status.st_mtime_ns), str(status.st_size)]
     for name in ("/proc/sys/kernel/random/boot_id", "/proc/self/ns/user", "/proc/self/ns/mnt", "/proc/self/status"):
-        parts.append(_proc_file(name))
+        with contextlib.suppress(OSError), open(name, encoding="ascii", errors="replace") as file:
+            parts += [row for row in file.read().splitlines() if ":" not in row or row.startswith(_RELEVANT)]
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
-
-
-def _proc_file(name: str) -> str:
-    """The relevant lines of a file below /proc, "" if it cannot be read."""
-    try:
-        if "/ns/" in name:
-            return os.readlink(name)
-        with open(name, encoding="ascii", errors="replace") as file:
-            rows = file.read().splitlines()
-    except OSError:
-        return ""
-    return "\n".join(row for row in rows if ":" not in row or row.startswith(("NoNewPrivs", "Seccomp:", "CapBnd")))
 
 
 class _CachedChoice(msgspec.Struct, frozen=True):
@@ -183,10 +165,7 @@ def _load(file: Path | None, key: str) -> SandboxChoice | None:
 
 
 def _save(file: Path | None, key: str, choice: SandboxChoice) -> None:
-    if file is None:
-        return
-    try:
-        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        atomic_file.replace(file, msgspec.json.encode(_CachedChoice(key, choice)).decode())
-    except OSError:
-        pass  # detected again next time
+    if file is not None:
+        with contextlib.suppress(OSError):  # detected again next time
+            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            atomic_file.replace_bytes(file, msgspec.json.encode(_CachedChoice(key, choice)))

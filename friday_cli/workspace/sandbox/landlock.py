@@ -33,44 +33,30 @@ def version() -> int:
     return max(found, 0)
 
 
-def rights(abi: int) -> int:
-    """All file access rights of version `abi`."""
-    known = 13 if abi < 2 else 14 if abi < 3 else 15 if abi < 5 else 16
-    return (1 << known) - 1
-
-
 def restrict(plan: SandboxPlan) -> None:
     """Confine this process and its future children by `plan`, which must be resolved. Raises OSError."""
     abi = version()
     if abi < 1:
         raise OSError("this kernel has no Landlock")
-    handled = rights(abi)
+    handled = (1 << (13 if abi < 2 else 14 if abi < 3 else 15 if abi < 5 else 16)) - 1  # all rights of this version
     tcp = 0 if plan.network or abi < 4 else _TCP
     shape = struct.pack("=QQQ", handled, tcp, _SCOPES if abi >= 6 else 0)[: 8 if abi < 4 else 16 if abi < 6 else 24]
     ruleset = _call(_CREATE, shape, ctypes.c_size_t(len(shape)), ctypes.c_uint32(0))
     try:
         _grant(ruleset, "/", _EXECUTE | _READ_DIR)
-        for path in readable(plan):
-            _grant(ruleset, path, _READ_FILE)
-        for path in plan.show:
+        for path in (*readable(plan), *plan.show):
             _grant(ruleset, path, _READ_FILE)
         for path in DEVICES:
             _grant(ruleset, path, (_READ_FILE | _WRITE_FILE | _TRUNCATE | _IOCTL_DEV) & handled)
         for path in (*plan.write, plan.tmp):
             _grant(ruleset, path, handled & ~_IOCTL_DEV)
-        _drop_privileges()
+        if _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
+            raise OSError(ctypes.get_errno(), "no_new_privs")
+        if _libc.capset(struct.pack("=Ii", _CAPABILITY_VERSION_3, 0), bytes(24)):  # root could read others' memory
+            raise OSError(ctypes.get_errno(), "capabilities")
         _call(_RESTRICT, ctypes.c_int(ruleset), ctypes.c_uint32(0))
     finally:
         os.close(ruleset)
-
-
-def _drop_privileges() -> None:
-    """Set no_new_privs and drop all capabilities: root could read the memory of other processes."""
-    if _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
-        raise OSError(ctypes.get_errno(), "no_new_privs")
-    header = struct.pack("=Ii", _CAPABILITY_VERSION_3, 0)
-    if _libc.capset(header, bytes(24)):
-        raise OSError(ctypes.get_errno(), "capabilities")
 
 
 def readable(plan: SandboxPlan) -> list[str]:

@@ -12,10 +12,8 @@ _LISTS = ("write", "deny", "show", "freeze")
 
 class SandboxPlan(NamedTuple):
     """All paths are absolute. `program` is the program of the sandbox ("" for Landlock); `tmp` is the private temp folder.
-
     `write` can be written. `deny` cannot even be read. `show` can be read inside a denied folder. `freeze` is read-only
-    inside a writable folder, and a path of it that does not exist cannot be created. The deeper of two entries applies.
-    """
+    inside a writable folder, and a path of it that does not exist cannot be created. The deeper of two entries applies."""
 
     kind: Kind
     program: str

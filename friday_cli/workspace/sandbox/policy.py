@@ -12,17 +12,14 @@ from pathlib import Path
 from friday_cli.core.protocol.workspace import Access, Reach
 
 from .detect import SandboxChoice
-from .plan import Kind, SandboxPlan
+from .plan import SandboxPlan
 from .protected_paths import SERVICE_VARIABLES, absolute_paths, secret_paths, writable_folder
 
 
 class SandboxPolicy:
-    """Makes the plans of a session's commands.
-
-    `environ` is the user's environment. `write` and `read_deny` come from the settings; `own` are Friday's folders, which
-    cannot be read except `show`; `network` allows the network for every command. Raises UsageError for a relative path.
-    `close` removes what was created for the commands.
-    """
+    """Makes the plans of a session's commands. `environ` is the user's environment. `write` and `read_deny` come from the
+    settings; `own` are Friday's folders, which cannot be read except `show`; `network` allows the network for every
+    command. Raises UsageError for a relative path. `close` removes what was created for the commands."""
 
     def __init__(
         self,
@@ -41,23 +38,19 @@ class SandboxPolicy:
         self._tmp = ""
         self._mount_points: set[str] = set()
 
-    @property
-    def kind(self) -> Kind:
-        return self.choice.kind
-
     def reach(self, access: Access) -> Reach:
         """How far a command with `access` reaches: "" without a sandbox."""
-        if self.kind == "none":
+        if self.choice.kind == "none":
             return ""
         return access if access == "outside" or (access == "network" and not self.network) else "confined"
 
     def plan(self, roots: Sequence[Path], cwd: Path, *, show: Path | None, access: Access) -> SandboxPlan | None:
         """The plan of a command in `cwd` that may write below `roots` and read in `show`; None if it is not confined."""
-        if self.kind == "none" or access == "outside":
+        if self.choice.kind == "none" or access == "outside":
             return None
         writable = [writable_folder(str(root)) for root in roots]
         plan = SandboxPlan(
-            kind=self.kind,
+            kind=self.choice.kind,
             program=self.choice.program,
             tmp=self._temporary(),
             cwd=str(cwd),
@@ -67,14 +60,14 @@ class SandboxPolicy:
             show=(str(show),) if show else (),
             freeze=tuple(path for folder in writable for path in folder.freeze),
         )
-        if self.kind == "bubblewrap":  # it creates an empty folder as mount point for a path that does not exist
+        if self.choice.kind == "bubblewrap":  # it creates an empty folder as mount point for a path that does not exist
             self._mount_points |= {path for path in plan.resolved().freeze if not os.path.lexists(path)}
         return plan
 
     def environ(self, given: Mapping[str, str], *, keep: Sequence[str] = ()) -> dict[str, str]:
         """The environment of a confined command: without addresses of services, and with the private temp folder."""
         passed = {name: value for name, value in given.items() if name not in SERVICE_VARIABLES or name in keep}
-        tmp = "/tmp" if self.kind == "bubblewrap" else self._temporary()
+        tmp = "/tmp" if self.choice.kind == "bubblewrap" else self._temporary()
         return {**passed, "TMPDIR": tmp, "TMP": tmp, "TEMP": tmp}
 
     def _temporary(self) -> str:

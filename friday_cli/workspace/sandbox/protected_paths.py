@@ -15,9 +15,9 @@ SECRETS = (
     "~/.pgpass", "~/.cargo/credentials", "~/.cargo/credentials.toml", "~/.gem/credentials", "~/.vault-token",
     "~/.terraform.d/credentials.tfrc.json", "~/.password-store", "~/.local/share/keyrings", "~/.config/op",
     "~/.1password", "~/.config/containers/auth.json", "~/.claude/.credentials.json", "~/.codex/auth.json", "~/.mozilla",
-    "~/.config/google-chrome", "~/.config/chromium", "~/Library/Keychains", "~/.bash_history", "~/.zsh_history", "~/.python_history", "~/.node_repl_history",
-    "~/.psql_history", "~/.mysql_history", "~/.docker/run", "~/.docker/desktop",
-    "~/.colima", "~/.orbstack",
+    "~/.config/google-chrome", "~/.config/chromium", "~/Library/Keychains", "~/.bash_history", "~/.zsh_history",
+    "~/.python_history", "~/.node_repl_history", "~/.psql_history", "~/.mysql_history", "~/.docker/run",
+    "~/.docker/desktop", "~/.colima", "~/.orbstack",
 )  # fmt: skip
 """Files and folders of a user that no confined command can read; the last four are sockets of docker."""
 SERVICE_VARIABLES = frozenset(
@@ -69,11 +69,9 @@ class WritableFolder(NamedTuple):
 
 
 def writable_folder(root: str) -> WritableFolder:
-    """What git needs in the repository around `root`, and which files in it could run code later.
-
-    A linked worktree needs its own git folder, the objects and its own branches. Hooks, settings, index and branches of
-    the main repository are not writable then.
-    """
+    """What git needs in the repository around `root`, and which files in it could run code later. A linked worktree needs
+    its own git folder, the objects and its own branches; hooks, settings, index and branches of the main repository are
+    not writable then."""
     freeze = [os.path.join(root, ".friday")]
     top = root
     while not os.path.lexists(git := os.path.join(top, ".git")):
@@ -118,11 +116,8 @@ def _other_worktrees(git: str) -> list[str]:
 
 
 def _linked(git: str) -> tuple[str, str] | None:
-    """The own and the common git folder of a linked worktree whose `.git` file is `git`; None if it is not valid.
-
-    The file is untrusted. It is valid only if the folder it names is among the worktrees of a repository and names the
-    file in turn.
-    """
+    """The own and the common git folder of a linked worktree whose `.git` file is `git`; None if it is not valid. The file
+    is untrusted. It must name a folder among the worktrees of a repository that names the file in turn."""
     admin = os.path.realpath(os.path.join(os.path.dirname(git), _line(git).removeprefix("gitdir:").strip()))
     common = os.path.realpath(os.path.join(admin, _line(os.path.join(admin, "commondir")) or "?"))
     back = _line(os.path.join(admin, "gitdir"))

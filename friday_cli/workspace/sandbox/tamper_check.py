@@ -1,8 +1,6 @@
-"""Compares files that could run code or grant rights later, before and after a command.
-
-If a sandbox cannot protect them (Landlock never can; bubblewrap cannot if the command creates the repository), a change
-is detected and reported. It is not reverted: the user may have made it at the same time.
-"""
+"""Compares files that could run code or grant rights later, before and after a command. A change is reported where a
+sandbox cannot prevent it (Landlock never can; bubblewrap cannot if the command creates the repository). It is not reverted:
+the user may have made it at the same time."""
 
 from __future__ import annotations
 
@@ -10,7 +8,6 @@ import hashlib
 import os
 import stat
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from .protected_paths import writable_folder
 
@@ -18,13 +15,8 @@ FILES, BYTES = 500, 16 * 1024 * 1024
 """Files that are scanned, and bytes of each that are read."""
 
 
-class _FileStamp(NamedTuple):
-    stamp: tuple[int, ...]
-    digest: str
-
-
-ScannedFiles = dict[str, _FileStamp]
-"""The protected files by path."""
+ScannedFiles = dict[str, tuple[tuple[int, ...], str]]
+"""The stamp (which begins with the mode) and the digest of each protected file, by path."""
 
 
 def scan(roots: Sequence[str], before: ScannedFiles | None = None) -> ScannedFiles:
@@ -38,13 +30,9 @@ def scan(roots: Sequence[str], before: ScannedFiles | None = None) -> ScannedFil
 
 def changed(before: ScannedFiles, after: ScannedFiles) -> tuple[str, ...]:
     """The protected files that differ, sorted. Git's sample hooks are ignored: git does not run them."""
-    names = sorted(name for name in before.keys() | after.keys() if not name.endswith(".sample"))
-    return tuple(name for name in names if _content(before.get(name)) != _content(after.get(name)))
-
-
-def _content(file: _FileStamp | None) -> tuple[int, str] | None:
-    """Mode and digest."""
-    return (file.stamp[0], file.digest) if file else None
+    old, new = ({name: (stamp[0], digest) for name, (stamp, digest) in files.items()} for files in (before, after))
+    names = sorted(name for name in old.keys() | new.keys() if not name.endswith(".sample"))
+    return tuple(name for name in names if old.get(name) != new.get(name))
 
 
 def _walk(path: str, found: ScannedFiles, before: ScannedFiles) -> None:
@@ -59,7 +47,7 @@ def _walk(path: str, found: ScannedFiles, before: ScannedFiles) -> None:
             return
         stamp = (status.st_mode, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
         known = before.get(path)
-        found[path] = known if known and known.stamp == stamp else _FileStamp(stamp, _digest(path, status))
+        found[path] = known if known and known[0] == stamp else (stamp, _digest(path, status))
     except OSError:
         return
 

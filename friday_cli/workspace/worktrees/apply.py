@@ -83,7 +83,7 @@ async def describe(worktree: Worktree, trees: GitTrees, target: LocalWorkspace, 
             text = await trees.patch(worktree.metadata.start, worktree.end, path=change.path, limit=DIFF)
             hunks = text[text.find("@@") :] if "@@" in text else ""
             diffs.append(DiffDisplay(label, hunks, files[-1].added, files[-1].removed))
-    return Applied(tuple(files), found.merged, tuple(diffs))
+    return Applied(tuple(files), tuple(found.merged), tuple(diffs))
 
 
 async def commit_changes(git: Git, worktree: Worktree, trees: GitTrees, tip: str, message: str) -> None:
@@ -99,5 +99,5 @@ async def commit_changes(git: Git, worktree: Worktree, trees: GitTrees, tip: str
     new_tree = await trees.with_changes(base, rows)
     if new_tree == await tree_of(git, common, tip):
         return
-    created = await commit(git, common, new_tree, (tip,), message)
-    await git("update-ref", f"refs/heads/{metadata.branch}", created, cwd=common, env={"GIT_DIR": str(common)})
+    created = await commit(git, common, new_tree, message, parent=tip)
+    await git("update-ref", f"refs/heads/{metadata.branch}", created, git_dir=common)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import shutil
+import stat
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,10 +16,12 @@ import msgspec
 from friday_cli.core.protocol.errors import ToolError
 
 from ..local import LocalWorkspace
-from . import include
 from .git import Git, Repository
 from .git_trees import REPOSITORY, GitTrees, shown
 from .metadata import Worktree, WorktreeMetadata
+
+MOST_FILES, MOST_BYTES = 1_000, 100_000_000
+"""Limits of the ignored files that are copied: their number, and their total bytes."""
 
 
 class WorktreeCreator(msgspec.Struct, frozen=True):
@@ -36,18 +40,9 @@ class WorktreeCreator(msgspec.Struct, frozen=True):
         await self._refuse_submodules(repository, top)
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         name, branch = await self._name(repository, again)
-        within = base.root.relative_to(top).as_posix()
+        within, home = base.root.relative_to(top).as_posix(), home or str(base.root)
         folder, common = str(self.folder / name), str(repository.common)
-        metadata = WorktreeMetadata(
-            session=self.session,
-            name=name,
-            branch=branch,
-            folder=folder,
-            within=within,
-            top=str(top),
-            home=home or str(base.root),
-            common=common,
-        )
+        metadata = WorktreeMetadata(self.session, name, branch, folder, within, str(top), home=home, common=common)
         worktree = Worktree(metadata, self.folder)
         worktree.save()
         return worktree
@@ -55,28 +50,27 @@ class WorktreeCreator(msgspec.Struct, frozen=True):
     async def _refuse_submodules(self, repository: Repository, top: Path) -> None:
         if not await asyncio.to_thread((top / ".gitmodules").exists):
             return
-        listed = await self.git("ls-files", "-z", "-s", cwd=top, env={"GIT_DIR": str(repository.git_dir)})
+        listed = await self.git("ls-files", "-z", "-s", cwd=top, git_dir=repository.git_dir)
         for entry in listed.split(b"\0")[:-1]:
             about, _, name = entry.partition(b"\t")
-            if int(about.split(b" ")[0], 8) == REPOSITORY and _has_files(top / os.fsdecode(name)):
+            folder = top / os.fsdecode(name)
+            if int(about.split(b" ")[0], 8) == REPOSITORY and folder.is_dir() and any(folder.iterdir()):
                 raise ToolError(
                     f"{top} has submodules ({shown(name)}), which would be empty in a worktree.",
                     hint="Continue without isolation.",
                 )
 
     async def _name(self, repository: Repository, again: str) -> tuple[str, str]:
-        env = {"GIT_DIR": str(repository.git_dir)}
         words = ("for-each-ref", "--format=%(refname:strip=2)", "refs/heads/friday/")
-        listed = await self.git(*words, cwd=repository.git_dir, env=env)
+        listed = await self.git(*words, git_dir=repository.git_dir)
         taken = set(listed.decode("utf-8", "replace").split("\n"))
-        start = self.session[:8]
         if again and not self._taken(again):
             number = 1
             while (branch := f"friday/{again}" + (f"-{number}" if number > 1 else "")) in taken:
                 number += 1
             return again, branch
         number = 1
-        while self._taken(name := f"{start}-{number}") or f"friday/{name}" in taken:
+        while self._taken(name := f"{self.session[:8]}-{number}") or f"friday/{name}" in taken:
             number += 1
         return name, f"friday/{name}"
 
@@ -90,53 +84,41 @@ class WorktreeCreator(msgspec.Struct, frozen=True):
         source = GitTrees(git, repository, top, index or self.folder / "main.index", hidden=(self.folder.parent,))
         start = await source.snapshot(git_dir / "index")
         base = await self._base(source, git_dir)
-        env = {"GIT_DIR": str(git_dir)}
         words = ("worktree", "add", "-q", "--no-checkout", "-b", metadata.branch, metadata.folder, base)
-        await git(*words, cwd=top, env=env)
+        await git(*words, cwd=top, git_dir=git_dir)
         admin = await asyncio.to_thread(_admin, worktree.folder)
         worktree.save(admin=str(admin), base=base)
         await source.check_out(worktree.folder, worktree.index)
-        own = {"GIT_DIR": str(admin), "GIT_WORK_TREE": metadata.folder}
-        await git("read-tree", base, cwd=worktree.folder, env=own)
-        await git("update-ref", "refs/worktree/friday-start", start, cwd=worktree.folder, env=own)
-        worktree.notes += await include.copy(source, worktree.folder, self.include)
+        env = {"GIT_WORK_TREE": metadata.folder}
+        await git("read-tree", base, cwd=worktree.folder, git_dir=admin, env=env)
+        await git("update-ref", "refs/worktree/friday-start", start, cwd=worktree.folder, git_dir=admin, env=env)
+        worktree.notes += await _copy_ignored(source, worktree.folder, self.include)
         await asyncio.to_thread(_make_root, worktree.root)
         worktree.save(start=start)  # last: a worktree without a start is incomplete, and no agent has worked in it
 
     async def _base(self, source: GitTrees, git_dir: Path) -> str:
         """A commit of the working tree as it is: HEAD itself if nothing was changed since."""
-        env = {"GIT_DIR": str(git_dir)}
         with tempfile.TemporaryDirectory(prefix="git-", dir=self.folder) as name:
-            index = Path(name) / "index"
-            tree = await GitTrees(self.git, source.repository, source.top, index, hidden=source.hidden).committed(
-                git_dir / "index"
-            )
-        code, head, _ = await self.git.run("rev-parse", "-q", "--verify", "HEAD^{commit}", cwd=source.top, env=env)
-        if code != 0:
-            words = f"Files as a sub-agent of Friday found them ({self.session[:8]})"
-            return await commit(self.git, git_dir, tree, (), words)
-        parent = head.decode().strip()
-        if await tree_of(self.git, git_dir, parent) == tree:
-            return parent
-        words = f"Uncommitted changes as a sub-agent of Friday found them ({self.session[:8]})"
-        return await commit(self.git, git_dir, tree, (parent,), words)
+            trees = GitTrees(self.git, source.repository, source.top, Path(name) / "index", hidden=source.hidden)
+            tree = await trees.committed(git_dir / "index")
+        code, out, _ = await self.git.run("rev-parse", "-q", "--verify", "HEAD^{commit}", git_dir=git_dir)
+        head = out.decode().strip() if code == 0 else ""
+        if head and await tree_of(self.git, git_dir, head) == tree:
+            return head
+        what = "Uncommitted changes" if head else "Files"
+        message = f"{what} as a sub-agent of Friday found them ({self.session[:8]})"
+        return await commit(self.git, git_dir, tree, message, parent=head)
 
 
 async def tree_of(git: Git, git_dir: Path, name: str) -> str:
     """The id of the tree of a commit."""
-    out = await git("rev-parse", f"{name}^{{tree}}", cwd=git_dir, env={"GIT_DIR": str(git_dir)})
-    return out.decode().strip()
+    return (await git("rev-parse", f"{name}^{{tree}}", git_dir=git_dir)).decode().strip()
 
 
-async def commit(git: Git, git_dir: Path, tree: str, parents: Sequence[str], words: str) -> str:
-    """Create a commit of `tree` and return its id. No branch is moved."""
-    options = [word for parent in parents for word in ("-p", parent)]
-    call = ("commit-tree", "--no-gpg-sign", tree, *options, "-m", words)
-    return (await git(*call, cwd=git_dir, env={"GIT_DIR": str(git_dir)})).decode().strip()
-
-
-def _has_files(folder: Path) -> bool:
-    return folder.is_dir() and any(folder.iterdir())
+async def commit(git: Git, git_dir: Path, tree: str, message: str, *, parent: str) -> str:
+    """Create a commit of `tree` on `parent` ("" for none) and return its id. No branch is moved."""
+    words = ("commit-tree", "--no-gpg-sign", tree, *(("-p", parent) if parent else ()), "-m", message)
+    return (await git(*words, git_dir=git_dir)).decode().strip()
 
 
 def _admin(folder: Path) -> Path:
@@ -153,3 +135,42 @@ def _make_root(root: Path) -> None:
     root.mkdir(parents=True, exist_ok=True)
     if Path(os.path.realpath(root)) != root:
         raise ToolError(f"{root} is below a link in the worktree.")
+
+
+async def _copy_ignored(source: GitTrees, folder: Path, patterns: Sequence[str]) -> list[str]:
+    """Copy the ignored files of a working tree that match one of `patterns` into `folder`. A pattern is a glob as in
+    .gitignore: without a `/` it matches in every folder. Returns remarks on files that were not copied."""
+    if not patterns:
+        return []
+    specs = [f":(top,glob){spec}" for pattern in patterns for spec in _specs(pattern)]
+    words = ("ls-files", "-z", "-o", "-i", "--exclude-standard", "--", *specs)
+    with source.repository.control(source.top, source.index, raw=True, hidden=source.hidden) as env:
+        listed = await source.git(*words, cwd=source.top, env=env)
+    names = [name for name in listed.split(b"\0")[:-1] if not name.endswith(b"/")]
+    return await asyncio.to_thread(_copy, source.top, folder, names)
+
+
+def _specs(pattern: str) -> list[str]:
+    bare = pattern.removeprefix("./").strip("/")
+    near = [bare] if "/" in pattern.rstrip("/") else [bare, f"**/{bare}"]
+    return [*near, *(f"{spec}/**" for spec in near)]
+
+
+def _copy(top: Path, folder: Path, names: Sequence[bytes]) -> list[str]:
+    remarks, room = [], MOST_BYTES
+    for count, name in enumerate(names):
+        source, target = top / os.fsdecode(name), folder / os.fsdecode(name)
+        try:
+            found = source.lstat()
+            room -= found.st_size
+            if count >= MOST_FILES or room < 0:
+                remarks.append(
+                    f"{len(names) - count} ignored files exceed the limit and were not copied, from {shown(name)} on"
+                )
+                break
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode):
+                shutil.copy2(source, target, follow_symlinks=False)
+        except OSError as error:
+            remarks.append(f"{shown(name)} was not copied: {error.strerror}")
+    return remarks

@@ -16,12 +16,14 @@ import signal
 import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import msgspec
 
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.text.sanitize import sanitize_line
+
+from ..process.output import unnamed_file
 
 CALL_S = 120.0
 """Seconds that one call may take."""
@@ -33,7 +35,7 @@ it for cleanup, a signal would leave the lock file behind."""
 OUTPUT = 256 * 1024 * 1024
 """Bytes that one call may print."""
 ERRORS = 64 * 1024
-"""Bytes of error output that are kept, from the end."""
+"""Bytes of error output that are read, from the end: the decisive line comes last."""
 _PASSED = (
     "PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM",
     "GIT_CONFIG_NOSYSTEM",
@@ -82,18 +84,10 @@ class Git:
         home = self._environ.get("XDG_CONFIG_HOME") or os.path.join(self._environ.get("HOME", "/"), ".config")
         return os.path.join(home, "git", name)
 
-    async def __call__(
-        self,
-        *words: str | Path,
-        cwd: Path,
-        env: Mapping[str, str] | None = None,
-        data: bytes = b"",
-        ok: Collection[int] = (0,),
-        cut: int = 0,
-    ) -> bytes:
-        """The output of a call, at most `cut` bytes (0: all). Raises ToolError with git's error message if the exit code is
+    async def __call__(self, *words: str | Path, ok: Collection[int] = (0,), cut: int = 0, **options: Any) -> bytes:
+        """The output of a call with the `options` of `run`. Raises ToolError with git's error message if the exit code is
         not in `ok`."""
-        code, out, err = await self.run(*words, cwd=cwd, env=env, data=data, cut=cut)
+        code, out, err = await self.run(*words, cut=cut, **options)
         if code not in ok and not (cut and len(out) == cut):
             raise ToolError(f"git {words[0]} failed: {error_line(err) or f'exit {code}'}")
         return out
@@ -101,15 +95,18 @@ class Git:
     async def run(
         self,
         *words: str | Path,
-        cwd: Path,
+        cwd: Path | None = None,
+        git_dir: Path | None = None,
         env: Mapping[str, str] | None = None,
         data: bytes = b"",
         cut: int = 0,
     ) -> tuple[int, bytes, str]:
-        """Exit code, output and error output of a call. Raises ToolError if it takes too long or prints too much. A
-        cancelled call has ended when this returns."""
+        """Exit code, output (at most `cut` bytes, 0: all) and error output of a call in `cwd` (default: `git_dir`), for the
+        repository with the git folder `git_dir` if it is given. `data` is its input. Raises ToolError if it takes too long
+        or prints too much. A cancelled call has ended when this returns."""
         refs = words[0] == "update-ref" or words[:2] == ("worktree", "add")
-        call = _GitCall(refs, [self._program, *_OPTIONS, *map(str, words)], cwd, {**self._environ, **(env or {})})
+        environ = {**self._environ, **({"GIT_DIR": str(git_dir)} if git_dir else {}), **(env or {})}
+        call = _GitCall(refs, [self._program, *_OPTIONS, *map(str, words)], cwd or git_dir, environ)
         task = asyncio.create_task(call.run(data, cut))
         try:
             async with asyncio.timeout(CALL_S):
@@ -126,43 +123,37 @@ class _GitCall:
     """One run of git. It is ended with SIGTERM, on which git removes its lock files; a call that changes refs (`refs`) gets
     `REFS_GRACE_S` first."""
 
-    def __init__(self, refs: bool, argv: Sequence[str], cwd: Path, environ: Mapping[str, str]) -> None:
+    def __init__(self, refs: bool, argv: Sequence[str], cwd: Path | None, environ: Mapping[str, str]) -> None:
         self._refs, self._argv, self._cwd, self._environ = refs, argv, cwd, environ
         self._process: asyncio.subprocess.Process | None = None
         self._early_signal = 0
 
     async def run(self, data: bytes, cut: int) -> tuple[int, bytes, str]:
-        try:
-            process = self._process = await asyncio.create_subprocess_exec(
-                *self._argv,
-                cwd=self._cwd,
-                env=self._environ,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-                start_new_session=True,
-            )
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or error
-            raise ToolError(f"git cannot be started in {self._cwd}: {reason}.") from None
-        if self._early_signal:
-            self._signal(self._early_signal)
-        assert process.stdin
-        assert process.stdout
-        assert process.stderr
-        errors = asyncio.create_task(_tail(process.stderr, ERRORS))
-        feeding = asyncio.create_task(_feed(process.stdin, data))
-        try:
-            out = await _read(process.stdout, cut or OUTPUT)
-            if out.truncated:
-                self._signal(signal.SIGTERM)
-            if out.truncated and not cut:
-                raise ToolError(f"git printed more than {OUTPUT // 1_000_000} MB.")
-        finally:
-            code = await process.wait()
-            err = await errors
-            await feeding
-        return code, out.data, err.decode("utf-8", "replace")
+        with unnamed_file() as given, unnamed_file() as errors:
+            given.write(data)
+            given.seek(0)
+            try:
+                process = self._process = await asyncio.create_subprocess_exec(
+                    *self._argv, cwd=self._cwd, env=self._environ, stdin=given, stdout=asyncio.subprocess.PIPE,
+                    stderr=errors, start_new_session=True,
+                )  # fmt: skip
+            except (OSError, ValueError) as error:
+                reason = getattr(error, "strerror", None) or error
+                raise ToolError(f"git cannot be started in {self._cwd}: {reason}.") from None
+            if self._early_signal:
+                self._signal(self._early_signal)
+            assert process.stdout
+            try:
+                out, truncated = await _read(process.stdout, cut or OUTPUT)
+                if truncated:
+                    self._signal(signal.SIGTERM)
+                if truncated and not cut:
+                    raise ToolError(f"git printed more than {OUTPUT // 1_000_000} MB.")
+            finally:
+                code = await process.wait()
+            end = os.fstat(errors.fileno()).st_size
+            err = os.pread(errors.fileno(), ERRORS, max(end - ERRORS, 0))
+        return code, out, err.decode("utf-8", "replace")
 
     async def stop(self, task: asyncio.Task[tuple[int, bytes, str]]) -> None:
         """End the call and wait for it, even if the caller is cancelled."""
@@ -184,39 +175,15 @@ class _GitCall:
                 os.killpg(self._process.pid, number)
 
 
-async def _feed(stdin: asyncio.StreamWriter, data: bytes) -> None:
-    try:
-        stdin.write(data)
-        await stdin.drain()
-        stdin.close()
-        await stdin.wait_closed()
-    except (BrokenPipeError, ConnectionResetError):
-        pass  # the exit code tells why it stopped reading
-
-
-class _GitOutput(NamedTuple):
-    data: bytes
-    truncated: bool
-
-
-async def _read(stream: asyncio.StreamReader, most: int) -> _GitOutput:
+async def _read(stream: asyncio.StreamReader, most: int) -> tuple[bytes, bool]:
     """The first `most` bytes of a stream, and whether it had more."""
     pieces, room = [], most
     while piece := await stream.read(1024 * 1024):
         pieces.append(piece[:room])
         if len(piece) > room:
-            return _GitOutput(b"".join(pieces), True)
+            return b"".join(pieces), True
         room -= len(piece)
-    return _GitOutput(b"".join(pieces), False)
-
-
-async def _tail(stream: asyncio.StreamReader, most: int) -> bytes:
-    """The last `most` bytes of a stream. It is read to its end, so that git is never blocked in a write; the decisive line
-    comes last."""
-    tail = b""
-    while piece := await stream.read(most):
-        tail = (tail + piece)[-most:]
-    return tail
+    return b"".join(pieces), False
 
 
 def error_line(err: str) -> str:
@@ -227,11 +194,8 @@ def error_line(err: str) -> str:
 
 class Repository(msgspec.Struct, frozen=True):
     """A git repository. `git_dir` is the git folder of one working tree, `common` that of the whole repository, `objects`
-    its object folder.
-
-    `object_format` is sha1 or sha256. `settings` are lines for the configuration of a control folder, `attributes` is the
-    user's attributes file. `tracks_modes`: whether git records which files are executable.
-    """
+    its object folder. `object_format` is sha1 or sha256. `settings` are lines for the configuration of a control folder,
+    `attributes` is the user's attributes file. `tracks_modes`: whether git records which files are executable."""
 
     git_dir: Path
     common: Path
@@ -244,13 +208,12 @@ class Repository(msgspec.Struct, frozen=True):
     @classmethod
     async def read(cls, git: Git, git_dir: Path) -> Repository:
         """The repository with the git folder `git_dir`. Raises ToolError if it is not valid."""
-        env = {"GIT_DIR": str(git_dir)}
         words = ("rev-parse", "--git-common-dir", "--git-path", "objects", "--show-object-format")
-        printed = (await git(*words, cwd=git_dir, env=env)).split(b"\n")[:-1]
+        printed = (await git(*words, git_dir=git_dir)).split(b"\n")[:-1]
         if len(printed) != 3:
             raise ToolError(f"{git_dir} cannot be used for worktrees: its name contains a line break.")
         pattern = rf"^core\.({'|'.join(_SETTINGS)}|excludesfile|attributesfile)$"
-        listed = await git("config", "-z", "--type=path", "--get-regexp", pattern, cwd=git_dir, env=env, ok=(0, 1))
+        listed = await git("config", "-z", "--type=path", "--get-regexp", pattern, git_dir=git_dir, ok=(0, 1))
         settings: dict[str, str] = {}
         for entry in os.fsdecode(listed).split("\0")[:-1]:
             name, equals, value = entry.partition("\n")
@@ -264,11 +227,9 @@ class Repository(msgspec.Struct, frozen=True):
 
     @contextlib.contextmanager
     def control(self, tree: Path, index: Path, *, raw: bool, hidden: Sequence[Path] = ()) -> Iterator[dict[str, str]]:
-        """The environment in which git reads and writes the content of `tree`, with `index` as its index.
-
-        `raw` means no conversion of files; otherwise the repository's attributes for line ends and encodings apply.
-        Filters never run. `hidden` folders are ignored.
-        """
+        """The environment in which git reads and writes the content of `tree`, with `index` as its index. `raw` means no
+        conversion of files; otherwise the repository's attributes for line ends and encodings apply. Filters never run.
+        `hidden` folders are ignored."""
         with tempfile.TemporaryDirectory(prefix="git-", dir=index.parent) as name:
             folder = Path(name)
             for part in ("refs", "objects", "info"):
@@ -276,8 +237,7 @@ class Repository(msgspec.Struct, frozen=True):
             (folder / "HEAD").write_text("ref: refs/heads/none\n")
             attributes = "" if raw else f"\tattributesFile = {_quoted(self.attributes)}\n"
             extra = "[extensions]\n\tobjectFormat = sha256\n" if self.object_format == "sha256" else ""
-            version = 1 if extra else 0
-            text = f"[core]\n\trepositoryFormatVersion = {version}\n\tbare = false\n\tsafecrlf = false\n"
+            text = f"[core]\n\trepositoryFormatVersion = {int(bool(extra))}\n\tbare = false\n\tsafecrlf = false\n"
             (folder / "config").write_bytes(os.fsencode(text + self.settings + attributes + extra))
             own = b"" if raw else _content(self.common / "info" / "attributes")
             (folder / "info" / "attributes").write_bytes(_RAW.encode() if raw else own)
@@ -315,12 +275,8 @@ async def discover(git: Git, root: Path) -> tuple[Path, Path]:
     raise ToolError(f"No worktree of {root} can be created: {error_line(err)}")
 
 
-def _text(out: bytes) -> str:
-    return os.fsdecode(out.removesuffix(b"\n"))
-
-
 def _path(out: bytes, near: Path) -> Path:
-    return Path(os.path.realpath(near / _text(out)))
+    return Path(os.path.realpath(near / os.fsdecode(out.removesuffix(b"\n"))))
 
 
 def _content(path: Path) -> bytes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import shutil
 import stat
@@ -40,22 +39,16 @@ class TreeChange(msgspec.Struct, frozen=True):
 
 class GitTrees:
     """The working tree `top` as git sees it. `index` is Friday's private index, which makes the next scan fast; it is
-    created if it is missing. `hidden` folders are excluded. All calls may raise ToolError.
-    """
+    created if it is missing. `hidden` folders are excluded. All calls may raise ToolError."""
 
     def __init__(
         self, git: Git, repository: Repository, top: Path, index: Path, *, hidden: Sequence[Path] = ()
     ) -> None:
         self.git, self.repository, self.top, self.index, self.hidden = git, repository, top, index, hidden
 
-    # ---- trees ----------------------------------------------------------------------
-
     async def snapshot(self, tracked: Path) -> str:
-        """The id of a git tree with the exact files of the working tree, except ignored ones.
-
-        Files in `tracked`, the index of the working tree itself, are included even if they are ignored. Nested
-        repositories are excluded.
-        """
+        """The id of a git tree with the exact files of the working tree, without nested repositories and ignored files,
+        except those in `tracked`, the index of the working tree itself."""
         lock = self.index.with_name(self.index.name + ".lock")
         lock.unlink(missing_ok=True)  # left by a killed call: no other process uses this index
         with self.repository.control(self.top, self.index, raw=True, hidden=self.hidden) as env:
@@ -112,8 +105,6 @@ class GitTrees:
             await self.git("add", "-A", cwd=self.top, env=env)
         return (await self.git("write-tree", "--missing-ok", cwd=self.top, env=env)).decode().strip()
 
-    # ---- comparing two trees --------------------------------------------------------
-
     async def changes(self, old: str, new: str) -> list[TreeChange]:
         """The paths that differ, in git's order."""
         return await asyncio.to_thread(_changes, await self._diff_tree("--raw", "--no-renames", old, new))
@@ -125,7 +116,7 @@ class GitTrees:
 
     async def patch(self, old: str, new: str, *, path: str = "", limit: int) -> str:
         """The diff as text, of one path or of all, cut after `limit` characters."""
-        with self._raw_control() as env:
+        with self.repository.control(self.top, self.index, raw=True) as env:
             words = ("diff-tree", "-r", "-p", "-M", "--no-color", "--no-ext-diff", "--no-textconv", old, new)
             more = ("--", path) if path else ()
             literal = {**env, "GIT_LITERAL_PATHSPECS": "1"}
@@ -136,7 +127,7 @@ class GitTrees:
     async def contents(self, oids: Iterable[str]) -> dict[str, bytes]:
         """The content of each blob id."""
         wanted = "".join(f"{oid}\n" for oid in dict.fromkeys(oids)).encode()
-        with self._raw_control() as env:
+        with self.repository.control(self.top, self.index, raw=True) as env:
             sizes = await self.git("cat-file", "--batch-check=%(objectsize)", cwd=self.top, env=env, data=wanted)
             total = sum(int(size) for size in sizes.split() if size.isdigit())
             if total > MOST_READ:
@@ -169,12 +160,9 @@ class GitTrees:
         return out if code == 0 else None
 
     async def _diff_tree(self, *words: str) -> bytes:
-        with self._raw_control() as env:
+        with self.repository.control(self.top, self.index, raw=True) as env:
             fixed = ("diff-tree", "-r", "-z", "--no-ext-diff", "--no-textconv")
             return await self.git(*fixed, *words, cwd=self.top, env=env)
-
-    def _raw_control(self) -> contextlib.AbstractContextManager[dict[str, str]]:
-        return self.repository.control(self.top, self.index, raw=True)
 
 
 def _missing_entries(listed: bytes, known: bytes) -> bytes:
@@ -218,8 +206,11 @@ def _fields(out: bytes) -> list[bytes]:
 
 
 def _changes(listed: bytes) -> list[TreeChange]:
-    fields = iter(_fields(listed))
-    return [_change(about, next(fields)) for about in fields]
+    found, fields = [], iter(_fields(listed))
+    for about, name in zip(fields, fields, strict=True):
+        old_mode, new_mode, old, new, _ = about.decode().removeprefix(":").split(" ")
+        found.append(TreeChange(os.fsdecode(name), int(old_mode, 8), int(new_mode, 8), old, new))
+    return found
 
 
 def _rows(listed: bytes, counted: bytes) -> tuple[FileChange, ...]:
@@ -240,11 +231,6 @@ def _rows(listed: bytes, counted: bytes) -> tuple[FileChange, ...]:
         rows.append(_row(name, before, about, *lines.get(name, (b"0", b"0"))))
     more = len(rows) - LISTED
     return tuple(rows) if more <= 0 else (*rows[:LISTED], FileChange(f"({more:,} more files)"))
-
-
-def _change(about: bytes, name: bytes) -> TreeChange:
-    old_mode, new_mode, old, new, _ = about.decode().removeprefix(":").split(" ")
-    return TreeChange(os.fsdecode(name), int(old_mode, 8), int(new_mode, 8), old, new)
 
 
 def _row(name: bytes, before: bytes, about: bytes, added: bytes, removed: bytes) -> FileChange:

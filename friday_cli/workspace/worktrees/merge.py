@@ -3,50 +3,36 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
-import msgspec
-
 from friday_cli.core.protocol.errors import ToolError
 
-from ..fs.transaction import LINK, FileContent, FileWrite, read_content
+from ..fs.transaction import LINK, FileContent, FileWrite, leaves_empty, read_content
 from .git_trees import ABSENT, GitTrees, TreeChange, shown
 
 
-class MergePlan(msgspec.Struct, frozen=True):
-    """The writes that make the changes in a folder.
-
-    `merged` are files that also changed there, in other places; `conflicts` has path and reason of each change that
-    cannot be made.
-    """
-
-    steps: tuple[FileWrite, ...]
-    merged: tuple[str, ...]
-    conflicts: tuple[tuple[str, str], ...]
-
-
 async def plan(trees: GitTrees, changes: Sequence[TreeChange], top: Path) -> MergePlan:
-    """Plan to make `changes` of `trees` in the folder `top`, whose files may have changed meanwhile.
-
-    Changes nothing. Raises ToolError.
-    """
+    """Plan to make `changes` of `trees` in the folder `top`, whose files may have changed meanwhile. Changes nothing. Raises
+    ToolError."""
     ids = [oid for c in changes for mode, oid in ((c.old_mode, c.old), (c.new_mode, c.new)) if mode != ABSENT]
-    check = _MergeCheck(trees, top, changes, await trees.contents(ids))
+    found = MergePlan(trees, top, changes, await trees.contents(ids))
     for change in sorted(changes, key=lambda c: (c.new_mode != ABSENT, -c.path.count("/"), c.path)):
-        await check.add(change)
-    return MergePlan(tuple(check.steps), tuple(check.merged), tuple(check.conflicts))
+        await found.add(change)
+    return found
 
 
 class _MergeConflict(Exception):
     """Why a change cannot be made."""
 
 
-class _MergeCheck:
+class MergePlan:
+    """The writes (`steps`) that make the changes in a folder. `merged` are files that also changed there, in other places;
+    `conflicts` has path and reason of each change that cannot be made."""
+
     def __init__(self, trees: GitTrees, top: Path, changes: Sequence[TreeChange], contents: dict[str, bytes]) -> None:
         self.trees, self.top, self.contents = trees, top, contents
-        self.deleted = {c.path for c in changes if c.new_mode == ABSENT}
+        self.deleted = {top / c.path for c in changes if c.new_mode == ABSENT}
         self.steps: list[FileWrite] = []
         self.merged: list[str] = []
         self.conflicts: list[tuple[str, str]] = []
@@ -56,7 +42,7 @@ class _MergeCheck:
         path = self.top / change.path
         old, new = self._content(change.old_mode, change.old), self._content(change.new_mode, change.new)
         try:
-            current = await asyncio.to_thread(self._current, change, path)
+            current = await asyncio.to_thread(self._current, path)
             if current == new:
                 return
             if current is not None and new is not None and not self.trees.repository.tracks_modes:
@@ -73,33 +59,19 @@ class _MergeCheck:
     def _content(self, mode: int, oid: str) -> FileContent | None:
         return None if mode == ABSENT else FileContent(mode, self.contents[oid])
 
-    def _current(self, change: TreeChange, path: Path) -> FileContent | None:
+    def _current(self, path: Path) -> FileContent | None:
         try:
             return read_content(self.top, path)
-        except NotADirectoryError:
-            self._require_parent_deleted(change)
+        except NotADirectoryError:  # one of its folders is a file or a link here; the same changes may delete that file
+            if self.deleted.isdisjoint(path.parents):
+                raise _MergeConflict("a folder above it is a file or a link here") from None
             return None
         except ToolError as error:
-            if path.is_dir() and not path.is_symlink() and self._empties(path):
+            if path.is_dir() and not path.is_symlink() and leaves_empty(path, self.deleted):
                 return None
             raise _MergeConflict(error.message.rstrip(".")) from None
         except OSError as error:
             raise _MergeConflict(str(error.strerror)) from None
-
-    def _require_parent_deleted(self, change: TreeChange) -> None:
-        """Raise _MergeConflict for a path below a file, unless the same changes delete that file."""
-        if not any(str(folder) in self.deleted for folder in Path(change.path).parents):
-            raise _MergeConflict("a folder above it is a file or a link here")
-
-    def _empties(self, folder: Path) -> bool:
-        """Whether `folder` contains files, and the same changes delete all of them."""
-        if not any(Path(name).is_relative_to(folder.relative_to(self.top)) for name in self.deleted):
-            return False
-        for parent, folders, files in os.walk(folder):
-            names = [*files, *(name for name in folders if os.path.islink(os.path.join(parent, name)))]
-            if any(os.path.relpath(os.path.join(parent, name), self.top) not in self.deleted for name in names):
-                return False
-        return True
 
     async def _merge(
         self, old: FileContent | None, new: FileContent | None, current: FileContent | None

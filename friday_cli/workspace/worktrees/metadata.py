@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from friday_cli.atomic_file import replace
+from friday_cli.atomic_file import replace_bytes
 from friday_cli.core.protocol.events import WorktreeChanged
 from friday_cli.core.protocol.receipt import FileChange
 
@@ -20,17 +20,12 @@ from .git import Git, Repository
 from .git_trees import GitTrees, TreeChange
 
 State = Literal["opened", "changed", "unchanged", "applied", "discarded", "kept"]
-OPEN: frozenset[State] = frozenset(("opened", "changed"))
-"""The states in which the worktree exists."""
 
 
 class WorktreeMetadata(msgspec.Struct, frozen=True):
-    """A worktree on disk: `folder` of `agent` in `session`, on `branch`, created from the working tree `top`.
-
-    `within` is the agent's folder in it, `home` the folder of the session. `common` is the git folder of the repository,
-    `admin` that of the worktree. `base` is the commit it started from, `start` the git tree of its exact files then; ""
-    until the worktree is complete.
-    """
+    """A worktree on disk: `folder` of `agent` in `session`, on `branch`, created from the working tree `top`. `within` is the
+    agent's folder in it, `home` the folder of the session. `common` is the git folder of the repository, `admin` that of
+    the worktree. `base` is the commit it started from, `start` the git tree of its exact files then ("" until complete)."""
 
     session: str
     name: str
@@ -47,12 +42,9 @@ class WorktreeMetadata(msgspec.Struct, frozen=True):
 
 
 class Worktree(msgspec.Struct, eq=False):
-    """A worktree, existing or removed; its metadata file is in the folder `parent`.
-
-    `files`, `changes` (one for each path), `text` (the diff, limited) and `end` (the git tree of its files) are those of
-    the last refresh; `problem` says why the refresh failed. `workspace` is where its agent works; None until it is needed.
-    `notes` are remarks on files that were not copied.
-    """
+    """A worktree, existing or removed; its metadata file is in the folder `parent`. `files`, `changes` (one for each path),
+    `text` (the diff, limited) and `end` (the git tree of its files) are those of the last refresh; `problem` says why it
+    failed. `workspace` is where its agent works; None until it is needed. `notes` are remarks on files not copied."""
 
     metadata: WorktreeMetadata
     parent: Path
@@ -72,7 +64,8 @@ class Worktree(msgspec.Struct, eq=False):
 
     @property
     def open(self) -> bool:
-        return self.state in OPEN
+        """Whether it exists."""
+        return self.state in ("opened", "changed")
 
     @property
     def folder(self) -> Path:
@@ -97,8 +90,7 @@ class Worktree(msgspec.Struct, eq=False):
     def save(self, **fields: Any) -> None:
         """Change fields of the metadata and write its file. Raises OSError."""
         self.metadata = msgspec.structs.replace(self.metadata, **fields)
-        text = msgspec.json.encode(self.metadata).decode("utf-8")
-        replace(self.parent / f"{self.metadata.name}.json", text, mode=0o600)
+        replace_bytes(self.parent / f"{self.metadata.name}.json", msgspec.json.encode(self.metadata), mode=0o600)
 
     async def trees(self, git: Git) -> GitTrees:
         """Its files as git sees them. Changes of the agent to its `.git` have no effect. Raises ToolError."""

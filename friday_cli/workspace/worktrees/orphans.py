@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -38,9 +39,8 @@ async def scan_orphans(folder: Path, lock: LockSession, environ: Mapping[str, st
     """Examine the worktrees of every session below `folder` except `skip`, and remove those without changes."""
     left: list[OrphanWorktree] = []
     removed = 0
-    for session in await asyncio.to_thread(_sessions, folder):
-        if session == skip:
-            continue
+    names = await asyncio.to_thread(os.listdir, folder) if await asyncio.to_thread(folder.is_dir) else []
+    for session in sorted(name for name in names if _SESSION().fullmatch(name) and name != skip):
         try:
             with await lock(session):
                 worktrees = Worktrees(folder / session, session=session, environ=environ)
@@ -55,10 +55,3 @@ async def scan_orphans(folder: Path, lock: LockSession, environ: Mapping[str, st
         left += [OrphanWorktree(worktree) for worktree in found if worktree.open]
         removed += sum(not worktree.open for worktree in found)
     return OrphanScan(tuple(left), removed)
-
-
-def _sessions(folder: Path) -> list[str]:
-    try:
-        return sorted(path.name for path in folder.iterdir() if _SESSION().fullmatch(path.name))
-    except OSError:
-        return []

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 
 from friday_cli.core.protocol.errors import ToolError, UsageError
@@ -27,11 +28,9 @@ ENDED: Mapping[State, str] = {
 
 
 class Worktrees:
-    """Creates worktrees below `folder` (created with mode 0700), of the repository that contains a workspace.
-
-    `include` are patterns of ignored files to copy; git is found on the PATH of `environ`. Calls run one at a time. All
-    may raise ToolError.
-    """
+    """Creates worktrees below `folder` (created with mode 0700), of the repository that contains a workspace. `include` are
+    patterns of ignored files to copy; git is found on the PATH of `environ`. Calls run one at a time. All may raise
+    ToolError."""
 
     def __init__(
         self, folder: Path, *, session: str, include: Sequence[str] = (), environ: Mapping[str, str] | None = None
@@ -40,36 +39,21 @@ class Worktrees:
         self.session = session
         self._include = tuple(include)
         self._environ = os.environ if environ is None else environ
-        self._git: Git | None = None
-        self._all: list[Worktree] = []
+        self.all: list[Worktree] = []
+        """Every worktree of this session, the newest last."""
         self._lock = asyncio.Lock()
 
-    @property
+    @cached_property
     def git(self) -> Git:
-        if self._git is None:
-            self._git = Git(self._environ)
-        return self._git
-
-    # ---- finding --------------------------------------------------------------------
-
-    @property
-    def all(self) -> tuple[Worktree, ...]:
-        """Every worktree of this session, the newest last."""
-        return tuple(self._all)
+        return Git(self._environ)
 
     def newest_of(self, path: str) -> Worktree | None:
         """The newest worktree that belongs to the agent `path`."""
-        return next((w for w in reversed(self._all) if w.path == path), None)
+        return next((w for w in reversed(self.all) if w.path == path), None)
 
     def containing(self, workspace: object) -> Worktree | None:
         """The existing worktree that `workspace` is the inside of."""
-        return next((w for w in self._all if w.open and w.workspace is workspace), None)
-
-    def add_removed(self, worktree: Worktree) -> None:
-        """Add a worktree that no longer exists."""
-        self._all.append(worktree)
-
-    # ---- creating -------------------------------------------------------------------
+        return next((w for w in self.all if w.open and w.workspace is workspace), None)
 
     async def create(self, base: LocalWorkspace, *, again: str = "") -> Worktree:
         """A new worktree on a new branch, with the working tree of `base` as it is. `again` is the name of a removed
@@ -77,11 +61,12 @@ class Worktrees:
         async with self._lock:
             worktree: Worktree | None = None
             try:
-                top, git_dir = await self._working_tree(base)
+                if parent := self.containing(base):
+                    top, git_dir, home = parent.folder, Path(parent.metadata.admin), parent.metadata.home
+                else:
+                    (top, git_dir), home = await discover(self.git, base.root), ""
                 repository = await Repository.read(self.git, git_dir)
                 creator = WorktreeCreator(self.git, self.folder, self.session, self._include)
-                parent = self.containing(base)
-                home = parent.metadata.home if parent else ""
                 worktree = await creator.begin(base, top, repository, home=home, again=again)
                 await creator.fill(worktree, top, repository, index=parent.index if parent else None)
                 worktree.workspace = base.at(worktree.root, away=(top,))
@@ -95,7 +80,7 @@ class Worktrees:
                 if isinstance(error, OSError):
                     raise ToolError(f"No worktree could be created: {error.strerror or error}.") from None
                 raise
-            self._all.append(worktree)
+            self.all.append(worktree)
             return worktree
 
     def claim(self, workspace: object, path: str) -> Worktree | None:
@@ -106,21 +91,11 @@ class Worktrees:
         found.save(agent=path)
         return found
 
-    async def _working_tree(self, base: LocalWorkspace) -> tuple[Path, Path]:
-        """The top and the git folder of the working tree that contains `base`."""
-        parent = self.containing(base)
-        if parent is not None:
-            return parent.folder, Path(parent.metadata.admin)
-        return await discover(self.git, base.root)
-
-    # ---- the changes ----------------------------------------------------------------
-
     async def refresh(self, worktree: Worktree) -> None:
         """Find out what changed in a worktree. If nothing did, it is removed with its branch."""
         async with self._lock:
             if worktree.open and not await asyncio.to_thread(worktree.folder.is_dir):
-                await self._remove(worktree, "discarded")
-                return
+                return await self._remove(worktree, "discarded")
             await self._refresh(worktree)
             if worktree.state == "unchanged":
                 await self._remove(worktree, "unchanged")
@@ -139,7 +114,8 @@ class Worktrees:
         worktree.changes = tuple(await trees.changes(worktree.metadata.start, worktree.end))
         worktree.files = await trees.summary(worktree.metadata.start, worktree.end) if worktree.changes else ()
         worktree.text = await trees.patch(worktree.metadata.start, worktree.end, limit=DIFF) if worktree.changes else ""
-        worktree.state = "changed" if worktree.changes or await self._committed(worktree) else "unchanged"
+        changed = worktree.changes or await self._tip(worktree) != worktree.metadata.base  # or committed
+        worktree.state = "changed" if changed else "unchanged"
         return trees
 
     def _require(self, worktree: Worktree) -> None:
@@ -147,15 +123,10 @@ class Worktrees:
             whose = f"The worktree of {worktree.path or worktree.metadata.name}"
             raise ToolError(f"{whose} no longer exists: {ENDED[worktree.state]}.")
 
-    async def _committed(self, worktree: Worktree) -> bool:
-        """Whether its branch has new commits."""
-        return await self._tip(worktree) != worktree.metadata.base
-
     async def _tip(self, worktree: Worktree) -> str:
         """The newest commit of its branch; the one it started from if the branch was deleted."""
-        common = Path(worktree.metadata.common)
         words = ("rev-parse", "-q", "--verify", f"refs/heads/{worktree.metadata.branch}^{{commit}}")
-        code, out, _ = await self.git.run(*words, cwd=common, env={"GIT_DIR": str(common)})
+        code, out, _ = await self.git.run(*words, git_dir=Path(worktree.metadata.common))
         return out.decode().strip() if code == 0 else worktree.metadata.base
 
     async def diff(self, worktree: Worktree, *, limit: int = DIFF) -> str:
@@ -180,10 +151,8 @@ class Worktrees:
     async def apply(
         self, worktree: Worktree, target: LocalWorkspace, *, allowed: Sequence[str] | None = None
     ) -> Applied:
-        """Make the changes of a worktree in the files of `target`, all or none, and remove the worktree.
-
-        `allowed` are the labels that may change (None: any). Raises ToolError, which names the conflicts.
-        """
+        """Make the changes of a worktree in the files of `target`, all or none, and remove the worktree. `allowed` are the
+        labels that may change (None: any). Raises ToolError, which names the conflicts."""
         async with self._lock:
             if target is worktree.workspace:
                 raise ToolError("A worktree cannot be applied to itself.")
@@ -221,23 +190,20 @@ class Worktrees:
         metadata, common = worktree.metadata, Path(worktree.metadata.common)
         await asyncio.to_thread(remove_folder, worktree.folder)
         if await asyncio.to_thread(common.is_dir):
-            env = {"GIT_DIR": str(common)}
-            await self.git.run("worktree", "remove", "--force", "--force", metadata.folder, cwd=common, env=env)
+            await self.git.run("worktree", "remove", "--force", "--force", metadata.folder, git_dir=common)
             if state != "kept":
-                await self.git.run("update-ref", "-d", f"refs/heads/{metadata.branch}", cwd=common, env=env)
+                await self.git.run("update-ref", "-d", f"refs/heads/{metadata.branch}", git_dir=common)
         for file in (worktree.index, self.folder / f"{metadata.name}.json"):
             file.unlink(missing_ok=True)
-
-    # ---- worktrees of earlier processes ---------------------------------------------
 
     async def load_remaining(self) -> list[Worktree]:
         """Load and refresh the worktrees that an earlier process of this session left. If a refresh fails, `problem` says
         why."""
         found = await asyncio.to_thread(lambda: list(load_worktrees(self.folder)))
-        known = {worktree.metadata.name for worktree in self._all}
+        known = {worktree.metadata.name for worktree in self.all}
         fresh = [worktree for worktree in found if worktree.metadata.name not in known]
         for worktree in fresh:
-            self._all.append(worktree)
+            self.all.append(worktree)
             try:
                 await self.refresh(worktree)
             except ToolError as error:

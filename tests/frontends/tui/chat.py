@@ -21,6 +21,16 @@ from friday_cli.session.session import Session
 from friday_cli.view import SessionView
 
 
+def does(name: str, **arguments: Any) -> dict[str, Any]:
+    """A turn of a scripted model that calls one tool."""
+    return {"calls": [{"name": name, "arguments": arguments}]}
+
+
+def delegates(*tasks: str, profile: str = "general", **more: Any) -> dict[str, Any]:
+    """A turn of a scripted model that starts sub-agents."""
+    return does("delegate_tasks", tasks=[{"profile": profile, "task": task, **more} for task in tasks])
+
+
 @dataclass
 class Chat:
     """A running chat, and what a user does with it."""
@@ -28,20 +38,37 @@ class Chat:
     app: FridayApp
     pilot: Pilot[int]
 
-    async def type(self, text: str) -> None:
+    async def press(self, *keys: str, shows: str = "") -> None:
+        """Press keys, and wait until the screen shows a text."""
+        await self.pilot.press(*keys)
+        if shows:
+            await self.shows(shows)
+
+    async def type(self, text: str, *, shows: str = "") -> None:
         """Type a text, letter by letter."""
         names = {" ": "space", "/": "slash", "@": "at", "!": "exclamation_mark", ".": "full_stop", "?": "question_mark"}
-        await self.pilot.press(*(names.get(c, c) for c in text))
+        await self.press(*(names.get(c, c) for c in text), shows=shows)
 
-    async def say(self, text: str) -> None:
+    async def say(self, text: str, *, shows: str = "") -> None:
         """Send a message."""
         self.composer.put(text)
-        await self.pilot.press("enter")
+        await self.press("enter", shows=shows)
 
-    async def ask(self, text: str) -> None:
+    async def shows(self, text: str) -> None:
+        """Wait until the screen shows a text."""
+        await self.until(lambda: text in self.frame)
+
+    def has(self, *texts: str) -> None:
+        """Check that the screen shows each text now."""
+        missing = [text for text in texts if text not in self.frame]
+        assert not missing, f"{missing} missing on the screen:\n{self.frame}"
+
+    async def ask(self, text: str, *, shows: str = "") -> None:
         """Send a message, and wait until it is answered."""
         await self.say(text)
         await self.idle()
+        if shows:
+            await self.shows(shows)
 
     async def stop(self, path: str = "a") -> None:
         """Abort an agent and all below it."""

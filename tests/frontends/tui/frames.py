@@ -35,6 +35,7 @@ from friday_cli.core.protocol.messages import Message, Text, ToolCall, ToolResul
 from friday_cli.frontends.tui.app import FridayApp
 from friday_cli.frontends.tui.widgets.agent_tree import AgentTree
 from friday_cli.frontends.tui.widgets.composer import Composer
+from friday_cli.frontends.tui.widgets.transcript_messages import OpenAgent
 from friday_cli.paths import store_path
 from friday_cli.session.open import Options
 from friday_cli.store import Store
@@ -174,13 +175,13 @@ class Stage:
         for self._at, path, event in happenings:
             self._seq += 1
             seq = None if isinstance(event, TextDelta) else self._seq
-            controller.dirty.update(controller.state.apply(Envelope(seq, BEGUN + self._at, path, event)))
+            controller.fold.dirty.update(controller.state.apply(Envelope(seq, BEGUN + self._at, path, event)))
         await self.settle()
 
     async def settle(self, *, has: str = "") -> None:
         """Let the screen come to rest, with a word on it."""
         self.chat.app.refresher.look_again()
-        await self.chat.until(lambda: not self.chat.app.controller.dirty and has in self.chat.frame)
+        await self.chat.until(lambda: not self.chat.app.controller.fold.dirty and has in self.chat.frame)
         seen: list[str] = []
         while seen[-4:] != [self.chat.frame] * 4:
             seen.append(self.chat.frame)
@@ -249,7 +250,7 @@ async def frames(size: tuple[int, int]) -> dict[str, str]:
         app.action_tree()
         await stage.settle()
         out["tree"] = stage.frame()
-        app.query_one(AgentTree).post_message(AgentTree.OpenTranscript("a.1"))
+        app.query_one(AgentTree).post_message(OpenAgent("a.1"))
         await stage.settle()
         out["child"] = stage.frame()
         await pilot.press("escape")

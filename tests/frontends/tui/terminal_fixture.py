@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import pty
 import re
@@ -13,7 +14,7 @@ import sys
 import termios
 import time
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 ON = (b"\x1b[?1049h", b"\x1b[?1000h", b"\x1b[?2004h")
 OFF = (b"\x1b[?1049l", b"\x1b[?1000l", b"\x1b[?2004l", b"\x1b[?25h")
@@ -21,6 +22,12 @@ OFF = (b"\x1b[?1049l", b"\x1b[?1000l", b"\x1b[?2004l", b"\x1b[?25h")
 
 STYLES = re.compile(rb"\x1b\[[0-9;]*[mH]")
 """Styles and moves of the cursor part words where one pane ends behind another."""
+
+
+def scripted(folder: Path, agents: dict[str, Any]) -> str:
+    """A scenario as the name of a model."""
+    (folder / ".scenario.json").write_text(json.dumps({"agents": agents, "badge": ""}))
+    return f"scripted:{folder}/.scenario.json"
 
 
 class Terminal:
@@ -60,12 +67,13 @@ class Terminal:
             return bool(data)
         return True
 
-    def until(self, wanted: bytes, *, after: bytes = b"", seconds: float = 90.0) -> None:
-        """Read until something is on the screen, behind the last `after`."""
+    def until(self, *texts: bytes, after: bytes = b"", seconds: float = 90.0) -> None:
+        """Read until each text is on the screen, behind the last `after`."""
         end = time.monotonic() + seconds
-        while wanted not in self._seen(wanted, after):
-            assert time.monotonic() < end, f"{wanted!r} did not come: {self.out[-2_000:]!r}"
-            assert self.read(0.2), f"it ended: {self.out[-2_000:]!r}"
+        for wanted in texts:
+            while wanted not in self._seen(wanted, after):
+                assert time.monotonic() < end, f"{wanted!r} did not come: {self.out[-2_000:]!r}"
+                assert self.read(0.2), f"it ended: {self.out[-2_000:]!r}"
 
     def _seen(self, wanted: bytes, after: bytes) -> bytes:
         out = self.out[self.out.rfind(after) if after else 0 :]
@@ -80,8 +88,11 @@ class Terminal:
             while time.monotonic() < end:
                 self.read(0.1)
 
-    def type(self, keys: bytes) -> None:
+    def type(self, keys: bytes, *, until: bytes = b"") -> None:
+        """Type keys, and read until a text is on the screen."""
         os.write(self._fd, keys)
+        if until:
+            self.until(until)
 
     def quit(self) -> int:
         """Leave by Ctrl+C; gives the exit code. Two presses are one wish where little time is between them: the two that
@@ -115,6 +126,11 @@ class Terminal:
         while not os.waitpid(self.pid, os.WNOHANG)[0]:
             assert time.monotonic() < end, "it did not end with its window"
             time.sleep(0.05)
+
+    def ends_clean(self, code: int) -> None:
+        """Read to the end, and check the exit code and that the terminal is as it was."""
+        assert self.end() == code
+        assert self.is_clean()
 
     def is_clean(self) -> bool:
         """Whether all that was switched on was switched off after it."""

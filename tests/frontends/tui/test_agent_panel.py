@@ -6,22 +6,16 @@ from pathlib import Path
 from typing import Any
 
 from friday_cli.frontends.tui.state import preferences
-from tests.frontends.tui.chat import Chat, opened
+from tests.frontends.tui.chat import Chat, delegates, does, opened
 from tests.workspace.worktrees.repo_fixture import git, repository
 
 SLOW = {"text": "one two three four five six seven", "chunk_delay_s": 60.0}
 
 
-def delegate(*tasks: str, **more: Any) -> dict[str, Any]:
-    wishes = [{"profile": "coder", "task": task, **more} for task in tasks]
-    return {"name": "delegate_tasks", "arguments": {"tasks": wishes}}
-
-
 def apart(text: str) -> dict[str, Any]:
-    write = {"name": "write_file", "arguments": {"path": "made.txt", "content": text}}
     return {
-        "a": [{"calls": [delegate("write it", isolation="worktree")]}, {"text": "Done."}],
-        "a.1": [{"calls": [write]}, {"text": "Written."}],
+        "a": [delegates("write it", profile="coder", isolation="worktree"), {"text": "Done."}],
+        "a.1": [does("write_file", path="made.txt", content=text), {"text": "Written."}],
     }
 
 
@@ -29,10 +23,8 @@ async def decided(chat: Chat) -> None:
     """A child wrote a file in a worktree of its own, and the person wants to decide on it."""
     await chat.ask("go")
     assert not (Path(chat.app.controller.options.cwd) / "made.txt").exists()
-    await chat.pilot.press("ctrl+t", "home", "down")
-    await chat.until(lambda: "worktree" in chat.frame)
-    await chat.pilot.press("w")
-    await chat.until(lambda: "Apply all changes to the folder" in chat.frame)
+    await chat.press("ctrl+t", "home", "down", shows="worktree")
+    await chat.press("w", shows="Apply all changes to the folder")
     assert "made.txt" in chat.frame
 
 
@@ -40,11 +32,9 @@ async def test_the_work_of_a_worktree_is_applied_from_the_tree(tmp_path: Path) -
     folder = repository(tmp_path / "repo")
     async with opened(folder, apart("new"), size=(130, 30), mode="edits") as chat:
         await decided(chat)
-        await chat.pilot.press("1")
-        await chat.until(lambda: "1 file of a.1 applied." in chat.frame)
+        await chat.press("1", shows="1 file of a.1 applied.")
         assert (folder / "made.txt").read_text() == "new"
-        await chat.pilot.press("w")
-        await chat.until(lambda: "has no worktree now" in chat.frame)
+        await chat.press("w", shows="has no worktree now")
 
 
 async def test_work_that_conflicts_is_told_in_full_and_kept_from_the_sub_agent_s_own_view(tmp_path: Path) -> None:
@@ -52,21 +42,18 @@ async def test_work_that_conflicts_is_told_in_full_and_kept_from_the_sub_agent_s
     async with opened(folder, apart("new"), size=(100, 30), mode="edits") as chat:
         await decided(chat)
         (folder / "made.txt").write_text("mine")
-        await chat.pilot.press("1")
-        await chat.until(lambda: "Nothing was applied: 1 of 1 changed files conflict." in chat.frame)
+        await chat.press("1", shows="Nothing was applied: 1 of 1 changed files conflict.")
         assert "made.txt: it was created here as well" in chat.frame
-        await chat.until(lambda: "+new" in chat.frame)
-        await chat.pilot.press("1")  # decide later
+        await chat.shows("+new")
+        await chat.press("1")  # decide later
         assert (folder / "made.txt").read_text() == "mine"
         assert chat.state.agents["a.1"].worktree.state == "changed"  # type: ignore[union-attr]
         await chat.until(lambda: "conflict" not in chat.frame)
-        await chat.pilot.press("enter")
+        await chat.press("enter")
         await chat.until(lambda: chat.side.inside and "worktree waits: w" in chat.frame)
-        await chat.pilot.press("w")
-        await chat.until(lambda: "1 Apply" in chat.frame)
-        await chat.pilot.press("1")
-        await chat.until(lambda: "1 Decide later" in chat.frame)
-        await chat.pilot.press("3")
+        await chat.press("w", shows="1 Apply")
+        await chat.press("1", shows="1 Decide later")
+        await chat.press("3")
         await chat.until(lambda: chat.state.agents["a.1"].worktree.state == "kept")  # type: ignore[union-attr]
         assert "friday/" in git(folder, "branch", "--list")
 
@@ -75,62 +62,51 @@ async def test_discarding_work_asks_once_more(tmp_path: Path) -> None:
     folder = repository(tmp_path / "repo")
     async with opened(folder, apart("new"), size=(130, 30), mode="edits") as chat:
         await decided(chat)
-        await chat.pilot.press("3")
-        await chat.until(lambda: "Yes, discard 1 changed file" in chat.frame)
-        await chat.pilot.press("enter")  # the first choice keeps it
+        await chat.press("3", shows="Yes, discard 1 changed file")
+        await chat.press("enter")  # the first choice keeps it
         assert chat.state.agents["a.1"].worktree.state == "changed"  # type: ignore[union-attr]
-        await chat.pilot.press("w")
-        await chat.until(lambda: "3 Discard it" in chat.frame)
-        await chat.pilot.press("3")
-        await chat.until(lambda: "2 Yes, discard" in chat.frame)
-        await chat.pilot.press("2")
-        await chat.until(lambda: "is discarded." in chat.frame)
+        await chat.press("w", shows="3 Discard it")
+        await chat.press("3", shows="2 Yes, discard")
+        await chat.press("2", shows="is discarded.")
         assert not (folder / "made.txt").exists()
         assert "friday/" not in git(folder, "branch", "--list")
 
 
 async def test_keys_work_in_the_sub_agent_s_transcript_too(tmp_path: Path) -> None:
-    agents = {
-        "a": [{"calls": [delegate("first", "second")]}, {"text": "Done."}],
-        "a.1": [{"text": "The result."}],
-        "a.2": [SLOW],
-    }
+    agents = {"a": [delegates("first", "second"), {"text": "Done."}], "a.1": [{"text": "The result."}], "a.2": [SLOW]}
     async with opened(tmp_path, agents, size=(130, 30)) as chat:
         await chat.say("go")
         state = chat.state
         await chat.until(lambda: "a.1" in state.agents and state.agents["a.1"].ended)
-        await chat.pilot.press("ctrl+t", "home", "down", "enter", "r")
+        await chat.press("ctrl+t", "home", "down", "enter", "r")
         await chat.until(lambda: chat.app.clipboard == "The result.")
-        await chat.pilot.press("escape", "ctrl+t", "down", "enter")
+        await chat.press("escape", "ctrl+t", "down", "enter")
         assert chat.side.child == "a.2"
         assert chat.side.inside
-        await chat.pilot.press("X")
+        await chat.press("X")
         await chat.until(lambda: state.agents["a.2"].ended)
         await chat.idle()
         assert chat.composer.text == ""
 
 
 async def test_a_delegation_is_seen_while_its_call_is_written_and_its_end_in_the_parents_chat(tmp_path: Path) -> None:
-    writing = {"a": [{"calls": [delegate("first"), delegate("second")], "chunk_delay_s": 60.0}]}
+    calls = [*delegates("first")["calls"], *delegates("second")["calls"]]
+    writing = {"a": [{"calls": calls, "chunk_delay_s": 60.0}]}
     async with opened(tmp_path, writing, size=(130, 30)) as chat:
-        await chat.say("go")
-        await chat.until(lambda: "Preparing to delegate" in chat.frame)
+        await chat.say("go", shows="Preparing to delegate")
         await chat.stop("a")
     failing = {
-        "a": [{"calls": [delegate("first", "second")]}, {"text": "Done."}],
+        "a": [delegates("first", "second"), {"text": "Done."}],
         "a.1": [{"text": "The result."}],
         "a.2": [{"fail": {"kind": "config", "message": "no such model"}}],
     }
     async with opened(tmp_path, failing, size=(130, 30)) as chat:
         await chat.ask("go")
-        words = chat.frame
-        assert "✓ [coder] a.1 · completed" in words
-        assert "└ The result." in words
-        assert "✗ [coder] a.2 · failed" in words
+        chat.has("✓ [general] a.1 · completed", "└ The result.", "✗ [general] a.2 · failed")
 
 
 async def test_the_pane_goes_with_the_session_that_had_sub_agents(tmp_path: Path) -> None:
-    agents = {"a": [{"calls": [delegate("first")]}, {"text": "Done."}], "a.*": [{"text": "Fine."}]}
+    agents = {"a": [delegates("first"), {"text": "Done."}], "a.*": [{"text": "Fine."}]}
     async with opened(tmp_path, agents, size=(130, 30)) as chat:
         assert not chat.side.has_class("shown")
         assert chat.log.size.width > 120
@@ -143,7 +119,7 @@ async def test_the_pane_goes_with_the_session_that_had_sub_agents(tmp_path: Path
 
 
 async def test_the_width_of_the_docked_pane_is_dragged_and_kept(tmp_path: Path) -> None:
-    agents = {"a": [{"calls": [delegate("first")]}, {"text": "Done."}], "a.*": [{"text": "Fine."}]}
+    agents = {"a": [delegates("first"), {"text": "Done."}], "a.*": [{"text": "Fine."}]}
     async with opened(tmp_path, agents, size=(130, 30)) as chat:
         await chat.ask("go")
         await chat.until(lambda: chat.side.has_class("shown"))
@@ -154,11 +130,11 @@ async def test_the_width_of_the_docked_pane_is_dragged_and_kept(tmp_path: Path) 
         assert preferences.read().side == 50
         await chat.pilot.hover(offset=(left, 5))  # the button is released: nothing moves
         await chat.until(lambda: chat.side.region.width == 50)
-        await chat.pilot.press("ctrl+t", "home", "down", "enter")
+        await chat.press("ctrl+t", "home", "down", "enter")
         await chat.until(lambda: chat.side.log_view.has_focus)
-        await chat.pilot.press("enter")
+        await chat.press("enter")
         await chat.until(lambda: chat.side.region.width == 130)  # full screen
-        await chat.pilot.press("escape")
+        await chat.press("escape")
         await chat.pilot.resize_terminal(60, 20)
         await chat.until(lambda: chat.side.region.width == 60)
         await chat.pilot.resize_terminal(80, 20)
@@ -168,50 +144,38 @@ async def test_the_width_of_the_docked_pane_is_dragged_and_kept(tmp_path: Path) 
 
 
 async def test_on_a_small_screen_a_question_leaves_the_rows_to_the_tree_one_looks_at(tmp_path: Path) -> None:
-    ask = {"name": "ask_user", "arguments": {"question": "Which way?", "choices": ["left", "right"]}}
-    agents = {
-        "a": [{"calls": [delegate("first", "second", profile="general")]}, {"text": "Done."}],
-        "a.1": [{"calls": [ask]}],
-        "a.2": [SLOW],
-    }
+    ask = does("ask_user", question="Which way?", choices=["left", "right"])
+    agents = {"a": [delegates("first", "second"), {"text": "Done."}], "a.1": [ask], "a.2": [SLOW]}
     async with opened(tmp_path, agents, size=(60, 20)) as chat:
-        await chat.say("go")
-        await chat.until(lambda: "2 right" in chat.frame)
-        await chat.pilot.press("ctrl+t")
+        await chat.say("go", shows="2 right")
+        await chat.press("ctrl+t")
         await chat.until(lambda: "2 right" not in chat.frame and "Which way?" in chat.frame)
         await chat.until(lambda: chat.side.agents.region.height >= 6)
-        await chat.pilot.press("ctrl+y")
-        await chat.until(lambda: "2 right" in chat.frame)
+        await chat.press("ctrl+y", shows="2 right")
 
 
 async def test_where_few_rows_are_left_the_tree_and_a_transcript_take_turns(tmp_path: Path) -> None:
-    agents = {"a": [{"calls": [delegate("first", "second")]}, {"text": "Done."}], "a.*": [SLOW]}
+    agents = {"a": [delegates("first", "second"), {"text": "Done."}], "a.*": [SLOW]}
     async with opened(tmp_path, agents, size=(100, 16)) as chat:
         await chat.say("go")
         await chat.until(lambda: len(chat.state.agents) == 3)
-        await chat.pilot.press("ctrl+t", "home", "down")
+        await chat.press("ctrl+t", "home", "down")
         await chat.until(lambda: chat.side.agents.region.height > 10 and not chat.side.log_view.region.height)
-        await chat.pilot.press("enter")
+        await chat.press("enter")
         await chat.until(lambda: chat.side.log_view.region.height > 5 and not chat.side.agents.region.height)
         assert chat.side.log_view.has_focus
-        await chat.pilot.press("enter")
-        await chat.until(lambda: "Enter shows the chat again" in chat.frame)
-        await chat.pilot.press("ctrl+t")  # from a transcript to the tree, not away from both
+        await chat.press("enter", shows="Enter shows the chat again")
+        await chat.press("ctrl+t")  # from a transcript to the tree, not away from both
         await chat.until(lambda: chat.side.agents.has_focus and chat.side.agents.region.height > 10)
-        await chat.pilot.press("enter")
+        await chat.press("enter")
         await chat.until(lambda: chat.side.log_view.has_focus)
-        await chat.pilot.press("escape")
+        await chat.press("escape")
         await chat.until(lambda: chat.side.agents.has_focus)
-        await chat.pilot.press("escape")
+        await chat.press("escape")
         await chat.until(lambda: not chat.side.has_class("shown"))
-        await chat.pilot.press("ctrl+t")
+        await chat.press("ctrl+t")
         chat.composer.area.focus()
         await chat.until(lambda: chat.composer.area.has_focus)
-        await chat.pilot.press("escape")  # from the prompt, too, it goes before anything is interrupted
+        await chat.press("escape")  # from the prompt, too, it goes before anything is interrupted
         assert not chat.side.has_class("shown")
         assert chat.app.controller.working
-        await chat.pilot.press("ctrl+t", "home", "X")
-        await chat.until(lambda: "2 agents below a would end too" in chat.frame)
-        await chat.pilot.press("X")
-        await chat.idle()
-        await chat.until(lambda: "would end too" not in chat.frame)  # answered by the second press

@@ -51,15 +51,11 @@ def test_what_it_waits_for_and_all_its_figures_stand_in_45_columns() -> None:
     assert top.endswith(" s")
     assert low.startswith("│ waits for a.1 a.2 ")
     assert low.endswith("Σ$0.054")
-    ended = (
-        ("a", StatusChanged("waiting_child", "a.1 a.2")),
-        ("a.1", AgentFinished(1, "completed", "done", usage=SPENT)),
-    )
-    assert rows("a", 45, *ended)[1].startswith("│ waits for a.2 ")
-    assert rows("a.2", 45) == [
-        "├ ● analyst Read the tests of the retr… 4.0 s",
-        "│  thinks                 9.8k · $0.027 █░░░░",
-    ]
+    waits = ("a", StatusChanged("waiting_child", "a.1 a.2"))
+    ended = ("a.1", AgentFinished(1, "completed", "done", usage=SPENT))
+    assert rows("a", 45, waits, ended)[1].startswith("│ waits for a.2 ")
+    first = "├ ● analyst Read the tests of the retr… 4.0 s"
+    assert rows("a.2", 45) == [first, "│  thinks                 9.8k · $0.027 █░░░░"]
 
 
 @pytest.mark.parametrize("width", [30, 45, 60])
@@ -73,12 +69,8 @@ def test_a_command_that_runs_is_read_before_the_figures_are(width: int) -> None:
 
 @pytest.mark.parametrize("width", [30, 45, 60])
 def test_it_says_what_is_asked_and_why_it_ended(width: int) -> None:
-    asked = rows(
-        "a.2",
-        width,
-        ("a.2", StatusChanged("waiting_user", "p")),
-        ("a.2", PermissionAsked("p", "c", "bash", "make all")),
-    )
+    waits = ("a.2", StatusChanged("waiting_user", "p"))
+    asked = rows("a.2", width, waits, ("a.2", PermissionAsked("p", "c", "bash", "make all")))
     assert "analyst needs you" in asked[0]
     assert "bash make all" in asked[1]
     failed = rows("a.2", width, ("a.2", AgentFinished(1, "failed", "provider", error="no such model")))

@@ -3,133 +3,120 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from friday_cli.core.protocol.agent_path import is_under
-from tests.frontends.tui.chat import opened
+from tests.frontends.tui.chat import Chat, delegates, opened
 
 SLOW = {"text": "one two three four five six seven", "chunk_delay_s": 60.0}
 
 
-def delegate(*tasks: str, background: bool = False) -> dict[str, Any]:
-    if len(tasks) == 1:
-        return {
-            "name": "delegate_task",
-            "arguments": {"profile": "general", "task": tasks[0], "background": background},
-        }
-    return {"name": "delegate_tasks", "arguments": {"tasks": [{"profile": "general", "task": t} for t in tasks]}}
+TWO = {"a": [delegates("first", "second"), {"text": "Done."}], "a.*": [SLOW]}
 
 
-TWO = {"a": [{"calls": [delegate("first", "second")]}, {"text": "Done."}], "a.*": [SLOW]}
+async def begun(chat: Chat) -> None:
+    """Both sub-agents have begun."""
+    await chat.say("go")
+    await chat.until(lambda: len(chat.state.agents) == 3)
 
 
 @pytest.mark.parametrize(("width", "shown"), [(130, True), (100, False), (60, False)])
 async def test_the_pane_opens_by_itself_where_there_is_room(tmp_path: Path, width: int, shown: bool) -> None:
     async with opened(tmp_path, TWO, size=(width, 30)) as chat:
         assert not chat.side.has_class("shown")
-        await chat.say("go")
-        await chat.until(lambda: len(chat.state.agents) == 3)
+        await begun(chat)
         await chat.until(lambda: chat.side.has_class("shown") is shown)
         if not shown:
             assert "at work" in chat.frame
-            await chat.pilot.press("ctrl+t")
-            await chat.until(lambda: "general first" in chat.frame)
-            await chat.pilot.press("escape")
+            await chat.press("ctrl+t", shows="general first")
+            await chat.press("escape")
             assert not chat.side.has_class("shown")
 
 
 async def test_abort_names_the_descendants_and_wants_a_second_press(tmp_path: Path) -> None:
     async with opened(tmp_path, TWO, size=(130, 30)) as chat:
-        await chat.say("go")
-        await chat.until(lambda: len(chat.state.agents) == 3)
-        await chat.pilot.press("ctrl+t", "home", "X")
-        await chat.until(lambda: "2 agents below a would end too" in chat.frame)
+        await begun(chat)
+        await chat.press("ctrl+t", "home", "X", shows="2 agents below a would end too")
         assert chat.app.controller.working
-        await chat.pilot.press("X")
+        await chat.press("X")
         await chat.idle()
         assert {agent.status for agent in chat.state.agents.values()} == {"cancelled"}
+        await chat.until(lambda: "would end too" not in chat.frame)  # answered by the second press
 
 
 async def test_one_sub_agent_is_aborted_and_the_others_go_on(tmp_path: Path) -> None:
     async with opened(tmp_path, TWO, size=(130, 30)) as chat:
-        await chat.say("go")
-        await chat.until(lambda: len(chat.state.agents) == 3)
-        await chat.pilot.press("ctrl+t", "home", "down", "X")
+        await begun(chat)
+        await chat.press("ctrl+t", "home", "down", "X")
         state = chat.state
         await chat.until(lambda: state.agents["a.1"].ended)
         assert not state.agents["a.2"].ended
-        await chat.pilot.press("down", "m")
+        await chat.press("down", "m")
         await chat.until(lambda: chat.composer.area.has_focus)
         await chat.type("hurry")
-        await chat.pilot.press("enter")
-        await chat.until(lambda: "» at its next turn: hurry" in chat.frame)
+        await chat.press("enter", shows="» at its next turn: hurry")
         assert "■ general first" in chat.frame  # it stays in the tree
 
 
 async def test_enter_opens_a_transcript_and_a_second_one_fills_the_screen(tmp_path: Path) -> None:
     async with opened(tmp_path, TWO, size=(130, 30)) as chat:
-        await chat.say("go")
-        await chat.until(lambda: len(chat.state.agents) == 3)
-        await chat.pilot.press("ctrl+t", "home", "down", "enter")
+        await begun(chat)
+        await chat.press("ctrl+t", "home", "down", "enter")
         assert chat.side.child == "a.1"
         assert chat.side.log_view.has_focus
         assert "[general] a.1" in chat.frame
-        await chat.pilot.press("enter")
+        await chat.press("enter")
         await chat.until(lambda: chat.side.has_class("full"))
         assert chat.side.log_view.size.width > 120
-        await chat.pilot.press("escape")
+        await chat.press("escape")
         assert not chat.side.has_class("full")
 
 
 async def test_the_result_of_a_sub_agent_is_copied_and_it_is_written_to(tmp_path: Path) -> None:
     agents = {
-        "a": [{"calls": [delegate("first")]}, {"text": "Done."}],
+        "a": [delegates("first"), {"text": "Done."}],
         "a.1": [{"text": "Mine."}, {"text": "I was asked again."}],
     }
     async with opened(tmp_path, agents, size=(130, 30)) as chat:
         await chat.ask("go")
-        await chat.pilot.press("ctrl+t", "home", "down", "c")
+        await chat.press("ctrl+t", "home", "down", "c")
         await chat.until(lambda: chat.app.clipboard == "Mine.")
-        await chat.pilot.press("m")
+        await chat.press("m")
         await chat.until(lambda: chat.composer.area.has_focus)
         await chat.type("once more")
         assert "to a.1 general" in chat.frame
-        await chat.pilot.press("enter")
-        await chat.until(lambda: "I was asked again." in chat.frame)
+        await chat.press("enter", shows="I was asked again.")
         await chat.idle()
         assert chat.state.agents["a.1"].task == "first"
-        await chat.pilot.press("escape")
+        await chat.press("escape")
         assert "to a.1" not in chat.frame
 
 
 async def test_a_waited_for_sub_agent_goes_to_the_background(tmp_path: Path) -> None:
-    agents = {"a": [{"calls": [delegate("first")]}, {"text": "I go on."}], "a.1": [SLOW]}
+    agents = {"a": [delegates("first"), {"text": "I go on."}], "a.1": [SLOW]}
     async with opened(tmp_path, agents, size=(130, 30)) as chat:
         await chat.say("go")
         await chat.until(lambda: "a.1" in chat.state.agents)
-        await chat.pilot.press("ctrl+b")
-        await chat.until(lambda: "I go on." in chat.frame)
+        await chat.press("ctrl+b", shows="I go on.")
         assert "bg" in chat.frame
         await chat.stop("a.1")
 
 
 async def test_the_tree_is_filtered_sorted_and_folded(tmp_path: Path) -> None:
     agents = {
-        "a": [{"calls": [delegate("first", "second")]}, {"text": "Done."}],
+        "a": [delegates("first", "second"), {"text": "Done."}],
         "a.1": [{"fail": {"kind": "config", "message": "no such model"}}],
         "a.2": [{"text": "Fine."}],
     }
     async with opened(tmp_path, agents, size=(130, 30)) as chat:
         await chat.ask("go")
-        await chat.pilot.press("ctrl+t", "home", "f", "f")
+        await chat.press("ctrl+t", "home", "f", "f")
         assert chat.side.agents.paths == ["a.1"]
-        await chat.pilot.press("s")
-        await chat.until(lambda: "failed: 1 · by cost" in chat.frame)
-        await chat.pilot.press("f", "f", "s", "s", "home")
+        await chat.press("s", shows="failed: 1 · by cost")
+        await chat.press("f", "f", "s", "s", "home")
         assert not chat.app.query_one("#tree-head").display
-        await chat.pilot.press("space")
+        await chat.press("space")
         assert chat.side.agents.paths == ["a"]
         assert all(is_under(path, "a") for path in chat.state.agents)
 
@@ -145,10 +132,9 @@ async def test_hiding_or_leaving_the_pane_of_a_child_at_work_wants_a_second_pres
     async with opened(tmp_path, TWO, size=(width, 30)) as chat:
         await chat.say("go")
         await chat.until(lambda: "a.1" in chat.state.agents)
-        await chat.pilot.press(*keys)
-        await chat.until(lambda: "still running" in chat.frame)
+        await chat.press(*keys, shows="still running")
         assert chat.side.has_class("shown")
-        await chat.pilot.press(keys[-1])
+        await chat.press(keys[-1])
         assert not chat.side.has_class("shown")
         assert not chat.state.agents["a.1"].ended
 

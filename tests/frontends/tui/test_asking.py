@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 from textual import events
@@ -12,15 +11,10 @@ from textual.widgets import Input
 
 from friday_cli.frontends.tui.widgets import approval_panel
 from friday_cli.frontends.tui.widgets.approval_panel import Approval
-from tests.frontends.tui.chat import Chat, opened
+from tests.frontends.tui.chat import Chat, delegates, does, opened
 from tests.timing import paced
 
-
-def run(command: str) -> dict[str, Any]:
-    return {"name": "bash", "arguments": {"command": command}}
-
-
-ONE = {"a": [{"calls": [run("echo first > out.txt")]}, {"text": "Finished."}]}
+ONE = {"a": [does("bash", command="echo first > out.txt"), {"text": "Finished."}]}
 
 
 @pytest.fixture
@@ -37,14 +31,14 @@ async def asked(chat: Chat, count: int = 1, *, say: str = "") -> Approval:
 
 
 async def test_a_call_is_asked_about_in_full_and_runs_after_a_yes(tmp_path: Path, no_grace: None) -> None:
-    agents = {"a": [{"calls": [run("echo first > out.txt # \u202e; rm x")]}, {"text": "Finished."}]}
+    agents = {"a": [does("bash", command="echo first > out.txt # \u202e; rm x"), {"text": "Finished."}]}
     async with opened(tmp_path, agents) as chat:
         panel = await asked(chat, say="go")
         assert panel.has_focus
-        assert "[friday] a wants to use bash" in chat.frame
+        assert "Friday wants to run a command" in chat.frame
         assert "echo first > out.txt # \\u202e; rm x" in chat.frame, "invisible characters are spelled out"
         assert "1 needs you" in chat.frame
-        await chat.pilot.press("1")
+        await chat.press("1")
         await chat.idle()
         assert (tmp_path / "out.txt").read_text() == "first\n"
         assert not panel.display
@@ -53,33 +47,29 @@ async def test_a_call_is_asked_about_in_full_and_runs_after_a_yes(tmp_path: Path
 async def test_a_no_carries_its_reason_to_the_agent(tmp_path: Path, no_grace: None) -> None:
     async with opened(tmp_path, ONE) as chat:
         await asked(chat, say="go")
-        await chat.pilot.press("down", "enter")
-        await chat.until(lambda: "Enter answers · Esc: the choices" in chat.frame)
+        await chat.press("down", "enter", shows="Enter answers · Esc: the choices")
         chat.app.query_one("#ask-words", Input).value = "use a file in "
         for key in ("x", "backspace", "b", "u", "i", "l", "d", "slash"):  # all at once
             chat.app.post_message(events.Key(key, {"backspace": None, "slash": "/"}.get(key, key)))
         await chat.pilot.pause()
-        await chat.pilot.press("enter")
+        await chat.press("enter")
         await chat.idle()
         assert chat.state.denials[0].reason == "use a file in build/"
         assert not (tmp_path / "out.txt").exists()
 
 
 async def test_a_rule_for_the_session_holds_until_it_is_removed(tmp_path: Path, no_grace: None) -> None:
-    call = {"calls": [run("touch it")]}
+    call = does("bash", command="touch it")
     async with opened(tmp_path, {"a": [call, call, {"text": "Both ran."}]}) as chat:
-        await chat.say("/permissions remove")
-        await chat.until(lambda: "No rule was allowed" in chat.frame)
+        await chat.say("/permissions remove", shows="No rule was allowed")
         await asked(chat, say="go")
         assert "for this session allow bash(touch it)" in chat.frame
-        await chat.pilot.press("2")
+        await chat.press("2")
         await chat.idle()
         assert "Both ran." in chat.frame
-        await chat.say("/permissions")
-        await chat.until(lambda: "this session" in chat.frame)
-        await chat.say("/permissions remove")
-        await chat.until(lambda: "1 bash(touch it)" in chat.frame)
-        await chat.pilot.press("1")
+        await chat.say("/permissions", shows="this session")
+        await chat.say("/permissions remove", shows="1 bash(touch it)")
+        await chat.press("1")
         await chat.until(lambda: chat.state.rules == [])
         session_id = chat.session.id
     async with opened(tmp_path, {"a": [call, {"text": "Again."}]}, resume=session_id) as chat:
@@ -93,10 +83,10 @@ async def test_what_is_always_allowed_is_kept_in_the_settings_until_it_is_remove
     settings = home / "friday" / "config.toml"
     settings.parent.mkdir(parents=True, exist_ok=True)
     settings.write_text('# mine\n[permissions]\nallow = ["bash(make)"]\n')
-    call = {"calls": [run("touch it")]}
+    call = does("bash", command="touch it")
     async with opened(tmp_path, {"a": [call, {"text": "It ran."}, call]}, deny=("bash(rm *)",)) as chat:
         await asked(chat, say="go")
-        await chat.pilot.press("3")
+        await chat.press("3")
         await chat.idle()
         assert "touch it" in settings.read_text()
         await chat.say("/permissions")
@@ -104,9 +94,8 @@ async def test_what_is_always_allowed_is_kept_in_the_settings_until_it_is_remove
         await chat.until(lambda: f"{settings}:3" in seen())
         await chat.say("/permissions remove")
         await chat.until(lambda: f"bash(make)({settings}:3)" in seen())
-        await chat.pilot.press("escape")
-        await chat.say("/permissions remove bash(rm *)")
-        await chat.until(lambda: "No such rule" in chat.frame)
+        await chat.press("escape")
+        await chat.say("/permissions remove bash(rm *)", shows="No such rule")
         await chat.say("/permissions remove bash(touch it)")
         await chat.until(lambda: "touch it" not in settings.read_text())
         assert "# mine" in settings.read_text()
@@ -115,59 +104,50 @@ async def test_what_is_always_allowed_is_kept_in_the_settings_until_it_is_remove
 
 
 async def test_a_yes_for_the_session_answers_the_same_question_of_others(tmp_path: Path, no_grace: None) -> None:
-    two = [{"profile": "coder", "task": "one"}, {"profile": "coder", "task": "two"}, {"profile": "coder", "task": "rm"}]
     agents = {
-        "a": [{"calls": [{"name": "delegate_tasks", "arguments": {"tasks": two}}]}, {"text": "All done."}],
-        "a.*": [{"calls": [run("touch it")]}, {"text": "Mine is done."}],
-        "a.3": [{"calls": [run("touch other")]}, {"text": "Mine is done."}],
+        "a": [delegates("one", "two", "rm", profile="coder"), {"text": "All done."}],
+        "a.*": [does("bash", command="touch it"), {"text": "Mine is done."}],
+        "a.3": [does("bash", command="touch other"), {"text": "Mine is done."}],
     }
     async with opened(tmp_path, agents) as chat:
         await asked(chat, 3, say="go")
-        await chat.pilot.press("left")
-        await chat.until(lambda: "touch other" in chat.frame)
-        await chat.pilot.press("right")
-        await chat.until(lambda: "session allow bash(touch it)" in chat.frame)
-        await chat.pilot.press("2")
-        await chat.until(lambda: len(chat.state.asks) == 1 and "wants to use bash" in chat.frame)
+        await chat.press("left", shows="touch other")
+        await chat.press("right", shows="session allow bash(touch it)")
+        await chat.press("2")
+        await chat.until(lambda: len(chat.state.asks) == 1 and "wants to run a command" in chat.frame)
         assert [ask.agent for ask in chat.state.asks.values()] == ["a.3"]
-        await chat.pilot.press("1")
+        await chat.press("1")
         await chat.idle()
         assert (tmp_path / "it").exists()
 
 
 async def test_a_question_offers_its_choices(tmp_path: Path, no_grace: None) -> None:
-    question = {"question": "Which way?", "choices": ["left", "right"]}
-    agents = {"a": [{"calls": [{"name": "ask_user", "arguments": question}]}, {"text": "You said: {results[0]}"}]}
+    question = does("ask_user", question="Which way?", choices=["left", "right"])
+    agents = {"a": [question, {"text": "You said: {results[0]}"}]}
     async with opened(tmp_path, agents) as chat:
         await asked(chat, say="go")
         assert "Which way?" in chat.frame
-        await chat.until(lambda: "? ask_user Which way? · waits for you" in chat.frame)
-        await chat.pilot.press("2")
+        await chat.shows("? ask_user Which way? · waits for you")
+        await chat.press("2")
         await chat.idle()
         assert "✓ ask_user Which way?" in chat.frame
-        assert "right" in chat.log.last_reply()
+        assert "right" in chat.log.blocks.blocks[-1].text()
         assert "└ The user answered: right" in chat.frame
 
 
 async def test_on_a_small_screen_all_choices_and_the_field_for_words_are_seen(tmp_path: Path, no_grace: None) -> None:
     task = "Write it down, line by line, as it was told"
-    lines = {"path": "out.txt", "content": "".join(f"line {n}\n" for n in range(30))}
-    agents = {
-        "a": [
-            {"calls": [{"name": "delegate_task", "arguments": {"profile": "coder", "task": task}}]},
-            {"text": "Done."},
-        ],
-        "a.1": [{"calls": [{"name": "write_file", "arguments": lines}]}, {"text": "Done."}],
-    }
+    writes = does("write_file", path="out.txt", content="".join(f"line {n}\n" for n in range(30)))
+    agents = {"a": [delegates(task, profile="coder"), {"text": "Done."}], "a.1": [writes, {"text": "Done."}]}
     async with opened(tmp_path, agents, size=(60, 20)) as chat:
         panel = await asked(chat, say="go")
-        await chat.until(lambda: "the rest of it" in chat.frame)
+        await chat.shows("the rest of it")
         for seen in ("+ line 0", "1 Yes", "2 Yes, and", "3 Yes, and always", "    write_file(out", "4 No"):
             assert seen in chat.frame
         assert f"for: {task}" in chat.frame
         await chat.pilot.click("#ask-choices", offset=(6, 3))  # the second row of the third
-        await chat.until(lambda: "❯ 3" in chat.frame)
-        await chat.pilot.press("4")
+        await chat.shows("❯ 3")
+        await chat.press("4")
         await chat.until(lambda: "Why not?" in chat.frame and "+ line 0" in chat.frame and panel.region.bottom <= 16)
         await chat.stop()
         await chat.idle()
@@ -175,19 +155,19 @@ async def test_on_a_small_screen_all_choices_and_the_field_for_words_are_seen(tm
 
 
 async def test_a_question_with_more_choices_than_rows_shows_the_chosen(tmp_path: Path, no_grace: None) -> None:
-    question = {"question": "Which way?", "choices": [f"way {n}: {'on and on ' * 8}" for n in range(6)]}
-    agents = {"a": [{"calls": [{"name": "ask_user", "arguments": question}]}, {"text": "Done."}]}
+    question = does("ask_user", question="Which way?", choices=[f"way {n}: {'on and on ' * 8}" for n in range(6)])
+    agents = {"a": [question, {"text": "Done."}]}
     async with opened(tmp_path, agents, size=(60, 20)) as chat:
         await asked(chat, say="go")
         for key, seen in (("down", "❯ 2 way 1"), ("up", "❯ 1 way 0"), ("up", "❯ 7 In my own words")):
-            await chat.pilot.press(key)
+            await chat.press(key)
             await chat.until(lambda seen=seen: seen in chat.frame)  # type: ignore[misc]
             assert "Which way?" in chat.frame
 
 
 @paced
 async def test_a_question_does_not_take_the_keys_from_somebody_who_types(tmp_path: Path, pace: float) -> None:
-    agents = {"a": [{"calls": [run("echo x > out.txt")], "delay_s": 0.3 * pace}, {"text": "Finished."}]}
+    agents = {"a": [does("bash", command="echo x > out.txt") | {"delay_s": 0.3 * pace}, {"text": "Finished."}]}
     async with opened(tmp_path, agents) as chat:
         await chat.say("go")
         await chat.type("my next")
@@ -208,7 +188,7 @@ async def test_words_that_come_faster_than_the_focus_approve_nothing_and_are_the
             panel.post_message(events.Key(key, words.get(key, key)))
         await chat.until(lambda: chat.composer.text == "ok 1jy")
         assert chat.state.asks
-        await chat.pilot.press("ctrl+y")
+        await chat.press("ctrl+y")
         for key in ("n", "o", "t", "space", "y", "1", "enter"):  # no, and why
             panel.post_message(events.Key(key, words.get(key, key)))
         await chat.idle()
@@ -220,11 +200,11 @@ async def test_y_means_yes_once_and_only_after_the_grace(tmp_path: Path, no_grac
     async with opened(tmp_path, ONE) as chat:
         panel = await asked(chat, say="go")
         panel.grace.until += 1e6
-        await chat.pilot.press("1", "enter", "y")
+        await chat.press("1", "enter", "y")
         await chat.until(lambda: chat.composer.text == "y")
         assert chat.state.asks
         panel.grace.until = 0.0
-        await chat.pilot.press("ctrl+y", "y")
+        await chat.press("ctrl+y", "y")
         await chat.idle()
         assert (tmp_path / "out.txt").exists()
         assert not chat.state.rules
@@ -232,63 +212,52 @@ async def test_y_means_yes_once_and_only_after_the_grace(tmp_path: Path, no_grac
 
 async def test_a_change_is_asked_about_and_shown_as_a_diff(tmp_path: Path, no_grace: None) -> None:
     (tmp_path / "notes.txt").write_text("one\ntwo\n")
-    edit = {"path": "notes.txt", "edits": [{"old": "two", "new": "three"}]}
-    agents = {
-        "a": [
-            {"calls": [{"name": "read_file", "arguments": {"path": "notes.txt"}}]},
-            {"calls": [{"name": "edit_file", "arguments": edit}]},
-            {"text": "Finished."},
-        ]
-    }
+    edit = does("edit_file", path="notes.txt", edits=[{"old": "two", "new": "three"}])
+    agents = {"a": [does("read_file", path="notes.txt"), edit, {"text": "Finished."}]}
     async with opened(tmp_path, agents) as chat:
         await asked(chat, say="go")
-        assert "- two" in chat.frame
-        assert "+ three" in chat.frame
-        await chat.pilot.press("1")
+        chat.has("- two", "+ three")
+        await chat.press("1")
         await chat.idle()
-        assert "2 - two" in chat.frame
-        assert "2 + three" in chat.frame
+        chat.has("2 - two", "2 + three")
 
 
 async def test_asks_of_several_agents_are_answered_from_the_tree_and_from_a_child_s_own_view(
     tmp_path: Path, no_grace: None
 ) -> None:
-    two = [{"profile": "coder", "task": "first task"}, {"profile": "coder", "task": "second task"}]
     agents = {
-        "a": [{"calls": [{"name": "delegate_tasks", "arguments": {"tasks": two}}]}, {"text": "All done."}],
-        "a.*": [{"calls": [run("echo {task} >> out.txt")]}, {"text": "Mine is done."}],
+        "a": [delegates("first task", "second task", profile="coder"), {"text": "All done."}],
+        "a.*": [does("bash", command="echo {task} >> out.txt"), {"text": "Mine is done."}],
     }
     async with opened(tmp_path, agents, size=(130, 40)) as chat:
         await asked(chat, 2, say="go")
-        assert "[coder] a.1 wants to use bash · 1 of 2" in chat.frame
-        assert "for: first task" in chat.frame
-        await chat.pilot.press("right")
-        assert "[coder] a.2 wants to use bash · 2 of 2" in chat.frame
-        await chat.pilot.press("left", "ctrl+t", "home")
+        chat.has("Sub-agent a.1 (coder) wants to run a command · 1 of 2", "for: first task")
+        await chat.press("right")
+        assert "Sub-agent a.2 (coder) wants to run a command · 2 of 2" in chat.frame
+        await chat.press("left", "ctrl+t", "home")
         await chat.until(lambda: "Enter opens · x cancels" in chat.frame and "a answers" not in chat.frame)
-        await chat.pilot.press("down", "down")
-        await chat.until(lambda: "a answers · Enter opens · x cancels" in chat.frame)
+        await chat.press("down", "down", shows="a answers · Enter opens · x cancels")
         for words in ("note one", "note two", "note two", "note three"):
             chat.app.notify(words, timeout=600)
 
         def above() -> list[str]:
             """What stands right above the panel at the left."""
             rows = chat.frame.splitlines()
-            panel = next((number for number, row in enumerate(rows) if "wants to use bash" in row), 3)
+            panel = next((number for number, row in enumerate(rows) if "wants to run a command" in row), 3)
             return [row[:14].strip(" ▌") for row in rows[panel - 3 : panel - 1]]
 
         await chat.until(lambda: above() == ["note two", "note three"] and "note one" not in chat.frame)
         chat.app.clear_notifications()
-        await chat.pilot.press("a")
-        assert "[coder] a.2 wants to use bash" in chat.frame
-        await chat.pilot.press("1")
+        await chat.press("a")
+        assert "Sub-agent a.2 (coder) wants to run a command" in chat.frame
+        await chat.press("1")
         await asked(chat, 1)
         out = tmp_path / "out.txt"
         await chat.until(lambda: out.exists() and out.read_text() == "second task\n")
-        await chat.pilot.press("ctrl+t", "home", "down", "enter", "ctrl+y")
-        assert "[coder] a.1 wants to use bash" in chat.frame
+        await chat.press("ctrl+t", "home", "down", "enter", "ctrl+y")
+        assert "Sub-agent a.1 (coder) wants to run a command" in chat.frame
         assert chat.app.query_one(Approval).has_focus
-        await chat.pilot.press("1")
+        await chat.press("1")
         await chat.idle()
         assert "All done." in chat.frame
 
@@ -305,6 +274,6 @@ async def test_neither_a_single_click_nor_the_one_that_brings_the_window_back_an
         chat.app.post_message(events.AppFocus())
         await chat.pilot.pause()
         await chat.pilot.click("#ask-choices", offset=(4, 0), times=2)
-        await chat.pilot.press("1")
+        await chat.press("1")
         assert chat.state.asks
         assert not (tmp_path / "out.txt").exists()

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
-from tests.frontends.tui.terminal_fixture import Terminal
+from tests.frontends.tui.terminal_fixture import Terminal, scripted
 
 HOSTILE = (
     "\x1b]52;c;b3duZWQ=\x07 \x1b]52;c;b3duZWQ=\x1b\\ \x1b]0;owned\x07 \x1b]8;;http://owned.example\x1b\\link\x1b]8;;\x1b\\ "
@@ -31,14 +30,12 @@ def test_q36_a_capture_of_the_chat_has_no_foreign_escape(tmp_path: Path) -> None
         ],
         "a.1": [{"text": HOSTILE}],
     }
-    play = tmp_path / "play.yaml"
-    play.write_text(json.dumps({"agents": agents}))
-    with Terminal(project, "-m", f"scripted:{play}", "--yolo", FRIDAY_HOME=str(tmp_path / "home")) as terminal:
+    model = scripted(tmp_path, agents)
+    with Terminal(project, "-m", model, "--yolo", FRIDAY_HOME=str(tmp_path / "home")) as terminal:
         terminal.until(b"\x1b[?1049h")
         begun = len(terminal.out)
         terminal.until_quiet()
-        terminal.type(b"go\r")
-        terminal.until(b"the end")
+        terminal.type(b"go\r", until=b"the end")
         terminal.until_quiet()
         captured = terminal.out[begun:]
         assert b"owned" in captured  # the words are shown; what steered is not there

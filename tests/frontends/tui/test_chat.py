@@ -10,21 +10,14 @@ from pathlib import Path
 import pytest
 from textual.app import ScreenStackError
 from textual.css.query import NoMatches
-from textual.events import Key
 
 from friday_cli.frontends.tui.refresh import SOON_S
-from tests.frontends.tui.chat import opened
+from tests.frontends.tui.chat import delegates, does, opened
 
 HELPERS = {
-    "a": [
-        {"text": "I ask a helper.", "calls": [{"name": "delegate_task", "arguments": {"profile": "researcher", "task": "Look at notes.txt"}}]},
-        {"text": "The helper says: **42**."},
-    ],
-    "a.1": [
-        {"calls": [{"name": "read_file", "arguments": {"path": "notes.txt"}}]},
-        {"text": "It says 42."},
-    ],
-}  # fmt: skip
+    "a": [delegates("Look at notes.txt", profile="researcher"), {"text": "The helper says: **42**."}],
+    "a.1": [does("read_file", path="notes.txt"), {"text": "It says 42."}],
+}
 
 
 @pytest.fixture
@@ -39,59 +32,43 @@ async def test_a_machine_that_stands_still_at_each_moment_does_not_stop_the_scre
     looks = itertools.count()
     monkeypatch.setattr("textual._time.get_time", lambda: time.monotonic() + 1.2 * SOON_S * next(looks))
     async with opened(folder, {"a": [{"text": "Hello *there*."}]}) as chat:
-        await chat.say("hi you")
-        await chat.until(lambda: "Hello there." in chat.frame)
-
-
-async def test_keys_act_in_the_order_in_which_they_were_typed(folder: Path) -> None:
-    async with opened(folder, {"a": [{"text": "Yes, *there*."}]}) as chat:
-        for key in (*"quick", "enter"):  # in one burst, as a terminal gives type-ahead
-            chat.app.post_message(Key(key, key if len(key) == 1 else "\r"))
-        await chat.idle()
-        assert "› quick" in chat.frame
-        assert "Yes, there." in chat.frame
-        assert chat.composer.text == ""
+        await chat.say("hi you", shows="Hello there.")
 
 
 async def test_a_sub_agent_has_its_block_its_row_and_its_own_transcript(folder: Path) -> None:
     async with opened(folder, HELPERS, size=(160, 45)) as chat:
         await chat.ask("Ask somebody")
-        assert "The helper says: 42." in chat.frame
-        assert "[researcher]" in chat.frame
-        assert "Look at notes.txt" in chat.frame
+        chat.has("The helper says: 42.", "[researcher]", "Look at notes.txt")
         assert "└ It says 42." in chat.frame  # the collapsed block shows its result
         assert "✓ researcher" in chat.frame  # its row in the tree
         assert chat.side.child == "a.1"
         assert "read_file notes.txt" in chat.frame  # its own transcript, in the side pane
         chat.log.focus()
-        await chat.pilot.press("a", "enter")
+        await chat.press("a", "enter")
         assert "│ ▸ ✓ read_file notes.txt" in chat.frame
 
 
 async def test_thinking_and_a_call_unfold_to_all_of_it(folder: Path) -> None:
-    read = {"name": "read_file", "arguments": {"path": "notes.txt"}}
-    agents = {"a": [{"thinking": "first line\nsecret plan", "calls": [read]}, {"text": "Done."}]}
+    read = does("read_file", path="notes.txt") | {"thinking": "first line\nsecret plan"}
+    agents = {"a": [read, {"text": "Done."}]}
     async with opened(folder, agents) as chat:
         await chat.ask("Read")
         assert "thought · 2 lines" in chat.frame
         assert "secret plan" not in chat.frame
         assert "the answer is 42" not in chat.frame
-        await chat.pilot.press("ctrl+o")
-        assert "│ secret plan" in chat.frame
-        assert "path: notes.txt" in chat.frame
-        assert "the answer is 42" in chat.frame
+        await chat.press("ctrl+o")
+        chat.has("│ secret plan", "path: notes.txt", "the answer is 42")
 
 
 async def test_what_is_unfolded_on_the_last_row_comes_into_view(folder: Path) -> None:
-    play = {
-        "a": [{"text": "\n".join(f"- {n}" for n in range(40))}, {"thinking": "head\nsecret plan\nthe last", "text": ""}]
-    }
+    long = {"text": "\n".join(f"- {n}" for n in range(40))}
+    play = {"a": [long, {"thinking": "head\nsecret plan\nthe last", "text": ""}]}
     async with opened(folder, play, size=(60, 20)) as chat:
         for _ in range(2):
             await chat.ask("Go")
         at = next(y for y, row in enumerate(chat.frame.split("\n")) if "thought · 3 lines" in row)
         await chat.pilot.click(offset=(4, at))
-        await chat.until(lambda: "│ the last" in chat.frame)
+        await chat.shows("│ the last")
         assert "▾ thought" in chat.frame
 
 
@@ -100,7 +77,7 @@ async def test_escape_interrupts_the_turn(folder: Path) -> None:
     async with opened(folder, agents) as chat:
         await chat.say("begin")
         await chat.until(lambda: chat.state.root and chat.state.root.reply)
-        await chat.pilot.press("escape")
+        await chat.press("escape")
         await chat.idle()
         assert chat.state.agents["a"].status == "cancelled"
 

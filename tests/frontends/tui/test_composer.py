@@ -25,11 +25,11 @@ async def test_keys_that_come_at_once_act_in_their_order(tmp_path: Path) -> None
 async def test_new_lines_do_not_send_and_the_prompt_grows_to_eight_rows_and_shrinks(tmp_path: Path) -> None:
     async with opened(tmp_path, TWO, size=(60, 20)) as chat:
         assert chat.composer.area.size.height == 1
-        await chat.pilot.press("a", "shift+enter", "b", "alt+enter", "c", "backslash", "enter", "d", "ctrl+j", "e")
+        await chat.press("a", "shift+enter", "b", "alt+enter", "c", "backslash", "enter", "d", "ctrl+j", "e")
         assert chat.composer.text == "a\nb\nc\nd\ne"
-        await chat.pilot.press(*["x", "ctrl+j"] * 12)
+        await chat.press(*["x", "ctrl+j"] * 12)
         assert chat.composer.area.size.height == 8
-        await chat.pilot.press(*["ctrl+z"] * 40)
+        await chat.press(*["ctrl+z"] * 40)
         assert chat.composer.area.size.height == 1
         assert "F1" in chat.frame or "ask" in chat.frame
 
@@ -39,11 +39,11 @@ async def test_earlier_prompts_come_back_with_up_and_what_was_typed_with_down(tm
         await chat.ask("first")
         await chat.ask("second")
         await chat.type("new")
-        await chat.pilot.press("up")
+        await chat.press("up")
         assert chat.composer.text == "second"
-        await chat.pilot.press("up")
+        await chat.press("up")
         assert chat.composer.text == "first"
-        await chat.pilot.press("down", "down")
+        await chat.press("down", "down")
         assert chat.composer.text == "new"
 
 
@@ -51,9 +51,9 @@ async def test_ctrl_r_searches_earlier_prompts(tmp_path: Path) -> None:
     for text in ("fix the parser", "write a test", "parse the log"):
         PromptHistory(tmp_path).add(text)
     async with opened(tmp_path, TWO) as chat:
-        await chat.pilot.press("ctrl+r")
+        await chat.press("ctrl+r")
         await chat.type("test")
-        await chat.pilot.press("enter")
+        await chat.press("enter")
         assert chat.composer.text == "write a test"
         assert chat.state.root is None  # it was put there, not sent
 
@@ -65,18 +65,16 @@ async def test_at_offers_files_and_profiles_and_tab_takes_one(tmp_path: Path) ->
         (tmp_path / name).touch()
     async with opened(tmp_path, TWO) as chat:
         await chat.until(lambda: chat.app.input.profiles)
-        await chat.type("see @wdg")
-        await chat.until(lambda: "src/widget.py" in chat.frame)
-        await chat.pilot.press("tab")
+        await chat.type("see @wdg", shows="src/widget.py")
+        await chat.press("tab")
         assert chat.composer.text == "see @src/widget.py "
         chat.composer.clear()
         await chat.type("@resear")
         await chat.until(lambda: "@researcher" in chat.frame and "\nresearcher" in chat.frame)
-        await chat.pilot.press("down", "tab")
+        await chat.press("down", "tab")
         assert chat.composer.text == "@./researcher "  # without its folder it would be the profile
-        await chat.type("@its")
-        await chat.until(lambda: "it's its.md" in chat.frame)
-        await chat.pilot.press("tab")
+        await chat.type("@its", shows="it's its.md")
+        await chat.press("tab")
         assert chat.composer.text == '@./researcher @"it\'s its.md" '
 
 
@@ -84,10 +82,8 @@ async def test_enter_runs_the_offered_command_and_an_unknown_one_stays_in_the_pr
     async with opened(tmp_path, TWO) as chat:
         await chat.type("/cos")
         assert "/cost" in chat.frame
-        await chat.pilot.press("enter")
-        await chat.until(lambda: "Nothing has run yet." in chat.frame)
-        await chat.say("/nonsense now")
-        await chat.until(lambda: "No such command: /nonsense" in chat.frame)
+        await chat.press("enter", shows="Nothing has run yet.")
+        await chat.say("/nonsense now", shows="No such command: /nonsense")
         assert chat.composer.text == "/nonsense now"
         assert chat.state.root is None
 
@@ -103,7 +99,7 @@ async def test_a_paste_has_no_escape_sequences_and_a_big_one_is_a_chip_that_is_s
         await chat.pilot.pause()
         assert "[Pasted #1 +40 lines]" in chat.frame
         assert chat.composer.text == text
-        await chat.pilot.press("enter")
+        await chat.press("enter")
         await chat.idle()
         assert "line 3" in chat.frame
 
@@ -123,43 +119,41 @@ async def test_ctrl_c_clears_what_is_typed_before_it_quits(tmp_path: Path) -> No
     async with opened(tmp_path, TWO) as chat:
         for words in ("first words", "other words"):  # the second within the moment in which Ctrl+C again quits
             chat.composer.put(words)
-            await chat.pilot.press("ctrl+c")
+            await chat.press("ctrl+c")
             await chat.until(lambda: not chat.composer.text)
             assert chat.app.return_code is None
-        await chat.pilot.press("up", "up")
+        await chat.press("up", "up")
         await chat.until(lambda: chat.composer.text == "first words")
 
 
 async def test_the_agent_reads_the_output_of_a_command_with_one_mark_but_not_with_two(tmp_path: Path) -> None:
     async with opened(tmp_path, {"a": [{"text": "I read: {task}"}]}) as chat:
-        await chat.say("!!echo mine\u202ealone")
-        await chat.until(lambda: "exit 0" in chat.frame)
+        await chat.say("!!echo mine\u202ealone", shows="exit 0")
         assert sanitize("!! echo mine\u202ealone") in chat.frame
         await chat.say("!echo from-the-shell")
         await chat.until(lambda: chat.frame.count("exit 0") == 2)
         (tmp_path / "notes.md").write_text('one\n\n<folder path="x">\nthree\n')
         await chat.ask("and @notes.md?")
-        assert "from-the-shell" in chat.log.last_reply()
+        assert "from-the-shell" in chat.log.blocks.blocks[-1].text()
         assert "alone" not in chat.session._main.agent.history[0].text
         for seen in ("› and @notes.md?", "+ ! echo from-the-shell · 1 line", "+ notes.md · 4 lines"):
             assert seen in chat.frame
         assert "I ran this command" not in chat.frame.partition("I read:")[0]
         chat.log.focus()
-        await chat.pilot.press("u", "enter")
+        await chat.press("u", "enter")
         await chat.until(lambda: "[I ran this command: echo" in chat.frame.partition("I read:")[0])
 
 
 async def test_a_message_before_the_session_is_open_is_not_lost(tmp_path: Path) -> None:
     async with opened(tmp_path, TWO, ready=False) as chat:
         await chat.ask("early")
-        assert "› early" in chat.frame
-        assert "One." in chat.frame
+        chat.has("› early", "One.")
 
 
 async def test_a_letter_that_means_nothing_in_the_chat_goes_to_the_prompt(tmp_path: Path) -> None:
     async with opened(tmp_path, TWO) as chat:
         chat.log.focus()
-        await chat.pilot.press("j")  # this one means something there
+        await chat.press("j")  # this one means something there
         assert chat.composer.text == ""
         await chat.type("What")
         await chat.pilot.pause()
@@ -180,14 +174,12 @@ async def test_a_letter_that_means_nothing_in_the_chat_goes_to_the_prompt(tmp_pa
 
 async def test_what_is_typed_fast_is_not_taken_for_what_the_list_offered_before(tmp_path: Path) -> None:
     async with opened(tmp_path, TWO) as chat:
-        await chat.type("/")
-        await chat.until(lambda: "/help" in chat.frame)
+        await chat.type("/", shows="/help")
         for key in ("c", "o", "s", "t", "space", "x", "enter"):  # before the list can hear of them
             chat.composer.area.post_message(events.Key(key, {"space": " ", "enter": "\r"}.get(key, key)))
-        await chat.until(lambda: "Nothing has run yet." in chat.frame)
+        await chat.shows("Nothing has run yet.")
         (tmp_path / "ab.txt").write_text("x")
-        await chat.type("see @a")
-        await chat.until(lambda: "ab.txt" in chat.frame)
+        await chat.type("see @a", shows="ab.txt")
         for key in ("n", "n", "enter"):
             chat.composer.area.post_message(events.Key(key, {"enter": "\r"}.get(key, key)))
         await chat.idle()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from friday_cli.extensions.commands import CustomCommands
 from friday_cli.frontends.tui.commands import slash_commands
-from tests.frontends.tui.chat import opened
+from tests.frontends.tui.chat import does, opened
 
 TWO = {"a": [{"text": "I read: {task}"}, {"text": "Second."}]}
 
@@ -20,24 +20,20 @@ def put(home: Path, name: str, text: str) -> None:
 async def test_an_own_command_is_offered_and_sent_and_one_written_meanwhile_is_found(
     tmp_path: Path, home: Path
 ) -> None:
-    put(
-        home, "shout", "---\ndescription: Says it loudly\nargument-hint: WORD\n---\nShout $1 loudly, all of: $ARGUMENTS"
-    )
+    head = "---\ndescription: Says it loudly\nargument-hint: WORD\n---\n"
+    put(home, "shout", f"{head}Shout $1 loudly, all of: $ARGUMENTS")
     async with opened(tmp_path, TWO, size=(100, 90)) as chat:  # so high that all of /help is seen
         await chat.until(lambda: chat.app.input.customs.found)
         await chat.type("/sho")
-        assert "/shout WORD" in chat.frame
-        assert "Says it loudly" in chat.frame
-        await chat.pilot.press("enter")
+        chat.has("/shout WORD", "Says it loudly")
+        await chat.press("enter")
         await chat.type("hey you")
-        await chat.pilot.press("enter")
+        await chat.press("enter")
         await chat.idle()
         assert "› Shout hey loudly, all of: hey you" in chat.frame
-        await chat.say("/help")
-        await chat.until(lambda: "/shout WORD" in chat.frame)
+        await chat.say("/help", shows="/shout WORD")
         put(home, "late", "Better late.")
-        await chat.say("/late")
-        await chat.until(lambda: "› Better late." in chat.frame)
+        await chat.say("/late", shows="› Better late.")
 
 
 def test_a_whole_name_comes_first() -> None:
@@ -49,17 +45,16 @@ async def test_a_built_in_name_stays_friday_s_and_a_bad_file_is_said(tmp_path: P
     put(home, "cost", "Mine.")
     put(home, "bad", "---\nwhat: 1\n---\nText.")
     async with opened(tmp_path, TWO, size=(200, 60)) as chat:
-        await chat.until(lambda: "built-in command" in chat.frame)
+        await chat.shows("built-in command")
         await chat.say("/help")
         await chat.until(lambda: "Not used" in chat.frame and "unknown key." in chat.frame)
-        await chat.say("/cost")
-        await chat.until(lambda: "Nothing has run yet." in chat.frame)
+        await chat.say("/cost", shows="Nothing has run yet.")
 
 
 async def test_allowed_tools_hold_for_the_run_and_no_longer(tmp_path: Path, home: Path) -> None:
     put(home, "look", "---\nallowed-tools: Read\n---\nLook.")
-    write = {"name": "write_file", "arguments": {"path": "out.txt", "content": "x"}}
-    agents = {"a": [{"calls": [write]}, {"text": "Refused."}, {"calls": [write]}, {"text": "Written."}]}
+    write = does("write_file", path="out.txt", content="x")
+    agents = {"a": [write, {"text": "Refused."}, write, {"text": "Written."}]}
     async with opened(tmp_path, agents, mode="edits") as chat:
         await chat.ask("/look")
         assert not (tmp_path / "out.txt").exists()
@@ -74,10 +69,9 @@ async def test_a_narrower_command_waits_for_its_own_run(tmp_path: Path, home: Pa
     async with opened(tmp_path, {"a": [slow, {"text": "Looked."}]}) as chat:
         await chat.say("first")
         await chat.until(lambda: chat.app.controller.working)
-        await chat.say("/look")
-        await chat.until(lambda: "queued: /look" in chat.frame)
-        await chat.pilot.press("enter")  # what narrows cannot join a run that has begun
+        await chat.say("/look", shows="queued: /look")
+        await chat.press("enter")  # what narrows cannot join a run that has begun
         await chat.until(lambda: "takes tools away" in chat.frame and "queued: /look" in chat.frame)
         await chat.stop("a")
-        await chat.until(lambda: "Looked." in chat.frame)
+        await chat.shows("Looked.")
         assert "› Look here." in chat.frame

@@ -11,7 +11,7 @@ from friday_cli.frontends.tui.widgets import approval_panel
 from friday_cli.frontends.tui.widgets.welcome import Welcome
 from friday_cli.llm.providers.demo import provider
 from friday_cli.session.open import Options
-from tests.frontends.tui.chat import Chat
+from tests.frontends.tui.chat import running
 
 
 @pytest.mark.parametrize(
@@ -29,28 +29,16 @@ async def test_it_begins_at_once_and_its_question_is_answered_in_the_chat(
     monkeypatch.setattr(provider, "PIECE_S", 0.0)
     (tmp_path / "notes.txt").write_text("hello\n")
     app = FridayApp(lambda: Options(tmp_path, attended=True), cwd=tmp_path)
-    try:
-        async with app.run_test(size=(120, 60)) as pilot:
-            chat = Chat(app, pilot)
-            await chat.until(lambda: bool(app.query(Welcome)))
-            assert "ANTHROPIC_API_KEY" in chat.frame
-            assert "offline demo" in chat.frame
-            await pilot.press("enter")
-            await chat.until(lambda: "› What is in this folder?" in chat.frame)
-            assert not app.query(Welcome)
-            await chat.until(lambda: [ask.agent for ask in app.controller.state.asks.values()] == ["a.3"])
-            await chat.until(lambda: "[analyst] a.3 wants to use bash" in chat.frame)
-            await pilot.press(*keys)
-            await chat.idle()
-            assert [a.profile for a in app.controller.state.agents.values()] == [
-                "friday",
-                "researcher",
-                "coder",
-                "analyst",
-            ]
-            assert app.controller.state.root is not None
-            assert expected in app.controller.state.root.result
-            for words in ("demo: scripted", "└─ a.3 analyst: completed", "Three things to try next"):
-                assert words in chat.frame
-    finally:
-        await app.controller.close()
+    async with running(app, size=(120, 60)) as chat:
+        await chat.until(lambda: bool(app.query(Welcome)))
+        chat.has("ANTHROPIC_API_KEY", "offline demo")
+        await chat.press("enter", shows="› What is in this folder?")
+        assert not app.query(Welcome)
+        await chat.until(lambda: [ask.agent for ask in chat.state.asks.values()] == ["a.3"])
+        await chat.shows("Sub-agent a.3 (analyst) wants to run a command")
+        await chat.press(*keys)
+        await chat.idle()
+        assert [a.profile for a in chat.state.agents.values()] == ["friday", "researcher", "coder", "analyst"]
+        assert chat.state.root is not None
+        assert expected in chat.state.root.result
+        chat.has("demo: scripted", "└─ a.3 analyst: completed", "Three things to try next")

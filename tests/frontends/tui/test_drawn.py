@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from rich.cells import cell_len
 from rich.style import Style
 from rich.text import Text
+from textual.strip import Strip
 
 from friday_cli.core.protocol.displays import TableDisplay
+from friday_cli.frontends.tui.widgets.blocks import CACHED_LINES, MIN_PASSES, Block, RenderCache
 from friday_cli.frontends.tui.widgets.markdown import draw
 from friday_cli.frontends.tui.widgets.styles import LONGEST_LINE, Styles, TextRenderer
 from friday_cli.frontends.tui.widgets.tool_blocks import MOST, arguments, body, draw_request
@@ -52,3 +56,30 @@ def test_what_is_left_out_is_said() -> None:
     new = "".join(f"line {n}\n" for n in range(MOST + 9))
     assert [strip.text.strip() for strip in draw_request({"content": new}, RENDERER, 60)][-1] == "… 9 more lines"
     assert "more characters" in draw_request({"content": "c" * 60_000}, RENDERER, 60)[-1].text
+
+
+class Page(Block):
+    """A block that counts how often it was drawn."""
+
+    draws = 0
+
+    def _draw(self, renderer: TextRenderer, width: int) -> list[Strip]:
+        self.draws += 1
+        return [Strip.blank(width)] * CACHED_LINES
+
+
+def looked_at(recent: RenderCache, *pages: Page) -> list[int]:
+    """How often each was drawn after one look at them."""
+    recent.begin_pass()
+    for page in pages:
+        recent.touch(page, len(page.strips(10)))
+    return [page.draws for page in pages]
+
+
+def test_what_is_on_the_screen_is_drawn_once_and_what_was_left_behind_is_forgotten() -> None:
+    scene: Any = SimpleNamespace(renderer=None)
+    recent, old, first, second = RenderCache(), Page(scene), Page(scene), Page(scene)
+    looked_at(recent, old)
+    for _ in range(2 * MIN_PASSES):
+        assert looked_at(recent, first, second) == [1, 1]
+    assert looked_at(recent, old) == [2]

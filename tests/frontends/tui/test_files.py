@@ -16,7 +16,7 @@ from tests.frontends.tui.chat import opened
 
 
 async def last(files: FileIndex, query: str) -> list[str]:
-    found = [known async for known in files.found(query, anew=True)]
+    found = [known async for known in files.found(query, refresh=True)]
     assert found[-1].final
     return found[-1].names
 
@@ -81,7 +81,7 @@ def pipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[IO[bytes]]
 async def test_names_come_before_the_listing_ends_and_who_leaves_stops_it(tmp_path: Path, pipe: IO[bytes]) -> None:
     pipe.write(b"src/map.py\0half")
     files = FileIndex(tmp_path / "root")
-    found = files.found("map", anew=True)
+    found = files.found("map", refresh=True)
     assert await anext(found) == FileMatches([], final=False, note="still listing: 0 files so far")
     assert await anext(found) == FileMatches(["src/map.py"], final=False, note="still listing: 1 files so far")
     pipe.write(b"map.py\0map.py\0")
@@ -97,11 +97,11 @@ async def test_the_row_of_the_cursor_stays_while_more_names_come(tmp_path: Path,
         await chat.type("see @map")
         pipe.write(b"b/map.py\0c/map.py\0")
         await chat.until(lambda: "c/map.py" in chat.frame and "still listing" in chat.frame)
-        await chat.pilot.press("down")
+        await chat.press("down")
         pipe.write(b"map.py\0")
         await chat.until(lambda: " map.py" in chat.frame or "\nmap.py" in chat.frame)
         assert popup.highlighted == 1
         assert popup.chosen == Completion("@c/map.py ", "c/map.py")
-        await chat.pilot.press("escape")
+        await chat.press("escape")
         await chat.until(lambda: "still listing" not in chat.frame and not popup.open)
         assert chat.composer.text == "see @map"

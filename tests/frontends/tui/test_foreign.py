@@ -9,32 +9,27 @@ import pytest
 from textual import markup as textual_markup
 from textual.content import Content
 
-from tests.frontends.tui.chat import Chat, opened
+from tests.frontends.tui.chat import Chat, does, opened
 
 EVIL = "[@click=app.quit]x[/] [/x] a[b]c \x1b]52;c;eA==\x07"
 SHOWN = "[@click=app.quit]x[/] [/x] a[b]c"
+TABLE = f"| a | b |\n|---|---|\n| {EVIL} | [y](http://x.example/{SHOWN}) |"
 CARDS = "help profiles context cost permissions diff memory config keys tree doctor mcp"
-
-
-def call(name: str, **arguments: object) -> dict[str, object]:
-    return {"calls": [{"name": name, "arguments": arguments}]}
 
 
 PLAY = {
     "a": [
-        {
-            "text": f"{EVIL}\n\n- {EVIL}\n\n```\n{EVIL}\n```\n\n| a | b |\n|---|---|\n| {EVIL} | [y](http://x.example/{SHOWN}) |"
-        },
-        call("read_file", path=f"no-{SHOWN}"),
-        call("grep", pattern=r"\[@click"),
-        call("todo", items=[{"text": EVIL, "status": "doing"}]),
-        call("ask_user", question=EVIL, choices=[EVIL, "no"]),
-        call("bash", command=f"echo '{SHOWN}' > out.txt"),
-        call("write_file", path="new.txt", content=f"{SHOWN}\n"),
-        call("delegate_task", profile="general", task=EVIL),
+        {"text": f"{EVIL}\n\n- {EVIL}\n\n```\n{EVIL}\n```\n\n{TABLE}"},
+        does("read_file", path=f"no-{SHOWN}"),
+        does("grep", pattern=r"\[@click"),
+        does("todo", items=[{"text": EVIL, "status": "doing"}]),
+        does("ask_user", question=EVIL, choices=[EVIL, "no"]),
+        does("bash", command=f"echo '{SHOWN}' > out.txt"),
+        does("write_file", path="new.txt", content=f"{SHOWN}\n"),
+        does("delegate_task", profile="general", task=EVIL),
         {"text": f"end {EVIL}"},
     ],
-    "a.1": [{"text": EVIL}, call("task_result", result=EVIL, success=False)],
+    "a.1": [{"text": EVIL}, does("task_result", result=EVIL, success=False)],
 }
 
 
@@ -100,20 +95,20 @@ async def test_q37_no_widget_reads_foreign_text_as_markup(tmp_path: Path, home: 
             await chat.pilot.pause(0.05)
             look(chat)
         for keys in ("ctrl+p", "f1", "ctrl+t"):
-            await chat.pilot.press(keys)
+            await chat.press(keys)
             await chat.pilot.pause(0.1)
             look(chat)
-            await chat.pilot.press("escape")
+            await chat.press("escape")
         for typed in ("@file", "/own", "/resume", "/model"):
             chat.composer.clear()
             await chat.type(typed)
             await chat.pilot.pause(0.2)
             look(chat)
             if typed == "/resume":
-                await chat.pilot.press("enter")
+                await chat.press("enter")
                 await chat.pilot.pause(0.3)
                 look(chat)
-                await chat.pilot.press("escape")
+                await chat.press("escape")
         chat.app.say_note(EVIL, "error")  # type: ignore[attr-defined]
         await chat.pilot.pause(0.1)
         assert chat.app.is_running

@@ -1,9 +1,10 @@
-"""The main screens at three sizes are those of docs/frames/, and the README's picture is drawn by what there is now."""
+"""The main screens at three sizes are those of docs/frames/, and the README's pictures show the present program."""
 
 from __future__ import annotations
 
 import pytest
 
+from docs import picture as run_picture
 from tests.frontends.tui import frames
 
 
@@ -19,3 +20,10 @@ async def test_the_screens_are_those_of_the_pages(size: tuple[int, int]) -> None
 
 async def test_the_picture_of_the_readme_is_drawn_by_what_there_is() -> None:
     assert await frames.picture() == frames.PICTURE.read_text(encoding="utf-8"), f"{frames.MADE_BY} redraws it"
+
+
+def test_the_picture_of_a_run_is_drawn_by_what_there_is() -> None:
+    drawn = run_picture.drawn()
+    assert drawn == run_picture.PICTURE.read_text(encoding="utf-8"), "`python -m docs.picture` redraws it"
+    assert "researcher" in drawn
+    assert "completed" in drawn

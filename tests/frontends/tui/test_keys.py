@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from friday_cli.frontends.tui.keys import keys
-from tests.frontends.tui.chat import opened
+from tests.frontends.tui.chat import does, opened
 
 TWO = {"a": [{"text": "One."}, {"text": "Two."}]}
 
@@ -20,17 +20,16 @@ async def test_a_key_of_one_s_own_works_in_place_of_the_old_and_is_shown(tmp_pat
     put(home, '"app.tree" = "f7"\nprompt.newline = "ctrl+n"\n')
     async with opened(tmp_path, TWO, size=(130, 30)) as chat:
         await chat.type("a")
-        await chat.pilot.press("ctrl+n", "b")
+        await chat.press("ctrl+n", "b")
         assert chat.composer.text == "a\nb"
-        await chat.pilot.press("ctrl+t")
+        await chat.press("ctrl+t")
         assert not chat.side.has_class("shown")
-        await chat.pilot.press("f7")
+        await chat.press("f7")
         assert chat.side.has_class("shown")
-        await chat.until(lambda: "Enter opens · x cancels · m writes" in chat.frame)
+        await chat.shows("Enter opens · x cancels · m writes")
         chat.composer.clear()
-        await chat.pilot.press("f7")
-        await chat.say("/keys")
-        await chat.until(lambda: "Everywhere" in chat.frame)
+        await chat.press("f7")
+        await chat.say("/keys", shows="Everywhere")
         shown = "\n".join(block.text() for block in chat.log.blocks.blocks)
         assert "| `F7` | The tree of agents: show, go there, hide (yours) | `app.tree` |" in shown
 
@@ -38,24 +37,22 @@ async def test_a_key_of_one_s_own_works_in_place_of_the_old_and_is_shown(tmp_pat
 async def test_what_is_wrong_with_the_file_is_said_and_the_rest_holds(tmp_path: Path, home: Path) -> None:
     put(home, '"app.tree" = "f7"\n"app.nothing" = "f8"\n"app.help" = "the big key"\n')
     async with opened(tmp_path, TWO, size=(200, 50)) as chat:
-        await chat.until(lambda: "'app.nothing';" in chat.frame)
+        await chat.shows("'app.nothing';")
         assert '"ctrl+f,slash",' in chat.frame
-        await chat.pilot.press("f7")
+        await chat.press("f7")
         assert chat.side.has_class("shown")
-        await chat.pilot.press("f1")
-        await chat.until(lambda: "/permissions" in chat.frame)
+        await chat.press("f1", shows="/permissions")
         chat.composer.area.focus()
         await chat.say("/keys")  # longer than the screen: from its beginning
         await chat.until(lambda: "Everywhere" in chat.frame and "Your own keys" not in chat.frame)
-        await chat.say("and now?")
-        await chat.until(lambda: "One." in chat.frame)
+        await chat.say("and now?", shows="One.")
 
 
 async def test_a_file_that_is_no_toml_changes_nothing(tmp_path: Path, home: Path) -> None:
     put(home, "app.tree = \n")
     async with opened(tmp_path, TWO, size=(160, 30)) as chat:
-        await chat.until(lambda: "Invalid" in chat.frame)
-        await chat.pilot.press("ctrl+t")
+        await chat.shows("Invalid")
+        await chat.press("ctrl+t")
         assert chat.side.has_class("shown")
 
 
@@ -82,23 +79,18 @@ async def test_a_mode_and_a_model_are_chosen_from_a_list(tmp_path: Path) -> None
         await chat.until(lambda: "The model is scripted" in chat.frame and "demo" in chat.frame)
         chat.app.screen.dismiss("demo")
         await chat.until(lambda: "demo: scripted" in chat.frame and "› hello" in chat.frame)
-        await chat.say("/mode")
-        await chat.until(lambda: "2 edits: file changes" in chat.frame)
-        await chat.pilot.press("2")
+        await chat.say("/mode", shows="2 edits: file changes")
+        await chat.press("2")
         await chat.until(lambda: chat.state.mode == "edits")
-        await chat.say("/mode everything")
-        await chat.until(lambda: "Unknown mode 'everything'" in chat.frame)
+        await chat.say("/mode everything", shows="Unknown mode 'everything'")
 
 
 async def test_notes_are_promoted_and_forgotten_by_number(tmp_path: Path) -> None:
-    save = {"name": "memory_save", "arguments": {"text": "The tests need Python 3.11."}}
-    async with opened(tmp_path, {"a": [{"calls": [save]}, {"text": "Kept."}]}, mode="edits") as chat:
+    save = does("memory_save", text="The tests need Python 3.11.")
+    async with opened(tmp_path, {"a": [save, {"text": "Kept."}]}, mode="edits") as chat:
         await chat.ask("keep it")
-        await chat.say("/memory")
-        await chat.until(lambda: "The tests need Python 3.11." in chat.frame)
-        await chat.say("/memory forget 1")
-        await chat.until(lambda: "1 note forgotten." in chat.frame)
+        await chat.say("/memory", shows="The tests need Python 3.11.")
+        await chat.say("/memory forget 1", shows="1 note forgotten.")
         await chat.say("/memory forget 1")
         await chat.until(lambda: "There is no note" in chat.frame or "no note" in chat.frame)
-        await chat.say("/memory burn")
-        await chat.until(lambda: "Write /memory promote ID" in chat.frame)
+        await chat.say("/memory burn", shows="Write /memory promote ID")

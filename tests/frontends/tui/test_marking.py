@@ -19,7 +19,7 @@ async def reading(chat: Chat) -> Transcript:
     """The answer is the current entry, so that marking begins at its first character."""
     await chat.ask("go")
     chat.log.focus()
-    await chat.pilot.press("j", "j")
+    await chat.press("j", "j")
     return chat.log
 
 
@@ -35,9 +35,8 @@ async def reading(chat: Chat) -> Transcript:
 async def test_text_is_marked_with_keys_and_copied(tmp_path: Path, keys: list[str], copied: str) -> None:
     async with opened(tmp_path, ONE) as chat:
         reader = await reading(chat)
-        await chat.pilot.press(*keys[:-1])
-        await chat.until(lambda: "c copies" in chat.frame)
-        await chat.pilot.press(keys[-1])
+        await chat.press(*keys[:-1], shows="c copies")
+        await chat.press(keys[-1])
         await chat.until(lambda: chat.app.clipboard == copied)
         assert reader.marker.caret is None
         assert chat.app.screen.get_selected_text() is None
@@ -46,7 +45,7 @@ async def test_text_is_marked_with_keys_and_copied(tmp_path: Path, keys: list[st
 async def test_esc_leaves_marking_and_changes_nothing_else(tmp_path: Path) -> None:
     async with opened(tmp_path, ONE) as chat:
         reader = await reading(chat)
-        await chat.pilot.press("v", "down", "escape")
+        await chat.press("v", "down", "escape")
         assert reader.marker.caret is None
         assert reader.has_focus
         assert chat.composer.text == ""
@@ -56,9 +55,9 @@ async def test_the_caret_goes_out_of_view_and_the_view_follows(tmp_path: Path) -
     many = {"a": [{"text": "\n\n".join(f"line {n}" for n in range(60))}]}
     async with opened(tmp_path, many) as chat:
         reader = await reading(chat)
-        await chat.pilot.press("v", "pagedown", "pagedown", *["down"] * 4)
+        await chat.press("v", "pagedown", "pagedown", *["down"] * 4)
         assert reader.scroll_y > 20
-        await chat.pilot.press(*["pageup"] * 6, "c")
+        await chat.press(*["pageup"] * 6, "c")
         await chat.until(lambda: chat.app.clipboard != "")
 
 
@@ -70,9 +69,8 @@ async def test_a_link_is_chosen_opened_and_copied(tmp_path: Path, monkeypatch: p
     monkeypatch.setenv("PATH", "")
     async with opened(tmp_path, ONE) as chat:
         await reading(chat)
-        await chat.pilot.press("l")
-        await chat.until(lambda: "2 https://example.com/x" in chat.frame)
-        await chat.pilot.press("1")
+        await chat.press("l", shows="2 https://example.com/x")
+        await chat.press("1")
         await chat.until(lambda: chat.app.clipboard == "https://example.org/a_b?c=1")
         assert went == ["https://example.org/a_b?c=1"]
 

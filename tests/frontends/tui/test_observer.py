@@ -22,39 +22,35 @@ async def test_it_is_live_sends_nothing_and_takes_over_with_what_was_typed(tmp_p
     there = stage(tmp_path)
     async with driven(there) as other, opened(there.project, HERE, ready=False, resume=other.session) as chat:
         number = other.process.pid
-        await chat.until(
-            lambda: f"Read only: window {number} drives this session" in chat.frame and "one" in chat.frame
-        )
+        await chat.shows(f"Read only: window {number} drives this session")
+        await chat.shows("one")
         assert "read only" in chat.frame.splitlines()[-1]
         other.say("second words")
         await chat.until(lambda: "› second words" in chat.frame and "two" in chat.frame)
-        await chat.say("not yet")
-        await chat.until(lambda: "this one only shows it" in chat.frame)
+        await chat.say("not yet", shows="this one only shows it")
         assert chat.composer.text == "not yet"
         for command, seen in (("/cost", "with subtree"), ("/diff", "a.txt")):
             await chat.say(command)
             await chat.until(lambda seen=seen: seen in chat.frame)
-        await chat.pilot.press("a")
-        await chat.until(lambda: "this one only shows it" in chat.frame)
-        await chat.pilot.press("escape")
+        await chat.press("a", shows="this one only shows it")
+        await chat.press("escape")
         chat.composer.put("not yet")
         await other.end()
         await chat.until(lambda: chat.app.controller.session is not None and "Read only" not in chat.frame)
         assert "› second words" in chat.frame
-        await chat.pilot.press("enter")
+        await chat.press("enter")
         await chat.until(lambda: "› not yet" in chat.frame and "From here." in chat.frame)
 
 
 async def test_commands_that_change_the_session_are_refused_meanwhile(tmp_path: Path) -> None:
     there = stage(tmp_path)
     async with driven(there) as other, opened(there.project, HERE, ready=False, resume=other.session) as chat:
-        await chat.until(lambda: "Read only" in chat.frame)
+        await chat.shows("Read only")
         for words in ("/mode auto", "/rewind", "/fork", "/compact", "/model demo", "!ls", "/effort low"):
             chat.app.clear_notifications()
             await chat.pilot.pause()
             chat.composer.clear()
-            await chat.say(words)
-            await chat.until(lambda: "this one only shows it" in chat.frame)
+            await chat.say(words, shows="this one only shows it")
         assert chat.app.controller.window is not None
 
 
@@ -67,5 +63,4 @@ async def test_the_list_of_sessions_says_which_are_open(tmp_path: Path) -> None:
         assert f"open in process {other.process.pid}" in chat.frame
         await chat.type("first")
         await chat.until(lambda: "open here" not in chat.frame)
-        await chat.pilot.press("enter")
-        await chat.until(lambda: f"Read only: window {other.process.pid}" in chat.frame)
+        await chat.press("enter", shows=f"Read only: window {other.process.pid}")

@@ -35,19 +35,18 @@ async def test_messages_wait_are_shown_and_go_as_one(tmp_path: Path) -> None:
     async with opened(tmp_path, BUSY) as chat:
         await queued(chat, "first", "second")
         await chat.stop("a")
-        await chat.until(lambda: "Next." in chat.frame)
-        assert "› first" in chat.frame
-        assert "second" in chat.frame
+        await chat.shows("Next.")
+        chat.has("› first", "second")
         assert "queued:" not in chat.frame
 
 
 async def test_up_and_esc_take_the_last_one_back_and_a_click_the_one_under_the_mouse(tmp_path: Path) -> None:
     async with opened(tmp_path, BUSY) as chat:
         await queued(chat, "first", "second")
-        await chat.pilot.press("up")
+        await chat.press("up")
         assert chat.composer.text == "second"
         assert "queued: second" not in chat.frame
-        await chat.pilot.press("escape")
+        await chat.press("escape")
         assert chat.composer.text == "first\nsecond"
         assert "queued:" not in chat.frame
         assert chat.app.controller.working
@@ -68,13 +67,13 @@ async def test_a_pasted_path_of_a_picture_is_a_chip_and_is_sent(tmp_path: Path, 
     async with opened(tmp_path, TWO) as chat:
         await chat.type("see ")
         chat.composer.area.post_message(events.Paste(form.format(path)))
-        await chat.until(lambda: "see [Image #1 cat.png]" in chat.frame)
-        await chat.pilot.press("enter")
+        await chat.shows("see [Image #1 cat.png]")
+        await chat.press("enter")
         await chat.idle()
         assert [image.data for image in await pictures(chat)] == [base64.b64encode(PNG).decode()]
         assert chat.frame.count("[Image #1 cat.png]") == 1
         assert "[1 picture]" not in chat.frame  # it is named already
-        await chat.pilot.press("up")
+        await chat.press("up")
         assert chat.composer.text == "see"  # its picture is not sent twice
 
 
@@ -82,12 +81,12 @@ async def test_neither_a_deleted_chip_nor_a_path_of_something_else_sends_a_pictu
     (tmp_path / "cat.png").write_bytes(PNG)
     async with opened(tmp_path, TWO) as chat:
         chat.composer.area.post_message(events.Paste(str(tmp_path / "cat.png")))
-        await chat.until(lambda: "[Image #1 cat.png]" in chat.frame)
+        await chat.shows("[Image #1 cat.png]")
         await chat.ask("only words")
         assert await pictures(chat) == []
         (tmp_path / "cat.png").write_text("not a picture")
         chat.composer.area.post_message(events.Paste(str(tmp_path / "cat.png")))
-        await chat.until(lambda: "is no PNG" in chat.frame)
+        await chat.shows("is no PNG")
         assert chat.composer.text == str(tmp_path / "cat.png")
 
 
@@ -100,11 +99,10 @@ async def test_a_picture_on_the_clipboard_is_pasted(tmp_path: Path, monkeypatch:
     monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
     monkeypatch.setenv("WAYLAND_DISPLAY", "wayland-0")
     async with opened(tmp_path, TWO) as chat:
-        await chat.pilot.press("ctrl+v")
-        await chat.until(lambda: "[Image #1]" in chat.frame)
+        await chat.press("ctrl+v", shows="[Image #1]")
         chat.composer.area.post_message(events.Paste(""))  # what some terminals send for it
-        await chat.until(lambda: "[Image #2]" in chat.frame)
-        await chat.pilot.press("enter")
+        await chat.shows("[Image #2]")
+        await chat.press("enter")
         await chat.idle()
         assert len(await pictures(chat)) == 2
 
@@ -114,11 +112,11 @@ async def test_a_picture_waits_for_a_beginning(tmp_path: Path) -> None:
     async with opened(tmp_path, BUSY) as chat:
         await queued(chat)
         chat.composer.area.post_message(events.Paste(str(tmp_path / "cat.png")))
-        await chat.until(lambda: "[Image #1 cat.png]" in chat.frame)
-        await chat.pilot.press("enter", "enter")
+        await chat.shows("[Image #1 cat.png]")
+        await chat.press("enter", "enter")
         await chat.until(lambda: "A picture waits" in chat.frame and "queued: [Image #1 cat.png]" in chat.frame)
         await chat.stop("a")
-        await chat.until(lambda: "Next." in chat.frame)
+        await chat.shows("Next.")
         assert len(await pictures(chat)) == 1
 
 
@@ -126,6 +124,5 @@ async def test_output_of_a_command_is_shown_while_it_comes_and_esc_stops_it(tmp_
     async with opened(tmp_path, TWO) as chat:
         await chat.say("!echo started; sleep 600")
         await chat.until(lambda: "  started" in chat.frame and "running; Esc stops it" in chat.frame)
-        await chat.pilot.press("escape")
-        await chat.until(lambda: "stopped by you" in chat.frame)
+        await chat.press("escape", shows="stopped by you")
         assert "  started" in chat.frame

@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from friday_cli.frontends.tui.widgets.choice_dialog import Chooser
 from friday_cli.view import MessageItem
-from tests.frontends.tui.chat import Chat, opened
-
-
-def writes(path: str, content: str) -> dict[str, Any]:
-    return {"calls": [{"name": "write_file", "arguments": {"path": path, "content": content}}]}
-
+from tests.frontends.tui.chat import Chat, does, opened
 
 TWO = {
     "a": [
-        writes("one.txt", "1\n"),
-        {"text": "First answer."},
-        writes("two.txt", "2\n"),
-        {"text": "Second answer."},
-        {"text": "Third answer."},
+        does("write_file", path="one.txt", content="1\n"), {"text": "First answer."},
+        does("write_file", path="two.txt", content="2\n"), {"text": "Second answer."}, {"text": "Third answer."},
     ]
-}
+}  # fmt: skip
 
 
 async def two(chat: Chat) -> None:
@@ -39,28 +30,24 @@ def asks(chat: Chat) -> bool:
 
 
 def said(chat: Chat) -> list[str]:
-    root = chat.state.root
-    return (
-        [item.text for item in root.transcript if isinstance(item, MessageItem) and item.role == "user"] if root else []
-    )
+    items = chat.state.root.transcript if chat.state.root else []
+    return [item.text for item in items if isinstance(item, MessageItem) and item.role == "user"]
 
 
 async def test_escape_twice_goes_back_to_a_message_and_its_words_can_be_sent_anew(tmp_path: Path) -> None:
     async with opened(tmp_path, TWO, mode="edits") as chat:
         await two(chat)
-        await chat.pilot.press("escape", "escape")
+        await chat.press("escape", "escape")
         await chat.until(lambda: asks(chat) and "Back to before which message?" in chat.frame)
-        assert "· 2 files · make one" in chat.frame
-        assert "Changed since: two.txt" in chat.frame
-        await chat.pilot.press("enter")
-        await chat.until(lambda: "Conversation and files" in chat.frame)
+        chat.has("· 2 files · make one", "Changed since: two.txt")
+        await chat.press("enter", shows="Conversation and files")
         assert "two.txt deleted" in chat.frame
-        await chat.pilot.press("enter")
+        await chat.press("enter")
         await chat.until(lambda: not asks(chat) and said(chat) == ["make one"])
         assert not (tmp_path / "two.txt").exists()
         assert (tmp_path / "one.txt").exists()
         await chat.until(lambda: chat.composer.text == "make two")
-        await chat.until(lambda: "/rewind undo reverses it" in chat.frame)
+        await chat.shows("/rewind undo reverses it")
         assert "Second answer." not in chat.frame
 
 
@@ -73,11 +60,10 @@ async def test_a_rewind_is_offered_to_be_taken_back_where_it_was_made(tmp_path: 
         chat.composer.clear()
         await chat.say("/rewind")
         await chat.until(lambda: asks(chat) and "Undo the last rewind" in chat.frame)
-        await chat.pilot.press("enter")
+        await chat.press("enter")
         await chat.until(lambda: said(chat) == ["make one", "make two"])
         assert (tmp_path / "two.txt").read_text() == "2\n"
-        await chat.say("/rewind undo")
-        await chat.until(lambda: "There is no rewind to take back." in chat.frame)
+        await chat.say("/rewind undo", shows="There is no rewind to take back.")
 
 
 async def test_the_conversation_alone_goes_back_where_no_file_was_changed(tmp_path: Path) -> None:
@@ -85,7 +71,7 @@ async def test_the_conversation_alone_goes_back_where_no_file_was_changed(tmp_pa
         await two(chat)
         await chat.say("/rewind")
         await chat.until(lambda: asks(chat))
-        await chat.pilot.press("1")
+        await chat.press("1")
         await chat.until(lambda: said(chat) == [])
         assert chat.composer.text == "make one"
 
@@ -96,12 +82,11 @@ async def test_a_file_that_the_person_changed_is_asked_about_before_it_is_overwr
         (tmp_path / "one.txt").write_text("mine\n")
         await chat.say("/rewind 1 files")
         await chat.until(lambda: asks(chat) and "one.txt: it was changed since" in chat.frame)
-        await chat.pilot.press("escape")
-        await chat.until(lambda: "Nothing was changed." in chat.frame)
+        await chat.press("escape", shows="Nothing was changed.")
         assert (tmp_path / "two.txt").exists()
         await chat.say("/rewind 1 files")
         await chat.until(lambda: asks(chat))
-        await chat.pilot.press("1")
+        await chat.press("1")
         await chat.until(lambda: not asks(chat) and "Rewound the files." in chat.frame)
         assert not (tmp_path / "two.txt").exists()
         assert (tmp_path / "one.txt").read_text() == "mine\n"
@@ -115,13 +100,11 @@ async def test_the_transcript_forks_from_the_message_where_one_stands(tmp_path: 
         await two(chat)
         old = chat.session.id
         chat.log.focus()
-        await chat.pilot.press("f")
-        await chat.until(lambda: "Select one of your messages first" in chat.frame)
-        await chat.pilot.press("u", "u", "f")
+        await chat.press("f", shows="Select one of your messages first")
+        await chat.press("u", "u", "f")
         await chat.until(lambda: chat.app.controller.session is not None and chat.session.id != old)
         await chat.until(lambda: said(chat) == ["make one"] and chat.composer.text == "make two")
-        await chat.say("other")
-        await chat.until(lambda: "› other" in chat.frame)
+        await chat.say("other", shows="› other")
         await chat.idle()
         chat.composer.clear()
         await chat.say(f"/resume {old[:8]}")
@@ -137,8 +120,7 @@ async def test_a_fork_of_all_of_it_is_chosen_by_itself(tmp_path: Path) -> None:
         dialog = chat.frame.partition("Fork before which message?")[2]
         assert "make two" in dialog
         assert "make one" not in dialog  # there is nothing before it
-        await chat.pilot.press("enter")
-        await chat.until(lambda: "This is the fork" in chat.frame)
+        await chat.press("enter", shows="This is the fork")
         assert chat.session.id != old
         assert said(chat) == ["make one", "make two"]
 
@@ -147,26 +129,22 @@ async def test_compacting_puts_a_summary_in_place_and_can_be_stopped(tmp_path: P
     slow = {"text": "A summary.", "chunk_delay_s": 60.0}
     play = {"a": [{"text": "One."}, {"text": "Two."}, slow, {"text": "It was about one and two."}, {"text": "Three."}]}
     async with opened(tmp_path, play) as chat:
-        await chat.say("/compact")
-        await chat.until(lambda: "There is nothing to compact yet." in chat.frame)
+        await chat.say("/compact", shows="There is nothing to compact yet.")
         await two(chat)
         await chat.say("/compact the names")
         await chat.until(lambda: chat.app.controller.working)
         await chat.say("wait for it")
         await chat.until(lambda: "queued: wait for it" in chat.frame and "ask  compacting" in chat.frame)
-        await chat.pilot.press("escape", "escape")
-        await chat.until(lambda: "Compaction cancelled" in chat.frame)
+        await chat.press("escape", "escape", shows="Compaction cancelled")
         assert not chat.app.controller.working
         chat.composer.clear()
-        await chat.say("/compact the names")
-        await chat.until(lambda: "▸ The context was compacted" in chat.frame)
+        await chat.say("/compact the names", shows="▸ The context was compacted")
         assert "It was about one and two." not in chat.frame
         at = next(y for y, row in enumerate(chat.frame.split("\n")) if "▸ The context" in row)
         await chat.pilot.click(offset=(4, at))
-        await chat.until(lambda: "│ It was about one and two." in chat.frame)
+        await chat.shows("│ It was about one and two.")
         chat.composer.area.focus()
-        await chat.say("on")
-        await chat.until(lambda: "Three." in chat.frame)
+        await chat.say("on", shows="Three.")
 
 
 async def test_what_cannot_be_done_is_said(tmp_path: Path) -> None:

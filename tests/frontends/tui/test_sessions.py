@@ -28,11 +28,10 @@ async def test_a_session_is_gone_on_with_and_shows_what_was_said(tmp_path: Path)
         await chat.ask("remember me")
         session = chat.session.id
     async with opened(tmp_path, HELLO, resume=session) as chat:
-        await chat.until(lambda: "› remember me" in chat.frame)
+        await chat.shows("› remember me")
         assert "First answer." in chat.frame
         assert chat.frame.splitlines()[-1].startswith(" ask ")  # what holds now, not what held in the last run
-        await chat.say("more")
-        await chat.until(lambda: "› more" in chat.frame)
+        await chat.say("more", shows="› more")
         await chat.idle()
         await chat.say("/resume")
         await chat.until(lambda: isinstance(chat.app.screen, Picker) and "│ › more" in chat.frame)  # no harness's note
@@ -47,19 +46,18 @@ async def test_the_picker_finds_a_session_by_its_words_and_opens_it(tmp_path: Pa
         await chat.until(lambda: isinstance(chat.app.screen, Picker) and "beta task" in chat.frame)
         await chat.type("alpha")
         await chat.until(lambda: "beta task" not in chat.frame and "First answer." in chat.frame)
-        await chat.pilot.press("enter")
+        await chat.press("enter")
         await chat.until(lambda: not isinstance(chat.app.screen, Picker) and "› alpha task" in chat.frame)
 
 
 async def test_a_failed_change_of_model_leaves_the_session_as_it_was(tmp_path: Path) -> None:
     async with opened(tmp_path, HELLO) as chat:
         await chat.ask("keep this")
-        await chat.say("/model nowhere/none")
-        await chat.until(lambda: "Unknown provider" in chat.frame)
+        await chat.say("/model nowhere/none", shows="Unknown provider")
         await chat.until(lambda: chat.app.controller.session is not None and "› keep this" in chat.frame)
         assert "goes on with" not in chat.frame
         await chat.say("/model anthropic/claude-sonnet-5-5")  # for which there is no key
-        await chat.until(lambda: "ANTHROPIC_API_KEY" in chat.frame)
+        await chat.shows("ANTHROPIC_API_KEY")
         assert not chat.app.query(Welcome)
         await chat.say("and go on")
         await chat.until(lambda: "Second answer." in chat.frame or "First answer." in chat.frame.split("and go on")[-1])
@@ -74,7 +72,7 @@ async def test_without_a_model_a_session_that_has_one_is_chosen_and_opened(tmp_p
     await store.close()
     async with running(FridayApp(lambda: Options(tmp_path, attended=True), cwd=tmp_path, pick=True)) as chat:
         await chat.until(lambda: isinstance(chat.app.screen, Picker) and "Look around" in chat.frame)
-        await chat.pilot.press("enter")
+        await chat.press("enter")
         await chat.until(lambda: "› Look around" in chat.frame and not chat.app.query(Welcome))
 
 
@@ -84,18 +82,18 @@ async def test_a_pasted_key_is_kept_and_never_shown(
     async with running(FridayApp(lambda: Options(tmp_path, attended=True), cwd=tmp_path)) as chat:
         app = chat.app
         await chat.until(lambda: bool(app.query(Welcome)))
-        await chat.until(lambda: "paste an API key to use it" in chat.frame)
+        await chat.shows("paste an API key to use it")
         told: list[str] = []
         monkeypatch.setattr(app.query_one(Welcome), "notify", lambda words, **_: told.append(words))
         await chat.type("s")  # the list has the keys; what it does not know begins a key
         await chat.until(lambda: app.query_one(Welcome).key.has_focus and app.query_one(Welcome).key.value == "s")
-        await chat.pilot.press("backspace")
+        await chat.press("backspace")
         app.query_one(OptionList).focus()
         await chat.until(lambda: app.query_one(OptionList).has_focus)
         app.query_one(OptionList).post_message(events.Paste("sk-ant-secret1234567890\n"))
         await chat.until(lambda: app.query_one(Welcome).key.has_focus and "•••" in chat.frame)
         assert "secret" not in chat.frame
-        await chat.pilot.press("enter")
+        await chat.press("enter")
         await chat.until(lambda: app.controller.session is not None)
         assert told == [f"Key for anthropic saved in {home / 'friday' / 'auth.toml'}."]
         kept = home / "friday" / "auth.toml"

@@ -8,7 +8,7 @@ import pytest
 
 from friday_cli.frontends.tui.widgets.status_bar import StatusFacts, draw_line, short_count
 from friday_cli.frontends.tui.widgets.styles import Styles
-from tests.frontends.tui.chat import opened
+from tests.frontends.tui.chat import delegates, opened
 
 SLOW = {"text": "one two three", "chunk_delay_s": 60.0}
 
@@ -20,38 +20,31 @@ async def test_the_line_says_how_much_of_the_context_is_used_and_free(tmp_path: 
         assert root is not None
         assert root.free
         assert f"context {root.context / root.window:.0%} ({short_count(root.free)} free)" in chat.frame
-        await chat.say("/context")
-        await chat.until(lambda: f"of {root.window:,}" in chat.frame)
+        await chat.say("/context", shows=f"of {root.window:,}")
 
 
 async def test_the_hint_is_about_the_place_where_the_keys_go(tmp_path: Path) -> None:
-    task = {"name": "delegate_task", "arguments": {"profile": "general", "task": "first"}}
-    async with opened(tmp_path, {"a": [{"calls": [task]}, {"text": "Done."}], "a.1": [SLOW]}, size=(150, 30)) as chat:
+    async with opened(tmp_path, {"a": [delegates("first"), {"text": "Done."}], "a.1": [SLOW]}, size=(150, 30)) as chat:
         await chat.say("go")
         await chat.until(lambda: "a.1" in chat.state.agents)
-        await chat.until(lambda: "Enter queues · Esc interrupts" in chat.frame)
-        await chat.say("next")
-        await chat.until(lambda: "Enter sends now · Esc takes back" in chat.frame)
-        await chat.pilot.press("ctrl+t", "home", "down")
-        await chat.until(lambda: "Enter opens · x cancels" in chat.frame)
-        await chat.pilot.press("enter")
-        await chat.until(lambda: "Enter full screen · x cancels" in chat.frame)
+        await chat.shows("Enter queues · Esc interrupts")
+        await chat.say("next", shows="Enter sends now · Esc takes back")
+        await chat.press("ctrl+t", "home", "down", shows="Enter opens · x cancels")
+        await chat.press("enter", shows="Enter full screen · x cancels")
         chat.log.focus()
-        await chat.until(lambda: "v marks" in chat.frame)
+        await chat.shows("v marks")
 
 
 @pytest.mark.parametrize("width", [80, 90, 100])
 async def test_the_hint_keeps_its_room_on_a_narrow_screen(tmp_path: Path, width: int) -> None:
     async with opened(tmp_path, {"a": [{"text": "One."}]}, size=(width, 24)) as chat:
-        await chat.ask("hello")
-        await chat.until(lambda: "F1 help · / commands · Shift+Tab mode" in chat.frame)
+        await chat.ask("hello", shows="F1 help · / commands · Shift+Tab mode")
 
 
 async def test_a_hint_too_long_for_half_a_small_screen_keeps_its_first_keys(tmp_path: Path) -> None:
     async with opened(tmp_path, {"a": [{"text": "One."}]}, size=(60, 20)) as chat:
-        facts = StatusFacts(
-            mode="ask", running=1, asks=1, cost="$0.0542", folder="~/retry", hint="Enter opens · x cancels · f filters"
-        )
+        words = "Enter opens · x cancels · f filters"
+        facts = StatusFacts(mode="ask", running=1, asks=1, cost="$0.0542", folder="~/retry", hint=words)
         line = draw_line(facts, Styles.of(chat.app), 60).plain
         assert line.endswith(" Enter opens · x cancels")
         assert "1 needs you · 1 agent at work" in line
@@ -71,11 +64,10 @@ async def test_no_sandbox_is_a_warning_where_commands_pass_unasked(tmp_path: Pat
         assert "no AI model" in draw_line(demo, look, 80).plain
         assert draw_line(demo, look, 80).plain.endswith("…")
         assert draw_line(demo, look, 80).cell_len == 79
-        assert draw_line(StatusFacts(mode="ask", folder="~/long" * 9, hint="Ctrl+T agents"), look, 60).plain.endswith(
-            "Ctrl+T agents"
-        )
+        long = StatusFacts(mode="ask", folder="~/long" * 9, hint="Ctrl+T agents")
+        assert draw_line(long, look, 60).plain.endswith("Ctrl+T agents")
         kind = chat.session.sandbox
-        await chat.until(lambda: f"sandbox: {kind}" in chat.frame)
+        await chat.shows(f"sandbox: {kind}")
 
 
 def test_numbers_of_tokens_are_short() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
@@ -10,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.frontends.tui.terminal_fixture import OFF, ON, STYLES, Terminal
+from tests.frontends.tui.terminal_fixture import OFF, ON, STYLES, Terminal, scripted
 
 
 def test_a_whole_day_in_one_terminal(tmp_path: Path) -> None:
@@ -20,16 +19,12 @@ def test_a_whole_day_in_one_terminal(tmp_path: Path) -> None:
         "a": [{"calls": [asking]}, {"calls": [slow]}, {"text": "All is said."}],
         "a.1": [{"text": "First words, then nothing more", "chunk_delay_s": 30.0}],
     }
-    (tmp_path / "day.json").write_text(json.dumps({"agents": day, "badge": ""}))
-    (tmp_path / "next.json").write_text(json.dumps({"agents": {"a": [{"text": "Welcome back."}]}, "badge": ""}))
-    with Terminal(tmp_path, "-m", f"scripted:{tmp_path}/day.json", COLORTERM="") as terminal:
+    with Terminal(tmp_path, "-m", scripted(tmp_path, day), COLORTERM="") as terminal:
         terminal.until(b"F1 help")
-        terminal.type(b"begin\r")
-        terminal.until(b"wants to use bash")
+        terminal.type(b"begin\r", until=b"wants to run a command")
         terminal.until(b"Ctrl+Y answers")
         terminal.until_quiet()
-        terminal.type(b"1")
-        terminal.until(b"Look slowly")
+        terminal.type(b"1", until=b"Look slowly")
         assert (tmp_path / "made").exists()
         terminal.until(b"Ctrl+T agents")
         terminal.type(b"\x14")  # the tree
@@ -39,8 +34,7 @@ def test_a_whole_day_in_one_terminal(tmp_path: Path) -> None:
         terminal.until("» ".encode())
         terminal.until_quiet()
         terminal.type(b"x")  # cancel it
-        terminal.until(b"1 agent ended")
-        terminal.until(b"All is said.")
+        terminal.until(b"1 agent ended", b"All is said.")
         terminal.until_quiet()
         assert terminal.quit() == 0
         assert terminal.is_clean()
@@ -48,15 +42,13 @@ def test_a_whole_day_in_one_terminal(tmp_path: Path) -> None:
         assert b"48;5;17m" not in terminal.out
         said = re.search(rb"saved. Resume: `friday -r (\w+)`", terminal.out)
     assert said is not None
-    with Terminal(tmp_path, "-r", said[1].decode(), "-m", f"scripted:{tmp_path}/next.json") as terminal:
-        terminal.until(b"All is said.")
-        terminal.until(b"Ctrl+T agents")
-        terminal.type(b"again\r")
-        terminal.until(b"Welcome back.")
+    model = scripted(tmp_path, {"a": [{"text": "Welcome back."}]})
+    with Terminal(tmp_path, "-r", said[1].decode(), "-m", model) as terminal:
+        terminal.until(b"All is said.", b"Ctrl+T agents")
+        terminal.type(b"again\r", until=b"Welcome back.")
         terminal.until_quiet()
         terminal.type(b"\x04")
-        assert terminal.end() == 0
-        assert terminal.is_clean()
+        terminal.ends_clean(0)
 
 
 def test_what_is_typed_before_the_screen_is_there_is_not_lost(tmp_path: Path) -> None:
@@ -70,14 +62,12 @@ def test_what_is_typed_before_the_screen_is_there_is_not_lost(tmp_path: Path) ->
 def test_the_title_is_given_back_and_a_person_who_looks_elsewhere_is_told(tmp_path: Path) -> None:
     with Terminal(tmp_path, "-m", "demo") as terminal:
         terminal.until(b"demo: scripted")
-        terminal.type(b"run `make all`\r")
-        terminal.until(b"wants to use bash")
+        terminal.type(b"run `make all`\r", until=b"wants to run a command")
         terminal.until(b"\x1b]0;? friday")
         assert b"\x1b]9;" not in terminal.out  # the window has the keys
         terminal.type(b"\x03")
         terminal.until(b"\x1b]0;friday", after=b"\x1b]0;? friday")
-        terminal.type(b"run `make it`")
-        terminal.until(b"run `make it`")
+        terminal.type(b"run `make it`", until=b"run `make it`")
         terminal.type(b"\r\x1b[O")  # a key behind it would bring the window back
         terminal.until(b"\x1b]9;Friday needs you")
         terminal.type(b"\x11")
@@ -90,8 +80,7 @@ def test_a_signal_leaves_a_clean_terminal(tmp_path: Path, number: signal.Signals
     with Terminal(tmp_path, "demo") as terminal:
         terminal.until(b"at work")
         os.kill(terminal.pid, number)
-        assert terminal.end() == code
-        assert terminal.is_clean()
+        terminal.ends_clean(code)
 
 
 def test_a_window_that_is_closed_ends_the_program(tmp_path: Path) -> None:
@@ -113,39 +102,31 @@ def test_what_was_suspended_leaves_a_clean_terminal_and_is_drawn_again(tmp_path:
         terminal.until(ON[0], after=OFF[0])
         terminal.until(b"Ask, or / for commands", after=ON[0])
         os.kill(terminal.pid, signal.SIGTERM)
-        assert terminal.end() == 143
-        assert terminal.is_clean()
+        terminal.ends_clean(143)
 
 
 def test_agents_work_on_while_the_person_writes_in_an_editor(tmp_path: Path) -> None:
     editor = tmp_path / "editor"
-    editor.write_text(
-        "#!/bin/sh\necho the editor; touch open\nfor n in $(seq 200); do [ -e made ] && break; sleep 0.1; done\nprintf %s ' and more' >> \"$1\"\n"
-    )
+    waiting = "for n in $(seq 200); do [ -e made ] && break; sleep 0.1; done"
+    editor.write_text(f"#!/bin/sh\necho the editor; touch open\n{waiting}\nprintf %s ' and more' >> \"$1\"\n")
     editor.chmod(0o755)
     waits = {"name": "bash", "arguments": {"command": "until test -e open || test $SECONDS -ge 20; do sleep 0.1; done"}}
     makes = {"name": "write_file", "arguments": {"path": "made", "content": "by the agent"}}
     script = {"a": [{"calls": [waits]}, {"calls": [makes]}, {"text": "All is said."}]}
-    (tmp_path / "day.json").write_text(json.dumps({"agents": script, "badge": ""}))
-    options = "-m", f"scripted:{tmp_path}/day.json", "--mode", "edits"
-    with Terminal(tmp_path, *options, VISUAL=str(editor)) as terminal:
+    with Terminal(tmp_path, "-m", scripted(tmp_path, script), "--mode", "edits", VISUAL=str(editor)) as terminal:
         terminal.until(b"F1 help")
-        terminal.type(b"begin\r")
-        terminal.until(b"until test -e open")
-        terminal.type(b"some words\x07")
-        terminal.until(b"some words and more")
+        terminal.type(b"begin\r", until=b"until test -e open")
+        terminal.type(b"some words\x07", until=b"some words and more")
         terminal.until(b"All is said.")
         drawn = terminal.out[terminal.out.rfind(b"the editor") :]
         assert not STYLES.sub(b"", drawn[: drawn.find(ON[0])]).strip().removeprefix(b"the editor").strip()
         os.kill(terminal.pid, signal.SIGTERM)
-        assert terminal.end() == 143
-        assert terminal.is_clean()
+        terminal.ends_clean(143)
 
 
 def test_what_cannot_be_opened_is_one_line_on_a_clean_terminal(tmp_path: Path) -> None:
     with Terminal(tmp_path, "-m", "nonsense/x") as terminal:
-        assert terminal.end() == 2
-        assert terminal.is_clean()
+        terminal.ends_clean(2)
         last = terminal.out[terminal.out.rfind(b"\x1b[?1006l") :]
         assert b"friday: Unknown provider 'nonsense'" in last
         assert b"Traceback" not in terminal.out
@@ -160,8 +141,7 @@ def test_a_defect_is_one_line_on_a_clean_terminal(tmp_path: Path) -> None:
         "sys.argv = ['friday', 'demo']\nrunpy.run_module('friday_cli', run_name='__main__')\n"
     )
     with Terminal(tmp_path, script="broken.py") as terminal:
-        assert terminal.end() == 1
-        assert terminal.is_clean()
+        terminal.ends_clean(1)
         assert b"Friday itself failed: " in terminal.out
         assert b"sk-ant" not in terminal.out
         assert b" saved. Resume: `friday -r " in terminal.out

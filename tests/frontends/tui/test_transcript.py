@@ -9,16 +9,9 @@ import pytest
 from textual.geometry import Offset
 from textual.selection import Selection
 
-from friday_cli.core.protocol.events import (
-    AgentStarted,
-    AnyEvent,
-    Envelope,
-    MessageAdded,
-    TextDelta,
-    TurnStarted,
-)
+from friday_cli.core.protocol.events import AgentStarted, AnyEvent, Envelope, MessageAdded, TextDelta, TurnStarted
 from friday_cli.core.protocol.messages import Message, Text, user
-from tests.frontends.tui.chat import Chat, opened
+from tests.frontends.tui.chat import Chat, does, opened
 
 NOTHING: dict[str, list[object]] = {"a": []}
 
@@ -35,7 +28,7 @@ class Feed:
         self._seq += 1
         envelope = Envelope(None if live else self._seq, 1_000.0, agent, event)
         self._chat.state.apply(envelope)
-        self._chat.app.controller.dirty.add(agent)
+        self._chat.app.controller.fold.dirty.add(agent)
 
     def talk(self, count: int) -> None:
         for number in range(count):
@@ -44,7 +37,7 @@ class Feed:
 
     async def shown(self) -> None:
         self._chat.app.refresher.look_again()
-        await self._chat.until(lambda: not self._chat.app.controller.dirty)
+        await self._chat.until(lambda: not self._chat.app.controller.fold.dirty)
 
 
 def lines(chat: Chat) -> list[str]:
@@ -60,13 +53,13 @@ async def test_it_follows_at_the_end_and_stays_where_the_reader_went(tmp_path: P
         await feed.shown()
         assert "Answer 49" in chat.frame
         chat.log.focus()
-        await chat.pilot.press("home")
+        await chat.press("home")
         assert "question 0" in chat.frame
         before = lines(chat)
         feed.talk(20)
         await feed.shown()
         assert lines(chat) == before
-        await chat.pilot.press("end")
+        await chat.press("end")
         assert "Answer 19" in chat.frame
         feed.talk(30)
         await feed.shown()
@@ -83,7 +76,7 @@ async def test_nothing_is_pruned_and_only_what_is_seen_is_drawn(tmp_path: Path) 
         assert len(transcript.blocks) == 5_000
         assert 0 < chat.log.context.cache.lines < 100
         chat.log.focus()
-        await chat.pilot.press("home")
+        await chat.press("home")
         assert "question 0" in chat.frame
 
 
@@ -94,9 +87,9 @@ async def test_a_resize_keeps_the_place_of_the_reader(tmp_path: Path) -> None:
             feed("a", MessageAdded(Message("assistant", (Text(f"Start {number} " + "many words " * 30),))))
         await feed.shown()
         chat.log.focus()
-        await chat.pilot.press("home")
+        await chat.press("home")
         for _ in range(3):
-            await chat.pilot.press("pagedown")
+            await chat.press("pagedown")
         top = next(line for line in chat.frame.split("\n") if "Start" in line).split()[1]
         await chat.pilot.resize_terminal(70, 30)
         await chat.pilot.pause(0.1)
@@ -115,11 +108,11 @@ async def test_scrolling_up_by_lines_shows_every_line_once(tmp_path: Path) -> No
         chat.log.focus()
         seen = lines(chat)
         for _ in range(60):
-            await chat.pilot.press("up")
+            await chat.press("up")
             now = lines(chat)
             assert now[1:] == seen[:-1]
             seen = now
-        await chat.pilot.press("home", "end")
+        await chat.press("home", "end")
         assert chat.log.position.following
         assert "w39.4" in chat.frame.replace("\n", " ")
 
@@ -132,9 +125,7 @@ async def test_a_reply_that_is_written_shows_settled_blocks_and_its_tail(tmp_pat
         for at in range(0, len(text), 7):
             feed("a", TextDelta(1, 1, at, text[at : at + 7]), live=True)
             await feed.shown()
-        assert "First paragraph." in chat.frame
-        assert "print(1)" in chat.frame
-        assert "The la" in chat.frame
+        chat.has("First paragraph.", "print(1)", "The la")
         feed("a", MessageAdded(Message("assistant", (Text(text + "st."),))))
         await feed.shown()
         assert chat.frame.count("First paragraph.") == 1
@@ -143,23 +134,21 @@ async def test_a_reply_that_is_written_shows_settled_blocks_and_its_tail(tmp_pat
 
 async def test_search_from_the_chat_or_the_prompt_finds_what_is_folded_and_unfolds_it(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("a needle in here\n")
-    agents = {"a": [{"calls": [{"name": "read_file", "arguments": {"path": "notes.txt"}}]}, {"text": "Done."}]}
-    async with opened(tmp_path, agents) as chat:
+    async with opened(tmp_path, {"a": [does("read_file", path="notes.txt"), {"text": "Done."}]}) as chat:
         await chat.ask("Read")
         assert "needle" not in chat.frame
         chat.log.focus()
-        await chat.pilot.press("slash")
+        await chat.press("slash")
         await chat.type("needle")
-        await chat.pilot.press("enter")
+        await chat.press("enter")
         assert "a needle in here" in chat.frame
-        await chat.pilot.press("escape")
+        await chat.press("escape")
         assert chat.log.has_focus
         chat.composer.area.focus()
         await chat.type("draft")
-        await chat.pilot.press("ctrl+f")
-        await chat.type("needle")
-        await chat.until(lambda: "1 entry has it" in chat.frame)
-        await chat.pilot.press("enter", "escape")
+        await chat.press("ctrl+f")
+        await chat.type("needle", shows="1 entry has it")
+        await chat.press("enter", "escape")
         assert chat.composer.text == "draft"
         assert not chat.app.query_one("#find").display
 
@@ -171,7 +160,7 @@ async def test_a_selection_is_copied_and_made_with_the_mouse(tmp_path: Path) -> 
         y = next(n for n, line in enumerate(lines) if "copy these" in line)
         chat.app.screen.selections = {chat.log: Selection(Offset(5, y), Offset(3, y + 2))}
         assert chat.app.screen.get_selected_text() == "these words\n\nand"
-        await chat.pilot.press("ctrl+c")
+        await chat.press("ctrl+c")
         assert chat.app.clipboard == "these words\n\nand"
         await chat.pilot.mouse_down(chat.log, offset=(1, y))
         await chat.pilot.hover(chat.log, offset=(8, y))
@@ -226,7 +215,7 @@ async def test_foreign_text_breaks_no_line_and_reaches_no_terminal(tmp_path: Pat
         feed("a.1", AgentStarted(1, f"p{FOREIGN['a title']}", f"task {FOREIGN['a sequence that clears']}", "m", "a"))
         await feed.shown()
         chat.log.focus()
-        await chat.pilot.press("home")
+        await chat.press("home")
         top = -1
         while top != int(chat.log.scroll_y):
             for strip in chat.app.screen._compositor.render_strips():
@@ -234,7 +223,7 @@ async def test_foreign_text_breaks_no_line_and_reaches_no_terminal(tmp_path: Pat
                 assert not [c for c in strip.text if unicodedata.category(c) == "Cc" or c in "\u202e\u2067\u200f"]
                 assert "owned" not in strip.text
             top = int(chat.log.scroll_y)
-            await chat.pilot.press("pagedown")
+            await chat.press("pagedown")
 
 
 async def test_what_is_written_and_typed_needs_no_new_layout_of_the_screen(tmp_path: Path) -> None:
@@ -253,10 +242,10 @@ async def test_what_is_written_and_typed_needs_no_new_layout_of_the_screen(tmp_p
             for agent in ("a", "a.1"):
                 feed(agent, TextDelta(1, 1, 7 * at, f"word{at}\n\n"), live=True)
             await feed.shown()
-            await chat.pilot.press("x")
+            await chat.press("x")
             await chat.until(lambda at=at: chat.frame.count(f"word{at}") == 2)
         await chat.until(lambda: "x" * 9 in chat.frame)
         assert len(laid) <= 1, "one for the tree, whose width is known when it is shown"
         laid.clear()
-        await chat.pilot.press("ctrl+j")
+        await chat.press("ctrl+j")
         await chat.until(lambda: laid)

@@ -33,6 +33,12 @@ def asked(project: Path, *args: str) -> Terminal:
     return terminal
 
 
+def not_asked(project: Path, *args: str, shows: bytes = b"demo") -> None:
+    with Terminal(project, "-m", "demo", *args) as terminal:
+        terminal.until(b"demo: scripted", shows)
+        assert QUESTION not in terminal.out
+
+
 def test_q25_what_could_steer_is_shown_and_asked_about_once_before_anything_is_used(project: Path) -> None:
     with asked(project) as terminal:
         for words in (
@@ -45,24 +51,18 @@ def test_q25_what_could_steer_is_shown_and_asked_about_once_before_anything_is_u
         terminal.type(b"maybe\r")
         terminal.until(QUESTION, after=b"maybe")
         assert trust.is_trusted(project).state == "new"
-        terminal.type(b"t\r")
-        terminal.until(b"demo: scripted")
+        terminal.type(b"t\r", until=b"demo: scripted")
         assert trust.is_trusted(project).ok
         terminal.until(b"plan")  # its settings hold
-    with Terminal(project, "-m", "demo") as terminal:
-        terminal.until(b"demo: scripted")
-        assert QUESTION not in terminal.out
+    not_asked(project)
 
 
 def test_q25_no_is_remembered_and_the_chat_goes_on_without(project: Path) -> None:
     with asked(project) as terminal:
-        terminal.type(b"n\r")
-        terminal.until(b"demo: scripted")
+        terminal.type(b"n\r", until=b"demo: scripted")
         terminal.until(b"Not used")
         assert trust.is_trusted(project).state == "refused"
-    with Terminal(project, "-m", "demo") as terminal:
-        terminal.until(b"demo: scripted")
-        assert QUESTION not in terminal.out
+    not_asked(project)
 
 
 @pytest.mark.parametrize("key", [b"q\r", b"\x04", b"\x03"])
@@ -90,8 +90,7 @@ def test_q26_changed_files_are_asked_about_again_with_a_diff(project: Path) -> N
         ):
             assert words in terminal.out
         assert b"\x1b]52" not in terminal.out
-        terminal.type(b"t\r")
-        terminal.until(b"demo: scripted")
+        terminal.type(b"t\r", until=b"demo: scripted")
         assert trust.is_trusted(project).ok
 
 
@@ -114,10 +113,7 @@ def test_q9_keys_from_before_the_question_do_not_answer_it(project: Path) -> Non
 
 
 def test_trust_for_this_run_asks_nothing_and_keeps_nothing(project: Path) -> None:
-    with Terminal(project, "-m", "demo", "--trust") as terminal:
-        terminal.until(b"demo: scripted")
-        terminal.until(b"plan")
-        assert QUESTION not in terminal.out
+    not_asked(project, "--trust", shows=b"plan")
     assert trust.is_trusted(project).state == "new"
 
 
@@ -128,16 +124,13 @@ def test_what_only_friday_itself_ships_is_not_asked_about(project: Path) -> None
         path.unlink()
     (project / "profiles").mkdir()
     (project / "profiles/coder.md").write_bytes((shipped_folder() / "coder.md").read_bytes())
-    with Terminal(project, "-m", "demo", "--plain") as terminal:
-        terminal.until(b"demo")
-        assert QUESTION not in terminal.out
+    not_asked(project, "--plain")
 
 
 async def test_what_trust_for_this_run_lets_in_is_listed(project: Path) -> None:
     for trusted in (False, True):
         async with opened(project, {"a": [{"text": "well"}]}, trusted=trusted, size=(100, 50)) as chat:
-            await chat.say("/profiles")
-            await chat.until(lambda: "researcher" in chat.frame)
+            await chat.say("/profiles", shows="researcher")
             assert ("lends a hand" in chat.frame) is trusted
             await chat.until(lambda: chat.app.input.profiles)
             assert ("helper" in dict(chat.app.input.profiles)) is trusted

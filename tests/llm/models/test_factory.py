@@ -1,10 +1,9 @@
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from friday_cli.config.settings import Prices, ProviderSettings, Settings
@@ -17,10 +16,12 @@ from friday_cli.llm.models.factory import create_provider, endpoint, openai_quir
 from friday_cli.llm.models.presets import find_service
 from friday_cli.llm.models.resolve import resolve
 from friday_cli.llm.providers.openai import OpenAIChat, OpenAIResponses
-from friday_cli.llm.transport import aclose_all
+from friday_cli.llm.transport import Endpoint, Transport, get_transport
 from tests.servers.script_player import Reply, playing, unnamed
 
 SECRET = "sk-very-secret-1234567890"
+OWN = "X-Team: blue\nOpenAI-Project:  proj-own \nno colon here\nAuthorization: Bearer other-0123456789"
+OPENAI = {"OPENAI_ORG_ID": "org-1", "OPENAI_PROJECT_ID": "proj-1"}
 USAGE = Usage(input=1_000_000)
 
 
@@ -64,9 +65,9 @@ def test_a_missing_key_is_told_before_anything_is_sent(tmp_path: Path) -> None:
     assert built("ollama/x", env).name == "ollama"
 
 
-def reached(name: str, env: dict[str, str], **own: Any) -> Any:
+def reached(name: str, env: dict[str, str], **own: Any) -> Endpoint:
     service = find_service(name, {name: ProviderSettings(**own)} if own else {}, env)
-    return endpoint(service, find_key(service, env))
+    return endpoint(service, find_key(service, env), env=env)
 
 
 def test_endpoints(env: dict[str, str]) -> None:
@@ -75,9 +76,57 @@ def test_endpoints(env: dict[str, str]) -> None:
     assert (made.headers, made.key_name) == ({"authorization": f"Bearer {SECRET}"}, "ANTHROPIC_API_KEY")
     made = reached("groq", env, headers={"x-team": "blue"})
     assert made.headers == {"x-team": "blue", "authorization": f"Bearer {SECRET}"}
-    assert reached("groq", env, headers={"Authorization": "Own"}).headers == {"Authorization": "Own"}
     made = reached("ollama", env)
     assert (made.base_url, made.headers, made.platform) == ("http://127.0.0.1:11434/v1", {}, "")
+
+
+def test_organisation_project_and_own_headers(env: dict[str, str]) -> None:
+    env |= OPENAI
+    bearer = f"Bearer {SECRET}"
+    assert reached("openai", env).headers == {"authorization": bearer, "openai-organization": "org-1",
+                                              "openai-project": "proj-1"}  # fmt: skip
+    made = reached("openai", env | {"OPENAI_CUSTOM_HEADERS": OWN}, headers={"OpenAI-Organization": "org-mine"})
+    assert made.headers == {"OpenAI-Organization": "org-mine", "authorization": bearer, "openai-project": "proj-own",
+                            "x-team": "blue"}  # fmt: skip
+
+
+def test_they_are_for_openai_alone(env: dict[str, str]) -> None:
+    env |= OPENAI | {"OPENAI_CUSTOM_HEADERS": OWN}
+    bearer = {"authorization": f"Bearer {SECRET}"}
+    assert reached("groq", env).headers == bearer
+    assert reached("anthropic", env).headers == bearer
+    assert reached("openai", env, base_url="https://gateway.example/v1").headers == bearer
+    assert reached("openai", env | {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}).headers == bearer
+
+
+@pytest.mark.parametrize("name", ["x-api-key", "X-Api-Key", "Authorization"])
+def test_a_key_of_ones_own_goes_alone(env: dict[str, str], name: str) -> None:
+    for provider in ("anthropic", "openai", "groq"):
+        made = reached(provider, env, headers={name: "mine-0123456789"}, base_url="https://gateway.example/v1")
+        assert made.headers == {name: "mine-0123456789"}
+        assert "mine-0123456789" in made.secrets
+
+
+@pytest.mark.parametrize("custom", ["", OWN, "Authorization: Bearer other-0123456789"])
+async def test_both_transports_send_the_same(env: dict[str, str], custom: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The package of OpenAI is the oracle: it reads the very same variables by itself."""
+    env |= OPENAI | {"OPENAI_CUSTOM_HEADERS": custom}
+    for name in ("OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OPENAI_CUSTOM_HEADERS"):
+        monkeypatch.setenv(name, env[name])
+    official, bare = (reached("openai", env),
+                      reached("openai", {k: v for k, v in env.items() if "KEY" in k or "HOME" in k}))  # fmt: skip
+    seen = []
+    transports: list[tuple[Transport, Endpoint]] = [("http", official), ("sdk", official), ("sdk", bare)]
+    async with playing(Reply(unnamed({"type": "x"}, "[DONE]"))) as server:
+        for transport, to in transports:
+            here = msgspec.structs.replace(to, base_url=f"{server.url}/v1")
+            assert [e async for e in get_transport(transport)(here, "/chat/completions", {"model": "m"})]
+        for asked in server.requests:
+            kept = ("authorization", "openai-organization", "openai-project", "x-team", "content-type", "accept")
+            seen.append({name: asked.headers.get(name) for name in kept})
+    assert seen[0] == seen[1] == seen[2]
+    assert seen[0]["authorization"] == f"Bearer {SECRET}"
+    assert seen[0]["openai-organization"] == "org-1"
 
 
 def test_a_key_goes_to_its_own_service_only(env: dict[str, str]) -> None:
@@ -170,18 +219,6 @@ def test_costs(name: str, own: dict[str, Any], cost: float | None, env: dict[str
     assert built(name, env, **own).cost(USAGE) == (None if cost is None else pytest.approx(cost))
 
 
-def test_neither_sdks_nor_http_nor_price_packages_are_loaded_for_a_choice(tmp_path: Path) -> None:
-    code = (
-        "import sys; from friday_cli.config import Settings; from friday_cli.llm.models.factory import create_provider;"
-        "from friday_cli.llm.models.resolve import resolve, list_services; from friday_cli.llm.models import credentials;"
-        "s = Settings(); c = resolve(None, s); create_provider(c, s); list_services(s);"
-        "print([m for m in ('anthropic', 'openai', 'httpx2', 'genai_prices', 'platformdirs', 'pydantic') if m in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], env={"FRIDAY_HOME": str(tmp_path), "OPENAI_API_KEY": "x"},
-                          cwd=Path(__file__).parents[3], capture_output=True, text=True, check=True)  # fmt: skip
-    assert done.stdout.strip() == "[]"
-
-
 async def test_a_made_provider_asks_its_server_with_the_key(env: dict[str, str]) -> None:
     text = {"choices": [{"index": 0, "delta": {"content": "hi"}}]}
     end = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}],
@@ -190,7 +227,6 @@ async def test_a_made_provider_asks_its_server_with_the_key(env: dict[str, str])
         env["OPENAI_BASE_URL"] = f"{server.url}/v1"
         made = built("openai/llama", env)
         chunks = [c async for c in made.stream(Request("a", "", (), (user("hello"),), 100))]
-        await aclose_all()
     assert chunks[-1].message.text == "hi"
     assert (chunks[-1].usage.input, chunks[-1].usage.output, chunks[-1].usage.cost_usd) == (3, 1, None)
     (asked,) = server.requests

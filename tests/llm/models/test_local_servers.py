@@ -1,9 +1,6 @@
 from __future__ import annotations
 
-import asyncio
-import json
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import pytest
@@ -11,56 +8,36 @@ import pytest
 from friday_cli.config.settings import ProviderSettings, Settings
 from friday_cli.llm.models import local_servers
 from friday_cli.llm.models.resolve import list_services, resolve
+from tests.servers.script_player import DROP, HANG, Asked, Reply, Server, document, running
 from tests.timing import paced
 
 LOCAL = ("ollama", "lmstudio", "llamacpp", "vllm")
-Answer = bytes | dict[str, Any] | None
 
 
-class Local:
-    """A stand-in for a model server: `answers` by path; None never answers. It keeps what was asked."""
+class Local(Server):
+    """A stand-in for a model server: `answers` by path; None never answers."""
 
-    def __init__(self, answers: dict[str, Answer | Callable[[Any], Answer]]) -> None:
+    def __init__(self, answers: dict[str, Any]) -> None:
+        super().__init__(())
         self.answers = answers
-        self.heads: list[str] = []
-        self.port = 0
 
     @property
-    def paths(self) -> list[str]:
-        return [head.split()[1] for head in self.heads]
+    def port(self) -> int:
+        return int(self.url.rpartition(":")[2])
 
-    async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            while head := (await reader.readuntil(b"\r\n\r\n")).decode():
-                size = next((int(x.split(":")[1]) for x in head.lower().splitlines() if x.startswith("content-length")),
-                            0)  # fmt: skip
-                body = await reader.readexactly(size)
-                self.heads.append(head)
-                answer = self.answers.get(head.split()[1], b"")
-                if callable(answer):
-                    answer = answer(json.loads(body))
-                if answer is None:
-                    await reader.read()  # until the other side gives up
-                    return
-                if isinstance(answer, bytes) and answer.startswith(b"HTTP"):
-                    writer.write(answer)
-                    return
-                data = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
-                status = "200 OK" if data else "404 Not Found"
-                writer.write(f"HTTP/1.1 {status}\r\ncontent-length: {len(data)}\r\n\r\n".encode() + data)
-                await writer.drain()
-        except (asyncio.IncompleteReadError, ConnectionError):
-            pass
-        finally:
-            writer.close()
+    def _reply_to(self, asked: Asked) -> Reply:
+        answer = self.answers.get(asked.path, b"")
+        if callable(answer):
+            answer = answer(asked.json)
+        if answer is None:
+            return Reply(HANG)
+        if isinstance(answer, bytes):
+            return Reply(answer, status=200 if answer else 404)
+        return answer if isinstance(answer, Reply) else document(answer, 200)
 
 
-@asynccontextmanager
-async def serving(answers: dict[str, Any]) -> AsyncIterator[Local]:
-    local = Local(answers)
-    async with await asyncio.start_server(local.talk, "127.0.0.1", 0) as server:
-        local.port = server.sockets[0].getsockname()[1]
-        yield local
+def serving(answers: dict[str, Any]) -> AbstractAsyncContextManager[Local]:
+    return running(Local(answers))
 
 
 def at(**ports: int) -> dict[str, ProviderSettings]:
@@ -120,12 +97,11 @@ async def test_no_credentials_are_sent_and_no_proxy_is_asked(monkeypatch: pytest
         env["LM_STUDIO_API_BASE"] = f"http://user:secret-4@127.0.0.1:{server.port}/v1"
         others = {n: p for n, p in at().items() if n != "lmstudio"}
         found = await local_servers.probe({**others, "vllm": own}, env, seconds=60)
-    assert {head.split()[1] for head in server.heads} >= {"/v1/models", "/api/v0/models"}
+    assert {asked.path for asked in server.requests} >= {"/v1/models", "/api/v0/models"}
     assert found.servers
-    assert proxy.heads == []
-    assert server.heads
-    assert "secret" not in "".join(server.heads)
-    assert "authorization" not in "".join(server.heads).lower()
+    assert proxy.requests == []
+    assert "secret" not in str(server.requests)
+    assert "authorization" not in str(server.requests)
 
 
 async def test_only_an_address_on_this_machine_is_asked() -> None:
@@ -151,17 +127,17 @@ async def test_a_silent_server_is_given_up_and_the_others_are_found(pace: float)
     async with serving({"/v1/models": None, "/props": None}) as silent, serving(OLLAMA) as ollama:
         found = await local_servers.probe(at(llamacpp=silent.port, ollama=ollama.port), {}, seconds=0.5 * pace)
     assert [s.provider for s in found.servers] == ["ollama"]
-    assert silent.heads
+    assert silent.requests
 
 
 @pytest.mark.parametrize(
      "answer", [b"<html>hello</html>", b"[1, 2]", {"data": "no"},
                 {"data": [{"id": 5}, {"id": "a b"}, {"id": "x\x1b[31m"}, {"id": "y" * 300}, "z"]}, {"models": {"a": 1}},
                 {"data": [{"id": "gpt-x", "owned_by": "me"}]}, b'{"data": [' + b" " * 5_000_000 + b"]}",
-                b"HTTP/1.1 302 Found\r\nlocation: http://198.51.100.7/\r\ncontent-length: 0\r\n\r\n",
-                b"HTTP/1.1 200 OK\r\ncontent-length: 999\r\n\r\n{", b"HTTP nonsense\r\n\r\n", b"\xff\xfe"],
+                Reply(status=302, location="http://198.51.100.7/"), Reply(b"{", DROP), Reply(b"no HTTP", before_head=True),
+                b"\xff\xfe"],
  )  # fmt: skip
-async def test_what_is_no_model_server_is_not_taken_for_one(answer: Answer) -> None:
+async def test_what_is_no_model_server_is_not_taken_for_one(answer: Any) -> None:
     paths = ("/v1/models", "/props", "/api/tags", "/api/ps", "/api/v0/models")
     async with serving(dict.fromkeys(paths, answer)) as server:
         places = dict.fromkeys(LOCAL, at(vllm=server.port)["vllm"])
@@ -169,7 +145,7 @@ async def test_what_is_no_model_server_is_not_taken_for_one(answer: Answer) -> N
             places = at(vllm=server.port, llamacpp=server.port)
         found = await local_servers.probe(places, {}, seconds=60)
     assert [m for s in found.servers for m in s.models] == []
-    assert server.heads
+    assert server.requests
 
 
 def test_warnings() -> None:

@@ -4,7 +4,8 @@ import pytest
 
 from friday_cli.config.settings import ProviderSettings
 from friday_cli.core.protocol.errors import UsageError
-from friday_cli.llm.models.presets import PRESETS, find_service, is_loopback, key_variables, ollama_address
+from friday_cli.llm.models.presets import PRESETS, find_service, key_variables, ollama_address
+from friday_cli.llm.transport.endpoint import is_loopback
 
 OWN = {"gateway": ProviderSettings(base_url="https://llm.example.org/v1/", key_env="GATEWAY"),
        "my-box": ProviderSettings(base_url="http://127.0.0.1:9/v1", api="responses"), "empty": ProviderSettings()}  # fmt: skip

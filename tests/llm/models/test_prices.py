@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 from genai_prices import data_snapshot
 from genai_prices.types import Usage as TheirUsage
-from hypothesis import given
-from hypothesis import strategies as st
 
 from friday_cli.config.settings import Prices
 from friday_cli.core.protocol.messages import Usage
-from friday_cli.llm.models import catalog, prices, update_prices
+from friday_cli.llm.models import catalog, prices
+from tests.llm.models import update_prices
 
 GRID = [
     Usage(input=1_000, output=500),
@@ -84,7 +83,7 @@ def test_the_packaged_extract_is_what_the_command_makes(tmp_path: Path) -> None:
     made, packaged = (
         json.loads(p.read_text()) for p in (tmp_path / "prices.json", Path(prices.__file__).with_name("prices.json"))
     )
-    assert made["source"] == packaged["source"] == prices.source(), "run: python -m friday_cli.llm.models.update_prices"
+    assert made["source"] == packaged["source"] == prices.source(), "run: python -m tests.llm.models.update_prices"
     assert made == packaged
 
 
@@ -106,29 +105,9 @@ def test_unknown_is_none_and_never_nought() -> None:
     for provider, model in [("anthropic", "zebra-1"), ("nobody", "claude-opus-5-5"), ("openrouter", "qwen3:8b")]:
         assert prices.cost(provider, model, Usage(input=1, output=1)) is None
     assert prices.cost("anthropic", "claude-opus-5-5", Usage(), platform="elsewhere") is None
-    for provider in prices.LOCAL:
+    for provider in ("ollama", "lmstudio", "llamacpp", "vllm"):
         assert prices.cost(provider, "qwen3:8b", Usage(input=10, output=10)) == 0.0
     assert prices.cost("ollama", "gpt-oss:120b-cloud", Usage(input=10)) is None, "it is only passed on"
-
-
-@given(*(st.integers(0, 10**7) for _ in range(4)))
-def test_a_cost_grows_with_every_kind_of_token(a: int, b: int, c: int, d: int) -> None:
-    usage = Usage(input=a, cache_read=b, cache_write=c, output=d)
-    base = prices.cost("openai", "gpt-6.1-sol", usage)
-    more = prices.cost("openai", "gpt-6.1-sol", usage + Usage(1, 1, 1, 1))
-    assert base is not None
-    assert more is not None
-    assert 0 <= base < more
-
-
-def test_a_search_of_the_service_has_its_fee_or_no_price_at_all() -> None:
-    usage = Usage(input=1000, output=100)
-    for provider, model in [("anthropic", "claude-opus-5-5"), ("openai", "gpt-6.1-sol")]:
-        plain = prices.cost(provider, model, usage)
-        assert plain is not None
-        assert prices.cost(provider, model, usage + Usage(searches=2)) == pytest.approx(plain + 0.02)
-    assert prices.cost("groq", "llama-3.3-70b-versatile", usage) is not None
-    assert prices.cost("groq", "llama-3.3-70b-versatile", usage + Usage(searches=2)) is None
 
 
 @pytest.mark.parametrize(("own", "usage", "cost"), [

@@ -4,6 +4,7 @@ import contextlib
 from datetime import date, timedelta
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -37,6 +38,8 @@ def env(tmp_path: Path) -> dict[str, str]:
     ("ollama/phi3:medium", "ollama/phi3:medium"),
     ("ollama/phi3:medium:none", "ollama/phi3:medium:none"),
     ("openrouter/deepseek/deepseek-chat:free", "openrouter/deepseek/deepseek-chat:free"),
+    ("openrouter/x/y:free:none", "openrouter/x/y:free:none"),
+    ("gpt-12:loud", "openai/gpt-12:loud"),
     ("groq/openai/gpt-oss-120b", "groq/openai/gpt-oss-120b"),
     ("gateway/Some.Model-1", "gateway/Some.Model-1"),
     ("demo", "demo"),
@@ -183,12 +186,9 @@ def test_what_a_choice_warns_of(env: dict[str, str]) -> None:
 
 
 def test_a_models_last_day_is_said_when_it_is_near(env: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    table = dict(catalog.known())
+    model = catalog.known()["openai", "gpt-5"]
     for days, words in [(-1, "may no longer answer"), (0, "ends on"), (90, "ends on"), (91, "")]:
-        model = table["openai", "gpt-5"]
-        ending = type(model)(
-            **{f: getattr(model, f) for f in model.__struct_fields__} | {"ends": date.today() + timedelta(days)}
-        )
+        ending = msgspec.structs.replace(model, ends=date.today() + timedelta(days))
         monkeypatch.setattr(catalog, "known", lambda ending=ending: {("openai", "gpt-5"): ending})
         notes = resolve("openai/gpt-5", PLAIN, env=env).notes
         assert (words in notes[0]) if words else notes == ()

@@ -14,7 +14,7 @@ from friday_cli.core.protocol.messages import Message, user
 from friday_cli.core.protocol.provider import Chunk, ReplyDone, Request
 from friday_cli.llm.providers.anthropic import AnthropicProvider
 from friday_cli.llm.providers.openai import OpenAIChat, OpenAIResponses
-from friday_cli.llm.transport import Endpoint, Transport, aclose_all
+from friday_cli.llm.transport import Endpoint, Transport
 from tests.servers.script_player import Reply, Server, playing
 
 KEY = "sk-canary-0123456789"
@@ -28,24 +28,24 @@ def asked(*messages: Message, **more: Any) -> Request:
                       "max_output": 1000, **more})  # fmt: skip
 
 
-def provider_at(url: str, wire: Wire = "chat", *, name: str = "own", idle_s: float = 60.0, **more: Any) -> Any:
+PROVIDERS: dict[Wire, Any] = {"chat": OpenAIChat, "responses": OpenAIResponses, "messages": AnthropicProvider}
+
+
+def provider_at(
+    url: str, wire: Wire = "chat", *, name: str = "own", model: str = "m-1", headers: dict[str, str] | None = None,
+    models: tuple[str, ...] = (), **more: Any,
+) -> Any:  # fmt: skip
     base = url if wire == "messages" else f"{url}/v1"
-    headers = {"authorization": f"Bearer {KEY}"}
-    endpoint = Endpoint(service="Own", base_url=base, headers=headers, key_name="OWN_KEY", idle_s=idle_s)
-    given = {"endpoint": endpoint, "window": 100_000, "max_output": 4000, **more}
-    if wire == "messages":
-        return AnthropicProvider("m-1", **given)
-    return (OpenAIChat if wire == "chat" else OpenAIResponses)(name, "m-1", **given)
+    sent = {"authorization": f"Bearer {KEY}", **(headers or {})}
+    endpoint = Endpoint(service="Own", base_url=base, headers=sent, key_name="OWN_KEY", idle_s=60.0, models=models)
+    return PROVIDERS[wire](name, model, **{"endpoint": endpoint, "window": 100_000, "max_output": 4000, **more})
 
 
 @asynccontextmanager
 async def at_server(*replies: Reply, wire: Wire = "chat", **more: Any) -> AsyncIterator[tuple[Any, Server]]:
     """A provider and the server it talks to."""
     async with playing(*replies) as server:
-        try:
-            yield provider_at(server.url, wire, **more), server
-        finally:
-            await aclose_all()
+        yield provider_at(server.url, wire, **more), server
 
 
 async def ask(provider: Any, request: Request | None = None) -> tuple[list[Chunk], ReplyDone]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -13,36 +12,22 @@ from friday_cli.core.protocol.errors import ProviderError
 from friday_cli.core.protocol.messages import Message, Opaque, Text, Thinking, ToolCall, ToolResult, Usage, user
 from friday_cli.core.protocol.provider import Request, TextChunk
 from friday_cli.llm.providers.anthropic import BINDING, VERSION, AnthropicProvider
-from friday_cli.llm.providers.anthropic_request import DefaultQuirks
-from friday_cli.llm.transport import Endpoint, Transport, aclose_all, sdk
-from tests.llm.providers.anthropic_cases import ODD, PLAIN, call, end, start, text
-from tests.llm.providers.asking import KEY, fails
+from friday_cli.llm.providers.anthropic_request import AnthropicQuirks
+from friday_cli.llm.transport import Transport, sdk
+from tests.llm.providers.anthropic_cases import ODD, PLAIN
+from tests.llm.providers.asking import KEY, fails, provider_at
 from tests.llm.providers.asking import ask as reply
-from tests.llm.providers.test_anthropic_request import HAIKU, HISTORY, OLD, OPUS, SONNET, ask, results, said
-from tests.servers.script_player import RESET, Reply, Server, Wait, document, named, playing
+from tests.llm.providers.test_anthropic_request import HAIKU, HISTORY, OLD, OPUS, SONNET, ask, body, results, said
+from tests.servers.anthropic_events import end, start, text
+from tests.servers.script_player import Reply, Server, document, named, playing
 
 HELLO = [start(), *text(0, "Hello"), *end()]
 
 
-@pytest.fixture(params=["http", "sdk"])
-def transport(request: pytest.FixtureRequest) -> Transport:
-    return request.param  # type: ignore[no-any-return]
-
-
-@pytest.fixture(autouse=True)
-async def closing(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
-    for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_CUSTOM_HEADERS", "ANTHROPIC_BASE_URL"):
-        monkeypatch.delenv(name, raising=False)
-    yield
-    await aclose_all()
-
-
 def provider(server: Server, transport: Transport = "http", **more: Any) -> AnthropicProvider:
-    endpoint = Endpoint(service="anthropic", base_url=server.url, key_name="ANTHROPIC_API_KEY", idle_s=30.0,
-                        headers={"authorization": f"Bearer {KEY}", **more.pop("headers", {})},
-                        models=more.pop("models", ()))  # fmt: skip
-    given = {"endpoint": endpoint, "window": 200_000, "max_output": 64_000, "transport": transport}
-    return AnthropicProvider(more.pop("model", "claude-test"), **given, **more)
+    given = {"name": "anthropic", "model": "claude-test", "window": 200_000, "max_output": 64_000, **more}
+    found: AnthropicProvider = provider_at(server.url, "messages", transport=transport, **given)
+    return found
 
 
 @pytest.mark.parametrize("name", [*PLAIN, *ODD])
@@ -54,10 +39,6 @@ async def test_replies(transport: Transport, name: str) -> None:
     assert (done.message, done.stop) == (Message("assistant", tuple(parts)), stop)
     shown = "".join(c.text for c in chunks if isinstance(c, TextChunk))
     assert shown == ("lost" if name == "second message" else "") + done.message.text
-
-
-def as_the_sdk_reads(message: Any) -> list[dict[str, Any]]:
-    return [block.to_dict(mode="json") for block in message.content]
 
 
 def as_we_read(message: Message) -> list[dict[str, Any]]:
@@ -88,7 +69,7 @@ async def test_the_sdk_reads_the_same_message(name: str) -> None:
         async with client.messages.stream(**body) as stream:
             theirs = await stream.get_final_message()
         await client.close()
-    assert as_we_read(done.message) == as_the_sdk_reads(theirs)
+    assert as_we_read(done.message) == [block.to_dict(mode="json") for block in theirs.content]
     assert (theirs.usage.input_tokens, theirs.usage.output_tokens) == (done.usage.input, done.usage.output)
     assert {"context": "model_context_window_exceeded"}.get(stop, stop) == theirs.stop_reason or (
         theirs.stop_reason == "stop_sequence"
@@ -99,7 +80,6 @@ REQUESTS: dict[str, tuple[Request, dict[str, Any]]] = {
     "plain": (ask(), {}), "wrap-up": (ask(tool_choice="none"), {}), "effort": (ask(effort="high"), {"quirks": OPUS}),
     "between tools": (ask(effort="none"), {"quirks": SONNET}), "thinking off": (ask(effort="none"), {"quirks": HAIKU}),
     "budget": (ask(effort="low", max_output=9000), {"quirks": OLD}), "search": (ask(), {"web_search": True}),
-    "no cache": (ask(), {"cache": "off"}), "marks on blocks": (ask(), {"cache": "blocks"}),
     "thoughts": (ask(messages=HISTORY), {"quirks": OPUS}),
     "tools": (ask(messages=(user("a"), said(ToolCall("t", "f", {"é": [1, None]})),
                             results(ToolResult("t", "😀", "error")))), {}),
@@ -128,6 +108,18 @@ async def test_both_transports_send_what_the_sdk_sends(name: str) -> None:
     assert "x-api-key" not in ours.headers
 
 
+async def test_the_sdk_sends_marks_on_blocks_unchanged() -> None:
+    import anthropic
+
+    sent = body(ask(), cache_blocks=True)
+    async with (
+        playing(Reply(named(*HELLO))) as server,
+        anthropic.AsyncAnthropic(api_key=KEY, base_url=server.url, max_retries=0) as client,
+    ):
+        await (await client.messages.create(**sent)).close()
+    assert server.requests[0].json == sent
+
+
 def test_our_version_is_the_sdks() -> None:
     from anthropic._constants import ANTHROPIC_API_VERSION
 
@@ -147,20 +139,13 @@ async def test_configured_headers_and_those_of_the_environment(
     assert (sent["x-gate"], sent["x-team"]) == ("a:b", "blue")
 
 
-BOUND = document(
-    {
-        "type": "error",
-        "error": {
-            "type": "invalid_request_error",
-            "message": "messages.1.content.0: Invalid `signature` in `thinking` block. The block is bound to a different "
-            'conversation. Remove the block, or set `thinking.block_binding.prefix_mismatch_behavior` to "drop_block".',
-        },
-    },
-    400,
-)
-FORGED = document({"error": {"type": "invalid_request_error",
-                             "message": "messages.1.content.0: Invalid `signature` in `thinking` block"}},
-                  400)  # fmt: skip
+def invalid(message: str) -> Reply:
+    return document({"type": "error", "error": {"type": "invalid_request_error", "message": message}}, 400)
+
+
+BOUND = invalid("messages.1.content.0: Invalid `signature` in `thinking` block. The block is bound to a different "
+                "conversation. Remove it, or set `thinking.block_binding.prefix_mismatch_behavior` to `drop_block`.")  # fmt: skip
+FORGED = invalid("messages.1.content.0: Invalid `signature` in `thinking` block")
 
 
 async def test_stale_thinking_is_dropped_from_then_on(transport: Transport) -> None:
@@ -184,7 +169,7 @@ async def test_thinking_that_cannot_be_mended_is_not_sent(transport: Transport) 
     assert [b["type"] for b in server.requests[1].json["messages"][1]["content"]] == ["text"]
 
 
-OTHER = document({"error": {"type": "invalid_request_error", "message": "tools.0.input_schema: bad"}}, 400)
+OTHER = invalid("tools.0.input_schema: bad")
 
 
 @pytest.mark.parametrize(("answer", "count"), [(BOUND, 2), (OTHER, 1)], ids=["one remedy a request", "another reason"])
@@ -196,44 +181,6 @@ async def test_what_stays_refused_is_not_sent_again(transport: Transport, answer
 
 def error_event(kind: str) -> dict[str, Any]:
     return {"type": "error", "error": {"type": kind, "message": "words"}}
-
-
-PARTIAL = [start(), *text(0, "Hel", stop=False)]
-IN_CALL = [start(), *call(0, "t", "write_file", '{"path": "a', stop=False)]
-FAULTS: dict[str, tuple[Reply, str, str]] = {
-    "F4 spend limit": (
-        document({"error": {"type": "rate_limit_error", "message": "Your credit balance is too low"}}, 429), "quota", "",
-    ),
-    "F11 reset in a call": (Reply(named(*IN_CALL), Wait(0.02), RESET), "network", ""),
-    "F12 clean end": (Reply(named(*PARTIAL)), "truncated", "Hel"),
-    "F12 clean end in a call": (Reply(named(*IN_CALL)), "truncated", ""),
-    "F12 call without its end mark": (Reply(named(start(), *call(0, "t", "f"))), "truncated", ""),
-    "F16 overloaded": (Reply(named(*PARTIAL, error_event("overloaded_error"))), "overloaded", "Hel"),
-    "F17 auth": (Reply(named(error_event("authentication_error"))), "auth", ""),
-    "F23 broken line": (Reply(named(*PARTIAL) + b"data: {oops\n\n" + named(*end())), "garbled", "Hel"),
-    "F27 arguments of nothing": (
-        Reply(named(*PARTIAL, {"type": "content_block_delta", "index": 9,
-                               "delta": {"type": "input_json_delta", "partial_json": "{"}}, *end())), "garbled", "Hel",
-    ),
-    "F32 context": (
-        document({"error": {"type": "invalid_request_error", "message": "prompt is too long: 2 > 1"}}, 400), "context", "",
-    ),
-    "F40 redirect": (Reply(status=307, location="http://other.example/"), "config", ""),
-}  # fmt: skip
-"""What test_faults.py does not ask of every wire."""
-
-
-@pytest.mark.parametrize("name", FAULTS)
-async def test_faults(transport: Transport, name: str) -> None:
-    answer, kind, before = FAULTS[name]
-    async with playing(answer) as server:
-        shown, error = await fails(provider(server, transport), ask())
-        assert [r.path for r in server.requests if r.method == "POST"] == ["/v1/messages"]
-    assert error.kind == kind
-    assert "".join(c.text for c in shown if isinstance(c, TextChunk)) == before
-    begun = any(isinstance(step, bytes) and b"message_start" in step for step in answer.steps)
-    assert isinstance(error.usage, Usage) == begun, "what the failed try cost is known once the service began"
-    assert not isinstance(error.usage, Usage) or error.usage.input == 10
 
 
 async def test_what_a_provider_tells_of_itself(transport: Transport) -> None:
@@ -250,20 +197,15 @@ async def test_what_a_provider_tells_of_itself(transport: Transport) -> None:
         assert KEY not in shown
 
 
-async def test_models_and_tokens_come_from_the_sdk(transport: Transport) -> None:
-    listing = {"data": [{"type": "model", "id": "claude-x", "display_name": "X", "created_at": "2026-01-01T00:00:00Z",
-                         "max_input_tokens": 5}], "has_more": False, "first_id": "claude-x", "last_id": "claude-x"}  # fmt: skip
-    async with playing(document(listing, 200), document({"input_tokens": 123}, 200), document({}, 500)) as server:
-        of = provider(server, transport, quirks=DefaultQuirks(thinking="adaptive"))
-        models = await of.list_models()
-        assert (models[0]["id"], models[0]["max_input_tokens"]) == ("claude-x", 5)
+async def test_tokens_are_counted_by_the_service(transport: Transport) -> None:
+    async with playing(document({"input_tokens": 123}, 200), document({}, 500)) as server:
+        of = provider(server, transport, quirks=AnthropicQuirks(thinking="adaptive"))
         assert await of.count_tokens(ask()) == 123
-        assert server.requests[1].path == "/v1/messages/count_tokens"
-        assert "max_tokens" not in server.requests[1].json
-        for ask_again in (of.list_models, lambda: of.count_tokens(ask())):
-            with pytest.raises(ProviderError) as caught:
-                await ask_again()  # type: ignore[operator]
-            assert caught.value.kind == "server"
+        assert server.requests[0].path == "/v1/messages/count_tokens"
+        assert "max_tokens" not in server.requests[0].json
+        with pytest.raises(ProviderError) as caught:
+            await of.count_tokens(ask())
+    assert caught.value.kind == "server"
 
 
 async def test_f34_a_library_that_loads_slowly_leaves_the_list_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -285,20 +227,18 @@ async def test_f34_a_library_that_loads_slowly_leaves_the_list_its_time(monkeypa
 
 
 @pytest.mark.parametrize(("model", "listed", "words"), [
-    (
-        "claude-opus-5.5",
-        {"data": [{"id": "claude-opus-5-5"}, {"id": "claude-haiku-5"}]},
-        "Did you mean claude-opus-5-5 or ",
-    ),
+    ("claude-opus-5.5", ["claude-opus-5-5", "claude-haiku-5"], "Did you mean claude-opus-5-5 or "),
+    ("zebra", ["claude-opus-5-5", "claude-haiku-5"], "It has: claude-opus-5-5, claude-haiku-5. Check the model's name"),
     ("claude-opus-5.5", None, "Did you mean claude-known-5-5?"),
     ("zebra", None, "Check the model's name"),
     ("claude-known-5-5", None, "Check the model's name"),
 ])  # fmt: skip
 async def test_f34_near_names_are_those_listed_or_else_those_known(
-    transport: Transport, model: str, listed: dict[str, Any] | None, words: str
+    transport: Transport, model: str, listed: list[str] | None, words: str
 ) -> None:
     answers = [document(error_event("not_found_error"), 404)]
-    answers.append(document({**listed, "has_more": False}, 200) if listed else document({"error": "no"}, 404))
+    rows = {"data": [{"id": name} for name in listed or ()], "has_more": False}
+    answers.append(document(rows, 200) if listed else document({"error": "no"}, 404))
     async with playing(*answers) as server:
         of = provider(server, transport, model=model, models=("claude-known-5-5",))
         _, error = await fails(of)

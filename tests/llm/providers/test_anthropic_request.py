@@ -7,17 +7,17 @@ import pytest
 from friday_cli.core.protocol.events import ToolSpec
 from friday_cli.core.protocol.messages import Image, Message, Opaque, Text, Thinking, ToolCall, ToolResult, user
 from friday_cli.core.protocol.provider import Effort, Request
-from friday_cli.llm.providers.anthropic_request import WEB_SEARCH, DefaultQuirks, api_messages, messages_request
+from friday_cli.llm.providers.anthropic_request import WEB_SEARCH, AnthropicQuirks, api_messages, messages_request
 from tests.llm.providers.anthropic_cases import CITED, FOUND, ORIGIN, SEARCH
 
 THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "s"}
 REDACTED = {"type": "redacted_thinking", "data": "x"}
 MARK = {"type": "ephemeral"}
 TOOL = ToolSpec("read_file", "Reads.", {"type": "object", "properties": {"path": {"type": "string"}}})
-OPUS = DefaultQuirks(("low", "medium", "high", "xhigh", "max"), "adaptive", "never")
-SONNET = DefaultQuirks(("none", "low", "medium", "high"), "adaptive", "between_tools")
-HAIKU = DefaultQuirks(("none", "low", "medium", "high"), "adaptive", "disabled")
-OLD = DefaultQuirks(("none", "low", "medium", "high"), "budget", "disabled")
+OPUS = AnthropicQuirks(("low", "medium", "high", "xhigh", "max"), "adaptive", "never")
+SONNET = AnthropicQuirks(("none", "low", "medium", "high"), "adaptive", "between_tools")
+HAIKU = AnthropicQuirks(("none", "low", "medium", "high"), "adaptive", "disabled")
+OLD = AnthropicQuirks(("none", "low", "medium", "high"), "budget", "disabled")
 
 
 def said(*parts: Any) -> Message:
@@ -34,7 +34,7 @@ def ask(**more: Any) -> Request:
     return Request(**{**given, **more})
 
 
-def body(request: Request, quirks: DefaultQuirks = HAIKU, **more: Any) -> dict[str, Any]:
+def body(request: Request, quirks: AnthropicQuirks = HAIKU, **more: Any) -> dict[str, Any]:
     given = {"model": "claude-test", "quirks": quirks, "max_output": 64_000, "origin": ORIGIN}
     return messages_request(request, **{**given, **more})
 
@@ -44,7 +44,7 @@ def turns(*history: Message, **more: Any) -> list[dict[str, Any]]:
 
 
 def test_a_plain_request() -> None:
-    assert body(ask(), DefaultQuirks()) == {"model": "claude-test", "max_tokens": 1000, "stream": True,
+    assert body(ask(), AnthropicQuirks()) == {"model": "claude-test", "max_tokens": 1000, "stream": True,
                                     "system": [{"type": "text", "text": "Be brief.", "cache_control": MARK}],
                                     "messages": [{"role": "user", "content": [{"type": "text", "text": "hi"}]}],
                                     "tools": [{"name": "read_file", "description": "Reads.", "input_schema": TOOL.schema}],
@@ -52,8 +52,8 @@ def test_a_plain_request() -> None:
 
 
 def test_what_a_request_leaves_out_and_keeps_in_bounds() -> None:
-    bare = body(ask(system=" ", tools=(), tool_choice="none"), DefaultQuirks(), cache="off")
-    assert sorted(bare) == ["max_tokens", "messages", "model", "stream"]
+    bare = body(ask(system=" ", tools=(), tool_choice="none"), AnthropicQuirks())
+    assert sorted(bare) == ["cache_control", "max_tokens", "messages", "model", "stream"]
     last = body(ask(tool_choice="none"))
     assert (last["tools"][0]["name"], last["tool_choice"]) == ("read_file", {"type": "none"})
     assert [body(ask(max_output=most))["max_tokens"] for most in (100_000, 0)] == [64_000, 1]
@@ -69,24 +69,24 @@ def test_search_of_the_service() -> None:
 
 def test_marks_on_blocks() -> None:
     found = said(Opaque(ORIGIN, dict(FOUND)))
-    sent = body(ask(messages=(user("a"), said(Text("b")), user("c"), found)), cache="blocks")
+    sent = body(ask(messages=(user("a"), said(Text("b")), user("c"), found)), cache_blocks=True)
     assert "cache_control" not in sent
     assert sent["system"][0]["cache_control"] == MARK
     assert [("cache_control" in b) for m in sent["messages"] for b in m["content"]] == [False, False, False, True]
     assert found.parts[0].data == FOUND, "the history is left alone"  # type: ignore[union-attr]
 
 
-THINKING: list[tuple[Effort | None, DefaultQuirks, Any, Any]] = [
+THINKING: list[tuple[Effort | None, AnthropicQuirks, Any, Any]] = [
     (None, OPUS, "adaptive", None), ("none", OPUS, "adaptive", "low"), ("minimal", OPUS, "adaptive", "low"),
     ("low", OPUS, "adaptive", "low"), ("max", OPUS, "adaptive", "max"), ("none", SONNET, "between_tools", None),
     ("xhigh", SONNET, "adaptive", "high"), ("none", HAIKU, "disabled", None), (None, HAIKU, "adaptive", None),
-    (None, OLD, None, None), ("none", OLD, "disabled", None), ("low", OLD, "enabled", None), (None, DefaultQuirks(), None, None),
-    ("none", DefaultQuirks(), None, None), ("high", DefaultQuirks(), "adaptive", "high"), ("high", DefaultQuirks(thinking="none"), None, None),
+    (None, OLD, None, None), ("none", OLD, "disabled", None), ("low", OLD, "enabled", None), (None, AnthropicQuirks(), None, None),
+    ("none", AnthropicQuirks(), None, None), ("high", AnthropicQuirks(), "adaptive", "high"), ("high", AnthropicQuirks(thinking="none"), None, None),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("effort", "quirks", "kind", "level"), THINKING)
-def test_thinking(effort: Effort | None, quirks: DefaultQuirks, kind: str | None, level: str | None) -> None:
+def test_thinking(effort: Effort | None, quirks: AnthropicQuirks, kind: str | None, level: str | None) -> None:
     sent = body(ask(effort=effort, max_output=32_000), quirks)
     assert sent.get("thinking", {}).get("type") == kind
     assert sent.get("output_config", {}).get("effort") == level
@@ -183,9 +183,11 @@ HISTORY = (user("a"), said(Thinking("hm", ORIGIN, THOUGHT), Opaque(ORIGIN, REDAC
 
 @pytest.mark.parametrize(("effort", "quirks", "thinking"),
                          [(None, OPUS, {"type": "adaptive", "display": "summarized"}),
-                          (None, DefaultQuirks(), {"type": "adaptive"}),
+                          (None, AnthropicQuirks(), {"type": "adaptive"}),
                           ("low", OLD, {"type": "enabled", "budget_tokens": 4096})])  # fmt: skip
-def test_stale_thinking_may_be_dropped(effort: Effort | None, quirks: DefaultQuirks, thinking: dict[str, Any]) -> None:
+def test_stale_thinking_may_be_dropped(
+    effort: Effort | None, quirks: AnthropicQuirks, thinking: dict[str, Any]
+) -> None:
     sent = body(ask(messages=HISTORY, effort=effort, max_output=9_000), quirks, rejected_thinking="drop")
     assert sent["thinking"] == {**thinking, "block_binding": {"prefix_mismatch_behavior": "drop_block"}}
     assert sent["messages"][1]["content"][0] == THOUGHT
@@ -198,7 +200,7 @@ def test_stale_thinking_may_be_dropped(effort: Effort | None, quirks: DefaultQui
     (None, OPUS, "strip", ["text"]),
 ])  # fmt: skip
 def test_thinking_that_is_switched_off_or_stale_is_not_sent(
-    effort: Effort | None, quirks: DefaultQuirks, stale: str, kinds: list[str]
+    effort: Effort | None, quirks: AnthropicQuirks, stale: str, kinds: list[str]
 ) -> None:
     sent = body(ask(messages=HISTORY, effort=effort), quirks, rejected_thinking=stale)
     assert [b["type"] for b in sent["messages"][1]["content"]] == kinds

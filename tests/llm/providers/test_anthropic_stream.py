@@ -6,29 +6,31 @@ import pytest
 
 from friday_cli.core.protocol.errors import ProviderError
 from friday_cli.core.protocol.messages import Message, Text, ToolCall, Usage
-from friday_cli.core.protocol.provider import CallChunk, Chunk, ReplyDone, ServerSearch, TextChunk, ThinkingChunk
-from friday_cli.llm.providers.anthropic_stream import NO_END_MARK, AnthropicStream
-from friday_cli.llm.transport.tool_arguments import INCOMPLETE_CALL, RAW_LIMIT
-from tests.llm.providers.anthropic_cases import (  # fmt: skip
-    FOUND,
-    ODD,
-    ORIGIN,
-    PLAIN,
-    SEARCH,
-    Event,
-    block,
-    call,
-    end,
-    start,
-    text,
-    thinking,
+from friday_cli.core.protocol.provider import (
+    CallChunk,
+    Chunk,
+    ReplyDone,
+    Request,
+    ServerSearch,
+    TextChunk,
+    ThinkingChunk,
 )
+from friday_cli.llm.providers.anthropic_stream import NO_END_MARK, AnthropicStream
+from friday_cli.llm.transport import Endpoint
+from friday_cli.llm.transport.tool_arguments import INCOMPLETE_CALL
+from tests.llm.providers.anthropic_cases import FOUND, ODD, ORIGIN, PLAIN, SEARCH
+from tests.servers.anthropic_events import Event, block, call, end, start, text, thinking
+
+SERVICE = Endpoint(service="anthropic", base_url="http://127.0.0.1:1")
+BEFORE = Message("assistant", (ToolCall("old", "f"),))
+REQUEST = Request("a", "x" * 344, (), (BEFORE,), 10)
+"""Estimated at 100 tokens."""
 
 
-def fold(events: list[Event], *, prompt: int = 100, taken: set[str] | None = None) -> tuple[list[Chunk], ReplyDone]:
-    folding = AnthropicStream("anthropic", ORIGIN, used_call_ids=taken)
-    chunks = [chunk for event in events for chunk in folding.feed(event)]
-    return chunks, folding.finish(lambda: prompt)
+def fold(events: list[Event]) -> tuple[list[Chunk], ReplyDone]:
+    reply = AnthropicStream(SERVICE, ORIGIN, REQUEST)
+    chunks = [chunk for event in events for chunk in reply.feed(event)]
+    return chunks, reply.finish()
 
 
 @pytest.mark.parametrize("name", [*PLAIN, *ODD])
@@ -37,11 +39,11 @@ def test_a_cut_reply_never_counts(name: str) -> None:
     final = max(i for i, e in enumerate(events) if e.get("type") == "message_delta")
     for cut in range(final + 1):
         with pytest.raises(ProviderError) as caught:
-            fold(events[:cut], prompt=50)
+            fold(events[:cut])
         assert caught.value.kind == "truncated"
         usage = caught.value.usage
         assert isinstance(usage, Usage)
-        assert usage.input == (10 if cut and events[0] == start() else 50)
+        assert usage.input == (10 if cut and events[0] == start() else 100)
 
 
 def test_what_the_service_searched_for_by_itself_is_told() -> None:
@@ -87,12 +89,11 @@ def test_arguments_that_cannot_be_read_become_an_error_of_the_call(arguments: st
     assert done.stop == "tool_use"
 
 
-def test_large_arguments() -> None:
-    pieces = ["x" * 10_000] * 500
-    _, done = fold([start(), *call(0, "t", "f", '{"content": "', *pieces, '"}'), *end("tool_use")])
-    assert done.message.calls[0].arguments == {"content": "x" * 5_000_000}
-    _, done = fold([start(), *call(0, "t", "f", '{"content": "', *pieces), *end("tool_use")])
-    assert len(done.message.calls[0].raw) == RAW_LIMIT
+def test_arguments_of_a_call_that_was_not_started_end_the_reply() -> None:
+    stray = {"type": "content_block_delta", "index": 9, "delta": {"type": "input_json_delta", "partial_json": "{"}}
+    with pytest.raises(ProviderError, match="not started") as caught:
+        fold([start(), *text(0, "a"), stray, *end()])
+    assert caught.value.kind == "garbled"
 
 
 @pytest.mark.parametrize("stop", ["max_tokens", "model_context_window_exceeded"])
@@ -143,7 +144,7 @@ def test_a_refusal_says_why(details: Event | None, note: str) -> None:
 def test_ids_stay_apart() -> None:
     events = [start(), *call(0, "t", "f", "{}"), *call(1, "t", "g", "{}"), *call(2, "", "h", "{}"),
               *call(3, "old", "i", "{}")]  # fmt: skip
-    _, done = fold([*events, *end("tool_use")], taken={"old"})
+    _, done = fold([*events, *end("tool_use")])
     ids = [c.id for c in done.message.calls]
     assert ids[0] == "t"
     assert len({*ids, "old", ""}) == 6

@@ -22,31 +22,11 @@ from friday_cli.core.protocol.messages import (
 from friday_cli.core.protocol.provider import CallChunk, TextChunk, ThinkingChunk
 from friday_cli.llm.transport import Transport
 from tests.llm.providers.asking import TRANSPORTS, ask, asked, at_server
+from tests.servers.openai_events import calls, delta, piece, usage
 from tests.servers.script_player import Reply, unnamed
 
 ORIGIN = "own/m-1"
 CALL = ToolCall("c1", "grep", {"x": 1})
-
-
-def delta(finish: str | None = None, /, **fields: Any) -> dict[str, Any]:
-    choice = {"index": 0, "delta": fields, "finish_reason": finish}
-    return {"id": "r1", "object": "chat.completion.chunk", "created": 1, "model": "m-1", "choices": [choice]}
-
-
-def piece(index: int | None, arguments: Any = None, **more: Any) -> dict[str, Any]:
-    function = {k: v for k, v in (("name", more.pop("name", None)), ("arguments", arguments)) if v is not None}
-    found: dict[str, Any] = {"index": index, "function": function, **more}
-    return {k: v for k, v in found.items() if v is not None}
-
-
-def calls(*pieces: dict[str, Any], **fields: Any) -> dict[str, Any]:
-    return delta(tool_calls=list(pieces), **fields)
-
-
-def usage(**fields: Any) -> dict[str, Any]:
-    return {"id": "r1", "object": "chat.completion.chunk", "created": 1, "model": "m-1", "choices": [], "usage": fields}
-
-
 FIRST = piece(0, "", id="c1", name="grep", type="function")
 WHOLE = piece(0, '{"x": 1}', id="c1", name="grep")
 STREAMS: dict[str, tuple[list[dict[str, Any]], tuple[AnyPart, ...], str]] = {

@@ -10,7 +10,8 @@ from friday_cli.core.protocol.messages import Image, Message, Opaque, Text, Thin
 from friday_cli.llm.providers.openai_parts import SERVICES, OpenAIQuirks
 from friday_cli.llm.transport import Transport
 from tests.llm.providers.asking import TRANSPORTS, ask, asked, at_server
-from tests.llm.providers.test_openai_chat import CALL, ORIGIN, delta
+from tests.llm.providers.test_openai_chat import CALL, ORIGIN
+from tests.servers.openai_events import delta
 from tests.servers.script_player import Reply, unnamed
 
 

@@ -42,6 +42,7 @@ STATUSES: list[tuple[int, Any, str]] = [
     (429, claude("rate_limit_error", "x", details={"error_code": "enforced_spend_limit_reached"}), "quota"),
     (402, gpt("Insufficient credits"), "quota"),
     (400, claude("invalid_request_error", "Your credit balance is too low to access the API."), "quota"),
+    (429, claude("rate_limit_error", "Your credit balance is too low"), "quota"),
     (403, gpt("no", "billing_error"), "auth"),
     (529, claude("overloaded_error", "Overloaded"), "overloaded"),
     (503, gpt("The engine is overloaded", "server_error"), "overloaded"),
@@ -216,8 +217,6 @@ def test_kind_of_an_exception(raised: BaseException, kind: str) -> None:
 
 def test_where_connecting_failed_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("https_proxy", "http://user:pa55word@proxy.example:3128")
-    monkeypatch.delenv("no_proxy", raising=False)
-    monkeypatch.delenv("NO_PROXY", raising=False)
     error = from_exception(HERE, httpx2.ConnectError("[Errno 111] Connection refused"))
     for words in ("api.example.org", "http://proxy.example:3128", "Connection refused"):
         assert words in error.message

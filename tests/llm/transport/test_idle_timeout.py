@@ -23,7 +23,7 @@ async def test_silence_ends_the_wait_and_only_that() -> None:
 
 @virtual
 async def test_bytes_without_events_end_it_too() -> None:
-    watch = IdleTimeout(10, 0.05)
+    watch = IdleTimeout(0.02, 0.05)
 
     async def drip() -> None:
         while True:

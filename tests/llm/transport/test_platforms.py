@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import Awaitable
 from contextlib import aclosing
 from typing import Any
 
 import pytest
 
 from friday_cli.core.protocol.errors import ProviderError
-from friday_cli.llm.transport import Endpoint, aclose_all
-from friday_cli.llm.transport import sdk as sdks
+from friday_cli.llm.transport import Endpoint, event_stream
 from friday_cli.llm.transport.sdk import events, list_models
 from tests.servers.script_player import DROP, HANG, Reply, Wait, document, named, playing
 from tests.timing import paced
 
 STOP = {"type": "message_stop"}
 BEARER = {"authorization": "Bearer cloud-key-123", "x-extra": "1"}
-
-
-@pytest.fixture(autouse=True)
-async def closing(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
-    for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE", "ANTHROPIC_FOUNDRY_API_KEY",
-                 "CLOUD_ML_REGION", "AWS_BEARER_TOKEN_BEDROCK", "OPENAI_API_KEY", "OPENAI_API_VERSION",
-                 "AZURE_OPENAI_API_KEY", "AWS_REGION"):  # fmt: skip
-        monkeypatch.delenv(name, raising=False)
-    yield
-    await aclose_all()
 
 
 async def read(path: str, body: dict[str, Any], **given: Any) -> list[dict[str, Any]]:
@@ -86,7 +75,7 @@ async def test_frames_that_only_the_sdk_reads(monkeypatch: pytest.MonkeyPatch, p
     monkeypatch.setattr(
         "anthropic.lib.bedrock._client.AWSEventStreamDecoder", SSEDecoder
     )  # its library is no dependency
-    monkeypatch.setattr(sdks, "CLOSE_GRACE_S", 0.25 * pace)
+    monkeypatch.setattr(event_stream, "CLOSE_GRACE_S", 0.25 * pace)
     start = {"type": "message_start", "message": {}}
     overloaded = {"type": "error", "error": {"type": "overloaded_error", "message": "x"}}
     replies = [Reply(named(start, STOP)), Reply(named(start, STOP), Wait(0.01)), Reply(named(start, STOP), HANG),
@@ -125,6 +114,7 @@ MISSING: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.parametrize("name", MISSING)
 async def test_what_is_missing_is_said(name: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_CONFIG_DIR", str(tmp_path))
+    monkeypatch.delenv("CLOUD_ML_REGION", raising=False)
     given, words = MISSING[name]
     async with playing(Reply(named(STOP))) as server:
         error = await failure(read("/v1/messages", {"model": "m", "stream": True}, base_url=server.url, **given))
@@ -139,6 +129,6 @@ async def test_models_of_an_openai_service() -> None:
     listing = {"object": "list", "data": [{"id": "m1", "object": "model", "created": 1, "owned_by": "me", "ctx": 7}]}
     async with playing(document(listing, 200), document({"error": {"message": "no"}}, 401)) as server:
         endpoint = Endpoint(service="s", base_url=f"{server.url}/v1", headers=BEARER)
-        assert [(m["id"], m["ctx"]) for m in await list_models(endpoint)] == [("m1", 7)]
+        assert [(m["id"], m["ctx"]) for m in await list_models(endpoint, seconds=60)] == [("m1", 7)]
         assert server.requests[0].path == "/v1/models"
-        assert (await failure(list_models(endpoint))).kind == "auth"
+        assert (await failure(list_models(endpoint, seconds=60))).kind == "auth"

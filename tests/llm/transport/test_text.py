@@ -6,8 +6,6 @@ import pytest
 
 from friday_cli.llm.transport.text import (
     StreamedText,
-    html_title,
-    is_html,
     one_line,
     replace_surrogates,
     replace_surrogates_in,
@@ -40,10 +38,3 @@ def test_pieces_never_show_half_a_character(pieces: list[str], shown: list[str],
     assert [gathered.add(p) for p in pieces] == shown
     assert gathered.text == text
     gathered.text.encode()
-
-
-def test_pages() -> None:
-    assert is_html("\n <!DOCTYPE html><html>")
-    assert not is_html('{"html": 1}')
-    assert html_title("<html><title>502 <b>Bad</b>\x1b Gateway</title>") == "502 Bad Gateway"
-    assert html_title("<html>") == ""

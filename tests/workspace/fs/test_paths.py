@@ -28,30 +28,12 @@ def outside(root: Path) -> Path:
 @pytest.mark.parametrize(
     "path",
     [
-        "../ws-evil/secret.txt",
-        "sub/../../ws-evil/secret.txt",
-        "{root}-evil/secret.txt",
-        "/etc/passwd",
-        "..",
-        "link/secret.txt",
-        "link/made/new.txt",
-        "file-link",
-        "dangling",
-        "loop-a",
-        "loop-a/x",
-        "~/x",
-        "~root/x",
-        "~",
-        "",
-        "in.txt\0",
-        "bad\ud800name",
-        "/proc/self/root/etc/passwd",
-        "/proc/self/cwd/../../../etc/passwd",
-        "/dev/fd/0",
+        "../ws-evil/secret.txt", "sub/../../ws-evil/secret.txt", "{root}-evil/secret.txt", "/etc/passwd", "..", "/",
+        "link/secret.txt", "link/made/new.txt", "file-link", "dangling", "loop-a", "loop-a/x", "~/x", "~root/x", "~", "",
+        "in.txt\0", "bad\ud800name", "/proc/self/root/etc/passwd", "/proc/self/cwd/../../../etc/passwd", "/dev/fd/0",
         "x" * 5000,
-        "/",
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize("write", [False, True])
 def test_nothing_outside_is_reached(
     workspace: LocalWorkspace, root: Path, outside: Path, path: str, write: bool
@@ -76,18 +58,18 @@ def test_nothing_outside_is_reached(
         ("/proc/self/root{root}/in.txt", "in.txt"),
     ],
 )
-def test_what_lies_inside_is_named_from_the_root(
+def test_paths_inside_are_labelled_relative_to_the_root(
     workspace: LocalWorkspace, root: Path, outside: Path, path: str, label: str
 ) -> None:
     assert workspace.label(path.replace("{root}", str(root))) == label
 
 
-def test_a_name_that_begins_with_a_tilde_is_a_name_where_it_exists(workspace: LocalWorkspace, root: Path) -> None:
+def test_a_file_name_may_begin_with_a_tilde(workspace: LocalWorkspace, root: Path) -> None:
     (root / "~draft").write_text("x")
     assert workspace.resolve("~draft") == root / "~draft"
 
 
-def test_a_trailing_slash_does_not_write_a_file(workspace: LocalWorkspace, root: Path) -> None:
+def test_a_path_with_a_trailing_slash_is_not_a_file_to_write(workspace: LocalWorkspace, root: Path) -> None:
     with pytest.raises(ToolError, match="folder"):
         workspace.resolve("new/", write=True)
 
@@ -97,14 +79,14 @@ def test_rules_see_the_name_asked_for_and_the_file_behind_it(workspace: LocalWor
     assert workspace.labels("in.txt") == ("in.txt",)
 
 
-def test_extra_folders_are_open_and_named_in_full(root: Path, outside: Path) -> None:
+def test_paths_in_extra_folders_are_labelled_with_their_full_path(root: Path, outside: Path) -> None:
     workspace = LocalWorkspace(root, extra=[outside])
     assert workspace.label("../ws-evil/secret.txt") == str(outside / "secret.txt")
     assert workspace.label("file-link") == str(outside / "secret.txt")
     assert workspace.roots == (root, outside)
 
 
-def test_kept_output_may_be_read_but_not_written(workspace: LocalWorkspace, tmp_path: Path) -> None:
+def test_saved_output_can_be_read_but_not_written(workspace: LocalWorkspace, tmp_path: Path) -> None:
     (tmp_path / "spill").mkdir()
     kept = str(tmp_path / "spill" / "output.txt")
     assert workspace.resolve(kept) == Path(kept)
@@ -112,7 +94,7 @@ def test_kept_output_may_be_read_but_not_written(workspace: LocalWorkspace, tmp_
         workspace.resolve(kept, write=True)
 
 
-def test_a_root_that_is_a_link_is_followed_once(tmp_path: Path, root: Path) -> None:
+def test_a_root_that_is_a_link_is_resolved(tmp_path: Path, root: Path) -> None:
     (tmp_path / "alias").symlink_to(root)
     workspace = LocalWorkspace(tmp_path / "alias")
     (root / "x").write_text("")
@@ -127,6 +109,6 @@ def test_a_root_must_be_a_folder(tmp_path: Path, name: str) -> None:
         LocalWorkspace(tmp_path / name)
 
 
-def test_resolving_leaves_the_disk_alone(workspace: LocalWorkspace, root: Path) -> None:
+def test_resolving_creates_nothing(workspace: LocalWorkspace, root: Path) -> None:
     workspace.resolve("a/b/c", write=True)
     assert os.listdir(root) == []

@@ -12,20 +12,21 @@ from pathlib import Path
 import pytest
 
 from friday_cli.core.protocol.errors import ToolError
-from friday_cli.core.protocol.workspace import Ran
+from friday_cli.core.protocol.workspace import Printed
 from friday_cli.workspace.local import LocalWorkspace
 from friday_cli.workspace.process.environment import cleaned
 from tests.timing import paced
+from tests.workspace.commands import run
 
 
-class Gate:
-    """A FIFO that a command waits at (`read -t 20 x <go`) until it is opened, without anybody else waiting."""
+class Fifo:
+    """A FIFO from which a command reads (`read -t 20 x <go`) until `release` writes a line."""
 
     def __init__(self, path: Path) -> None:
         os.mkfifo(path)
         self._fd = os.open(path, os.O_RDWR)
 
-    def open(self) -> None:
+    def release(self) -> None:
         os.write(self._fd, b"\n")
 
     def close(self) -> None:
@@ -33,24 +34,18 @@ class Gate:
 
 
 @pytest.fixture
-def gate(root: Path) -> Iterator[Gate]:
-    made = Gate(root / "go")
-    yield made
-    made.close()
-
-
-async def run(workspace: LocalWorkspace, command: str, *, timeout_s: float = 60, agent: str = "a") -> Ran:
-    return await workspace.run(command, agent=agent, timeout_s=timeout_s, on_output=lambda text: None)
+def fifo(root: Path) -> Iterator[Fifo]:
+    fifo = Fifo(root / "go")
+    yield fifo
+    fifo.close()
 
 
 async def test_output_and_exit_code(workspace: LocalWorkspace, root: Path) -> None:
     ran = await run(workspace, "pwd; echo err >&2; printf 'no end'; exit 3")
     assert (ran.exit_code, ran.output, ran.bytes) == (3, f"{root}\nerr\nno end", len(f"{root}\nerr\nno end"))
     assert (ran.timed_out, ran.spill, ran.left) == (False, "", 0)
-
-
-async def test_a_signal_gives_the_exit_code_a_shell_gives(workspace: LocalWorkspace) -> None:
     assert (await run(workspace, "kill -SEGV $$")).exit_code == 128 + signal.SIGSEGV
+    assert (await run(workspace, r"printf 'a\0b\377c\n'")).output == "a\0b\ufffdc\n"
 
 
 async def test_nothing_can_be_asked_of_a_person(workspace: LocalWorkspace) -> None:
@@ -69,7 +64,7 @@ async def test_a_command_is_stopped_at_its_limit(workspace: LocalWorkspace, pace
     assert (ran.exit_code, ran.timed_out, ran.output) == (None, True, "begun\n")
 
 
-async def test_output_is_shown_while_it_comes(workspace: LocalWorkspace, gate: Gate) -> None:
+async def test_output_is_shown_while_it_comes(workspace: LocalWorkspace, fifo: Fifo) -> None:
     first = asyncio.Event()
     shown: list[str] = []
 
@@ -77,12 +72,10 @@ async def test_output_is_shown_while_it_comes(workspace: LocalWorkspace, gate: G
         shown.append(text)
         first.set()
 
-    running = asyncio.create_task(
-        workspace.run("echo ä; read -t 20 x <go; echo two", agent="a", timeout_s=60, on_output=show)
-    )
+    running = asyncio.create_task(run(workspace, "echo ä; read -t 20 x <go; echo two", on_output=show))
     await asyncio.wait_for(first.wait(), 60)
     assert shown == ["ä\n"]
-    gate.open()
+    fifo.release()
     await running
     assert "".join(shown) == "ä\ntwo\n"
 
@@ -105,23 +98,16 @@ async def test_long_output_keeps_head_and_tail_and_lies_on_disk_in_full(
 
 
 @pytest.mark.parametrize("flood", ["yes", "yes '' | tr -d '\\n' ; tr '\\0' x </dev/zero", "cat /dev/urandom"])
-async def test_a_flood_is_held_in_bounds(
-    workspace: LocalWorkspace, flood: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_endless_output_is_limited(workspace: LocalWorkspace, flood: str) -> None:
     shown: list[str] = []
-    ran = await workspace.run(flood, agent="a", timeout_s=0.7, on_output=shown.append)
+    ran = await run(workspace, flood, timeout_s=0.7, on_output=shown.append)
     assert ran.timed_out
     assert len(ran.output) < 40_000
     assert all(len(text) <= 8192 for text in shown)
     assert not ran.spill or os.stat(ran.spill).st_size <= 64 * 1024 * 1024
 
 
-async def test_binary_output_is_text_with_marks(workspace: LocalWorkspace) -> None:
-    ran = await run(workspace, r"printf 'a\0b\377c\n'")
-    assert ran.output == "a\0b\ufffdc\n"
-
-
-async def test_where_nothing_can_be_kept_the_command_goes_on(root: Path, tmp_path: Path) -> None:
+async def test_output_that_cannot_be_saved_does_not_end_the_command(root: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     workspace = LocalWorkspace(root, spill=tmp_path / "file" / "spill")
     ran = await run(workspace, "seq 1 100000; exit 5")
@@ -133,12 +119,9 @@ async def test_where_nothing_can_be_kept_the_command_goes_on(root: Path, tmp_pat
 async def test_a_command_that_cannot_start_says_why(workspace: LocalWorkspace, root: Path) -> None:
     with pytest.raises(ToolError, match=r"could not be started.*No such file"):
         await workspace.run("true", agent="a", timeout_s=60, on_output=print, cwd=root / "missing")
-    with pytest.raises(ToolError, match="NUL"):
-        await run(workspace, "echo \0")
-    with pytest.raises(ToolError, match="longer"):
-        await run(workspace, "#" * 200_000)
-    with pytest.raises(ToolError, match="surrogate"):
-        await run(workspace, "echo \ud800")
+    for command, message in (("echo \0", "NUL"), ("#" * 200_000, "longer"), ("echo \ud800", "surrogate")):
+        with pytest.raises(ToolError, match=message):
+            await run(workspace, command)
     assert (await run(workspace, "echo still fine")).exit_code == 0
 
 
@@ -155,7 +138,7 @@ async def test_many_commands_at_once_do_not_mix(workspace: LocalWorkspace) -> No
     assert [(r.exit_code, r.output) for r in results] == [(n, f"{n}\n") for n in range(30)]
 
 
-async def test_the_helper_is_replaced_when_it_dies(workspace: LocalWorkspace) -> None:
+async def test_a_launcher_that_was_killed_is_replaced(workspace: LocalWorkspace) -> None:
     ran = await run(workspace, "cat /proc/$PPID/status | grep PPid")
     os.kill(int(ran.output.split()[1]), signal.SIGKILL)
     async with asyncio.timeout(60):
@@ -164,15 +147,15 @@ async def test_the_helper_is_replaced_when_it_dies(workspace: LocalWorkspace) ->
                 assert (await run(workspace, "echo again")).output == "again\n"
                 break
             except ToolError:
-                await asyncio.sleep(0.01)  # it is still dying
+                await asyncio.sleep(0.01)  # its socket is still open
 
 
 def children(pid: str) -> list[int]:
     return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
-async def test_a_supervisor_that_dies_before_it_has_a_command_is_replaced(workspace: LocalWorkspace) -> None:
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+async def test_a_supervisor_that_was_killed_before_it_has_a_command_is_replaced(workspace: LocalWorkspace) -> None:
     ran = await run(workspace, "cat /proc/$PPID/status | grep PPid")
     launcher = ran.output.split()[1]
     for _ in range(3000):
@@ -180,12 +163,12 @@ async def test_a_supervisor_that_dies_before_it_has_a_command_is_replaced(worksp
             break
         await asyncio.sleep(0.01)
     for supervisor in supervisors:
-        with suppress(ProcessLookupError):  # the one of the command is just leaving
+        with suppress(ProcessLookupError):  # that of the command ends just now
             os.kill(supervisor, signal.SIGKILL)
     assert [(await run(workspace, f"echo {n}")).output for n in range(3)] == ["0\n", "1\n", "2\n"]
 
 
-# ---- programs of our own --------------------------------------------------------
+# ---- programs that Friday runs itself -------------------------------------------
 
 
 async def test_a_program_takes_words_as_they_are(workspace: LocalWorkspace) -> None:
@@ -193,36 +176,35 @@ async def test_a_program_takes_words_as_they_are(workspace: LocalWorkspace) -> N
     assert (printed.exit_code, printed.out, printed.err) == (0, b"-n|$(id)|a b\n|*|", "")
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
-async def test_a_program_ignores_no_signal_because_friday_does(workspace: LocalWorkspace) -> None:
-    printed = await workspace.execute(["grep", "SigIgn", "/proc/self/status"], agent="a", timeout_s=20, limit=99)
-    assert printed.out == b"SigIgn:\t0000000000000000\n"
+async def test_a_program_is_ended_at_its_limits(workspace: LocalWorkspace) -> None:
+    async def execute(*argv: str, limit: int = 1000, timeout_s: float = 60) -> Printed:
+        return await workspace.execute(argv, agent="a", timeout_s=timeout_s, limit=limit)
 
-
-async def test_a_program_is_cut_and_stopped_at_its_limits(workspace: LocalWorkspace) -> None:
-    printed = await workspace.execute(["yes"], agent="a", timeout_s=60, limit=1000)
+    printed = await execute("yes")
     assert (printed.cut, printed.exit_code, printed.out) == (True, None, b"y\n" * 500)
-    printed = await workspace.execute(["sleep", "100"], agent="a", timeout_s=0.2, limit=10)
+    printed = await execute("sleep", "100", timeout_s=0.2)
     assert (printed.timed_out, printed.exit_code) == (True, None)
-    printed = await workspace.execute(["sh", "-c", "echo out; echo err >&2; exit 2"], agent="a", timeout_s=60, limit=4)
+    printed = await execute("sh", "-c", "echo out; echo err >&2; exit 2", limit=4)
     assert (printed.exit_code, printed.out, printed.err, printed.cut) == (2, b"out\n", "err\n", False)
-    printed = await workspace.execute(["sh", "-c", "echo out; yes >&2"], agent="a", timeout_s=20, limit=9000)
+    printed = await execute("sh", "-c", "echo out; yes >&2", limit=9000)
     assert (printed.exit_code, printed.out, printed.cut) == (128 + signal.SIGXFSZ, b"out\n", False)
     assert printed.err.startswith("y\n")
     assert "lines left out ...]" in printed.err
+    if sys.platform == "linux":
+        assert (await execute("grep", "SigIgn", "/proc/self/status")).out == b"SigIgn:\t0000000000000000\n"
     with pytest.raises(ToolError, match="not found"):
-        await workspace.execute(["no-such-program"], agent="a", timeout_s=60, limit=10)
+        await execute("no-such-program")
 
 
 # ---- in the background -----------------------------------------------------------
 
 
-async def test_a_background_command_is_looked_at_and_ends(workspace: LocalWorkspace, gate: Gate) -> None:
+async def test_a_background_command_is_polled_and_ends(workspace: LocalWorkspace, fifo: Fifo) -> None:
     job = await workspace.start("echo one; read -t 20 x <go; echo two; exit 4", agent="a")
     assert (job.id, job.running) == ("job-1", True)
     job = await workspace.job("job-1", agent="a", wait_s=60)
     assert (job.output, job.running, job.exit_code) == ("one\n", True, None)
-    gate.open()
+    fifo.release()
     output = ""
     while job.running:
         job = await workspace.job("job-1", agent="a", wait_s=60)
@@ -249,7 +231,7 @@ async def test_background_commands_belong_to_their_agent(workspace: LocalWorkspa
         await workspace.job("job-1", agent="a.1")
 
 
-async def test_an_agent_cannot_start_them_without_end(workspace: LocalWorkspace) -> None:
+async def test_the_number_of_background_commands_is_limited(workspace: LocalWorkspace) -> None:
     for _ in range(16):
         await workspace.start("sleep 1000", agent="a")
     with pytest.raises(ToolError, match="running already"):
@@ -267,7 +249,7 @@ async def test_a_closed_workspace_starts_nothing(workspace: LocalWorkspace) -> N
 # ---- what changed --------------------------------------------------------------
 
 
-async def test_files_a_command_changed_are_seen(workspace: LocalWorkspace, root: Path) -> None:
+async def test_files_that_a_command_changed_are_detected(workspace: LocalWorkspace, root: Path) -> None:
     (root / "old.txt").write_text("old")
     (root / "moved.txt").write_text("moved")
     (root / ".git").mkdir()
@@ -279,30 +261,30 @@ async def test_files_a_command_changed_are_seen(workspace: LocalWorkspace, root:
     assert all(len(c.sha256) == 64 for c in ran.changed)
 
 
-async def test_what_ran_beside_another_agents_command_is_marked_shared(workspace: LocalWorkspace, gate: Gate) -> None:
+async def test_changes_during_another_agents_command_are_marked_shared(workspace: LocalWorkspace, fifo: Fifo) -> None:
     begun = asyncio.Event()
     command = "echo up; read -t 20 x <go; echo 1 > theirs.txt"
-    other = asyncio.create_task(workspace.run(command, agent="a.1", timeout_s=60, on_output=lambda text: begun.set()))
+    other = asyncio.create_task(run(workspace, command, agent="a.1", on_output=lambda text: begun.set()))
     await begun.wait()
     ran = await run(workspace, "echo 1 > mine.txt", agent="a.2")
-    gate.open()
+    fifo.release()
     theirs = await other
     assert [c.seen for c in ran.changed] == ["seen while a command ran, shared"]
     assert {c.seen for c in theirs.changed} == {"seen while a command ran, shared"}
 
 
-async def test_friday_s_own_writes_are_not_a_command_s(workspace: LocalWorkspace, root: Path, gate: Gate) -> None:
+async def test_fridays_own_writes_are_not_changes_of_a_command(
+    workspace: LocalWorkspace, root: Path, fifo: Fifo
+) -> None:
     begun = asyncio.Event()
-    running = asyncio.create_task(
-        workspace.run("echo up; read -t 20 x <go", agent="a", timeout_s=60, on_output=lambda text: begun.set())
-    )
+    running = asyncio.create_task(run(workspace, "echo up; read -t 20 x <go", on_output=lambda text: begun.set()))
     await begun.wait()
     await workspace.write(root / "own.txt", b"own", expect=None)
-    gate.open()
+    fifo.release()
     assert (await running).changed == ()
 
 
-async def test_too_many_changes_are_counted_and_too_large_a_folder_says_nothing(
+async def test_too_many_changes_are_counted_and_a_scan_that_takes_too_long_finds_none(
     workspace: LocalWorkspace, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ran = await run(workspace, "for i in $(seq 1 60); do echo $i > f$i; done")
@@ -334,14 +316,11 @@ def test_secrets_do_not_reach_commands(name: str, value: str) -> None:
 @pytest.mark.parametrize(
     "name",
     ["PATH", "HOME", "PWD", "OLDPWD", "LANG", "GIT_AUTHOR_NAME", "XAUTHORITY", "KEYBOARD", "TOKENIZERS_PARALLELISM",
-     "VIRTUAL_ENV", "CARGO_HOME", "PATHEXT", "COLORTERM"],
+     "VIRTUAL_ENV", "CARGO_HOME", "PATHEXT", "COLORTERM", "https_proxy"],
 )  # fmt: skip
-def test_ordinary_variables_do(name: str) -> None:
-    assert cleaned({name: "value"})[name] == "value"
-
-
-def test_a_proxy_is_kept_with_its_password() -> None:
-    assert "https_proxy" in cleaned({"https_proxy": "http://me:hunter2@proxy:3128"})
+def test_other_variables_reach_commands(name: str) -> None:
+    value = "http://me:hunter2@proxy:3128" if name == "https_proxy" else "value"
+    assert cleaned({name: value})[name] == value
 
 
 async def test_no_key_is_in_the_environment_of_anything_started(root: Path) -> None:

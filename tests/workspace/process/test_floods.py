@@ -1,4 +1,4 @@
-"""Output without end takes no memory: the largest size that the process ever had is asked of the kernel."""
+"""Long output takes little memory, judged by the peak size of the process."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from pathlib import Path
 
 import pytest
 
-WATCHED = """
+PROGRAM = """
 import asyncio, sys
 from pathlib import Path
 from friday_cli.workspace.local import LocalWorkspace
 
-def most():
+def peak_kb():
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
 
 async def main():
     workspace = LocalWorkspace(Path(sys.argv[1]))
     await workspace.run("seq 100000", agent="a", timeout_s=60, on_output=lambda text: None)
-    before = most()
+    before = peak_kb()
     ran = await workspace.run(sys.argv[2], agent="a", timeout_s=60, on_output=lambda text: None)
-    print(most() - before, len(ran.output), ran.exit_code)
+    print(peak_kb() - before, len(ran.output), ran.exit_code)
     await workspace.close()
 
 asyncio.run(main())
@@ -40,7 +40,7 @@ FLOODS = {
 @pytest.mark.parametrize("flood", FLOODS)
 async def test_q14_a_flood_takes_less_than_50_mb(root: Path, flood: str) -> None:
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", WATCHED, str(root), FLOODS[flood], stdout=asyncio.subprocess.PIPE,
+        sys.executable, "-c", PROGRAM, str(root), FLOODS[flood], stdout=asyncio.subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )  # fmt: skip
     out, _ = await process.communicate()

@@ -1,4 +1,4 @@
-"""Nothing a command started outlives it, whatever it does."""
+"""No process that a command started outlives it, whatever it does."""
 
 from __future__ import annotations
 
@@ -17,25 +17,26 @@ import pytest
 from friday_cli.workspace.local import LocalWorkspace
 from friday_cli.workspace.process import linux
 from tests.timing import paced
+from tests.workspace.commands import run
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 ESCAPES = {
     "plain": "sleep {mark} & sleep {mark}",
     "nohup": "nohup sleep {mark} >/dev/null 2>&1 & sleep {mark}",
     "setsid": "setsid sleep {mark} & setsid -f sleep {mark}; sleep {mark}",
     "double fork": "(setsid sh -c '(sleep {mark} &) &' &) ; sleep {mark}",
-    "deaf to TERM": "trap '' TERM HUP INT; (trap '' TERM; while :; do sleep {mark}; done) & sleep {mark}",
+    "ignores TERM": "trap '' TERM HUP INT; (trap '' TERM; while :; do sleep {mark}; done) & sleep {mark}",
     "no environment": "env -i setsid sh -c 'env -i sleep {mark} & sleep {mark}' & sleep {mark}",
     "stopped": "sleep {mark} & kill -STOP $!; sleep {mark}",
-    "forks on": "f() {{ (sleep 0.01; f) & sleep {mark}; }}; f & sleep 0.2; sleep {mark}",
+    "keeps forking": "f() {{ (sleep 0.01; f) & sleep {mark}; }}; f & sleep 0.2; sleep {mark}",
     "python daemon": "{python} -c 'import os,time\nfor _ in range(2):\n if os.fork(): os._exit(0)\n os.setsid()\ntime.sleep({mark})'; sleep {mark}",
 }
 
 
 @pytest.fixture
 def mark() -> Iterator[str]:
-    """A number that is in the command line of every process of this test."""
+    """A number that every process of this test has in its command line."""
     number = f"9{uuid.uuid4().int % 10**9}"
     yield number
     for pid in alive(number):
@@ -43,7 +44,7 @@ def mark() -> Iterator[str]:
 
 
 def alive(mark: str, *, program: bytes = b"") -> list[int]:
-    """The processes (of `program`) that have `mark` among their words, the dead not counted."""
+    """The running processes (of `program`) that have `mark` in their command line."""
     found = []
     for name in os.listdir("/proc"):
         if name.isdigit() and int(name) != os.getpid():
@@ -57,16 +58,16 @@ def alive(mark: str, *, program: bytes = b"") -> list[int]:
 
 
 async def started(mark: str) -> None:
-    """Returns when a `sleep` of this test runs."""
+    """Wait until a `sleep` of this test runs."""
     async with asyncio.timeout(60):
-        while not alive(mark, program=b"sleep\0"):  # noqa: ASYNC110 - nobody tells of it
+        while not alive(mark, program=b"sleep\0"):  # noqa: ASYNC110 - there is no event
             await asyncio.sleep(0.02)
 
 
 async def gone(mark: str) -> None:
-    """Returns when no process of this test runs any more: two seconds are promised, and a machine may be busy."""
+    """Wait until no process of this test runs: two seconds on an idle machine."""
     async with asyncio.timeout(60):
-        while alive(mark):  # noqa: ASYNC110 - nobody tells of it
+        while alive(mark):  # noqa: ASYNC110 - there is no event
             await asyncio.sleep(0.02)
 
 
@@ -76,43 +77,29 @@ def escape(name: str, mark: str) -> str:
 
 @pytest.mark.parametrize("name", ESCAPES)
 async def test_after_a_timeout_nothing_is_left(workspace: LocalWorkspace, mark: str, name: str) -> None:
-    ran = await workspace.run(escape(name, mark), agent="a", timeout_s=0.6, on_output=lambda text: None)
+    ran = await run(workspace, escape(name, mark), timeout_s=0.6)
     assert ran.timed_out
     assert alive(mark) == []
 
 
-@pytest.mark.parametrize("name", ["setsid", "deaf to TERM"])
-async def test_after_a_cancel_nothing_is_left(workspace: LocalWorkspace, mark: str, name: str) -> None:
-    running = asyncio.create_task(
-        workspace.run(escape(name, mark), agent="a", timeout_s=60, on_output=lambda text: None)
-    )
+@pytest.mark.parametrize(("name", "cancels"), [("setsid", 1), ("ignores TERM", 1), ("ignores TERM", 2)])
+async def test_after_a_cancel_nothing_is_left(workspace: LocalWorkspace, mark: str, name: str, cancels: int) -> None:
+    running = asyncio.create_task(run(workspace, escape(name, mark), agent="a.1"))
     await started(mark)
-    running.cancel()
+    for _ in range(cancels):
+        running.cancel()
+        await asyncio.sleep(0)
     with pytest.raises(asyncio.CancelledError):
         await running
-    assert alive(mark) == []
-
-
-async def test_a_second_cancel_does_not_break_the_clean_up(workspace: LocalWorkspace, mark: str) -> None:
-    running = asyncio.create_task(
-        workspace.run(escape("deaf to TERM", mark), agent="a.1", timeout_s=60, on_output=lambda text: None)
-    )
-    await started(mark)
-    running.cancel()
-    await asyncio.sleep(0)
-    running.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await running
-    await workspace.release("a.1")
+    if cancels > 1:
+        await workspace.release("a.1")
     assert alive(mark) == []
 
 
 @pytest.mark.parametrize("after", [0, 1, 2, 3, 5, 8, 13, 21])
 async def test_a_cancel_while_it_starts_leaves_nothing(workspace: LocalWorkspace, mark: str, after: int) -> None:
-    await workspace.run("true", agent="a", timeout_s=20, on_output=lambda text: None)
-    running = asyncio.create_task(
-        workspace.run(escape("setsid", mark), agent="a", timeout_s=60, on_output=lambda text: None)
-    )
+    await run(workspace, "true")
+    running = asyncio.create_task(run(workspace, escape("setsid", mark)))
     for _ in range(after):
         await asyncio.sleep(0)
     running.cancel()
@@ -122,25 +109,21 @@ async def test_a_cancel_while_it_starts_leaves_nothing(workspace: LocalWorkspace
     assert alive(mark) == []
 
 
-async def test_a_command_is_over_with_its_shell_and_what_it_left_is_ended(workspace: LocalWorkspace, mark: str) -> None:
-    ran = await workspace.run(
-        f"sleep {mark} & setsid sleep {mark} & echo done; exit 3", agent="a", timeout_s=30, on_output=lambda text: None
-    )
+async def test_a_command_ends_with_its_shell_and_the_rest_is_ended(workspace: LocalWorkspace, mark: str) -> None:
+    ran = await run(workspace, f"sleep {mark} & setsid sleep {mark} & echo done; exit 3")
     assert (ran.exit_code, ran.output, ran.left, ran.timed_out) == (3, "done\n", 2, False)
     assert alive(mark) == []
 
 
 @paced
-async def test_what_ends_by_itself_shortly_after_is_waited_for(workspace: LocalWorkspace, pace: float) -> None:
-    """Shortly is a third of a second, however busy the machine is: there it may take more than one try to be in time."""
-    ran = await workspace.run(
-        "(sleep 0.05; echo late) & echo now", agent="a", timeout_s=30, on_output=lambda text: None
-    )
+async def test_processes_that_end_shortly_after_the_command_are_awaited(workspace: LocalWorkspace, pace: float) -> None:
+    """Within `SETTLE_S`: on a busy machine it may take more than one attempt."""
+    ran = await run(workspace, "(sleep 0.05; echo late) & echo now")
     assert (ran.output, ran.left) == ("now\nlate\n", 0)
 
 
-async def test_released_agents_leave_nothing_and_others_go_on(workspace: LocalWorkspace, mark: str) -> None:
-    await workspace.start(escape("deaf to TERM", f"{mark}1"), agent="a.1")
+async def test_released_agents_leave_nothing_and_others_continue(workspace: LocalWorkspace, mark: str) -> None:
+    await workspace.start(escape("ignores TERM", f"{mark}1"), agent="a.1")
     await workspace.start(f"sleep {mark}2", agent="a.1.1")
     await started(f"{mark}1")
     await started(f"{mark}2")
@@ -153,18 +136,15 @@ async def test_released_agents_leave_nothing_and_others_go_on(workspace: LocalWo
 
 @paced
 async def test_the_children_of_a_killed_supervisor_are_found(workspace: LocalWorkspace, mark: str, pace: float) -> None:
-    command = (
-        f"setsid sleep {mark} & sleep {0.3 * pace}; kill -9 $PPID; sleep {mark}"  # not before it counts as started
-    )
-    ran = await workspace.run(command, agent="a", timeout_s=30, on_output=lambda text: None)
-    assert ran.exit_code is None
+    command = f"setsid sleep {mark} & sleep {0.3 * pace}; kill -9 $PPID; sleep {mark}"  # not before it has started
+    assert (await run(workspace, command)).exit_code is None
     await gone(mark)
 
 
-def test_a_number_that_became_another_s_is_never_signalled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What /proc said may be old: a number counts only while its process, pinned, hangs below the keeper (Q43)."""
+def test_a_pid_that_was_reused_is_never_signalled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pid from /proc counts only while its process, pinned by a pidfd, is below the supervisor (Q43)."""
     with (
-        subprocess.Popen(["sleep", "600"]) as stranger,
+        subprocess.Popen(["sleep", "600"]) as other,
         subprocess.Popen(
             ["sh", "-c", "sleep 600 & echo $!; wait; read x"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
         ) as top,
@@ -172,32 +152,35 @@ def test_a_number_that_became_another_s_is_never_signalled(monkeypatch: pytest.M
         try:
             assert top.stdout is not None
             child = int(top.stdout.readline())
-            told = linux.children_of
-            monkeypatch.setattr(linux, "children_of", lambda pid: [stranger.pid, *told(pid), top.pid])
+            children_of = linux.children_of
+            monkeypatch.setattr(linux, "children_of", lambda pid: [other.pid, *children_of(pid), top.pid])
             with linux.descendants(top.pid) as found:
                 assert [pid for pid, _ in found] == [child]
                 pin = found[0][1]
                 os.kill(child, signal.SIGKILL)
                 until = time.monotonic() + 60
-                while os.path.exists(f"/proc/{child}"):  # from here on its number is anybody's
+                while os.path.exists(f"/proc/{child}"):  # its pid can be reused now
                     assert time.monotonic() < until
                     time.sleep(0.005)
                 if pin >= 0:
                     with pytest.raises(ProcessLookupError):
                         signal.pidfd_send_signal(pin, signal.SIGTERM)
-            assert stranger.poll() is None
+            assert other.poll() is None
         finally:
-            stranger.kill()
+            other.kill()
             top.kill()
 
 
 FRIDAY = """
-import asyncio, sys
+import asyncio, os, sys
 from pathlib import Path
 from friday_cli.workspace.local import LocalWorkspace
+from friday_cli.workspace.sandbox.detect import detect_sandbox
+from friday_cli.workspace.sandbox.policy import SandboxPolicy
 
 async def main():
-    workspace = LocalWorkspace(Path(sys.argv[1]))
+    sandbox = SandboxPolicy(detect_sandbox(sys.argv[3], os.environ), environ=os.environ)
+    workspace = LocalWorkspace(Path(sys.argv[1]), sandbox=sandbox)
     await workspace.start(sys.argv[2], agent="a")
     await workspace.run(sys.argv[2], agent="a", timeout_s=1000, on_output=lambda text: None)
 
@@ -205,10 +188,10 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.parametrize("name", ["setsid", "deaf to TERM", "double fork"])
-async def test_when_friday_is_killed_its_commands_end_within_two_seconds(root: Path, mark: str, name: str) -> None:
+async def kill_friday(root: Path, command: str, mark: str, sandbox: str = "none") -> None:
+    """Kill a process of Friday that runs a command, and wait until the processes of this test have ended."""
     friday = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", FRIDAY, str(root), escape(name, mark),
+        sys.executable, "-c", FRIDAY, str(root), command, sandbox,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )  # fmt: skip
     try:
@@ -218,3 +201,8 @@ async def test_when_friday_is_killed_its_commands_end_within_two_seconds(root: P
         friday.kill()
         await friday.wait()
     await gone(mark)
+
+
+@pytest.mark.parametrize("name", ["setsid", "ignores TERM", "double fork"])
+async def test_when_friday_is_killed_its_commands_end(root: Path, mark: str, name: str) -> None:
+    await kill_friday(root, escape(name, mark), mark)

@@ -1,4 +1,4 @@
-"""A workspace whose commands are confined, by each sandbox that this machine has; the others are skipped, and said."""
+"""A workspace whose commands are confined, by each sandbox that works on this machine; the others are skipped."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 
 from friday_cli.core.protocol.errors import UsageError
-from friday_cli.core.protocol.workspace import Access, Ran
 from friday_cli.workspace.local import LocalWorkspace
 from friday_cli.workspace.sandbox.detect import SandboxChoice, detect_sandbox
 from friday_cli.workspace.sandbox.policy import SandboxPolicy
@@ -41,54 +40,57 @@ def choice(request: pytest.FixtureRequest) -> SandboxChoice:
 
 
 @pytest.fixture
-def ground() -> Iterator[Path]:
-    """A folder that no private temp folder hides."""
-    for place in (os.getcwd(), pwd.getpwuid(os.getuid()).pw_dir, "/opt", "/srv"):
-        hidden = os.path.realpath(place).startswith(("/tmp", "/var/tmp"))
-        if os.access(place, os.W_OK) and not hidden and " " not in place:
+def outside_tmp() -> Iterator[Path]:
+    """A folder that is not below a temp folder, which a sandbox covers."""
+    for parent in (os.getcwd(), pwd.getpwuid(os.getuid()).pw_dir, "/opt", "/srv"):
+        hidden = os.path.realpath(parent).startswith(("/tmp", "/var/tmp"))
+        if os.access(parent, os.W_OK) and not hidden and " " not in parent:
             break
     else:
         pytest.skip("NOT TESTED HERE: every folder that can be written is a temporary one")
-    folder = tempfile.mkdtemp(prefix=".sandbox-test-", dir=place)
+    folder = tempfile.mkdtemp(prefix=".sandbox-test-", dir=parent)
     yield Path(os.path.realpath(folder))
     shutil.rmtree(folder)
 
 
 @pytest.fixture
-def root(ground: Path) -> Path:
-    folder = ground / "ws"
+def root(outside_tmp: Path) -> Path:
+    folder = outside_tmp / "ws"
     folder.mkdir()
     return folder
 
 
 @pytest.fixture
-def outside(ground: Path) -> Path:
-    """A folder beside the workspace, with a file in it."""
-    folder = ground / "outside"
+def outside(outside_tmp: Path) -> Path:
+    """A folder next to the workspace, with a file."""
+    folder = outside_tmp / "outside"
     folder.mkdir()
     (folder / "file").write_text("as it was\n")
     return folder
 
 
 def confined(choice: SandboxChoice, environ: dict[str, str] | None = None, **more: object) -> SandboxPolicy:
-    """A confinement in which this interpreter can be run wherever it lies."""
+    """A sandbox in which this Python interpreter can be run, wherever it is installed."""
     environ = {**os.environ, **(environ or {})}
     return SandboxPolicy(choice, environ=environ, **{"write": (sys.prefix, sys.base_prefix), **more})  # type: ignore[arg-type]
 
 
 @pytest.fixture
 async def workspace(root: Path, choice: SandboxChoice, home: Path, tmp_path: Path) -> AsyncIterator[LocalWorkspace]:
-    made = LocalWorkspace(root, spill=tmp_path / "spill", sandbox=confined(choice, own=(home / "friday",)))
-    yield made
-    await made.close()
+    workspace = LocalWorkspace(root, spill=tmp_path / "spill", sandbox=confined(choice, own=(home / "friday",)))
+    yield workspace
+    await workspace.close()
 
 
-async def run(workspace: LocalWorkspace, command: str, *, timeout_s: float = 60, access: Access = "") -> Ran:
-    return await workspace.run(command, agent="a", timeout_s=timeout_s, on_output=lambda text: None, access=access)
+@pytest.fixture
+async def unconfined(root: Path) -> AsyncIterator[LocalWorkspace]:
+    workspace = LocalWorkspace(root)
+    yield workspace
+    await workspace.close()
 
 
 async def git(folder: Path, *words: str) -> str:
-    """Git by the person's own hand, without a sandbox."""
+    """Run the user's git, without a sandbox."""
     process = await asyncio.create_subprocess_exec(
         "git", "-c", "user.name=P", "-c", "user.email=p@localhost", *words, cwd=folder,
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,

@@ -1,9 +1,10 @@
-"""Confined commands really try to write, read, connect and kill outside."""
+"""Confined commands that try to write, read, connect and kill outside of the sandbox."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import socket
 import sys
 import uuid
@@ -14,7 +15,8 @@ import pytest
 
 from friday_cli.workspace.local import LocalWorkspace
 from friday_cli.workspace.sandbox.detect import SandboxChoice
-from tests.workspace.sandbox.conftest import confined, run
+from tests.workspace.commands import run
+from tests.workspace.sandbox.conftest import confined
 
 
 def contents(folder: Path) -> dict[str, str]:
@@ -22,23 +24,21 @@ def contents(folder: Path) -> dict[str, str]:
 
 
 def client(name: str) -> str:
-    """A command that connects to a socket of this machine and says so."""
+    """A command that connects to a socket of this machine and prints "reached"."""
     program = f"import socket\ns = socket.socket(socket.AF_UNIX)\ns.connect({name!r})\nprint('reached')\n"
     return f"cat > c.py <<'E'\n{program}E\n{sys.executable} c.py"
 
 
 async def test_the_workspace_and_the_temp_folder_can_be_written(workspace: LocalWorkspace, root: Path) -> None:
-    ran = await run(
-        workspace, "echo a > new && mkdir -p d/e && mv new d/e/ && echo b > $TMPDIR/kept && ln d/e/new twin"
-    )
+    command = "echo a > new && mkdir -p d/e && mv new d/e/ && echo b > $TMPDIR/kept && ln d/e/new twin"
+    ran = await run(workspace, command)
     assert (ran.exit_code, ran.output, ran.blocked) == (0, "", "")
     assert (root / "d/e/new").read_text() == (root / "twin").read_text() == "a\n"
-    assert (
-        await run(workspace, "cat $TMPDIR/kept; echo x >/dev/null; mktemp >/dev/null && echo ok")
-    ).output == "b\nok\n"
+    ran = await run(workspace, "cat $TMPDIR/kept; echo x >/dev/null; mktemp >/dev/null && echo ok")
+    assert ran.output == "b\nok\n"
 
 
-async def test_the_temp_folder_is_the_session_s_own_and_ends_with_it(root: Path, choice: SandboxChoice) -> None:
+async def test_the_temp_folder_is_private_and_removed_with_the_session(root: Path, choice: SandboxChoice) -> None:
     workspace = LocalWorkspace(root, sandbox=confined(choice))
     await run(workspace, "echo secret > $TMPDIR/f; chmod 644 $TMPDIR/f")
     assert workspace._settings.sandbox is not None
@@ -48,7 +48,7 @@ async def test_the_temp_folder_is_the_session_s_own_and_ends_with_it(root: Path,
     assert not os.access(folder, os.F_OK)
 
 
-WAYS = [
+ATTEMPTS = [
     "echo bad > {outside}/file",
     "echo bad > {outside}/new",
     "rm -f {outside}/file",
@@ -70,19 +70,19 @@ WAYS = [
 
 
 async def test_nothing_outside_can_be_written(workspace: LocalWorkspace, outside: Path) -> None:
-    for number, way in enumerate(WAYS):
-        await run(workspace, f"mkdir {number}; cd {number}; " + way.format(outside=outside))
-        assert contents(outside) == {"file": "as it was\n"}, way
+    for number, attempt in enumerate(ATTEMPTS):
+        await run(workspace, f"mkdir {number}; cd {number}; " + attempt.format(outside=outside))
+        assert contents(outside) == {"file": "as it was\n"}, attempt
 
 
-async def test_without_a_sandbox_the_same_ways_lead_outside(root: Path, outside: Path) -> None:
-    workspace = LocalWorkspace(root)
-    await run(workspace, f"ln -s {outside}/file link && echo bad > link; echo bad > /proc/self/root{outside}/new")
-    await workspace.close()
+async def test_without_a_sandbox_the_same_attempts_succeed(unconfined: LocalWorkspace, outside: Path) -> None:
+    await run(unconfined, f"ln -s {outside}/file link && echo bad > link; echo bad > /proc/self/root{outside}/new")
     assert contents(outside) == {"file": "bad\n", "new": "bad\n"}
 
 
-async def test_other_folders_are_read_and_added_ones_written(root: Path, outside: Path, choice: SandboxChoice) -> None:
+async def test_other_folders_can_be_read_and_extra_ones_written(
+    root: Path, outside: Path, choice: SandboxChoice
+) -> None:
     added = outside.parent / "added"
     added.mkdir()
     workspace = LocalWorkspace(root, extra=[added], sandbox=confined(choice))
@@ -98,8 +98,8 @@ SECRETS = (".ssh/id_ed25519", ".aws/credentials", ".config/gcloud/x", ".azure/x"
            ".docker/config.json", ".npmrc", ".pypirc", "friday/auth.toml", "friday/data/friday.db", "mine/token")  # fmt: skip
 
 
-async def test_secrets_cannot_be_read(root: Path, ground: Path, choice: SandboxChoice) -> None:
-    home = ground / "home"
+async def test_secrets_cannot_be_read(root: Path, outside_tmp: Path, choice: SandboxChoice) -> None:
+    home = outside_tmp / "home"
     for name in SECRETS:
         (home / name).parent.mkdir(parents=True, exist_ok=True)
         (home / name).write_text("canary-4711\n")
@@ -116,14 +116,14 @@ async def test_secrets_cannot_be_read(root: Path, ground: Path, choice: SandboxC
     await workspace.close()
     assert "plain\n" in ran.output
     assert "canary" not in ran.output
-    if choice.kind != "landlock":  # which cannot keep names from being listed
+    if choice.kind != "landlock":  # Landlock cannot hide names
         assert "id_ed25519" not in "".join(str(path) for path in (root / "copy").rglob("*"))
 
 
-async def test_the_session_s_long_output_is_read_in_friday_s_own_folder(
-    root: Path, ground: Path, choice: SandboxChoice
+async def test_saved_output_can_be_read_in_fridays_own_folder(
+    root: Path, outside_tmp: Path, choice: SandboxChoice
 ) -> None:
-    own = ground / "friday"
+    own = outside_tmp / "friday"
     spill = own / "data" / "spill" / "this"
     spill.mkdir(parents=True)
     (spill / "long.txt").write_text("long\n")
@@ -140,7 +140,7 @@ async def test_the_session_s_long_output_is_read_in_friday_s_own_folder(
 
 @pytest.fixture
 async def friday() -> AsyncIterator[asyncio.subprocess.Process]:
-    """A process of the same person, with a key in its environment."""
+    """A process of the same user, with a key in its environment."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", "print(flush=True); input()", stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
         env={**os.environ, "OPENAI_API_KEY": "canary-4711"},
@@ -155,13 +155,11 @@ async def friday() -> AsyncIterator[asyncio.subprocess.Process]:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc")
 async def test_the_environment_of_other_processes_cannot_be_read(
-    workspace: LocalWorkspace, root: Path, friday: asyncio.subprocess.Process
+    workspace: LocalWorkspace, unconfined: LocalWorkspace, friday: asyncio.subprocess.Process
 ) -> None:
     look = f"cat /proc/{friday.pid}/environ; cat /proc/[0-9]*/environ | tr '\\0' '\\n'"
     assert "canary-4711" not in (await run(workspace, look)).output
-    plain = LocalWorkspace(root)
-    assert "canary-4711" in (await run(plain, look)).output
-    await plain.close()
+    assert "canary-4711" in (await run(unconfined, look)).output
 
 
 async def test_friday_cannot_be_killed_from_inside(
@@ -172,10 +170,8 @@ async def test_friday_cannot_be_killed_from_inside(
     if choice.kind == "seatbelt":
         pytest.skip("NOT TESTED HERE: seatbelt does not limit signals")
     await run(workspace, f"kill -9 {friday.pid}; kill -9 -1")
-    await asyncio.sleep(0)
-    assert friday.returncode is None
-    friday.kill()
-    assert await friday.wait() == -9
+    friday.terminate()
+    assert await friday.wait() == -signal.SIGTERM
 
 
 # ---- the network -------------------------------------------------------------------
@@ -197,7 +193,7 @@ async def test_the_network_is_off_unless_allowed(
     workspace: LocalWorkspace, choice: SandboxChoice, root: Path, port: int
 ) -> None:
     if choice.kind == "landlock" and choice.abi < 4:
-        pytest.skip(f"NOT TESTED HERE: Landlock {choice.abi} knows no network (4 does)")
+        pytest.skip(f"NOT TESTED HERE: Landlock {choice.abi} does not restrict the network (4 does)")
     connect = f"exec 3<>/dev/tcp/127.0.0.1/{port} && cat <&3"
     ran = await run(workspace, connect)
     assert "reached" not in ran.output
@@ -209,40 +205,42 @@ async def test_the_network_is_off_unless_allowed(
     await allowed.close()
 
 
-async def test_an_abstract_socket_is_out_of_reach(workspace: LocalWorkspace, choice: SandboxChoice, root: Path) -> None:
+async def test_an_abstract_socket_cannot_be_reached(
+    workspace: LocalWorkspace, unconfined: LocalWorkspace, choice: SandboxChoice
+) -> None:
     if choice.kind == "seatbelt" or (choice.kind == "landlock" and choice.abi < 6):
-        pytest.skip(f"NOT TESTED HERE: {choice.kind} {choice.detail} does not know abstract sockets")
+        pytest.skip(f"NOT TESTED HERE: {choice.kind} {choice.detail} does not restrict abstract sockets")
     name = f"friday-{uuid.uuid4()}"
     command = client(f"\0{name}")
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(f"\0{name}")
         server.listen()
         assert "reached" not in (await run(workspace, command)).output
-        plain = LocalWorkspace(root)
-        assert (await run(plain, command)).output == "reached\n"
-        await plain.close()
+        assert (await run(unconfined, command)).output == "reached\n"
 
 
-async def test_the_agent_of_keys_is_out_of_reach(root: Path, ground: Path, choice: SandboxChoice) -> None:
-    agent = ground / "agent"
+async def test_a_key_agent_cannot_be_reached(root: Path, outside_tmp: Path, choice: SandboxChoice) -> None:
+    agent = outside_tmp / "agent"
     environ = {**os.environ, "SSH_AUTH_SOCK": str(agent), "DOCKER_HOST": f"unix://{agent}", "KEPT": "1"}
     workspace = LocalWorkspace(root, environ=environ, sandbox=confined(choice, environ))
     command = client("../agent")
     with socket.socket(socket.AF_UNIX) as server:
         here = os.getcwd()
-        os.chdir(ground)  # the name of a socket is short
+        os.chdir(outside_tmp)  # the name of a socket is short
         server.bind("agent")
         os.chdir(here)
         server.listen()
         assert (await run(workspace, "echo $SSH_AUTH_SOCK$DOCKER_HOST$KEPT")).output == "1\n"
         ran = await run(workspace, command)
-        assert ("reached" in ran.output) is (choice.kind == "landlock")  # which knows no sockets with a path
+        assert ("reached" in ran.output) is (
+            choice.kind == "landlock"
+        )  # Landlock does not restrict sockets with a path
         assert "reached" in (await run(workspace, command, access="outside")).output
     await workspace.close()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/run")
-async def test_where_services_listen_is_covered(workspace: LocalWorkspace, choice: SandboxChoice) -> None:
+async def test_the_sockets_of_services_are_covered(workspace: LocalWorkspace, choice: SandboxChoice) -> None:
     if choice.kind != "bubblewrap":
         pytest.skip(f"NOT TESTED HERE: {choice.kind} cannot cover folders")
     ran = await run(workspace, "ls /run/docker.sock /var/run/docker.sock /run/dbus /run/user; echo x > /run/x")
@@ -252,7 +250,7 @@ async def test_where_services_listen_is_covered(workspace: LocalWorkspace, choic
 # ---- the terminal --------------------------------------------------------------------
 
 
-async def test_no_terminal_of_the_person_can_be_written_or_read(workspace: LocalWorkspace) -> None:
+async def test_the_users_terminals_cannot_be_written_or_read(workspace: LocalWorkspace) -> None:
     leader, follower = os.openpty()
     name = os.ttyname(follower)
     os.set_blocking(leader, False)
@@ -266,14 +264,14 @@ async def test_no_terminal_of_the_person_can_be_written_or_read(workspace: Local
         os.close(follower)
 
 
-async def test_no_right_can_be_gained(workspace: LocalWorkspace) -> None:
+async def test_no_privilege_can_be_gained(workspace: LocalWorkspace) -> None:
     ran = await run(workspace, "grep -E 'CapEff|NoNewPrivs' /proc/self/status; mount -t tmpfs none . && echo mounted")
     assert "NoNewPrivs:\t1" in ran.output
     assert "mounted" not in ran.output
 
 
-async def test_the_machine_s_settings_cannot_be_written(workspace: LocalWorkspace) -> None:
-    """To root they need no capability: what `core_pattern` names runs outside of every sandbox."""
+async def test_kernel_settings_cannot_be_written(workspace: LocalWorkspace) -> None:
+    """Root needs no capability to write them, and the program in `core_pattern` runs outside of every sandbox."""
     names = (
         "/proc/sys/kernel/core_pattern /proc/sys/vm/drop_caches /proc/sysrq-trigger /proc/mtrr /proc/irq/*/smp_affinity"
     )

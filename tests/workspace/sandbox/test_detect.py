@@ -7,16 +7,15 @@ from pathlib import Path
 import pytest
 
 from friday_cli.core.protocol.errors import UsageError
-from friday_cli.workspace.sandbox import detect as choosing
-from friday_cli.workspace.sandbox import landlock
+from friday_cli.workspace.sandbox import detect, landlock
 from friday_cli.workspace.sandbox.detect import SandboxChoice, detect_sandbox
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap and Landlock are Linux's")
 
 
 @pytest.fixture(autouse=True)
-def _nothing_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choosing, "_detected", {})
+def _no_cached_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(detect, "_detected", {})
 
 
 def program(folder: Path, text: str) -> dict[str, str]:
@@ -28,7 +27,7 @@ def program(folder: Path, text: str) -> dict[str, str]:
 
 
 @linux
-def test_what_does_not_work_is_not_chosen(tmp_path: Path) -> None:
+def test_a_sandbox_that_does_not_work_is_not_chosen(tmp_path: Path) -> None:
     environ = program(tmp_path / "bin", "echo 'bwrap: No permissions to create new namespace' >&2; exit 1")
     found = detect_sandbox("auto", environ)
     assert found.kind in ("landlock", "none")
@@ -39,21 +38,21 @@ def test_what_does_not_work_is_not_chosen(tmp_path: Path) -> None:
 
 
 @linux
-def test_it_is_tried_once_and_again_when_the_program_changes(tmp_path: Path) -> None:
+def test_the_result_is_cached_until_the_program_changes(tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     count = tmp_path / "count"
     environ = program(tmp_path / "bin", f'echo x >> {count}; [ "$1" = --version ] && echo bubblewrap 0.99.1; exit 0')
     first = detect_sandbox("auto", environ, cache=cache)
     assert first == SandboxChoice("bubblewrap", str(tmp_path / "bin/bwrap"), "0.99.1")
     calls = count.read_text()
-    choosing._detected.clear()
+    detect._detected.clear()
     assert detect_sandbox("auto", environ, cache=cache) == first
     assert count.read_text() == calls
     assert (cache / "sandbox.json").stat().st_mode & 0o077 == 0
-    program(tmp_path / "bin", "exit 1 # another program by now")
+    program(tmp_path / "bin", "exit 1 # changed")
     assert detect_sandbox("auto", environ, cache=cache).kind != "bubblewrap"
     (cache / "sandbox.json").write_text("{")
-    choosing._detected.clear()
+    detect._detected.clear()
     assert detect_sandbox("auto", environ, cache=cache).kind != "bubblewrap"
 
 
@@ -64,8 +63,8 @@ def test_landlock_is_detected_where_the_kernel_has_it() -> None:
     assert detect_sandbox("landlock", os.environ) == SandboxChoice("landlock", detail=str(landlock.version()))
 
 
-def test_a_kind_of_another_system_and_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_none_and_a_kind_of_another_system(monkeypatch: pytest.MonkeyPatch) -> None:
     assert detect_sandbox("none", os.environ).kind == "none"
-    monkeypatch.setattr(choosing.sys, "platform", "aix")
+    monkeypatch.setattr(detect.sys, "platform", "aix")
     with pytest.raises(UsageError, match="landlock does not exist on aix"):
         detect_sandbox("landlock", os.environ)

@@ -1,4 +1,4 @@
-"""A confined command ends with all it started, as any other."""
+"""A confined command ends with every process that it started, as any other."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import pytest
 from friday_cli.workspace.local import LocalWorkspace
 from friday_cli.workspace.sandbox.detect import SandboxChoice
 from tests.timing import paced
-from tests.workspace.process.test_survivors import alive, escape, gone, mark, started
-from tests.workspace.sandbox.conftest import run
+from tests.workspace.commands import run
+from tests.workspace.process.test_survivors import alive, escape, gone, kill_friday, mark, started
 
 __all__ = ["mark"]
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 
-@pytest.mark.parametrize("name", ["deaf to TERM", "forks on"])
+@pytest.mark.parametrize("name", ["ignores TERM", "keeps forking"])
 async def test_after_a_timeout_nothing_is_left(workspace: LocalWorkspace, mark: str, name: str) -> None:
     ran = await run(workspace, escape(name, mark), timeout_s=0.6)
     assert ran.timed_out
@@ -27,7 +27,7 @@ async def test_after_a_timeout_nothing_is_left(workspace: LocalWorkspace, mark: 
 
 
 async def test_after_a_cancel_nothing_is_left(workspace: LocalWorkspace, mark: str) -> None:
-    running = asyncio.create_task(run(workspace, escape("deaf to TERM", mark)))
+    running = asyncio.create_task(run(workspace, escape("ignores TERM", mark)))
     await started(mark)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -35,14 +35,14 @@ async def test_after_a_cancel_nothing_is_left(workspace: LocalWorkspace, mark: s
     assert alive(mark) == []
 
 
-async def test_what_is_left_is_counted_and_ended(workspace: LocalWorkspace, mark: str) -> None:
+async def test_a_command_ends_with_its_shell_and_the_rest_is_ended(workspace: LocalWorkspace, mark: str) -> None:
     ran = await run(workspace, f"sleep {mark} & setsid sleep {mark} & echo done; exit 3")
     assert (ran.exit_code, ran.output, ran.left) == (3, "done\n", 2)
     assert alive(mark) == []
 
 
 @paced
-async def test_what_ends_by_itself_shortly_after_is_waited_for(workspace: LocalWorkspace, pace: float) -> None:
+async def test_processes_that_end_shortly_after_the_command_are_awaited(workspace: LocalWorkspace, pace: float) -> None:
     ran = await run(workspace, "(sleep 0.05; echo late) & echo now")
     assert (ran.output, ran.left) == ("now\nlate\n", 0)
 
@@ -54,7 +54,7 @@ async def test_exit_codes_are_those_of_the_command(workspace: LocalWorkspace) ->
     assert ran.output.split() == ["SigBlk:", "0" * 16, "SigIgn:", "0" * 16, "4", "0"]
 
 
-async def test_a_background_command_runs_on_and_is_killed(workspace: LocalWorkspace, mark: str, root: Path) -> None:
+async def test_a_background_command_is_killed(workspace: LocalWorkspace, mark: str, root: Path) -> None:
     await workspace.start(f"touch inside; echo up; sleep {mark}", agent="a")
     job = await workspace.job("job-1", agent="a", wait_s=60)
     assert (job.output, job.running) == ("up\n", True)
@@ -64,50 +64,20 @@ async def test_a_background_command_runs_on_and_is_killed(workspace: LocalWorksp
     assert alive(mark) == []
 
 
-FRIDAY = """
-import asyncio, os, sys
-from pathlib import Path
-from friday_cli.workspace.local import LocalWorkspace
-from friday_cli.workspace.sandbox.detect import detect_sandbox
-from friday_cli.workspace.sandbox.policy import SandboxPolicy
-
-async def main():
-    sandbox = SandboxPolicy(detect_sandbox(sys.argv[3], os.environ), environ=os.environ)
-    workspace = LocalWorkspace(Path(sys.argv[1]), sandbox=sandbox)
-    await workspace.run(sys.argv[2], agent="a", timeout_s=1000, on_output=lambda text: None)
-
-asyncio.run(main())
-"""
-
-
-@pytest.mark.parametrize("name", ["setsid", "deaf to TERM"])
+@pytest.mark.parametrize("name", ["setsid", "ignores TERM"])
 async def test_when_friday_is_killed_its_commands_end(root: Path, choice: SandboxChoice, mark: str, name: str) -> None:
-    friday = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", FRIDAY, str(root), escape(name, mark), choice.kind,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )  # fmt: skip
-    try:
-        await started(mark)
-    finally:
-        friday.kill()
-        await friday.wait()
-    await gone(mark)
+    await kill_friday(root, escape(name, mark), mark, choice.kind)
+
+
+def supervisor_of(mark: str) -> int:
+    parents = {int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]) for pid in alive(mark)}
+    (found,) = [pid for pid in parents if b"process.supervisor" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    return found
 
 
 async def test_when_its_supervisor_is_killed_a_command_ends(workspace: LocalWorkspace, mark: str) -> None:
     running = asyncio.create_task(run(workspace, f"setsid sleep {mark} & sleep {mark}"))
     await started(mark)
-    (supervisor,) = [p for p in map(int, filter(str.isdigit, os.listdir("/proc"))) if _is_supervisor(p, mark)]
-    os.kill(supervisor, 9)
+    os.kill(supervisor_of(mark), 9)
     await running
     await gone(mark)
-
-
-def _is_supervisor(pid: int, mark: str) -> bool:
-    """Whether a process is the parent of the outermost one of this test, and none of them itself."""
-    try:
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-        mine = [c for c in children if mark.encode() in Path(f"/proc/{c}/cmdline").read_bytes()]
-        return bool(mine) and b"friday_cli.workspace.process.supervisor" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return False

@@ -1,4 +1,4 @@
-"""What runs code later, inside the workspace: git's hooks and settings, and Friday's own folder."""
+"""Files in the workspace that could run code later are protected: git's hooks and settings, and `.friday`."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import pytest
 from friday_cli.workspace.local import LocalWorkspace
 from friday_cli.workspace.sandbox import protected_paths
 from friday_cli.workspace.sandbox.detect import SandboxChoice
-from friday_cli.workspace.worktrees import Worktrees
-from tests.workspace.sandbox.conftest import confined, git, run
+from friday_cli.workspace.worktrees.worktrees import Worktrees
+from tests.workspace.commands import run
+from tests.workspace.sandbox.conftest import confined, git
 
 COMMIT = "git -c user.name=A -c user.email=a@localhost commit -q"
 
@@ -26,12 +27,12 @@ async def repository(root: Path) -> Path:
 
 
 def tree(folder: Path) -> dict[str, str]:
-    """Every file below a folder that is no sample, with what it holds."""
+    """The content of every file below a folder, except samples."""
     files = [path for path in folder.rglob("*") if path.is_file() and path.suffix != ".sample"]
     return {str(path.relative_to(folder)): path.read_text(errors="replace") for path in files}
 
 
-async def test_git_works_inside(workspace: LocalWorkspace, repository: Path) -> None:
+async def test_git_works_in_the_sandbox(workspace: LocalWorkspace, repository: Path) -> None:
     ran = await run(
         workspace,
         f"echo two >> f && git add f && {COMMIT} -m two && git checkout -q -b side && echo three > g && git add g &&"
@@ -58,11 +59,11 @@ ATTACKS = [
 ]
 
 
-async def test_what_would_run_later_stays_as_it_is(
+async def test_files_that_could_run_code_later_cannot_be_changed(
     workspace: LocalWorkspace, choice: SandboxChoice, repository: Path
 ) -> None:
     if choice.kind == "landlock":
-        pytest.skip("NOT TESTED HERE: landlock can only grant; the change is told (see below)")
+        pytest.skip("NOT TESTED HERE: landlock can only grant; the change is reported (see below)")
     kept = [repository / ".git" / name for name in ("hooks", "info", "modules")] + [repository / ".friday"]
     before = [tree(folder) for folder in kept], (repository / ".git/config").read_text()
     for attack in ATTACKS:
@@ -78,7 +79,7 @@ async def test_what_would_run_later_stays_as_it_is(
 
 
 @pytest.mark.parametrize(
-    ("attack", "told"),
+    ("attack", "reported"),
     [
         (ATTACKS[0], ".git/hooks/pre-commit"),
         (ATTACKS[4], ".git/config"),
@@ -87,34 +88,33 @@ async def test_what_would_run_later_stays_as_it_is(
         ("echo ../evil > .git/commondir", ".git/commondir"),
     ],
 )
-async def test_where_it_cannot_be_kept_a_change_is_told(
-    workspace: LocalWorkspace, choice: SandboxChoice, repository: Path, attack: str, told: str
+async def test_a_change_that_cannot_be_prevented_is_reported(
+    workspace: LocalWorkspace, choice: SandboxChoice, repository: Path, attack: str, reported: str
 ) -> None:
     ran = await run(workspace, attack)
-    assert ran.tampered == ((told,) if choice.kind == "landlock" or "commondir" in told else ())
+    assert ran.tampered == ((reported,) if choice.kind == "landlock" or "commondir" in reported else ())
 
 
-async def test_the_person_s_other_worktrees_lead_where_they_led(
-    workspace: LocalWorkspace, choice: SandboxChoice, repository: Path, ground: Path
+async def test_the_settings_of_the_users_other_worktrees_cannot_be_changed(
+    workspace: LocalWorkspace, choice: SandboxChoice, repository: Path, outside_tmp: Path
 ) -> None:
-    await git(repository, "worktree", "add", "-q", "-b", "feature", str(ground / "feature"))
+    await git(repository, "worktree", "add", "-q", "-b", "feature", str(outside_tmp / "feature"))
     file = repository / ".git/worktrees/feature/commondir"
     ran = await run(workspace, "echo /evil > .git/worktrees/feature/commondir")
     if choice.kind == "landlock":
         assert ran.tampered == (".git/worktrees/feature/commondir",)
         return
     assert (file.read_text(), ran.tampered) == ("../..\n", ())
-    await run(
-        workspace, "mv .git/worktrees old; cp -r old .git/worktrees; echo /evil > .git/worktrees/feature/commondir"
-    )
+    move = "mv .git/worktrees old; cp -r old .git/worktrees"
+    await run(workspace, f"{move}; echo /evil > .git/worktrees/feature/commondir")
     assert file.read_text() == "../..\n"
 
 
-async def test_what_is_missing_cannot_be_made(
+async def test_missing_protected_files_cannot_be_created(
     workspace: LocalWorkspace, choice: SandboxChoice, repository: Path
 ) -> None:
     if choice.kind == "landlock":
-        pytest.skip("NOT TESTED HERE: landlock can only grant; the change is told (see above)")
+        pytest.skip("NOT TESTED HERE: landlock can only grant; the change is reported (see above)")
     await git(repository, "config", "x.y", "z")
     for name in ("hooks", "info"):
         os.rename(repository / ".git" / name, repository / name)
@@ -122,16 +122,16 @@ async def test_what_is_missing_cannot_be_made(
     await workspace.close()
     left = os.listdir(repository / ".git") + os.listdir(repository)
     assert not {"modules", ".friday", "x"} & set(left)
-    assert left.count("hooks") == left.count("info") == 1  # only what the person moved away
+    assert left.count("hooks") == left.count("info") == 1  # only those that the user moved away
 
 
-async def test_a_new_repository_is_told(workspace: LocalWorkspace, root: Path) -> None:
+async def test_hooks_of_a_new_repository_are_reported(workspace: LocalWorkspace, root: Path) -> None:
     ran = await run(workspace, "git init -q . && echo bad > .git/hooks/pre-commit; rm -rf .friday")
     assert (root / ".git/config").exists()
     assert ".git/hooks/pre-commit" in ran.tampered
 
 
-async def test_the_repository_around_a_subfolder_takes_commits_and_nothing_else(
+async def test_in_a_subfolder_of_a_repository_only_commits_are_possible(
     repository: Path, choice: SandboxChoice
 ) -> None:
     sub = repository / "sub"
@@ -147,37 +147,36 @@ async def test_the_repository_around_a_subfolder_takes_commits_and_nothing_else(
 # ---- worktrees of sub-agents ----------------------------------------------------------
 
 
-async def test_a_worktree_commits_on_its_own_branch_and_leaves_the_rest_alone(
-    repository: Path, choice: SandboxChoice, ground: Path
+async def test_a_worktree_can_only_commit_on_its_own_branch(
+    repository: Path, choice: SandboxChoice, outside_tmp: Path
 ) -> None:
-    own = ground / "friday"
+    own = outside_tmp / "friday"
     workspace = LocalWorkspace(repository, spill=own / "spill", sandbox=confined(choice, own=(own,)))
     trees = Worktrees(own / "worktrees" / "s", session="5e55104", environ=os.environ)
-    made = await trees.create(workspace)
-    child = made.workspace
+    worktree = await trees.create(workspace)
+    child = worktree.workspace
     assert child is not None
     ran = await run(child, f"echo two > g && git add g && {COMMIT} -m two && git log --format=%s")
     assert ran.output.endswith("two\none\n")  # newer versions of git complain first that they cannot lock packed-refs
     common = repository / ".git"
-    before = {name: (common / name).read_text() for name in ("HEAD", "config", "refs/heads/main", "index")
-              if name != "index"}  # fmt: skip
-    for attack in ("echo bad > {c}/HEAD", "echo bad >> {c}/config", "echo bad > {c}/refs/heads/main", "echo bad > {r}/f",
-                   "git config a.b c", "git update-ref refs/heads/main HEAD", "echo bad > {c}/hooks/pre-commit"):  # fmt: skip
-        command = attack.format(c=common, r=repository)
-        printed = await child.run(
-            "bash -c \"$(printf %s '" + command.encode().hex() + "' | xxd -r -p)\"" if "{r}" in attack or "{c}" in attack
-            else command, agent="a.1", timeout_s=60, on_output=lambda text: None,
-        )  # fmt: skip
-        assert printed.exit_code != 0, attack
-    assert {name: (common / name).read_text() for name in before} == before
+    names = ("HEAD", "config", "refs/heads/main")
+    before = {name: (common / name).read_text() for name in names}
+    targets = (*(common / name for name in (*names, "hooks/pre-commit")), repository / "f")
+    for attack in (
+        *(f"echo bad > {target}" for target in targets),
+        "git config a.b c",
+        "git update-ref refs/heads/main HEAD",
+    ):
+        assert (await run(child, attack)).exit_code != 0, attack
+    assert {name: (common / name).read_text() for name in names} == before
     assert (repository / "f").read_text() == "one\n"
     assert not (common / "hooks/pre-commit").exists()
-    await trees.discard(made)
+    await trees.discard(worktree)
     await workspace.close()
 
 
-def test_a_file_that_names_another_repository_opens_nothing(root: Path, ground: Path) -> None:
-    other = ground / "other"
+def test_a_git_file_that_names_another_repository_grants_nothing(root: Path, outside_tmp: Path) -> None:
+    other = outside_tmp / "other"
     (other / ".git/worktrees/w").mkdir(parents=True)
     (other / ".git/worktrees/w/commondir").write_text("../..\n")
     (root / ".git").write_text(f"gitdir: {other}/.git/worktrees/w\n")

@@ -14,7 +14,7 @@ PLAN = SandboxPlan(
 )
 
 
-def test_a_plan_comes_over_as_it_is() -> None:
+def test_a_plan_is_encoded_and_decoded() -> None:
     for plan in (PLAN, PLAN._replace(network=True, write=(), show=("/a", ""))):
         fields = iter([*plan.fields(), b"next"])
         assert SandboxPlan.read(fields) == plan
@@ -22,7 +22,7 @@ def test_a_plan_comes_over_as_it_is() -> None:
     assert SandboxPlan.read(iter([b"0"])) is None
 
 
-def test_links_are_followed_and_what_is_missing_is_left_out(tmp_path: Path) -> None:
+def test_links_are_resolved_and_missing_paths_omitted(tmp_path: Path) -> None:
     top = Path(os.path.realpath(tmp_path))
     (top / "real").mkdir()
     (top / "link").symlink_to("real")
@@ -34,7 +34,7 @@ def test_links_are_followed_and_what_is_missing_is_left_out(tmp_path: Path) -> N
     assert plan.freeze == (str(top / "real/x"),)
 
 
-def test_what_lies_deeper_holds(tmp_path: Path) -> None:
+def test_the_deeper_path_applies(tmp_path: Path) -> None:
     top = Path(os.path.realpath(tmp_path))
     for name in ("ws/secret/own", "other"):
         (top / name).mkdir(parents=True)
@@ -53,7 +53,7 @@ def test_what_lies_deeper_holds(tmp_path: Path) -> None:
     assert words[-2:] == ["--", "true"]
 
 
-def test_landlock_grants_reading_beside_the_way_to_what_is_secret(tmp_path: Path) -> None:
+def test_landlock_grants_reading_of_the_siblings_of_secrets(tmp_path: Path) -> None:
     top = Path(os.path.realpath(tmp_path))
     (top / "a/secret").mkdir(parents=True)
     (top / "a/plain").write_text("")
@@ -64,7 +64,7 @@ def test_landlock_grants_reading_beside_the_way_to_what_is_secret(tmp_path: Path
     assert not any(path == "/dev" or path.startswith("/dev/") for path in found)
 
 
-def test_a_seatbelt_profile_quotes_names_and_ends_with_the_network() -> None:
+def test_a_seatbelt_profile_quotes_names_and_denies_the_network() -> None:
     text = seatbelt.profile(PLAN._replace(write=('/ws "x"\\',), deny=("/ws/s",)))
     assert '(allow file-read* file-write* (subpath "/ws \\"x\\"\\\\"))' in text
     assert text.index("(deny file-write*)") < text.index('(deny file-read* file-write* (subpath "/ws/s"))')
@@ -72,7 +72,7 @@ def test_a_seatbelt_profile_quotes_names_and_ends_with_the_network() -> None:
     assert "network" not in seatbelt.profile(PLAN._replace(network=True))
 
 
-def test_sockets_are_found_in_the_environment_and_tildes_are_expanded() -> None:
+def test_secret_paths_come_from_variables_and_settings() -> None:
     environ = {"HOME": "/home/u", "SSH_AUTH_SOCK": "/x/agent", "DOCKER_HOST": "unix:///x/docker.sock",
                "DBUS_SESSION_BUS_ADDRESS": "unix:path=/x/bus,guid=1", "DISPLAY": ":0", "OTHER": "/x/other"}  # fmt: skip
     found = protected_paths.secret_paths(environ, ("~/mine",), ("/data",))
@@ -101,7 +101,7 @@ def test_sockets_are_found_in_the_environment_and_tildes_are_expanded() -> None:
     ],
 )
 def test_a_failure_by_the_sandbox_is_recognised(output: str, word: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(SandboxPlan, "resolved", lambda self: self)  # its folders are not there
+    monkeypatch.setattr(SandboxPlan, "resolved", lambda self: self)  # its folders do not exist
     found = denial_detection.explain(output, PLAN)
     assert (word in found) if word else (found == "")
     assert "network" not in denial_detection.explain(output, PLAN._replace(network=True)) or word != "network"

@@ -1,16 +1,16 @@
-"""A real git repository to make worktrees of."""
+"""A real git repository with worktrees."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import subprocess
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 from friday_cli.workspace.local import LocalWorkspace
-from friday_cli.workspace.worktrees import Worktree, Worktrees
+from friday_cli.workspace.worktrees.apply import Applied
+from friday_cli.workspace.worktrees.metadata import Worktree
+from friday_cli.workspace.worktrees.worktrees import Worktrees
 
 SESSION = "7f3a1b2c-0000-4000-8000-000000000000"
 ENV = {
@@ -26,85 +26,80 @@ ENV = {
 
 
 def git(folder: Path, *words: str, ok: bool = True) -> str:
-    """What a person's git prints in `folder`."""
+    """The output of the user's git in `folder`."""
     ran = subprocess.run(["git", *words], cwd=folder, env=ENV, capture_output=True)
     assert ran.returncode == 0 or not ok, ran.stderr.decode()
     return ran.stdout.decode("utf-8", "surrogateescape")
 
 
 def repository(folder: Path, **files: str) -> Path:
-    """A repository with one commit."""
+    """A repository with one commit: README.md and `files`."""
     folder.mkdir(parents=True, exist_ok=True)
     git(folder, "init", "-q", "-b", "main")
-    (folder / "README.md").write_text("read me\n")
+    return commit(folder, **{"README.md": "read me\n", **files})
+
+
+def write_files(folder: Path, **files: str) -> None:
     for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
+
+
+def commit(folder: Path, **files: str) -> Path:
+    """Write `files`, and commit all files of the repository."""
+    write_files(folder, **files)
     git(folder, "add", "-A")
-    git(folder, "commit", "-q", "-m", "one")
+    git(folder, "commit", "-q", "-m", "files")
     return folder
 
 
 def listing(folder: Path) -> dict[str, str]:
-    """Every file below a folder but git's own: what it holds and whether it is a program or a link."""
+    """Every file below a folder except git's: its content, after "* " for a program, or the target of a link."""
     found = {}
-    for where, folders, files in os.walk(os.fsencode(folder)):
-        folders[:] = [name for name in folders if name != b".git"]
-        for name in files:
-            path = os.path.join(where, name)
-            if name == b".git":
-                continue
-            short = os.fsdecode(os.path.relpath(path, os.fsencode(folder)))
-            if os.path.islink(path):
-                found[short] = "-> " + os.fsdecode(os.readlink(path))
-            else:
-                sign = "* " if os.access(path, os.X_OK) else ""
-                found[short] = sign + Path(os.fsdecode(path)).read_bytes().decode("latin-1")
+    for path in folder.rglob("*"):
+        short = path.relative_to(folder)
+        if path.is_symlink():
+            found[str(short)] = f"-> {os.readlink(path)}"
+        elif path.is_file() and ".git" not in short.parts:
+            found[str(short)] = ("* " if os.access(path, os.X_OK) else "") + path.read_bytes().decode("latin-1")
     return found
 
 
 def own_state(folder: Path) -> dict[str, str]:
-    """What of a repository is a person's: index, HEAD, stash, branches, configuration, byte for byte."""
+    """The sha256 of the files in a repository that belong to the user: index, HEAD, stash, branches, configuration."""
     top = folder / ".git"
-    kept = {}
-    for path in sorted(top.rglob("*")):
-        short = path.relative_to(top).as_posix()
-        if path.is_file() and not short.startswith("objects/"):
-            kept[short] = hashlib.sha256(path.read_bytes()).hexdigest()
-    return kept
+    files = [path for path in top.rglob("*") if path.is_file() and path.relative_to(top).parts[0] != "objects"]
+    return {path.relative_to(top).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
-@asynccontextmanager
-async def workspace(root: Path) -> AsyncIterator[LocalWorkspace]:
-    made = LocalWorkspace(root, environ=ENV)
-    try:
-        yield made
-    finally:
-        await made.close()
+class OpenRepository:
+    """A repository with a workspace in `root`, and the worktrees of one session, which are below `home`."""
 
-
-class Ground:
-    """A repository, its workspace and the worktrees of one session."""
-
-    def __init__(self, home: Path, root: Path, base: LocalWorkspace, *, include: tuple[str, ...] = ()) -> None:
-        self.home, self.root, self.base = home, root, base
+    def __init__(self, home: Path, root: Path, *, include: tuple[str, ...] = ()) -> None:
+        self.home, self.root, self.base = home, root, LocalWorkspace(root, environ=ENV)
         self.worktrees = Worktrees(home / "worktrees" / SESSION, session=SESSION, include=include, environ=ENV)
         self.count = 0
 
-    async def child(self, base: LocalWorkspace | None = None, path: str = "") -> Worktree:
+    async def create(self, base: LocalWorkspace | None = None, path: str = "") -> Worktree:
         """A worktree that belongs to a new agent."""
-        made = await self.worktrees.create(base or self.base)
+        worktree = await self.worktrees.create(base or self.base)
         self.count += 1
-        assert self.worktrees.claim(made.workspace, path or f"a.{self.count}") is made
-        return made
+        assert self.worktrees.claim(worktree.workspace, path or f"a.{self.count}") is worktree
+        return worktree
+
+    async def refresh(self, worktree: Worktree) -> Worktree:
+        await self.worktrees.refresh(worktree)
+        return worktree
+
+    async def apply(self, worktree: Worktree) -> Applied:
+        return await self.worktrees.apply(worktree, self.base)
 
     def metadata_files(self) -> list[str]:
         return sorted(file.name for file in self.worktrees.folder.glob("*.json"))
 
     def branches(self) -> list[str]:
-        return git(self.root, "for-each-ref", "--format=%(refname:short)", "refs/heads/friday").split()
+        return friday_branches(self.root)
 
 
-@asynccontextmanager
-async def ground(tmp_path: Path, root: Path, *, include: tuple[str, ...] = ()) -> AsyncIterator[Ground]:
-    async with workspace(root) as base:
-        yield Ground(tmp_path / "home", root, base, include=include)
+def friday_branches(root: Path) -> list[str]:
+    return git(root, "for-each-ref", "--format=%(refname:short)", "refs/heads/friday").split()

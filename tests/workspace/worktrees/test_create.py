@@ -1,7 +1,8 @@
-"""Making a worktree: the working tree as it is, and nothing of the user's touched."""
+"""Creating a worktree: it has the working tree as it is, and nothing of the user changes."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 from pathlib import Path
 from typing import Any
@@ -9,15 +10,22 @@ from typing import Any
 import pytest
 
 from friday_cli.core.protocol.errors import ToolError
+from friday_cli.workspace.worktrees import create, git_trees
 from friday_cli.workspace.worktrees.git import Git
 from friday_cli.workspace.worktrees.worktrees import Worktrees
-from tests.workspace.worktrees.repo_fixture import git, ground, listing, own_state, repository
+from tests.workspace.worktrees.conftest import Opener
+from tests.workspace.worktrees.repo_fixture import commit, git, listing, own_state, repository, write_files
 
 
-async def test_it_holds_the_working_tree_as_it_is(tmp_path: Path) -> None:
-    root = repository(
-        tmp_path / "repo", kept="1\n", changed="1\n", gone="1\n", staged="1\n", **{".gitignore": "*.log\n"}
-    )
+def empty_repository(folder: Path, *options: str) -> Path:
+    folder.mkdir()
+    git(folder, "init", "-q", *options)
+    return folder
+
+
+async def test_it_has_the_working_tree_as_it_is(opened: Opener) -> None:
+    repo = opened(kept="1\n", changed="1\n", gone="1\n", staged="1\n", **{".gitignore": "*.log\n"})
+    root = repo.root
     (root / "changed").write_text("2\n")
     (root / "gone").unlink()
     (root / "staged").write_text("2\n")
@@ -32,429 +40,331 @@ async def test_it_holds_the_working_tree_as_it_is(tmp_path: Path) -> None:
     (root / "dangling").symlink_to("/nowhere/at/all")
     before = listing(root)
     del before["ignored.log"]
-    async with ground(tmp_path, root) as g:
-        made = await g.child()
-        assert listing(made.folder) == before
-        assert g.branches() == ["friday/7f3a1b2c-1"]
-        assert git(made.folder, "branch", "--show-current").strip() == "friday/7f3a1b2c-1"
-        assert git(made.folder, "status", "--porcelain") == ""
-        assert made.workspace is not None
-        assert made.workspace.root == made.folder
-        await g.worktrees.refresh(made)
-        assert made.state == "unchanged"
+    worktree = await repo.create()
+    assert listing(worktree.folder) == before
+    assert repo.branches() == ["friday/7f3a1b2c-1"]
+    assert git(worktree.folder, "branch", "--show-current").strip() == "friday/7f3a1b2c-1"
+    assert git(worktree.folder, "status", "--porcelain") == ""
+    assert worktree.workspace is not None
+    assert worktree.workspace.root == worktree.folder
+    assert (await repo.refresh(worktree)).state == "unchanged"
 
 
-async def test_nothing_of_the_users_is_touched(tmp_path: Path) -> None:
-    root = repository(tmp_path / "repo", a="1\n")
+async def test_nothing_of_the_user_changes(opened: Opener) -> None:
+    repo = opened(a="1\n")
+    root = repo.root
     (root / "a").write_text("2\n")
     git(root, "stash")
     (root / "a").write_text("3\n")
     git(root, "add", "a")
-    (root / "a").write_text("4\n")
-    (root / "untracked").write_text("x\n")
+    write_files(root, a="4\n", untracked="x\n")
     files, status = listing(root), git(root, "status", "--porcelain=v2")
     before = own_state(root)
-    async with ground(tmp_path, root) as g:
-        made = await g.child()
-        assert {name: own_state(root).get(name) for name in before} == before
-        extra = {name.split("/")[0] for name in own_state(root).keys() - before.keys()}
-        assert extra <= {"worktrees", "refs", "logs"}
-        await g.worktrees.refresh(made)
+    worktree = await repo.create()
+    assert {name: own_state(root).get(name) for name in before} == before
+    assert {name.split("/")[0] for name in own_state(root).keys() - before.keys()} <= {"worktrees", "refs", "logs"}
+    await repo.refresh(worktree)
     assert own_state(root) == before
     assert (listing(root), git(root, "status", "--porcelain=v2")) == (files, status)
     assert git(root, "worktree", "list").count("\n") == 1
     assert git(root, "fsck", "--strict", "--no-dangling") == ""
 
 
-async def test_a_change_within_one_tick_of_the_clock_is_seen(tmp_path: Path) -> None:
-    root = repository(tmp_path / "repo", a="1\n")
+async def test_a_change_within_one_tick_of_the_clock_is_detected(opened: Opener) -> None:
+    repo = opened(a="1\n")
     for number in range(10):
-        (root / "a").write_text(f"{number}\n")
-        git(root, "add", "a")
-        (root / "a").write_text(f"{number + 1}\n")
-        async with ground(tmp_path, root) as g:
-            made = await g.child()
-            assert (made.folder / "a").read_text() == f"{number + 1}\n"
-            assert git(made.folder, "show", "HEAD:a") == f"{number + 1}\n"
-            await g.worktrees.discard(made)
+        (repo.root / "a").write_text(f"{number}\n")
+        git(repo.root, "add", "a")
+        (repo.root / "a").write_text(f"{number + 1}\n")
+        worktree = await repo.create()
+        assert (worktree.folder / "a").read_text() == git(worktree.folder, "show", "HEAD:a") == f"{number + 1}\n"
+        await repo.worktrees.discard(worktree)
 
 
-async def test_the_base_is_head_where_nothing_is_uncommitted(tmp_path: Path) -> None:
-    root = repository(tmp_path / "repo")
-    async with ground(tmp_path, root) as g:
-        made = await g.child()
-        assert made.metadata.base == git(root, "rev-parse", "HEAD").strip()
-        (root / "new").write_text("x\n")
-        other = await g.child()
-        assert git(root, "rev-parse", f"{other.metadata.base}^").strip() == made.metadata.base
-        assert other.metadata.branch == "friday/7f3a1b2c-2"
+@pytest.mark.parametrize(
+    "words", [("status", "-s"), ("checkout", "-q", "--detach"), ("switch", "-q", "-c", "feature/x")]
+)
+async def test_the_base_is_head_without_uncommitted_changes(opened: Opener, words: tuple[str, ...]) -> None:
+    repo = opened()
+    git(repo.root, *words)
+    head = own_state(repo.root)["HEAD"]
+    worktree = await repo.create()
+    assert listing(worktree.folder) == listing(repo.root)
+    assert worktree.metadata.base == git(repo.root, "rev-parse", "HEAD").strip()
+    (repo.root / "new").write_text("x\n")
+    other = await repo.create()
+    assert git(repo.root, "rev-parse", f"{other.metadata.base}^").strip() == worktree.metadata.base
+    assert other.metadata.branch == "friday/7f3a1b2c-2"
+    assert own_state(repo.root)["HEAD"] == head
 
 
-@pytest.mark.parametrize("words", [("checkout", "-q", "--detach"), ("switch", "-q", "-c", "feature/x")])
-async def test_any_head_will_do(tmp_path: Path, words: tuple[str, ...]) -> None:
-    root = repository(tmp_path / "repo")
-    git(root, *words)
-    head = own_state(root)["HEAD"]
-    async with ground(tmp_path, root) as g:
-        made = await g.child()
-        assert listing(made.folder) == listing(root)
-        assert own_state(root)["HEAD"] == head
-
-
-async def test_a_repository_without_commits(tmp_path: Path) -> None:
-    root = tmp_path / "repo"
-    root.mkdir()
-    git(root, "init", "-q")
+@pytest.mark.parametrize("options", [(), ("--object-format=sha256",)])
+async def test_a_repository_without_commits(opened: Opener, tmp_path: Path, options: tuple[str, ...]) -> None:
+    root = empty_repository(tmp_path / "repo", *options)
+    repo = opened(root)
+    empty = await repo.create()
+    assert listing(empty.folder) == {}
+    (empty.folder / "a").write_text("1\n")
+    assert [f.path for f in (await repo.refresh(empty)).files] == ["a"]
     (root / "first").write_text("x\n")
-    async with ground(tmp_path, root) as g:
-        made = await g.child()
-        assert listing(made.folder) == {"first": "x\n"}
-        assert git(made.folder, "rev-list", "--count", "HEAD").strip() == "1"
-        (made.folder / "first").write_text("y\n")
-        await g.worktrees.apply(made, g.base)
-    assert listing(root) == {"first": "y\n"}
-    assert git(root, "status", "--porcelain") == "?? first\n"
+    worktree = await repo.create()
+    assert listing(worktree.folder) == {"first": "x\n"}
+    assert git(worktree.folder, "rev-list", "--count", "HEAD").strip() == "1"
+    write_files(worktree.folder, first="y\n", second="y\n")
+    assert [f.path for f in (await repo.refresh(worktree)).files] == ["first", "second"]
+    await repo.apply(worktree)
+    assert listing(root) == {"first": "y\n", "second": "y\n"}
+    assert git(root, "status", "--porcelain") == "?? first\n?? second\n"
 
 
-async def test_an_empty_repository(tmp_path: Path) -> None:
-    root = tmp_path / "repo"
-    root.mkdir()
-    git(root, "init", "-q")
-    async with ground(tmp_path, root) as g:
-        made = await g.child()
-        assert listing(made.folder) == {}
-        (made.folder / "a").write_text("1\n")
-        await g.worktrees.refresh(made)
-        assert [f.path for f in made.files] == ["a"]
-
-
-async def test_a_folder_below_the_top(tmp_path: Path) -> None:
-    root = repository(tmp_path / "repo", top="1\n")
-    (root / "packages" / "one").mkdir(parents=True)
-    (root / "packages" / "one" / "x").write_text("1\n")
-    async with ground(tmp_path, root / "packages" / "one") as g:
-        made = await g.child()
-        assert made.workspace is not None
-        assert made.workspace.root == made.folder / "packages" / "one"
-        assert (made.folder / "top").read_text() == "1\n"
-        with pytest.raises(ToolError, match="outside"):
-            made.workspace.resolve("../../top", write=True)
-        (made.root / "x").write_text("2\n")
-        await g.worktrees.refresh(made)
-        assert g.worktrees.touched(made, g.base) == ("x",)
-        await g.worktrees.apply(made, g.base)
-        assert (root / "packages" / "one" / "x").read_text() == "2\n"
-
-
-async def test_an_empty_folder_below_the_top(tmp_path: Path) -> None:
-    root = repository(tmp_path / "repo")
-    (root / "fresh").mkdir()
-    async with ground(tmp_path, root / "fresh") as g:
-        made = await g.child()
-        assert made.root.is_dir()
-        (made.root / "x").write_text("1\n")
-        await g.worktrees.apply(made, g.base)
-        assert (root / "fresh" / "x").read_text() == "1\n"
-
-
-async def test_files_that_are_followed_count_even_where_they_are_ignored(tmp_path: Path) -> None:
-    root = repository(tmp_path / "repo")
-    (root / "build").mkdir()
-    (root / "build" / "kept").write_text("1\n")
-    git(root, "add", "-A")
-    git(root, "commit", "-q", "-m", "two")
-    (root / ".gitignore").write_text("build\n")
-    (root / "build" / "dropped").write_text("1\n")
-    async with ground(tmp_path, root) as g:
-        made = await g.child()
-        assert listing(made.folder) == {"README.md": "read me\n", ".gitignore": "build\n", "build/kept": "1\n"}
-        (made.folder / "build" / "kept").write_text("2\n")
-        await g.worktrees.refresh(made)
-        assert [f.path for f in made.files] == ["build/kept"]
-
-
-async def test_ignored_files_of_the_list_are_copied(tmp_path: Path) -> None:
-    root = repository(tmp_path / "repo", **{".gitignore": ".env*\nlocal/\nnode_modules/\n"})
-    for name in (".env", ".env.example", "sub/.env.example", "local/a/b", "local/c", "node_modules/x"):
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(name)
-    async with ground(tmp_path, root, include=(".env.example", "local/a")) as g:
-        made = await g.child()
-        assert listing(made.folder).keys() - {"README.md", ".gitignore"} == {
-            ".env.example", "sub/.env.example", "local/a/b",
-        }  # fmt: skip
-        (made.folder / ".env.example").write_text("changed")
-        await g.worktrees.refresh(made)
-        assert made.state == "unchanged"
-
-
-async def test_too_many_ignored_files_are_cut_and_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from friday_cli.workspace.worktrees import include
-
-    monkeypatch.setattr(include, "MOST_FILES", 2)
-    root = repository(tmp_path / "repo", **{".gitignore": "*.x\n"})
-    for number in range(4):
-        (root / f"{number}.x").write_text("x")
-    async with ground(tmp_path, root, include=("*.x",)) as g:
-        made = await g.child()
-        assert sorted(listing(made.folder).keys() - {"README.md", ".gitignore"}) == ["0.x", "1.x"]
-        assert made.notes == ["2 ignored files exceed the limit and were not copied, from 2.x on"]
-
-
-async def test_names_that_are_no_words(tmp_path: Path) -> None:
-    root = repository(tmp_path / "repo")
-    names = [b"-dash", b"new\nline", b"q'u\"o$te", b":(glob)*", b"caf\xe9", b" blank ", b"back\\slash", "ü".encode()]
-    for name in names:
-        (root / os.fsdecode(name)).write_text("1\n")
-    git(root, "add", "-A")
-    git(root, "commit", "-q", "-m", "two")
-    async with ground(tmp_path, root) as g:
-        made = await g.child()
-        assert listing(made.folder) == listing(root)
-        for name in names:
-            (made.folder / os.fsdecode(name)).write_text("2\n")
-        await g.worktrees.refresh(made)
-        assert {f.path for f in made.files} >= {"-dash", "new\nline", "caf\\xe9", "ü"}
-        assert len(made.files) == len(names)
-        await g.worktrees.apply(made, g.base)
-        assert {text for name, text in listing(root).items() if name != "README.md"} == {"2\n"}
-
-
-# ---- where it cannot be ---------------------------------------------------------
-
-
-async def test_without_a_repository(tmp_path: Path) -> None:
-    root = tmp_path / "plain"
-    root.mkdir()
-    async with ground(tmp_path, root) as g:
-        with pytest.raises(ToolError, match=r"is not in a git repository.*git init"):
-            await g.worktrees.create(g.base)
-        assert not g.worktrees.folder.exists()
-
-
-async def test_without_git(tmp_path: Path) -> None:
-    root = repository(tmp_path / "repo")
-    async with ground(tmp_path, root) as g:
-        g.worktrees._environ = {"PATH": str(tmp_path)}
-        with pytest.raises(ToolError, match="git was not found"):
-            await g.worktrees.create(g.base)
-
-
-async def test_a_bare_repository(tmp_path: Path) -> None:
-    root = tmp_path / "bare"
-    root.mkdir()
-    git(root, "init", "-q", "--bare")
-    async with ground(tmp_path, root) as g:
-        with pytest.raises(ToolError, match="bare"):
-            await g.worktrees.create(g.base)
-
-
-async def test_submodules_in_use(tmp_path: Path) -> None:
-    library = repository(tmp_path / "library")
-    root = repository(tmp_path / "repo")
-    git(root, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(library), "libs/one")
-    git(root, "commit", "-q", "-m", "two")
-    before = own_state(root)
-    async with ground(tmp_path, root) as g:
-        with pytest.raises(ToolError, match=r"submodules \(libs/one\)"):
-            await g.worktrees.create(g.base)
-        assert g.metadata_files() == []
-        assert own_state(root) == before
-    clone = tmp_path / "clone"
-    git(tmp_path, "clone", "-q", str(root), "clone")
-    async with ground(tmp_path, clone) as g:
-        made = await g.child()
-        await g.worktrees.refresh(made)
-        assert made.state == "unchanged"
-
-
-async def test_repositories_inside_are_left_out(tmp_path: Path) -> None:
-    root = repository(tmp_path / "repo")
-    repository(root / "inner")
+@pytest.mark.parametrize("name", ["packages/one", "empty"])
+async def test_a_folder_of_the_repository(opened: Opener, tmp_path: Path, name: str) -> None:
+    root = commit(repository(tmp_path / "repo", top="1\n"), **{"packages/one/x": "1\n"})
     (root / "empty").mkdir()
-    git(root / "empty", "init", "-q")
-    async with ground(tmp_path, root) as g:
-        made = await g.child()
-        assert listing(made.folder) == {"README.md": "read me\n"}
-        await g.worktrees.refresh(made)
-        assert made.state == "unchanged"
+    repo = opened(root / name)
+    worktree = await repo.create()
+    assert worktree.workspace is not None
+    assert worktree.workspace.root == worktree.folder / name
+    assert (worktree.folder / "top").read_text() == "1\n"
+    with pytest.raises(ToolError, match="outside"):
+        worktree.workspace.resolve(f"{root}/top", write=True)
+    (worktree.root / "x").write_text("2\n")
+    assert repo.worktrees.touched(await repo.refresh(worktree), repo.base) == ("x",)
+    await repo.apply(worktree)
+    assert (root / name / "x").read_text() == "2\n"
 
 
-async def test_a_tree_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from friday_cli.workspace.worktrees import git_trees
+async def test_tracked_files_count_even_if_they_are_ignored(opened: Opener) -> None:
+    repo = opened()
+    commit(repo.root, **{"build/kept": "1\n"})
+    write_files(repo.root, **{".gitignore": "build\n", "build/dropped": "1\n"})
+    worktree = await repo.create()
+    assert listing(worktree.folder) == {"README.md": "read me\n", ".gitignore": "build\n", "build/kept": "1\n"}
+    (worktree.folder / "build" / "kept").write_text("2\n")
+    assert [f.path for f in (await repo.refresh(worktree)).files] == ["build/kept"]
 
+
+async def test_ignored_files_of_the_list_are_copied(opened: Opener) -> None:
+    repo = opened(include=(".env.example", "local/a"), **{".gitignore": ".env*\nlocal/\nnode_modules/\n"})
+    for name in (".env", ".env.example", "sub/.env.example", "local/a/b", "local/c", "node_modules/x"):
+        (repo.root / name).parent.mkdir(parents=True, exist_ok=True)
+        (repo.root / name).write_text(name)
+    worktree = await repo.create()
+    copied = listing(worktree.folder).keys() - {"README.md", ".gitignore"}
+    assert copied == {".env.example", "sub/.env.example", "local/a/b"}
+    (worktree.folder / ".env.example").write_text("changed")
+    assert (await repo.refresh(worktree)).state == "unchanged"
+
+
+async def test_ignored_files_above_the_limit_are_not_copied(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(create, "MOST_FILES", 2)
+    repo = opened(include=("*.x",), **{".gitignore": "*.x\n"})
+    for number in range(4):
+        (repo.root / f"{number}.x").write_text("x")
+    worktree = await repo.create()
+    assert sorted(listing(worktree.folder).keys() - {"README.md", ".gitignore"}) == ["0.x", "1.x"]
+    assert worktree.notes == ["2 ignored files exceed the limit and were not copied, from 2.x on"]
+
+
+async def test_unusual_file_names(opened: Opener) -> None:
+    names = [b"-dash", b"new\nline", b"q'u\"o$te", b":(glob)*", b"caf\xe9", b" blank ", b"back\\slash", "ü".encode()]
+    repo = opened()
+    commit(repo.root, **{os.fsdecode(name): "1\n" for name in names})
+    worktree = await repo.create()
+    assert listing(worktree.folder) == listing(repo.root)
+    for name in names:
+        (worktree.folder / os.fsdecode(name)).write_text("2\n")
+    files = (await repo.refresh(worktree)).files
+    assert {f.path for f in files} >= {"-dash", "new\nline", "caf\\xe9", "ü"}
+    assert len(files) == len(names)
+    await repo.apply(worktree)
+    assert {text for name, text in listing(repo.root).items() if name != "README.md"} == {"2\n"}
+
+
+# ---- folders that cannot have a worktree ------------------------------------------
+
+
+async def test_without_a_repository(opened: Opener, tmp_path: Path) -> None:
+    (tmp_path / "plain").mkdir()
+    bare = empty_repository(tmp_path / "bare", "--bare")
+    for root, message in ((tmp_path / "plain", r"is not in a git repository.*git init"), (bare, "bare")):
+        repo = opened(root)
+        with pytest.raises(ToolError, match=message):
+            await repo.worktrees.create(repo.base)
+        assert not repo.worktrees.folder.exists()
+
+
+async def test_without_git(opened: Opener, tmp_path: Path) -> None:
+    repo = opened()
+    repo.worktrees._environ = {"PATH": str(tmp_path)}
+    with pytest.raises(ToolError, match="git was not found"):
+        await repo.worktrees.create(repo.base)
+
+
+async def test_submodules_with_files(opened: Opener, tmp_path: Path) -> None:
+    library, repo = repository(tmp_path / "library"), opened()
+    git(repo.root, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(library), "libs/one")
+    commit(repo.root)
+    before = own_state(repo.root)
+    with pytest.raises(ToolError, match=r"submodules \(libs/one\)"):
+        await repo.worktrees.create(repo.base)
+    assert repo.metadata_files() == []
+    assert own_state(repo.root) == before
+    git(tmp_path, "clone", "-q", str(repo.root), "clone")  # its submodule is empty
+    clone = opened(tmp_path / "clone", home=tmp_path / "other")
+    assert (await clone.refresh(await clone.create())).state == "unchanged"
+
+
+async def test_nested_repositories_are_excluded(opened: Opener) -> None:
+    repo = opened()
+    repository(repo.root / "inner")
+    empty_repository(repo.root / "empty")
+    worktree = await repo.create()
+    assert listing(worktree.folder) == {"README.md": "read me\n"}
+    assert (await repo.refresh(worktree)).state == "unchanged"
+
+
+async def test_a_working_tree_that_is_too_large(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(git_trees, "MOST_BYTES", 1000)
-    root = repository(tmp_path / "repo", big="x" * 2000)
-    before = own_state(root)
-    async with ground(tmp_path, root) as g:
-        with pytest.raises(ToolError, match="too much for a worktree"):
-            await g.worktrees.create(g.base)
-        assert (g.metadata_files(), g.branches()) == ([], [])
-    assert own_state(root) == before
+    repo = opened(big="x" * 2000)
+    before = own_state(repo.root)
+    with pytest.raises(ToolError, match="too much for a worktree"):
+        await repo.worktrees.create(repo.base)
+    assert (repo.metadata_files(), repo.branches()) == ([], [])
+    assert own_state(repo.root) == before
 
 
-async def test_friday_home_inside_the_repository(tmp_path: Path) -> None:
-    root = repository(tmp_path / "repo")
-    async with ground(root, root) as g:
-        made = await g.child()
-        again = await g.child()
-        assert listing(made.folder) == listing(again.folder) == {"README.md": "read me\n"}
-        (made.folder / "README.md").write_text("changed\n")
-        await g.worktrees.apply(made, g.base)
-        assert (root / "README.md").read_text() == "changed\n"
+async def test_friday_home_inside_the_repository(opened: Opener, tmp_path: Path) -> None:
+    repo = opened(home=tmp_path / "repo" / "home")
+    first, second = await repo.create(), await repo.create()
+    assert listing(first.folder) == listing(second.folder) == {"README.md": "read me\n"}
+    (first.folder / "README.md").write_text("changed\n")
+    await repo.apply(first)
+    assert (repo.root / "README.md").read_text() == "changed\n"
 
 
-async def test_a_worktree_of_a_worktree(tmp_path: Path) -> None:
-    root = repository(tmp_path / "repo", a="1\n")
-    async with ground(tmp_path, root) as g:
-        outer = await g.child()
-        (outer.folder / "a").write_text("2\n")
-        assert outer.workspace is not None
-        inner = await g.child(outer.workspace, "a.1.1")
-        assert (inner.folder / "a").read_text() == "2\n"
-        (inner.folder / "a").write_text("3\n")
-        await g.worktrees.apply(inner, outer.workspace)
-        assert (outer.folder / "a").read_text() == "3\n"
-        assert (root / "a").read_text() == "1\n"
-        await g.worktrees.apply(outer, g.base)
-        assert (root / "a").read_text() == "3\n"
+async def test_a_worktree_of_a_worktree(opened: Opener) -> None:
+    repo = opened(a="1\n")
+    outer = await repo.create()
+    (outer.folder / "a").write_text("2\n")
+    assert outer.workspace is not None
+    inner = await repo.create(outer.workspace, "a.1.1")
+    assert (inner.folder / "a").read_text() == "2\n"
+    (inner.folder / "a").write_text("3\n")
+    await repo.worktrees.apply(inner, outer.workspace)
+    assert (outer.folder / "a").read_text() == "3\n"
+    assert (repo.root / "a").read_text() == "1\n"
+    await repo.apply(outer)
+    assert (repo.root / "a").read_text() == "3\n"
 
 
-async def test_within_a_worktree_of_the_users(tmp_path: Path) -> None:
-    main = repository(tmp_path / "repo", a="1\n")
-    git(main, "worktree", "add", "-q", "-b", "side", str(tmp_path / "side"))
-    root = tmp_path / "side"
-    (root / "a").write_text("2\n")
-    async with ground(tmp_path, root) as g:
-        made = await g.child()
-        assert (made.folder / "a").read_text() == "2\n"
-        await g.worktrees.refresh(made)
+async def test_in_a_worktree_of_the_user(opened: Opener, tmp_path: Path) -> None:
+    main, side = repository(tmp_path / "repo", a="1\n"), tmp_path / "side"
+    git(main, "worktree", "add", "-q", "-b", "side", str(side))
+    (side / "a").write_text("2\n")
+    repo = opened(side)
+    worktree = await repo.create()
+    assert (worktree.folder / "a").read_text() == "2\n"
+    await repo.refresh(worktree)
     assert git(main, "worktree", "list").count("\n") == 2
 
 
-async def test_content_is_copied_byte_for_byte_whatever_git_would_make_of_it(tmp_path: Path) -> None:
-    root = repository(tmp_path / "repo", **{".gitattributes": "*.bat text eol=crlf\n*.txt text\n*.id ident\n"})
+async def test_contents_are_copied_byte_for_byte_despite_gits_conversions(opened: Opener) -> None:
+    repo = opened(**{".gitattributes": "*.bat text eol=crlf\n*.txt text\n*.id ident\n"})
+    root = repo.root
     (root / "x.bat").write_bytes(b"a\r\nb\r\n")
-    (root / "x.txt").write_bytes(b"a\nb\n")
-    (root / "x.id").write_bytes(b"$Id$\n")
-    git(root, "add", "-A")
-    git(root, "commit", "-q", "-m", "two")
+    commit(root, **{"x.txt": "a\nb\n", "x.id": "$Id$\n"})
     (root / "x.txt").write_bytes(b"a\r\nb\r\n")
     (root / "x.id").write_bytes(b"$Id: 0123456789 $\n")
-    async with ground(tmp_path, root) as g:
-        made = await g.child()
-        assert listing(made.folder) == listing(root)
-        assert git(made.folder, "show", "HEAD:x.bat") == "a\nb\n"
-        (made.folder / "x.bat").write_bytes(b"a\r\nB\r\n")
-        await g.worktrees.refresh(made)
-        assert [(f.path, f.added, f.removed) for f in made.files] == [("x.bat", 1, 1)]
-        await g.worktrees.apply(made, g.base)
+    worktree = await repo.create()
+    assert listing(worktree.folder) == listing(root)
+    assert git(worktree.folder, "show", "HEAD:x.bat") == "a\nb\n"
+    (worktree.folder / "x.bat").write_bytes(b"a\r\nB\r\n")
+    files = (await repo.refresh(worktree)).files
+    assert [(f.path, f.added, f.removed) for f in files] == [("x.bat", 1, 1)]
+    await repo.apply(worktree)
     assert (root / "x.bat").read_bytes() == b"a\r\nB\r\n"
 
 
-async def test_a_split_index_and_a_sparse_checkout(tmp_path: Path) -> None:
-    root = repository(tmp_path / "repo", a="1\n")
-    (root / "far").mkdir()
-    (root / "far" / "x").write_text("1\n")
-    git(root, "add", "-A")
-    git(root, "commit", "-q", "-m", "two")
-    git(root, "update-index", "--split-index")
-    git(root, "sparse-checkout", "set", "near")
-    (root / "a").write_text("2\n")
-    async with ground(tmp_path, root) as g:
-        made = await g.child()
-        assert listing(made.folder) == {"README.md": "read me\n", "a": "2\n"}
-        (made.folder / "a").write_text("3\n")
-        await g.worktrees.discard(made, keep_branch=True)
-    changed = git(root, "diff", "--name-only", "HEAD", made.metadata.branch).split()
-    assert changed == ["a"]
+async def test_a_split_index_and_a_sparse_checkout(opened: Opener) -> None:
+    repo = opened(a="1\n")
+    commit(repo.root, **{"far/x": "1\n"})
+    git(repo.root, "update-index", "--split-index")
+    git(repo.root, "sparse-checkout", "set", "near")
+    (repo.root / "a").write_text("2\n")
+    worktree = await repo.create()
+    assert listing(worktree.folder) == {"README.md": "read me\n", "a": "2\n"}
+    (worktree.folder / "a").write_text("3\n")
+    await repo.worktrees.discard(worktree, keep_branch=True)
+    assert git(repo.root, "diff", "--name-only", "HEAD", worktree.metadata.branch).split() == ["a"]
 
 
-async def test_sha256(tmp_path: Path) -> None:
-    root = tmp_path / "repo"
-    root.mkdir()
-    git(root, "init", "-q", "--object-format=sha256")
-    (root / "a").write_text("1\n")
-    async with ground(tmp_path, root) as g:
-        made = await g.child()
-        (made.folder / "a").write_text("2\n")
-        await g.worktrees.apply(made, g.base)
-    assert (root / "a").read_text() == "2\n"
+# ---- cancelled calls ----------------------------------------------------------------
 
 
-async def test_a_worktree_that_is_stopped_while_it_is_made_leaves_nothing(tmp_path: Path) -> None:
-    import asyncio
+async def test_a_creation_that_is_cancelled_leaves_nothing(opened: Opener) -> None:
+    repo = opened(**{f"f{n}": "x\n" for n in range(50)})
+    before = own_state(repo.root)
+    repo.worktrees.folder.mkdir(parents=True)
+    for steps in range(1, 40, 4):
+        (repo.worktrees.folder / "main.index.lock").touch()  # as a killed call leaves it
+        task = asyncio.create_task(repo.worktrees.create(repo.base))
+        for _ in range(steps):
+            await asyncio.sleep(0.002)
+        task.cancel()
+        result = (await asyncio.gather(task, return_exceptions=True))[0]
+        if not isinstance(result, BaseException):
+            await repo.worktrees.discard(result)
+        assert (repo.metadata_files(), repo.branches()) == ([], [])
+    (repo.worktrees.folder / "main.index.lock").touch()
+    await repo.worktrees.discard(await repo.create())
+    assert own_state(repo.root) == before
 
-    root = repository(tmp_path / "repo", **{f"f{n}": "x\n" for n in range(50)})
-    before = own_state(root)
-    async with ground(tmp_path, root) as g:
-        for steps in range(1, 40, 4):
-            task = asyncio.create_task(g.worktrees.create(g.base))
-            for _ in range(steps):
-                await asyncio.sleep(0.002)
-            task.cancel()
-            done = (await asyncio.gather(task, return_exceptions=True))[0]
-            if not isinstance(done, BaseException):
-                await g.worktrees.discard(done)
-            assert (g.metadata_files(), g.branches()) == ([], [])
-    assert own_state(root) == before
+
+def git_script(folder: Path, script: str) -> Git:
+    """A `Git` whose program is a shell script."""
+    (folder / "git").write_text(f"#!/bin/sh\n{script}")
+    (folder / "git").chmod(0o755)
+    return Git({"PATH": f"{folder}:/usr/bin:/bin"})
 
 
 @pytest.mark.parametrize(("words", "left"), [("update-ref x", False), ("worktree add x", False), ("add -A", True)])
-async def test_a_call_that_changes_refs_is_not_cut_off_with_its_lock(
+async def test_a_call_that_changes_refs_may_remove_its_lock_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str, left: bool
 ) -> None:
-    """SIGTERM may come before git has noted that it made the file, and nothing would ever take it away."""
-    import asyncio
-
+    """Git cannot remove a lock file if SIGTERM arrives before git has registered it for cleanup."""
     monkeypatch.setattr("friday_cli.workspace.worktrees.git.REFS_GRACE_S", 100.0)
-    lock, go, program = tmp_path / "lock", tmp_path / "go", tmp_path / "git"
-    program.write_text("#!/bin/sh\n: > lock\nwhile [ ! -e go ]; do sleep 0.05; done\nrm lock\n")
-    program.chmod(0o755)
-    ours = Git({"PATH": f"{tmp_path}:/usr/bin:/bin"})
-    call = asyncio.create_task(ours(*words.split(), cwd=tmp_path))
-    while not lock.exists():  # noqa: ASYNC110 - nobody tells of it
+    lock = tmp_path / "lock"
+    script = git_script(tmp_path, ": > lock\nwhile [ ! -e go ]; do sleep 0.05; done\nrm lock\n")
+    call = asyncio.create_task(script(*words.split(), cwd=tmp_path))
+    while not lock.exists():  # noqa: ASYNC110 - there is no event to wait for
         await asyncio.sleep(0.005)
     call.cancel()
     if not left:
-        await asyncio.sleep(0.05)  # a signal would come at once
-        go.touch()
+        await asyncio.sleep(0.05)  # a signal would arrive at once
+        (tmp_path / "go").touch()
     with pytest.raises(asyncio.CancelledError):
         await call
     assert lock.exists() == left
 
 
-async def test_what_git_says_is_read_to_its_end(tmp_path: Path) -> None:
-    program = tmp_path / "git"
-    program.write_text(
-        "#!/bin/sh\necho 'warning: first' >&2\nsleep 0.1\nhead -c 300000 /dev/zero | tr '\\0' x >&2\n"
+async def test_the_error_output_of_git_is_read_to_its_end(tmp_path: Path) -> None:
+    script = (
+        "echo 'warning: first' >&2\nsleep 0.1\nhead -c 300000 /dev/zero | tr '\\0' x >&2\n"
         "printf '\\nfatal: the end' >&2\nexit 128\n"
     )
-    program.chmod(0o755)
     with pytest.raises(ToolError, match=r"^git status failed: the end$"):
-        await Git({"PATH": f"{tmp_path}:/usr/bin:/bin"})("status", cwd=tmp_path)
+        await git_script(tmp_path, script)("status", cwd=tmp_path)
 
 
-async def test_a_lock_that_a_cut_off_call_left_in_our_index_is_no_obstacle(tmp_path: Path) -> None:
-    root = repository(tmp_path / "repo", f="x\n")
-    async with ground(tmp_path, root) as g:
-        g.worktrees.folder.mkdir(parents=True, exist_ok=True)
-        (g.worktrees.folder / "main.index.lock").touch()
-        opened = await g.worktrees.create(g.base)
-        await g.worktrees.discard(opened)
-        assert (g.metadata_files(), g.branches()) == ([], [])
-
-
-async def test_a_stop_that_meets_the_removal_of_a_failed_one_waits_for_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_a_cancel_while_a_failed_worktree_is_removed_waits_for_the_removal(
+    opened: Opener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import asyncio
-
-    root = repository(tmp_path / "repo", f="x\n")
+    repo = opened(f="x\n")
     removing = asyncio.Event()
     remove = Worktrees._remove
 
-    async def slowly(self: Worktrees, *which: Any) -> None:
+    async def slow(self: Worktrees, *which: Any) -> None:
         removing.set()
         await asyncio.sleep(0.05)
         await remove(self, *which)
@@ -462,11 +372,10 @@ async def test_a_stop_that_meets_the_removal_of_a_failed_one_waits_for_it(
     async def fails(*_: object, **__: object) -> None:
         raise ToolError("no")
 
-    monkeypatch.setattr(Worktrees, "_remove", slowly)
-    monkeypatch.setattr("friday_cli.workspace.worktrees.create.WorktreeCreator.fill", fails)
-    async with ground(tmp_path, root) as g:
-        task = asyncio.create_task(g.worktrees.create(g.base))
-        await removing.wait()
-        task.cancel()
-        assert isinstance((await asyncio.gather(task, return_exceptions=True))[0], ToolError)
-        assert (g.metadata_files(), g.branches()) == ([], [])
+    monkeypatch.setattr(Worktrees, "_remove", slow)
+    monkeypatch.setattr(create.WorktreeCreator, "fill", fails)
+    task = asyncio.create_task(repo.worktrees.create(repo.base))
+    await removing.wait()
+    task.cancel()
+    assert isinstance((await asyncio.gather(task, return_exceptions=True))[0], ToolError)
+    assert (repo.metadata_files(), repo.branches()) == ([], [])

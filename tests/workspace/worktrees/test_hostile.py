@@ -1,4 +1,4 @@
-"""Nothing that a repository's configuration or content names is run by Friday."""
+"""Friday runs no program that a repository's configuration or content names."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.workspace.worktrees.repo_fixture import git as run_git
-from tests.workspace.worktrees.repo_fixture import ground, listing, repository
+from friday_cli.core.protocol.errors import ToolError
+from tests.workspace.worktrees.conftest import Opener
+from tests.workspace.worktrees.repo_fixture import OpenRepository, commit, git, listing, repository, write_files
 
 DRIVERS = """
 [core]
@@ -53,130 +54,113 @@ DRIVERS = """
 
 
 @pytest.fixture
-def armed(tmp_path: Path) -> tuple[Path, Path]:
-    """A repository in which every door is a trap, and the file that a trap leaves."""
-    root = repository(tmp_path / "repo", **{".gitattributes": "* filter=evil diff=evil merge=evil\n", "a": "1\n"})
-    proof = tmp_path / "PWNED"
-    evil = tmp_path / "evil.sh"
+def hostile(opened: Opener, tmp_path: Path) -> tuple[OpenRepository, Path]:
+    """A repository in which every program that git can run is a script, and the file to which the script writes."""
+    repo = opened(**{".gitattributes": "* filter=evil diff=evil merge=evil\n", "a": "1\n"})
+    proof, evil = tmp_path / "PWNED", tmp_path / "evil.sh"
     evil.write_text(f'#!/bin/sh\necho "$0 $*" >> {proof}\ncat\n')
     evil.chmod(0o755)
     for name in (
         "post-checkout", "pre-commit", "post-commit", "reference-transaction", "post-index-change", "pre-auto-gc",
         "post-merge", "applypatch-msg", "fsmonitor-watchman", "update", "post-rewrite",
     ):  # fmt: skip
-        hook = root / ".git" / "hooks" / name
+        hook = repo.root / ".git" / "hooks" / name
         hook.write_text(evil.read_text())
         hook.chmod(0o755)
-    with (root / ".git" / "config").open("a") as config:
-        config.write(DRIVERS.format(evil=evil, hooks=root / ".git" / "hooks"))
-    return root, proof
+    with (repo.root / ".git" / "config").open("a") as config:
+        config.write(DRIVERS.format(evil=evil, hooks=repo.root / ".git" / "hooks"))
+    return repo, proof
 
 
-async def test_no_program_of_the_repository_runs(armed: tuple[Path, Path], tmp_path: Path) -> None:
-    root, proof = armed
-    run_git(root, "add", "README.md", ok=False)
-    run_git(root, "status", ok=False)
+async def test_no_program_of_the_repository_runs(hostile: tuple[OpenRepository, Path]) -> None:
+    repo, proof = hostile
+    root = repo.root
+    git(root, "add", "README.md", ok=False)
+    git(root, "status", ok=False)
     assert {line.split("/")[-1].split(" ")[0] for line in proof.read_text().splitlines()} >= {"evil.sh"}
     proof.unlink()
-    (root / "new").write_text("x\n")
-    (root / "a").write_text("2\n")
-    async with ground(tmp_path, root) as g:
-        made = await g.child()
-        assert listing(made.folder) == listing(root)
-        (made.folder / "a").write_text("3\n")
-        (made.folder / "b").write_text("3\n")
-        await g.worktrees.diff(made)
-        (root / "a").write_text("2\nmine\n")
-        with pytest.raises(Exception, match="Nothing was applied"):
-            await g.worktrees.apply(made, g.base)
-        await g.worktrees.discard(made, keep_branch=True)
-        again = await g.child()
-        (again.folder / "a").write_text("2\nmine\ntheirs\n")
-        await g.worktrees.apply(again, g.base)
-        inner = await g.child()
-        assert inner.workspace is not None
-        await g.child(inner.workspace, "a.9.1")
-        await g.worktrees.refresh(inner)
+    write_files(root, new="x\n", a="2\n")
+    worktree = await repo.create()
+    assert listing(worktree.folder) == listing(root)
+    write_files(worktree.folder, a="3\n", b="3\n")
+    await repo.worktrees.diff(worktree)
+    (root / "a").write_text("2\nmine\n")
+    with pytest.raises(ToolError, match="Nothing was applied"):
+        await repo.apply(worktree)
+    await repo.worktrees.discard(worktree, keep_branch=True)
+    second = await repo.create()
+    (second.folder / "a").write_text("2\nmine\ntheirs\n")
+    await repo.apply(second)
+    outer = await repo.create()
+    assert outer.workspace is not None
+    await repo.create(outer.workspace, "a.9.1")
+    await repo.refresh(outer)
     assert not proof.exists(), proof.read_text()
 
 
-async def test_filtered_files_are_copied_as_they_stand(tmp_path: Path) -> None:
-    """As with git-lfs: the repository holds a pointer, the working tree the content."""
-    root = repository(tmp_path / "repo", **{".gitattributes": "*.big filter=lfs -text\n"})
-    run_git(root, "config", "filter.lfs.clean", "echo pointer")
-    run_git(root, "config", "filter.lfs.smudge", "cat >/dev/null; echo content")
-    (root / "x.big").write_text("content\n")
-    (root / "y.big").write_text("content\n")
+async def test_files_with_a_filter_are_copied_unfiltered(opened: Opener) -> None:
+    """As with git-lfs: the repository has a pointer, the working tree the content."""
+    repo = opened(**{".gitattributes": "*.big filter=lfs -text\n"})
+    git(repo.root, "config", "filter.lfs.clean", "echo pointer")
+    git(repo.root, "config", "filter.lfs.smudge", "cat >/dev/null; echo content")
     for name in ("x.big", "y.big"):
-        os.utime(root / name, (1_700_000_000, 1_700_000_000))
-    run_git(root, "add", "-A")
-    run_git(root, "commit", "-q", "-m", "two")
-    assert run_git(root, "show", "HEAD:x.big") == "pointer\n"
-    async with ground(tmp_path, root) as g:
-        made = await g.child()
-        assert listing(made.folder) == listing(root)
-        assert made.metadata.base == run_git(root, "rev-parse", "HEAD").strip()
-        await g.worktrees.refresh(made)
-        assert made.state == "unchanged"
-        other = await g.child()
-        (other.folder / "x.big").write_text("better\n")
-        await g.worktrees.refresh(other)
-        assert [(f.path, f.added, f.removed) for f in other.files] == [("x.big", 1, 1)]
-        await g.worktrees.apply(other, g.base)
-    assert (root / "x.big").read_text() == "better\n"
+        (repo.root / name).write_text("content\n")
+        os.utime(repo.root / name, (1_700_000_000, 1_700_000_000))
+    commit(repo.root)
+    assert git(repo.root, "show", "HEAD:x.big") == "pointer\n"
+    worktree = await repo.create()
+    assert listing(worktree.folder) == listing(repo.root)
+    assert worktree.metadata.base == git(repo.root, "rev-parse", "HEAD").strip()
+    assert (await repo.refresh(worktree)).state == "unchanged"
+    other = await repo.create()
+    (other.folder / "x.big").write_text("better\n")
+    files = (await repo.refresh(other)).files
+    assert [(f.path, f.added, f.removed) for f in files] == [("x.big", 1, 1)]
+    await repo.apply(other)
+    assert (repo.root / "x.big").read_text() == "better\n"
 
 
-async def test_the_network_is_not_asked(tmp_path: Path) -> None:
-    """A partial clone whose promised objects are missing is worked with as far as it goes."""
+async def test_the_network_is_not_used(opened: Opener, tmp_path: Path) -> None:
+    """In a partial clone whose promised objects cannot be fetched, the present files are enough."""
     origin = repository(tmp_path / "origin", a="1\n", far="1\n")
-    run_git(origin, "config", "uploadpack.allowFilter", "true")
+    git(origin, "config", "uploadpack.allowFilter", "true")
     root = tmp_path / "repo"
-    run_git(tmp_path, "clone", "-q", "--filter=blob:none", "--no-checkout", f"file://{origin}", "repo")
-    run_git(root, "sparse-checkout", "set", "--no-cone", "/a", "/README.md")
-    run_git(root, "checkout", "-q", "main")
+    git(tmp_path, "clone", "-q", "--filter=blob:none", "--no-checkout", f"file://{origin}", "repo")
+    git(root, "sparse-checkout", "set", "--no-cone", "/a", "/README.md")
+    git(root, "checkout", "-q", "main")
     os.rename(origin, tmp_path / "away")
-    async with ground(tmp_path, root) as g:
-        made = await g.child()
-        assert listing(made.folder) == {"a": "1\n", "README.md": "read me\n"}
-        (made.folder / "a").write_text("2\n")
-        await g.worktrees.apply(made, g.base)
+    repo = opened(root)
+    worktree = await repo.create()
+    assert listing(worktree.folder) == {"a": "1\n", "README.md": "read me\n"}
+    (worktree.folder / "a").write_text("2\n")
+    await repo.apply(worktree)
     assert (root / "a").read_text() == "2\n"
 
 
-async def test_a_link_put_where_a_folder_was_leads_nowhere(tmp_path: Path) -> None:
-    """A change cannot be made to land outside the workspace."""
-    root = repository(tmp_path / "repo")
-    (root / "d").mkdir()
-    (root / "d" / "x").write_text("1\n")
-    run_git(root, "add", "-A")
-    run_git(root, "commit", "-q", "-m", "two")
-    outside = tmp_path / "outside"
+async def test_a_folder_that_was_replaced_by_a_link_is_not_written_through(opened: Opener, tmp_path: Path) -> None:
+    repo = opened()
+    root, outside = commit(repo.root, **{"d/x": "1\n"}), tmp_path / "outside"
     outside.mkdir()
     (outside / "x").write_text("1\n")
-    async with ground(tmp_path, root) as g:
-        made = await g.child()
-        (made.folder / "d" / "x").write_text("evil\n")
-        (made.folder / "d" / "new").write_text("evil\n")
-        (root / "d").rename(root / "e")
-        (root / "d").symlink_to(outside)
-        with pytest.raises(Exception, match="Nothing was applied"):
-            await g.worktrees.apply(made, g.base)
+    worktree = await repo.create()
+    for name in ("x", "new"):
+        (worktree.folder / "d" / name).write_text("evil\n")
+    (root / "d").rename(root / "e")
+    (root / "d").symlink_to(outside)
+    with pytest.raises(ToolError, match="Nothing was applied"):
+        await repo.apply(worktree)
     assert listing(outside) == {"x": "1\n"}
 
 
-async def test_the_index_of_a_worktree_is_only_data(tmp_path: Path) -> None:
-    """What an agent puts into its index cannot point out of the working tree."""
-    root = repository(tmp_path / "repo", a="1\n")
-    async with ground(tmp_path, root) as g:
-        made = await g.child()
-        blob = run_git(made.folder, "hash-object", "-w", "a").strip()
-        ran = run_git(
-            made.folder, "update-index", "--add", "--cacheinfo", f"100644,{blob},../../evil", ok=False
-        )  # git itself refuses that
-        assert ran == ""
-        (made.folder / "link").symlink_to("/etc")
-        run_git(made.folder, "add", "link")
-        (made.folder / "a").write_text("2\n")
-        await g.worktrees.apply(made, g.base)
-    assert os.readlink(root / "link") == "/etc"
-    assert (root / "a").read_text() == "2\n"
+async def test_the_index_of_a_worktree_cannot_name_paths_outside(opened: Opener) -> None:
+    repo = opened(a="1\n")
+    worktree = await repo.create()
+    blob = git(worktree.folder, "hash-object", "-w", "a").strip()
+    entry = f"100644,{blob},../../evil"
+    assert git(worktree.folder, "update-index", "--add", "--cacheinfo", entry, ok=False) == ""  # git itself refuses it
+    (worktree.folder / "link").symlink_to("/etc")
+    git(worktree.folder, "add", "link")
+    (worktree.folder / "a").write_text("2\n")
+    await repo.apply(worktree)
+    assert os.readlink(repo.root / "link") == "/etc"
+    assert (repo.root / "a").read_text() == "2\n"

@@ -1,4 +1,4 @@
-"""What is decided on a worktree while somebody is about to go on in it."""
+"""Decisions about a worktree while an agent is resumed in it, and after one below it was resumed."""
 
 from __future__ import annotations
 
@@ -7,37 +7,38 @@ import asyncio
 import pytest
 
 from friday_cli.core.agent.agent import Agent
+from friday_cli.core.permissions.approvals import ApprovalAnswer
 from friday_cli.core.protocol.errors import UsageError
+from friday_cli.core.protocol.events import AgentFinished, PermissionAsked, ToolFinished
 from friday_cli.workspace.local import LocalWorkspace
 from tests.session.harness import Stage, delegates, does, says
 from tests.workspace.worktrees.repo_fixture import listing
+from tests.workspace.worktrees.steps import applies, isolated, ran, reads, resumes, writes
+
+DONE = says("Done.")
 
 
 @pytest.mark.parametrize("decision", ["apply", "discard"])
-async def test_a_worktree_is_not_taken_from_who_is_about_to_go_on_in_it(stage: Stage, decision: str) -> None:
-    def writes(name: str) -> object:
-        return does(("write_file", {"path": name, "content": name}))
-
+async def test_a_worktree_is_not_removed_while_an_agent_is_resumed_in_it(stage: Stage, decision: str) -> None:
     stage.plays({
-        "a": [delegates("worker", isolation="worktree"), says("x")],
-        "a.1": [writes("one"), delegates("helper", "and two"), says("ok")],
-        "a.1.1": [writes("two"), says("ok"), writes("three"), says("ok")],
+        "a": [isolated(), DONE],
+        "a.1": [writes("one", "1"), delegates("helper", "and two"), DONE],
+        "a.1.1": [writes("two", "2"), DONE, writes("three", "3"), DONE],
     })  # fmt: skip
-    async with stage.session(mode="yolo") as session:
-        await session.prompt("go")
-        places = session._parts.isolation
-        again, reached, go = places.workspace_for_resume, asyncio.Event(), asyncio.Event()
+    async with stage.after_run(mode="yolo") as session:
+        isolation = session._parts.isolation
+        restore, reached, go = isolation.workspace_for_resume, asyncio.Event(), asyncio.Event()
 
         async def held(parent: Agent, path: str) -> LocalWorkspace | None:
-            place = await again(parent, path)
-            if path == "a.1":  # made anew as the parent of who goes on, and not at work itself
+            workspace = await restore(parent, path)
+            if path == "a.1":  # restored as the parent of the resumed agent; it does not run itself
                 reached.set()
                 await go.wait()
-            return place
+            return workspace
 
-        places.workspace_for_resume = held  # type: ignore[method-assign]
+        isolation.workspace_for_resume = held  # type: ignore[method-assign]
         async with asyncio.timeout(60):
-            resumed = asyncio.create_task(session.resume_agent("a.1.1", "go on"))
+            resumed = asyncio.create_task(session.resume_agent("a.1.1", "continue"))
             await asyncio.wait([resumed, asyncio.create_task(reached.wait())], return_when=asyncio.FIRST_COMPLETED)
             assert not resumed.done()
             doing = session.apply_worktree("a.1") if decision == "apply" else session.discard_worktree("a.1")
@@ -48,9 +49,52 @@ async def test_a_worktree_is_not_taken_from_who_is_about_to_go_on_in_it(stage: S
             await resumed
             refused = False
             try:
-                await decided  # it came when the other had ended again
+                await decided  # it was made after the resumed agent had ended
             except UsageError as error:
                 refused = "a.1.1 still works in that worktree" in str(error)
                 await session.apply_worktree("a.1")
-    there = {"one", "two", "three"} <= listing(stage.project).keys()
-    assert there is (refused or decision == "apply")
+    present = {"one", "two", "three"} <= listing(stage.project).keys()
+    assert present is (refused or decision == "apply")
+
+
+async def test_a_child_that_is_resumed_while_a_person_is_asked_keeps_its_worktree(stage: Stage) -> None:
+    both = (("apply_delegation", {"id": "a.1"}), ("delegate_task", {"resume": "a.1", "task": "more"}))
+    stage.plays({
+        "a": [isolated(), does(*both), applies(), DONE],
+        "a.1": [writes("x", "early"), DONE, reads("x"), writes("x", "late"), DONE],
+    })  # fmt: skip
+    flags = {"permissions.ask": ("edit_file(x)", "write_file(x)")}
+    asked: dict[str, str] = {}  # the open question of each agent: "a" wants to apply, "a.1" to write
+    write_questions = applied = 0
+    async with stage.session(mode="yolo", flags=flags, attended=True) as session:
+        node = session.start("go")
+        async for envelope in session.events():
+            match envelope.event:
+                case PermissionAsked() as event:
+                    asked[envelope.agent] = event.id
+                    write_questions += envelope.agent == "a.1"
+                case AgentFinished() if envelope.agent == "a":
+                    break
+                case ToolFinished(tool="apply_delegation"):
+                    applied += 1
+            if "a" in asked and (applied or write_questions == 2):  # the child runs again
+                await session.answer(asked.pop("a"), ApprovalAnswer("allow"))
+            if "a.1" in asked and (applied or write_questions == 1):
+                await session.answer(asked.pop("a.1"), ApprovalAnswer("allow"))
+        await node.finished()
+        results = await stage.results(session.id, "a")
+    assert (results[1][0], "a.1 still works in that worktree" in results[1][1]) == ("error", True)
+    assert results[3][0] == "ok"
+    assert (stage.project / "x").read_text() == "late"
+
+
+async def test_the_changes_of_a_child_remain_after_its_own_child_was_resumed(stage: Stage) -> None:
+    session = await ran(stage, {
+        "a": [isolated(), resumes("a.1.1"), does(("list_sub_agents", {})), applies(), DONE],
+        "a.1": [writes("x", "x"), delegates("helper", "write y", isolation="worktree"), DONE],
+        "a.1.1": [writes("y", "y"), DONE, DONE],
+    })  # fmt: skip
+    results = await stage.results(session.id, "a")
+    assert results[2][1].count("its changes wait in its worktree") == 2
+    assert results[3][0] == "ok"
+    assert (stage.project / "x").read_text() == "x"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +15,7 @@ import msgspec
 from friday_cli.core.protocol.errors import FridayError, UsageError
 from friday_cli.core.protocol.format import cost, pluralize, price, tokens
 from friday_cli.core.text.sanitize import code_block, sanitize_line
-from friday_cli.view import MessageItem, SessionView, ToolRun
+from friday_cli.view import MessageItem, NoteItem, SessionView, ToolRun
 
 from ..controller import SessionController
 
@@ -62,13 +64,9 @@ Esc interrupts. F1 or `/keys` shows all keys."""
 
 async def profiles_card(cwd: Path, *, trusted: bool) -> str:
     """The profiles that can be used in a folder; `trusted` counts it as trusted."""
-    rows = await asyncio.to_thread(_profiles, cwd, trusted)
+    named = await asyncio.to_thread(partial(profile_names, cwd, trusted=trusted))
+    rows = [(code(name, 40), sanitize_line(text, 160).replace("*", "")) for name, text in named]
     return "**Profiles**: `@NAME` at the start of a message asks for one.\n\n" + table(("name", "what it is for"), rows)
-
-
-def _profiles(cwd: Path, trusted: bool) -> list[tuple[str, str]]:
-    named = profile_names(cwd, trusted=trusted)
-    return [(code(name, 40), sanitize_line(text, 160).replace("*", "")) for name, text in named]
 
 
 def profile_names(cwd: Path, *, trusted: bool) -> list[tuple[str, str]]:
@@ -122,20 +120,12 @@ def context_card(state: SessionView, window: int) -> str:
     root = state.root
     used = root.context if root else 0
     share = f" of {window:,} ({used / window:.0%}), {max(window - used, 0):,} free" if window else ""
-    counts: dict[str, int] = {}
-    for item in root.transcript if root else ():
-        name = (
-            f"calls of {item.tool}"
-            if isinstance(item, ToolRun)
-            else "messages"
-            if isinstance(item, MessageItem)
-            else "remarks"
-        )
-        counts[name] = counts.get(name, 0) + 1
-    rows = [(code(name, 40), str(n)) for name, n in sorted(counts.items(), key=lambda pair: -pair[1])]
-    return f"**Context**: {used:,} tokens{share}.\n\n" + (
-        table(("what it holds", "count"), rows) if rows else "It is empty."
-    )
+    items = root.transcript if root else []
+    kinds = {MessageItem: "messages", NoteItem: "remarks"}
+    counts = Counter(f"calls of {i.tool}" if isinstance(i, ToolRun) else kinds[type(i)] for i in items)
+    rows = [(code(name, 40), str(n)) for name, n in counts.most_common()]
+    body = table(("what it holds", "count"), rows) if rows else "It is empty."
+    return f"**Context**: {used:,} tokens{share}.\n\n{body}"
 
 
 def cost_card(state: SessionView) -> str:
@@ -218,16 +208,13 @@ async def memory_card(cwd: Path) -> str:
     return table(("id", "note", "by", "counts for all"), rows) if rows else "No notes are kept for this folder."
 
 
-def config_card(options: object) -> str:
+def config_card() -> str:
     """The settings that are not at their default, and where they are from."""
     from friday_cli import config
     from friday_cli.config.loader import user_file
 
-    rows = [
-        (code(n, 60), code(v, 100), code(source, 60))
-        for n, v, source in config.rows(config.load())
-        if source != "default"
-    ]
+    changed = [row for row in config.rows(config.load()) if row[2] != "default"]
+    rows = [(code(name, 60), code(value, 100), code(source, 60)) for name, value, source in changed]
     body = table(("setting", "value", "from"), rows) if rows else "Everything is at its default."
     return f"Your settings: {code(str(user_file()), 200)}. `friday config` changes them.\n\n{body}"
 
@@ -238,7 +225,5 @@ async def doctor_card(cwd: Path, model: str | None) -> str:
 
     marks = {"ok": "", "note": "!", "bad": "✗"}
     facts = await asyncio.to_thread(examine, cwd=cwd, model=model)
-    return table(
-        ("", "area", "what", "how it is"),
-        [(marks[f.level], f.area, code(f.name, 40), code(f.text, 160)) for f in facts],
-    )
+    rows = [(marks[f.level], f.area, code(f.name, 40), code(f.text, 160)) for f in facts]
+    return table(("", "area", "what", "how it is"), rows)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from friday_cli.core.protocol.errors import FridayError, UsageError
@@ -29,27 +30,19 @@ _ANSWERS: dict[str, Resolve] = {"ask": "ask", "overwrite": "overwrite", "leave":
 async def rewind(chat: CommandContext, rest: str) -> None:
     """Rewind to a message, or undo the last rewind. Raises UsageError; then nothing has changed."""
     session = chat.controller.require_session()
-    wanted = _RewindRequest(rest)
-    number = wanted.number or await _which(chat, await session.rewind.points())
+    number, what, resolve = _arguments(rest)
+    number = number or await _which(chat, await session.rewind.points())
     if number == "undo":
-        await _undo(chat, wanted.resolve)
-    elif number:
-        what = wanted.what or await _what(chat, int(number))
-        if what:
-            done = await settled(
-                chat, lambda resolve: session.rewind.to(int(number), what, conflicts=resolve), wanted.resolve
-            )
-            if done is not None:
-                _tell(chat, f"Went back: {_WORDS[what]}.", done, "/rewind undo reverses it.")
-                if what != "files" and done.point is not None:
-                    chat.offer(done.point.text)
-
-
-async def _undo(chat: CommandContext, resolve: Resolve) -> None:
-    session = chat.controller.require_session()
-    done = await settled(chat, lambda resolve: session.rewind.undo(conflicts=resolve), resolve)
-    if done is not None:
-        _tell(chat, "The rewind was undone.", done, "")
+        done = await settled(chat, lambda conflicts: session.rewind.undo(conflicts=conflicts), resolve)
+        if done is not None:
+            _tell(chat, "The rewind was undone.", done, "")
+    elif number and (what := what or await _what(chat, int(number))):
+        attempt = partial(session.rewind.to, int(number), what)
+        done = await settled(chat, lambda conflicts: attempt(conflicts=conflicts), resolve)
+        if done is not None:
+            _tell(chat, f"Went back: {_WORDS[what]}.", done, "/rewind undo reverses it.")
+            if what != "files" and done.point is not None:
+                chat.offer(done.point.text)
 
 
 def _tell(chat: CommandContext, words: str, done: RewindResult, more: str) -> None:
@@ -77,10 +70,8 @@ async def settled(
     ]
     title = f"{count} not as the agents left {'them' if len(rows) > 1 else 'it'}:"
     choice = await chat.choose("\n".join([title, *_short(rows)]), choices[1:][::-1] if alone else choices)
-    if choice == "leave":
-        return await attempt("leave")
-    if choice == "overwrite":
-        return await attempt("overwrite")
+    if choice:
+        return await attempt(_ANSWERS[choice])
     chat.say_note("Nothing was changed.")
     return None
 
@@ -101,9 +92,8 @@ class ChatReviewActions:
         chat = self._chat
         try:
             session = chat.controller.require_session()
-            done = await settled(
-                chat, lambda resolve: session.rewind.restore_file(key, agent, conflicts=resolve), alone=True
-            )
+            attempt = partial(session.rewind.restore_file, key, agent)
+            done = await settled(chat, lambda conflicts: attempt(conflicts=conflicts), alone=True)
         except FridayError as error:
             chat.say_note(str(error), "error")
         else:
@@ -144,32 +134,28 @@ async def fork(chat: CommandContext, rest: str) -> None:
         chat.say_note(f"The fork is session {name[:8]}; `/resume {name[:8]}` goes there when the agent is done.")
         return
     if await chat.reopen(resume=name):
-        chat.say_note(
-            f"This is the fork, session {name[:8]}. `/resume {session.id[:8]}` goes back. Files are as they were."
-        )
+        back = f"`/resume {session.id[:8]}` goes back"
+        chat.say_note(f"This is the fork, session {name[:8]}. {back}. Files are as they were.")
     if at is not None:
         chat.offer(points[at - 1].text)
 
 
-class _RewindRequest:
+def _arguments(rest: str) -> tuple[str, What | None, Resolve]:
     """The arguments of /rewind: a number or `undo`, what to restore, and what to do with files in the way."""
-
-    def __init__(self, rest: str) -> None:
-        self.number = ""
-        self.what: What | None = None
-        self.resolve: Resolve = "ask"
-        for word in rest.split():
-            if word == "undo" or word.isdecimal():
-                self.number = word
-            elif word in _WHATS:
-                self.what = _WHATS[word]
-            elif word in _ANSWERS:
-                self.resolve = _ANSWERS[word]
-            else:
-                raise UsageError(
-                    f"{sanitize_line(word, 40)} is no argument of /rewind.",
-                    hint="Write /rewind [NUMBER | undo] [both | conversation | files] [overwrite | leave].",
-                )
+    number, what, resolve = "", None, _ANSWERS["ask"]
+    for word in rest.split():
+        if word == "undo" or word.isdecimal():
+            number = word
+        elif word in _WHATS:
+            what = _WHATS[word]
+        elif word in _ANSWERS:
+            resolve = _ANSWERS[word]
+        else:
+            raise UsageError(
+                f"{sanitize_line(word, 40)} is no argument of /rewind.",
+                hint="Write /rewind [NUMBER | undo] [both | conversation | files] [overwrite | leave].",
+            )
+    return number, what, resolve
 
 
 async def _which(chat: CommandContext, points: Sequence[RewindPoint]) -> str:
@@ -202,16 +188,13 @@ async def _what(chat: CommandContext, number: int) -> What | None:
 
 
 def _rows(points: Sequence[RewindPoint]) -> list[tuple[str, str]]:
-    return [(str(p.number), f"{_when(p.at)}{_count(p)} · {sanitize_line(p.text, 200)}") for p in points]
-
-
-def _count(point: RewindPoint) -> str:
-    return f" · {pluralize(len(point.files), 'file')}" if point.files else ""
-
-
-def _when(at: float) -> str:
-    then, now = time.localtime(at), time.localtime()
-    return time.strftime("%H:%M" if then[:3] == now[:3] else "%d %b %H:%M", then)
+    rows, today = [], time.localtime()[:3]
+    for point in points:
+        then = time.localtime(point.at)
+        when = time.strftime("%H:%M" if then[:3] == today else "%d %b %H:%M", then)
+        count = f" · {pluralize(len(point.files), 'file')}" if point.files else ""
+        rows.append((str(point.number), f"{when}{count} · {sanitize_line(point.text, 200)}"))
+    return rows
 
 
 def _about(points: Sequence[RewindPoint], *, files: bool = True) -> dict[str, str]:

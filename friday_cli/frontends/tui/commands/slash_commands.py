@@ -119,9 +119,6 @@ async def run(chat: CommandContext, draft: Draft) -> bool:
     return True
 
 
-# ---- the table ------------------------------------------------------------------------------------------------------
-
-
 @command("help", "Commands and keys", aliases=("?",))
 async def _help(chat: CommandContext, rest: str) -> None:
     await chat.load_customs()
@@ -349,7 +346,7 @@ async def _theme(chat: CommandContext, rest: str) -> None:
 
 @command("config", "Where the settings are, and which are not at their default")
 async def _config(chat: CommandContext, rest: str) -> None:
-    chat.show_card(command_output.config_card(chat.controller.options))
+    chat.show_card(command_output.config_card())
 
 
 @command("doctor", "What Friday sees on this machine")

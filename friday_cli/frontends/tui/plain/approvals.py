@@ -13,6 +13,7 @@ from friday_cli.view import PendingAsk
 from ..controller import SessionController
 from ..widgets.approval_options import options_of
 from ..widgets.approval_panel import GRACE_S
+from ..widgets.approval_request import other_arguments, request_title
 from ..widgets.tool_blocks import request_lines
 
 
@@ -71,17 +72,13 @@ class PlainApprovals:
 def _lines(ask: PendingAsk, controller: SessionController) -> list[str]:
     """An ask: the agent and its task, what it asks in full, and the numbered answers."""
     event = ask.event
-    who = f"[{sanitize_line(ask.profile, 40) or 'friday'}] {ask.agent}"
+    out = [f"{request_title(ask)}, for: {sanitize_line(ask.task, 200)}"]
     if isinstance(event, QuestionAsked):
-        out = [f"{who} asks, for: {sanitize_line(ask.task, 200)}", show_invisible(event.question)]
+        out.append(show_invisible(event.question))
     else:
-        out = [
-            f"{who} wants to use {sanitize_line(event.tool, 40)}, for: {sanitize_line(ask.task, 200)}",
-            show_invisible(event.subject),
-        ]
+        out.append(show_invisible(event.subject))
         out += [show_invisible(event.reason)] if event.reason else []
         run = controller.state.agents[ask.agent].calls.get(event.call_id)
-        rest = run.arguments.items() if run is not None else ()
-        out += request_lines({name: value for name, value in rest if str(value).strip() != event.subject.strip()})
+        out += request_lines(other_arguments(run, event)) if run is not None else []
     out += [f"{number}. {sanitize_line(option.label, 300)}" for number, option in enumerate(options_of(ask), 1)]
     return [*out, "Type the number of your answer."]

@@ -36,9 +36,10 @@ class PlainChat:
     def __init__(
         self, options: Make, *, cwd: Path, first: str = "", pick: bool = False, env: Mapping[str, str] | None = None
     ) -> None:
-        self.controller = SessionController(options, on_change=self._changed, env=env)
-        self._cwd, self._first, self._pick = cwd, first, pick
         self._news = asyncio.Event()
+        """Set when the session has changed."""
+        self.controller = SessionController(options, on_change=self._news.set, env=env)
+        self._cwd, self._first, self._pick = cwd, first, pick
         self._over: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._typed = b""
         self._queue: list[str] = []
@@ -48,8 +49,6 @@ class PlainChat:
         self._context = PlainContext(self.controller, self._say, leave=lambda: self._leave(0), reopened=self._reopened)
         self._writer = PlainWriter(self._say)
         self._approvals = PlainApprovals(self._say, self.controller)
-
-    # ---- the loop ------------------------------------------------------------------------
 
     async def run(self) -> int:
         """Run until the user quits. Returns the exit code. Raises FridayError when no session can be opened."""
@@ -81,8 +80,8 @@ class PlainChat:
         while True:
             await self._news.wait()
             self._news.clear()
-            if self.controller.failure is not None:
-                raise self.controller.failure
+            if self.controller.fold.failure is not None:
+                raise self.controller.fold.failure
             for words in self.controller.told:
                 self._say(f"Note: {words}")
             self.controller.told.clear()
@@ -91,13 +90,9 @@ class PlainChat:
                 waiting, self._queue = "\n\n".join(self._queue), []
                 await self._context.send(waiting)
             elif self.controller.working and (root := self.controller.state.root) is not None and root.ended:
-                asyncio.get_running_loop().call_later(
-                    0.05, self._news.set
-                )  # its last event comes before the session is idle
+                # its last event comes before the session is idle
+                asyncio.get_running_loop().call_later(0.05, self._news.set)
             await asyncio.sleep(0.05)
-
-    def _changed(self) -> None:
-        self._news.set()
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(work)
@@ -125,8 +120,6 @@ class PlainChat:
             self._say("Interrupted. Ctrl-C again quits.")
         else:
             self._say("Ctrl-C again quits.")
-
-    # ---- input --------------------------------------------------------------
 
     def _read(self) -> None:
         data = os.read(sys.stdin.fileno(), READ)

@@ -59,10 +59,9 @@ class PlainContext:
 
     async def send_custom(self, custom: CustomCommand, rest: str, draft: Draft) -> None:
         if self.controller.working:
-            raise UsageError(
-                f"{sanitize_line(draft.text, 40)} has to wait: the agent is at work. Ctrl-C interrupts it."
-            )
-        await self.controller.say(custom.prompt(rest), task=draft.text, bounds=custom.restrictions())
+            name = sanitize_line(draft.text, 40)
+            raise UsageError(f"{name} has to wait: the agent is at work. Ctrl-C interrupts it.")
+        await self.controller.say_custom(custom, rest, task=draft.text)
 
     async def pick_session(self) -> None:
         from friday_cli.paths import store_path
@@ -77,11 +76,12 @@ class PlainContext:
     async def choose(
         self, title: str, choices: Sequence[tuple[str, str]], *, at: int = 0, about: Mapping[str, str] = NOTHING
     ) -> str | None:
-        rows = [
-            label if label == key or label.startswith(f"{key}:") else f"{key}: {label}" for key, label in choices if key
-        ]
-        names = [sanitize_line(row, 200) for row in rows]
-        self._say("\n".join([title, *names, "Write the command again, with one of them behind it."]))
+        rows = [title]
+        for key, label in choices:
+            if key:
+                named = label == key or label.startswith(f"{key}:")
+                rows.append(sanitize_line(label if named else f"{key}: {label}", 200))
+        self._say("\n".join([*rows, "Write the command again, with one of them behind it."]))
         return None
 
     async def review(self, rows: Sequence[FileDiff], actions: ReviewActions) -> None:

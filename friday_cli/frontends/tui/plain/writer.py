@@ -62,7 +62,7 @@ class PlainWriter:
         """Print the complete lines of a reply; a retry is printed from its beginning."""
         text = sanitize(text).strip("\n")
         if not text.startswith(self._said):
-            self._say("The reply begins anew:")
+            self._say("The reply is restarted:")
             self._said = ""
         end = len(text) if whole else text.rfind("\n") + 1
         if end > len(self._said):
@@ -78,9 +78,8 @@ class PlainWriter:
                 left.append(call)
             elif not call.agents:
                 failed = f": {sanitize_line(call.text, 300)}" if call.status in ("error", "denied") else ""
-                self._say(
-                    f"Tool {sanitize_line(call.tool, 40)} {sanitize_line(call.title, 200)}: {call.status}{failed}"
-                )
+                name = f"{sanitize_line(call.tool, 40)} {sanitize_line(call.title, 200)}"
+                self._say(f"Tool {name}: {call.status}{failed}")
         self._open_calls = left
 
     def _children(self, state: SessionView) -> None:

@@ -1,37 +1,41 @@
 """The files of a folder for `@`: listed in the background, matched fuzzily, shown before all of them are known.
 
-Interface: `Files(root)`, `async for found in files.found(query, anew=...)`, `stop()`, `await close()`.
+They are listed by ripgrep, else by git, else by a walk.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import re
+import shutil
 import time
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from heapq import nsmallest
+from itertools import chain, islice
 from pathlib import Path
 
-from .file_listing import listed
-
+RIPGREP = ("rg", "--no-config", "--files", "--hidden", "--glob", "!.git", "--null")
+GIT = ("git", "-c", "core.fsmonitor=false", "ls-files", "--cached", "--others", "--exclude-standard", "-z")
+READ_BYTES, STEP = 65_536, 64
+"""Bytes read and folders walked at once."""
 SHOWN, MOST = 200, 300_000
 """Names offered, and files known, at most."""
 ENOUGH = 20
-"""So many names that have the words as they stand, and none that only has their letters in order is looked for."""
+"""With fewer names that contain the query, names that only have its letters in order are searched too."""
 FRESH, FRESH_S = 20, 20.0
-"""A list is fresh for so many times as long as it took to make, and for so many seconds at most."""
+"""A list is fresh for this many times as long as it took to make, and for this many seconds at most."""
 PACE_S = 0.25
-"""Seconds between two looks at what a listing has found so far."""
+"""Seconds between two updates of the known names while files are listed."""
 PIECE = 100_000
-"""Characters searched letter by letter between two breaths of the event loop."""
+"""Characters searched letter by letter before other tasks of the event loop run."""
 
 
 @dataclass(frozen=True)
 class FileMatches:
-    """What is known for a query: names, the best first; whether they are the best of all files; what a person should
-    know about that."""
+    """The matches of a query, the best first. `final`: all files are known; `note`: why not, for the user."""
 
     names: list[str]
     final: bool
@@ -49,10 +53,10 @@ class FileIndex:
         self._tasks: set[asyncio.Task[None]] = set()
         self._news = asyncio.Event()
 
-    async def found(self, query: str, *, anew: bool) -> AsyncGenerator[FileMatches, None]:
-        """What is known for `query` at once, and again whenever more is, until all files are. `anew` says that what is
-        known may be out of date: they are listed again, while nobody waits for it."""
-        if self._listing is None and (not self._whole or (anew and time.monotonic() >= self._due)):
+    async def found(self, query: str, *, refresh: bool) -> AsyncGenerator[FileMatches, None]:
+        """The matches of `query` known now, and again whenever more files are known. `refresh` lists the files again in the
+        background if the list may be out of date."""
+        if self._listing is None and (not self._whole or (refresh and time.monotonic() >= self._due)):
             self._listing = asyncio.create_task(self._list(), name="list files")
             self._tasks.add(self._listing)
             self._listing.add_done_callback(self._tasks.discard)
@@ -74,14 +78,14 @@ class FileIndex:
         return f"among the first {count:,} files" if count >= MOST else ""
 
     def stop(self) -> None:
-        """List no further; what was found so far stays known."""
+        """Stop listing. The files found so far stay known."""
         if self._listing is not None:
             self._listing.cancel()
             self._listing = None
             self._tell()
 
     async def close(self) -> None:
-        """Stop, and wait until nothing is left of it."""
+        """Stop listing, and wait for the end of its tasks."""
         self.stop()
         if self._tasks:
             await asyncio.wait(self._tasks)
@@ -113,7 +117,7 @@ class FileIndex:
             await asyncio.wait({reading})
 
     async def _read(self, names: list[str], came: asyncio.Event) -> None:
-        """Add to `names` what is found; a name that a terminal cannot show as it is cannot be typed either."""
+        """Add the found names to `names`, without those that a terminal cannot show: they cannot be typed either."""
         try:
             async with aclosing(listed(self._root)) as parts:
                 async for some in parts:
@@ -138,13 +142,12 @@ class _SearchableNames:
 
     @classmethod
     def of(cls, names: list[str], before: _SearchableNames) -> _SearchableNames:
-        """These names; what was made of them `before` where they are the same."""
+        """The names in this form; `before` if they are the same."""
         names.sort()
         return before if names == before.by_name else cls(names)
 
     async def best(self, query: str) -> list[str]:
-        """The best names for `query`: those that have it as it stands, in the file's name before the folder's, then those
-        with its letters in order; the shortest first."""
+        """Names that contain `query`, in the file's name first, then those with its letters in order; the shortest first."""
         wanted = query.lower()
         if not wanted:
             return self.first
@@ -174,3 +177,61 @@ class _SearchableNames:
                     break
             start = stop
             await asyncio.sleep(0)
+
+
+class _ListingFailed(Exception):
+    """A program cannot list this folder."""
+
+
+async def listed(root: Path) -> AsyncGenerator[list[str], None]:
+    """Names of the files below `root`, relative to it, some at a time and in no order. Close it (`aclosing`) to stop early."""
+    for command in (RIPGREP, GIT):
+        try:
+            async with aclosing(_list_with(root, *command)) as parts:
+                async for some in parts:
+                    yield some
+            return
+        except _ListingFailed:
+            continue
+    walk = _walk(root)
+    while folders := await asyncio.to_thread(lambda: list(islice(walk, STEP))):
+        yield list(chain.from_iterable(folders))
+
+
+async def _list_with(root: Path, name: str, *arguments: str) -> AsyncGenerator[list[str], None]:
+    """The files that a program lists. Raises _ListingFailed."""
+    program = shutil.which(name)
+    if program is None:
+        raise _ListingFailed
+    try:
+        process = await asyncio.create_subprocess_exec(
+            program, *arguments, cwd=root, stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
+        )  # fmt: skip
+    except OSError as error:
+        raise _ListingFailed from error
+    assert process.stdout is not None
+    rest, any_listed = b"", False
+    try:
+        while data := await process.stdout.read(READ_BYTES):
+            whole, end, rest = (rest + data).rpartition(b"\0")
+            if end:
+                any_listed = True
+                yield os.fsdecode(whole).split("\0")
+        failed = await process.wait() != 0
+    finally:
+        if process.returncode is None:
+            with suppress(ProcessLookupError):
+                process.kill()
+            await process.communicate()  # what it wrote last would keep its pipe open
+    if failed and not any_listed:
+        raise _ListingFailed
+
+
+def _walk(root: Path) -> Iterator[list[str]]:
+    """The files of one folder after the other."""
+    for folder, folders, files in os.walk(root):
+        skipped = ("node_modules", "__pycache__")
+        folders[:] = [name for name in folders if not name.startswith(".") and name not in skipped]
+        base = os.path.relpath(folder, root)
+        yield files if base == "." else [f"{base}/{name}" for name in files]

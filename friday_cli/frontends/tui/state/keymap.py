@@ -34,16 +34,13 @@ def read(known: Collection[str]) -> Keys:
     path = file()
     try:
         text = path.read_text(encoding="utf-8-sig")
+        import tomllib
+
+        data = _flat(tomllib.loads(text))
     except FileNotFoundError:
         return Keys()
-    except (OSError, UnicodeDecodeError) as error:
-        return _unread(path, error)
-    import tomllib
-
-    try:
-        data = _flat(tomllib.loads(text))
-    except tomllib.TOMLDecodeError as error:
-        return _unread(path, error)
+    except (OSError, ValueError) as error:  # ValueError: not UTF-8, or not TOML
+        return Keys(problems=(f"{path}: {sanitize_line(str(error), 200)}; the keys are as they were.",))
     chosen: dict[str, str] = {}
     problems: list[str] = []
     for name, keys in data.items():
@@ -54,10 +51,6 @@ def read(known: Collection[str]) -> Keys:
         else:
             chosen[name] = ",".join(key.strip() for key in keys.split(","))
     return Keys(chosen, tuple(problems))
-
-
-def _unread(path: Path, error: Exception) -> Keys:
-    return Keys(problems=(f"{path}: {sanitize_line(str(error), 200)}; the keys are as they were.",))
 
 
 def held(widget: DOMNode) -> dict[str, list[Binding]]:

@@ -1,7 +1,4 @@
-"""What a person chose and finds again the next time: the theme, the width of the side pane.
-
-Interface: `read()`, `keep(theme=..., side=...)`. A file that cannot be read or written costs nothing but memory.
-"""
+"""What the user chose for later chats: the theme and the width of the side pane. Errors of the file are ignored."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from friday_cli.paths import state_dir
 
 
 class Preferences(msgspec.Struct):
-    """`side` is a width in cells, 0 where none was chosen; `theme` "" likewise."""
+    """`side` is a width in cells, 0 for none; `theme` is "" for none."""
 
     theme: str = ""
     side: int = 0
@@ -25,7 +22,7 @@ def _path() -> Path:
 
 
 def read() -> Preferences:
-    """What was chosen."""
+    """The saved preferences."""
     try:
         return msgspec.json.decode(_path().read_bytes(), type=Preferences)
     except (OSError, msgspec.MsgspecError):
@@ -33,14 +30,13 @@ def read() -> Preferences:
 
 
 def keep(*, theme: str | None = None, side: int | None = None) -> None:
-    """Remember a choice."""
+    """Save a preference."""
     from friday_cli import atomic_file
 
-    taste = read()
-    taste.theme = taste.theme if theme is None else theme
-    taste.side = taste.side if side is None else side
+    known = read()
+    kept = Preferences(known.theme if theme is None else theme, known.side if side is None else side)
     try:
         _path().parent.mkdir(parents=True, exist_ok=True)
-        atomic_file.replace(_path(), msgspec.json.encode(taste).decode())
+        atomic_file.replace(_path(), msgspec.json.encode(kept).decode())
     except (OSError, FridayError):
         pass

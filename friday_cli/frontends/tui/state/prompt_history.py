@@ -1,7 +1,4 @@
-"""What was typed before in a project, and the draft that was not sent.
-
-Interface: `History(folder)` (lazy), `add(text)`, `older(text)`, `newer()`, `matches(query)`, `draft` / `keep_draft(text)`.
-"""
+"""The earlier prompts of a folder, and the draft that was not sent. Errors of the files are ignored."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ LONGEST = 50_000
 
 
 class PromptHistory:
-    """The prompts of one folder, the newest last. A file that cannot be read or written costs nothing but memory."""
+    """The prompts of one folder, the newest last; read when they are needed first."""
 
     def __init__(self, folder: Path) -> None:
         name = hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]
@@ -45,7 +42,7 @@ class PromptHistory:
         return self._entries
 
     def add(self, text: str) -> None:
-        """Remember what was sent."""
+        """Save a prompt that was sent."""
         self._at = None
         if not text.strip() or len(text) > LONGEST or (self.entries and self.entries[-1] == text):
             return
@@ -53,7 +50,7 @@ class PromptHistory:
         self._write(self._path, json.dumps(text) + "\n", append=True)
 
     def older(self, typed: str) -> str | None:
-        """The entry before the one shown; `typed` is kept for the way back. None at the beginning."""
+        """The entry before the one shown; `newer` returns `typed` after the last. None at the beginning."""
         if self._at is None:
             self._at, self._typed = len(self.entries), typed
         if self._at == 0:
@@ -62,7 +59,7 @@ class PromptHistory:
         return self.entries[self._at]
 
     def newer(self) -> str | None:
-        """The entry after the one shown, at the end what was typed; None where nothing older is shown."""
+        """The entry after the one shown, after the last one the typed text. None if no earlier entry is shown."""
         if self._at is None:
             return None
         self._at += 1
@@ -72,24 +69,24 @@ class PromptHistory:
         return self.entries[self._at]
 
     def leave(self) -> None:
-        """What is in the prompt now is new text."""
+        """The prompt has new text: no earlier entry is shown."""
         self._at = None
 
     def matches(self, query: str, *, most: int = 200) -> list[str]:
-        """Entries with `query` in them, the newest first, each once."""
+        """Entries that contain `query`, the newest first, each once."""
         wanted = query.lower()
         return list(dict.fromkeys(e for e in reversed(self.entries) if wanted in e.lower()))[:most]
 
     @property
     def draft(self) -> str:
-        """What was typed and not sent when Friday was left."""
+        """The text that was typed and not sent in the last chat."""
         try:
             return self._draft_path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError):
             return ""
 
     def keep_draft(self, text: str) -> None:
-        """Keep what is typed for the next time; "" forgets it."""
+        """Save what is typed for the next chat; "" deletes it."""
         if text.strip():
             self._write(self._draft_path, text)
         else:

@@ -17,11 +17,7 @@ from friday_cli.core.protocol.messages import Image
 from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.session.attachments import MOST_IMAGE_BYTES
 
-_MAGIC = (
-    (b"\x89PNG\r\n\x1a\n", "image/png"),
-    (b"\xff\xd8\xff", "image/jpeg"),
-    (b"GIF8", "image/gif"),
-)
+_MAGIC = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif"))
 _SUFFIXES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 TOO_LARGE = f"is larger than {MOST_IMAGE_BYTES // 1_000_000} MB"
 PATIENCE_S = 3.0
@@ -37,15 +33,14 @@ def named(text: str) -> list[Path]:
         if whole.is_absolute() and whole.is_file():
             return [whole]  # with blanks in it and no quotes
         words = shlex.split(text)
-        paths = [Path(_from_url(word) if word.startswith("file://") else os.path.expanduser(word)) for word in words]
+        paths = [
+            Path(unquote(urlsplit(word).path) if word.startswith("file://") else os.path.expanduser(word))
+            for word in words
+        ]
         fits = all(p.suffix.lower() in _SUFFIXES and p.is_absolute() and p.is_file() for p in paths)
     except (OSError, ValueError):
         return []
     return paths if fits else []
-
-
-def _from_url(url: str) -> str:
-    return unquote(urlsplit(url).path)
 
 
 def read(path: Path) -> Image:

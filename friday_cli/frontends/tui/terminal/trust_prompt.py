@@ -17,10 +17,9 @@ _WORDS: dict[str, Word] = {word[:length]: word for word in ("trust", "not", "qui
 
 
 def decided(cwd: Path, standing: trust.Trust) -> bool:
-    """Ask about the project of `cwd` where it holds something that could steer and was not decided on as it is now.
+    """Ask about the project of `cwd` if it has files that steer Friday and are new or changed since the last decision.
 
-    False when the person wants to leave. Raises FridayError when the decision cannot be kept, or the project changed
-    while it was asked about.
+    False when the user quits. Raises FridayError when the decision cannot be saved, or the project changed meanwhile.
     """
     if not trust_review.needs_decision(standing):
         return True
@@ -54,14 +53,13 @@ def _wrapped(head: str, text: str) -> list[str]:
 
 
 def _answer() -> Word:
-    """What the person says; the end of the input and Ctrl+C mean quit. What was typed before the question counts not."""
+    """The answer of the user; the end of the input and Ctrl+C mean "quit". What was typed before the question is ignored."""
     import termios
 
     before = termios.tcgetattr(sys.stdin)
     asking = termios.tcgetattr(sys.stdin)
-    asking[
-        3
-    ] &= ~termios.ISIG  # Ctrl+C ends a line like Enter: as a signal it could come just before the reading begins
+    # Ctrl+C ends a line like Enter: a signal could come just before the reading begins
+    asking[3] &= ~termios.ISIG
     asking[6][termios.VEOL] = b"\x03"
     termios.tcsetattr(sys.stdin, termios.TCSAFLUSH, asking)
     try:

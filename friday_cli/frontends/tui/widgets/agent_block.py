@@ -28,22 +28,17 @@ STATUS_MARKS = {**GLYPHS, "running": "●"}
 def make_block(context: RenderContext, item: Item) -> Block:
     """The block for an item."""
     if isinstance(item, ToolRun):
-        return AgentBlock(context, item) if is_delegation(item) else CallBlock(context, item)
+        delegates = bool(item.agents) or item.tool in (DELEGATE_TASK, DELEGATE_TASKS)
+        return AgentBlock(context, item) if delegates else CallBlock(context, item)
     if isinstance(item, NoteItem):
         return NoteBlock(context, item)
     assert isinstance(item, MessageItem)
     return UserBlock(context, item) if item.role == "user" else ReplyBlock(context, item)
 
 
-def is_delegation(run: ToolRun) -> bool:
-    """Whether a call starts agents."""
-    return bool(run.agents) or run.tool in (DELEGATE_TASK, DELEGATE_TASKS)
-
-
 class AgentBlock(Block):
     """A call that starts agents: a few lines for each."""
 
-    kind = "agent"
     compact = True
     done = False  # an agent that has ended can be resumed
 
@@ -76,10 +71,8 @@ class AgentBlock(Block):
         return max(1, len(self._run.agents)) * (2 + SUMMARY_LINES)
 
     def matches(self, what: str) -> bool:
-        agents = self._agents()
-        return what == "agent" or (
-            what == "error" and (self._run.status in ("error", "denied") or any(a.status == "failed" for a in agents))
-        )
+        failed = self._run.status in ("error", "denied") or any(a.status == "failed" for a in self._agents())
+        return what == "agent" or (what == "error" and failed)
 
     def agent_at(self, at: int) -> str:
         path, row = self._rows[at] if 0 <= at < len(self._rows) else ("", -1)
@@ -111,9 +104,7 @@ class AgentBlock(Block):
         self._rows = []
         agents = self._agents()
         if not agents:
-            out = _draw_call(self._run, self.open, renderer, width)
-            self._rows = [("", -1)] * len(out)
-            return out
+            return _draw_call(self._run, self.open, renderer, width)
         for agent in agents:
             unfolded = agent.path in self._unfolded
             lines = _draw_summary(self.context, agent, unfolded, width)
@@ -163,13 +154,10 @@ def _draw_summary(context: RenderContext, agent: AgentView, unfolded: bool, widt
         result = agent.end.text if agent.end.text.strip() else agent.end.error
         shown = [part for part in sanitize(result).split("\n") if part.strip()]
         style = styles.dim if agent.status == "completed" else styles.error
-        lines = [renderer.line(Text(part[:1000], style=style), width - 6) for part in shown[:SUMMARY_LINES]]
-        if len(shown) > SUMMARY_LINES:
-            lines.append(
-                renderer.line(
-                    Text(f"… {pluralize(len(shown) - SUMMARY_LINES, 'more line')}", style=styles.dim), width - 6
-                )
-            )
+        texts = [Text(part[:1000], style=style) for part in shown[:SUMMARY_LINES]]
+        if (left := len(shown) - SUMMARY_LINES) > 0:
+            texts.append(Text(f"… {pluralize(left, 'more line')}", style=styles.dim))
+        lines = [renderer.line(line, width - 6) for line in texts]
         out += indented(lines, "    └ ", "      ", styles.dim)
     return out
 

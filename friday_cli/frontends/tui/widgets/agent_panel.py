@@ -7,25 +7,32 @@ or the transcript, not both.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar, Literal
+from dataclasses import dataclass
+from typing import ClassVar
 
 from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.message import Message
+from textual.widget import Widget
 from textual.widgets import Static
 
 from friday_cli.core.protocol.agent_path import depth_of
-from friday_cli.view import SessionView
+from friday_cli.core.text.sanitize import sanitize, sanitize_line
+from friday_cli.view import AgentView, SessionView
 
+from ..state import preferences
+from .agent_block import status_style, summary
+from .agent_row import has_pending_worktree
 from .agent_tree import AgentTree
 from .blocks import RenderContext
-from .child_header import ChildHeader
-from .panel_resizer import PanelResizer
 from .transcript import Transcript
 
+MIN_PANEL, MIN_CHAT = 28, 40
+"""Cells that the panel has at least, and that it leaves to the chat."""
+NARROW = 80
+"""Cells of a screen below which the panel always fills the screen."""
 LOW = 14
 """Rows below which the panel shows the tree or a transcript, not both."""
 
@@ -34,41 +41,22 @@ class AgentPanel(Vertical):
     """See the module. `child` is the path of the sub-agent whose transcript is open, "" for none."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("x", "request('StopRequested', 'cancel')", "Cancel: it returns what it has", id="agent.cancel"),
-        Binding("X", "request('StopRequested', 'abort')", "Abort: it ends now", id="agent.abort"),
-        Binding("m", "request('WriteRequested')", "Write to it; an ended one resumes", id="agent.message"),
-        Binding("b", "request('BackgroundRequested')", "Continue it in the background", id="agent.background"),
+        Binding("x", "request('stop', 'cancel')", "Cancel: it returns what it has", id="agent.cancel"),
+        Binding("X", "request('stop', 'abort')", "Abort: it ends now", id="agent.abort"),
+        Binding("m", "request('write')", "Write to it; an ended one resumes", id="agent.message"),
+        Binding("b", "request('background')", "Continue it in the background", id="agent.background"),
         Binding(
-            "w", "request('WorktreeDecision')", "Its worktree: apply, discard, or keep the branch", id="agent.worktree"
+            "w", "request('decide_worktree')", "Its worktree: apply, discard, or keep the branch", id="agent.worktree"
         ),
-        Binding("r,c", "request('CopyResult')", "Copy its result", id="agent.copy"),
+        Binding("r,c", "request('copy_result')", "Copy its result", id="agent.copy"),
     ]
 
-    class StopRequested(AgentTree.AgentMessage):
-        """The user wants to stop the agent; `level` is cancel or abort."""
+    @dataclass
+    class ActionRequested(AgentTree.AgentMessage):
+        """The user wants to do something to the agent; `action` is the name of a method of `AgentActions`."""
 
-        def __init__(self, path: str, level: Literal["cancel", "abort"]) -> None:
-            self.level = level
-            super().__init__(path)
-
-    class WriteRequested(AgentTree.AgentMessage):
-        """The user wants to write to the agent."""
-
-    class BackgroundRequested(AgentTree.AgentMessage):
-        """The user wants the agent to continue in the background."""
-
-    class WorktreeDecision(AgentTree.AgentMessage):
-        """The user wants to decide on the worktree of the agent."""
-
-    class CopyResult(AgentTree.AgentMessage):
-        """The user wants the result of the agent on the clipboard."""
-
-    class Widened(Message):
-        """The user dragged the border; `width` is in cells."""
-
-        def __init__(self, width: int) -> None:
-            self.width = width
-            super().__init__()
+        action: str
+        arguments: tuple[str, ...] = ()
 
     def __init__(self, context: RenderContext, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -158,11 +146,9 @@ class AgentPanel(Vertical):
         self.log_view.redraw()
         self._update_header()
 
-    # ---- keys and the mouse ----------------------------------------------------------------------
-
-    def action_request(self, message: str, *arguments: str) -> None:
-        """Post the message of this class with that name about the agent that keys act on."""
-        self.post_message(getattr(self, message)(self.in_hand, *arguments))
+    def action_request(self, action: str, *arguments: str) -> None:
+        """Request an action on the agent that keys act on."""
+        self.post_message(self.ActionRequested(self.in_hand, action, arguments))
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         self.resizer.start_drag(event)
@@ -172,9 +158,7 @@ class AgentPanel(Vertical):
 
     def on_mouse_up(self, event: events.MouseUp) -> None:
         if self.resizer.end_drag():
-            self.post_message(self.Widened(self.region.width))
-
-    # ---- which of the tree and the transcript are visible ----------------------------------------
+            preferences.keep(side=self.region.width)
 
     def fill(self, full: bool) -> None:
         """Fill the screen, or end that."""
@@ -230,3 +214,84 @@ def _newest(state: SessionView, shown: str) -> str:
     if not running and not shown and len(state.agents) > 1:  # it ended before the panel followed the session
         return list(state.agents)[-1]
     return ""
+
+
+class PanelResizer:
+    """The width of the panel: chosen by key or by dragging its border, and limited by the room that the chat needs.
+
+    `chosen` is the width that the user chose, in cells; 0 for none.
+    """
+
+    def __init__(self, panel: Widget) -> None:
+        self._panel = panel
+        self.chosen = 0
+        self._fitted: int | None = None
+        self._dragging = False
+
+    @property
+    def _fills_screen(self) -> bool:
+        return self._panel.has_class("full") or self._panel.app.size.width < NARROW
+
+    @property
+    def _limit(self) -> int:
+        return max(self._panel.app.size.width - MIN_CHAT, MIN_PANEL)
+
+    def resize(self, width: int) -> int:
+        """Choose a width in cells. Returns the width within the limits; a panel that fills the screen keeps its own."""
+        if not self._fills_screen:
+            self.chosen = min(max(width, MIN_PANEL), self._limit)
+            self.fit()
+        return self.chosen
+
+    def fit(self) -> None:
+        """Apply the chosen width, as far as the screen has room for it."""
+        width = min(self.chosen, self._limit) if self.chosen and not self._fills_screen else None
+        if width != self._fitted:  # setting even the same width makes a new layout of the screen
+            self._panel.styles.width = self._fitted = width
+
+    def start_drag(self, event: events.MouseDown) -> None:
+        """Begin to drag if the left border was pressed."""
+        if event.screen_x == self._panel.region.x and event.button == 1 and not self._fills_screen:
+            self._dragging = True
+            self._panel.capture_mouse()
+
+    def drag(self, event: events.MouseMove) -> None:
+        if self._dragging:
+            self.resize(self._panel.region.right - event.screen_x)
+
+    def end_drag(self) -> bool:
+        """End to drag. False if nothing was dragged."""
+        dragged, self._dragging = self._dragging, False
+        if dragged:
+            self._panel.release_mouse()
+        return dragged
+
+
+class ChildHeader(Static):
+    """The lines above the transcript of a sub-agent: who it is, its status, its task, and what it has used."""
+
+    _text = Text()
+
+    def show(self, context: RenderContext, agent: AgentView, width: int, *, full: bool) -> None:
+        """Show an agent in `width` cells. Its usage has its own line if the first is too short (a `full` panel shows both)."""
+        styles, renderer = context.renderer.styles, context.renderer
+        text = Text(no_wrap=True, overflow="ellipsis")
+        text.append(f"[{sanitize_line(agent.profile, 40)}] ", style=styles.accent)
+        text.append(agent.path, style="bold")
+        text.append(" · worktree waits: w" if has_pending_worktree(agent) else "", style=styles.warn)
+        text.append(" · ", style=styles.dim)
+        status, usage = summary(context.state, agent, context.now())
+        text.append(status, style=status_style(agent, renderer))
+        fits = text.cell_len + 3 + len(usage) <= width
+        if fits or full:
+            text.append(f" · {usage}", style=styles.dim)
+        task = [strip.text for strip in renderer.wrap(Text(sanitize_line(sanitize(agent.task), 300)), width)] or [""]
+        if fits and len(task) > 2:
+            task = [task[0], f"{task[1]}…"]
+        rows = task[:2] if fits else [f"{task[0]}…" if len(task) > 1 else task[0], usage]
+        if queued := [message.text for message in agent.queued if message.source == "person"]:
+            text.append(f"\n» at its next turn: {sanitize_line(queued[-1], 200)}", style=styles.accent)
+        text.append("\n" + "\n".join(rows), style=styles.dim)
+        if text != self._text:
+            self._text = text
+            self.update(text, layout=False)

@@ -97,12 +97,12 @@ def _figures(state: SessionView, agent: AgentView, styles: Styles, width: int) -
     if has_children:
         both = price if subtree.cost_usd is None else f"{_price(own)} {price}"
         variants.insert(0, [f"{tokens(own)} {count}", *([] if demo else [both])])
-    share = budget_share(agent, subtree.billed)
+    share = min(subtree.billed / agent.granted.tokens, 1.0) if agent.granted.tokens else None
     for with_bar in (True, False) if share is not None else (False,):
         for parts in variants:
             text = Text(" · ".join(parts), style=styles.dim)
             if with_bar and share is not None:
-                text.append(" ").append_text(budget_bar(share, styles))
+                text.append(" ").append_text(_budget_bar(share, styles))
             if text.cell_len < width:
                 return text
     return Text()
@@ -122,13 +122,8 @@ def has_pending_worktree(agent: AgentView) -> bool:
     return agent.ended and agent.worktree is not None and agent.worktree.state == "changed"
 
 
-def budget_share(agent: AgentView, tokens_used: int) -> float | None:
-    """The used share of the token budget of an agent, 0 to 1; None without a limit."""
-    return min(tokens_used / agent.granted.tokens, 1.0) if agent.granted.tokens else None
-
-
-def budget_bar(share: float, styles: Styles) -> Text:
-    """A bar of `BAR_CELLS` cells. Its colour warns when little is left."""
+def _budget_bar(share: float, styles: Styles) -> Text:
+    """A bar of `BAR_CELLS` cells for a share from 0 to 1. Its colour warns when little is left."""
     count = round(share * BAR_CELLS)
     text = Text("█" * count, style=styles.ok if share < 0.7 else styles.warn if share < 0.9 else styles.error)
     return text.append("░" * (BAR_CELLS - count), style=styles.dim)

@@ -5,6 +5,7 @@ Call `AgentTree.follow()` when an agent is dirty or the clock moved.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from rich.style import Style
@@ -19,6 +20,7 @@ from friday_cli.view import AgentView, activity_text
 
 from .agent_row import Branch, draw
 from .blocks import RenderContext
+from .transcript_messages import OpenAgent
 
 Filter = Literal["all", "running", "failed", "needs you"]
 Order = Literal["birth", "cost", "newest"]
@@ -41,18 +43,14 @@ class AgentTree(ScrollView, can_focus=True):
         Binding("a", "answer", "Answer its question", id="tree.answer"),
     ]
 
+    @dataclass
     class AgentMessage(Message):
         """A message about the agent at `path`."""
 
-        def __init__(self, path: str) -> None:
-            self.path = path
-            super().__init__()
+        path: str
 
     class Picked(AgentMessage):
         """The user moved the cursor to it."""
-
-    class OpenTranscript(AgentMessage):
-        """The user wants to see its transcript."""
 
     class Arranged(Message):
         """The filter or the order changed, and with it `description`."""
@@ -73,8 +71,6 @@ class AgentTree(ScrollView, can_focus=True):
         """The lines of each agent with the key they were drawn for, by path."""
         self._visible: dict[int, tuple[bool, list[Strip]]] = {}
         """What is on the screen, by row: whether it is selected, and its lines."""
-
-    # ---- rows -------------------------------------------------------------------------
 
     def follow(self) -> None:
         """Update the rows. Only rows that changed are drawn again."""
@@ -153,8 +149,6 @@ class AgentTree(ScrollView, can_focus=True):
             return agent.status in ("failed", "timeout", "interrupted")
         return bool(agent.asks)
 
-    # ---- drawing ------------------------------------------------------------------------
-
     def render_lines(self, crop: Region) -> list[Strip]:
         self._base_style = self.rich_style
         return super().render_lines(crop)
@@ -189,8 +183,6 @@ class AgentTree(ScrollView, can_focus=True):
             known = self._cache[agent.path] = (key, lines)
         return known[1]
 
-    # ---- keys ------------------------------------------------------------------------------
-
     def select(self, path: str) -> None:
         """Put the cursor on an agent."""
         self.selected = path
@@ -213,10 +205,10 @@ class AgentTree(ScrollView, can_focus=True):
         if 0 <= number < len(self._rows):
             path = self._rows[number][0].path
             self.select(path)
-            self.post_message(self.OpenTranscript(path) if event.chain > 1 else self.Picked(path))
+            self.post_message(OpenAgent(path) if event.chain > 1 else self.Picked(path))
 
     def action_open(self) -> None:
-        self.post_message(self.OpenTranscript(self.selected))
+        self.post_message(OpenAgent(self.selected))
 
     def action_fold(self) -> None:
         self._folded ^= {self.selected}

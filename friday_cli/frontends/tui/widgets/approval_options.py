@@ -36,19 +36,16 @@ def options_of(ask: PendingAsk) -> list[ApprovalOption]:
     """The ways to answer an ask."""
     event = ask.event
     if isinstance(event, QuestionAsked):
-        return [
-            *(ApprovalOption(choice, choice) for choice in event.choices),
-            ApprovalOption("In my own words", "", "must"),
-        ]
+        choices = [ApprovalOption(choice, choice) for choice in event.choices]
+        return [*choices, ApprovalOption("In my own words", "", "must")]
     from friday_cli.core.permissions.approvals import ApprovalAnswer
 
     out = [ApprovalOption("Yes", ApprovalAnswer("allow"))]
     if event.rule:
         rule = " and ".join(show_invisible(line) for line in event.rule.split("\n"))
         out.append(ApprovalOption(f"Yes, and for this session allow {rule}", ApprovalAnswer("allow", "session")))
-        out.append(
-            ApprovalOption(f"Yes, and always allow (kept in your settings) {rule}", ApprovalAnswer("allow", "always"))
-        )
+        always = f"Yes, and always allow (kept in your settings) {rule}"
+        out.append(ApprovalOption(always, ApprovalAnswer("allow", "always")))
     return [*out, ApprovalOption("No, and say why", ApprovalAnswer("deny"), "may")]
 
 
@@ -59,38 +56,30 @@ class ApprovalChoices(VerticalScroll, can_focus=False):
         super().__init__(id=id)
         self.options: list[ApprovalOption] = []
         self.index = 0
-        self._rows: list[int] = []
+        self.rows: list[int] = []
         """The index of the option in each row."""
         self._text = Static(id="ask-choices")
 
     def compose(self) -> ComposeResult:
         yield self._text
 
-    @property
-    def row_count(self) -> int:
-        return len(self._rows)
-
-    @property
-    def selected(self) -> ApprovalOption:
-        return self.options[self.index]
-
     def draw(self, renderer: TextRenderer, width: int) -> None:
         """Draw the options in `width` cells."""
         styles = renderer.styles
-        rows, self._rows = [], []
+        rows, self.rows = [], []
         for index, option in enumerate(self.options):
             selected = index == self.index
             label = Text(sanitize_line(option.label, 2_000), style="bold" if selected else "")
             head = f"{'❯' if selected else ' '} {index + 1} "
             for part in label.wrap(renderer.console, max(width - 5, 16), overflow="fold"):
                 rows.append(Text().append(head, style=styles.accent if selected else styles.dim).append_text(part))
-                self._rows.append(index)
+                self.rows.append(index)
                 head = "    "
         self._text.update(Text("\n").join(rows))
 
     def scroll_to_selected(self) -> None:
-        if self.index in self._rows:
-            first, last = self._rows.index(self.index), len(self._rows) - 1 - self._rows[::-1].index(self.index)
+        if self.index in self.rows:
+            first, last = self.rows.index(self.index), len(self.rows) - 1 - self.rows[::-1].index(self.index)
             y = min(max(int(self.scroll_y), last + 1 - self.size.height), first)
             self.scroll_to(y=y, animate=False)
 
@@ -98,18 +87,17 @@ class ApprovalChoices(VerticalScroll, can_focus=False):
         """The index of the option at a position of the screen."""
         region = self._text.region
         row = y - region.y
-        return self._rows[row] if region.contains(x, y) and row < len(self._rows) else None
+        return self.rows[row] if region.contains(x, y) and row < len(self.rows) else None
 
 
 class AnswerField(TextField):
     """The field for the words of an answer. It is hidden until an option needs it."""
 
+    @dataclass
     class Written(Message):
         """The user wrote `answer`."""
 
-        def __init__(self, answer: ApprovalAnswer | str) -> None:
-            self.answer = answer
-            super().__init__()
+        answer: ApprovalAnswer | str
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id, compact=True)

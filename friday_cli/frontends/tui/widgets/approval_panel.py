@@ -6,6 +6,7 @@ Keys and clicks count only after half a second, and a single click only selects:
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import events
@@ -21,6 +22,7 @@ from ..state import keymap
 from .approval_options import AnswerField, ApprovalChoices, options_of
 from .approval_request import RequestBody, RequestHead
 from .blocks import RenderContext
+from .transcript_messages import Typed
 
 if TYPE_CHECKING:
     from friday_cli.core.permissions.approvals import ApprovalAnswer
@@ -32,8 +34,7 @@ GRACE_S = 0.5
 
 
 class GracePeriod:
-    """A period in which nothing is answered: the key or click is for what was there before. `until` is in seconds of
-    `time.monotonic`."""
+    """A period in which keys and clicks answer nothing. `until` is in seconds of `time.monotonic`."""
 
     def __init__(self) -> None:
         self.until = 0.0
@@ -68,19 +69,12 @@ class Approval(Vertical, can_focus=True):
         *(Binding(str(n), f"key('{n}')", f"Answer {n}", show=False, id=f"approval.{n}") for n in range(1, 10)),
     ]
 
+    @dataclass
     class Answered(Message):
         """The user answered an ask."""
 
-        def __init__(self, ask_id: str, answer: ApprovalAnswer | str) -> None:
-            self.ask_id, self.answer = ask_id, answer
-            super().__init__()
-
-    class TypingStarted(Message):
-        """The user wants to type into the prompt instead; `text` was typed already."""
-
-        def __init__(self, text: str = "") -> None:
-            self.text = text
-            super().__init__()
+        ask_id: str
+        answer: ApprovalAnswer | str
 
     def __init__(self, context: RenderContext, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -104,8 +98,6 @@ class Approval(Vertical, can_focus=True):
             self.border_subtitle = "PgUp PgDn: the rest of it" if more else ""
 
         self.watch(self._body, "show_vertical_scrollbar", show_hint)
-
-    # ---- what is asked -----------------------------------------------------------------
 
     @property
     def _ask(self) -> PendingAsk | None:
@@ -163,17 +155,15 @@ class Approval(Vertical, can_focus=True):
         """Divide the rows that the panel may take. The choices and the answer field are always visible."""
         height = self.screen.size.height
         available = height * (70 if height < LOW else 60) // 100 - 2 - self._head.rows - bool(self._field.display)
-        choices = min(self._choices.row_count, max(available - MIN_BODY, 1))
+        choices = min(len(self._choices.rows), max(available - MIN_BODY, 1))
         self._choices.styles.max_height = choices
         self._body.styles.max_height = max(min(available - choices, 12), 1)
         self.call_after_refresh(self._choices.scroll_to_selected)
 
-    # ---- answering ------------------------------------------------------------------------
-
     def _answer(self, index: int) -> None:
         """Answer with an option, or ask for the words that it needs."""
         self._select(index)
-        option = self._choices.selected
+        option = self._choices.options[index]
         if option.words:
             self._field.open(option)
             self._fit()
@@ -199,7 +189,7 @@ class Approval(Vertical, can_focus=True):
             self._field.insert_text_at_cursor(text)
         else:
             self._leaving = True
-            self.post_message(self.TypingStarted(text))
+            self.post_message(Typed(text))
 
     def action_key(self, key: str) -> None:
         """Move, or answer with a number, y or n. The same keys are text while the user types."""
@@ -234,10 +224,10 @@ class Approval(Vertical, can_focus=True):
             self._show(ids[(ids.index(self._ask_id) + by) % len(ids)])
 
     def action_page(self, by: int) -> None:
-        self._body.page(by)
+        self._body.scroll_relative(y=by * max(self._body.size.height - 1, 1), animate=False)
 
     def action_leave(self) -> None:
-        self.post_message(self.TypingStarted())
+        self.post_message(Typed(""))
 
     def on_focus(self) -> None:
         self._leaving = False
@@ -258,8 +248,7 @@ class Approval(Vertical, can_focus=True):
             self._type(event.text)
 
     async def on_key(self, event: events.Key) -> None:
-        """Handle all keys in the order in which they were typed, also while the focus is on its way elsewhere: left to the
-        app, an Enter would overtake the words before it."""
+        """Handle all keys in the order in which they were typed: left to the app, an Enter would overtake earlier letters."""
         in_field = self._field.has_focus
         if self.has_focus and (bindings := keymap.held(self).get(event.key)):
             event.stop()

@@ -2,36 +2,51 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.widgets import Static
 
 from friday_cli.core.protocol.events import PermissionAsked, QuestionAsked
+from friday_cli.core.protocol.tool_info import WEB_FETCH, WEB_SEARCH
 from friday_cli.core.text.sanitize import sanitize_line, show_invisible
-from friday_cli.view import PendingAsk
+from friday_cli.tool_catalog import BASH, DELEGATE_TASK, DELEGATE_TASKS, READ_FILE
+from friday_cli.view import PendingAsk, ToolRun
 
 from .blocks import RenderContext
 from .tool_blocks import draw_request
+
+_ACTIONS = {
+    BASH: "run a command", READ_FILE: "read a file", "write_file": "write a file", "edit_file": "change a file",
+    WEB_FETCH: "fetch a web page", WEB_SEARCH: "search the web",
+    DELEGATE_TASK: "start a sub-agent", DELEGATE_TASKS: "start sub-agents",
+}  # fmt: skip
+"""What an agent wants to do with a tool, in words."""
+
+
+def request_title(ask: PendingAsk) -> str:
+    """Who asks for what, such as "Sub-agent a.1 (coder) wants to run a command"."""
+    profile = sanitize_line(ask.profile, 40)
+    who = "Friday" if ask.agent == "a" else f"Sub-agent {ask.agent}"
+    who += f" ({profile})" if profile.lower() not in ("", "friday") else ""
+    if isinstance(ask.event, QuestionAsked):
+        return f"{who} asks"
+    return f"{who} wants to {_ACTIONS.get(ask.event.tool) or f'use {sanitize_line(ask.event.tool, 40)}'}"
 
 
 class RequestHead(Static):
     """Who asks, and for which task: in one row, or in two if the row is too narrow for a sub-agent's task."""
 
-    def __init__(self, *, id: str) -> None:
-        super().__init__(id=id)
-        self.rows = 1
+    rows = 1
 
     def show(self, ask: PendingAsk, context: RenderContext, width: int) -> None:
         """Show the head of an ask in `width` cells."""
         styles, asks = context.renderer.styles, list(context.state.asks.values())
         text = Text(no_wrap=True, overflow="ellipsis")
         text.append("? ", style=styles.warn)
-        text.append(f"[{sanitize_line(ask.profile, 40) or 'friday'}] {ask.agent}", style=styles.accent)
-        if isinstance(ask.event, QuestionAsked):
-            text.append(" asks")
-        else:
-            text.append(f" wants to use {sanitize_line(ask.event.tool, 40)}")
+        text.append(request_title(ask), style=styles.accent)
         if len(asks) > 1:
             text.append(f" · {asks.index(ask) + 1} of {len(asks)} (← →)", style=styles.warn)
         task = Text(f"for: {sanitize_line(ask.task, 200)}", style=styles.dim, no_wrap=True, overflow="ellipsis")
@@ -53,10 +68,6 @@ class RequestBody(VerticalScroll, can_focus=False):
         """Show an ask in `width` cells."""
         self._text.update(_request_text(ask, context, max(width - 1, 20)))
 
-    def page(self, by: int) -> None:
-        """Scroll by pages."""
-        self.scroll_relative(y=by * max(self.size.height - 1, 1), animate=False)
-
 
 def _request_text(ask: PendingAsk, context: RenderContext, width: int) -> Text:
     event, renderer = ask.event, context.renderer
@@ -66,7 +77,7 @@ def _request_text(ask: PendingAsk, context: RenderContext, width: int) -> Text:
     text.append(f"\n{show_invisible(event.reason)}" if event.reason else "", style=renderer.styles.dim)
     run = context.state.agents[ask.agent].calls.get(event.call_id)
     if run is not None:
-        rest = {name: value for name, value in run.arguments.items() if not _is_subject(value, event)}
+        rest = other_arguments(run, event)
         for strip in draw_request(rest, renderer, width):
             text.append("\n")
             for segment in strip:
@@ -74,6 +85,7 @@ def _request_text(ask: PendingAsk, context: RenderContext, width: int) -> Text:
     return text
 
 
-def _is_subject(value: object, event: PermissionAsked) -> bool:
-    """Whether an argument is shown as the subject already."""
-    return isinstance(value, str) and value.strip() == event.subject.strip()
+def other_arguments(run: ToolRun, event: PermissionAsked) -> dict[str, Any]:
+    """The arguments of a call without the one that is its subject."""
+    subject = event.subject.strip()
+    return {name: value for name, value in run.arguments.items() if str(value).strip() != subject}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from itertools import accumulate
+from itertools import accumulate, groupby
 
 from textual.strip import Strip
 
@@ -38,8 +38,6 @@ class BlockList:
         self._heights: list[int] = []
         self._gaps: list[int] = []
         self._tops: list[int] | None = None
-
-    # ---- contents ----------------------------------------------------------------
 
     def follow(self) -> bool:
         """Add what the agent has done since the last call. Returns whether anything looks different."""
@@ -112,9 +110,7 @@ class BlockList:
 
     def last_reply(self) -> Block | None:
         """The newest reply of the model."""
-        return next((block for block in reversed(self.blocks) if block.kind == "reply"), None)
-
-    # ---- layout --------------------------------------------------------------------
+        return next((block for block in reversed(self.blocks) if isinstance(block, ReplyBlock)), None)
 
     def set_width(self, width: int) -> None:
         """Estimate all heights for a width in cells. Nothing is drawn."""
@@ -174,7 +170,7 @@ class BlockList:
         if not self.blocks or not 0 <= y < self.total:
             return BLANK
         index, row = self.at(y)
-        strips = self.blocks[index].last_strips(self._width)
+        strips = self.blocks[index].strips(self._width, redraw=False)
         return strips[row] if 0 <= row < len(strips) else BLANK
 
     def all_strips(self, width: int) -> list[Strip]:
@@ -187,8 +183,6 @@ class BlockList:
             self._heights[index] = gap + len(block.strips(width))
         self._tops = None
         return out
-
-    # ---- folding ---------------------------------------------------------------------
 
     def toggle(self, y: int) -> bool:
         """Fold or unfold what is at a line. False if nothing folds there."""
@@ -216,13 +210,6 @@ class BlockList:
 
 def runs(rows: Iterable[int]) -> Iterator[tuple[int, int]]:
     """Group rising numbers into runs: the first number of each, and its length."""
-    first = count = 0
-    for row in rows:
-        if count and row == first + count:
-            count += 1
-            continue
-        if count:
-            yield first, count
-        first, count = row, 1
-    if count:
-        yield first, count
+    for _, group in groupby(enumerate(rows), lambda pair: pair[1] - pair[0]):
+        run = [row for _, row in group]
+        yield run[0], len(run)

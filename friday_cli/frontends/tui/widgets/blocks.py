@@ -32,8 +32,7 @@ CACHED_LINES, MIN_PASSES = 400, 16
 
 
 class RenderCache:
-    """Which blocks hold drawn lines. These need many times the memory of their text, so the blocks that were not visible
-    for longest drop theirs."""
+    """The blocks that hold drawn lines. The blocks that were not visible for longest drop theirs, to save memory."""
 
     def __init__(self) -> None:
         self.lines = 0
@@ -64,8 +63,7 @@ class RenderCache:
 
 @dataclass
 class RenderContext:
-    """What blocks draw with: the state of the session, the renderer, the clock (Unix seconds), the function that makes
-    the block of an item, and the cache."""
+    """What blocks draw with. `now` is the clock (Unix seconds), `make_block` makes the block of an item."""
 
     state: SessionView
     renderer: TextRenderer
@@ -77,7 +75,6 @@ class RenderContext:
 class Block:
     """One item. Subclasses draw in `_draw`; the strips are kept until `version()` or the width changes."""
 
-    kind: ClassVar[str] = "text"
     compact: ClassVar[bool] = False
 
     def __init__(self, context: RenderContext) -> None:
@@ -91,16 +88,15 @@ class Block:
         """Equal as long as the block looks the same."""
         return self.open
 
-    def strips(self, width: int) -> list[Strip]:
-        """The lines of the block."""
+    def strips(self, width: int, *, redraw: bool = True) -> list[Strip]:
+        """The lines of the block; without `redraw` as they were last drawn: the screen changes only when it follows the
+        session."""
+        if not redraw and self._key is not None and self._key[0] == width:
+            return self._strips
         key = (width, id(self.context.renderer), self.version())
         if key != self._key:
             self._strips, self._key = self._draw(self.context.renderer, width), key
         return self._strips
-
-    def last_strips(self, width: int) -> list[Strip]:
-        """The lines as they were last drawn. The screen changes when it follows the session, not in between."""
-        return self._strips if self._key is not None and self._key[0] == width else self.strips(width)
 
     def discard_drawing(self) -> None:
         """Drop the drawn lines. `strips` draws them again."""
@@ -127,6 +123,11 @@ class Block:
 
     def toggle(self, at: int) -> bool:
         """Fold or unfold at the line `at` of the block. False if nothing folds there."""
+        if folds := self._folds_at(at):
+            self.open = not self.open
+        return folds
+
+    def _folds_at(self, at: int) -> bool:
         return False
 
     def fold(self, open_: bool) -> None:
@@ -149,8 +150,6 @@ class Block:
 class UserBlock(Block):
     """A message to the agent: from the user, its parent, or the harness."""
 
-    kind = "user"
-
     def __init__(self, context: RenderContext, item: MessageItem) -> None:
         super().__init__(context)
         self._item = item
@@ -161,12 +160,9 @@ class UserBlock(Block):
     def matches(self, what: str) -> bool:
         return what == "user" or (what == "own" and self._item.source == "person")
 
-    def toggle(self, at: int) -> bool:
+    def _folds_at(self, at: int) -> bool:
         text, attached = _split_attachments(split_notes(self._item.text)[1])
-        if not attached and text.count("\n") + len(text) // 200 < FOLDED_LINES:
-            return False
-        self.open = not self.open
-        return True
+        return bool(attached) or text.count("\n") + len(text) // 200 >= FOLDED_LINES
 
     def _draw(self, renderer: TextRenderer, width: int) -> list[Strip]:
         styles, item = renderer.styles, self._item
@@ -174,9 +170,8 @@ class UserBlock(Block):
             text = sanitize(item.text) if self.open else sanitize_line(item.text, 200)
             return renderer.wrap(Text(f"· {text}", style=styles.dim), width)
         notes, message = split_notes(item.text)
-        above = [
-            s for note in notes for s in renderer.wrap(Text(f"· {sanitize_line(note, 300)}", style=styles.dim), width)
-        ]
+        texts = [Text(f"· {sanitize_line(note, 300)}", style=styles.dim) for note in notes]
+        above = [strip for text in texts for strip in renderer.wrap(text, width)]
         message, attached = (message, []) if self.open else _split_attachments(message)
         text = sanitize(message).strip("\n")
         if item.images > text.count("[Image #"):
@@ -187,12 +182,8 @@ class UserBlock(Block):
         if not self.open and (left > 0 or len(body) > FOLDED_LINES):
             more = f"… {pluralize(max(left, len(body) - FOLDED_LINES), 'more line')}"
             body = [*body[:FOLDED_LINES], *renderer.wrap(Text(more, style=styles.dim), width - 3)]
-        body += [
-            renderer.line(
-                Text(f"+ {sanitize_line(name, 200)} · {pluralize(count, 'line')}", style=styles.dim), width - 3
-            )
-            for name, count in attached
-        ]
+        names = [f"+ {sanitize_line(name, 200)} · {pluralize(count, 'line')}" for name, count in attached]
+        body += [renderer.line(Text(name, style=styles.dim), width - 3) for name in names]
         mark = "› " if item.source == "person" else "» "
         return [*above, *filled(indented(body, mark, "  ", styles.accent), width, styles.user)]
 
@@ -234,8 +225,6 @@ def split_notes(text: str) -> tuple[list[str], str]:
 class ReplyBlock(Block):
     """A reply of the model: its thinking, which folds, and its text."""
 
-    kind = "reply"
-
     def __init__(self, context: RenderContext, item: MessageItem) -> None:
         super().__init__(context)
         self._item = item
@@ -248,11 +237,8 @@ class ReplyBlock(Block):
     def text(self) -> str:
         return f"{self._item.thinking if self.open else ''}\n{self._item.text}".strip("\n")
 
-    def toggle(self, at: int) -> bool:
-        if not self._item.thinking or (at and not self.open):
-            return False
-        self.open = not self.open
-        return True
+    def _folds_at(self, at: int) -> bool:
+        return bool(self._item.thinking) and (at == 0 or self.open)
 
     def _draw(self, renderer: TextRenderer, width: int) -> list[Strip]:
         thoughts = draw_thinking(self._item.thinking, renderer, width, self.open) if self._item.thinking else []
@@ -269,22 +255,18 @@ def draw_thinking(text: str, renderer: TextRenderer, width: int, open_: bool, *,
     count = text.count("\n") + 1
     verb = "thinking" if live else "thought"
     head = Text(f"{'▾' if open_ else '▸'} {verb} · {pluralize(count, 'line')}", style=renderer.styles.dim)
+    lines = text.split("\n")
     if not open_:
-        head.append(
-            f" · {sanitize_line(text.rpartition(chr(10))[2] if live else text.partition(chr(10))[0], 200)}",
-            style="italic",
-        )
+        head.append(f" · {sanitize_line(lines[-1 if live else 0], 200)}", style="italic")
         return [renderer.line(head, width)]
-    body = [
-        s for part in text.split("\n") for s in renderer.wrap(Text(part[:20_000], style=renderer.styles.dim), width - 2)
-    ]
+    texts = [Text(line[:20_000], style=renderer.styles.dim) for line in lines]
+    body = [strip for text in texts for strip in renderer.wrap(text, width - 2)]
     return [renderer.line(head, width), *indented(body, "│ ", "│ ", renderer.styles.dim)]
 
 
 class NoteBlock(Block):
     """A note of the harness."""
 
-    kind = "note"
     compact = True
 
     def __init__(self, context: RenderContext, item: NoteItem) -> None:
@@ -297,11 +279,8 @@ class NoteBlock(Block):
     def folded_text(self) -> str:
         return self._item.more
 
-    def toggle(self, at: int) -> bool:
-        if not self._item.more or (at and not self.open):
-            return False
-        self.open = not self.open
-        return True
+    def _folds_at(self, at: int) -> bool:
+        return bool(self._item.more) and (at == 0 or self.open)
 
     def matches(self, what: str) -> bool:
         return what == "error" and self._item.level != "info"
@@ -312,9 +291,8 @@ class NoteBlock(Block):
         mark = {"info": "· ", "warning": "! ", "error": "✗ "}[self._item.level]
         if self._item.more:
             mark = "▾ " if self.open else "▸ "
-        body = indented(
-            renderer.wrap(Text(sanitize(self._item.text)[:10_000], style=style), width - 2), mark, "  ", style
-        )
+        lines = renderer.wrap(Text(sanitize(self._item.text)[:10_000], style=style), width - 2)
+        body = indented(lines, mark, "  ", style)
         if not self.open or not self._item.more:
             return body
         from . import markdown
@@ -324,8 +302,6 @@ class NoteBlock(Block):
 
 class CardBlock(Block):
     """The output of a slash command: Markdown of Friday itself, not part of the session."""
-
-    kind = "card"
 
     def __init__(self, context: RenderContext, text: str) -> None:
         super().__init__(context)
@@ -343,7 +319,6 @@ class CardBlock(Block):
 class WritingBlock(Block):
     """The reply that is being written. It is removed when the reply has become a message."""
 
-    kind = "writing"
     done = False
 
     def __init__(self, context: RenderContext, agent: AgentView) -> None:
@@ -361,11 +336,8 @@ class WritingBlock(Block):
     def text(self) -> str:
         return self._agent.reply.text.text if self._agent.reply else ""
 
-    def toggle(self, at: int) -> bool:
-        if not self._agent.reply or not self._agent.reply.thinking.size:
-            return False
-        self.open = not self.open
-        return True
+    def _folds_at(self, at: int) -> bool:
+        return bool(self._agent.reply and self._agent.reply.thinking.size)
 
     def _draw(self, renderer: TextRenderer, width: int) -> list[Strip]:
         reply = self._agent.reply

@@ -37,11 +37,9 @@ class Chooser(ModalScreen[str | None]):
     def compose(self) -> ComposeResult:
         with Vertical():
             yield Static(Text("\n".join(sanitize_line(part, 300) for part in self._title.split("\n"))))
-            yield OptionList(
-                *(Option(Content(f"{n} {sanitize_line(label, 120)}")) for n, (_, label) in enumerate(self._choices, 1)),
-                compact=True,
-                classes="one-line" if self._about else "",
-            )
+            labels = [f"{n} {sanitize_line(label, 120)}" for n, (_, label) in enumerate(self._choices, 1)]
+            options = [Option(Content(label)) for label in labels]
+            yield OptionList(*options, compact=True, classes="one-line" if self._about else "")
             if self._about:
                 yield Static(id="about")
 

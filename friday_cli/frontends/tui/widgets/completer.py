@@ -78,7 +78,7 @@ class Completer:
 
     def close(self, *, keep_listing: bool = False) -> None:
         """Offer nothing. `keep_listing` lets a listing of files finish, for the next mention."""
-        self._popup.hide()
+        self._popup.offer([])
         self._end_names(keep_listing=keep_listing)
 
     def _end_names(self, *, keep_listing: bool = False) -> None:
@@ -116,14 +116,14 @@ class Completer:
         elif found is None or typed.startswith("/"):
             self._offer_for_word()
         elif found[1] != self._offered_for:
-            self._popup.hide()
+            self._popup.offer([])
 
     async def _complete_names(self, query: str, *, refresh: bool) -> None:
         alone = self._prompt.text_before_cursor.strip() == f"@{query}"  # profiles are addressed at the beginning only
         first = self._suggest("@", query) if alone and "/" not in query else []
         profiles = {choice.text for choice in self._suggest("@", "")} if alone else set()
         offered = False
-        async with aclosing(self._files.found(query, anew=refresh)) as found:
+        async with aclosing(self._files.found(query, refresh=refresh)) as found:
             async for matches in found:
                 await asyncio.sleep(0)
                 word = _MENTION.search(self._prompt.text_before_cursor)

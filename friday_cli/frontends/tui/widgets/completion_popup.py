@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from textual.content import Content
-from textual.message import Message
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
@@ -25,9 +24,6 @@ class Completion:
 
 class Popup(OptionList, can_focus=False):
     """See the module."""
-
-    class Clicked(Message):
-        """The user clicked on a line, which is `chosen` now."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -89,19 +85,11 @@ class Popup(OptionList, can_focus=False):
             self.add_options([Option(_line(choice, width)) for choice in choices])
             self.highlighted = cursor
 
-    def hide(self) -> None:
-        """Hide the list."""
-        self.offer([])
-
     def move(self, by: int) -> None:
         """Move the cursor; it wraps around."""
         if self._choices:
             self._moved = True
             self.highlighted = ((self.highlighted or 0) + by) % len(self._choices)
-
-    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        event.stop()
-        self.post_message(self.Clicked())
 
 
 def _line(choice: Completion, width: int) -> Content:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.message import Message
-from textual.widgets import TextArea
+from textual.widgets import OptionList, TextArea
 
 from friday_cli.core.text.sanitize import sanitize_line
 
@@ -23,19 +25,19 @@ MAX_RESTORED = 50_000
 class Composer(Vertical):
     """See the module. `area` is the prompt, `queue` the messages that wait until the agent is idle."""
 
+    @dataclass
     class Submitted(Message):
         """A message for the agent at `path`; "" means the main agent."""
 
-        def __init__(self, draft: Draft, path: str) -> None:
-            self.draft, self.path = draft, path
-            super().__init__()
+        draft: Draft
+        path: str
 
+    @dataclass
     class ShellCommand(Message):
         """A command that the user wants to run. `keep`: the agent sees the command and its output."""
 
-        def __init__(self, command: str, keep: bool) -> None:
-            self.command, self.keep = command, keep
-            super().__init__()
+        command: str
+        keep: bool
 
     class Nudge(Message):
         """Enter on an empty prompt: send the queue now."""
@@ -62,8 +64,6 @@ class Composer(Vertical):
     async def on_unmount(self) -> None:
         self.history.keep_draft(self._draft)
         await self._files.close()
-
-    # ---- text --------------------------------------------------------------------------
 
     @property
     def text(self) -> str:
@@ -108,8 +108,6 @@ class Composer(Vertical):
         else:
             self.post_message(self.Submitted(Draft(text, pictures), path))
 
-    # ---- border --------------------------------------------------------------------------
-
     def aim(self, path: str, label: str = "") -> None:
         """Send messages to the agent at `path` from now on; "" is the main agent."""
         self._recipient = path
@@ -134,8 +132,6 @@ class Composer(Vertical):
             self.add_class(f"mode-{mode}")
             self._mode = mode
 
-    # ---- queue, completion and history -------------------------------------------------------
-
     def _edit_queued(self, index: int = -1) -> bool:
         """Move a queued message back into the prompt. False if there is none."""
         draft = self.queue.take_one(index)
@@ -150,20 +146,20 @@ class Composer(Vertical):
         self.area.focus()
 
     def escape(self) -> bool:
-        """Close the list, else take a message out of the queue, else write to the main agent again. False if there was
-        nothing to do."""
+        """Close the list, else edit a queued message, else write to the main agent again. False if none applies."""
         if self.completer.cancel() or self._edit_queued():
             return True
-        if self._recipient:
+        aimed = bool(self._recipient)
+        if aimed:
             self.aim("")
-            return True
-        return False
+        return aimed
 
     def complete(self) -> bool:
         """Accept a completion. False if there is none."""
         return self.completer.accept()
 
-    def on_popup_clicked(self, event: Popup.Clicked) -> None:
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        """A click on a completion."""
         event.stop()
         self.complete()
         self.area.focus()

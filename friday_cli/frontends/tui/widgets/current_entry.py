@@ -35,8 +35,6 @@ class CurrentEntry:
         """The first line of the current entry."""
         return None if self.block is None or self.index is None else self._position.blocks.top(self.index)
 
-    # ---- moving -----------------------------------------------------------------------------
-
     def _go_to(self, index: int, row: int = 0) -> None:
         self.index = index
         self._position.reveal(index, row)
@@ -61,8 +59,6 @@ class CurrentEntry:
         after = self.index if self.index is not None else -1
         self._go_to(next((index for index in hits if index > after), hits[0]))
 
-    # ---- searching ----------------------------------------------------------------------------
-
     def search(self, text: str) -> int:
         """Mark `text` wherever it is visible. Returns the number of entries that contain it, folded parts included."""
         self.query = text.lower()
@@ -70,14 +66,8 @@ class CurrentEntry:
         return len(self._hits())
 
     def _hits(self) -> list[int]:
-        query = self.query
-        if not query:
-            return []
-        return [
-            index
-            for index, block in enumerate(self._blocks)
-            if query in block.text().lower() or query in block.folded_text().lower()
-        ]
+        texts = (f"{block.text()}\n{block.folded_text()}".lower() for block in self._blocks if self.query)
+        return [index for index, text in enumerate(texts) if self.query in text]
 
     def find_next(self, by: int = 1) -> None:
         """Go to the next (1) or the previous (-1) entry that contains the searched text."""
@@ -93,8 +83,6 @@ class CurrentEntry:
         strips = block.strips(max(self._position.size.width - 1, 1))
         row = next((row for row, strip in enumerate(strips) if self.query in strip.text.lower()), 0)
         self._go_to(index, row)
-
-    # ---- acting on the entry ------------------------------------------------------------------
 
     def fold(self) -> None:
         """Fold or unfold the entry. Without one, open the agent of the transcript itself: it fills the screen."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from itertools import accumulate, zip_longest
 
 from rich.style import Style
 from rich.text import Text
@@ -48,12 +49,10 @@ def draw_diff(diff: str, renderer: TextRenderer, width: int, *, most: int) -> li
                 out += _row(f"{_shown(new)}   ", Text(text[1:]), renderer, width, renderer.styles.dim)
                 old, new = old + 1, new + 1
             at += 1
-    left = len(lines) - at + max(len(out) - most, 0)
-    return (
-        [*out[:most], renderer.line(Text(f"… {pluralize(left, 'more line')}", style=renderer.styles.dim), width)]
-        if left
-        else out
-    )
+    if left := len(lines) - at + max(len(out) - most, 0):
+        more = Text(f"… {pluralize(left, 'more line')}", style=renderer.styles.dim)
+        out = [*out[:most], renderer.line(more, width)]
+    return out
 
 
 def diff_of(pairs: list[tuple[str, str]]) -> str:
@@ -82,9 +81,7 @@ def _change(
     styles = renderer.styles
     paired = len(removed) == len(added) <= 50
     minus, plus = [], []
-    for number in range(max(len(removed), len(added))):
-        a = Text(removed[number]) if number < len(removed) else None
-        b = Text(added[number]) if number < len(added) else None
+    for number, (a, b) in enumerate(zip_longest(map(Text, removed), map(Text, added))):
         if paired and a is not None and b is not None and max(len(a), len(b)) <= COMPARED:
             _highlight_words(a, b, styles.removed_word, styles.added_word)
         if a is not None:
@@ -114,7 +111,8 @@ def _row(head: str, text: Text, renderer: TextRenderer, width: int, style: Style
     """A line of a diff, wrapped; `head` is its number and sign."""
     available = max(width - len(head), 4)
     text.expand_tabs(4)
-    pieces = [text] if text.cell_len <= available else _split(text, available)
+    cuts = list(accumulate(map(len, split_cells(text.plain, available)[:-1])))
+    pieces = list(text.divide(cuts)) if cuts else [text]
     out = []
     for piece in pieces[:200]:
         line = Text(head, style=style)
@@ -127,11 +125,3 @@ def _row(head: str, text: Text, renderer: TextRenderer, width: int, style: Style
         more = f"{head}… {sum(len(piece) for piece in pieces[200:])} more characters"
         out.append(renderer.line(Text(more, style=renderer.styles.dim), width))
     return out
-
-
-def _split(text: Text, width: int) -> list[Text]:
-    ends, at = [], 0
-    for piece in split_cells(text.plain, width)[:-1]:
-        at += len(piece)
-        ends.append(at)
-    return list(text.divide(ends))

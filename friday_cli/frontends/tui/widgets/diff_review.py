@@ -90,8 +90,6 @@ class Review(ModalScreen[None]):
         self._show_rows(0)
         self.query_one(OptionList).focus()
 
-    # ---- the list ---------------------------------------------------------------------
-
     def _show_rows(self, index: int) -> None:
         """Show the rows with the cursor on the one at `index`, or on the last."""
         rows = self._rows
@@ -125,10 +123,8 @@ class Review(ModalScreen[None]):
             return
         text = Text(f"{row.agent} {row.kind} ")
         text.append(sanitize_line(row.path, 300), style="bold")
-        text.append(
-            f" +{row.added} -{row.removed} · " + ", ".join(_SOURCES[by] for by in row.by),
-            style=self._renderer.styles.dim,
-        )
+        sources = ", ".join(_SOURCES[by] for by in row.by)
+        text.append(f" +{row.added} -{row.removed} · {sources}", style=self._renderer.styles.dim)
         if row.yours:
             text.append(" · changed by you since", style=self._renderer.styles.warn)
         if not row.newest:
@@ -139,8 +135,6 @@ class Review(ModalScreen[None]):
     def action_page(self, by: int) -> None:
         view = self.query_one(DiffView)
         (view.action_page_down if by > 0 else view.action_page_up)()
-
-    # ---- actions ---------------------------------------------------------
 
     def action_accept(self) -> None:
         if (row := self._row) is not None:

@@ -123,9 +123,8 @@ def _draw_tokens(tokens: list[Token], renderer: TextRenderer, width: int) -> lis
     starts = _starts(tokens)
     out: list[Strip] = []
     for begin, end in pairwise([*starts, len(tokens)]):
-        lines = renderer.console.render_lines(
-            _MarkdownDocument(tokens[begin:end], renderer.styles.code), options, pad=False
-        )
+        document = _MarkdownDocument(tokens[begin:end], renderer.styles.code)
+        lines = renderer.console.render_lines(document, options, pad=False)
         strips = [Strip(_without_padding(line)) for line in lines]
         while strips and not strips[-1].text.strip():
             strips.pop()
@@ -169,9 +168,11 @@ class GrowingMarkdown:
         tail = text[len(self._finished) :]
         tokens = _parser().parse(tail) if _has_blocks(tail) else []
         last = _starts(tokens)[-1] if tokens else 0  # later text cannot change the blocks before it
-        if last and tokens[last].map:
-            cut = _offset(tail, tokens[last].map)
-            self._add(self._part(tail[:cut], tokens[:last], renderer, width))
+        if last and (rows := tokens[last].map):
+            lines = tail.split("\n")[: rows[0]]
+            cut = sum(len(line) + 1 for line in lines)
+            strips = self._part(tail[:cut], tokens[:last], renderer, width)
+            self._strips += [Strip.blank(0), *strips] if strips and self._strips else strips
             self._finished, tail, tokens = text[: len(self._finished) + cut], tail[cut:], tokens[last:]
         rest = self._part(tail, tokens, renderer, width)
         gap = [Strip.blank(0)] if rest and self._strips else []
@@ -179,14 +180,9 @@ class GrowingMarkdown:
 
     def _part(self, text: str, tokens: list[Token], renderer: TextRenderer, width: int) -> list[Strip]:
         """Draw some blocks; `tokens` are empty if they were not parsed."""
-        return (
-            _draw_tokens(tokens, renderer, width) if tokens and not _is_too_large(text) else draw(text, renderer, width)
-        )
-
-    def _add(self, strips: list[Strip]) -> None:
-        if strips and self._strips:
-            self._strips.append(Strip.blank(0))
-        self._strips += strips
+        if tokens and not _is_too_large(text):
+            return _draw_tokens(tokens, renderer, width)
+        return draw(text, renderer, width)
 
 
 def _has_blocks(text: str) -> bool:
@@ -197,11 +193,3 @@ def _has_blocks(text: str) -> bool:
 def _starts(tokens: list[Token]) -> list[int]:
     """The indexes of the tokens that begin blocks."""
     return [at for at, token in enumerate(tokens) if token.level == 0 and token.nesting >= 0]
-
-
-def _offset(text: str, lines: list[int] | None) -> int:
-    """The number of characters before the lines of a block."""
-    at = 0
-    for _ in range(lines[0] if lines else 0):
-        at = text.index("\n", at) + 1
-    return at

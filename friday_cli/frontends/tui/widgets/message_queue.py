@@ -27,12 +27,11 @@ class Draft:
 class MessageQueue(Static):
     """See the module."""
 
+    @dataclass
     class EditRequested(Message):
         """The user clicked on the message at `index` to change it."""
 
-        def __init__(self, index: int) -> None:
-            self.index = index
-            super().__init__()
+        index: int
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)

@@ -13,9 +13,7 @@ from .transcript import Transcript
 class FindBar(Horizontal):
     """Enter goes to the next entry that contains the text, Esc closes the bar."""
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._transcript: Transcript | None = None
+    _transcript: Transcript | None = None
 
     def compose(self) -> ComposeResult:
         yield TextField(placeholder="Search · Enter: next · Esc: close", compact=True)
@@ -54,6 +52,5 @@ class FindBar(Horizontal):
         if self._transcript is not None and self.display:
             query = self.query_one(Input).value
             count = self._transcript.entry.search(query)
-            self.query_one("#found", Static).update(
-                f"{count} {'entries have' if count != 1 else 'entry has'} it" if query else ""
-            )
+            found = f"{count} {'entries have' if count != 1 else 'entry has'} it" if query else ""
+            self.query_one("#found", Static).update(found)

@@ -19,8 +19,6 @@ MAX_OUTPUT = 200_000
 class ShellBlock(Block):
     """See the module. `output` is put into it as it comes; `end` closes it."""
 
-    kind = "shell"
-
     def __init__(self, context: RenderContext, command: str, *, kept: bool = True) -> None:
         super().__init__(context)
         self._command = command
@@ -50,8 +48,7 @@ class ShellBlock(Block):
     def matches(self, what: str) -> bool:
         return what == "error" and self._end not in ("", "exit 0")
 
-    def toggle(self, at: int) -> bool:
-        self.open = not self.open
+    def _folds_at(self, at: int) -> bool:
         return True
 
     def _draw(self, renderer: TextRenderer, width: int) -> list[Strip]:

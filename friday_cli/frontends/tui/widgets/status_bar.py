@@ -44,9 +44,7 @@ class StatusFacts:
 class StatusLine(Static):
     """See the module."""
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._shown: tuple[object, ...] = ()
+    _shown: tuple[object, ...] = ()
 
     def show(self, facts: StatusFacts, styles: Styles) -> None:
         """Show `facts`. Nothing is drawn if they are the same as before."""
@@ -70,10 +68,8 @@ def draw_line(facts: StatusFacts, styles: Styles, width: int) -> Text:
             parts.append(Text(text, style=style))
 
     unsafe = facts.sandbox == "none" and facts.mode == "auto"
-    add(
-        f" {facts.mode} ",
-        getattr(styles, MODE_STYLES.get(facts.mode, "dim")) + styles.cursor if facts.mode else styles.dim,
-    )
+    mode_style = getattr(styles, MODE_STYLES.get(facts.mode, "dim"))
+    add(f" {facts.mode} ", mode_style + styles.cursor if facts.mode else styles.dim)
     if facts.badge:
         add(sanitize_line(facts.badge, 40), styles.warn)
     if unsafe:

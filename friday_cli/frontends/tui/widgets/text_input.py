@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from typing import ClassVar, Protocol, cast
 
 from textual import events
@@ -39,28 +40,15 @@ class TextField(Input):
 
 
 class ComposerActions(Protocol):
-    """What the keys of the prompt do in the composer around it."""
+    """What the keys of the prompt do in the composer around it, see `Composer`."""
 
-    def send(self) -> None:
-        """Send what is typed, or accept a completion."""
-
-    def complete(self) -> bool:
-        """Accept a completion. False if there is none."""
-
-    def search_history(self) -> None:
-        """Search the earlier prompts."""
-
-    def put(self, text: str) -> None:
-        """Replace what is typed."""
-
-    def clear(self) -> None:
-        """Remove what is typed."""
-
-    def up(self, *, first_row: bool) -> bool:
-        """Go up in the list, the queue or the history. False if the cursor moves instead."""
-
-    def down(self, *, last_row: bool) -> bool:
-        """Go down in the list or the history. False if the cursor moves instead."""
+    def send(self) -> None: ...
+    def complete(self) -> bool: ...
+    def search_history(self) -> None: ...
+    def put(self, text: str) -> None: ...
+    def clear(self) -> None: ...
+    def up(self, *, first_row: bool) -> bool: ...
+    def down(self, *, last_row: bool) -> bool: ...
 
 
 class Prompt(TextArea):
@@ -80,12 +68,11 @@ class Prompt(TextArea):
         Binding("pagedown", "page(1)", "Scroll the chat down", show=False, id="prompt.page_down"),
     ]
 
+    @dataclass
     class ScrollChat(Message):
         """The user scrolls the chat by pages."""
 
-        def __init__(self, by: int) -> None:
-            self.by = by
-            super().__init__()
+        by: int
 
     def __init__(self) -> None:
         super().__init__(id="prompt", soft_wrap=True, show_line_numbers=False, tab_behavior="focus", compact=True,

@@ -32,7 +32,6 @@ MARKS = {
 class CallBlock(Block):
     """A tool call that starts no agent."""
 
-    kind = "call"
     compact = True
 
     def __init__(self, context: RenderContext, run: ToolRun) -> None:
@@ -58,14 +57,14 @@ class CallBlock(Block):
     def folded_text(self) -> str:
         return _details_text(self._run)
 
-    def toggle(self, at: int) -> bool:
-        self.open = not self.open
+    def _folds_at(self, at: int) -> bool:
         return True
 
     def matches(self, what: str) -> bool:
-        return (what == "error" and self._run.status in ("error", "denied")) or (
-            what == "question" and (self._run.status == "waiting" or self._run.tool == ASK_USER)
-        )
+        status = self._run.status
+        if what == "error":
+            return status in ("error", "denied")
+        return what == "question" and (status == "waiting" or self._run.tool == ASK_USER)
 
     def _draw(self, renderer: TextRenderer, width: int) -> list[Strip]:
         run = self._run
@@ -87,12 +86,8 @@ def _title(run: ToolRun) -> str:
 def _head(run: ToolRun, renderer: TextRenderer, now: float, open_: bool) -> Text:
     styles = renderer.styles
     color = {
-        "ok": styles.ok,
-        "error": styles.error,
-        "denied": styles.error,
-        "waiting": styles.warn,
-        "running": styles.accent,
-    }
+        "ok": styles.ok, "error": styles.error, "denied": styles.error, "waiting": styles.warn, "running": styles.accent,
+    }  # fmt: skip
     text = Text("▾ " if open_ else "▸ ", style=styles.dim)
     text.append(MARKS[run.status] + " ", style=color.get(run.status, styles.dim))
     text.append(sanitize_line(run.tool, 40), style="bold")
@@ -136,15 +131,9 @@ def body(run: ToolRun, renderer: TextRenderer, width: int) -> list[Strip]:
         return [*out, *draw_diff(display.diff, renderer, width, most=MOST)]
     if isinstance(display, CommandDisplay):
         end = "stopped" if display.exit_code is None else f"exit {display.exit_code}"
-        tail = Text(
-            f"→ {end}" + (f" · all of it: {sanitize_line(display.spill, 200)}" if display.spill else ""),
-            style=styles.dim,
-        )
-        return [
-            *out,
-            *renderer.hard(sanitize(display.output).rstrip("\n"), width, styles.text, most=MOST),
-            renderer.line(tail, width),
-        ]
+        spill = f" · all of it: {sanitize_line(display.spill, 200)}" if display.spill else ""
+        lines = renderer.hard(sanitize(display.output).rstrip("\n"), width, styles.text, most=MOST)
+        return [*out, *lines, renderer.line(Text(f"→ {end}{spill}", style=styles.dim), width)]
     if isinstance(display, TableDisplay):
         return [*out, *_table(display, renderer, width)]
     text = run.output.text if run.output else run.text
@@ -164,9 +153,8 @@ def request_lines(values: dict[str, Any]) -> list[str]:
     """As `draw_request`, in lines of plain text; invisible characters are spelled out."""
     rest, diff = _split_change(values)
     lines = [f"{name}: {value if isinstance(value, str) else _json(value)}" for name, value in rest.items()]
-    return [
-        show_invisible(text) for text in (*lines, *(part for part in diff.split("\n") if part and part[:2] != "@@"))
-    ]
+    lines += [line for line in diff.split("\n") if line and line[:2] != "@@"]
+    return [show_invisible(line) for line in lines]
 
 
 def _json(value: object) -> str:
@@ -175,12 +163,13 @@ def _json(value: object) -> str:
 
 def _split_change(values: dict[str, Any]) -> tuple[dict[str, Any], str]:
     """The arguments that are not a change, and the change as a diff."""
-    rest = dict(values)
-    pairs = []
-    for edit in rest["edits"] if isinstance(rest.get("edits"), list) else ():
-        if isinstance(edit, dict) and isinstance(edit.get("old"), str) and isinstance(edit.get("new"), str):
-            pairs.append((edit["old"], edit["new"]))
-    if pairs and len(pairs) == len(rest["edits"]) and not any(edit.get("replace_all") for edit in rest["edits"]):
+    rest, pairs = dict(values), []
+    edits = rest["edits"] if isinstance(rest.get("edits"), list) else []
+    for edit in edits:
+        match edit:
+            case {"old": str(old), "new": str(new)} if not edit.get("replace_all"):
+                pairs.append((old, new))
+    if pairs and len(pairs) == len(edits):
         del rest["edits"]
     else:
         pairs = []
@@ -200,12 +189,8 @@ def arguments(values: dict[str, Any], renderer: TextRenderer, width: int, *, ski
             if skip_long:
                 continue
             out.append(renderer.line(head, width))
-            out += indented(
-                renderer.hard(text.rstrip("\n"), width - 2, renderer.styles.text, most=MOST),
-                "  ",
-                "  ",
-                renderer.styles.dim,
-            )
+            lines = renderer.hard(text.rstrip("\n"), width - 2, renderer.styles.text, most=MOST)
+            out += indented(lines, "  ", "  ", renderer.styles.dim)
         else:
             out.append(renderer.line(head.append(f" {text}"), width))
     return out
@@ -224,12 +209,9 @@ def _table(table: TableDisplay, renderer: TextRenderer, width: int) -> list[Stri
 
 def _details_text(run: ToolRun) -> str:
     """The text that a search finds in the unfolded call."""
-    parts = [json.dumps(run.arguments, ensure_ascii=False)]
-    match run.display:
-        case DiffDisplay():
-            parts.append(run.display.diff)
-        case CommandDisplay():
-            parts.append(run.display.output)
-        case _:
-            parts.append(run.text)
-    return sanitize("\n".join(parts))
+    result = run.text
+    if isinstance(run.display, DiffDisplay):
+        result = run.display.diff
+    elif isinstance(run.display, CommandDisplay):
+        result = run.display.output
+    return sanitize(f"{_json(run.arguments)}\n{result}")

@@ -76,8 +76,6 @@ class Transcript(ScrollView, can_focus=True):
         self._leaving = False
         """Whether the focus is on its way to the prompt: all keys are for the prompt."""
 
-    # ---- what is shown --------------------------------------------------------------
-
     @property
     def blocks(self) -> BlockList:
         return self.position.blocks
@@ -141,16 +139,9 @@ class Transcript(ScrollView, can_focus=True):
             blocks.fold(self._unfolded)
         self.redraw()
 
-    def last_reply(self) -> str:
-        """The text of the newest reply of the model, "" without one."""
-        block = self.blocks.last_reply()
-        return "" if block is None else block.text()
-
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)
         self.position.on_scrolled()
-
-    # ---- drawing ------------------------------------------------------------------------
 
     def render_lines(self, crop: Region) -> list[Strip]:
         self._paint = (self.size.width, self.rich_style, self.text_selection)
@@ -175,8 +166,6 @@ class Transcript(ScrollView, can_focus=True):
         strip = strip.extend_cell_length(width).apply_style(base)
         return self.marker.draw_caret(strip, line) if self.has_focus else strip
 
-    # ---- selection and copying ---------------------------------------------------------------
-
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         first = selection.start.y if selection.start else 0
         last = selection.end.y if selection.end else max(self.blocks.total - 1, 0)
@@ -199,8 +188,6 @@ class Transcript(ScrollView, can_focus=True):
         if text:
             self.post_message(CopyText(text))
         self.marker.end()
-
-    # ---- keys and the mouse ------------------------------------------------------------------
 
     def on_click(self, event: events.Click) -> None:
         if event.button == 1 and not self.screen.get_selected_text():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from dataclasses import dataclass
 
 from rich.table import Table
 from rich.text import Text
@@ -22,12 +23,8 @@ from friday_cli.llm.models.presets import DEMO_PROMPT
 from .text_input import TextField
 
 _PREFIXES = (
-    ("sk-ant-", "anthropic"),
-    ("sk-or-", "openrouter"),
-    ("gsk_", "groq"),
-    ("AIza", "gemini"),
-    ("sk-", "openai"),
-)
+    ("sk-ant-", "anthropic"), ("sk-or-", "openrouter"), ("gsk_", "groq"), ("AIza", "gemini"), ("sk-", "openai"),
+)  # fmt: skip
 _TITLE = "Welcome to Friday. No model is configured yet; there are three ways on:"
 _WAYS = (
     "a key: paste it. It is kept in a file that only you can read; or set ANTHROPIC_API_KEY (OPENAI_API_KEY, ...) "
@@ -40,13 +37,12 @@ _WAYS = (
 class Welcome(Vertical):
     """See the module."""
 
+    @dataclass
     class Chosen(Message):
         """Open a session with `model`, None for the configured one; `first` is the first message, "" for none."""
 
-        def __init__(self, model: str | None, first: str = "") -> None:
-            self.model = model
-            self.first = first
-            super().__init__()
+        model: str | None
+        first: str = ""
 
     def __init__(self) -> None:
         super().__init__()
@@ -68,17 +64,18 @@ class Welcome(Vertical):
 
     def on_paste(self, event: events.Paste) -> None:
         """Put a pasted key into the field, which needs no focus first."""
-        if not self.key.has_focus:
-            event.stop()
-            self.key.focus()
-            self.key.insert_text_at_cursor(event.text.strip().partition("\n")[0])
+        self._put_key(event, event.text.strip().partition("\n")[0])
 
     def on_key(self, event: events.Key) -> None:
         """Put a typed key into the field, too."""
-        if not self.key.has_focus and event.is_printable and event.character and event.character != " ":
+        if event.is_printable and event.character and event.character != " ":
+            self._put_key(event, event.character)
+
+    def _put_key(self, event: events.Event, text: str) -> None:
+        if not self.key.has_focus:
             event.stop()
             self.key.focus()
-            self.key.insert_text_at_cursor(event.character)
+            self.key.insert_text_at_cursor(text)
 
     @property
     def key(self) -> Input:
@@ -91,9 +88,8 @@ class Welcome(Vertical):
         except FridayError:
             return
         ways = self.query_one(OptionList)
-        for name in found[:6]:
-            self._models.append(name)
-            ways.add_option(Option(Content(f"Use {sanitize_line(name, 80)}, on this machine")))
+        self._models += found[:6]
+        ways.add_options([Option(Content(f"Use {sanitize_line(name, 80)}, on this machine")) for name in found[:6]])
 
     async def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         event.stop()

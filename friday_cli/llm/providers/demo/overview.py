@@ -23,8 +23,8 @@ NEXT = """\
 
 1. Look at the sub-agents: in the chat Ctrl+T and then Enter open the transcript of each one; in a shell \
 `friday sessions show --tree` prints what each was asked, did and used.
-2. Ask for a single step: `read README.md`, `find main`, or ``run `python3 -c "print(6 * 7)"` `` (it asks you first); in \
-a shell: `friday demo "find main"`.
+2. Ask for a single step: `read README.md`, `find main`, or ``run `python3 -c "print(6 * 7)"` `` (in the chat, Friday asks \
+you first); in a shell: `friday demo "find main"`.
 3. Add a real model: set `ANTHROPIC_API_KEY` or run `friday auth set anthropic`; `friday models` lists all services and \
 the local servers. Then ask anything.
 
@@ -45,7 +45,7 @@ def overview(rounds: Rounds) -> Step | End:
     if not rounds:
         return Step(
             "I start three sub-agents at the same time: a researcher reads, a coder looks for open work, an analyst "
-            "counts. The analyst will ask for a permission: allow it or refuse it. Where nobody can answer, it is refused.",
+            "counts. The analyst will ask for a permission: allow it or refuse it. Outside of the chat it is refused.",
             tuple(Call("delegate_task", {"profile": name, "task": task}) for name, task in _ROLES.items()),
         )
     parts, tree = ["**What is in this folder, from three sub-agents**"], ["a  this answer"]

@@ -1,4 +1,4 @@
-"""Writes prices.json, the packaged extract of genai-prices: `python -m friday_cli.llm.models.update_prices`.
+"""Writes prices.json, the packaged extract of genai-prices: `python -m tests.llm.models.update_prices`.
 
 genai-prices is a development dependency only, because its import takes 130-270 ms; tests compare the extract with it.
 
@@ -16,6 +16,8 @@ import sys
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+
+from friday_cli.llm.models import prices
 
 LISTS = ("anthropic", "openai", "google", "groq", "deepseek", "mistral", "openrouter", "aws", "azure")
 """The price lists of genai-prices that are used by Friday's services."""
@@ -38,26 +40,20 @@ def extract() -> dict[str, Any]:
     for name in LISTS:
         provider = known[name]
         rows = [row for model in provider.models if (row := _row(model))]
-        made["lists"][name] = {"also": list(provider.fallback_model_providers or ()), "models": rows}
-        made["lists"][name]["also"] = [other for other in made["lists"][name]["also"] if other in LISTS]
+        also = [other for other in provider.fallback_model_providers or () if other in LISTS]
+        made["lists"][name] = {"also": also, "models": rows}
     return made
 
 
 def write(path: Path) -> None:
     """Write the extract to `path`, one model per line."""
     made = extract()
-    lines = ["{", f'"source": {json.dumps(made["source"])},', '"lists": {']
-    for last, (name, entry) in _with_last(made["lists"].items()):
-        lines.append(f'"{name}": {{"also": {json.dumps(entry["also"])}, "models": [')
-        for end, row in _with_last(entry["models"]):
-            lines.append(json.dumps(row, separators=(",", ":")) + ("" if end else ","))
-        lines.append("]}" + ("" if last else ","))
-    path.write_text("\n".join([*lines, "}}", ""]), encoding="utf-8")
-
-
-def _with_last(items: Any) -> list[tuple[bool, Any]]:
-    rows = list(items)
-    return [(index == len(rows) - 1, row) for index, row in enumerate(rows)]
+    lists = []
+    for name, entry in made["lists"].items():
+        rows = ",\n".join(json.dumps(row, separators=(",", ":")) for row in entry["models"])
+        lists.append(f'"{name}": {{"also": {json.dumps(entry["also"])}, "models": [\n{rows}\n]}}')
+    text = f'{{\n"source": {json.dumps(made["source"])},\n"lists": {{\n' + ",\n".join(lists) + "\n}}\n"
+    path.write_text(text, encoding="utf-8")
 
 
 def _row(model: Any) -> list[Any] | None:
@@ -110,6 +106,6 @@ def _names(clause: Any) -> list[Any]:
 
 
 if __name__ == "__main__":
-    target = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).with_name("prices.json")
+    target = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(prices.__file__).with_name("prices.json")
     write(target)
     print(f"{target}: {target.stat().st_size} bytes")

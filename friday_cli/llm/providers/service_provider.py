@@ -1,0 +1,181 @@
+"""The common part of the providers of real services: one POST whose events become one message."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from contextlib import aclosing
+from typing import Any, ClassVar, Literal
+
+import msgspec
+
+from friday_cli.core.protocol.errors import ProviderError
+from friday_cli.core.protocol.messages import AnyPart, Message, Usage
+from friday_cli.core.protocol.provider import Chunk, ReplyDone, Request, ServerSearch
+
+from ..transport import Transport, get_transport
+from ..transport.endpoint import Endpoint
+from ..transport.error_mapping import from_exception
+from ..transport.text import one_line
+
+LIST_S = 5.0
+"""Maximum seconds to get the service's list of models; an error waits for it."""
+_MAX_LISTED, _MAX_NAME = 8, 120
+_MAX_PAGES, _MAX_QUERY, _MAX_TITLE, _MAX_URL = 50, 400, 200, 2_000
+
+
+class ReplyStream(ABC):
+    """Accumulates the events of one reply. `ended` is True after the event that completes it.
+
+    A call with an id of the request's history gets another id. Blocks that only the service can read get the `origin`.
+    """
+
+    def __init__(self, endpoint: Endpoint, origin: str, request: Request) -> None:
+        self.ended = False
+        self._endpoint, self._origin, self._request = endpoint, origin, request
+        self._used_call_ids = {call.id for message in request.messages for call in message.calls}
+
+    @abstractmethod
+    def feed(self, event: dict[str, Any]) -> Iterator[Chunk]:
+        """The chunks of an event. Unknown events are ignored. Raises ProviderError if the service reports a failure."""
+
+    @abstractmethod
+    def finish(self) -> ReplyDone:
+        """The complete reply. Raises ProviderError if it is incomplete, empty or not valid."""
+
+    @abstractmethod
+    def usage(self) -> Usage | None:
+        """The tokens so far, as reported or else estimated; None if nothing that costs money has arrived."""
+
+    def _error(self, kind: Literal["empty", "truncated"], usage: Usage | None = None) -> ProviderError:
+        service = self._endpoint.service
+        if kind == "empty":
+            return ProviderError("empty", f"{service} sent a reply with neither text nor calls.", usage=usage)
+        message = f"{service} ended its reply before it was complete ({self._endpoint.host})."
+        return ProviderError("truncated", message, usage=usage)
+
+
+def has_content(parts: tuple[AnyPart, ...]) -> bool:
+    """Whether a reply has text or tool calls."""
+    message = Message("assistant", parts)
+    return bool(message.calls or message.text.strip())
+
+
+def server_search(
+    call_id: str, query: object, pages: Iterable[tuple[object, object]], *, error: str = ""
+) -> ServerSearch:
+    """The record of a search on the service's own servers, the same for all APIs.
+
+    `pages` are (title, URL) pairs; invalid URLs and duplicates are left out.
+    """
+    kept: dict[str, str] = {}
+    for title, url in pages:
+        valid = isinstance(url, str) and len(url) <= _MAX_URL and re.fullmatch(r"https?://[!-~]+", url)
+        if isinstance(url, str) and valid and len(kept) < _MAX_PAGES:
+            kept.setdefault(url, one_line(title, _MAX_TITLE) if isinstance(title, str) else "")
+    text = one_line(query, _MAX_QUERY) if isinstance(query, str) else ""
+    return ServerSearch(call_id, text, tuple((title, url) for url, title in kept.items()), one_line(error, _MAX_TITLE))
+
+
+class ServiceProvider(ABC):
+    """A model of a service; see `core.protocol.provider.Provider`.
+
+    `window` and `max_output` are tokens. `price` returns the cost of one request's usage in US dollars, None if unknown.
+    `web_search` adds the service's built-in search if no tool has that name and the API has one. An endpoint with a
+    platform always uses the SDK.
+    """
+
+    path: ClassVar[str]
+    reply_stream: ClassVar[type[ReplyStream]]
+    badge = ""
+
+    def __init__(
+        self,
+        name: str,
+        model: str,
+        *,
+        endpoint: Endpoint,
+        window: int,
+        max_output: int,
+        price: Callable[[Usage], float | None] | None = None,
+        transport: Transport = "http",
+        web_search: bool = False,
+    ) -> None:
+        self.name, self.model, self.window, self.max_output = name, model, window, max_output
+        self.rate_limit_key = endpoint.rate_limit_key
+        self._endpoint = endpoint
+        self._origin = f"{name}/{model}"
+        self._price, self._web_search = price, web_search
+        self._transport: Transport = "sdk" if endpoint.platform else transport
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._origin})"
+
+    def cost(self, usage: Usage) -> float | None:
+        """US dollars for `usage`; None if the price is not known."""
+        return self._price(usage) if self._price else None
+
+    async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
+        """The reply in chunks, then exactly one `ReplyDone`.
+
+        Raises only ProviderError, with the usage known so far, and CancelledError. A failure after the event that
+        completes the reply is ignored.
+        """
+        reply = self.reply_stream(self._endpoint, self._origin, request)
+        try:
+            send = get_transport(self._transport)
+            try:
+                async with aclosing(send(self._endpoint_for(request), self.path, self._body(request))) as events:
+                    async for event in events:
+                        for chunk in reply.feed(event):
+                            yield chunk
+            except Exception as error:
+                if not (reply.ended and from_exception(self._endpoint, error).transient):
+                    raise
+            done = reply.finish()
+        except Exception as error:
+            failed = from_exception(self._endpoint, error)
+            usage = failed.usage or reply.usage()
+            failed.usage = self._with_cost(usage) if isinstance(usage, Usage) else None
+            if failed.kind == "not_found":
+                failed.hint = f"{await self._suggestion()} {failed.hint}".strip()
+            raise failed from (None if failed is error else error)
+        yield msgspec.structs.replace(done, usage=self._with_cost(done.usage))
+
+    async def _suggestion(self) -> str:
+        """Models with a similar name: from the list that the service offers to this key, else known ones."""
+        import difflib
+
+        from ..transport import sdk
+
+        try:
+            rows = await sdk.list_models(self._endpoint, seconds=LIST_S)
+        except ProviderError:
+            rows = []
+        listed = [name for row in rows if isinstance(name := row.get("id"), str) and 0 < len(name) <= _MAX_NAME]
+        names = listed or self._endpoint.models
+        if self.model in names:
+            return ""  # the model exists: something else was not found
+        shown = {one_line(name).lower(): one_line(name) for name in names}
+        near = [shown[name] for name in difflib.get_close_matches(self.model.lower(), list(shown), 3, 0.6)]
+        if near:
+            return f"Did you mean {' or '.join(near)}?"
+        return f"It has: {', '.join(shown.values())}." if listed and len(shown) <= _MAX_LISTED else ""
+
+    def _with_cost(self, usage: Usage) -> Usage:
+        return msgspec.structs.replace(usage, cost_usd=self.cost(usage))
+
+    def _endpoint_for(self, request: Request) -> Endpoint:
+        return self._endpoint
+
+    async def _counted(self, request: Request, path: str, fields: tuple[str, ...]) -> int:
+        """Input tokens of a request, counted by the service at `path` from these fields of it."""
+        from ..transport.sdk import count_tokens
+
+        body = self._body(request)
+        kept = {key: body[key] for key in fields if key in body}
+        return await count_tokens(self._endpoint_for(request), path, kept)
+
+    @abstractmethod
+    def _body(self, request: Request) -> dict[str, Any]: ...

@@ -1,0 +1,66 @@
+"""Calls of scripted agents that work in worktrees, and what a session left."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from friday_cli.core.protocol.events import WorktreeChanged
+from friday_cli.paths import data_dir
+from friday_cli.session.session import Session
+from tests.session.harness import Stage, delegates, does
+
+Step = dict[str, Any]
+
+
+def bash(command: str) -> Step:
+    return does(("bash", {"command": command}))
+
+
+def reads(path: str) -> Step:
+    return does(("read_file", {"path": path}))
+
+
+def writes(path: str, content: str) -> Step:
+    return does(("write_file", {"path": path, "content": content}))
+
+
+def edits(path: str, old: str, new: str) -> Step:
+    return does(("edit_file", {"path": path, "edits": [{"old": old, "new": new}]}))
+
+
+def isolated(task: str = "look", **more: Any) -> Step:
+    """Delegates a task to a `worker` in a worktree."""
+    return delegates("worker", task, isolation="worktree", **more)
+
+
+def resumes(path: str = "a.1", **more: Any) -> Step:
+    return does(("delegate_task", {"resume": path, "task": "more", **more}))
+
+
+def batch(*tasks: tuple[str, str], **more: Any) -> Step:
+    """Delegates several tasks: (profile, task)."""
+    return does(("delegate_tasks", {"tasks": [{"profile": profile, "task": task, **more} for profile, task in tasks]}))
+
+
+def applies(path: str = "a.1") -> Step:
+    return does(("apply_delegation", {"id": path}))
+
+
+def discards(path: str = "a.1", **more: Any) -> Step:
+    return does(("discard_delegation", {"id": path, **more}))
+
+
+async def ran(stage: Stage, play: dict[str, list[Step]], **options: Any) -> Session:
+    """A closed session, by default in yolo mode, whose agents played `play` after one prompt."""
+    stage.plays(play)
+    return await stage.ran(**{"mode": "yolo", **options})
+
+
+async def states(stage: Stage, session: str, path: str = "a.1") -> list[str]:
+    """The states that the worktree of an agent had."""
+    return [e.event.state for e in await stage.log(session) if e.agent == path and isinstance(e.event, WorktreeChanged)]
+
+
+def metadata_files(session: str = "*") -> list[Path]:
+    return sorted((data_dir() / "worktrees").glob(f"{session}/*.json"))
