@@ -1,6 +1,6 @@
-"""Guards for every test: a home of its own, no key, no network but loopback, nothing blocking, nothing left behind.
+"""Guards for every test: an empty home, no key, no network except loopback, no blocking call, no process left.
 
-What a guard saw is an error of the test in whose time it happened, even where the code under test swallowed it.
+A finding of a guard is an error of the test that was running, also when the code under test swallowed the exception.
 """
 
 from __future__ import annotations
@@ -25,34 +25,31 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-settings.register_profile(
-    "friday", deadline=None, suppress_health_check=list(HealthCheck)
-)  # a slow machine is no finding
+# a slow machine is no finding
+settings.register_profile("friday", deadline=None, suppress_health_check=list(HealthCheck))
 settings.register_profile("ci", settings.get_profile("friday"), derandomize=True, database=None, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "friday")
 
 CALLBACK_S = 3.0
-"""Processor seconds that one callback of an event loop may take: more is work that belongs into a thread."""
+"""Processor seconds that one callback of an event loop may take. Longer work belongs into a thread."""
 LEFT_S = 30.0
-"""How long a process that a test has ended may take to be gone."""
+"""Seconds that a process may take to disappear after a test has ended it."""
 PACKAGE = f"{os.sep}friday_cli{os.sep}"
 MODEL_SERVERS = {1234, 8000, 8080, 11434}
-"""Ports where Friday looks for model servers; for a test nothing listens there. No server of a test gets one of them."""
-MACHINE = "cli delegation e2e faces local providers sandbox session store tools wire worktrees"
-"""Folders whose tests meet the machine: its processes, terminals, sockets, disks and clock."""
+"""Ports where Friday looks for local model servers. Tests cannot connect to them."""
+MACHINE = "cli delegation e2e frontends llm session store tools workspace"
+"""Folders whose tests use processes, terminals, sockets, disks or the clock of the machine: they may run twice."""
 MOST_RERUN = 1
-"""How many tests of a run may fail and pass when they are run again; more fail the run."""
+"""Tests of a run that may fail once and then pass; more fail the run."""
 PACES = (1.0, 5.0, 25.0)
 """The values of `pace`, in the order in which a test marked `@paced` is run with them."""
 SECRETS = re.compile(
     r"(?i)(^(FRIDAY|ANTHROPIC|OPENAI|AZURE|AWS|GOOGLE|GEMINI|BRAVE|TAVILY|SEARXNG|OLLAMA|LM_STUDIO|XDG)_)|_API_KEY$|_proxy$"
     r"|^(NO_COLOR|FORCE_COLOR|CLICOLOR.*|COLORTERM|COLUMNS|LINES|LANG|LANGUAGE|LC_.*|EDITOR|VISUAL|PAGER)$"
 )
-"""Variables of the machine that would change what Friday does."""
+"""Environment variables that would change what Friday does."""
 
-if (
-    signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-):  # in the background of a shell; Ctrl-C is to reach what tests start
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job; tests send SIGINT to what they start
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 os.umask(0o022)  # modes of files are compared
@@ -68,8 +65,7 @@ _homes = itertools.count(1)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Say which tests are run again when they fail (docs/decisions/017): a paced one with longer times, one that meets
-    the machine once, all others never."""
+    """Mark tests to run again when they fail (docs/decisions/017): a paced one with longer times, one of MACHINE once."""
     here = Path(__file__).parent
     for item in items:
         if item.get_closest_marker("paced"):
@@ -80,7 +76,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture
 def pace(request: pytest.FixtureRequest) -> float:
-    """By how much a test marked `@paced` multiplies its times in this run of it."""
+    """The factor by which a test marked `@paced` multiplies its times in this attempt."""
     return PACES[getattr(request.node, "execution_count", 1) - 1]
 
 
@@ -112,14 +108,14 @@ def _run_again(config: pytest.Config) -> dict[bool, list[str]]:
     }
 
 
-# ---- a home of its own ---------------------------------------------------------
+# ---- an empty home ---------------------------------------------------------
 
 
 @pytest.fixture(autouse=True)
 def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty home; `FRIDAY_HOME` lies in it. No variable of the machine that Friday reads is left.
+    """An empty home with `FRIDAY_HOME` in it. All environment variables that Friday reads are removed.
 
-    Commands run without a sandbox, whatever this machine has; a test of the sandbox names the kind it runs with.
+    Commands run without a sandbox on every machine; a test of the sandbox names the kind it runs with.
     """
     for name in [n for n in os.environ if SECRETS.search(n)]:
         monkeypatch.delenv(name)
@@ -149,7 +145,7 @@ def _loopback(host: object) -> bool:
 
 
 def _is_address(host: object) -> bool:
-    """Whether no name server is asked for `host`: a number in any of the forms that the system understands."""
+    """Whether `host` is a numeric address, for which no name server is asked."""
     try:
         socket.inet_aton(str(host))
     except (OSError, UnicodeError):
@@ -188,7 +184,7 @@ def _blocks_the_loop(blocking: Callable[..., Any], what: str) -> Callable[..., A
 
 
 def _in_friday_on_a_loop() -> str | None:
-    """The place in Friday that is running on an event loop just now, None when there is no such thing."""
+    """The file and line of Friday that runs on an event loop now, or None."""
     if asyncio._get_running_loop() is None:
         return None
     frame: FrameType | None = sys._getframe(2)
@@ -233,7 +229,7 @@ def _names_leftovers(cancel_all: Callable[[asyncio.AbstractEventLoop], None]) ->
 
 @pytest.fixture(scope="session", autouse=True)
 def _guards() -> Iterator[None]:
-    """Put the guards up for the whole run."""
+    """Install the guards for the whole run."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(socket.socket, "connect", _guarded_connect(socket.socket.connect))
         patch.setattr(socket.socket, "connect_ex", _guarded_connect(socket.socket.connect_ex))
@@ -241,7 +237,7 @@ def _guards() -> Iterator[None]:
         patch.setattr(time, "sleep", _blocks_the_loop(time.sleep, "time.sleep"))
         patch.setattr(subprocess.Popen, "wait", _blocks_the_loop(subprocess.Popen.wait, "waiting for a process"))
         patch.setattr(asyncio.Handle, "_run", _timed(asyncio.Handle._run))
-        if hasattr(asyncio.runners, "_cancel_all_tasks"):  # the one place where a loop's last tasks can be seen
+        if hasattr(asyncio.runners, "_cancel_all_tasks"):  # sees the last tasks of a loop
             patch.setattr(asyncio.runners, "_cancel_all_tasks", _names_leftovers(asyncio.runners._cancel_all_tasks))
         yield
 
@@ -253,14 +249,14 @@ _children = pytest.StashKey[set[int]]()
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """Remember the processes that a test begins with: those of its fixtures are not its own."""
+    """Remember the processes that run before the test: its fixtures started them."""
     item.stash[_children] = _processes()
     return (yield)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
-    """Say what the guards saw, once everything of the test is torn down."""
+    """Report the findings of the guards after the teardown of the test."""
     _result = yield
     if _children in item.stash:
         for pid in _left(item.stash[_children]):
@@ -273,7 +269,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
 
 
 def _processes() -> set[int]:
-    """The children of this process that live; none where that cannot be seen cheaply."""
+    """The running children of this process; empty on systems without /proc."""
     found: set[int] = set()
     for file in Path("/proc/self/task").glob("*/children"):
         try:
@@ -284,7 +280,7 @@ def _processes() -> set[int]:
 
 
 def _lives(pid: int) -> bool:
-    """Whether a process has not ended. Its command line does not tell: while it is being started, it has none."""
+    """Whether a process runs. Its command line does not show it: a process that is being started has none."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:
@@ -300,7 +296,7 @@ def _command(pid: int) -> str:
 
 
 def _left(before: set[int]) -> set[int]:
-    """Processes that are still there a while after the test that started them."""
+    """Processes that still run LEFT_S after the test that started them."""
     end = time.monotonic() + LEFT_S
     while left := {pid for pid in _processes() - before if "multiprocessing" not in _command(pid)}:
         if time.monotonic() > end:

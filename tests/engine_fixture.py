@@ -1,4 +1,4 @@
-"""A session for tests of the engine: the real core over a memory journal, a model that is a function, and no machine."""
+"""The engine for tests: the real core with a journal in memory, a function as the model, and no file system."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ from tests.strict import strict
 
 E = TypeVar("E", bound=Event)
 SMALL = Usage(input=10, output=5)
-"""What a reply costs where a test does not care."""
+"""Default usage of a reply."""
 
 
 # ---- a model ------------------------------------------------------------------
@@ -57,7 +57,7 @@ SMALL = Usage(input=10, output=5)
 
 @dataclass(frozen=True)
 class Say:
-    """One reply of a `Model`. With `fail` the text comes first, then this is raised; `delay_s` passes before all."""
+    """One reply of a `Model`, after `delay_s` seconds. With `fail` the text is sent first, then this is raised."""
 
     text: str = ""
     calls: Sequence[ToolCall] = ()
@@ -68,7 +68,7 @@ class Say:
     fail: Exception | None = None
     note: str = ""
     wrap_up: str | None = None
-    """Said in place of all this where the request forbids tools; None says the same."""
+    """The text in place of this reply when the request forbids tools; None: the same reply."""
 
 
 Play = Callable[[Request, int], Say]
@@ -98,17 +98,13 @@ class Model:
     name = "fake"
     badge = ""
 
+    rate_limit_key = "fake"
+
     def __init__(
-        self,
-        play: Play | Mapping[str, Sequence[Say]],
-        *,
-        model: str = "m",
-        window: int = 200_000,
-        max_output: int = 32_000,
-        price: float | None = None,
-        lane: str = "fake",
-    ) -> None:
-        self.model, self.window, self.max_output, self.rate_limit_key = model, window, max_output, lane
+        self, play: Play | Mapping[str, Sequence[Say]], *, model: str = "m", window: int = 200_000,
+        max_output: int = 32_000, price: float | None = None,
+    ) -> None:  # fmt: skip
+        self.model, self.window, self.max_output = model, window, max_output
         self.requests: list[Request] = []
         self.open: set[str] = set()
         self.at_once = self.most_at_once = 0
@@ -146,8 +142,8 @@ async def pieces(say: Say) -> AsyncIterator[Chunk]:
     for piece in (say.text[:half], say.text[half:]):
         if piece:
             yield TextChunk(piece)
-    for index, wish in enumerate(say.calls):
-        yield CallChunk(index, wish.name, len(str(wish.arguments)))
+    for index, called in enumerate(say.calls):
+        yield CallChunk(index, called.name, len(str(called.arguments)))
     if say.fail is not None:
         raise say.fail
     parts: list[Any] = [Thinking(say.thinking, "fake")] if say.thinking else []
@@ -168,7 +164,7 @@ def script(turns: Mapping[str, Sequence[Say]]) -> Play:
 
 
 class Arguments(msgspec.Struct, frozen=True):
-    """What the tools of the bench take; each reads what it needs."""
+    """Arguments of the tools; each tool reads what it needs."""
 
     text: str = ""
     seconds: float = 0.0
@@ -180,7 +176,7 @@ Work = Callable[[ToolContext, Arguments], Awaitable[Output | str]]
 
 
 def make(name: str, work: Work | None = None, *, effect: Effect = "read") -> Tool:
-    """A tool that does `work`, by default: sleep for `seconds`, fail if told so, say `text`."""
+    """A tool that does `work`; by default it sleeps for `seconds`, raises with `fail`, and returns `text`."""
 
     async def run(ctx: ToolContext, args: Arguments) -> Output:
         out = await (work or _plain)(ctx, args)
@@ -209,7 +205,7 @@ def task_result() -> Tool:
     return make("task_result", _result, effect="own")
 
 
-# ---- a machine that is none ------------------------------------------------------
+# ---- a workspace without a machine ------------------------------------------------------
 
 
 class Nowhere:
@@ -232,7 +228,7 @@ class Nowhere:
         self.released.append(agent)
 
     def __getattr__(self, name: str) -> Any:
-        raise AssertionError(f"the bench has no machine: {name}")
+        raise AssertionError(f"The workspace of the bench has no {name}.")
 
 
 # ---- profiles ---------------------------------------------------------------------
@@ -240,7 +236,7 @@ class Nowhere:
 
 @dataclass
 class Profile:
-    """What children of a name are. `tools` None means the parent's; `offers` are the profiles it may delegate to."""
+    """The profile of sub-agents. `tools` None means the parent's; `offers` are the profiles it may delegate to."""
 
     tools: Sequence[str] | None = None
     offers: Sequence[str] = ()
@@ -254,7 +250,7 @@ class Profile:
     model: Model | None = None
     supervision: Supervision | None = None
     loose: bool = False
-    """Its table holds all the parent's tools, also those it may not use: the rules alone stand before them."""
+    """Gives it all tools of the parent, also those that it may not use: only the rules refuse them."""
 
 
 class _Tree(SubagentTree):
@@ -290,7 +286,7 @@ class Bench:
     last: int = 0
     """The number of the newest event that the journal holds already."""
     place: Callable[[Bench], WorktreeIsolation] | None = None
-    """Makes what gives children worktrees; without it there are none."""
+    """Creates the worktrees of sub-agents; without it there are none."""
 
     def __post_init__(self) -> None:
         self.rng = random.Random(self.seed)
@@ -372,26 +368,16 @@ class Bench:
     def _forked(self, agent: Agent, parent: Agent, task: str) -> Message:
         agent.provider, agent.cache_key = parent.provider, parent.cache_key
         agent.system, agent.specs = parent.system, parent.specs
-        agent.history = closed(parent.history, why="Goes on elsewhere.")
+        agent.history = closed(parent.history, why="Continued elsewhere.")
         agent.context, agent.sent, agent.cold = parent.context, parent.sent, parent.cold
         listed = {spec.name for spec in parent.specs}
         agent.tools = {name: t for name, t in agent.tools.items() if name in listed}
         return user(f"You are a fork. {task}", source="parent")
 
     def _agent(
-        self,
-        tree: SubagentTree,
-        path: str,
-        name: str,
-        profile: Profile,
-        *,
-        budget: Budget,
-        rules: Rules,
-        table: dict[str, Tool],
-        offers: Sequence[str],
-        parent: Agent | None = None,
-        workspace: Any = None,
-    ) -> Agent:
+        self, tree: SubagentTree, path: str, name: str, profile: Profile, *, budget: Budget, rules: Rules,
+        table: dict[str, Tool], offers: Sequence[str], parent: Agent | None = None, workspace: Any = None,
+    ) -> Agent:  # fmt: skip
         if offers:
             listed = "\n".join(f"- {o}: the {o}" for o in offers)
             made = {t.name: t for t in self._delegation(tree, listed)}
@@ -446,7 +432,7 @@ class Bench:
 
     @property
     def envelopes(self) -> list[Envelope]:
-        """All that the journal holds."""
+        """All events in the journal."""
         assert isinstance(self.kept, MemoryJournal)
         return self.kept.envelopes
 
@@ -463,14 +449,14 @@ class Bench:
         return end
 
     def ended(self, path: str = "a") -> tuple[str, str, str, bool]:
-        """How an agent ended: status, reason, result and whether that is only partial. Memory and log say the same."""
+        """The end of an agent: status, reason, result and whether that is partial. Memory and log must agree."""
         outcome, event = self.outcome(path), self.finished(path)
         assert event.result_of_run == outcome
         assert strict(self.agents[path].history) == []
         return outcome.status, outcome.stop_reason, outcome.text, outcome.partial
 
     def results(self, path: str = "a") -> list[str]:
-        """The results an agent's calls have had, as "status: text"."""
+        """The results of an agent's calls, as "status: text"."""
         return [f"{r.status}: {r.text}" for m in self.agents[path].history for r in m.results]
 
     def requests(self, path: str = "a") -> list[Request]:
@@ -485,7 +471,7 @@ async def ran(*given: Any, **more: Any) -> Bench:
 
 
 class _DelegationHost:
-    """Allows every agent, and gives none a workspace of its own."""
+    """Allows every sub-agent and creates no workspaces."""
 
     @asynccontextmanager
     async def allow_spawn(self, path: str, call_id: str, specs: Sequence[SubagentTask]) -> AsyncIterator[None]:
@@ -507,7 +493,7 @@ class _DelegationHost:
 
 
 async def until(condition: Callable[[], bool], *, most_s: float = 10_000.0) -> None:
-    """Let the world go on until `condition` holds, looked at after a virtual millisecond and then ever less often."""
+    """Wait until `condition` holds. It is checked after a virtual millisecond, then at growing intervals."""
     pause = 0.001
     async with asyncio.timeout(most_s):
         while not condition():
@@ -516,7 +502,7 @@ async def until(condition: Callable[[], bool], *, most_s: float = 10_000.0) -> N
 
 
 async def others() -> list[str]:
-    """The tasks that still live beside this one, once everything ready has run."""
+    """The names of all other tasks, after everything that is ready has run."""
     for _ in range(20):
         await asyncio.sleep(0)
     return [t.get_name() for t in asyncio.all_tasks() if t is not asyncio.current_task()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
@@ -61,6 +62,10 @@ def results(*found: ToolResult) -> MessageAdded:
     return MessageAdded(Message("tool", found, "harness"))
 
 
+def completed(text: str, usage: Usage, duration_s: float) -> AgentFinished:
+    return AgentFinished(1, "completed", "done", text, usage=usage, duration_s=duration_s)
+
+
 def tree(session: str = "s") -> list[Envelope]:
     """A root that delegates to a researcher that reads a file, gets its result and answers."""
     return numbered(
@@ -83,12 +88,7 @@ def tree(session: str = "s") -> list[Envelope]:
         ("a.1", TurnStarted(2)),
         ("a.1", said("It has 2 lines.")),
         ("a.1", TurnFinished(2, Usage(input=30, cache_read=100, output=10, cost_usd=0.25), "end_turn", 140)),
-        (
-            "a.1",
-            AgentFinished(
-                1, "completed", "done", "It has 2 lines.", usage=Usage(130, 100, 0, 30, cost_usd=0.75), duration_s=6.5
-            ),
-        ),
+        ("a.1", completed("It has 2 lines.", Usage(130, 100, 0, 30, cost_usd=0.75), 6.5)),
         ("a", StatusChanged("running")),
         ("a", ToolFinished("c1", "delegate_task", "ok", 12.0)),
         ("a", results(ToolResult("c1", "It has 2 lines."))),
@@ -96,17 +96,7 @@ def tree(session: str = "s") -> list[Envelope]:
         ("a", TurnStarted(2)),
         ("a", said("main.py has 2 lines.")),
         ("a", TurnFinished(2, Usage(input=60, output=8, cost_usd=0.25), "end_turn", 600)),
-        (
-            "a",
-            AgentFinished(
-                1,
-                "completed",
-                "done",
-                "main.py has 2 lines.",
-                usage=Usage(560, 0, 0, 48, cost_usd=1.25),
-                duration_s=9.0,
-            ),
-        ),
+        ("a", completed("main.py has 2 lines.", Usage(560, 0, 0, 48, cost_usd=1.25), 9.0)),
     )
 
 
@@ -115,7 +105,7 @@ def tree(session: str = "s") -> list[Envelope]:
 
 @dataclass
 class _Actor:
-    """Where one agent of a random log stands."""
+    """The state of one agent of a random log."""
 
     path: str
     run: int = 0
@@ -131,7 +121,7 @@ class _Actor:
 
 
 class _Play:
-    """Makes random events that the engine could have made, live ones too."""
+    """Makes random events that the engine could have written, live ones too."""
 
     def __init__(self, draw: st.DrawFn) -> None:
         self.draw = draw
@@ -192,30 +182,25 @@ class _Play:
         getattr(self, actor.phase)(actor)
 
     def between(self, actor: _Actor) -> None:
-        match self.pick(
-            "turn", "turn", "turn", "user", "inbox", "notice", "status", "compact", "mode", "look", "apart"
-        ):
-            case "turn":
-                actor.turn, actor.attempt, actor.offset, actor.thought = actor.turn + 1, 1, 0, 0
-                actor.phase = "asking"
-                self.emit(actor.path, TurnStarted(actor.turn))
-            case "user":
-                self.emit(actor.path, MessageAdded(user(self.words())))
-            case "inbox":
-                self.emit(actor.path, InboxMessage(self.words()))
-            case "notice":
-                self.emit(actor.path, Notice(self.words(), "warning"))
-            case "status":
-                self.emit(actor.path, StatusChanged(self.draw(st.sampled_from(("running", "waiting_rate", "queued")))))
-            case "compact":
-                self.emit(actor.path, Compacted((user("so far"),), 90, 10, self.usage()))
-            case "look":
-                self.emit(actor.path, IntentStated(self.words(), self.usage()))
-                self.emit(actor.path, Verdict("redo", "model", self.words(), usage=self.usage()))
-            case "apart":
-                self.emit(actor.path, Detached())
-            case "mode":
-                self.emit(actor.path, ModeChanged("plan"))
+        simple: dict[str, Callable[[], Sequence[AnyEvent]]] = {
+            "user": lambda: [MessageAdded(user(self.words()))],
+            "inbox": lambda: [InboxMessage(self.words())],
+            "notice": lambda: [Notice(self.words(), "warning")],
+            "status": lambda: [StatusChanged(self.draw(st.sampled_from(("running", "waiting_rate", "queued"))))],
+            "compact": lambda: [Compacted((user("so far"),), 90, 10, self.usage())],
+            "review": lambda: [
+                IntentStated(self.words(), self.usage()), Verdict("redo", "model", self.words(), usage=self.usage())
+            ],
+            "detach": lambda: [Detached()],
+            "mode": lambda: [ModeChanged("plan")],
+        }  # fmt: skip
+        if (kind := self.pick("turn", "turn", "turn", *simple)) == "turn":
+            actor.turn, actor.attempt, actor.offset, actor.thought = actor.turn + 1, 1, 0, 0
+            actor.phase = "asking"
+            self.emit(actor.path, TurnStarted(actor.turn))
+        else:
+            for event in simple[kind]():
+                self.emit(actor.path, event)
 
     def asking(self, actor: _Actor) -> None:
         match self.pick("text", "text", "thinking", "call", "fail", "done", "done"):

@@ -1,4 +1,4 @@
-"""A terminal as far as Friday may use one: text, line ends, and four sequences. Anything else fails the test."""
+"""A terminal that accepts only what Friday may send: text, line ends, and four sequences. Others fail the test."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PIECE = re.compile(
 
 
 class Screen:
-    """Rows of text below each other, `columns` wide; the last `height` of them can be drawn over."""
+    """Rows of text, `columns` wide; the last `height` of them can be overwritten."""
 
     def __init__(self, columns: int, height: int) -> None:
         self.columns, self.height = columns, height
@@ -36,7 +36,7 @@ class Screen:
         self._rest = ""
 
     def feed(self, text: str) -> None:
-        """What a program wrote; a sequence may be cut at the end."""
+        """Read output of a program; a sequence may be incomplete at the end."""
         text = self._rest + text
         cut = re.search(r"\x1b(?:\[[\d;]*)?\Z", text)
         self._rest = cut[0] if cut else ""
@@ -82,7 +82,7 @@ class Screen:
             self.rows.append("")
 
     def _column_0(self) -> None:
-        """What is written next replaces the row: Friday never writes less of a row than it clears."""
+        """The next text replaces the row: Friday always writes the whole row."""
         self.rows[self.row] = ""
 
     @property
@@ -91,7 +91,7 @@ class Screen:
 
 
 class Terminal:
-    """A program in a real pseudo-terminal, with `Screen` to look at. Use as a context manager."""
+    """A program in a real pseudo-terminal, shown on a `Screen`. Use as a context manager."""
 
     def __init__(
         self, argv: list[str], *, env: Mapping[str, str], cwd: Path, columns: int = 80, height: int = 24,
@@ -123,30 +123,26 @@ class Terminal:
         os.close(self._slave)
 
     def until(self, met: Callable[[], object], seconds: float = 60.0) -> None:
-        """Read on until `met()` is true; each piece that comes gives a frame."""
+        """Read until `met()` is true; each piece of output adds a frame."""
         end = time.monotonic() + seconds
         while not met():
-            assert time.monotonic() < end, f"waited in vain; the screen shows:\n{self.screen.text}"
+            assert time.monotonic() < end, f"timeout; the screen shows:\n{self.screen.text}"
             self._read(0.05)
 
     def shows(self, words: str) -> None:
-        """Read on until the screen shows `words`."""
+        """Read until the screen shows `words`."""
         self.until(lambda: words in self.screen.text)
 
     def end(self) -> int:
-        """Read to the end of the program; gives its exit code."""
+        """Read to the end of the program; returns its exit code."""
         self.until(lambda: self.process.poll() is not None)
         while self._read(0.05):
             pass
         return self.process.returncode
 
-    def resize(self, columns: int, height: int) -> None:
-        """Another size, of which the program is told."""
-        fcntl.ioctl(self._slave, termios.TIOCSWINSZ, struct.pack("HHHH", height, columns, 0, 0))
-
     @property
     def clean(self) -> bool:
-        """Whether the terminal is as it was: its modes, and nothing left switched on."""
+        """Whether the modes of the terminal are as before, and no style is left on."""
         on = re.findall(r"\x1b\[\?\d+[hl]", self.raw)
         return (
             termios.tcgetattr(self._slave) == self._before
@@ -166,5 +162,5 @@ class Terminal:
 
 
 def friday(*argv: str) -> list[str]:
-    """The command line of `friday` in this very checkout."""
+    """The command line of `friday` in this checkout."""
     return [sys.executable, "-m", "friday_cli", *argv]

@@ -1,4 +1,4 @@
-"""A server that looks at a conversation as strictly as the real ones do."""
+"""Checks a conversation as strictly as the real services do."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from friday_cli.core.protocol.messages import Message
 
 
 def strict(messages: Sequence[Message]) -> list[str]:
-    """What would be refused: a call without its one result right after it, in order; a message of nothing; and so on."""
+    """What a service would refuse: calls whose results do not follow in order, empty messages, and so on."""
     faults = []
     if not messages or messages[0].role != "user":
         faults.append("does not begin with a user message")

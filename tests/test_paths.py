@@ -9,24 +9,15 @@ import pytest
 from friday_cli import paths
 
 
-def test_home_moves_everything(tmp_path: Path) -> None:
+def test_friday_home_is_absolute_and_holds_every_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     env = {"FRIDAY_HOME": str(tmp_path)}
-    assert paths.config_dir(env) == tmp_path
-    others = [paths.data_dir(env), paths.state_dir(env), paths.cache_dir(env)]
-    assert [p.parent for p in others] == [tmp_path] * 3
-    assert len(set(others)) == 3
-
-
-def test_home_is_made_absolute_and_knows_the_tilde(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    others = {paths.data_dir(env), paths.state_dir(env), paths.cache_dir(env)}
+    assert (len(others), {path.parent for path in others}) == (3, {tmp_path})
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path / "me"))
-    assert paths.config_dir({"FRIDAY_HOME": "here/.."}) == tmp_path
-    assert paths.config_dir({"FRIDAY_HOME": "~/f"}) == tmp_path / "me" / "f"
-
-
-def test_the_process_environment_is_the_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FRIDAY_HOME", str(tmp_path))
-    assert paths.config_dir() == tmp_path
+    for given, home in ((tmp_path, tmp_path), ("here/..", tmp_path), ("~/f", tmp_path / "me" / "f")):
+        monkeypatch.setenv("FRIDAY_HOME", str(given))
+        assert paths.config_dir({"FRIDAY_HOME": str(given)}) == paths.config_dir() == home
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="XDG folders")

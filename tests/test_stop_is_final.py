@@ -1,4 +1,4 @@
-"""What a person stopped does not start again by itself, whatever was still waiting for it."""
+"""A session that a person stopped does not start again because of a waiting message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The clock of the engine's tests: it jumps, keeps the order of timers, and notices when nothing can happen any more."""
+"""The virtual clock of tests: it jumps, keeps the order of timers, and detects deadlocks."""
 
 from __future__ import annotations
 

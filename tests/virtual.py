@@ -12,17 +12,17 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 MOST_S = 1_000_000.0
-"""No test lives longer than this by the virtual clock: beyond it something only waits for itself."""
+"""Virtual seconds after which a test counts as deadlocked."""
 MOST_ROUNDS = 50_000
-"""Rounds of the loop in one moment: beyond it something runs in circles."""
+"""Rounds of the loop without time passing, after which a test counts as an endless loop."""
 
 
 class Stuck(Exception):
-    """Every task waits for another, or they run in circles. The text tells where each one stands."""
+    """A deadlock or an endless loop. The text has the stack of each task."""
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """`time()` is virtual seconds from 0. It stands still while a thread of `to_thread` works; sockets are not waited for."""
+    """`time()` is virtual seconds from 0. It does not advance while a thread of `to_thread` runs; sockets are not awaited."""
 
     def __init__(self) -> None:
         self._virtual = 0.0
@@ -43,12 +43,12 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self.threads -= 1
 
     async def shutdown_default_executor(self, timeout: float | None = None) -> None:
-        """Join the threads without a look at the clock."""
+        """Join the threads without the clock."""
         if self._default_executor is not None:  # type: ignore[attr-defined]
             self._default_executor.shutdown(wait=True)  # type: ignore[attr-defined]
 
     def jump(self, seconds: float | None) -> None:
-        """Move the clock on by what asyncio would have slept."""
+        """Advance the clock by the time that asyncio would have slept."""
         self._rounds = 0 if seconds else self._rounds + 1
         if seconds is None or self._virtual > MOST_S or self._rounds > MOST_ROUNDS:
             self._rounds = 0

@@ -17,8 +17,9 @@ from friday_cli.core.protocol.tool_info import ToolCatalog
 from friday_cli.core.subagents.node import SpawnEstimate
 from friday_cli.core.subagents.tree import SubagentTree
 from friday_cli.extensions.profiles import Profile, Profiles
+from friday_cli.store import StoredMemory
 from friday_cli.tool_catalog import ASK_USER
-from friday_cli.tools import delegate, documents, memory, worktree
+from friday_cli.tools import delegate, documents, worktree
 
 from . import system_prompt
 from .delegation_host import SessionDelegation
@@ -29,7 +30,7 @@ from .worktree_changes import WorktreeChanges
 
 
 class AgentTools:
-    """Makes tools. `memory_store` is what the memory tools read and write; `session` is the id of the session."""
+    """Makes tools. `memory_store` is what the memory tools read and write."""
 
     def __init__(
         self,
@@ -39,8 +40,7 @@ class AgentTools:
         *,
         settings: Settings,
         profiles: Profiles,
-        memory_store: memory.Memory,
-        session: str,
+        memory_store: StoredMemory,
     ) -> None:
         self._services = services
         self._isolation = isolation
@@ -48,7 +48,6 @@ class AgentTools:
         self._settings = settings
         self._profiles = profiles
         self._memory = memory_store
-        self._session = session
         self._limiter = SpawnLimiter(services, settings.agents.delegation, self._highest_cost)
 
     def selectable(self, catalog: ToolCatalog) -> dict[str, Tool]:
@@ -62,7 +61,7 @@ class AgentTools:
             "web": {
                 "private": limits.web_allow_private, "pdf": documents.pdf_text, "search": self._providers.search_tool,
             },
-            "memory": {"memory": self._memory, "session": self._session},
+            "memory": {"memory": self._memory},
             ASK_USER: {"attended": self._services.approvals.interactive},
         }  # fmt: skip
         made: list[Tool] = []

@@ -273,7 +273,7 @@ def _build(
     isolation = _isolation(context, services, session)
     shared = settings.agents.delegation.context.brain_write_scope == "shared"
     tools = AgentTools(
-        services, isolation, providers, settings=settings, profiles=context.profiles, session=session,
+        services, isolation, providers, settings=settings, profiles=context.profiles,
         memory_store=store.notes.for_session(text_of(context.trust.root), session, shared=shared),
     )  # fmt: skip
     factory = AgentFactory(

@@ -24,14 +24,13 @@ that log. The first event of a session is `session_started`; its `schema` is the
 Each line is an envelope:
 
 - **`seq`**: the number of the event within its session, from 1 and without gaps. `null` for live events, which are shown
-  but not kept: they may be merged or left out.
+  but not stored: they may be merged or omitted.
 - **`at`**: Unix time in seconds.
-- **`agent`**: the path of the agent it happened to. The root is `a`, its second child `a.2`, that one's first child
-  `a.2.1`: the tree is in the name.
-- **`event`**: one of the objects below; `kind` tells which.
+- **`agent`**: the path of the agent. The root is `a`, its second child `a.2`, the first child of that one `a.2.1`.
+- **`event`**: one of the objects below, by its `kind`.
 
-A field that has its default value is left out of the JSON; here the default stands behind the type. Durations are
-seconds, sizes tokens unless said otherwise.
+A field that has its default value is omitted in the JSON; here the default follows the type. Durations are in seconds,
+sizes in tokens, unless stated otherwise.
 
 ```json
 {example}
@@ -48,7 +47,7 @@ def page() -> str:
     out += [_section(kind) for kind in kinds if kind not in events.LIVE]
     out.append("\n## Live events\n")
     out += [_section(kind) for kind in kinds if kind in events.LIVE]
-    out.append("\n## What a person sees of a result (`display`)\n")
+    out.append("\n## Displays of tool results (`display`)\n")
     out += [_section(kind) for kind in get_args(events.AnyDisplay)]
     out.append("\n## Messages and their parts\n")
     out += [_section(kind) for kind in (messages.Message, *get_args(messages.AnyPart))]

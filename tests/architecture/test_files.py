@@ -1,9 +1,11 @@
-"""What every file keeps to: its size, and no word of the machine it was written on."""
+"""Limits of size for files, functions and positional arguments; no name of the machine they were written on."""
 
 from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -11,9 +13,8 @@ import pytest
 PROJECT = Path(__file__).parents[2]
 LINES, TEST_LINES, FUNCTION_LINES = 400, 600, 60
 """Tests may be longer: a table of cases is read row by row."""
-EXCEPTIONS: dict[str, str] = {}
-"""Files or functions (`path` or `path:name`) that may be longer, with the reason."""
-
+ARGUMENTS = 6
+"""Positional arguments at most: more are passed by name, so that a reader sees which is which."""
 FOREIGN = re.compile(
     "|".join(("/" + "work/(?:main|shared|venv)", r"(?<!\w)/" + "root/", r"\." + "pyenv", "/tmp/" + "bash_jobs"))
 )
@@ -27,6 +28,16 @@ def python_files(*folders: str) -> list[Path]:
     return sorted(found)
 
 
+@cache
+def parsed(file: Path) -> ast.Module:
+    return ast.parse(file.read_text(encoding="utf-8"))
+
+
+def in_each_file(check: Callable[[ast.Module], list[str]], *folders: str) -> dict[str, list[str]]:
+    """The findings of `check` by file, without the files that have none."""
+    return {name_of(file): found for file in python_files(*folders) if (found := check(parsed(file)))}
+
+
 def name_of(file: Path) -> str:
     return file.relative_to(PROJECT).as_posix()
 
@@ -38,25 +49,48 @@ def lines_of(file: Path) -> int:
 def test_no_file_is_too_long_to_be_read_at_once() -> None:
     too_long = [f for f in python_files("friday_cli") if lines_of(f) > LINES]
     too_long += [f for f in python_files("tests") if lines_of(f) > TEST_LINES]
-    assert [f"{name_of(f)}: {lines_of(f)} lines" for f in too_long if name_of(f) not in EXCEPTIONS] == []
+    assert [f"{name_of(f)}: {lines_of(f)} lines" for f in too_long] == []
+
+
+def long_functions(tree: ast.Module) -> list[str]:
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    sizes = {node.name: (node.end_lineno or node.lineno) - node.lineno + 1 for node in functions}
+    return [f"{name}: {lines} lines" for name, lines in sizes.items() if lines > FUNCTION_LINES]
+
+
+def long_definitions(tree: ast.Module) -> list[str]:
+    """Functions with too many parameters that can be passed by position, without `self` and `cls`."""
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            names = [argument.arg for argument in (*node.args.posonlyargs, *node.args.args)]
+            if len(names) - (names[:1] in (["self"], ["cls"])) > ARGUMENTS:
+                found.append(f"{node.lineno}: {node.name}")
+    return found
+
+
+def long_calls(tree: ast.Module) -> list[str]:
+    """Calls of a class (a name in CapWords) with too many arguments by position."""
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and len(node.args) > ARGUMENTS]
+    names = [(node.lineno, ast.unparse(node.func).rpartition(".")[2].lstrip("_")) for node in calls]
+    return [f"{line}: {name}" for line, name in names if name[:1].isupper()]
 
 
 def test_no_function_is_too_long_to_be_read_at_once() -> None:
-    found = []
-    for file in python_files("friday_cli", "tests"):
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                length = (node.end_lineno or node.lineno) - node.lineno + 1
-                if length > FUNCTION_LINES and f"{name_of(file)}:{node.name}" not in EXCEPTIONS:
-                    found.append(f"{name_of(file)}:{node.name}: {length} lines")
-    assert not found
+    assert in_each_file(long_functions, "friday_cli", "tests") == {}
 
 
-def test_no_exception_is_out_of_date() -> None:
-    for entry in EXCEPTIONS:
-        path, _, function = entry.partition(":")
-        text = (PROJECT / path).read_text(encoding="utf-8")
-        assert re.search(rf"def {re.escape(function)}\(", text) if function else text
+def test_no_function_or_object_takes_too_many_arguments_by_position() -> None:
+    assert in_each_file(lambda tree: long_definitions(tree) + long_calls(tree), "friday_cli") == {}
+
+
+def test_too_long_and_too_many_are_found() -> None:
+    names = ", ".join("abcdefg")
+    source = (
+        f"def long({names}): ...\nclass A:\n    def short(self, {names[:-3]}): ...\nm.Struct({names})\nlong({names})"
+    )
+    assert (long_definitions(ast.parse(source)), long_calls(ast.parse(source))) == (["1: long"], ["4: Struct"])
+    assert long_functions(ast.parse("def f():\n" + "    x\n" * FUNCTION_LINES)) == [f"f: {FUNCTION_LINES + 1} lines"]
 
 
 def test_nothing_names_the_machine_it_was_written_on() -> None:

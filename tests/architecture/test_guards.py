@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from friday_cli.llm.models.presets import PRESETS
-from tests.conftest import MODEL_SERVERS
+from tests.conftest import MACHINE, MODEL_SERVERS
 
 PROJECT = Path(__file__).parents[2]
 
@@ -100,6 +100,10 @@ def test_no_test_meets_a_model_server_of_the_machine() -> None:
     assert {urlsplit(preset.base_url).port for preset in PRESETS.values() if preset.local} == MODEL_SERVERS
 
 
+def test_each_folder_whose_tests_may_run_again_exists() -> None:
+    assert [name for name in MACHINE.split() if not (PROJECT / "tests" / name).is_dir()] == []
+
+
 def run(folder: Path, *argv: str) -> subprocess.CompletedProcess[str]:
     """Run pytest in a folder with a `conftest.py`, whose `friday_cli` holds modules."""
     env = {**os.environ, "PYTHONPATH": str(folder / "friday_cli"), "OPENAI_API_KEY": "no-key"}
@@ -134,8 +138,8 @@ def test_each_guard_fails_what_it_is_there_for(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("argv", "code", "summary"),
     [
-        (["local", "-k", "not two"], 0, "Run again: 1 (local/test_again.py::test_fails_once[one])"),
-        (["local", "-n", "2", "--dist=loadfile"], 1, "Run again: 2 (local/test_again.py::test_fails_once[one], "),
+        (["store", "-k", "not two"], 0, "Run again: 1 (store/test_again.py::test_fails_once[one])"),
+        (["store", "-n", "2", "--dist=loadfile"], 1, "Run again: 2 (store/test_again.py::test_fails_once[one], "),
         (["core", "-k", "one"], 1, "FAILED core/test_again.py::test_fails_once[one]"),
     ],
 )
@@ -143,12 +147,12 @@ def test_what_is_run_again_is_counted_and_more_than_one_fails(
     tmp_path: Path, argv: list[str], code: int, summary: str
 ) -> None:
     (tmp_path / "conftest.py").write_text((PROJECT / "tests" / "conftest.py").read_text())
-    for folder in ("local", "core"):
+    for folder in ("store", "core"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "test_again.py").write_text(AGAIN)
     ran = run(tmp_path, "--import-mode=importlib", "-W", "ignore", *argv)
     assert ran.returncode == code, ran.stdout
     assert summary in ran.stdout
     assert ("more than 1 fails the run" in ran.stdout) is ("-n" in argv)
-    slower = "Run at a slower pace: 1 (local/test_again.py::test_needs_time)"
-    assert (slower in ran.stdout) is (argv[0] == "local")
+    slower = "Run at a slower pace: 1 (store/test_again.py::test_needs_time)"
+    assert (slower in ran.stdout) is (argv[0] == "store")

@@ -14,23 +14,18 @@ import pytest
 
 from tests.servers.script_player import Reply, named, playing, unnamed
 
+PROJECT = Path(__file__).parents[2]
 HEAVY = (
-    "textual",
-    "anthropic",
-    "openai",
-    "genai_prices",
-    "pypdf",
-    "html_to_markdown",
-    "jsonschema",
-    "tree_sitter",
-    "yaml",
-)
-"""Nothing that is meant to be quick loads one of these."""
-SELDOM = (
-    "shell", "custom", "core.decoding", "past", "checkpoints.ledger", "checkpoints.plan", "checkpoints.review",
-    "worktrees", "doctor", "cli", "faces.tui", "window",
+    "textual", "anthropic", "openai", "genai_prices", "pypdf", "html_to_markdown", "jsonschema", "tree_sitter", "yaml",
 )  # fmt: skip
-"""Ours that a question loads only when it comes to a command, a rewind, an old session or a child that works apart."""
+"""No quick command loads one of these packages."""
+SESSION = "friday_cli.session.session"
+ON_DEMAND = tuple(f"friday_cli.{name}" for name in (
+    "command_safety", "extensions.commands", "core.protocol.decode", "session.rewind", "session.observer",
+    "workspace.checkpoints.file_history", "workspace.checkpoints.restore_plan", "workspace.checkpoints.review",
+    "workspace.worktrees", "diagnostics.doctor", "cli", "frontends.tui",
+))  # fmt: skip
+"""Modules that `friday ask` loads only for a shell command, a rewind, a resumed session or a sub-agent in a worktree."""
 ANSWER = {
     "messages": named(
         {"type": "message_start", "message": {"id": "m", "role": "assistant", "usage": {"input_tokens": 1}}},
@@ -53,10 +48,18 @@ def command(*args: str) -> tuple[Sequence[str], dict[str, str]]:
     return [sys.executable, "-m", "friday_cli", *args], {**os.environ, "PYTHONPROFILEIMPORTTIME": "1"}
 
 
+def assert_not_loaded(modules: set[str], *names: str) -> None:
+    """Neither `names` nor the heavy packages are loaded. A name of ours must exist, or the check would show nothing."""
+    for name in names:
+        path = PROJECT / name.replace(".", "/")
+        assert not name.startswith("friday_cli") or path.is_dir() or path.with_suffix(".py").is_file(), name
+    assert modules.isdisjoint([*HEAVY, *names]), sorted(modules & {*HEAVY, *names})
+
+
 def run(*args: str, cwd: Path) -> tuple[str, set[str]]:
     """Standard output of a command, and the modules it loaded."""
     argv, env = command(*args)
-    env["PYTHONPATH"] = str(Path(__file__).parents[2])
+    env["PYTHONPATH"] = str(PROJECT)
     ran = subprocess.run(argv, env=env, cwd=cwd, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60)
     assert ran.returncode == 0, ran.stderr[-2000:]
     modules = loaded(ran.stderr)
@@ -68,22 +71,22 @@ def run(*args: str, cwd: Path) -> tuple[str, set[str]]:
     ("args", "more"),
     [
         (["--version"], ["httpx2", "msgspec", "typer", "rich", "asyncio", "friday_cli.core.protocol.events"]),
-        (["--help"], ["httpx2", "rich", "friday_cli.session.session"]),
-        (["ask", "--help"], ["httpx2", "rich", "friday_cli.session.session"]),
-        (["profiles", "list"], ["httpx2", "pydantic", "friday_cli.session.session"]),
-        (["profiles", "show", "researcher"], ["httpx2", "friday_cli.session.session"]),
-        (["sessions", "list"], ["httpx2", "pydantic", "friday_cli.session.session"]),
-        (["sessions", "list", "--all", "--json"], ["httpx2", "pydantic", "friday_cli.session.session"]),
-        (["config", "path"], ["httpx2", "friday_cli.session.session"]),
-        (["config", "show"], ["httpx2", "pydantic", "friday_cli.session.session"]),
-        (["trust", "--list"], ["httpx2", "friday_cli.session.session"]),
+        (["--help"], ["httpx2", "rich", SESSION]),
+        (["ask", "--help"], ["httpx2", "rich", SESSION]),
+        (["profiles", "list"], ["httpx2", "pydantic", SESSION]),
+        (["profiles", "show", "researcher"], ["httpx2", SESSION]),
+        (["sessions", "list"], ["httpx2", "pydantic", SESSION]),
+        (["sessions", "list", "--all", "--json"], ["httpx2", "pydantic", SESSION]),
+        (["config", "path"], ["httpx2", SESSION]),
+        (["config", "show"], ["httpx2", "pydantic", SESSION]),
+        (["trust", "--list"], ["httpx2", SESSION]),
     ],
     ids=" ".join,
 )
 def test_quick_commands_load_little(args: list[str], more: list[str], tmp_path: Path) -> None:
     out, modules = run(*args, cwd=tmp_path)
     assert out.strip() or args[0] in ("sessions", "trust")
-    assert modules.isdisjoint([*HEAVY, *more]), sorted(modules & {*HEAVY, *more})
+    assert_not_loaded(modules, *more)
 
 
 @pytest.mark.parametrize("wire", ANSWER)
@@ -94,11 +97,7 @@ async def test_a_piped_question_over_http_loads_no_sdk(wire: str, tmp_path: Path
             "chat": ("openai/some-model", "OPENAI", f"{server.url}/v1"),
         }[wire]
         argv, env = command("ask", "-m", model, "Where?")
-        env |= {
-            f"{env_name}_API_KEY": "no-key",
-            f"{env_name}_BASE_URL": base,
-            "PYTHONPATH": str(Path(__file__).parents[2]),
-        }
+        env |= {f"{env_name}_API_KEY": "no-key", f"{env_name}_BASE_URL": base, "PYTHONPATH": str(PROJECT)}
         process = await asyncio.create_subprocess_exec(
             *argv, env=env, cwd=tmp_path, stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
@@ -107,21 +106,10 @@ async def test_a_piped_question_over_http_loads_no_sdk(wire: str, tmp_path: Path
     modules = loaded(err.decode())
     assert (process.returncode, out.decode()) == (0, "Here.\n"), err.decode()[-2000:]
     assert "h11" in modules
-    more = [
-        "httpx2",
-        "typer",
-        "rich",
-        "pydantic",
-        "difflib",
-        "html.entities",
-        *(f"friday_cli.{name}" for name in SELDOM),
-    ]
-    assert modules.isdisjoint([*HEAVY, *more]), sorted(modules & {*HEAVY, *more})
+    assert_not_loaded(modules, "httpx2", "typer", "rich", "pydantic", "difflib", "html.entities", *ON_DEMAND)
     out, modules = run("sessions", "list", cwd=tmp_path)
     assert "Where?" in out
-    more = ["asyncio", "friday_cli.core.protocol.events", "friday_cli.config", "friday_cli.cli.ask"]
-    assert modules.isdisjoint(more), sorted(modules & {*more})
+    assert_not_loaded(modules, "asyncio", "friday_cli.core.protocol.events", "friday_cli.config", "friday_cli.cli.ask")
     shown, modules = run("sessions", "show", out.splitlines()[1].split()[0], "--agent", "a", cwd=tmp_path)
     assert "Here." in shown
-    more = ["httpx2", "pydantic", "friday_cli.session.session", "friday_cli.config"]
-    assert modules.isdisjoint([*HEAVY, *more]), sorted(modules & {*HEAVY, *more})
+    assert_not_loaded(modules, "httpx2", "pydantic", SESSION, "friday_cli.config")

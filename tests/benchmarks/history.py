@@ -1,16 +1,16 @@
-"""Long sessions: showing, listing and resuming one of 100,000 events, and of ten times less."""
+"""Long sessions: show, list and resume one of 10,000 and one of 100,000 events."""
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.benchmarks.measure import PROJECT, Bench, Case, Line, middle
+from tests.benchmarks.measure import Bench, Case, Line, middle
 from tests.benchmarks.oneshot import MESSAGES, settings
+from tests.benchmarks.seed import make
 
 
 def sessions(bench: Bench) -> Iterator[Line]:
@@ -19,15 +19,7 @@ def sessions(bench: Bench) -> Iterator[Line]:
         home = f"long-{events}"
         settings(bench, home)
         env = bench.environment(home=home)
-        argv = [
-            sys.executable,
-            "-m",
-            "tests.benchmarks.seed",
-            str(bench.folder / home),
-            str(bench.work),
-            str(events),
-        ]
-        made = subprocess.run(argv, cwd=PROJECT, check=True, capture_output=True, text=True).stdout.strip()
+        made = asyncio.run(make(bench.folder / home, bench.work, events))
         floor = raw_read(bench.folder / home / "data" / "friday.db", made)
         short = made[:8]
         cases = {

@@ -1,4 +1,4 @@
-"""Running commands and taking their time: interleaved, medians, all on one clock."""
+"""Runs commands and measures their time: interleaved, medians, one clock for all."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.request import ProxyHandler, build_opener
 
 PROJECT = Path(__file__).parents[2]
-MB = 1024 * 1024
 
 
 @dataclass
@@ -33,7 +33,6 @@ class Sample:
     wall_s: float
     cpu_s: float
     rss_mb: float
-    code: int
     first_s: float | None = None
     last_s: float | None = None
     requests: tuple[float, ...] = ()
@@ -42,21 +41,17 @@ class Sample:
 
 @dataclass
 class Case:
-    """A command to be measured. `stdin` None means no input at all; `expect` is the exit code that is no mistake."""
+    """A command to be measured. It must exit with 0."""
 
     name: str
     argv: Sequence[str]
-    env: Mapping[str, str] = field(default_factory=dict)
-    cwd: Path | None = None
-    expect: int = 0
-    tree: bool = False
-    """Whether memory is that of all processes of the tree together."""
+    env: Mapping[str, str]
     terminal: bool = False
-    """Whether it writes to a terminal (of 100 columns) that is read as fast as it writes."""
+    """Whether it writes to a terminal of 100 columns."""
 
 
 class Bench:
-    """A place for measurements: a temporary home, a stand-in for the model, and how often everything is repeated."""
+    """A temporary home, a stand-in for the model service, and the number of repetitions."""
 
     def __init__(self, folder: Path, *, repeat: int, port: int) -> None:
         self.folder = folder
@@ -80,21 +75,27 @@ class Bench:
         return f"http://127.0.0.1:{self._port}/{style}"
 
     def seen(self) -> list[float]:
-        """When requests came since the last call."""
+        """The times of the requests since the last call, in monotonic seconds."""
         with self._open(f"http://127.0.0.1:{self._port}/seen") as answer:
             found: list[float] = json.load(answer)
             return found
 
     def friday(self, *args: str) -> list[str]:
-        """The command line of Friday; it finds the stand-in by `environment`."""
+        """A command line of Friday; `environment` leads it to the stand-in."""
         return [sys.executable, "-P", "-m", "friday_cli", *args]
+
+    def module(self, name: str, *args: str, env: Mapping[str, str] | None = None) -> Any:
+        """Run a module of the benchmarks in another process; its last line of output is JSON."""
+        argv = [sys.executable, "-m", f"tests.benchmarks.{name}", *args]
+        ran = subprocess.run(argv, cwd=PROJECT, env=env, check=True, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL)
+        return json.loads(ran.stdout.splitlines()[-1])
 
     def script(self, text: str, *args: str) -> list[str]:
         """A command line that runs a script of `floors`."""
         return [sys.executable, "-c", text, *args]
 
     def environment(self, style: str = "instant", *, home: str = "friday") -> dict[str, str]:
-        """The environment in which every wire leads to the stand-in answering in `style`."""
+        """Environment variables that lead every API to the stand-in, which answers in `style`."""
         url = self.url(style)
         return {
             **self.env, "PYTHONPATH": str(PROJECT), "FRIDAY_HOME": str(self.folder / home),
@@ -117,80 +118,47 @@ class Bench:
         return runs
 
     def run(self, case: Case) -> Sample:
-        """Run one case once. Raises RuntimeError when it does not end as it should."""
+        """Run one case once. Raises RuntimeError for another exit code than expected."""
         self.seen()
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
             begun = time.monotonic()
-            process = _start(case, out.fileno(), err.fileno(), case.cwd or self.work, case.env or self.env)
-            peak = _watch(process.pid) if case.tree else 0.0
+            process = _start(case, out.fileno(), err.fileno(), self.work)
             _, status, usage = os.wait4(process.pid, 0)
             wall = time.monotonic() - begun
             process.returncode = os.waitstatus_to_exitcode(status)
             out.seek(0)
             err.seek(0)
-            if process.returncode != case.expect:
+            if process.returncode:
                 raise RuntimeError(f"{case.name}: exit {process.returncode}: {err.read().decode()[-2000:]}")
             requests = tuple(at - begun for at in self.seen())
             first = requests[0] if requests else None
             return Sample(
-                wall, usage.ru_utime + usage.ru_stime, peak or usage.ru_maxrss * 1024 / MB, process.returncode,
+                wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024,
                 first, wall - first if first is not None else None, requests, out.read(),
             )  # fmt: skip
 
 
-def _start(case: Case, out: int, err: int, cwd: Path, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    if not case.terminal:
-        return subprocess.Popen(
-            case.argv, env=dict(env), cwd=cwd, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True
-        )
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
+def _start(case: Case, out: int, err: int, cwd: Path) -> subprocess.Popen[bytes]:
+    env = dict(case.env)
+    if case.terminal:
+        ours, out = pty.openpty()
+        fcntl.ioctl(out, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
+        env["TERM"], err = "xterm-256color", out
     process = subprocess.Popen(
-        case.argv, env={**env, "TERM": "xterm-256color"}, cwd=cwd, stdin=subprocess.DEVNULL,
-        stdout=theirs, stderr=theirs, start_new_session=True,
-    )  # fmt: skip
-    os.close(theirs)
-    threading.Thread(target=_drain, args=(ours,), daemon=True).start()
+        case.argv, env=env, cwd=cwd, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True
+    )
+    if case.terminal:
+        os.close(out)
+        threading.Thread(target=_drain, args=(ours,), daemon=True).start()
     return process
 
 
 def _drain(terminal: int) -> None:
-    """Read all that comes; a terminal whose other side is gone raises."""
+    """Read all output; a terminal whose other side is closed raises OSError."""
     with suppress(OSError):
         while os.read(terminal, 65536):
             pass
     os.close(terminal)
-
-
-def _watch(pid: int) -> float:
-    """The most memory that a process and all below it had together, in MB, looked at every 10 ms until it ends."""
-    most = 0.0
-    while True:
-        try:
-            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-        except OSError:
-            return most
-        if state == "Z":
-            return most
-        most = max(most, sum(map(_memory, _tree(pid))) / MB)
-        time.sleep(0.01)
-
-
-def _tree(pid: int) -> Iterator[int]:
-    yield pid
-    try:
-        below = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    except OSError:
-        return
-    for child in below:
-        yield from _tree(int(child))
-
-
-def _memory(pid: int) -> int:
-    try:
-        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
-    except (OSError, IndexError):
-        return 0
 
 
 def middle(samples: Sequence[Sample], what: Callable[[Sample], float | None]) -> float:
@@ -200,7 +168,7 @@ def middle(samples: Sequence[Sample], what: Callable[[Sample], float | None]) ->
 
 @contextmanager
 def bench(*, repeat: int) -> Iterator[Bench]:
-    """A fresh place with a running stand-in; nothing of it is left behind."""
+    """A temporary folder with a running stand-in; both are removed at the end."""
     with tempfile.TemporaryDirectory(prefix="friday-bench-") as folder:
         server = subprocess.Popen(
             [sys.executable, "-m", "tests.benchmarks.standin"], stdout=subprocess.PIPE, cwd=PROJECT

@@ -160,7 +160,7 @@ def children(bench: Bench) -> Iterator[Line]:
     memory = {}
     for count, goal in ((1, None), (10, 1.5), (100, 1.05 * 10)):
         env = bench.environment(f"children-{count}-1", home="many")
-        case = Case("ask", bench.friday("ask", "-q", "-m", MESSAGES, "delegate"), env, tree=True)
+        case = Case("ask", bench.friday("ask", "-q", "-m", MESSAGES, "delegate"), env)
         samples = bench.compare(case, repeat=min(bench.repeat, 3) if count < 100 else 1)["ask"]
         assert all(len(s.requests) == count + 2 for s in samples), [len(s.requests) for s in samples]
         memory[count] = middle(samples, lambda s: s.rss_mb)

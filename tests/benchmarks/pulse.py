@@ -6,12 +6,11 @@ import asyncio
 import gc
 import json
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
 
-from tests.benchmarks.measure import PROJECT, Bench, Line
+from tests.benchmarks.measure import Bench, Line
 from tests.benchmarks.oneshot import MESSAGES
 
 SECONDS = 4
@@ -22,11 +21,7 @@ def pulse(bench: Bench) -> Iterator[Line]:
     bench.configure("pulse", "[agents.delegation]\nmax_concurrent = 50\nmax_batch = 60\nask_above = 1000\n")
     for rate in (50, 500):
         env = bench.environment(f"drip-20-{rate}-{SECONDS}", home="pulse")
-        argv = [sys.executable, "-m", "tests.benchmarks.pulse"]
-        ran = subprocess.run(
-            argv, cwd=PROJECT, env=env, check=True, capture_output=True, text=True, stdin=subprocess.DEVNULL
-        )
-        found = json.loads(ran.stderr.splitlines()[-1])
+        found = bench.module("pulse", env=env)
         name = f"20 children x {rate}/s"
         yield Line(f"longest callback, {name}", 1000 * found["longest"], "ms", 20.0, note=found["where"])
         yield Line(f"99.9 % of callbacks, {name}", 1000 * found["p999"], "ms", 20.0)
@@ -60,7 +55,7 @@ def main() -> None:
     sys.stdout.flush()
     longest, where = spans[-1]
     about = {"longest": longest, "where": where, "p999": spans[int(len(spans) * 0.999)][0], "share": used / wall}
-    print(json.dumps(about), file=sys.stderr, flush=True)
+    print(json.dumps(about), flush=True)
     os._exit(code)
 
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.benchmarks.measure import PROJECT, Bench, Line
+from tests.benchmarks.measure import Bench, Line
 
 QUESTIONS = {
     "grep, rare": ("grep", {"pattern": "needle_[0-9]+"}, ["rg", "-n", "needle_[0-9]+"]),
@@ -24,27 +24,25 @@ QUESTIONS = {
 
 
 def search(bench: Bench) -> Iterator[Line]:
-    """grep and glob over 10,000 and 100,000 files; the time of the tool alone, in a process that is already up."""
+    """grep and glob over 10,000 and 100,000 files; the time of the tool alone, in a running process."""
     for count in (10_000, 100_000):
         folder = bench.folder / f"files-{count}"
         plant(folder, count)
-        argv = [sys.executable, "-m", "tests.benchmarks.search", str(folder)]
-        times = json.loads(subprocess.run(argv, cwd=PROJECT, check=True, capture_output=True, text=True).stdout)
-        for name, (ours, floor) in times.items():
+        for name, (ours, floor) in bench.module("search", str(folder)).items():
             goal = 1.3 * floor if floor else None
             yield Line(f"{name}, {count:,} files", ours, "s", goal, floor or None, "ripgrep" if floor else "")
         shutil.rmtree(folder)
 
 
 def plant(folder: Path, count: int) -> None:
-    """A tree of small source files, a hundred to a folder; one in a thousand holds a needle."""
+    """A tree of small source files, a hundred per folder; one in a thousand has a needle."""
     body = "".join(f"value_{n} = compute({n})\n" for n in range(20))
     for number in range(count):
-        place = folder / f"part{number // 1000}" / f"room{number // 100 % 10}"
+        inside = folder / f"part{number // 1000}" / f"room{number // 100 % 10}"
         if number % 100 == 0:
-            place.mkdir(parents=True)
+            inside.mkdir(parents=True)
         needle = f"needle_{number}\n" if number % 1000 == 7 else ""
-        (place / f"file{number}.{'py' if number % 2 else 'txt'}").write_text(body + needle)
+        (inside / f"file{number}.{'py' if number % 2 else 'txt'}").write_text(body + needle)
 
 
 def ripgrep(argv: list[str], folder: Path) -> float:
@@ -61,14 +59,14 @@ async def measure(folder: Path) -> dict[str, tuple[float, float]]:
     """The median seconds of each question, asked of the tools themselves and of ripgrep in turns."""
     from friday_cli.core.protocol.errors import ToolError
     from friday_cli.core.protocol.tool import KnownFiles, ToolContext
-    from friday_cli.tools import search as room
+    from friday_cli.tools import search as search_tools
     from friday_cli.workspace.local import LocalWorkspace
 
     async def ask(question: str, choices: object) -> str:
-        raise ToolError("nobody is here")
+        raise ToolError("no person can be asked")
 
     workspace = LocalWorkspace(folder, spill=folder.parent / "spill")
-    tools = {tool.name: tool for tool in room.tools()}
+    tools = {tool.name: tool for tool in search_tools.tools()}
     context = ToolContext("a", "call", workspace, KnownFiles(), lambda text: None, ask)
     found = {}
     for name, (tool, arguments, rg) in QUESTIONS.items():

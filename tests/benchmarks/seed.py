@@ -1,9 +1,7 @@
-"""Writes a long session for `history`: `python -m tests.benchmarks.seed HOME FOLDER EVENTS` prints its id."""
+"""Writes long sessions for `history`."""
 
 from __future__ import annotations
 
-import asyncio
-import sys
 import time
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -66,16 +64,13 @@ def turns(agent: str, count: int) -> Iterator[Happening]:
 
 
 async def make(home: Path, cwd: Path, events: int) -> str:
-    """Write a hundred small sessions and a long one; gives the id of that."""
+    """Write a hundred small sessions and a long one; returns the id of the long one."""
     store = Store(home / "data" / "friday.db")
     for number in range(100):
         small = await store.create_session(cwd, title=f"small {number}")
         started = AgentStarted(1, "friday", f"small {number}", MESSAGES)
-        await keep(
-            store,
-            small,
-            [("a", started), ("a", MessageAdded(user("hi"))), ("a", AgentFinished(1, "completed", "done"))],
-        )
+        few = (started, MessageAdded(user("hi")), AgentFinished(1, "completed", "done"))
+        await keep(store, small, [("a", event) for event in few])
     session = await store.create_session(cwd)
     await keep(store, session, everything(session, cwd, events))
     await store.close()
@@ -88,7 +83,3 @@ async def keep(store: Store, session: str, happenings: Iterable[Happening]) -> N
     with await store.own(session):
         while batch := list(islice(numbered, 5000)):
             await store.journal(session).append(batch)
-
-
-if __name__ == "__main__":
-    print(asyncio.run(make(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]))))

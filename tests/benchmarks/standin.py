@@ -10,14 +10,19 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
+
+from tests.servers.fake_model_server import Say, Wire, sse
+from tests.servers.fake_model_server import events as reply_events
 
 WORD = " token"
 TASK = "benchmark task"
 BATCH = 50
 """Tasks in one call."""
+WIRE_OF: dict[str, Wire] = {"messages": "messages", "responses": "responses", "completions": "chat"}
+"""The wire of an address, by its last part."""
 
 
 class Standin:
@@ -68,12 +73,12 @@ class Standin:
         elif name in ("children", "drip") and not rounds:
             tasks = [{"profile": "summarizer", "task": f"{TASK} {i}"} for i in range(int(amount))]
             calls = [("delegate_tasks", {"tasks": tasks[at : at + BATCH]}) for at in range(0, len(tasks), BATCH)]
-        wire = path.rpartition("/")[2]
-        writer.write(_reply(wire, tuple(words), json.dumps(calls), rounds, bool(body.get("stream"))))
+        assert body.get("stream"), "every answer streams"
+        writer.write(_reply(WIRE_OF[path.rpartition("/")[2]], tuple(words), json.dumps(calls)))
 
     async def _drip(self, writer: asyncio.StreamWriter, rate: int, seconds: int) -> None:
         """Send a Messages answer of `rate` pieces a second."""
-        whole = _reply("messages", (WORD,) * (rate * seconds), "[]", 0, True)
+        whole = _reply("messages", (WORD,) * (rate * seconds), "[]")
         head, _, body = whole.partition(b"\r\n\r\n")
         writer.write(head + b"\r\n\r\n")
         pieces = body.split(b"\n\n\r\n")
@@ -120,106 +125,13 @@ def _send_document(writer: asyncio.StreamWriter, value: object) -> None:
 
 
 @cache
-def _reply(wire: str, words: tuple[str, ...], calls: str, number: int, stream: bool) -> bytes:
-    """A whole HTTP answer; every event is a chunk of its own, as services send them."""
-    assert stream, "everything here streams"
-    wishes = [(f"call_{number}_{i}", name, json.dumps(args)) for i, (name, args) in enumerate(json.loads(calls))]
-    events = {"messages": _messages, "responses": _responses, "completions": _chat}[wire](words, wishes)
+def _reply(wire: Wire, words: tuple[str, ...], calls: str) -> bytes:
+    """A whole HTTP answer; every event is a chunk, as services send them."""
+    say = Say(() if calls != "[]" else words, json.loads(calls), usage=(10, len(words), 0))
+    events = (sse(wire, [event]) for event in reply_events(wire, say))
     chunks = b"".join(b"%x\r\n%b\r\n" % (len(event), event) for event in events)
     head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
     return head + chunks + b"0\r\n\r\n"
-
-
-Wishes = Sequence[tuple[str, str, str]]
-"""Calls as (id, name, JSON of the arguments)."""
-
-
-def _messages(words: Sequence[str], wishes: Wishes) -> Iterable[bytes]:
-    usage = {"input_tokens": 10, "output_tokens": 1, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 0}
-    start = {"id": "m", "type": "message", "role": "assistant", "model": "m", "content": [], "usage": usage}
-    events: list[dict[str, Any]] = [
-        {"type": "message_start", "message": {**start, "stop_reason": None, "stop_sequence": None}}
-    ]
-    blocks: list[tuple[dict[str, Any], list[dict[str, Any]]]] = [
-        (
-            {"type": "tool_use", "id": id_, "name": name, "input": {}},
-            [{"type": "input_json_delta", "partial_json": text}],
-        )
-        for id_, name, text in wishes
-    ]
-    if not wishes:
-        blocks = [({"type": "text", "text": ""}, [{"type": "text_delta", "text": word} for word in words])]
-    for index, (block, deltas) in enumerate(blocks):
-        events.append({"type": "content_block_start", "index": index, "content_block": block})
-        events += [{"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas]
-        events.append({"type": "content_block_stop", "index": index})
-    stop = {"stop_reason": "tool_use" if wishes else "end_turn", "stop_sequence": None}
-    events += [
-        {"type": "message_delta", "delta": stop, "usage": {"output_tokens": len(words)}},
-        {"type": "message_stop"},
-    ]
-    return (f"event: {e['type']}\ndata: {json.dumps(e)}\n\n".encode() for e in events)
-
-
-def _chat(words: Sequence[str], wishes: Wishes) -> Iterable[bytes]:
-    same = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m"}
-    calls = [
-        {"index": i, "id": id_, "type": "function", "function": {"name": name, "arguments": text}}
-        for i, (id_, name, text) in enumerate(wishes)
-    ]
-    deltas = [{"role": "assistant", "tool_calls": [call]} for call in calls]
-    deltas = deltas or [{"role": "assistant", "content": word} for word in words]
-    choices = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
-    choices.append({"index": 0, "delta": {}, "finish_reason": "tool_calls" if wishes else "stop"})
-    for choice in choices:
-        yield f"data: {json.dumps({**same, 'choices': [choice]})}\n\n".encode()
-    usage = {"prompt_tokens": 10, "completion_tokens": len(deltas), "total_tokens": 10 + len(deltas)}
-    yield f"data: {json.dumps({**same, 'choices': [], 'usage': usage})}\n\n".encode()
-    yield b"data: [DONE]\n\n"
-
-
-def _responses(words: Sequence[str], wishes: Wishes) -> Iterable[bytes]:
-    answer = {"id": "r", "object": "response", "created_at": 1, "model": "m", "status": "in_progress", "output": [],
-              "parallel_tool_calls": True, "tool_choice": "auto", "tools": []}  # fmt: skip
-    events: list[dict[str, Any]] = [{"type": "response.created", "response": answer}]
-    output: list[dict[str, Any]] = []
-    for index, (id_, name, text) in enumerate(wishes):
-        item: dict[str, Any] = {
-            "type": "function_call",
-            "id": f"f{index}",
-            "call_id": id_,
-            "name": name,
-            "arguments": "",
-        }
-        place: dict[str, Any] = {"item_id": f"f{index}", "output_index": index}
-        output.append({**item, "arguments": text, "status": "completed"})
-        events += [
-            {"type": "response.output_item.added", "output_index": index, "item": item},
-            {"type": "response.function_call_arguments.delta", **place, "delta": text},
-            {"type": "response.function_call_arguments.done", **place, "arguments": text},
-            {"type": "response.output_item.done", "output_index": index, "item": output[-1]},
-        ]
-    if not wishes:
-        part = {"type": "output_text", "text": "".join(words), "annotations": []}
-        item = {"type": "message", "id": "t", "role": "assistant", "content": [], "status": "in_progress"}
-        place = {"item_id": "t", "output_index": 0, "content_index": 0}
-        output.append({**item, "content": [part], "status": "completed"})
-        events += [
-            {"type": "response.output_item.added", "output_index": 0, "item": item},
-            {"type": "response.content_part.added", **place, "part": {**part, "text": ""}},
-            *({"type": "response.output_text.delta", **place, "delta": word} for word in words),
-            {"type": "response.output_text.done", **place, "text": part["text"]},
-            {"type": "response.content_part.done", **place, "part": part},
-            {"type": "response.output_item.done", "output_index": 0, "item": output[-1]},
-        ]
-    counted = {"input_tokens": 10, "output_tokens": len(words), "total_tokens": 10 + len(words),
-               "input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 0}}  # fmt: skip
-    done = {**answer, "status": "completed", "output": output, "usage": counted}
-    events.append({"type": "response.completed", "response": done})
-    return (
-        f"event: {e['type']}\ndata: {json.dumps({**e, 'sequence_number': i})}\n\n".encode()
-        for i, e in enumerate(events)
-    )
 
 
 async def main() -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e import test_odd_replies
 from tests.e2e.test_faults import CASES
 
 PROJECT = Path(__file__).parents[2]
@@ -24,11 +25,13 @@ MAIN = "tests/e2e/test_faults.py::test_the_main_agent"
 CHILD = "tests/e2e/test_faults.py::test_sub_agents_with_a_fault_each"
 PASSES = "tests/e2e/test_faults.py::test_a_fault_that_passes_leaves_no_trace_in_the_answer"
 ODD = "tests/e2e/test_odd_replies.py::"
+STRAY = ODD + "test_streams_that_stray"
 
 
 @dataclass(frozen=True)
 class Row:
-    """A fault, what Friday does, and its tests in addition to the cases in tests/e2e/test_faults.py."""
+    """A fault, what Friday does, and its tests in addition to the cases in test_faults.py and to `test_fN_*` in
+    test_odd_replies.py."""
 
     fault: str
     outcome: str
@@ -38,8 +41,7 @@ class Row:
 ROWS: dict[str, Row] = {
     "F1": Row("429 without a time", "up to six tries with a visible countdown and one rate limiter for all agents of the key, and more tries while other requests with that key succeed (for an hour at most); then failed, exit 75",
               ("tests/core/limits/test_rate_limit.py::", "tests/core/limits/test_retries.py::")),
-    "F2": Row("429 with a short Retry-After", "all agents with that key wait for it, then the request is answered",
-              (ODD + "test_f2_a_short_wait_that_is_asked_for_is_kept",)),
+    "F2": Row("429 with a short Retry-After", "all agents with that key wait for it, then the request is answered"),
     "F3": Row("429 with a long wait, a date, an invalid or a negative number", "longer than a minute: the run ends at once and reports the time; invalid: Friday's own back-off",
               ("tests/llm/transport/test_error_mapping.py::test_retry_after",)),
     "F4": Row("quota or credit used up", "one try, a one-line error, exit 1"),
@@ -55,43 +57,35 @@ ROWS: dict[str, Row] = {
                ("tests/core/limits/test_retries.py::test_a_call_of_a_reply_that_broke_is_never_run",)),
     "F12": Row("a clean end without the final event", "not a success: as F10 and F11"),
     "F13": Row("silence", "ended at the idle timeout, retried once", ("tests/llm/transport/test_idle_timeout.py::test_silence_ends_the_wait_and_only_that",)),
-    "F14": Row("only pings", "do not count as events: ended at the event timeout", (ODD + "test_f14_pings_alone_are_no_life",)),
-    "F15": Row("one byte at a time", "read to its end", (ODD + "test_f15_byte_by_byte_is_slow_and_not_dead",)),
+    "F14": Row("only pings", "do not count as events: ended at the event timeout"),
+    "F15": Row("one byte at a time", "read to its end", (STRAY,)),
     "F16": Row("overloaded, within a stream with 200", "as 529; the partial text is kept"),
     "F17": Row("invalid request or credentials, within a stream", "one try; no key is shown"),
     "F18": Row("response.failed", "as its error code says"),
-    "F19": Row("arguments that are not valid JSON", "reported to the model; three times in a row end the run",
-               (ODD + "test_f19_unreadable_arguments_again_and_again_end_the_run",)),
+    "F19": Row("arguments that are not valid JSON", "reported to the model; three times in a row end the run"),
     "F20": Row("unusual arguments", "a JSON object is accepted, anything else is reported to the model",
-               (ODD + "test_f20_arguments_that_cannot_be_read_are_told_to_the_model", ODD + "test_f20_arguments_that_are_merely_odd_are_taken",
-                "tests/llm/transport/test_tool_arguments.py::")),
-    "F21": Row("megabytes of text, of arguments, in one event", "read; an endless stream is limited", (ODD + "test_f21_a_flood_is_read_to_its_end",
-               "tests/llm/transport/test_sse.py::test_a_megabyte_in_small_pieces", "tests/llm/transport/test_sse.py::test_an_event_without_end_is_given_up")),
-    "F22": Row("invalid UTF-8, byte order marks, unusual line ends", "invalid bytes are replaced, the rest is read", (ODD + "test_f22_odd_bytes",)),
+               (ODD + "test_each_call_has_one_result", "tests/llm/transport/test_tool_arguments.py::")),
+    "F21": Row("megabytes of text, of arguments, in one event", "read; an endless stream is limited", ("tests/llm/transport/test_sse.py::test_a_megabyte_in_small_pieces", "tests/llm/transport/test_sse.py::test_an_event_without_end_is_given_up")),
+    "F22": Row("invalid UTF-8, byte order marks, unusual line ends", "invalid bytes are replaced, the rest is read", (STRAY,)),
     "F23": Row("an event that is not JSON", "the try fails and is retried"),
-    "F24": Row("the wrong content type; not a stream", "a stream is read; a JSON document is an error without a retry",
-               (ODD + "test_f24_the_wrong_content_type_is_no_matter",)),
-    "F25": Row("duplicate events, a second message", "read once", (ODD + "test_streams_that_stray",)),
-    "F26": Row("a stop reason without an end", "accepted if all blocks are closed", (ODD + "test_streams_that_stray",)),
-    "F27": Row("deltas of unknown blocks", "ignored", (ODD + "test_streams_that_stray",)),
+    "F24": Row("the wrong content type; not a stream", "a stream is read; a JSON document is an error without a retry", (STRAY,)),
+    "F25": Row("duplicate events, a second message", "read once", (STRAY,)),
+    "F26": Row("a stop reason without an end", "accepted if all blocks are closed", (STRAY,)),
+    "F27": Row("deltas of unknown blocks", "ignored", (STRAY,)),
     "F28": Row("an empty reply, only spaces, only thinking", "retried once, then failed with an empty reply"),
-    "F29": Row("unknown events and stop reasons", "ignored; an unknown stop reason ends the reply with a note", (ODD + "test_streams_that_stray",)),
-    "F30": Row("cut off at the output limit", "text is continued; an incomplete call does not run and is reported", (ODD + "test_f30_a_text_that_was_cut_goes_on",
-               ODD + "test_f30_a_call_that_was_cut_is_not_run", ODD + "test_f30_a_reply_that_is_always_cut_ends")),
-    "F31": Row("a refusal", "shown, not retried; the session stays usable", (ODD + "test_f31_the_session_stays_usable_after_a_refusal",)),
-    "F32": Row("the context is full", "compacted once and sent again; then a clear error and no loop",
-               (ODD + "test_f32_a_context_that_stays_full_ends_the_run", ODD + "test_f32_a_full_context_is_compacted_once", "tests/core/agent/test_compaction.py::")),
+    "F29": Row("unknown events and stop reasons", "ignored; an unknown stop reason ends the reply with a note", (STRAY,)),
+    "F30": Row("cut off at the output limit", "text is continued; an incomplete call does not run and is reported"),
+    "F31": Row("a refusal", "shown, not retried; the session stays usable"),
+    "F32": Row("the context is full", "compacted once and sent again; then a clear error and no loop", ("tests/core/agent/test_compaction.py::",)),
     "F33": Row("401, 403", "one try; the error names the variable of the key, the key is not shown"),
     "F34": Row("unknown model", "one try; similar names are suggested; for a sub-agent it is an error of its task",
                ("tests/e2e/test_faults.py::test_f34_names_near_to_a_model_that_is_not_there",
                 "tests/llm/providers/test_anthropic.py::test_f34_near_names_are_those_listed_or_else_those_known")),
     "F35": Row("an invalid request", "one try, the message of the service"),
-    "F36": Row("calls with the same id, unusual names, thirty at once", "each has exactly one result",
-               (ODD + "test_f36_each_call_has_one_result_whatever_it_is_called", ODD + "test_f36_two_calls_of_one_id")),
-    "F37": Row("a call of a tool that the profile does not have", "refused, and counted in the receipt",
-               (ODD + "test_f37_a_tool_that_the_profile_lacks_does_not_run",)),
-    "F38": Row("“approved by the user” in a result", "treated as data: no mode, rule or answer changes", (ODD + "test_f38_what_a_file_says_is_no_permission",)),
-    "F39": Row("usage that is missing, negative, huge", "estimated; no total becomes negative", (ODD + "test_streams_that_stray",)),
+    "F36": Row("calls with the same id, unusual names, thirty at once", "each has exactly one result", (ODD + "test_each_call_has_one_result",)),
+    "F37": Row("a call of a tool that the profile does not have", "refused, and counted in the receipt"),
+    "F38": Row("“approved by the user” in a result", "treated as data: no mode, rule or answer changes"),
+    "F39": Row("usage that is missing, negative, huge", "estimated; no total becomes negative", (STRAY,)),
     "F40": Row("408, 409, “do not retry”, a redirect", "the header is obeyed; the key is not sent to another host",
                ("tests/llm/transport/test_transports.py::test_no_redirect_is_followed",)),
     "F41": Row("a reply after the stop", "not read; the connection is closed", ("tests/e2e/test_signals.py::test_a_late_reply_after_a_stop_is_not_read",)),
@@ -100,8 +94,7 @@ ROWS: dict[str, Row] = {
                 "tests/session/test_open.py::test_a_clock_that_was_set_between_two_processes",
                 "tests/llm/transport/test_idle_timeout.py::test_time_the_process_slept_does_not_count")),
     "F43": Row("many sub-agents, each with a fault", "each ends by itself; none gets another's result",
-               (CHILD, "tests/e2e/test_shared_rate_limit.py::test_twenty_children_against_two_places",
-                ODD + "test_f43_one_child_stalls_until_its_time_limit")),
+               (CHILD, "tests/e2e/test_shared_rate_limit.py::test_twenty_children_against_two_places")),
 }  # fmt: skip
 
 
@@ -111,6 +104,7 @@ def played(fault: str) -> list[str]:
     return [
         *(f"{test}[{name}" for test in (MAIN, PASSES) for name in cases),
         *([CHILD] if cases else []),
+        *(ODD + name for name in vars(test_odd_replies) if name.startswith(f"test_{fault.lower()}_")),
         *ROWS[fault].shown,
     ]
 

@@ -1,4 +1,4 @@
-"""Running `friday ask` in this process or in one of its own, against the model of `tests.servers.fake_model_server`."""
+"""Runs `friday ask` in this process or in another one, against the model of `tests.servers.fake_model_server`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MODELS = {"messages": "anthropic/claude-test", "responses": "own/m-1", "chat": "
 
 @dataclass
 class Ran:
-    """What a run left behind."""
+    """The exit code and output of a run."""
 
     code: int
     out: str
@@ -51,7 +51,7 @@ class Ran:
 
     @property
     def lines(self) -> list[str]:
-        """What was said on standard error."""
+        """The lines of standard error."""
         return self.err.splitlines()
 
     def agent(self, path: str) -> dict[str, Any]:
@@ -59,8 +59,14 @@ class Ran:
         return next(a for a in self.document["agents"] if a["path"] == path)
 
 
+def ended(process: subprocess.Popen[bytes], input: bytes | None = None, timeout: float = 60) -> Ran:
+    """Wait for the end of a process and return its output."""
+    out, err = process.communicate(input, timeout=timeout)
+    return Ran(process.returncode, (out or b"").decode(), (err or b"").decode())
+
+
 class Friday:
-    """`friday(...)` runs `friday ask ...` here; `start(...)` and `run(...)` do it in a process of its own."""
+    """`friday(...)` runs `friday ask ...` in this process; `start(...)` and `run(...)` start another process."""
 
     def __init__(self, path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
         self.home, self.project = path / "home", path / "project"
@@ -78,7 +84,7 @@ class Friday:
         monkeypatch.setenv("FRIDAY_HOME", str(self.home))
         monkeypatch.chdir(self.project)
 
-    # ---- what it meets -------------------------------------------------------------
+    # ---- settings and services -------------------------------------------------------------
 
     def reach(self, brain: Brain, *, transport: str = "http", extra: str = "") -> None:
         """Write the settings that lead to `brain`; `extra` is more of the file."""
@@ -108,7 +114,7 @@ class Friday:
         self.model = f"scripted:{path}"
 
     def profile(self, name: str, *front: str) -> None:
-        """A profile of the user's own; `front` are more lines of its front matter."""
+        """Write a profile of the user; `front` are more lines of its front matter."""
         lines = ["---", f"name: {name}", f"description: The {name}.", *front, "---", f"You are the {name}."]
         folder = self.home / "profiles"
         folder.mkdir(exist_ok=True)
@@ -157,15 +163,19 @@ class Friday:
         return process
 
     def run(self, *argv: str, input: bytes | None = None, timeout: float = 60, **more: Any) -> Ran:
-        """Run it in its own process to its end."""
+        """Run it in another process to its end."""
         if input is not None:
             more["stdin"] = subprocess.PIPE
-        process = self.start(*argv, **more)
-        out, err = process.communicate(input, timeout=timeout)
-        return Ran(process.returncode, (out or b"").decode(), (err or b"").decode())
+        return ended(self.start(*argv, **more), input, timeout)
+
+    def shell(self, script: str) -> Ran:
+        """Run a Bash script in which FRIDAY stands for `friday ask hi`."""
+        script = script.replace("FRIDAY", f"{sys.executable} -m friday_cli ask -m {self.model} hi")
+        ran = subprocess.run(["bash", "-c", script], cwd=self.project, env=self.env, capture_output=True, timeout=60)
+        return Ran(ran.returncode, ran.stdout.decode(), ran.stderr.decode())
 
     def attempts(self) -> str:
-        """What the store tells of failed tries, for the message of an assertion."""
+        """The failed tries in the store, for the message of an assertion."""
         with closing(sqlite3.connect(self.home / "data" / "friday.db")) as db:
             rows = db.execute("SELECT agent, body FROM events WHERE kind = 'attempt_failed' ORDER BY seq")
             return "\n".join(f"{agent} {body}" for agent, body in rows)

@@ -1,4 +1,4 @@
-"""`friday ask --resume-agent`: a person goes on with a sub-agent."""
+"""`friday ask --resume-agent`: a person resumes a sub-agent."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ agents:
 
 
 def begun(friday: Friday) -> str:
-    """The id of a session whose main agent had a helper."""
+    """The id of a session whose main agent had a sub-agent."""
     friday.plays(FIRST)
     return str(friday.json("go").document["session_id"])
 

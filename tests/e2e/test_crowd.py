@@ -1,4 +1,4 @@
-"""Two hundred agents at work in ten processes on one session file: nobody is locked out and nothing is lost."""
+"""Two hundred agents in ten processes with one session file: no lock error, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PROCESSES, CHILDREN, CALLS = 10, 20, 3
 
 
 def scenario() -> str:
-    """Each process delegates once; each child reads the folder a few times and tells its own path."""
+    """Each process delegates one batch; each child lists the folder three times and reports its task."""
     tasks = [{"profile": "researcher", "task": f"part {n}"} for n in range(CHILDREN)]
     look = {
         "calls": [{"name": "list_dir", "arguments": {"path": "."}}],

@@ -1,4 +1,4 @@
-"""The offline demo in a one-shot: a script as the model, over the real loop, tools, permissions and sub-agents."""
+"""The offline demo in `friday ask`: a script as the model, with the real loop, tools, permissions and sub-agents."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def project(friday: Friday) -> Path:
-    """A small project, some of whose names and texts try to be more than data."""
+    """A small project with names and texts that imitate markup, escape sequences and output of tools."""
     for path, text in {
         "README.md": "# A [project](http://x.test)\n\n![badge](http://b.test)\n\nIt **holds** `9999` | things.\n\nMore.\n",
         "pyproject.toml": '[project]\nname = "odd | name"\ndescription = "Tries *all*"\n',
@@ -153,7 +153,9 @@ async def test_a_message_in_between_counts_if_the_demo_can_do_it(
         running = asyncio.create_task(session.prompt(PROMPT))
         async for envelope in session.events():
             if envelope.agent == "a.1" and isinstance(envelope.event, AgentStarted):
-                assert envelope.event.model == "demo/demo"  # whatever the settings name: a demo costs nothing
+                assert (
+                    envelope.event.model == "demo/demo"
+                )  # also with another model in the settings: a demo costs nothing
                 break
         await session.send("a", words)
         outcome = await running

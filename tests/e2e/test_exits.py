@@ -1,8 +1,7 @@
-"""How `friday ask` ends: the exit code, one valid JSON document in every case, and one clear line for a person."""
+"""The end of `friday ask`: its exit code, one JSON document in every case, and one line of error for a person."""
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -23,7 +22,7 @@ AGENT_FIELDS = {
 
 
 def whole(ran: Ran, code: int, status: str, stop: str | None) -> dict[str, Any]:
-    """The document, which has every field whatever happened."""
+    """The JSON document of a run, after a check of all its fields."""
     found = ran.document
     assert set(found) == FIELDS
     assert all(set(a) == AGENT_FIELDS for a in found["agents"])
@@ -33,7 +32,7 @@ def whole(ran: Ran, code: int, status: str, stop: str | None) -> dict[str, Any]:
 
 
 def said(ran: Ran, words: str) -> None:
-    """Just one line on standard error tells what is wrong."""
+    """Standard error is one line with `words`."""
     assert len(ran.lines) == 1, ran.err
     assert ran.lines[0].startswith("friday: ")
     assert words in ran.lines[0]
@@ -61,12 +60,11 @@ def test_1_failed(friday: Friday) -> None:
 
 
 def test_3_no_model(friday: Friday) -> None:
-    for ran in (friday.run("hi", "--output-format", "json", model=""), friday.run("hi", model="")):
-        assert ran.code == 3
-        assert len(ran.lines) == 4
+    document = friday.run("hi", "--output-format", "json", model="")
+    whole(document, 3, "failed", None)
+    for ran in (document, friday.run("hi", model="")):
+        assert (ran.code, len(ran.lines)) == (3, 4)
         assert all(word in ran.err for word in ("ANTHROPIC_API_KEY", "friday models", "--model demo", "friday doctor"))
-    found = friday.run("hi", "--output-format", "json", model="")
-    whole(found, 3, "failed", None)
 
 
 DENIED = """
@@ -94,19 +92,23 @@ def test_4_refused_and_then_silent(friday: Friday) -> None:
     whole(friday.json("hi"), 4, "failed", "provider")
 
 
-PLENTY = """
-price: {input: 10.0, output: 10.0}
+STEP = 'text: step, delay_s: 0.02, usage: {input: 1000, output: 100}, wrap_up: "the best so far", calls'
+BATCH = (
+    "{name: delegate_tasks, arguments: {tasks: [{profile: researcher, task: dig}, {profile: analyst, task: count}]}}"
+)
+PLENTY = f"""
+price: {{input: 10.0, output: 10.0}}
 agents:
   a:
     repeat: last
     turns:
-      - {text: "step", delay_s: 0.02, usage: {input: 1000, output: 100}, wrap_up: "the best so far", calls: [{name: list_dir}]}
-      - {text: "step", delay_s: 0.02, usage: {input: 1000, output: 100}, wrap_up: "the best so far", calls: [{name: glob, arguments: {pattern: "*"}}]}
-      - {text: "step", delay_s: 0.02, usage: {input: 1000, output: 100}, wrap_up: "the best so far", calls: [{name: delegate_tasks, arguments: {tasks: [{profile: researcher, task: dig}, {profile: analyst, task: count}]}}]}
-      - {text: "step", delay_s: 0.02, usage: {input: 1000, output: 100}, wrap_up: "the best so far", calls: [{name: list_sub_agents}]}
+      - {{{STEP}: [{{name: list_dir}}]}}
+      - {{{STEP}: [{{name: glob, arguments: {{pattern: "*"}}}}]}}
+      - {{{STEP}: [{BATCH}]}}
+      - {{{STEP}: [{{name: list_sub_agents}}]}}
   a.*:
     repeat: last
-    turns: [{text: "digging", delay_s: 0.02, usage: {input: 2000, output: 100}, calls: [{name: list_dir}]}]
+    turns: [{{text: digging, delay_s: 0.02, usage: {{input: 2000, output: 100}}, calls: [{{name: list_dir}}]}}]
 """
 
 
@@ -197,7 +199,7 @@ WRONG: dict[str, tuple[tuple[str, ...] | bytes | Callable[[Friday], tuple[str, .
     "store": (damaged_store, 1, "friday.db"),
     "empty prompt": ((), 2, "The prompt is empty"),
 }  # fmt: skip
-"""Arguments, the content of the settings or what prepares it; the exit code; the words."""
+"""Arguments, content of the settings or a function that prepares the run; exit code; words of the error."""
 
 
 @pytest.mark.parametrize("name", WRONG)
@@ -244,15 +246,13 @@ def test_where_nothing_can_be_kept_the_run_goes_on_in_memory_and_says_so(friday:
 
 def test_closed_standard_output(friday: Friday) -> None:
     friday.plays("agents: {a: [{text: '%s'}]}" % ("word " * 50_000))
-    script = f"{sys.executable} -m friday_cli ask -m {friday.model} hi | head -c 5"
-    done = subprocess.run(["bash", "-c", f"{script}; exit ${{PIPESTATUS[0]}}"], cwd=friday.project, env=friday.env,
-                          capture_output=True, text=True, timeout=60, check=False)  # fmt: skip
-    assert (done.stdout, done.returncode) == ("word ", 0)
-    assert all(line.startswith("friday: ") for line in done.stderr.splitlines())
+    ran = friday.shell("FRIDAY | head -c 5; exit ${PIPESTATUS[0]}")
+    assert (ran.out, ran.code) == ("word ", 0)
+    assert all(line.startswith("friday: ") for line in ran.lines)
 
 
 def test_nobody_reads_the_stream_any_more(friday: Friday) -> None:
-    """What nobody reads is not paid for: the run is stopped."""
+    """The run is stopped: a reply that nothing reads would still be paid for."""
     friday.plays(
         "agents: {a: [{calls: [{name: bash, arguments: {command: until test -e go || test $SECONDS -ge 20; do sleep 0.02; done}}]}, {delay_s: 600, text: never}]}"
     )
@@ -261,7 +261,7 @@ def test_nobody_reads_the_stream_any_more(friday: Friday) -> None:
     assert process.stdout.readline().startswith(b'{"seq":1')
     process.stdout.close()
     process.stdout = None
-    (friday.project / "go").touch()  # from here on it says something that nobody reads
+    (friday.project / "go").touch()  # the next output meets the closed stream
     assert process.wait(60) == 0
     assert process.stderr
     assert process.stderr.read() == b""
@@ -288,19 +288,13 @@ def test_standard_error_that_cannot_be_written(friday: Friday) -> None:
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 def test_streams_that_were_never_open(friday: Friday, closed: str) -> None:
     friday.plays(SPOKEN)
-    script = f"exec {sys.executable} -m friday_cli ask -m {friday.model} hi {closed}"
-    done = subprocess.run(["bash", "-c", script], cwd=friday.project, env=friday.env, capture_output=True, timeout=60, check=False)  # fmt: skip
-    assert b"Traceback" not in done.stderr
-    assert done.stdout == (b"" if ">&- " in closed + " " and closed != "2>&-" else b"well\n")
-    assert done.returncode == 0
+    ran = friday.shell(f"exec FRIDAY {closed}")
+    assert (ran.code, ran.out) == (0, "" if ">&- " in closed + " " and closed != "2>&-" else "well\n")
 
 
 def test_the_store_on_a_full_disk(friday: Friday) -> None:
-    """The answer comes all the same, and it is said that nothing was saved."""
+    """The answer comes, with a warning that nothing is saved."""
     friday.plays("agents: {a: [{text: '%s', calls: [{name: list_dir}]}, {text: well}]}" % ("x" * 200_000))
-    limited = f"ulimit -f 120; exec {sys.executable} -m friday_cli ask -m {friday.model} hi"
-    done = subprocess.run(["bash", "-c", limited], cwd=friday.project, env=friday.env, capture_output=True, text=True,
-                          timeout=60, check=False)  # fmt: skip
-    assert (done.stdout, done.returncode) == ("well\n", 0)
-    assert "no longer saved" in done.stderr
-    assert "Traceback" not in done.stderr
+    ran = friday.shell("ulimit -f 120; exec FRIDAY")
+    assert (ran.code, ran.out) == (0, "well\n")
+    assert "no longer saved" in ran.err

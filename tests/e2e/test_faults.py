@@ -1,5 +1,5 @@
-"""The faults of a provider, met by the main agent and by a sub-agent, on every wire: the right end, bounded tries, what
-was said is kept, one clear sentence, and never a success that was none."""
+"""Faults of a provider, for the main agent and for a sub-agent, with every API: the right end, limited tries, kept partial
+text, one clear sentence, and never a false success."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ CALLING = Say("I look.", [("read_file", {"path": "secret-plan.txt"})])
 
 
 def refused(status: int, kind: str = "", message: str = "no", **headers: str) -> Reply:
-    """An answer that is no success, with the error where each wire has it."""
+    """A response with an error, in the form of each API."""
     return document({"type": "error", "error": {"type": kind, "code": kind, "message": message}}, status, **headers)
 
 
 def inside(wire: Wire, kind: str, message: str = "no") -> Reply:
-    """An error that comes after a part of the text, with status 200."""
+    """An error after a part of the text, with status 200."""
     error = {"type": kind, "code": kind, "message": message}
     bad: dict[str, Any] = (
         {"error": error} if wire == "chat" else {"type": "error", **error, "error": error} | {"type": "error"}
@@ -35,7 +35,7 @@ def inside(wire: Wire, kind: str, message: str = "no") -> Reply:
 
 
 def until(wire: Wire, say: Say, word: str) -> list[Any]:
-    """The events of a reply up to the one that holds `word`, this one included."""
+    """The events of a reply up to and including the one that contains `word`."""
     found = []
     for event in events(wire, say):
         found.append(event)
@@ -45,7 +45,7 @@ def until(wire: Wire, say: Say, word: str) -> list[Any]:
 
 
 def broken(say: Say, word: str, *end: Fault | Wait) -> Callable[[Turn], Reply]:
-    """The reply breaks off behind the event with `word`."""
+    """A reply that breaks off after the event with `word`."""
     return lambda turn: Reply(sse(turn.wire, until(turn.wire, say, word)), *end)
 
 
@@ -55,8 +55,8 @@ def always(found: Reply) -> Callable[[Turn], Reply]:
 
 @dataclass(frozen=True)
 class Case:
-    """What the service does to an agent's requests, and how that agent must end. `keeps` is the text that must be left of
-    it, `says` what its error tells, `tries` the requests that may be made."""
+    """What the service does to requests of an agent, and the end of that agent: `tries` requests, an error with `says`, and
+    `keeps` as its partial text."""
 
     play: Callable[[Turn], Say | Reply]
     tries: int
@@ -137,7 +137,7 @@ in_every_way = pytest.mark.parametrize(("name", "wire", "transport"), EVERY)
 @pytest.fixture(autouse=True)
 def _quick(friday: Friday) -> None:
     friday.hurry()
-    (friday.project / "secret-plan.txt").write_text("to be read by nobody\n", encoding="utf-8")
+    (friday.project / "secret-plan.txt").write_text("must not be read\n", encoding="utf-8")
 
 
 def sound(brain: Brain) -> None:
@@ -191,7 +191,7 @@ def test_f34_names_near_to_a_model_that_is_not_there(friday: Friday, wire: Wire,
             ran = friday.json("what is the answer?")
             assert ran.code == 1
             assert words in one_sentence(ran.document["error"]), ran.document["error"]
-    assert len(brain.turns) == 2, "the list is asked for, the reply not again"
+    assert len(brain.turns) == 2, "the list is requested, and the reply only once"
 
 
 CROWD = """
@@ -204,7 +204,7 @@ ask_above = 64
 
 @pytest.mark.parametrize(("wire", "transport"), [(w, t) for t in ("http", "sdk") for w in WIRES])
 def test_sub_agents_with_a_fault_each(friday: Friday, wire: Wire, transport: str) -> None:
-    """Every fault has a child of its own, all in one batch: each ends as it must, and none takes another's result."""
+    """One child for each fault, all in one batch: each ends with its own result."""
     kids = {f"kid{n}": CASES[name] for n, (name, w, t) in enumerate(EVERY) if (w, t) == (wire, transport)}
     kids = {kid: case for kid, case in kids.items() if case is not CASES["F13 silence"]}
     task = {"profile": "researcher"}

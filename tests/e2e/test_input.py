@@ -1,4 +1,4 @@
-"""What `friday ask` is given: the argument, standard input, files named with @, pictures and a schema for the answer."""
+"""Input of `friday ask`: the argument, standard input, files named with @, pictures and a schema for the answer."""
 
 from __future__ import annotations
 
@@ -18,14 +18,25 @@ DOT = base64.b64decode(
 )
 
 
-def test_piped_input_is_added_to_the_prompt(friday: Friday) -> None:
+EMPTY = "friday: No prompt: standard input is empty.\n"
+
+
+@pytest.mark.parametrize(("prompt", "given", "out"), [
+    (["explain"], "\ufeffline é\r\nlast\n".encode(), "explain\n\n<stdin>\nline é\nlast\n</stdin>\n"),
+    *(([*prompt], b"all of it\xff\n", "all of it\ufffd\n") for prompt in ("-", "")),
+    *(([*prompt], given, EMPTY) for prompt in ("-", "") for given in (b"", b" \n\t")),
+    *((["hi"], given, "hi\n") for given in (None, b"", b" \n")),
+])  # fmt: skip
+def test_standard_input_is_the_prompt_or_added_to_it(
+    friday: Friday, prompt: list[str], given: bytes | None, out: str
+) -> None:
     friday.plays(ECHO)
-    ran = friday.run("explain", input="\ufeffline é\r\nlast\n".encode())
-    assert (ran.code, ran.out) == (0, "explain\n\n<stdin>\nline é\nlast\n</stdin>\n")
+    ran = friday.run(*prompt, input=given)  # None: /dev/null
+    assert (ran.code, ran.err if ran.code else ran.out) == (2 if out == EMPTY else 0, out)
 
 
 def test_what_is_piped_in_names_no_file(friday: Friday) -> None:
-    """A diff, a log or a page that others wrote: it must not choose which files are sent along."""
+    """A diff, a log or a web page must not choose the files that are attached."""
     friday.plays(ECHO)
     (friday.project / "a.txt").write_text("alpha\n", encoding="utf-8")
     ran = friday.run("look", input=b"@a.txt\n@app.route('/x')\n")
@@ -33,28 +44,6 @@ def test_what_is_piped_in_names_no_file(friday: Friday) -> None:
     assert "not attached" not in ran.err
     ran = friday.run("look at @a.txt", input=b"and this\n")
     assert ran.out == ('look at @a.txt\n\n<file path="a.txt">\nalpha\n\n</file>\n\n<stdin>\nand this\n</stdin>\n')
-
-
-@pytest.mark.parametrize("argv", [("-",), ()])
-def test_the_prompt_comes_from_standard_input(friday: Friday, argv: tuple[str, ...]) -> None:
-    friday.plays(ECHO)
-    ran = friday.run(*argv, input=b"all of it\xff\n")
-    assert (ran.code, ran.out) == (0, "all of it\ufffd\n")
-
-
-@pytest.mark.parametrize("argv", [("-",), ()])
-@pytest.mark.parametrize("given", [b"", b" \n\t"])
-def test_an_empty_standard_input(friday: Friday, argv: tuple[str, ...], given: bytes) -> None:
-    friday.plays(ECHO)
-    ran = friday.run(*argv, input=given)
-    assert (ran.code, ran.out, ran.err) == (2, "", "friday: No prompt: standard input is empty.\n")
-
-
-def test_no_input_at_all_adds_nothing(friday: Friday) -> None:
-    friday.plays(ECHO)
-    assert friday.run("hi").out == "hi\n"  # /dev/null
-    assert friday.run("hi", input=b"").out == "hi\n"
-    assert friday.run("hi", input=b" \n").out == "hi\n"
 
 
 def test_an_input_that_never_closes_does_not_hang(friday: Friday, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Replies that are whole but odd, and services that are slow or strange: the work goes on, or ends in clear words."""
+"""Complete but unusual replies, and slow or unusual services: the run continues, or ends with a clear error."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def _quick(friday: Friday) -> None:
 
 
 def played(friday: Friday, rule: Any, wire: Wire, *argv: str) -> tuple[Any, Brain]:
-    """A run with `rule`, and the brain."""
+    """A run against a service that answers by `rule`."""
     with friday.meets(rule, wire) as brain:
         return friday.json("go", *argv), brain
 
 
 def done(friday: Friday, rule: Any, wire: Wire, *argv: str) -> tuple[Any, Brain]:
-    """As `played`; it must end well."""
+    """As `played`; the run must complete."""
     ran, brain = played(friday, rule, wire, *argv)
     assert (ran.code, ran.document["status"], ran.document["stop_reason"]) == (0, "completed", "done"), ran.err
     return ran, brain
@@ -57,15 +57,6 @@ def test_f14_pings_alone_are_no_life(friday: Friday, wire: Wire, pace: float) ->
 
 
 @on_every_wire
-def test_f15_byte_by_byte_is_slow_and_not_dead(friday: Friday, wire: Wire) -> None:
-    friday.impatient(20.0)
-    ran, brain = done(friday, lambda t: reply(t.wire, Say("Tröpfchen.", usage=None), split=1), wire)
-    assert ran.document["result"] == "Tröpfchen."
-    assert len(brain.turns) == 1
-    assert ran.document["usage"]["estimated"] is True
-
-
-@on_every_wire
 def test_f21_a_flood_is_read_to_its_end(friday: Friday, wire: Wire) -> None:
     long = "x" * 5_000_000
 
@@ -79,54 +70,49 @@ def test_f21_a_flood_is_read_to_its_end(friday: Friday, wire: Wire) -> None:
     assert len(ran.document["result"]) == len(long)
 
 
-@on_every_wire
-def test_f22_odd_bytes(friday: Friday, wire: Wire) -> None:
-    body = sse(wire, events(wire, Say(("Gr\u2028ü", "ße, XX"))))
-    body = b"\xef\xbb\xbf: hi\r\n\r\n" + body.replace(b"XX", b"\xff\xfe").replace(b"\n", b"\r\n")
-    ran, _ = done(friday, lambda t: Reply(body, split=3), wire)
-    assert ran.document["result"] == "Gr\u2028üße, \ufffd\ufffd"
+ANSWER = "The answer is forty-two."
 
 
-@on_every_wire
-def test_f24_the_wrong_content_type_is_no_matter(friday: Friday, wire: Wire) -> None:
-    for content_type in ("application/json", None):
-        ran, brain = done(friday, lambda t, c=content_type: reply(t.wire, SPOKEN, content_type=c), wire)
-        assert ran.document["result"] == "The answer is forty-two."
-        assert len(brain.turns) == 1
-
-
-def strayed(wire: Wire) -> dict[str, list[Any]]:
-    """Streams that a client must be able to read, each with the text "The answer is forty-two."."""
-    found = {"F29 unknown events": [{"type": "new.event", "x": [1]}, *events(wire, SPOKEN)]}
+def unusual(wire: Wire) -> dict[str, Reply]:
+    """Replies that a client must be able to read, each with the text ANSWER."""
+    start, *rest = events(wire, SPOKEN)
+    streams = {"F29 unknown events": [{"type": "new.event", "x": [1]}, start, *rest]}
     if wire == "messages":
-        start, *rest = events(wire, SPOKEN)
         lost = until(wire, Say("lost words"), "lost words")
-        found |= {
+        streams |= {
             "F25 start twice": [start, start, *rest],
             "F25 a second message": [*lost, start, *rest],
-            "F26 no message_stop": events(wire, SPOKEN)[:-1],
+            "F26 no message_stop": [start, *rest[:-1]],
             "F27 a block of nowhere": [start, {"type": "content_block_stop", "index": 9}, *rest],
             "F29 unknown stop": events(wire, Say(SPOKEN.text, stop="bored")),
             "F39 usage": events(wire, Say(SPOKEN.text, usage=(-5, 10**12, -1))),
         }
     elif wire == "chat":
-        found |= {
+        streams |= {
             "F29 unknown finish": events(wire, Say(SPOKEN.text, stop="bored")),
             "F39 usage": events(wire, Say(SPOKEN.text, usage=(-5, -1, -7))),
-            "no [DONE]": events(wire, SPOKEN)[:-1],
+            "no [DONE]": [start, *rest[:-1]],
         }
     else:
-        twice = [e for event in events(wire, SPOKEN) for e in (event, event)]
-        found |= {"F25 every event twice": twice, "F39 no usage": events(wire, Say(SPOKEN.text, usage=None))}
-    return found
+        streams["F25 every event twice"] = [e for event in (start, *rest) for e in (event, event)]
+        streams["F39 no usage"] = events(wire, Say(SPOKEN.text, usage=None))
+    odd = sse(wire, events(wire, Say(("Gr\u2028ü", "ße, XX"))))
+    odd = b"\xef\xbb\xbf: hi\r\n\r\n" + odd.replace(b"XX", b"\xff\xfe").replace(b"\n", b"\r\n")
+    return {name: Reply(sse(wire, stream)) for name, stream in streams.items()} | {
+        "F15 byte by byte": reply(wire, Say(SPOKEN.text, usage=None), split=1),
+        "F22 odd bytes": Reply(odd, split=3),
+        "F24 wrong content type": reply(wire, SPOKEN, content_type="application/json"),
+        "F24 no content type": reply(wire, SPOKEN, content_type=None),
+    }
 
 
-@pytest.mark.parametrize(("wire", "name"), [(wire, name) for wire in WIRES for name in strayed(wire)])
+@pytest.mark.parametrize(("wire", "name"), [(wire, name) for wire in WIRES for name in unusual(wire)])
 def test_streams_that_stray(friday: Friday, wire: Wire, name: str) -> None:
-    ran, brain = done(friday, lambda t: Reply(sse(t.wire, strayed(t.wire)[name])), wire)
-    assert ran.document["result"] == "The answer is forty-two."
+    ran, brain = done(friday, lambda t: unusual(t.wire)[name], wire)
+    assert ran.document["result"] == ("Gr\u2028üße, \ufffd\ufffd" if name == "F22 odd bytes" else ANSWER)
     assert len(brain.turns) == 1
     assert all(n >= 0 for n in ran.document["usage"].values())
+    assert ran.document["usage"]["estimated"] or not name.startswith("F15")
 
 
 BAD_ARGUMENTS = {
@@ -137,32 +123,36 @@ BAD_ARGUMENTS = {
 }  # fmt: skip
 
 
+CALLS: dict[str, tuple[list[tuple[tuple[str, Any], str]], dict[str, int]]] = {
+    "F20 unreadable arguments": ([(("read_file", text), why) for text, why in BAD_ARGUMENTS.values()], {}),
+    "F20 unusual arguments": (
+        [(("list_dir", ""), "a.txt"), (("grep", '{"pattern": "al\tpha|alpha"}'), "a.txt")], {"list_dir": 1, "grep": 1}
+    ),
+    "F36 names and number": (
+        [
+            (("Read_File", {}), "Did you mean read_file?"),
+            *(((name, {}), "There is no tool") for name in ("read.file", "x" * 100, "rm -rf", "läs")),
+            *[(READ, "alpha")] * 30,
+        ],
+        {"read_file": 30},
+    ),
+}  # fmt: skip
+"""Calls of one reply, each with words of its result, and the tools that run."""
+
+
 @on_every_wire
-def test_f20_arguments_that_cannot_be_read_are_told_to_the_model(friday: Friday, wire: Wire) -> None:
-    calls = [("read_file", text) for text, _ in BAD_ARGUMENTS.values()]
+@pytest.mark.parametrize("name", CALLS)
+def test_each_call_has_one_result(friday: Friday, wire: Wire, name: str) -> None:
+    calls, tools = CALLS[name]
 
     def rule(turn: Turn) -> Say:
         if turn.turn == 0:
-            return Say(calls=calls)
-        for result, (_, why) in zip(turn.results, BAD_ARGUMENTS.values(), strict=True):
-            assert why in result, result
-            assert "alpha" not in result
+            return Say(calls=[call for call, _ in calls])
+        assert [result for result, (_, words) in zip(turn.results, calls, strict=True) if words not in result] == []
         return Say("ok")
 
     ran, _ = done(friday, rule, wire)
-    assert ran.agent("a")["receipt"].get("tools") is None
-
-
-@on_every_wire
-def test_f20_arguments_that_are_merely_odd_are_taken(friday: Friday, wire: Wire) -> None:
-    def rule(turn: Turn) -> Say:
-        if turn.turn == 0:
-            return Say(calls=[("list_dir", ""), ("grep", '{"pattern": "al\tpha|alpha"}')])
-        assert len(turn.results) == 2
-        assert all("a.txt" in r for r in turn.results)
-        return Say("ok")
-
-    done(friday, rule, wire)
+    assert ran.agent("a")["receipt"].get("tools", {}) == tools
 
 
 @on_every_wire
@@ -171,22 +161,6 @@ def test_f19_unreadable_arguments_again_and_again_end_the_run(friday: Friday, wi
     assert (ran.code, ran.document["stop_reason"], len(brain.turns)) == (1, "loop", 3)
     assert "arguments that cannot be read" in one_sentence(ran.document["error"])
     assert "try 2" in ran.document["result"]
-
-
-@on_every_wire
-def test_f36_each_call_has_one_result_whatever_it_is_called(friday: Friday, wire: Wire) -> None:
-    odd = ["Read_File", "read.file", "x" * 100, "rm -rf", "läs"]
-
-    def rule(turn: Turn) -> Say:
-        if turn.turn == 0:
-            return Say(calls=[*((name, {}) for name in odd), *[READ] * 30])
-        assert len(turn.results) == len(odd) + 30
-        assert all("There is no tool" in r for r in turn.results[: len(odd)])
-        assert "Did you mean read_file?" in turn.results[0]
-        assert all("alpha" in r for r in turn.results[len(odd) :])
-        return Say("ok")
-
-    done(friday, rule, wire)
 
 
 @on_every_wire
@@ -300,7 +274,7 @@ def test_f32_a_context_that_stays_full_ends_the_run(friday: Friday, wire: Wire) 
     assert (ran.code, ran.document["stop_reason"]) == (1, "context")
     assert len(brain.turns) <= 4
     assert "full and could not be compacted" in one_sentence(ran.document["error"])
-    assert "prompt is too long" in ran.document["error"], "what the service said is told"
+    assert "prompt is too long" in ran.document["error"], "the message of the service is shown"
 
 
 @on_every_wire

@@ -1,4 +1,4 @@
-"""What the options do: rights, models, sessions, profiles, trust and how much is said."""
+"""Options of `friday ask`: rights, models, sessions, profiles, trust and the amount of output."""
 
 from __future__ import annotations
 
@@ -38,27 +38,20 @@ def test_a_command_of_ones_own_is_sent_with_what_stands_behind_it(doing: Friday)
     path.parent.mkdir()
     path.write_text("---\nallowed-tools: Read, Bash(echo hello)\n---\nDo $1.", encoding="utf-8")
     ran = doing.json("/made it", "--yolo")
-    assert not (doing.project / "made.txt").exists()
-    assert not (doing.project / "ran.txt").exists()
+    assert sorted(p.name for p in doing.project.iterdir()) == ["a.txt"]
     assert len(ran.document["denials"]) == 2
     assert "alpha" in ran.document["result"]
 
 
-@pytest.mark.parametrize(
-    ("argv", "made", "ran", "denied"),
-    [
-        ((), False, False, 2),
-        (("--mode", "ask"), False, False, 2),
-        (("--mode", "plan"), False, False, 2),
-        (("--mode", "edits"), True, True, 0),
-        (("--yolo",), True, True, 0),
-        (("--yolo", "--deny", "bash"), True, False, 2),
-        (("--yolo", "--deny", "write_file(*.txt)"), False, False, 2),
-        (("--allow", "bash(echo *)"), False, False, 2),  # a redirection is more than the rule says
-        (("--allow", "write_file(made.*)", "--allow", "Bash(echo:*)"), True, False, 1),
-        (("--allow", "bash(echo *)", "--deny", "bash(echo hello)"), False, False, 3),
-    ],
-)
+@pytest.mark.parametrize(("argv", "made", "ran", "denied"), [
+    *((argv, False, False, 2) for argv in ((), ("--mode", "ask"), ("--mode", "plan"))),
+    *((argv, True, True, 0) for argv in (("--mode", "edits"), ("--yolo",))),
+    (("--yolo", "--deny", "bash"), True, False, 2),
+    (("--yolo", "--deny", "write_file(*.txt)"), False, False, 2),
+    (("--allow", "bash(echo *)"), False, False, 2),  # a redirection is more than the rule allows
+    (("--allow", "write_file(made.*)", "--allow", "Bash(echo:*)"), True, False, 1),
+    (("--allow", "bash(echo *)", "--deny", "bash(echo hello)"), False, False, 3),
+])  # fmt: skip
 def test_rights(doing: Friday, argv: tuple[str, ...], made: bool, ran: bool, denied: int) -> None:
     found = doing.json("do it", *argv)
     assert found.code == 0

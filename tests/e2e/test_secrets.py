@@ -1,4 +1,4 @@
-"""Q31, G10: fake keys in the environment, the file of keys and the settings are found nowhere after all flows."""
+"""Q31, G10: fake keys in the environment, the key file and the settings are found nowhere after all kinds of runs."""
 
 from __future__ import annotations
 
@@ -17,10 +17,17 @@ HEADER = "canary-header-without-a-pattern-3"
 CANARIES = (ENV, PATTERNED, STORED, HEADER)
 LOOK = "env; for p in $PPID $$; do tr '\\0' '\\n' </proc/$p/environ; tr '\\0' ' ' </proc/$p/cmdline; done"
 
+COMMANDS = """
+import sys
+from friday_cli.cli import run
+for words in sys.argv[1:]:
+    print("\\nexit code", run(words.split()), flush=True)
+"""
+
 
 @pytest.fixture
 def keyed(friday: Friday) -> Friday:
-    """Everything that can hold a key holds one; the files that a person put them into are the only ones that may."""
+    """A fake key in every place where a person can put one. No other file may contain them."""
     friday.setenv("GITHUB_TOKEN", PATTERNED)
     friday.setenv("MY_SETTING", f"value with {PATTERNED}")
     auth = friday.home / "auth.toml"
@@ -37,7 +44,7 @@ def reach(friday: Friday, brain: object) -> None:
 
 
 def flow(turn: Turn) -> Say | Reply:
-    """A child that looks at every environment, beside a service that says its key in an error."""
+    """Agents that print every environment, and a service that repeats the keys in an error."""
     if turn.agent == "a.1":
         return Say("seen") if turn.results else Say(calls=[("bash", {"command": LOOK})])
     if turn.turn == 0:
@@ -68,9 +75,9 @@ def test_q31_canary_keys_are_found_nowhere(keyed: Friday, tmp_path: Path) -> Non
         "sessions export --format atif", "sessions stats", "config show", "config show --json", "auth list", "models",
         "doctor", "profiles", "permissions list",
     )  # fmt: skip
-    for words in commands:
-        ran.append(friday.run(program=("-m", "friday_cli", *words.split()), model="", timeout=60))
-        assert "No such" not in ran[-1].err, (words, ran[-1].err)
+    ran.append(friday.run(*commands, program=("-c", COMMANDS), model="", timeout=60))
+    assert [line for line in ran[-1].lines if "No such" in line] == []
+    assert ran[-1].out.count("\nexit code ") == len(commands)
     crash = tmp_path / "crash.py"
     crash.write_text(
         "import runpy, sys\nfrom friday_cli.session.session import Session\n"
@@ -83,7 +90,7 @@ def test_q31_canary_keys_are_found_nowhere(keyed: Friday, tmp_path: Path) -> Non
         for canary in CANARIES:
             assert canary not in done.out + done.err, (number, canary)
     kept = b"".join(path.read_bytes() for path in (friday.home / "data").glob("friday.db*"))
-    assert kept.count(b"GIT_TERMINAL_PROMPT=0") > 6  # the environments were looked at, and are in the log
+    assert kept.count(b"GIT_TERMINAL_PROMPT=0") > 6  # the environments were printed, and are in the log
     own = {friday.config, friday.home / "auth.toml"}
     for path in (
         p for place in (friday.home, friday.project) for p in place.rglob("*") if p.is_file() and p not in own

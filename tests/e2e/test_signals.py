@@ -1,4 +1,4 @@
-"""What ends a run from outside: signals, once and twice, a kill, and a reply that comes too late."""
+"""Ends of a run from outside: one signal, two signals, a kill, and a reply after the stop."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 
 from friday_cli.llm.transport.idle_timeout import SUSPENDED_S
-from tests.e2e.friday import Friday, Ran
+from tests.e2e.friday import Friday, ended
 from tests.e2e.test_exits import SPOKEN, linux, whole
 from tests.servers.fake_model_server import Say, Turn, events, sse, thinking
 from tests.servers.script_player import HANG, Reply, Wait
 from tests.timing import paced
 
 NAP = f"sleep 6{os.getpid()}"
-"""A command that is ours alone, however many tests run on this machine."""
+"""A command that no other test on this machine starts."""
 WORKING = """
 agents:
   a:
@@ -64,15 +64,14 @@ def at_work(friday: Friday, *argv: str) -> subprocess.Popen[bytes]:
 def test_a_signal_ends_the_whole_tree(friday: Friday, number: signal.Signals, code: int) -> None:
     process = at_work(friday, "--output-format", "json")
     process.send_signal(number)
-    out, err = process.communicate(timeout=60)
-    ran = Ran(process.returncode, out.decode(), err.decode())
+    ran = ended(process)
     found = whole(ran, code, "cancelled", "aborted")
     assert found["result"] == "I hand it on."
     assert [(a["path"], a["status"], a["stop_reason"]) for a in found["agents"]] == [
         ("a", "cancelled", "aborted"), ("a.1", "cancelled", "parent"), ("a.2", "cancelled", "parent"),
     ]  # fmt: skip
     until(lambda: not asleep(), "the end of the command")
-    # it was saved, and goes on
+    # the session was saved and can be resumed
     friday.plays("agents: {a: [{text: on we go}]}")
     again = friday.json("and now?", "-r", found["session_id"][:8])
     assert (again.code, again.document["result"], again.document["session_id"]) == (0, "on we go", found["session_id"])
@@ -80,29 +79,27 @@ def test_a_signal_ends_the_whole_tree(friday: Friday, number: signal.Signals, co
 
 @linux
 def test_a_second_signal_leaves_at_once(friday: Friday) -> None:
-    """Even where the first one cannot be obeyed: a command that ignores being ended takes two seconds."""
+    """Also while a command ignores SIGTERM, which takes two seconds after one signal."""
     friday.plays(WORKING.replace(NAP, f"trap 'touch told' TERM; {NAP}; {NAP}; {NAP}"))
     process = friday.start("go", "--yolo", "--output-format", "json")
     until(asleep, "the command")
     process.send_signal(signal.SIGINT)
     until((friday.project / "told").exists, "the first signal to reach the command")
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
-    ran = Ran(process.returncode, out.decode(), err.decode())
+    ran = ended(process)
     whole(ran, 130, "cancelled", "aborted")
     until(lambda: not asleep(), "the end of the command")
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_while_the_session_is_opened(friday: Friday, number: signal.Signals, code: int) -> None:
-    """A local server that does not answer is asked about its model before anything begins."""
+    """A local server is asked about its model before the run, and does not answer."""
     with thinking(lambda turn: Reply(HANG, before_head=True), "chat") as brain:
         friday.config.write_text(f'[providers.ollama]\nbase_url = "{brain.url}/v1"\n', encoding="utf-8")
         process = friday.start("hi", "--output-format", "json", model="ollama/some:1b")
         until(lambda: brain.connections or process.poll() is not None, "a connection")
         process.send_signal(number)
-        out, err = process.communicate(timeout=60)
-    ran = Ran(process.returncode, out.decode(), err.decode())
+        ran = ended(process)
     assert ran.code == code
     assert json.loads(ran.out)["exit_code"] == code
 
@@ -119,9 +116,8 @@ def test_a_signal_while_it_waits_for_its_input(friday: Friday, argv: tuple[str, 
         lambda: Path(f"/proc/{process.pid}/wchan").read_text().startswith(("pipe_read", "anon_pipe_read")), "the read"
     )
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    whole(ended(process), 130, "failed", None)
     os.close(writing)
-    whole(Ran(process.returncode, out.decode(), err.decode()), 130, "failed", None)
 
 
 @linux
@@ -166,7 +162,7 @@ sys.exit(ask(parse(sys.argv[1:])))
 @linux
 @paced
 def test_f42_a_process_that_was_stopped_for_longer_than_every_limit_goes_on(friday: Friday, pace: float) -> None:
-    """Neither the service, which has answered meanwhile, nor the agent, whose time stood still, is blamed for it."""
+    """The suspended time counts neither as silence of the service nor as time of the agent."""
 
     def rule(turn: Turn) -> Reply:
         first, *rest = events(turn.wire, Say(("so far, ", "so good")))
@@ -179,8 +175,7 @@ def test_f42_a_process_that_was_stopped_for_longer_than_every_limit_goes_on(frid
         os.kill(process.pid, signal.SIGSTOP)
         time.sleep(3 * pace + SUSPENDED_S)
         os.kill(process.pid, signal.SIGCONT)
-        out, err = process.communicate(timeout=60)
-    found = whole(Ran(process.returncode, out.decode(), err.decode()), 0, "completed", "done")
+        found = whole(ended(process), 0, "completed", "done")
     assert found["result"] == "so far, so good"
-    assert found["duration_s"] < 2.5 * pace, "the time in which it was stopped is nobody's"
+    assert found["duration_s"] < 2.5 * pace, "the suspended time counts"
     assert (len(brain.turns), brain.complaints) == (1, [])

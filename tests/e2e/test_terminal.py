@@ -1,4 +1,4 @@
-"""`friday ask` in a real pseudo-terminal: what is seen while it works, what is left at the end, and what never gets there."""
+"""`friday ask` in a real pseudo-terminal: progress, the final screen, and text that must not reach the terminal."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ agents:
 
 
 def slower(play: str, pace: float) -> str:
-    """A play whose waits are `pace` times as long."""
+    """The scenario `play` with `pace` times as long waits."""
     return re.sub(r"(_s: |after: |sleep )([0-9.]+)", lambda found: f"{found[1]}{float(found[2]) * pace:g}", play)
 
 
@@ -115,12 +115,16 @@ agents:
 
 
 @paced
-def test_no_color(friday: Friday, pace: float) -> None:
+@pytest.mark.parametrize("to_file", [False, True])
+def test_no_color(friday: Friday, pace: float, to_file: bool) -> None:
+    """Progress has styles and no colours. It is also shown while the answer goes into a file."""
     friday.plays(slower(SHORT, pace))
-    with shown(friday, "look", env={"NO_COLOR": "1"}) as terminal:
+    with shown(friday, "look", env={"NO_COLOR": "1"}, stdout=not to_file) as terminal:
         assert terminal.end() == 0
-        assert terminal.screen.codes <= {"0", "1", "2", "3", "4", "", "22", "23", "24"}, "styles, and no colours"
+        assert terminal.screen.codes <= {"0", "1", "2", "3", "4", "", "22", "23", "24"}
         assert any(" a.1 " in f for f in terminal.frames)
+        assert ("That is all" not in terminal.raw) is to_file
+        assert "friday: session" in terminal.screen.text
 
 
 @pytest.mark.parametrize("term", ["dumb", "unknown", ""])
@@ -133,16 +137,6 @@ def test_a_terminal_that_can_nothing(friday: Friday, term: str) -> None:
             assert "\x1b" not in terminal.raw
         assert "That is all." in terminal.screen.text
         assert " a.1 " not in terminal.raw
-
-
-@paced
-def test_progress_is_seen_though_the_answer_goes_into_a_file(friday: Friday, pace: float) -> None:
-    friday.plays(slower(SHORT, pace))
-    with shown(friday, "look", stdout=False) as terminal:
-        assert terminal.end() == 0
-        assert any(" a.1 " in f for f in terminal.frames)
-        assert "That is all" not in terminal.raw, "it went another way"
-        assert "friday: session" in terminal.screen.text
 
 
 @paced
@@ -190,7 +184,7 @@ FORBIDDEN = ("\x07", "\x08", "\x9b", "\x9d", "\u202e", "\u2066", "\u200b", "\U00
 
 
 def evil(turn: Turn) -> Say:
-    """A model that puts it everywhere a model can put a text."""
+    """A model that writes EVIL into every text that a model can write."""
     if turn.agent == "kid":
         return (
             Say(EVIL, calls=[("bash", {"command": f"echo {EVIL}"}), (f"t{EVIL}", {})])

@@ -1,4 +1,4 @@
-"""The work itself, through the real command, on every wire and over both transports."""
+"""Complete runs of the real command, with every API and over both transports."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_ten_children_side_by_side(friday: Friday, wire: Wire, transport: str) -
         ran = friday.json("ask them all")
     fine(brain)
     assert ran.code == 0
-    assert brain.most == 5  # the places; `meet` shows that they were all used at once
+    assert brain.most == 5  # the run slots; `meet` shows that all were used at the same time
     found = [ran.document["result"].index(f"I saw {n.upper()}.") for n in names]
     assert found == sorted(found)
     agents = ran.document["agents"]
@@ -81,7 +81,7 @@ def test_ten_children_side_by_side(friday: Friday, wire: Wire, transport: str) -
 def test_a_tree_of_depth_three(friday: Friday, wire: Wire, transport: str) -> None:
     friday.profile("first", "subAgents: [second]")
     friday.profile("second", "subAgents: [third]")
-    friday.profile("third", "subAgents: [first]")  # offered to nobody so deep
+    friday.profile("third", "subAgents: [first]")  # not offered at this depth
     below = {"root": ("one", "first"), "one": ("two", "second"), "two": ("three", "third")}
 
     def rule(turn: Turn) -> Say:

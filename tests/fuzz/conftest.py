@@ -16,7 +16,7 @@ RARE = {"detached": 50, "worktrees applied": 10}
 
 @pytest.fixture(autouse=True)
 def quiet() -> Iterator[None]:
-    """The engine logs each defect of a tool with its trace; here there are thousands, on purpose."""
+    """No log output: the scenes have thousands of defects of tools on purpose, and each is logged with a traceback."""
     logging.disable(logging.CRITICAL)
     yield
     logging.disable(logging.NOTSET)

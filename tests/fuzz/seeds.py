@@ -1,4 +1,4 @@
-"""Where random scenes begin: at `FRIDAY_FUZZ_SEED`, else where nobody has been yet. A failing seed is printed."""
+"""The first seed of random scenes: `FRIDAY_FUZZ_SEED`, otherwise a random one. A failing seed is printed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the fuzz found, each told again in a few lines."""
+"""Bugs that the fuzz found, each reproduced in a few lines."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.virtual import virtual
 
 
 async def reopened(log: list[Envelope], died: int) -> Scene:
-    """What the next process makes of a log that ends at a place."""
+    """The session of the next process, from the first `died` events of a log."""
     kept = [*log[:died], *recovery_events(log[:died], now=100.0)]
     scene = Scene(1, kept=kept, before=Scene(1))
     await scene.reopen()
@@ -28,12 +28,12 @@ async def reopened(log: list[Envelope], died: int) -> Scene:
 
 
 def told(scene: Scene) -> list[InboxMessage]:
-    """What waits for the root about a.1, however it came there."""
+    """The waiting messages of the root about a.1."""
     return [waiting for waiting in scene.bench.root.inbox._waiting if "a.1" in waiting.text]
 
 
 def end_of(log: list[Envelope], path: str) -> int:
-    """Where the log would end had the process died right after the newest end of an agent."""
+    """The length of the log up to the newest end of an agent."""
     return max(n for n, e in enumerate(log, 1) if e.agent == path and isinstance(e.event, AgentFinished))
 
 
@@ -103,7 +103,7 @@ async def test_news_that_an_agent_did_not_live_to_pass_on_reach_the_root_of_the_
 
 @virtual
 async def test_thinking_that_was_dropped_with_a_model_does_not_come_back_when_a_child_is_continued_again() -> None:
-    """The second run is another model's, as after a fallback; the third finds that model's prefix in the log."""
+    """The second run uses another model, as after a fallback; the third finds the prefix of that model in the log."""
     bench = await ran(Model({"a": [Say("", [delegate("worker")]), Say("so")], "a.1": [Say("found", thinking="hm")]}))
     bench.model = other = Model({}, model="other")
     for text in ("again", "and again"):
@@ -116,7 +116,7 @@ async def test_thinking_that_was_dropped_with_a_model_does_not_come_back_when_a_
 
 
 class Slow(MemoryJournal):
-    """Takes a second to keep anything about a fallback."""
+    """Takes a second to store an event about a fallback."""
 
     def append(self, envelopes: Sequence[Envelope], *, durable: bool = False) -> asyncio.Future[None]:
         kept = super().append(envelopes)

@@ -1,4 +1,4 @@
-"""Is the fuzz worth anything? For each invariant of the engine one small fault is put into its code; the fuzz must find it."""
+"""Mutation test of the fuzz: for each invariant of the engine a fault is put into its code, which the fuzz must find."""
 
 from __future__ import annotations
 import __future__
@@ -22,7 +22,7 @@ from tests.fuzz.script_player import play
 from tests.fuzz.test_trees import FIXED
 
 SCENES = 2_000
-"""Of the 2,250 with fixed seeds. The rarest mutant is met in 1 of 100."""
+"""Scenes with fixed seeds. The rarest mutant is found in 1 of 100."""
 
 Seed = Callable[[pytest.MonkeyPatch], None]
 
@@ -34,7 +34,7 @@ def changed(owner: Any, name: str, old: str, new: str, *also: Any) -> Seed:
     def apply(patch: pytest.MonkeyPatch) -> None:
         function = inspect.unwrap(getattr(owner, name))
         source = textwrap.dedent(inspect.getsource(function))
-        assert source.count(old) == 1, f"{name} has changed: this mutant needs another seed"
+        assert source.count(old) == 1, f"{name} has changed: this mutant must be adapted"
         module = inspect.getmodule(function)
         assert module is not None
         made: dict[str, Any] = {}
@@ -52,29 +52,29 @@ def changed(owner: Any, name: str, old: str, new: str, *also: Any) -> Seed:
 MUTANTS: dict[str, Seed] = {
     "1 open calls are left open at the end of a run": changed(
         loop, "close_calls", "if left := open_calls(agent.history):", "if left := ():", run, supervision),
-    "2 a task is cancelled as often as somebody wishes": changed(
+    "2 a task is cancelled more than once": changed(
         tool_calls, "stop", "if not task.done() and not task.cancelling():", "if not task.done():", run, tree),
     "3 an event is shown before it is written": changed(
         log.Log, "_write", "journal = self._journal", "journal = self._journal; self._publish(envelopes)"),
-    "3 a write dies with its emitter": changed(log.Log, "emit", "await asyncio.shield(task)", "await task"),
-    "4 a child that has not begun is cancelled outright": changed(
+    "3 a write is cancelled with its emitter": changed(log.Log, "emit", "await asyncio.shield(task)", "await task"),
+    "4 a child is cancelled before its first event": changed(
         tree.SubagentTree, "_mark_stopped", "if node.begun and not node.ending and node.task:", "if not node.ending and node.task:"),
-    "4 a call that is stopped leaves its children to themselves": changed(
+    "4 a stopped call does not stop its children": changed(
         tree.SubagentTree, "wait", "except asyncio.CancelledError:", "except ZeroDivisionError:"),
-    "5 an end can be broken off": changed(
+    "5 writing an end can be cancelled": changed(
         run, "run", "await finish_despite_cancel(_end(tree, node, outcome, begun))", "await _end(tree, node, outcome, begun)", tree),
-    "6 a child bears the cause of its parent": changed(
+    "6 a child is stopped with the reason of its parent": changed(
         tree.SubagentTree, "_mark_stopped", '(why if node.path == path else "parent")', "why"),
-    "6 a tool's own cancellation is taken for a stop": changed(
+    "6 the cancellation of a tool by itself counts as a stop": changed(
         tool_calls, "_run_call", "if (task := asyncio.current_task()) and task.cancelling():", "if True:"),
-    "6 a stop loses against the limit that came with it": changed(
+    "6 a limit replaces the reason of a stop": changed(
         run, "run", 'RunResult("cancelled", node.why or "aborted",', 'RunResult("cancelled", "aborted",', tree),
-    "7 a place is held while waiting": changed(
+    "7 a run slot is held while waiting": changed(
         slots.RunSlot, "waiting", "if len(self._waits) >= self._parallel:", "if False:"),
-    "7 a place is taken beyond the limit": changed(slots.RunSlot, "_take", "await self._slots.acquire()", "pass"),
-    "7 a failed request keeps its place at the gate": changed(
+    "7 an agent runs without a run slot": changed(slots.RunSlot, "_take", "await self._slots.acquire()", "pass"),
+    "7 a failed request stays counted in the rate limiter": changed(
         rate_limit.RateLimiter, "release", "self.in_flight -= 1", "self.in_flight -= 1 if succeeded else 0"),
-    "8 a steering message joins memory alone": changed(
+    "8 a message is added to memory and not to the log": changed(
         loop, "drain_inbox", "await services.log.emit(agent.path, MessageAdded(message))", "pass"),
     "8 a compaction is not in the replay": changed(
         replay, "_compacted", "record.history = list(event.messages)", "pass", replay._FOLDS),
@@ -82,76 +82,76 @@ MUTANTS: dict[str, Seed] = {
         model_call, "_request", "tools=agent.specs,", "tools=agent.specs if tools else (),"),
     "9 a partial reply is put before the last message": changed(
         loop, "add_reply", "agent.history.append(done.message)", "agent.history.insert(-1, done.message)"),
-    "10 a child's rights are its profile's alone": changed(
+    "10 the rights of a child ignore its parent": changed(
         rules.Rules, "decide", "if self.parent is None:", "if True:"),
-    "10 the list of allowed tools is not looked at": changed(
+    "10 the list of allowed tools is not checked": changed(
         rules.Rules, "_decide", "if self.allowed is not None and call.tool not in self.allowed:", "if False:"),
     "10 a denied call runs": changed(tool_calls, "_require_permission", "raise PermissionDenied(f\"Not permitted", "return\n    raise PermissionDenied(f\"Not permitted"),
-    "11 one question at a time": changed(
+    "11 only one question is open at a time": changed(
         approvals.ApprovalQueue, "permission", "answer = await self._put(path, ask_id, asked)",
         "import asyncio\n        lock = self.__dict__.setdefault('lock', asyncio.Lock())\n        async with lock:\n"
         "            answer = await self._put(path, self._new_id('p'), asked)",
     ),
     "11 the clock runs while a person thinks": changed(slots.RunSlot, "release", "self.clock.stop()", "pass"),
-    "12 a reader that is slow loses events": changed(
+    "12 a slow reader loses events": changed(
         log.Subscription, "put", "self._queue.append(waiting)", "self._queue.append(waiting) if len(self._queue) < 6 else None"),
-    "budget: a child's spending stays with the child": changed(
+    "budget: usage of a child is not charged to its parent": changed(
         budget.Budget, "charge", "for node in self.up():", "for node in [self]:"),
-    "budget: a reservation counts for the agent alone": changed(
+    "budget: a reservation is not made for the parent": changed(
         budget.Budget, "_reserve", "for node in self.up():", "for node in [self]:"),
-    "budget: what was kept is never given back": changed(
+    "budget: the reserve is never released": changed(
         budget.Budget, "close_reserve", "self._keep(-tokens, -cost)", "pass"),
-    "calls: results stand in the order in which they came": changed(
+    "calls: results are sorted by tool name": changed(
         tool_calls, "run_calls", "for task, call in zip(tasks, calls, strict=True)", "for call, task in sorted(zip(calls, tasks), key=lambda c: c[0].name)", loop),
-    "calls: two changes run at once": changed(tool_calls, "_run_scheduled", "await after.wait()", "pass"),
+    "calls: two changes run in parallel": changed(tool_calls, "_run_scheduled", "await after.wait()", "pass"),
     "loop: the text of a broken reply is lost": changed(loop, "save_partial_reply", "if text := agent.streaming.strip():", "if text := '':", run),
-    "compaction: the summary stays out of the log": changed(
+    "compaction: the summary is not in the log": changed(
         compaction, "compact", "Compacted(tuple(agent.history), before, after, done.usage),", ""),
-    "messages: a lost result is not made up for": changed(
+    "messages: a missing result is not replaced": changed(
         messages, "_settle", 'results.append(result or ToolResult(call.id, why, "cancelled"))', "results += [result] if result else []"),
-    "background: the news of an end are lost": changed(notifier.ParentNotifier, "_deliver", "await agent.inbox.put(message)", "pass"),
-    "background: the news of an end come twice": changed(
+    "background: the note of an end is lost": changed(notifier.ParentNotifier, "_deliver", "await agent.inbox.put(message)", "pass"),
+    "background: the note of an end is delivered twice": changed(
         notifier.ParentNotifier, "_deliver", "await agent.inbox.put(message)",
         "await agent.inbox.put(message); await agent.inbox.put(message)",
     ),
-    "background: news that went on to a parent come again when the child is continued": changed(
+    "background: a note passed to a parent is delivered again after a resume": changed(
         replay, "_pass_on", "record.path != path", "False"),
-    "background: news go to the root at once": changed(
+    "background: notes go to the root instead of the nearest ancestor": changed(
         notifier.ParentNotifier, "_nearest_running_ancestor", "while depth_of(path) and (path not in self._runs or self._runs[path].ending):",
         "while depth_of(path):",
     ),
-    "background: an idle root is not woken": changed(notifier.ParentNotifier, "_deliver", "self._wake(path)", "pass"),
-    "background: a stopped root is woken": changed(
+    "background: an idle root is not started": changed(notifier.ParentNotifier, "_deliver", "self._wake(path)", "pass"),
+    "background: a stopped root is started": changed(
         tree.SubagentTree, "on_run_ended", 'and node.outcome.status != "cancelled"', ""),
-    "background: a child outlives the stop of its parent": changed(
+    "background: a child is not stopped with its parent": changed(
         tree.SubagentTree, "stop_children", "child and (stopped or (", "child and (("),
     "background: a child ends with a parent that does not wait": changed(
         tree.SubagentTree, "stop_children", "not child.background", "True"),
-    "continuing: what was spent is forgotten": changed(
+    "resume: the used budget is forgotten": changed(
         resume, "budget_left", "_used(records, path)", "Usage()", engine_fixture),
-    "continuing: rights are those of the root": changed(
+    "resume: rights are those of the root": changed(
         resumer.AgentResumer, "_resume", "await self._agent(parent_of(path))", "self._tree.root"),
-    "continuing: an agent that works is begun again": changed(
+    "resume: a running agent is started again": changed(
         resumer.AgentResumer, "_check", "[node.path for node in self._tree.running(path)]", "[]"),
-    "continuing: the history begins anew": changed(
+    "resume: the history is empty": changed(
         resume, "restore", "agent.history, agent.usage, agent.run = record.history,",
         "agent.history, agent.usage, agent.run = [],",
         engine_fixture,
     ),
-    "supervision: nobody looks": changed(
+    "supervision: results are not checked": changed(
         supervision, "run_supervised", 'if agent.supervision == "unsupervised" or agent.parent is None:', "if True:", run),
-    "supervision: what parts is accepted": changed(supervision, "run_supervised", "if not reasons:", "if True:", run),
-    "supervision: redone as often as the supervisor likes": changed(
+    "supervision: differences are accepted": changed(supervision, "run_supervised", "if not reasons:", "if True:", run),
+    "supervision: a result is redone more than once": changed(
         supervision, "run_supervised", 'if ruling.verdict == "redo" and redone:', "if False:", run),
-    "supervision: a paused result is handed on": changed(
+    "supervision: a paused result is accepted": changed(
         supervision, "run_supervised", 'if ruling.verdict == "accept":', 'if ruling.verdict != "redo":', run),
-    "worktrees: nobody looks at the place of a parent that was not asked": changed(
+    "worktrees: the worktree of an ancestor is not updated": changed(
         isolation.WorktreeIsolation, "run_ended", "path = parent_of(path)", "return"),
-    "worktrees: a place is closed while somebody works in it": changed(
+    "worktrees: a worktree is closed while an agent runs in it": changed(
         isolation.WorktreeIsolation, "_update_state", "or tree.running(inside.path)", ""),
-    "worktrees: what no child was started in stays": changed(
+    "worktrees: an unused worktree is not removed": changed(
         isolation.WorktreeIsolation, "cancel", "if found is not None and not found.path:", "if False:"),
-    "supervision: a child is freer than its parent": changed(supervision, "strictest", "max(", "min(", engine_fixture),
+    "supervision: a child has weaker supervision than its parent": changed(supervision, "strictest", "max(", "min(", engine_fixture),
 }  # fmt: skip
 
 
@@ -167,4 +167,4 @@ def test_the_fuzz_finds_a_seeded_fault(name: str, monkeypatch: pytest.MonkeyPatc
         faults, _ = play(seed)
         if faults:
             return
-    pytest.fail(f"{SCENES} scenes, and nobody noticed: {name}")
+    pytest.fail(f"{SCENES} scenes did not find: {name}")

@@ -1,4 +1,4 @@
-"""The names that `@` offers in the full-screen chat."""
+"""The file names that `@` offers in the full-screen chat."""
 
 from __future__ import annotations
 

@@ -1,20 +1,19 @@
-"""The full-screen chat in a pseudo-terminal: its start, its rest, long answers, many children, a long session."""
+"""The full-screen chat in a pseudo-terminal: start, idle, long answers, many children, a long session."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import random
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from friday_cli.core.protocol.events import SCHEMA, AgentFinished, AgentStarted, MessageAdded, SessionStarted
 from friday_cli.core.protocol.messages import Message, Text, user
 from friday_cli.store import Store
-from tests.benchmarks.measure import PROJECT, Bench, Line
+from tests.benchmarks.measure import Bench, Line
 from tests.benchmarks.oneshot import MESSAGES
 from tests.benchmarks.seed import Happening, keep
 from tests.benchmarks.standin import prose
@@ -31,7 +30,7 @@ class Bare(App):
         yield TextArea(id="prompt")
 Bare().run()
 """
-"""The least that a Textual program with a place to type takes."""
+"""The smallest Textual program with a text field."""
 TYPED = "zqx"
 READY = "commands"
 """A word of the status line that comes when the session is open."""
@@ -48,9 +47,7 @@ def screen(bench: Bench) -> Iterator[Line]:
     yield from crowd(bench)
     yield from long(bench)
     for what, name in (("children", "50 children x 2,000 events"), ("hour", "an hour of 50 events/s")):
-        argv = [sys.executable, "-m", "tests.benchmarks.tui.steady", what]
-        ran = subprocess.run(argv, cwd=PROJECT, env=bench.environment(home=what), check=True, capture_output=True)
-        found = json.loads(ran.stdout.splitlines()[-1])
+        found = bench.module("tui.steady", what, env=bench.environment(home=what))
         note = f"{found['first']:.1f} -> {found['last']:.1f} MB"
         yield Line(f"memory grows over {name}", 100 * (found["last"] / found["first"] - 1), "%", 10.0, note=note)
 
@@ -71,12 +68,19 @@ def start(bench: Bench) -> Iterator[Line]:
     yield Line("typed text shown after the start", value, "ms", 1.3 * floor, floor, "bare Textual app")
 
 
-def rest(bench: Bench) -> Iterator[Line]:
-    """An open session in which nothing happens; then messages that are answered at once."""
-    with Terminal(bench.friday("-m", MESSAGES), bench.environment("counted"), bench.work) as terminal:
+@contextmanager
+def open_chat(bench: Bench, style: str, *, home: str = "friday", rest_s: float = 0.0) -> Iterator[Terminal]:
+    """The chat with an open session, after `rest_s` seconds without input."""
+    with Terminal(bench.friday("-m", MESSAGES), bench.environment(style, home=home), bench.work) as terminal:
         terminal.shown()
         terminal.until(READY)
-        terminal.rest(3.0)
+        terminal.rest(rest_s)
+        yield terminal
+
+
+def rest(bench: Bench) -> Iterator[Line]:
+    """An open session in which nothing happens; then messages that are answered at once."""
+    with open_chat(bench, "counted", rest_s=3.0) as terminal:
         yield Line("memory at rest", terminal.rss_mb(), "MB", 70.0)
         used = terminal.cpu_s()
         terminal.rest(6.0)
@@ -106,11 +110,7 @@ def answer(bench: Bench) -> Iterator[Line]:
     """An answer of 5,000 tokens in Markdown, as fast as it can be read; from the request to its last word shown."""
     walls, cpus = [], []
     for _ in range(max(3, bench.repeat // 2)):
-        env = bench.environment(f"prose-{len(prose(5_000))}")
-        with Terminal(bench.friday("-m", MESSAGES), env, bench.work) as terminal:
-            terminal.shown()
-            terminal.until(READY)
-            terminal.rest(1.0)
+        with open_chat(bench, f"prose-{len(prose(5_000))}", rest_s=1.0) as terminal:
             bench.seen()
             used = terminal.cpu_s()
             terminal.type("go\r")
@@ -124,10 +124,7 @@ def answer(bench: Bench) -> Iterator[Line]:
 def crowd(bench: Bench) -> Iterator[Line]:
     """Keys typed while twenty children write."""
     bench.configure("crowd", "[agents.delegation]\nmax_concurrent = 50\nmax_batch = 60\nask_above = 1000\n")
-    env = bench.environment(f"drip-{CROWD}-{RATE}-{WATCHED_S + 6}", home="crowd")
-    with Terminal(bench.friday("-m", MESSAGES), env, bench.work) as terminal:
-        terminal.shown()
-        terminal.until(READY)
+    with open_chat(bench, f"drip-{CROWD}-{RATE}-{WATCHED_S + 6}", home="crowd") as terminal:
         terminal.type("delegate\r")
         terminal.until(f"{CROWD} agents")
         terminal.rest(1.5)
