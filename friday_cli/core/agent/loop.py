@@ -81,8 +81,8 @@ async def _take_turns(agent: Agent, services: Services) -> RunResult:
         if report is not None:
             if may_continue(agent):
                 continue
-            done = RunResult("completed", "done", report.result, findings=report.findings, claims=report.claims)
-            return done if report.success else msgspec.structs.replace(done, status="failed", stop_reason="reported")
+            end = RunResult("completed", "done", report.result, findings=report.findings, claims=report.claims)
+            return end if report.success else msgspec.structs.replace(end, status="failed", stop_reason="reported")
         if done.stop == "refusal":
             raise StopRun("refusal", f"{agent.model} refused to answer" + (f": {done.note}" if done.note else "."))
         if done.message.calls or done.stop == "pause_turn":
