@@ -19,7 +19,7 @@ from friday_cli.core.protocol.workspace import Workspace
 from friday_cli.core.subagents.node import AgentSummary, SpawnEstimate, SubagentTask
 from friday_cli.core.subagents.tree import SubagentTree
 from friday_cli.extensions.profiles import Profile, Profiles
-from friday_cli.store import StoredMemory
+from friday_cli.store.memory import StoredMemory
 from friday_cli.tool_catalog import ASK_USER
 from friday_cli.tools import delegate, documents, worktree
 
