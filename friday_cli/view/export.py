@@ -88,6 +88,7 @@ def _end_json(agent: AgentView) -> dict[str, Any]:
         "result": agent.result,
         "error": end.error if end else "",
         "partial": end is not None and end.partial,
+        "findings": end.findings if end else (),
     }
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from friday_cli.core.protocol.events import (
     LIVE,
+    AgentFinished,
     AttemptFailed,
     Envelope,
     MessageAdded,
@@ -33,6 +34,8 @@ LONG_RETRY_S = 5.0
 """Seconds from which a wait before a retry is reported, if no countdown is shown."""
 MAX_DENIALS = 20
 """Denied calls that are listed at the end."""
+MAX_WARNINGS = 5
+"""Warnings of receipts that are named at the end."""
 MAX_RESULT_CHARS = 100_000
 """Characters of the result of an agent in the document; the rest is in the session."""
 
@@ -164,6 +167,7 @@ def _agent(session: str, state: SessionView, agent: AgentView) -> dict[str, Any]
         "cost_usd": agent.usage.cost_usd,
         "duration_s": round(agent.active_s(state.at), 3),
         "receipt": msgspec.to_builtins(agent.receipt),
+        "findings": msgspec.to_builtins(end.findings) if end else [],
     }
 
 
@@ -185,6 +189,8 @@ class TextWriter(OutputWriter):
 
             self._area, self._progress = StatusArea(sys.stderr), ProgressLines(self.state)
         self._answer = StreamedMarkdown(self._area) if sys.stdout.isatty() else None
+        self._ended: dict[str, None] = {}
+        """The agents whose runs ended since this run began."""
         if badge and not quiet:
             self._remark(badge)
 
@@ -198,6 +204,8 @@ class TextWriter(OutputWriter):
                 self._answer.feed(event.text, attempt=(event.turn, event.attempt))
             elif isinstance(event, MessageAdded) and event.message.role == "assistant":
                 self._answer.finish_reply(event.message.text)
+        if isinstance(event, AgentFinished):
+            self._ended[envelope.agent] = None
         if isinstance(event, Notice) and not self._quiet:
             self._remark(event.text)
         waits = event.retry_s or 0 if isinstance(event, AttemptFailed) else 0
@@ -219,6 +227,8 @@ class TextWriter(OutputWriter):
             self._remark(line)
         if not self._quiet:
             self._remark(self._summary())
+        if warnings := self._warnings():
+            self._remark(warnings)
 
     def abandon(self, code: int) -> None:
         if self._area:
@@ -246,6 +256,15 @@ class TextWriter(OutputWriter):
             parts.append(seconds(root.active_s(state.at)))
         return " · ".join(parts)
 
+    def _warnings(self) -> str:
+        """What the receipts of this run warn of, in one line; "" for nothing."""
+        ended = (agent for path, agent in self.state.agents.items() if path in self._ended)
+        found = [(agent.path, text) for agent in ended for text in agent.receipt.warnings]
+        named = [f"{path}{'' if text.startswith('claims') else ':'} {text}" for path, text in found[:MAX_WARNINGS]]
+        if (more := len(found) - MAX_WARNINGS) > 0:
+            named.append(f"{more} more, see `friday sessions show {self.state.session[:8]} --tree`")
+        return sanitize_line(f"{pluralize(len(found), 'warning')}: {'; '.join(named)}", 2000) if found else ""
+
 
 def _remarks(state: SessionView, outcome: RunResult) -> list[str]:
     """Messages after the answer: how the run ended, which calls were denied, which worktrees need a decision."""
@@ -260,7 +279,9 @@ def _remarks(state: SessionView, outcome: RunResult) -> list[str]:
         lines.append("the answer is partial: the agent did not finish it")
     denials = Counter((d.agent, d.tool, sanitize_line(d.subject, 200), d.reason) for d in state.denials)
     for (agent, tool, subject, reason), times in list(denials.items())[:MAX_DENIALS]:
-        lines.append(f"denied{f' {times} times' if times > 1 else ''}: {agent} {tool} {subject}: {reason}")
+        lines.append(
+            f"denied{f' {times} times' if times > 1 else ''}: {agent} {tool}{' ' + subject if subject else ''}: {reason}"
+        )
     if len(denials) > MAX_DENIALS:
         lines.append(f"{pluralize(len(denials) - MAX_DENIALS, 'more call')} denied")
     for path, view in state.agents.items():

@@ -8,8 +8,7 @@ from rich.cells import cell_len
 
 from friday_cli.core.protocol.format import tokens
 from friday_cli.core.text.sanitize import sanitize_line
-from friday_cli.view import AgentView, SessionView
-from friday_cli.view.tree import GLYPHS
+from friday_cli.view import AgentView, SessionView, glyph
 
 from .terminal import truncate_line
 
@@ -31,12 +30,14 @@ class ProgressLines:
         self.last_event: dict[str, float] = {}
 
     def lines(self, width: int, now: float) -> list[str]:
-        """Lines of at most `width` columns for the working agents. The root has one if it works alone and writes nothing."""
-        agents = [agent for agent in self._state.working if agent.parent]
-        if not agents:
-            agents = [a for a in self._state.working if not (a.reply and a.reply.text.text)]
+        """Lines of at most `width` columns for the working sub-agents, and for those that ended in this run with warnings.
+        The root has one if it works alone and writes nothing."""
+        working = [agent for agent in self._state.working if agent.parent]
+        if not working:
+            working = [a for a in self._state.working if not (a.reply and a.reply.text.text)]
+        agents = [*(a for a in self._state.agents.values() if a.warned and a.path in self.last_event), *working]
         shown = agents if len(agents) <= MAX_LINES else agents[: MAX_LINES - 1]
-        names = [sanitize_line(f"{GLYPHS[a.status]} {f'{a.path} ' * bool(a.parent)}{a.profile}", 40) for a in shown]
+        names = [sanitize_line(f"{glyph(a)} {f'{a.path} ' * bool(a.parent)}{a.profile}", 40) for a in shown]
         columns = max(map(cell_len, names), default=0)
         lines = [self._line(agent, _fit(name, columns), width, now) for agent, name in zip(shown, names, strict=True)]
         return [*lines, f"  … and {len(agents) - len(shown)} more"] if len(shown) < len(agents) else lines
@@ -55,6 +56,8 @@ class ProgressLines:
 
     def _activity(self, agent: AgentView, now: float) -> str:
         match agent.status:
+            case "completed":
+                return "; ".join(agent.receipt.warnings)
             case "queued":
                 return "waiting for a slot"
             case "waiting_child":
