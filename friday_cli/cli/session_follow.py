@@ -123,7 +123,7 @@ class _TreePrinter:
 
     def _redraw(self) -> None:
         height = max(1, shutil.get_terminal_size().lines - 2)
-        rows = render_tree(self._state, now=time.time(), receipts=False, top=self._path)
+        rows = render_tree(self._state, now=time.time(), details="none", top=self._path)
         if len(rows) > height:
             rows = [*rows[: height - 1], f"... and {len(rows) - height + 1} more"]
         self._clear()

@@ -72,8 +72,8 @@ def show(name: str | None, *, tree: bool, agent: str | None, follow: bool, json:
         transcript_text.show(parts)
     if top.children:
         output.show_painted(("\nAgents", "bold"))
-        for row in render_tree(state, now=now, receipts=False, top=record.agent):
-            output.show(output.truncate_line(row))
+        for row in render_tree(state, now=now, details="results", top=record.agent, fit=output.truncate_line):
+            output.show(row)
         print()
         output.show_painted((f"Details of one: `friday sessions show {record.id[:8]}:{top.children[0]}`", "dim"))
 

@@ -72,10 +72,9 @@ def show(parts: StyledLine) -> None:
 
 
 def show_tree(state: SessionView, now: float, top: str) -> None:
-    """Print the tree of agents with the receipts; a line about an agent is truncated to the terminal."""
-    heads = set(render_tree(state, now=now, receipts=False, top=top))
-    for row in render_tree(state, now=now, top=top):
-        output.show(output.truncate_line(row) if row in heads else row)
+    """Print the tree of agents with the receipts; lines about agents and their results are truncated to the terminal."""
+    for row in render_tree(state, now=now, top=top, fit=output.truncate_line):
+        output.show(row)
 
 
 def _message(item: MessageItem) -> Iterator[StyledLine]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Literal
 
 from friday_cli.core.protocol.events import QuestionAsked
-from friday_cli.core.protocol.format import price, seconds, tokens
+from friday_cli.core.protocol.format import pluralize, price, seconds, tokens
 from friday_cli.core.text.sanitize import sanitize, sanitize_line
 
 from .items import AgentView, worktree_text
@@ -24,6 +25,8 @@ GLYPHS = {
     "interrupted": "!",
 }
 """One symbol per status; it is always shown together with the status text."""
+RESULT_LINES, RESULT_CHARS = 3, 200
+"""Lines of a sub-agent's result below it, and characters of each."""
 WARNED = "!"
 """The symbol of an agent that completed, but whose receipt has warnings."""
 
@@ -33,28 +36,46 @@ def glyph(agent: AgentView) -> str:
     return WARNED if agent.warned else GLYPHS[agent.status]
 
 
-def render_tree(state: SessionView, *, now: float | None = None, receipts: bool = True, top: str = "") -> list[str]:
-    """All agents, or only `top` and its descendants: one line for each agent, followed by its receipt. `now` (Unix
-    seconds, default: the time of the last event) is for the time of running agents. Untrusted text is sanitized."""
+def render_tree(
+    state: SessionView,
+    *,
+    now: float | None = None,
+    details: Literal["none", "results", "receipts"] = "receipts",
+    top: str = "",
+    fit: Callable[[str], str] = str,
+) -> list[str]:
+    """All agents, or only `top` and its descendants: one line for each agent, followed by the first lines of a sub-agent's
+    result and by its warnings, with "receipts" by its whole receipt. `now` (Unix seconds, default: the time of the last
+    event) is for the time of running agents. `fit` cuts a line; it is not used for receipts and warnings. Untrusted text
+    is sanitized."""
+    at = state.at if now is None else now
+
+    def branch(agent: AgentView, first: str, rest: str) -> Iterator[str]:
+        """An agent and its descendants; `first` is the indent of its first line, `rest` that of the others."""
+        yield fit(first + agent_line(state, agent, now=at))
+        children = [state.agents[path] for path in agent.children]
+        indent = f"{rest}{'│ ' if children else '  '}    "
+        if details != "none" and agent.run:
+            yield from (fit(indent + row) for row in _first_lines(agent.result if agent.parent else ""))
+            facts = [row for row in agent.receipt.lines() if details == "receipts" or row.startswith("WARNING: ")]
+            yield from (f"{indent}{sanitize(text, keep='')}" for text in facts)
+        for child in children:
+            last = child is children[-1]
+            yield from branch(child, rest + ("└─ " if last else "├─ "), rest + ("   " if last else "│  "))
+
     lines: list[str] = []
     for agent in state.agents.values():
-        first = agent.path == top if top else agent.parent not in state.agents
-        if first and (agent.run or agent.turns):
-            lines += _branch(state, agent, state.at if now is None else now, receipts, "", "")
+        is_top = agent.path == top if top else agent.parent not in state.agents
+        if is_top and (agent.run or agent.turns):
+            lines += branch(agent, "", "")
     return lines
 
 
-def _branch(state: SessionView, agent: AgentView, now: float, receipts: bool, first: str, rest: str) -> Iterator[str]:
-    """The lines of an agent and its descendants; `first` is the indent of its first line, `rest` that of the others."""
-    yield first + agent_line(state, agent, now=now)
-    children = [state.agents[path] for path in agent.children]
-    bar = "│ " if children else "  "
-    if receipts and agent.run:
-        yield from (f"{rest}{bar}    {sanitize(text, keep='')}" for text in agent.receipt.lines())
-    for child in children:
-        last = child is children[-1]
-        connector, indent = ("└─ ", "   ") if last else ("├─ ", "│  ")
-        yield from _branch(state, child, now, receipts, rest + connector, rest + indent)
+def _first_lines(result: str) -> list[str]:
+    """The first lines of a result, marked as a quotation."""
+    rows = [row for row in result.splitlines() if row.strip()]
+    more = [f"… {pluralize(len(rows) - RESULT_LINES, 'more line')}"] if len(rows) > RESULT_LINES else []
+    return [*(f"> {sanitize_line(row, RESULT_CHARS)}" for row in rows[:RESULT_LINES]), *more]
 
 
 def agent_line(state: SessionView, agent: AgentView, *, now: float) -> str:

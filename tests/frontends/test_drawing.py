@@ -23,6 +23,7 @@ from friday_cli.core.protocol.events import (
     TurnStarted,
 )
 from friday_cli.core.protocol.messages import Message, ToolCall
+from friday_cli.core.protocol.receipt import Receipt
 from friday_cli.frontends.oneshot import terminal
 from friday_cli.frontends.oneshot.progress import SILENT_S, ProgressLines
 from friday_cli.frontends.oneshot.terminal import (
@@ -91,6 +92,19 @@ def test_a_child_has_a_line_from_start_to_end() -> None:
     assert " grep 'x' in src " in scene.line
     scene.tell("a.1", AgentFinished(1, "completed", "done"))
     assert not any("a.1" in row for row in scene.lines())
+
+
+def test_a_child_that_ended_with_warnings_keeps_its_line() -> None:
+    scene = Scene().child("a.1", task="find it").child("a.2")
+    scene.tell("a.1", AgentFinished(1, "completed", "done", receipt=Receipt(warnings=("claims changes",))))
+    for _ in range(2):
+        second, first = scene.lines()
+        assert first.split()[:5] == ["!", "a.1", "researcher", "find", "it"]
+        assert "  claims changes  " in first
+        assert second.startswith("▸ a.2 researcher")
+        scene.tell("a.2", TurnStarted(2))
+    scene.live.last_event.clear()  # as when it ended before this run
+    assert scene.line.startswith("▸ a.2")
 
 
 @pytest.mark.parametrize(

@@ -23,9 +23,10 @@ def test_the_tree_in_words() -> None:
     assert lines == ["✓ a general · completed · 608 tokens (tree 768) · $2.00 · 9.0 s · Count the lines of main.py",
                      "│     tools run: delegate_task",
                      "└─ ✓ a.1 researcher · completed · 160 tokens · $0.7500 · 6.5 s · read main.py",
+                     "         > It has 2 lines.",
                      "         tools run: read_file"]  # fmt: skip
     branch = render_tree(SessionView.of(tree()), top="a.1")
-    assert [line.strip() for line in branch] == [lines[2].removeprefix("└─ "), lines[3].strip()]
+    assert [line.strip() for line in branch] == [lines[2].removeprefix("└─ "), lines[3].strip(), lines[4].strip()]
 
 
 @pytest.mark.parametrize(("status", "mark"), [("completed", "!"), ("failed", "✗")])
@@ -44,7 +45,7 @@ def test_warnings_replace_the_symbol_of_success(status: Status, mark: str) -> No
                            "▸ a red · running · 0 tokens · $0.0000 · 0.0 s · do it back")],
                          ids=["a scripted demo has no price", "foreign text cannot steer the terminal"])  # fmt: skip
 def test_one_agent(begun: AgentStarted, line: str) -> None:
-    assert render_tree(SessionView.of(numbered(("a", begun))), receipts=False) == [line]
+    assert render_tree(SessionView.of(numbered(("a", begun))), details="none") == [line]
 
 
 def test_agents_at_work_say_what_they_do() -> None:
@@ -58,7 +59,7 @@ def test_agents_at_work_say_what_they_do() -> None:
                               ("a.3", TurnFinished(1, Usage(1500, cost_usd=None))),
                               ("a.3", AgentFinished(1, "failed", "tokens", limit_of="a", usage=Usage(1500, cost_usd=None))),
                               at=100.0))  # fmt: skip
-    assert render_tree(state, now=120.0, receipts=False) == [
+    assert render_tree(state, now=120.0, details="none") == [
         "▸ a general · running · 0 tokens (tree 1.5k) · cost n/a · 20 s · all of it",
         "├─ ▸ a.1 coder · running (bash make test) · 0 tokens · $0.0000 · 18 s · background · one",
         "├─ ◌ a.2 coder · waits 4.0 s: rate limit · 0 tokens · $0.0000 · 1.0 s · two",

@@ -35,7 +35,7 @@ class ProgressLines:
         working = [agent for agent in self._state.working if agent.parent]
         if not working:
             working = [a for a in self._state.working if not (a.reply and a.reply.text.text)]
-        agents = [*(a for a in self._state.agents.values() if a.warned and a.path in self.last_event), *working]
+        agents = [*working, *(a for a in self._state.agents.values() if a.warned and a.path in self.last_event)]
         shown = agents if len(agents) <= MAX_LINES else agents[: MAX_LINES - 1]
         names = [sanitize_line(f"{glyph(a)} {f'{a.path} ' * bool(a.parent)}{a.profile}", 40) for a in shown]
         columns = max(map(cell_len, names), default=0)

@@ -1,0 +1,106 @@
+"""What a person sees of a child that hands its result in by `task_result`, in `friday ask`, `sessions show` and exports."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cli.console import Console
+
+LIE = "I have fixed parser.py.\n\nAll tests pass."
+PLAY = """
+agents:
+  a:
+    - calls: [{name: delegate_task, arguments: {profile: coder, task: "Fix parser.py."}}]
+    - calls: [{name: delegate_task, arguments: {profile: researcher, task: "Look around."}}]
+    - text: "Over to you."
+  a.1:
+    - calls: [{name: task_result, arguments: {status: success, result: "%s"}}]
+  a.2:
+    - calls: [{name: read_file, arguments: {path: x.txt}}, {name: bash, arguments: {command: "ls"}}]
+    - calls: [{name: task_result, arguments: {status: success, result: "# Found\\n\\n- **one** line\\n- two\\n- three",
+        findings: [{claim: "It has one line.", evidence: "x.txt:1"}, {claim: "It is old.", evidence: "y.txt:3"}]}}]
+"""
+RAN = "claims that a command ran or tests pass, but no command was run"
+CHANGED = "claims changes, but no file was changed"
+IDLE = "no tool was run: nothing in this result was checked"
+
+
+@pytest.fixture
+def play(console: Console) -> str:
+    """The model of `PLAY`: a child that claims work it did not do, and an honest one."""
+    (console.project / "x.txt").write_text("one\n")
+    path = console.home / "play.yaml"
+    path.write_text(PLAY % LIE.replace("\n", "\\n"), encoding="utf-8")
+    return f"scripted:{path}"
+
+
+@pytest.mark.parametrize("quiet", [(), ("-q",)])
+def test_the_last_line_of_ask_names_the_warnings(console: Console, play: str, quiet: tuple[str, ...]) -> None:
+    ran = console.ok("ask", "-m", play, *quiet, "go")
+    assert ran.out == "Over to you.\n"
+    assert ran.err.splitlines()[-1] == f"friday: 3 warnings: a.1 {RAN}; a.1 {CHANGED}; a.1: {IDLE}"
+    (console.home / "again.yaml").write_text("agents: {a: [{text: fine}]}", encoding="utf-8")
+    again = console.ok("ask", "-m", f"scripted:{console.home}/again.yaml", *quiet, "--continue", "and?")
+    assert "warning" not in again.err, "they are about the run before"
+
+
+def test_ask_without_a_false_claim_has_no_warning(console: Console) -> None:
+    path = console.home / "play.yaml"
+    path.write_text("agents: {a: [{text: four}]}", encoding="utf-8")
+    assert "warning" not in console.ok("ask", "-m", f"scripted:{path}", "2 + 2?").err
+
+
+def test_json_has_receipts_findings_and_denials(console: Console, play: str) -> None:
+    document = console.ok("ask", "-m", play, "go", "--output-format", "json").document
+    _, coder, researcher = document["agents"]
+    assert (coder["result"], coder["receipt"]["warnings"]) == (LIE, [RAN, CHANGED, IDLE])
+    assert [finding.get("seen", False) for finding in researcher["findings"]] == [True, False]
+    assert (researcher["receipt"]["refused"], "warnings" in researcher["receipt"]) == ({"bash": 1}, False)
+    (denial,) = document["denials"]
+    assert (denial["agent"], denial["tool"], denial["reason"]) == ("a.2", "bash", "the agent does not have this tool")
+    assert "denied: a.2 bash: the agent does not have this tool" in console("ask", "-m", play, "go").err
+
+
+def test_the_conversation_of_a_child_ends_with_its_result(console: Console, play: str) -> None:
+    console.ok("ask", "-m", play, "go")
+    shown = console.ok("sessions", "show", ":a.2").out.splitlines()
+    assert shown[shown.index("  ✓ task_result success") :] == [
+        "  ✓ task_result success", "", "# Found", "", "- **one** line", "- two", "- three",
+        "  · [seen] It has one line. (x.txt:1)", "  · [not seen] It is old. (y.txt:3)",
+        "  · tools: read_file, task_result · 1 denied",
+    ]  # fmt: skip
+    last = console.ok("sessions", "show", ":a.2", "--json").document["conversation"][-1]
+    assert (last["kind"], last["text"].splitlines()[0], last["findings"][0]["seen"]) == ("result", "# Found", True)
+
+
+@pytest.mark.parametrize("tree", [(), ("--tree",)])
+def test_the_session_shows_the_first_lines_of_each_result_and_its_warnings(
+    console: Console, play: str, tree: tuple[str, ...]
+) -> None:
+    console.ok("ask", "-m", play, "go")
+    shown = console.ok("sessions", "show", *tree).out
+    assert "├─ ! a.1 coder · completed" in shown
+    assert "└─ ✓ a.2 researcher · completed" in shown
+    rows = [row.strip(" │") for row in shown.splitlines()]
+    first = rows.index("> I have fixed parser.py.")
+    assert rows[first + 1] == "> All tests pass."
+    assert [row for row in rows if row.startswith("WARNING")] == [f"WARNING: {text}" for text in (RAN, CHANGED, IDLE)]
+    second = rows.index("> # Found")
+    assert rows[second + 1 : second + 4] == ["> - **one** line", "> - two", "… 1 more line"]
+    assert ("calls denied: 1 (bash)" in rows) is bool(tree)
+    document = console.ok("sessions", "show", *tree, "--json").document
+    assert document["agents"][1]["receipt"]["warnings"] == [RAN, CHANGED, IDLE]
+
+
+@pytest.mark.parametrize("form", ["md", "json"])
+def test_exports_have_the_result_its_marks_and_warnings(console: Console, play: str, form: str) -> None:
+    console.ok("ask", "-m", play, "go")
+    ran = console.ok("sessions", "export", console("sessions", "list").rows[0][0], "-f", form)
+    if form == "json":
+        _, coder, researcher = ran.document["agents"]
+        assert (coder["result"], coder["receipt"]["warnings"]) == (LIE, [RAN, CHANGED, IDLE])
+        assert [finding.get("seen", False) for finding in researcher["findings"]] == [True, False]
+        return
+    assert "### Result\n\n> I have fixed parser.py.\n>\n> All tests pass.\n" in ran.out
+    assert "- \\[not seen\\] It is old. (y.txt:3)" in ran.out
+    assert f"WARNING: {CHANGED}" in ran.out
