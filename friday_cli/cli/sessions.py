@@ -53,7 +53,7 @@ def export(
     """
     record = asyncio.run(read(name))
     refuse_agent(record.id, record.agent, "Only a whole session can be exported.")
-    text = exported(record.envelopes, form, version=__version__)
+    text = exported(record.envelopes, form, version=__version__, title=record.title)
     if file is None or file == "-":
         print(text, end="")
         return

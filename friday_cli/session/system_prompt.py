@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 
+from friday_cli.core.eventlog.notices import NOTE
 from friday_cli.core.protocol.tool_info import ToolCatalog
 from friday_cli.core.text.sanitize import sanitize, sanitize_line
 from friday_cli.core.text.untrusted import wrap_untrusted
@@ -134,7 +135,7 @@ def fork_message(profile: Profile, path: str, task: str, tools: Collection[str])
 
 def mode_message(mode: str) -> str:
     """The note to a model when the permission mode changes."""
-    return f"[The permission mode is now {mode}: {MODES[mode]}.]"
+    return f"{NOTE} The permission mode is now {mode}: {MODES[mode]}."
 
 
 def catalog(children: Sequence[Profile]) -> str:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import msgspec
 
@@ -25,12 +25,16 @@ from .state import SessionView
 from .tree import render_tree
 
 Format = Literal["md", "json", "atif"]
+FORMS: tuple[Format, ...] = get_args(Format)
 ATIF = "ATIF-v1.7"
 
 
-def export(envelopes: Sequence[Envelope], form: Format, *, version: str) -> str:
-    """The session of `envelopes` (durable, in order) as text that ends with a newline. `version` is Friday's version."""
-    return FORMS[form](envelopes, version)
+def export(envelopes: Sequence[Envelope], form: Format, *, version: str, title: str = "") -> str:
+    """The session of `envelopes` (durable, in order) as text that ends with a newline. `version` is Friday's version.
+    `title` heads the Markdown, by default the first prompt."""
+    if form == "md":
+        return _markdown(envelopes, version, title)
+    return (_json if form == "json" else _atif)(envelopes, version)
 
 
 def _clean(value: Any) -> Any:
@@ -95,10 +99,10 @@ def _end_json(agent: AgentView) -> dict[str, Any]:
 # ---- Markdown ---------------------------------------------------------------------------------------------------
 
 
-def _markdown(envelopes: Sequence[Envelope], version: str) -> str:
+def _markdown(envelopes: Sequence[Envelope], version: str, title: str) -> str:
     state = SessionView.of(envelopes)
-    root = state.root
-    title = sanitize_line(root.task, 100) if root else ""
+    tasks = (e.event.task for e in envelopes if isinstance(e.event, events.AgentStarted) and not e.event.parent)
+    title = sanitize_line(title or next(tasks, ""), 100)
     out = [f"# {_inline(title) or 'A session without a task'}", ""]
     out += [f"Session {_code(state.session)} in {_code(state.cwd)}, written by Friday {version}.", ""]
     out.append(code_block("\n".join(render_tree(state))))
@@ -313,6 +317,3 @@ def _with_images(text: str, images: Sequence[Image]) -> str:
     """`text` with a placeholder for each image: ATIF refers to images by path, but Friday stores them in the log."""
     placeholders = [f"[{image.media_type}, {len(image.data) * 3 // 4} bytes, omitted]" for image in images]
     return "\n".join([text, *placeholders] if text else placeholders)
-
-
-FORMS: dict[Format, Callable[[Sequence[Envelope], str], str]] = {"md": _markdown, "json": _json, "atif": _atif}

@@ -92,6 +92,17 @@ def test_the_session_shows_the_first_lines_of_each_result_and_its_warnings(
     assert document["agents"][1]["receipt"]["warnings"] == [RAN, CHANGED, IDLE]
 
 
+def test_exports_are_headed_by_the_first_prompt_or_the_title_as_show_is(console: Console) -> None:
+    (console.home / "play.yaml").write_text("agents: {a: [{text: fine}]}", encoding="utf-8")
+    for more in ((), ("--continue",)):
+        console.ok("ask", "-m", f"scripted:{console.home}/play.yaml", *more, "and then?" if more else "First of all")
+    session = console("sessions", "list").rows[0][0]
+    for title in ("First of all", "Renamed"):
+        assert console.ok("sessions", "show", session).out.startswith(f"{session}  {title}\n")
+        assert console.ok("sessions", "export", session).out.startswith(f"# {title}\n")
+        console.ok("sessions", "rename", session, "Renamed")
+
+
 @pytest.mark.parametrize("form", ["md", "json"])
 def test_exports_have_the_result_its_marks_and_warnings(console: Console, play: str, form: str) -> None:
     console.ok("ask", "-m", play, "go")

@@ -70,6 +70,12 @@ def faults(document: dict[str, Any]) -> list[str]:
     return found
 
 
+def test_markdown_without_a_title_is_headed_by_the_first_prompt() -> None:
+    again = AgentStarted(2, "general", "and then?", "m")
+    log = [*tree("7f3a"), *numbered(("a", again), first=100)]
+    assert export(log, "md", version="1").startswith("# Count the lines of main.py\n")
+
+
 def test_atif_of_a_delegation() -> None:
     document = atif(tree("7f3a"))
     assert faults(document) == []

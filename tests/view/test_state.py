@@ -6,12 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from friday_cli.core.eventlog.notices import NOTE
 from friday_cli.core.eventlog.replay import replay
 from friday_cli.core.protocol import events as ev
 from friday_cli.core.protocol.decode import decode_envelope
 from friday_cli.core.protocol.displays import TableDisplay
 from friday_cli.core.protocol.events import LIVE, AgentFinished, AgentStarted, Envelope, StatusChanged, encode
-from friday_cli.core.protocol.messages import ToolCall, ToolResult, Usage, user
+from friday_cli.core.protocol.messages import Message, Text, ToolCall, ToolResult, Usage, user
 from friday_cli.core.protocol.receipt import Finding, Receipt, ToolFacts
 from friday_cli.core.protocol.run_result import RunResult
 from friday_cli.view import MessageItem, NoteItem, ResultItem, SessionView, TextStream, ToolRun
@@ -72,6 +73,25 @@ def test_the_tree_of_a_delegation() -> None:
     state = SessionView.of([*tree(), *numbered(("a.1", unknown), first=len(tree()) + 1)])
     assert state.agents["a"].usage.cost_usd == root.usage.cost_usd
     assert (state.usage_of("a").cost_usd, state.totals.cost_usd) == (None, None), "one unknown price makes the whole so"
+
+
+@pytest.mark.parametrize(
+    ("texts", "notes", "own"),
+    [
+        ((f"{NOTE} The session was resumed.\n\n", f"{NOTE} Also [this].\n\n", "go"), ["The session was resumed.", "Also [this]."], "go"),
+        (("[The permission mode is now plan: look.]\n\n", "go"), ["The permission mode is now plan: look."], "go"),
+        ((f"{NOTE} I wrote this",), [], f"{NOTE} I wrote this"),
+        (("go", "on"), [], "goon"),
+    ],
+)  # fmt: skip
+def test_notes_of_the_harness_are_not_shown_as_words_of_the_person(
+    texts: tuple[str, ...], notes: list[str], own: str
+) -> None:
+    message = Message("user", tuple(Text(text) for text in texts))
+    state = SessionView.of(numbered(("a", AgentStarted(1, "general", "go", "m")), ("a", ev.MessageAdded(message))))
+    *before, last = state.agents["a"].transcript
+    assert [item.text for item in before if isinstance(item, NoteItem)] == notes
+    assert (last.text, len(before)) == (own, len(notes))
 
 
 @pytest.mark.parametrize(("last", "result", "shown"), [

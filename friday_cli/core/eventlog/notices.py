@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..protocol.events import AgentFinished, AgentStarted, InboxMessage
+from ..protocol.messages import Message, Text
 from ..protocol.run_result import RunResult
 from ..protocol.tool_info import DELEGATION_RESULT
 from ..text.untrusted import neutralize, neutralize_line
 
 NOTE = "[Note of the harness; no person wrote this]"
+_MODE_NOTE = "[The permission mode is now "
+"""How an earlier version began a note about the mode."""
 DIED = "The friday process that ran this agent ended."
 """The error of an agent that died with its process."""
 PREVIEW_CHARS = 300
@@ -56,6 +59,15 @@ def pending_end_notice(
     if not (background or by_person) or end.stop_reason == "parent" or end.error == DIED:
         return None
     return ended(path, started.profile, started.task, end.result_of_run, end.receipt.warnings, by_person=by_person)
+
+
+def split_notes(message: Message) -> tuple[list[str], str]:
+    """The notes that the harness put before the text of a person, without their mark, and that text."""
+    texts = [part.text for part in message.parts if isinstance(part, Text)]
+    own = next((n for n, text in enumerate(texts) if not text.startswith((NOTE, _MODE_NOTE))), len(texts))
+    given = texts[: min(own, len(texts) - 1)] if own else []  # the last text is the person's, who may write anything
+    notes = [text.removeprefix(NOTE) if text.startswith(NOTE) else text.strip()[1:-1] for text in given]
+    return [note.strip() for note in notes], "".join(texts[len(notes) :])
 
 
 def continued(path: str, profile: str, task: str) -> str:

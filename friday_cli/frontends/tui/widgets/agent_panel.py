@@ -289,7 +289,8 @@ class ChildHeader(Static):
         if fits and len(task) > 2:
             task = [task[0], f"{task[1]}…"]
         rows = task[:2] if fits else [f"{task[0]}…" if len(task) > 1 else task[0], usage]
-        if queued := [message.text for message in agent.queued if message.source == "person"]:
+        queued = [message.text for message in agent.queued if message.source == "person"]
+        if queued and not agent.ended:
             text.append(f"\n» at its next turn: {sanitize_line(queued[-1], 200)}", style=styles.accent)
         text.append("\n" + "\n".join(rows), style=styles.dim)
         if text != self._text:

@@ -161,7 +161,7 @@ class UserBlock(Block):
         return what == "user" or (what == "own" and self._item.source == "person")
 
     def _folds_at(self, at: int) -> bool:
-        text, attached = _split_attachments(split_notes(self._item.text)[1])
+        text, attached = _split_attachments(self._item.text)
         return bool(attached) or text.count("\n") + len(text) // 200 >= FOLDED_LINES
 
     def _draw(self, renderer: TextRenderer, width: int) -> list[Strip]:
@@ -169,10 +169,7 @@ class UserBlock(Block):
         if item.source == "harness":
             text = sanitize(item.text) if self.open else sanitize_line(item.text, 200)
             return renderer.wrap(Text(f"· {text}", style=styles.dim), width)
-        notes, message = split_notes(item.text)
-        texts = [Text(f"· {sanitize_line(note, 300)}", style=styles.dim) for note in notes]
-        above = [strip for text in texts for strip in renderer.wrap(text, width)]
-        message, attached = (message, []) if self.open else _split_attachments(message)
+        message, attached = (item.text, []) if self.open else _split_attachments(item.text)
         text = sanitize(message).strip("\n")
         if item.images > text.count("[Image #"):
             text += f"\n[{pluralize(item.images, 'picture')}]"
@@ -185,7 +182,7 @@ class UserBlock(Block):
         names = [f"+ {sanitize_line(name, 200)} · {pluralize(count, 'line')}" for name, count in attached]
         body += [renderer.line(Text(name, style=styles.dim), width - 3) for name in names]
         mark = "› " if item.source == "person" else "» "
-        return [*above, *filled(indented(body, mark, "  ", styles.accent), width, styles.user)]
+        return filled(indented(body, mark, "  ", styles.accent), width, styles.user)
 
 
 _ATTACHMENT = re.compile(r'\n\n(?:<(file|folder) path="([^"\n]*)">|\[I ran this command: ([^\n]*))\n')
@@ -207,19 +204,6 @@ def _split_attachments(text: str) -> tuple[str, list[tuple[str, int]]]:
         own.append(text[at : found.start()])
         at = end + len(close)
     return "".join([*own, text[at:]]), attached
-
-
-def split_notes(text: str) -> tuple[list[str], str]:
-    """The notes that the harness put before a message of the user, and the message."""
-    notes: list[str] = []
-    if not text.startswith("["):
-        return notes, text
-    from friday_cli.core.eventlog.notices import NOTE
-
-    while text.startswith(NOTE):
-        note, _, text = text.partition("\n\n")
-        notes.append(note.removeprefix(NOTE).strip())
-    return notes, text
 
 
 class ReplyBlock(Block):

@@ -23,7 +23,6 @@ from friday_cli.paths import store_path
 from friday_cli.store.records import SessionRow
 from friday_cli.view import MessageItem, SessionView
 
-from .blocks import split_notes
 from .text_input import TextField
 
 MARKED = 200
@@ -104,7 +103,7 @@ class Picker(ModalScreen[str | None]):
         messages = [item for item in root.transcript if isinstance(item, MessageItem)][-6:] if root else []
         text = Text(no_wrap=True, overflow="ellipsis")
         for item in messages:
-            text.append(("› " if item.role == "user" else "  ") + sanitize_line(split_notes(item.text)[1], 300) + "\n")
+            text.append(("› " if item.role == "user" else "  ") + sanitize_line(item.text, 300) + "\n")
         self.query_one("#preview", Static).update(text)
 
 
