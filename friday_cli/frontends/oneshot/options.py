@@ -21,7 +21,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(("--timeout",), "float", "Active seconds; waiting for rate limits does not count.", "SECONDS", group=_LIMITS),
     Option(("--output-format",), "text", "text, json (one document), or stream-json (one event per line).", "FORMAT", ("text", "json", "stream-json"), _OUTPUT),
     Option(("--json-schema",), "text", "JSON Schema (file or text) that the answer must match.", "SCHEMA", group=_OUTPUT),
-    Option(("--quiet", "-q"), "flag", "Only the answer; only errors on stderr.", group=_OUTPUT),
+    Option(("--quiet", "-q"), "flag", "Only the answer; only errors and warnings on stderr.", group=_OUTPUT),
     Option(("--debug",), "flag", "Write a log file without secrets; its path is printed at the end.", group=_OUTPUT),
 )  # fmt: skip
 

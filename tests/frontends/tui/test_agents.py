@@ -57,6 +57,8 @@ async def test_one_sub_agent_is_aborted_and_the_others_go_on(tmp_path: Path) -> 
         await chat.type("hurry")
         await chat.press("enter", shows="» at its next turn: hurry")
         assert "■ general first" in chat.frame  # it stays in the tree
+        assert await chat.app.controller.session.stop("a.2")
+        await chat.until(lambda: state.agents["a.2"].ended and "at its next turn" not in chat.frame)
 
 
 async def test_enter_opens_a_transcript_and_a_second_one_fills_the_screen(tmp_path: Path) -> None:
