@@ -87,8 +87,11 @@ class Receipt(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def lines(self) -> list[str]:
         """The receipt as text, one fact per line, for models and people. Keys in commands and URLs are masked."""
-        out = []
-        out.append(f"tools run: {_counts(self.tools) or 'none'}" + (f"; {self.failed} failed" if self.failed else ""))
+        return [*self.facts(), *(mask(neutralize_line(f"WARNING: {text}")) for text in self.warnings)]
+
+    def facts(self) -> list[str]:
+        """The same as `lines` without the warnings."""
+        out = [f"tools run: {_counts(self.tools) or 'none'}" + (f"; {self.failed} failed" if self.failed else "")]
         if self.denied:
             out.append(f"calls denied: {self.denied}")
         for f in self.files:
@@ -99,7 +102,6 @@ class Receipt(msgspec.Struct, frozen=True, omit_defaults=True):
         out.extend(f"found by a web search: {url}" for url in self.found[:FOUND_SHOWN])
         if (more := len(self.found) - FOUND_SHOWN) > 0:
             out.append(f"found by a web search: {more} more pages")
-        out.extend(f"WARNING: {text}" for text in self.warnings)
         return [mask(neutralize_line(row)) for row in out]
 
     def short(self) -> str:
