@@ -19,9 +19,11 @@ from friday_cli.view import (
     SessionView,
     ToolRun,
     finding_text,
+    render_tree,
     status_text,
-)
+)  # fmt: skip
 
+from . import output
 from .output import Style, show_hanging, show_painted
 
 StyledLine = tuple[tuple[str, Style], ...]
@@ -67,6 +69,13 @@ def show(parts: StyledLine) -> None:
         show_hanging(len(parts[0][0]), *parts)
     else:
         show_painted(*parts)
+
+
+def show_tree(state: SessionView, now: float, top: str) -> None:
+    """Print the tree of agents with the receipts; a line about an agent is truncated to the terminal."""
+    heads = set(render_tree(state, now=now, receipts=False, top=top))
+    for row in render_tree(state, now=now, top=top):
+        output.show(output.truncate_line(row) if row in heads else row)
 
 
 def _message(item: MessageItem) -> Iterator[StyledLine]:
@@ -125,45 +134,27 @@ def summary(state: SessionView, agent: AgentView, *, now: float) -> str:
     tree = state.usage_of(agent.path)
     price = "no cost (demo)" if is_demo(agent.model) else cost(tree)
     context = f"context {agent.context:,} of {agent.window:,}" if agent.window else ""
-    facts = [
+    facts = (
         agent.model,
         status_text(state, agent),
         f"{tokens(tree)} tokens",
         price,
         seconds(agent.active_s(now)),
         context,
-    ]
+    )
     return " · ".join(sanitize_line(fact, 120) for fact in facts if fact)
+
+
+_FIELDS: dict[type, tuple[str, tuple[str, ...]]] = {
+    MessageItem: ("message", ("role", "source", "text", "thinking", "images", "at")),
+    NoteItem: ("note", ("level", "text", "at")),
+    ResultItem: ("result", ("text", "at", "findings", "receipt")),
+    ToolRun: ("tool", ("call_id", "tool", "title", "arguments", "status", "duration_s", "text", "agents")),
+}
 
 
 def as_data(agent: AgentView) -> list[dict[str, Any]]:
     """The transcript of one agent as JSON data."""
-    return [_data(item) for item in agent.transcript]
-
-
-def _data(item: Item) -> dict[str, Any]:
-    if isinstance(item, MessageItem):
-        return {
-            "kind": "message",
-            "role": item.role,
-            "source": item.source,
-            "text": item.text,
-            "thinking": item.thinking,
-            "images": item.images,
-            "at": item.at,
-        }
-    if isinstance(item, NoteItem):
-        return {"kind": "note", "level": item.level, "text": item.text, "at": item.at}
-    if isinstance(item, ResultItem):
-        return {"kind": "result", **msgspec.to_builtins(item)}
-    return {
-        "kind": "tool",
-        "call_id": item.call_id,
-        "tool": item.tool,
-        "title": item.title,
-        "arguments": item.arguments,
-        "status": item.status,
-        "duration_s": item.duration_s,
-        "text": item.text,
-        "agents": item.agents,
-    }
+    found = [(item, *_FIELDS[type(item)]) for item in agent.transcript]
+    data = [{"kind": kind, **{name: getattr(item, name) for name in fields}} for item, kind, fields in found]
+    return list(msgspec.to_builtins(data))

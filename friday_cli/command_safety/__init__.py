@@ -27,7 +27,7 @@ def analyze(command: str, context: AnalysisContext) -> CommandAnalysis:
     except RecursionError:
         trouble = "it is nested too deeply"
     if trouble:
-        analyzer.give_up(command, trouble)
+        analyzer.classifier.add_unparseable(command, trouble)
     leaves = ""
     if context.away:
         leaves = forbidden_folders.find((command, *(form for forms in analyzer.found.forms for form in forms)), context)

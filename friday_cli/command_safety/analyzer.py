@@ -7,6 +7,7 @@ command, and `classifier` decides whether it is read-only.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from .classifier import CommandClassifier
@@ -36,13 +37,22 @@ class CommandAnalyzer:
     """Analyzes one script; `found` holds the result. Raises Unparseable when the whole command needs approval."""
 
     def __init__(self, context: AnalysisContext, outer: CommandAnalyzer | None = None) -> None:
-        self._context = context
         self.found: FoundCommands = outer.found if outer else FoundCommands()
         self._level: int = outer._level + 1 if outer else 0
         self._state: ShellState = ShellState(outer._state.directories if outer else {context.root})
-        nested = self._run_nested if self._level < MAX_NESTED_SCRIPTS else None
-        self._classifier = CommandClassifier(context, self._state, self.found, nested)
-        self._reader = NodeReader(self._state, self._classifier, walk=self._walk, subshell=self._subshell)
+        nested = (
+            None if self._level >= MAX_NESTED_SCRIPTS else lambda script: CommandAnalyzer(context, self).run(script)
+        )
+        self.classifier = CommandClassifier(context, self._state, self.found, nested)
+        self._reader = NodeReader(self._state, self.classifier, walk=self._walk, subshell=self._subshell)
+        self._handlers: dict[str, Callable[[Node], None]] = {
+            **dict.fromkeys(("command", "test_command", "declaration_command", "unset_command"), self._reader.simple_command),
+            **dict.fromkeys(("variable_assignment", "variable_assignments"), self._reader.assignments),
+            **dict.fromkeys(_BODIES, self._body),
+            "redirected_statement": self._reader.redirected, "pipeline": self._pipeline, "list": self._list,
+            "for_statement": self._for, "function_definition": self._function, "subshell": self._subshell,
+            "negated_command": self._negated,
+        }  # fmt: skip
         self._source = b""
         self._depth = 0
         self._root: Node | None = None
@@ -53,45 +63,21 @@ class CommandAnalyzer:
         self._reader.read(self._source)
         self._walk(root)
 
-    def give_up(self, command: str, trouble: str) -> None:
-        """Add the whole command as one step about which only a text scan tells something."""
-        self._classifier.add_unparseable(command, trouble)
-
-    def _run_nested(self, script: str) -> None:
-        CommandAnalyzer(self._context, self).run(script)
-
     def _walk(self, node: Node) -> None:
         """Analyze one statement and everything below it."""
         self._depth += 1
         if self._depth > MAX_DEPTH:
             raise Unparseable("it is nested too deeply")
-        kind = node.type
         self._root = self._root or node
-        if kind in ("command", "test_command", "declaration_command", "unset_command"):
-            self._reader.simple_command(node)
-        elif kind in ("variable_assignment", "variable_assignments"):
-            self._reader.assignments(node)
-        elif kind == "redirected_statement":
-            self._reader.redirected(node)
-        elif kind == "pipeline":
-            self._pipeline(node)
-        elif kind == "list":
-            self._list(node)
-        elif kind == "for_statement":
-            self._for(node)
-        elif kind == "function_definition":
-            self._function(node)
-        elif kind == "subshell":
-            self._subshell(node)
-        elif kind == "negated_command":
-            for child in children(node, self._source):
-                if child.type != "!":
-                    self._walk(child)
-        elif kind in _BODIES:
-            self._body(node)
-        else:
-            raise Unparseable(f"it uses {kind.replace('_', ' ')}")
+        if node.type not in self._handlers:
+            raise Unparseable(f"it uses {node.type.replace('_', ' ')}")
+        self._handlers[node.type](node)
         self._depth -= 1
+
+    def _negated(self, node: Node) -> None:
+        for child in children(node, self._source):
+            if child.type != "!":
+                self._walk(child)
 
     def _body(self, node: Node) -> None:
         """Statements in sequence; some of them may not run."""
@@ -122,12 +108,9 @@ class CommandAnalyzer:
             if part.type == "||":
                 self._state.allow_failed_cd()
             elif part.type != "&&":
-                if part is parts[0]:
-                    self._walk(part)
-                else:
-                    changed = set(assigned_names(part, self._source))
-                    self._walk(part)
-                    self._state.forget(changed)
+                changed = set(assigned_names(part, self._source)) if part is not parts[0] else set()
+                self._walk(part)
+                self._state.forget(changed)
 
     def _subshell(self, node: Node) -> None:
         """A subshell or substitution: its variables and directory do not outlive it."""
@@ -192,4 +175,4 @@ class CommandAnalyzer:
         steps = self.found.steps[before:]
         if any(reading.split(" ", 1)[0] == name for step in steps for reading in step.readings[:1]):
             raise Unparseable(f"the function {name} may call itself")
-        self._classifier.define_function(name, always_defined=node.parent == self._root and after != "&")
+        self.classifier.define_function(name, always_defined=node.parent == self._root and after != "&")

@@ -25,10 +25,8 @@ _CHANGE_THE_SHELL = frozenset(("eval", "source", ".", "exec", "trap", "alias", "
 
 
 class CommandClassifier:
-    """Classifies commands in the present `state` of the shell and adds them to `found`.
-
-    `run_script` analyzes the text after `sh -c`; None where scripts are nested too deeply for that.
-    """
+    """Classifies commands in the present `state` of the shell and adds them to `found`. `run_script` analyzes the text
+    after `sh -c`; None where scripts are nested too deeply for that."""
 
     def __init__(
         self,
@@ -43,10 +41,8 @@ class CommandClassifier:
         self._run_script = run_script
 
     def define_function(self, name: str, *, always_defined: bool) -> None:
-        """Accept later calls of a function of the command.
-
-        Only if the function is `always_defined` when it is called, and no program has its name.
-        """
+        """Accept later calls of a function of the command. Only if the function is `always_defined` when it is called,
+        and no program has its name."""
         allowed = re.fullmatch(r"[A-Za-z_]\w*", name) and name not in BUILTINS | RUNNERS
         if always_defined and allowed and not self.context.has_program(name):
             self._state.functions.add(name)
@@ -88,10 +84,8 @@ class CommandClassifier:
         self.found.add(self._with_text_scan(step, text) if reason else step)
 
     def add_command(self, text: str, words: list[Word], prefix: Sequence[str]) -> None:
-        """Add a simple command; `prefix` are the variables set in front of it.
-
-        Its text is scanned as well if a program may run a part of it.
-        """
+        """Add a simple command; `prefix` are the variables set in front of it. Its text is scanned as well if a program
+        may run a part of it."""
         step = self._classify(text, words, prefix)
         read_only = step.looks or re.match(r"git (?:commit|tag)(?: |$)", step.text)
         if step.readings and not step.dynamic_arguments and read_only:
@@ -130,7 +124,9 @@ class CommandClassifier:
         for variable in prefix:
             if variable not in ENVIRONMENT and not (variable == "IFS" and name == "read"):
                 why = f"{variable} changes what {name} does"
-                return SimpleCommand(text, text, _readings_of(words), why=why, dynamic_arguments=why)
+                return SimpleCommand(
+                    text, text, _readings([word.text for word in words]), why=why, dynamic_arguments=why
+                )
         foreign = next((w.foreign for w in words if w.foreign), "")
         if name in ("cd", "read"):
             return self._cd_or_read(text, name, words)
@@ -139,7 +135,7 @@ class CommandClassifier:
         variants = self._variants(words)
         if variants is None:
             why = "its variables have too many values"
-            return SimpleCommand(text, text, _readings_of(words), why=why, dynamic_arguments=why)
+            return SimpleCommand(text, text, _readings([word.text for word in words]), why=why, dynamic_arguments=why)
         why, last = "", None
         for argv in variants:
             last = self._classify_argv(text, argv)
@@ -168,11 +164,9 @@ class CommandClassifier:
         reason, reads = "", []
         for directory in sorted(self._state.directories):
             reason = reason or programs.approval_reason(argv, self.context, directory, self._state.pipe_input)
-            named, base = (
-                git.resolve_global_options(argv[1:], self.context, directory)
-                if name == "git"
-                else (argv[1:], directory)
-            )
+            named, base = argv[1:], directory
+            if name == "git":
+                named, base = git.resolve_global_options(named, self.context, base)
             reads += [label for arg in named if arg.known for label in self._labels(arg, base)]
         known = all(arg.known and not arg.glob for arg in argv)
         texts = [arg.text for arg in argv]
@@ -181,9 +175,8 @@ class CommandClassifier:
             dynamic = f"{name} changes how later commands behave"
         if not reason:
             self._state.pipe_input = programs.pipe_output(argv, self._state.pipe_input)
-            return SimpleCommand(
-                _joined(argv), text, _readings(texts), True, "it is read-only", dynamic, reads=tuple(reads)
-            )
+            why = "it is read-only"
+            return SimpleCommand(_joined(argv), text, _readings(texts), True, why, dynamic, reads=tuple(reads))
         return SimpleCommand(
             _joined(argv), text, _readings(texts), why=reason, dynamic_arguments=dynamic,
             dynamic_program=name in _RUN_THEIR_ARGUMENTS and not known, reads=tuple(reads),
@@ -234,15 +227,9 @@ class CommandClassifier:
         )
 
 
-def _readings_of(words: list[Word]) -> tuple[str, ...]:
-    return _readings([word.text for word in words])
-
-
 def _readings(texts: list[str]) -> tuple[str, ...]:
-    """The forms of a command that deny and ask rules must check.
-
-    The command without its folder, git without its global options, and each command that may begin after a wrapper.
-    """
+    """The forms of a command that deny and ask rules must check. The command without its folder, git without its global
+    options, and each command that may begin after a wrapper."""
     name = texts[0].rsplit("/", 1)[-1]
     found = [[name, *texts[1:]]]
     if name in RUNNERS or INTERPRETERS.fullmatch(name):

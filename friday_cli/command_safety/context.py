@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import msgspec
 
@@ -17,6 +17,7 @@ from friday_cli.core.protocol.workspace import Workspace
 
 from . import project_overrides, repository
 from .directory_scan import DirectoryScan, scan_directory
+from .options import ProgramWord
 
 MAX_MATCHES = 2_000
 """Names that a pattern may match; all of them are checked."""
@@ -63,6 +64,10 @@ class AnalysisContext:
         except FridayError:
             return ()
 
+    def searched_labels(self, paths: Sequence[ProgramWord], directory: str) -> Sequence[str]:
+        """The labels of the paths that a program searches: `directory` without any."""
+        return [label for path in paths for label in self.labels(path.text, directory)] or self.labels(".", directory)
+
     def write_labels(self, path: str, directory: str) -> tuple[str, ...]:
         """The labels of a file to write; empty if it is outside the workspace."""
         try:
@@ -81,8 +86,11 @@ class AnalysisContext:
     def program_reason(self, name: str) -> str:
         """Why `name` may not be the program of the system, or ""."""
         if "/" in name:
-            folder, _, _ = name.rpartition("/")
-            return "" if folder in ("/bin", "/usr/bin", "/usr/local/bin") else f"{name} is not a program of the system"
+            return (
+                ""
+                if name.rpartition("/")[0] in ("/bin", "/usr/bin", "/usr/local/bin")
+                else f"{name} is not a program of the system"
+            )
         for folder in _workspace_path_entries(self._path, tuple(map(str, self._workspace.roots))):
             if shutil.which(name, path=folder or self.root):
                 return f"{name} would be run from {folder or 'the workspace'}"
@@ -109,22 +117,11 @@ class AnalysisContext:
     ) -> DirectoryScan:
         """Scan the files a recursive command would reach. `skip_ignored`: it skips hidden and ignored files."""
         roots = tuple(map(str, self._workspace.roots))
-        skip_ignored = skip_ignored and not any(
-            label != "." and project_overrides.is_ignored_by_rg(self.root, f"{label}/x") for label in under
-        )
-        found = scan_directory(
-            self.root,
-            directory,
-            lambda path: any(path == r or path.startswith(r + os.sep) for r in roots),
-            under,
-            vendored=vendored,
-            skip_ignored=skip_ignored,
-        )
-        secrets = tuple(
-            label
-            for label in found.secrets
-            if not (skip_ignored and project_overrides.is_ignored_by_rg(self.root, label))
-        )
+        inside = partial(_is_inside, roots=roots)
+        ignored = partial(project_overrides.is_ignored_by_rg, self.root)
+        skip_ignored = skip_ignored and not any(label != "." and ignored(f"{label}/x") for label in under)
+        found = scan_directory(self.root, directory, inside, under, vendored=vendored, skip_ignored=skip_ignored)
+        secrets = tuple(label for label in found.secrets if not (skip_ignored and ignored(label)))
         return msgspec.structs.replace(found, secrets=secrets)
 
     def _single_path_reason(self, path: str, directory: str) -> str:
@@ -144,9 +141,7 @@ class AnalysisContext:
 
 class NoFiles(AnalysisContext):
     """A context that reads no files and objects to nothing: for past commands, whose files may have changed since.
-
-    Never grant a permission because of its results.
-    """
+    Never grant a permission because of its results."""
 
     def __init__(self) -> None:
         self.root, self.home, self.away = "/", "", ()
@@ -185,13 +180,17 @@ class NoFiles(AnalysisContext):
         return DirectoryScan()
 
 
+def _is_inside(path: str, roots: Sequence[str]) -> bool:
+    return any(path == root or path.startswith(root + os.sep) for root in roots)
+
+
 @lru_cache(maxsize=8)
 def _workspace_path_entries(path: str, roots: tuple[str, ...]) -> tuple[str, ...]:
     """The entries of PATH that are relative or inside the workspace `roots`."""
     entries = []
     for folder in path.split(os.pathsep):
         real = os.path.realpath(folder) if folder else ""
-        if not os.path.isabs(folder) or any(real == root or real.startswith(root + os.sep) for root in roots):
+        if not os.path.isabs(folder) or _is_inside(real, roots):
             entries.append(folder)
     return tuple(entries)
 

@@ -13,7 +13,7 @@ _SYSTEM = re.compile(
 )
 _DISK = re.compile(r">\s*/dev/(?:sd|nvme|hd|vd|disk)")
 _FORK_BOMB = re.compile(r":\s*\(\s*\)\s*\{.*\|.*&")
-_MACHINE = frozenset(("shutdown", "reboot", "halt", "poweroff", "wipefs", "fdisk", "split_on_blanks"))
+_MACHINE = frozenset(("shutdown", "reboot", "halt", "poweroff", "wipefs", "fdisk", "parted"))
 
 
 def reason(text: str, commands: Iterable[str] = ()) -> str:
@@ -47,10 +47,7 @@ def _of_command(command: str) -> str:
         return f"{name} affects the whole machine"
     if name == "dd" and any(o.startswith("of=/dev/") for o in operands):
         return "dd writes to a device"
-    if (
-        name in ("chmod", "chown")
-        and ("R" in short or "--recursive" in flags)
-        and any(map(_SYSTEM.fullmatch, operands))
-    ):
+    recursive = "R" in short or "--recursive" in flags
+    if name in ("chmod", "chown") and recursive and any(map(_SYSTEM.fullmatch, operands)):
         return f"recursive {name} of a system folder"
     return ""

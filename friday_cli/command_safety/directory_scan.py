@@ -41,19 +41,16 @@ class DirectoryScan(msgspec.Struct, frozen=True):
         split_on_blanks: bool = False,
         secrets: bool = True,
     ) -> str:
-        """Why a program that reads all files matching `globs` (all files if empty) needs approval, or "".
-
-        `links`: the program follows links; `split_on_blanks`: it splits names at blanks; `secrets`: it prints contents.
-        """
+        """Why a program that reads all files matching `globs` (all files if empty) needs approval, or "". `links`: the
+        program follows links; `split_on_blanks`: it splits names at blanks; `secrets`: it prints contents."""
         if not self.complete:
             return "there are too many files to check"
         for wanted, paths, why in (
             (links, self.links, "links out of the workspace"), (secrets, self.secrets, "may hold secrets"),
         ):  # fmt: skip
             for path in paths if wanted else ():
-                if not globs or any(
-                    fnmatch.fnmatchcase(os.path.basename(path).lower(), glob.lower()) for glob in globs
-                ):
+                name = os.path.basename(path).lower()
+                if not globs or any(fnmatch.fnmatchcase(name, glob.lower()) for glob in globs):
                     return f"{path} {why}"
         return f"{self.ambiguous[0]!r} would be split into several names" if split_on_blanks and self.ambiguous else ""
 
@@ -67,11 +64,9 @@ def scan_directory(
     vendored: bool = True,
     skip_ignored: bool = False,
 ) -> DirectoryScan:
-    """Scan `root`, or the paths `under` it, for a command that runs in `directory`.
-
-    `inside`: whether a real path belongs to the workspace. `vendored`: scan third-party folders too. `skip_ignored`: skip
-    hidden folders; then a tree that is too large counts as complete, so that not every search there needs approval.
-    """
+    """Scan `root`, or the paths `under` it, for a command that runs in `directory`. `inside`: whether a real path
+    belongs to the workspace. `vendored`: scan third-party folders too. `skip_ignored`: skip hidden folders; then a tree
+    that is too large counts as complete, so that not every search there needs approval."""
     links: list[str] = []
     secrets: list[str] = []
     odd: list[str] = []
@@ -96,12 +91,10 @@ def scan_directory(
             elif not skip_ignored and entry.name == ".git" and holds_password(f"{entry.path}/config"):
                 secrets.append(f"{label}/config")
                 continue
-            elif entry.is_dir() and (
-                (not vendored and entry.name in _VENDORED) or (skip_ignored and entry.name.startswith("."))
-            ):
-                continue
             elif entry.is_dir():
-                pending.append(entry.path)
+                skipped = skip_ignored and entry.name.startswith(".")
+                if not skipped and (vendored or entry.name not in _VENDORED):
+                    pending.append(entry.path)
                 continue
             if is_secret(label) and _VENDORED.isdisjoint(label.split(os.sep)):
                 secrets.append(label)

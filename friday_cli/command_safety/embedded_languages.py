@@ -15,17 +15,13 @@ from .options import UNKNOWN_WORD, ProgramSpec, ProgramWord, read
 from .readonly_programs import word_set
 
 _TESTS = word_set(
-    """
-    -empty -true -false -print -print0 -prune -ls -depth -d -xdev -mount -daystart -readable -writable -executable
-    -quit -not -a -and -o -or ! ( ) , -nouser -nogroup -noleaf
-    """
+    "-empty -true -false -print -print0 -prune -ls -depth -d -xdev -mount -daystart -readable -writable -executable"
+    " -quit -not -a -and -o -or ! ( ) , -nouser -nogroup -noleaf"
 )
 _TESTS_WITH_WORD = word_set(
-    """
-    -name -iname -path -ipath -wholename -iwholename -type -xtype -size -mtime -mmin -atime -amin -ctime -cmin
-    -maxdepth -mindepth -perm -user -group -uid -gid -links -inum -regex -iregex -regextype -lname -ilname -printf
-    -newermt -fstype -used
-    """
+    "-name -iname -path -ipath -wholename -iwholename -type -xtype -size -mtime -mmin -atime -amin -ctime -cmin"
+    " -maxdepth -mindepth -perm -user -group -uid -gid -links -inum -regex -iregex -regextype -lname -ilname -printf"
+    " -newermt -fstype -used"
 )
 SAFE_ON_ALL_FILES = word_set("wc ls du stat file basename dirname echo md5sum sha1sum sha256sum grep egrep fgrep")
 """Programs that may run on every name that find or git prints: none prints whole files."""
@@ -77,10 +73,8 @@ def find(
 
 
 class FindResults(NamedTuple):
-    """The files find prints: below `under`, with names that match one of `globs` (all if empty).
-
-    `regular_files`: no links or folders.
-    """
+    """The files find prints: below `under`, with names that match one of `globs` (all if empty). `regular_files`: no
+    links or folders."""
 
     regular_files: bool
     globs: tuple[str, ...]
@@ -89,11 +83,8 @@ class FindResults(NamedTuple):
 
 def find_results(words: Sequence[str]) -> FindResults:
     """What `find` with these arguments certainly prints."""
-    under = tuple(
-        itertools.takewhile(
-            lambda w: not w.startswith(("-", "(", "!", ",")), (w for w in words if w not in ("-H", "-P"))
-        )
-    )
+    start = (word for word in words if word not in ("-H", "-P"))
+    under = tuple(itertools.takewhile(lambda word: not word.startswith(("-", "(", "!", ",")), start))
     regular, either, depth, globs, named = False, False, 0, [], True
     for at, word in enumerate(words):
         before, after = words[at - 1] if at else "", words[at + 1] if at + 1 < len(words) else ""
@@ -123,9 +114,8 @@ def _exec_reason(
         return f"find -exec runs {name or 'a program'} on every file"
     if name in READS:
         under = [label for path in results.under for label in context.labels(path, directory)]
-        if reason := context.scan(directory, under, vendored=not results.regular_files).approval_reason(
-            results.globs, links=not results.regular_files
-        ):
+        found = context.scan(directory, under, vendored=not results.regular_files)
+        if reason := found.approval_reason(results.globs, links=not results.regular_files):
             return reason
     return inner([ProgramWord("./x") if arg.text == "{}" else arg for arg in command])
 
@@ -169,9 +159,8 @@ def awk(args: Sequence[ProgramWord]) -> str:
         return parsed
     program = parsed.operands[0].text if parsed.operands else ""
     code = _LITERALS.sub('""', program)
-    unclosed = any(
-        re.search(r"\[\^?\]?[^\]]*\Z", re.sub(r"\\.", "", match[0][:-1])) for match in _LITERALS.finditer(program)
-    )
+    patterns = (re.sub(r"\\.", "", match[0][:-1]) for match in _LITERALS.finditer(program))
+    unclosed = any(re.search(r"\[\^?\]?[^\]]*\Z", pattern) for pattern in patterns)
     if ("/" in code or unclosed) and ">" in program and "print" in program:
         return "its awk program may write files or run programs"
     if not program or "\\" in code or _AWK_BAD.search(code) or _AWK_BAD.search(program.replace('"', " ")):

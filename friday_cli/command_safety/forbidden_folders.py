@@ -17,10 +17,8 @@ _GIT_REDIRECT = re.compile(
 
 
 def find(texts: Iterable[str], context: AnalysisContext) -> str:
-    """The part of a command's texts that leads out of the folder of `context`, or "".
-
-    Either a folder in `context.away`, or an option or variable that sends git to another repository.
-    """
+    """The part of a command's texts that leads out of the folder of `context`, or "". Either a folder in
+    `context.away`, or an option or variable that sends git to another repository."""
     text = "\n".join(texts).replace(context.root, "")
     home = context.home.rstrip("/")
     for folder in context.away:

@@ -58,7 +58,13 @@ _SHOW_ONLY = {
                  " basic-regexp perl-regexp fixed-strings files-with-matches name-only files-without-match count show-function"
                  " function-context heading break column color no-color all-match and or not quiet text only-matching full-name",
                  long_values="max-depth threads max-count context after-context before-context"),
-    "cherry": ProgramSpec(flags="v"), "var": ProgramSpec(most=0), "version": ProgramSpec(most=0, long="build-options"),
+    "cherry": ProgramSpec(flags="v"), "symbolic-ref": ProgramSpec(flags="q", long="short quiet", most=1), "var": ProgramSpec(most=0), "version": ProgramSpec(most=0, long="build-options"),
+}  # fmt: skip
+_SHOWING_SUBCOMMANDS = {
+    ("bisect", "log"): ProgramSpec(most=0), ("stash", "list"): _SHOW, ("stash", "show"): _SHOW,
+    ("worktree", "list"): ProgramSpec(flags="vz", long="porcelain verbose", most=0),
+    ("notes", "list"): ProgramSpec(most=1), ("notes", "show"): ProgramSpec(most=1),
+    ("remote", "get-url"): ProgramSpec(long="all push", most=1),
 }  # fmt: skip
 _FILTERS = "merged no-merged contains no-contains points-at"
 _LIST = f"list all remotes show-current verbose no-column column ignore-case color no-color {_FILTERS}"
@@ -124,32 +130,18 @@ def _command(name: str, args: list[ProgramWord]) -> ProgramArguments | str:
     if name in ("branch", "tag"):
         return _listing(name, args)
     first = args[0].text if args and args[0].known else ""
-    if name == "remote":
-        if not args or (len(args) == 1 and first in ("-v", "--verbose", "show")):
-            return ""
-        spec = ProgramSpec(long="all push", most=1)
-        return read(args[1:], spec) if first == "get-url" else f"git remote {first} is not known to be read-only"
-    if name == "bisect" and first == "log":
-        return read(args[1:], ProgramSpec(most=0))
-    if name == "stash" and first in ("list", "show"):
-        return read(args[1:], _SHOW)
-    if name == "worktree" and first == "list":
-        return read(args[1:], ProgramSpec(flags="vz", long="porcelain verbose", most=0))
-    if name == "notes" and first in ("list", "show"):
-        return read(args[1:], ProgramSpec(most=1))
-    if name == "symbolic-ref":
-        return read(args, ProgramSpec(flags="q", long="short quiet", most=1))
-    if name == "config":
-        return _config(args)
-    return f"git {name} is not known to be read-only"
+    if name == "remote" and first != "get-url":
+        listing = not args or (len(args) == 1 and first in ("-v", "--verbose", "show"))
+        return "" if listing else f"git remote {first} is not known to be read-only"
+    if (spec := _SHOWING_SUBCOMMANDS.get((name, first))) is not None:
+        return read(args[1:], spec)
+    return _config(args) if name == "config" else f"git {name} is not known to be read-only"
 
 
 def _listing(name: str, args: list[ProgramWord]) -> ProgramArguments | str:
     """`git branch` and `git tag` create what they name, unless an option makes them list."""
-    flags = "arvlqi" if name == "branch" else "li"
-    parsed = read(
-        args, ProgramSpec(flags=flags, values="" if name == "branch" else "n", long=_LIST, long_values=_LIST_VALUES)
-    )
+    flags, values = ("arvlqi", "") if name == "branch" else ("li", "n")
+    parsed = read(args, ProgramSpec(flags=flags, values=values, long=_LIST, long_values=_LIST_VALUES))
     if isinstance(parsed, str):
         return parsed
     if parsed.operands and not parsed.has("-l", "--list", *(f"--{name}" for name in _FILTERS.split())):
@@ -158,12 +150,8 @@ def _listing(name: str, args: list[ProgramWord]) -> ProgramArguments | str:
 
 
 def _config(args: list[ProgramWord]) -> ProgramArguments | str:
-    parsed = read(
-        args,
-        ProgramSpec(
-            long="get get-all local global show-origin show-scope", long_values="default type", most=2, text=True
-        ),
-    )
+    known = "get get-all local global show-origin show-scope"
+    parsed = read(args, ProgramSpec(long=known, long_values="default type", most=2, text=True))
     if isinstance(parsed, str):
         return parsed
     words = [arg.text for arg in parsed.operands]
@@ -182,9 +170,7 @@ def _operands_reason(name: str, parsed: ProgramArguments, context: AnalysisConte
         if option == "-L" and word is not None and is_secret(word.text.rpartition(":")[2]):
             return f"{word.text} may hold secrets"
     if name == "grep" and parsed.has("--untracked", "--no-exclude-standard"):
-        under = [label for path in parsed.paths for label in context.labels(path.text, directory)] or context.labels(
-            ".", directory
-        )
+        under = context.searched_labels(parsed.paths, directory)
         if reason := context.scan(directory, under, vendored=False).approval_reason((), links=False):
             return reason
     for arg in parsed.operands:
@@ -193,12 +179,9 @@ def _operands_reason(name: str, parsed: ProgramArguments, context: AnalysisConte
         if is_secret(path) or is_secret(text):
             return f"{text} may hold secrets"
         if text.startswith(("/", "~", "../")) or text == ".." or "/../" in text or text.endswith("/.."):
-            if reason := context.path_reason(text, directory, glob=arg.glob):
-                return reason
-        elif (
-            arg.glob
-            and not text.startswith((":", "HEAD"))
-            and (reason := context.path_reason(text, directory, glob=True))
-        ):
+            outside = True
+        else:
+            outside = arg.glob and not text.startswith((":", "HEAD"))
+        if outside and (reason := context.path_reason(text, directory, glob=arg.glob)):
             return reason
     return ""

@@ -15,11 +15,9 @@ _DEVICE = re.compile(r"/dev/(?:tcp|udp)/([^/\s]+)")
 
 
 def network_targets(command: str, steps: Sequence[Sequence[str]]) -> tuple[tuple[str, str], ...]:
-    """(host, URL or "") of everything `command` contacts; the host is `UNREAD` if a network program does not name it literally.
-
-    `steps`: the forms of each simple command, the plainest first. Package managers, and git with configured remotes, are
-    not detected.
-    """
+    """(host, URL or "") of everything `command` contacts; the host is `UNREAD` if a network program does not name it
+    literally. `steps`: the forms of each simple command, the plainest first. Package managers, and git with configured
+    remotes, are not detected."""
     if all(_is_quiet(forms[0].split()) for forms in steps if forms) and not _DEVICE.search(command):
         return ()
     text = "\n".join((command, *(form for forms in steps for form in forms)))

@@ -32,10 +32,8 @@ _FILE_READERS = frozenset(("diff", "comm", "cmp", "paste", "join", "cat", "head"
 
 
 class NodeReader:
-    """Hands simple commands and opened files to the classifier.
-
-    `walk` analyzes a statement, `subshell` a substitution; both belong to the analyzer.
-    """
+    """Hands simple commands and opened files to the classifier. `walk` analyzes a statement, `subshell` a substitution;
+    both belong to the analyzer."""
 
     def __init__(
         self,

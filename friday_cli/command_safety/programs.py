@@ -22,6 +22,8 @@ _XARGS = ProgramSpec(
 )
 _LISTERS = {"pip": ("list", "show", "freeze"), "pip3": ("list", "show", "freeze"), "npm": ("ls", "list", "root", "prefix"),
             "conda": ("list", "info"), "rustup": ("show",), "go": ("env",)}  # fmt: skip
+_LANGUAGES = {"sed": embedded_languages.sed, "set": embedded_languages.set_builtin, "read": embedded_languages.read_builtin,
+              **dict.fromkeys(("awk", "gawk", "mawk"), embedded_languages.awk)}  # fmt: skip
 _SOURCES = frozenset(
     ("py", "python", "js", "ts", "rust", "go", "c", "cpp", "h", "java", "kotlin", "scala", "swift", "ruby", "php", "cs", "lua",
      "html", "css", "md", "markdown", "sql", "sh")
@@ -31,12 +33,10 @@ _VISIBLE = re.compile(r"(?:HOME|PATH|USER|SHELL|LANG|PWD|TERM|VIRTUAL_ENV|GOPATH
 
 
 class PipeInput(msgspec.Struct, frozen=True):
-    """What the previous program of a pipeline prints.
-
-    `file_names`: names of files in the workspace (False: unknown output); `regular_files`: no links among them;
-    `nul_separated`: separated by NUL; `checked`: only files that git tracks, or whose contents were already searched;
-    `skip_ignored`: no hidden or ignored files. `globs`, `under`: patterns and folders all of them match.
-    """
+    """What the previous program of a pipeline prints. `file_names`: names of files in the workspace (False: unknown
+    output); `regular_files`: no links among them; `nul_separated`: separated by NUL; `checked`: only files that git
+    tracks, or whose contents were already searched; `skip_ignored`: no hidden or ignored files. `globs`, `under`:
+    patterns and folders all of them match."""
 
     file_names: bool = False
     regular_files: bool = False
@@ -65,9 +65,7 @@ def approval_reason(
     if name == "git":
         return git.approval_reason(args, context, directory)
     if name == "find":
-        return embedded_languages.find(
-            args, context, directory, lambda inner: approval_reason(inner, context, directory)
-        )
+        return embedded_languages.find(args, context, directory, lambda argv: approval_reason(argv, context, directory))
     if name == "xargs":
         return _xargs(args, context, directory, pipe_input)
     if name == "test":
@@ -75,9 +73,8 @@ def approval_reason(
     if (language_reason := _language_reason(name, args)) is not None:
         if language_reason or name not in ("sed", "awk", "gawk", "mawk"):
             return language_reason
-        return _path_reason(
-            read(args, embedded_languages.SED if name == "sed" else embedded_languages.AWK), context, directory
-        )
+        files = embedded_languages.SED if name == "sed" else embedded_languages.AWK
+        return _path_reason(read(args, files), context, directory)
     if name == "unzip" and not (args and re.fullmatch(r"-[lZ][lvZ1]*", args[0].text)):
         return "unzip writes files"
     if name == "tar" and args and re.fullmatch(r"-?(?=\w*t)[tvzjJ]+f", args[0].text):
@@ -99,14 +96,8 @@ def approval_reason(
 
 def _language_reason(name: str, args: list[ProgramWord]) -> str | None:
     """Why a program without a table row needs approval, or ""; None for other programs."""
-    if name == "sed":
-        return embedded_languages.sed(args)
-    if name in ("awk", "gawk", "mawk"):
-        return embedded_languages.awk(args)
-    if name == "set":
-        return embedded_languages.set_builtin(args)
-    if name == "read":
-        return embedded_languages.read_builtin(args)
+    if name in _LANGUAGES:
+        return _LANGUAGES[name](args)
     if name == "printf":
         return None if args and args[0].known and not args[0].text.startswith("-") else "printf can set variables"
     if name == "printenv":
@@ -133,9 +124,8 @@ def _special_reason(name: str, parsed: ProgramArguments) -> str:
         return "ps may print the environment of other processes"
     if name == "strings" and any(arg.text.startswith("@") for arg in parsed.operands):
         return "strings @ reads options from a file"
-    if any(option.startswith("--files0") for option, _ in parsed.options) or (
-        name.endswith("sum") and any(option == "-c" or option.startswith("--c") for option, _ in parsed.options)
-    ):
+    checks = name.endswith("sum") and any(option == "-c" or option.startswith("--c") for option, _ in parsed.options)
+    if checks or any(option.startswith("--files0") for option, _ in parsed.options):
         return f"{name} reads file names from a file"
     if name == "man" and any(not re.fullmatch(r"[\w.+-]+", arg.text) for arg in parsed.operands):
         return "man would read a file as a page"
@@ -165,17 +155,11 @@ def _recursive_reason(name: str, parsed: ProgramArguments, context: AnalysisCont
     compares = name == "diff" and parsed.has("-r", "--recursive")
     if not (searches or rg or (compares and not parsed.has("-q", "--brief"))):
         return ""
-    globs = (
-        _rg_globs(parsed)
-        if rg
-        else tuple(w.text for option, w in parsed.options if option == "--include" and w is not None)
-    )
-    if globs is None:
+    included = tuple(w.text for option, w in parsed.options if option == "--include" and w is not None)
+    if (globs := _rg_globs(parsed) if rg else included) is None:
         return ""
     skip_ignored = rg and not parsed.has("-.", "-u", "--hidden", "--unrestricted", "--no-ignore", "--no-ignore-vcs")
-    under = [label for path in parsed.paths for label in context.labels(path.text, directory)] or context.labels(
-        ".", directory
-    )
+    under = context.searched_labels(parsed.paths, directory)
     links = compares and not parsed.has("--no-dereference")
     return context.scan(directory, under, vendored=links, skip_ignored=skip_ignored).approval_reason(globs, links=links)
 
@@ -199,11 +183,8 @@ def _xargs(args: list[ProgramWord], context: AnalysisContext, directory: str, pi
             at += 1
         if isinstance(options, str):
             return options
-        if any(
-            word and word.text not in ("\\n", "\\0")
-            for option, word in options.options
-            if option in ("-d", "--delimiter")
-        ):
+        delimiters = [word.text for option, word in options.options if option in ("-d", "--delimiter") and word]
+        if not {"\\n", "\\0"}.issuperset(delimiters):
             return "xargs uses its own delimiter"
         nul_separated = nul_separated or options.has("-0", "--null")
         at += 1
@@ -218,19 +199,12 @@ def _xargs(args: list[ProgramWord], context: AnalysisContext, directory: str, pi
     if name not in ("", "echo", "basename", "dirname"):
         split_on_blanks, reads = not (pipe_input.nul_separated and nul_separated), name in embedded_languages.READS
         under = [label for path in pipe_input.under for label in context.labels(path, directory)]
-        tree = context.scan(
-            directory,
-            under,
-            vendored=split_on_blanks or not pipe_input.regular_files,
-            skip_ignored=pipe_input.skip_ignored,
-        )
-        reason = tree.approval_reason(
-            pipe_input.globs,
-            links=reads and not pipe_input.regular_files,
-            split_on_blanks=split_on_blanks,
-            secrets=reads and not pipe_input.checked,
-        )
-        if reason:
+        vendored, links = split_on_blanks or not pipe_input.regular_files, reads and not pipe_input.regular_files
+        tree = context.scan(directory, under, vendored=vendored, skip_ignored=pipe_input.skip_ignored)
+        secrets = reads and not pipe_input.checked
+        if reason := tree.approval_reason(
+            pipe_input.globs, links=links, split_on_blanks=split_on_blanks, secrets=secrets
+        ):
             return f"xargs would run {name} on unexpected files: {reason}"
     return approval_reason([*command, ProgramWord("./x")], context, directory) if command else ""
 
@@ -249,9 +223,8 @@ def pipe_output(argv: Sequence[ProgramWord], before: PipeInput) -> PipeInput:
         names = [word for word in words[1:] if not word.startswith("-")]
         globs = tuple(word.rsplit("/", 1)[-1] for word in names) if all("*" in word for word in names) else ()
         others = any(re.fullmatch(r"-\w*[oi]\w*", word) for word in words)
-        return PipeInput(
-            not any(w.startswith("--") for w in words[1:]), False, "-z" in words, checked=not others, globs=globs
-        )
+        plain = not any(word.startswith("--") for word in words[1:])
+        return PipeInput(plain, nul_separated="-z" in words, checked=not others, globs=globs)
     if name == "rg" and ({"-l", "--files", "--files-with-matches"} & set(words)):
         certain = not any(re.match(r"-\w*r|--(?:replace|json|color)", word) for word in words)
         skip_ignored = not any(re.match(r"-\w*[u.]|--(?:hidden|no-ig|unres)", word) for word in words)
@@ -261,11 +234,6 @@ def pipe_output(argv: Sequence[ProgramWord], before: PipeInput) -> PipeInput:
     if name in ("grep", "egrep") and any(re.fullmatch(r"-[a-zA-Z]*l[a-zA-Z]*", word) for word in words):
         return PipeInput(not any(word.startswith("--label") for word in words), True, checked=True)
     operands = [word for word in words if not word.startswith("-")]
-    pass_through = {"sort": 0, "uniq": 0, "head": 1, "tail": 1, "grep": 1}
-    if (
-        name in pass_through
-        and len(operands) <= pass_through[name]
-        and not any(re.fullmatch(r"--.*|-\w*[oc]\w*", w) for w in words)
-    ):
-        return before
-    return PipeInput()
+    most_operands = {"sort": 0, "uniq": 0, "head": 1, "tail": 1, "grep": 1}.get(name, -1)
+    changes = any(re.fullmatch(r"--.*|-\w*[oc]\w*", word) for word in words)
+    return before if len(operands) <= most_operands and not changes else PipeInput()

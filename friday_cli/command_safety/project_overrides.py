@@ -23,10 +23,8 @@ _MAX_BYTES = 256 * 2**10
 
 
 def override_reason(name: str, directory: str, root: str) -> str:
-    """Why `name`, run in `directory`, may run project code, or "".
-
-    Checks the folders from `directory` up to the top of the repository, or up to `root` outside a repository.
-    """
+    """Why `name`, run in `directory`, may run project code, or "". Checks the folders from `directory` up to the top of
+    the repository, or up to `root` outside a repository."""
     start = Path(directory or root)
     top = next((folder for folder in (start, *start.parents) if (folder / ".git").exists()), Path(root))
     for folder in (start, *start.parents):
@@ -44,10 +42,8 @@ def override_reason(name: str, directory: str, root: str) -> str:
 
 
 def is_ignored_by_rg(root: str, label: str) -> bool:
-    """Whether `rg` skips the file `label` (relative to `root`) by default: it is hidden, or a simple ignore line names it.
-
-    An ignore file with a negated line counts as not ignoring.
-    """
+    """Whether `rg` skips the file `label` (relative to `root`) by default: it is hidden, or a simple ignore line names
+    it. An ignore file with a negated line counts as not ignoring."""
     parts = label.split("/")
     if any(part.startswith(".") for part in parts):
         return True

@@ -90,9 +90,8 @@ def _check(git: Path, tree: Path | None, roots: tuple[str, ...], depth: int) -> 
 
 
 def _inside(folder: str, tree: Path | None, roots: tuple[str, ...]) -> bool:
-    return (tree is not None and folder == os.path.realpath(tree)) or any(
-        folder == root or folder.startswith(root + os.sep) for root in roots
-    )
+    within = any(folder == root or folder.startswith(root + os.sep) for root in roots)
+    return within or (tree is not None and folder == os.path.realpath(tree))
 
 
 def _repository(folder: Path) -> tuple[Path, Path | None] | None:
@@ -143,18 +142,14 @@ def _pairs(data: bytes) -> Iterator[tuple[str, str]]:
 def _program_setting(pairs: list[tuple[str, str]]) -> str:
     """The first setting that makes a read-only git command run a program, or ""."""
     for name, value in pairs:
-        if (
-            _PROGRAM_SETTINGS.fullmatch(name)
-            and value.lower() not in ("", "true", "false")
-            and not _LFS.fullmatch(value)
-        ):
+        runs = value.lower() not in ("", "true", "false") and not _LFS.fullmatch(value)
+        if runs and _PROGRAM_SETTINGS.fullmatch(name):
             return name
     names = dict(pairs)
     if any(re.fullmatch(r"extensions\.partialclone|remote\..*\.promisor", name) for name in names):
         for name, value in pairs:
-            unusual = re.fullmatch(r"remote\..*\.url|url\..*", name) and not re.match(
-                r"(?:https?|ssh)://|[\w.-]+@[\w.-]+:", value
-            )
+            usual = re.match(r"(?:https?|ssh)://|[\w.-]+@[\w.-]+:", value)
+            unusual = not usual and re.fullmatch(r"remote\..*\.url|url\..*", name)
             if unusual or _FETCH_SETTINGS.fullmatch(name):
                 return name
     return ""

@@ -16,10 +16,8 @@ _PREFIXES = re.compile(
 
 
 def suggest_rule(argv: Sequence[str]) -> str:
-    """A rule pattern for a command, or "" if none should be suggested.
-
-    None for programs that run other programs, use the network or delete, and none for a command that contains a pattern.
-    """
+    """A rule pattern for a command, or "" if none should be suggested. None for programs that run other programs, use
+    the network or delete, and none for a command that contains a pattern."""
     names = [word.rsplit("/", 1)[-1].lower() for word in argv]
     if not names or names[0] in RUNNERS or INTERPRETERS.fullmatch(names[0]):
         return ""
@@ -32,10 +30,5 @@ def suggest_rule(argv: Sequence[str]) -> str:
     for keep in (3, 2, 1):
         if len(words) > keep and _PREFIXES.fullmatch(" ".join(words[:keep])):
             return f"{' '.join(words[:keep])} *"
-    return "" if _runs_another(names) else text
-
-
-def _runs_another(names: Sequence[str]) -> bool:
-    """Whether the word after `run` or `exec` is a program that runs other programs."""
     later = names[2] if len(names) > 2 and names[1] in ("run", "exec", "x", "dlx") else ""
-    return later in RUNNERS or INTERPRETERS.fullmatch(later) is not None
+    return "" if later in RUNNERS or INTERPRETERS.fullmatch(later) else text

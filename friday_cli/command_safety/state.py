@@ -17,10 +17,8 @@ Snapshot = tuple[dict[str, Word], set[str], set[str]]
 
 
 class FoundCommands(msgspec.Struct):
-    """The simple commands found so far. A nested `sh -c` adds to the same object.
-
-    `forms`: for each simple command the forms in which it may run, as text, the plainest first.
-    """
+    """The simple commands found so far. A nested `sh -c` adds to the same object. `forms`: for each simple command the
+    forms in which it may run, as text, the plainest first."""
 
     steps: list[SimpleCommand] = []
     forms: list[tuple[str, ...]] = []
@@ -33,10 +31,8 @@ class FoundCommands(msgspec.Struct):
 
 
 class ShellState:
-    """Variables, functions, possible working directories and pipe input.
-
-    `previous_directories`: where the shell still is if a `cd` before failed. `loops`: the number of enclosing loops.
-    """
+    """Variables, functions, possible working directories and pipe input. `previous_directories`: where the shell still
+    is if a `cd` before failed. `loops`: the number of enclosing loops."""
 
     def __init__(self, directories: set[str]) -> None:
         self.variables: dict[str, Word] = {}

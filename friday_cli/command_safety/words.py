@@ -23,21 +23,17 @@ _BRACES = re.compile(r"\{[^{}]*(?:,|\.\.)[^{}]*\}")
 _TRIMMED_VARIABLE = re.compile(r"\$\{[A-Za-z_]\w*(?:%%?|##?|:-)[^{}$`\"'\\]*\}")
 _SAFE = re.compile(r"[\w@%+=:,./-]+")
 NOT_SECRET = word_set(
-    """
-    USER LOGNAME SHELL PATH LANG LC_ALL TERM HOSTNAME TMPDIR EUID UID PPID RANDOM SECONDS LINENO BASH_VERSION OSTYPE
-    HOSTTYPE COLUMNS LINES EDITOR PAGER VIRTUAL_ENV CI GOPATH GOROOT JAVA_HOME NODE_ENV OLDPWD XDG_CONFIG_HOME
-    XDG_DATA_HOME XDG_CACHE_HOME CONDA_PREFIX PYTHONPATH
-    """
+    "USER LOGNAME SHELL PATH LANG LC_ALL TERM HOSTNAME TMPDIR EUID UID PPID RANDOM SECONDS LINENO BASH_VERSION OSTYPE"
+    " HOSTTYPE COLUMNS LINES EDITOR PAGER VIRTUAL_ENV CI GOPATH GOROOT JAVA_HOME NODE_ENV OLDPWD XDG_CONFIG_HOME"
+    " XDG_DATA_HOME XDG_CACHE_HOME CONDA_PREFIX PYTHONPATH"
 )
 """Variables that are no secrets; any other may hold a key."""
 
 
 class Word(msgspec.Struct, frozen=True):
-    """A word with all its possible texts; `texts` is empty if they are unknown, and `why` tells the reason.
-
-    `glob`: an unquoted pattern, which the shell expands to file names. `foreign`: the name of a variable in it that may
-    hold a secret. `loose`: file names from an unquoted variable, which the shell splits at blanks.
-    """
+    """A word with all its possible texts; `texts` is empty if they are unknown, and `why` tells the reason. `glob`: an
+    unquoted pattern, which the shell expands to file names. `foreign`: the name of a variable in it that may hold a
+    secret. `loose`: file names from an unquoted variable, which the shell splits at blanks."""
 
     texts: tuple[str, ...]
     glob: bool = False
@@ -61,10 +57,8 @@ def unknown(why: str, foreign: str = "") -> Word:
 
 
 class WordReader:
-    """Evaluates words. `variables`: known values; `home` and `directory`: the values of `~` and `$PWD`.
-
-    `substitutions` collects the command substitutions in a word, for the caller to analyze.
-    """
+    """Evaluates words. `variables`: known values; `home` and `directory`: the values of `~` and `$PWD`. `substitutions`
+    collects the command substitutions in a word, for the caller to analyze."""
 
     def __init__(self, source: bytes, variables: dict[str, Word], home: str) -> None:
         self.source = source
@@ -220,8 +214,5 @@ def _concatenated(parts: Iterable[Word]) -> Word:
 
 def quote_words(texts: Iterable[str]) -> str:
     """Words in one line, quoted where needed."""
-    return " ".join(text if _SAFE.fullmatch(text) else _quoted(text) for text in texts)
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "'\"'\"'") + "'"
+    quote = "'\"'\"'"
+    return " ".join(text if _SAFE.fullmatch(text) else f"'{text.replace(chr(39), quote)}'" for text in texts)

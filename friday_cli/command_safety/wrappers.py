@@ -9,6 +9,12 @@ from .options import ProgramWord
 from .readonly_programs import ENVIRONMENT
 
 _SHELLS = frozenset(("sh", "bash", "dash"))
+_OPTIONS = {
+    "time": (r"-p", ""),
+    "nice": (r"-n-?\d+|-\d+|--adjustment=-?\d+", r"-n"),
+    "stdbuf": (r"-[ioe][0-9L]+K?", r"-[ioe]"),
+}
+"""The options without a value, and those whose value is the next word."""
 
 
 def unwrap(argv: Sequence[ProgramWord]) -> list[ProgramWord] | None:
@@ -19,39 +25,23 @@ def unwrap(argv: Sequence[ProgramWord]) -> list[ProgramWord] | None:
     if name == "timeout":
         args = _skip_options(args, r"--foreground|--preserve-status|-v|--verbose", r"-s|-k|--signal|--kill-after")
         return args[1:] if args and re.fullmatch(r"[\d.]+[smhd]?", args[0].text) else None
-    if name == "time":
-        return _skip_options(args, r"-p", None) or None
-    if name == "nice":
-        return _skip_options(args, r"-n-?\d+|-\d+|--adjustment=-?\d+", r"-n") or None
-    if name == "nohup":
-        return _literal_command(args)
-    if name == "stdbuf":
-        return _skip_options(args, r"-[ioe][0-9L]+K?", r"-[ioe]") or None
-    if name == "command":
-        return _literal_command(args)
+    if name in _OPTIONS:
+        return _skip_options(args, *_OPTIONS[name]) or None
     if name == "env":
         while args and re.fullmatch(rf"(?:{'|'.join(sorted(ENVIRONMENT))})=.*", args[0].text, re.S):
             args = args[1:]
-        return _literal_command(args)
-    return None
+    literal = args and args[0].known and not args[0].text.startswith("-") and "=" not in args[0].text
+    return args if literal and name in ("nohup", "command", "env") else None
 
 
 def shell_script(argv: Sequence[ProgramWord]) -> str | None:
     """The script of `sh -c script` if it is known literally, else None."""
-    name = argv[0].text.rsplit("/", 1)[-1]
-    if not all(arg.known and not arg.glob for arg in argv):
-        return None
-    words = [arg.text for arg in argv[1:]]
-    if name in _SHELLS and len(words) == 2 and words[0] == "-c":
-        return words[1]
-    return None
+    name, *words = [arg.text for arg in argv]
+    literal = all(arg.known and not arg.glob for arg in argv)
+    return words[1] if literal and name.rsplit("/", 1)[-1] in _SHELLS and len(words) == 2 and words[0] == "-c" else None
 
 
-def _literal_command(args: list[ProgramWord]) -> list[ProgramWord] | None:
-    return args if args and args[0].known and not args[0].text.startswith("-") and "=" not in args[0].text else None
-
-
-def _skip_options(args: list[ProgramWord], flags: str, with_value: str | None) -> list[ProgramWord]:
+def _skip_options(args: list[ProgramWord], flags: str, with_value: str) -> list[ProgramWord]:
     """The arguments after the known options; empty if there is an unknown option."""
     while args and args[0].text.startswith("-"):
         if re.fullmatch(flags, args[0].text):

@@ -2,40 +2,7 @@
 
 from __future__ import annotations
 
-from .loader import ENVIRONMENT, Loaded, load, lookup, rows
-from .settings import (
-    AgentSettings,
-    ContextSettings,
-    DelegationSettings,
-    LimitSettings,
-    Mode,
-    Permissions,
-    Prices,
-    ProviderSettings,
-    Retention,
-    SandboxSettings,
-    Settings,
-    TokenBudget,
-    ToolSettings,
-)
+from .loader import Loaded, load, lookup, rows
+from .settings import SandboxSettings, Settings
 
-__all__ = [
-    "ENVIRONMENT",
-    "AgentSettings",
-    "ContextSettings",
-    "DelegationSettings",
-    "LimitSettings",
-    "Loaded",
-    "Mode",
-    "Permissions",
-    "Prices",
-    "ProviderSettings",
-    "Retention",
-    "SandboxSettings",
-    "Settings",
-    "TokenBudget",
-    "ToolSettings",
-    "load",
-    "lookup",
-    "rows",
-]
+__all__ = ["Loaded", "SandboxSettings", "Settings", "load", "lookup", "rows"]

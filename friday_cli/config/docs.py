@@ -40,12 +40,9 @@ key_env = "WORK_KEY"
 """
 
 PROJECT = """\
-## A project's own settings
-
-`.friday/config.toml` and `.friday/config.local.toml` of a project are read only after `friday trust`. They can only make
-your settings stricter; a looser value, and every other key, is ignored with a notice. Flags and environment variables
-override them. Keys: {keys}.
-"""
+`.friday/config.toml` and `.friday/config.local.toml` of a project are read only after `friday trust`. They can only make \
+your settings stricter; a looser value, and every other key, is ignored with a notice. Flags and environment variables \
+override them. Keys: {keys}."""
 
 
 def markdown() -> str:
@@ -53,12 +50,15 @@ def markdown() -> str:
     parts = [INTRODUCTION]
     for title, struct in _tables(settings.Settings, ""):
         parts.append(f"## {title}\n\n{_clean(struct.__doc__)}\n\n" if title else "## Top level\n\n")
-        parts += [_entry(name, kind, default, text) for name, kind, default, text in _fields(struct)]
+        for name, kind, default, text in _fields(struct):
+            shown = "none" if default is None else f"`{msgspec.json.encode(default).decode()}`"
+            parts.append(f"- **`{name}`** ({_type(kind)}; default {shown}): {text}\n")
         parts.append("\n")
     parts.append("## Environment variables\n\n")
     parts += [f"- `{variable}`: `{name}`.\n" for variable, name in ENVIRONMENT.items()]
-    parts.append("\nAn empty variable counts as not set.\n\n")
-    parts.append(_fill(PROJECT.format(keys=", ".join(f"`{key}`" for key in sorted(PROJECT_KEYS)))))
+    parts.append("\nAn empty variable counts as not set.\n\n## A project's own settings\n\n")
+    text = PROJECT.format(keys=", ".join(f"`{key}`" for key in sorted(PROJECT_KEYS)))
+    parts.append(textwrap.fill(text, 120, break_long_words=False, break_on_hyphens=False) + "\n")
     return "".join(parts)
 
 
@@ -97,11 +97,6 @@ def documentation(struct: type[msgspec.Struct]) -> dict[str, str]:
     return found
 
 
-def _entry(name: str, kind: Any, default: object, text: str) -> str:
-    shown = "none" if default is None else f"`{msgspec.json.encode(default).decode()}`"
-    return f"- **`{name}`** ({_type(kind)}; default {shown}): {text}\n"
-
-
 def _type(kind: Any) -> str:
     """The allowed values of a setting, as text for the page."""
     if get_origin(kind) is Literal:
@@ -119,8 +114,3 @@ def _type(kind: Any) -> str:
 
 def _clean(text: str | None) -> str:
     return " ".join((text or "").split())
-
-
-def _fill(text: str) -> str:
-    head, _, body = text.partition("\n\n")
-    return head + "\n\n" + textwrap.fill(_clean(body), 120, break_long_words=False, break_on_hyphens=False) + "\n"

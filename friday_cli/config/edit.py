@@ -14,7 +14,7 @@ from friday_cli import atomic_file
 from friday_cli.core.protocol.errors import FridayError, UsageError
 
 from . import validate
-from .loader import parse, text, user_file
+from .loader import kind_of, parse, text, user_file
 
 
 class SavedSetting(msgspec.Struct, frozen=True):
@@ -25,11 +25,8 @@ class SavedSetting(msgspec.Struct, frozen=True):
 
 
 def set_value(name: str, written: str, *, file: Path | None = None) -> SavedSetting:
-    """Set the dotted `name` to `written`: TOML (`true`, `5`, `["a", "b"]`) or plain text.
-
-    Raises UsageError for an unknown name or an invalid value, FileError if the file is already invalid, FridayError
-    if it cannot be written.
-    """
+    """Set the dotted `name` to `written`: TOML (`true`, `5`, `["a", "b"]`) or plain text. Raises UsageError for an
+    unknown name or an invalid value, FileError if the file is already invalid, FridayError if it cannot be written."""
     parts = tuple(name.split("."))
     value = value_of(parts, written)
     return _change(parts, lambda _: value, file) or SavedSetting(_path(file), value)
@@ -49,11 +46,8 @@ def add_value(name: str, item: str, *, file: Path | None = None) -> SavedSetting
 
 def remove_value(name: str, item: str, *, file: Path | None = None) -> SavedSetting | None:
     """Remove `item` from the list `name`. None if it is not in it. Raises FileError and FridayError as `set_value`."""
-    return _change(
-        tuple(name.split(".")),
-        lambda old: [entry for entry in old if entry != item] if item in (old or ()) else old,
-        file,
-    )
+    parts = tuple(name.split("."))
+    return _change(parts, lambda old: [entry for entry in old if entry != item] if item in (old or ()) else old, file)
 
 
 def _path(file: Path | None) -> Path:
@@ -85,9 +79,9 @@ def _change(parts: tuple[str, ...], change: Callable[[Any], Any], file: Path | N
 
 def value_of(parts: tuple[str, ...], written: str) -> Any:
     """The value of the text `written` for the setting `parts`. Raises UsageError."""
-    name = ".".join(parts)
     kind = _leaf(parts)
-    if (problem := next(validate.problems(_nest(parts, _InvalidValue())), None)) and problem.path != parts:
+    invalid = object()  # for every setting: a problem above the setting comes first
+    if (problem := next(validate.problems(_nest(parts, invalid)), None)) and problem.path != parts:
         raise UsageError(f"{'.'.join(problem.path)}: {problem.text}.")
     guesses: list[Any] = [written]
     try:
@@ -98,29 +92,19 @@ def value_of(parts: tuple[str, ...], written: str) -> Any:
     for guess in guesses:
         if validate.type_error(guess, kind) is None:
             return guess
-    raise UsageError(f"{name}: {validate.type_error(guesses[0], kind)}.")
+    raise UsageError(f"{'.'.join(parts)}: {validate.type_error(guesses[0], kind)}.")
 
 
 def _leaf(parts: tuple[str, ...]) -> Any:
     """The type of the setting `parts`. Raises UsageError if it does not exist or is a table."""
-    name = ".".join(parts)
-    try:
-        kind = validate.kind_of(parts)
-    except KeyError:
-        raise UsageError(f"There is no setting {name}.", hint=validate.suggestion(parts)) from None
+    kind = kind_of(parts)
     if validate.struct_in(kind) is not None:
-        raise UsageError(f"{name} is a table.", hint=f"Use one of its keys, such as {_example_key(name)}.")
+        name = ".".join(parts)
+        start = "providers.NAME" if name.startswith("providers") else name
+        found = next(known for known in validate.names() if known.startswith(start + "."))
+        key = found.replace("providers.NAME", name, 1) if name.count(".") else found
+        raise UsageError(f"{name} is a table.", hint=f"Use one of its keys, such as {key}.")
     return kind
-
-
-class _InvalidValue:
-    """Valid for no setting."""
-
-
-def _example_key(name: str) -> str:
-    start = "providers.NAME" if name.startswith("providers") else name
-    found = next(known for known in validate.names() if known.startswith(start + "."))
-    return found.replace("providers.NAME", name, 1) if name.count(".") else found
 
 
 def _edited(path: Path, old: str, parts: tuple[str, ...], value: object, data: dict[str, Any]) -> str:

@@ -34,22 +34,11 @@ _STRICTNESS = ("plan", "ask", "edits", "auto")
 _ADD = frozenset(("permissions.ask", "permissions.deny", "permissions.rules", "sandbox.read_deny"))
 _LOWER = frozenset(
     (
-        "limits.max_turns",
-        "limits.max_tokens",
-        "limits.max_cost",
-        "limits.timeout",
-        "agents.delegation.max_depth",
-        "agents.delegation.default_timeout",
-        "agents.delegation.max_concurrent",
-        "agents.delegation.max_batch",
-        "agents.delegation.max_agents",
-        "agents.delegation.ask_above",
-        "agents.delegation.ask_above_cost",
-        "agents.delegation.context_chars",
-        "agents.delegation.token_budget.default",
-        "agents.delegation.token_budget.max",
-        "tools.bash_timeout",
-        "tools.bash_max_timeout",
+        *(f"limits.{key}" for key in ("max_turns", "max_tokens", "max_cost", "timeout")),
+        *(f"agents.delegation.{key}" for key in ("max_depth", "default_timeout", "max_concurrent", "max_batch")),
+        *(f"agents.delegation.{key}" for key in ("max_agents", "ask_above", "ask_above_cost", "context_chars")),
+        *(f"agents.delegation.token_budget.{key}" for key in ("default", "max")),
+        *("tools.bash_timeout", "tools.bash_max_timeout"),
     )
 )
 _OFF = frozenset(("agents.delegation.enabled", "tools.web_allow_private", "sandbox.network"))
@@ -77,12 +66,9 @@ def load(
     environ: Mapping[str, str] | None = None,
     file: Path | None = None,
 ) -> Loaded:
-    """The current settings.
-
-    `project` is the root of a TRUSTED project; for None no project file is read. `flags` maps dotted names to values
-    (None: not given). `file` replaces the user's file. Raises FileError for an invalid file, UsageError for an
-    invalid flag or variable.
-    """
+    """The current settings. `project` is the root of a TRUSTED project; for None no project file is read. `flags` maps
+    dotted names to values (None: not given). `file` replaces the user's file. Raises FileError for an invalid file,
+    UsageError for an invalid flag or variable."""
     sources: dict[str, str] = {}
     path = file or user_file(environ)
     data = read(path, must_exist=file is not None)
@@ -131,11 +117,14 @@ def text(path: Path, *, must_exist: bool = False) -> str:
 def parse(path: str, content: str) -> dict[str, Any]:
     """The validated data of a settings text. `path` is for messages. Raises FileError with line and field."""
     data = parse_toml(path, content)
-    for problem in validate.problems(data):
-        name = ".".join(problem.path)
-        line = line_of(content, problem.path)
-        raise FileError(path, problem.text, line=line, field=name, hint=problem.hint)
+    _require_valid(path, content, data)
     return data
+
+
+def _require_valid(path: str, content: str, data: dict[str, Any]) -> None:
+    for problem in validate.problems(data):
+        line = line_of(content, problem.path)
+        raise FileError(path, problem.text, line=line, field=".".join(problem.path), hint=problem.hint)
 
 
 def parse_toml(path: str, content: str) -> dict[str, Any]:
@@ -230,12 +219,17 @@ def _put(data: dict[str, Any], name: str, value: object) -> None:
     data[last] = value
 
 
+def kind_of(parts: tuple[str, ...]) -> Any:
+    """The type of the setting `parts`. Raises UsageError with the closest name if it does not exist."""
+    try:
+        return validate.kind_of(parts)
+    except KeyError:
+        raise UsageError(f"There is no setting {'.'.join(parts)}.", hint=validate.suggestion(parts)) from None
+
+
 def _override(data: dict[str, Any], name: str, value: object, source: str) -> None:
     """Set a value from a flag or variable. A list (rules) is added before the list in the file."""
-    try:
-        kind = validate.kind_of(tuple(name.split(".")))
-    except KeyError:
-        raise UsageError(f"There is no setting {name}.", hint=validate.suggestion(tuple(name.split(".")))) from None
+    kind = kind_of(tuple(name.split(".")))
     if isinstance(value, (list, tuple)):
         value = [*value, *_get(data, name)]
     if (problem := validate.type_error(value, kind)) is not None:
@@ -251,15 +245,11 @@ def _tighten(data: dict[str, Any], path: Path, sources: dict[str, str], notices:
     raw = parse_toml(str(path), content)
     allowed: dict[str, Any] = {}
     for name, value in _leaves(raw):
-        if name in PROJECT_KEYS:
-            _put(allowed, name, value)
-        elif _reserved(name):
+        if name not in PROJECT_KEYS and _reserved(name):
             notices.append(f"{path}: {name} is ignored: a project can only tighten settings.")
         else:
             _put(allowed, name, value)  # an unknown key must be reported: it may be a misspelled rule
-    for problem in validate.problems(allowed):
-        name = ".".join(problem.path)
-        raise FileError(str(path), problem.text, line=line_of(content, problem.path), field=name, hint=problem.hint)
+    _require_valid(str(path), content, allowed)
     for name, value in _leaves(allowed):
         if name == "permissions.rules" and (looser := [r for r in value if r["decision"] == "allow"]):
             value = [rule for rule in value if rule not in looser]

@@ -9,10 +9,8 @@ from .loader import PROJECT_FILES, line_of, parse_toml, text, user_file
 
 
 def rule_places(project: Path | None = None, environ: Mapping[str, str] | None = None) -> dict[tuple[str, str], str]:
-    """Maps (decision, rule) to `file:line`; the user's file wins. `project` is the root of a trusted project.
-
-    Raises FileError if a file cannot be read.
-    """
+    """Maps (decision, rule) to `file:line`; the user's file wins. `project` is the root of a trusted project. Raises
+    FileError if a file cannot be read."""
     files = [user_file(environ), *((project / part for part in PROJECT_FILES) if project is not None else ())]
     found: dict[tuple[str, str], str] = {}
     for file in files:

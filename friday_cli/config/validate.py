@@ -16,6 +16,9 @@ from .settings import LONGEST, Settings
 
 PROVIDER_NAME = pattern(r"[a-z0-9][a-z0-9_-]*")
 UNKNOWN = "unknown key."
+_TYPE_NAMES = {"str": "text", "int": "a whole number", "float": "a number", "bool": "true or false",
+               "array": "a list", "object": "a table", "null": "nothing"}  # fmt: skip
+"""What messages call the types of `msgspec`."""
 _SECRETS = frozenset(("key", "api_key", "apikey", "token", "auth_token", "secret", "password"))
 
 
@@ -35,13 +38,8 @@ def fields(struct: type[msgspec.Struct]) -> dict[str, Any]:
 
 def struct_in(kind: Any) -> type[msgspec.Struct] | None:
     """The struct of a table of type `kind`: the type itself, or the value type of a dict; None for other types."""
-    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
-        return kind
-    if get_origin(kind) is dict:
-        inner = get_args(kind)[1]
-        if isinstance(inner, type) and issubclass(inner, msgspec.Struct):
-            return inner
-    return None
+    inner = get_args(kind)[1] if get_origin(kind) is dict else kind
+    return inner if isinstance(inner, type) and issubclass(inner, msgspec.Struct) else None
 
 
 def kind_of(path: tuple[str, ...]) -> Any:
@@ -112,26 +110,15 @@ def type_error(value: object, kind: Any) -> str | None:
         values = [str(choice).lower() for choice in get_args(kind) if choice != ""]
         return f"must be {values[0]}" if len(values) == 1 else f"{value!r} is not one of {', '.join(values)}"
     text = re.sub(r" - at `\$.*`$", "", text).replace("`", "")
-    for word, name in (
-        ("str", "text"),
-        ("int", "a whole number"),
-        ("float", "a number"),
-        ("bool", "true or false"),
-        ("array", "a list"),
-        ("object", "a table"),
-        ("null", "nothing"),
-    ):
+    for word, name in _TYPE_NAMES.items():
         text = re.sub(rf"\b{word}\b", name, text)
     return text[0].lower() + text[1:].replace(" | nothing", "")
 
 
 def _unknown(path: tuple[str, ...], struct: type[msgspec.Struct], *, within: str = "") -> Problem:
     if path[-1].lower().replace("-", "_") in _SECRETS and path[0] == "providers":
-        return Problem(
-            path,
-            "keys cannot be stored in this file.",
-            f"Use `friday auth set {path[1]}`, or name an environment variable with key_env.",
-        )
+        hint = f"Use `friday auth set {path[1]}`, or name an environment variable with key_env."
+        return Problem(path, "keys cannot be stored in this file.", hint)
     return Problem(path, UNKNOWN, _suggestion_in(path, struct, within=within))
 
 
@@ -167,13 +154,8 @@ def _suggestion_in(path: tuple[str, ...], struct: type[msgspec.Struct] = Setting
 
 
 def _toml_type(value: object) -> str:
-    for kinds, name in (
-        (bool, "true or false"),
-        (str, "text"),
-        ((int, float), "a number"),
-        (list, "a list"),
-        (dict, "a table"),
-    ):
-        if isinstance(value, kinds):
+    kinds = ((bool, "true or false"), (str, "text"), ((int, float), "a number"), (list, "a list"), (dict, "a table"))
+    for kind, name in kinds:
+        if isinstance(value, kind):
             return name
     return "a date"

@@ -46,10 +46,8 @@ class CustomCommand(msgspec.Struct, frozen=True):
     only: tuple[str, ...] = ()
 
     def prompt(self, rest: str) -> str:
-        """The prompt. `$ARGUMENTS` is replaced by `rest`, the text after the name, and `$1` by its first word.
-
-        Without a placeholder in the text, `rest` is appended.
-        """
+        """The prompt. `$ARGUMENTS` is replaced by `rest`, the text after the name, and `$1` by its first word. Without
+        a placeholder in the text, `rest` is appended."""
         try:
             parts = shlex.split(rest)
         except ValueError:  # an unbalanced quote, as in a sentence
@@ -88,10 +86,8 @@ def find_command(prompt: str, customs: CustomCommands) -> tuple[CustomCommand, s
 def load(
     cwd: Path, *, trusted: bool = False, reserved: Collection[str] = (), env: Mapping[str, str] | None = None
 ) -> CustomCommands:
-    """Load every command available in `cwd`. `trusted`: treat the project as trusted; `reserved`: names of built-in commands.
-
-    Files of a project are used only with the content that was trusted. Errors in files become `problems`.
-    """
+    """Load every command available in `cwd`. `trusted`: treat the project as trusted; `reserved`: names of built-in
+    commands. Files of a project are used only with the content that was trusted. Errors in files become `problems`."""
     trust_status = trust.is_trusted(cwd, env=env)
     found: dict[str, CustomCommand] = {}
     problems: list[FileError] = []
@@ -134,14 +130,8 @@ def _project_files(trust_status: trust.Trust, trusted: bool) -> Iterator[tuple[P
         return
     folders: tuple[tuple[str, Origin], ...] = ((".friday/commands/", "project"), (".claude/commands/", "claude"))
     for prefix, origin in folders:
-        for name, sha in sorted(trust_status.files.items()):
-            if not name.startswith(prefix) or not name.endswith(".md"):
-                continue
-            path = trust_status.root / name
-            raw = frontmatter.contents(path)
-            if isinstance(raw, bytes) and trust.hash_of(raw) != sha:
-                raw = FileError(str(path), "has changed since it was trusted.", hint="Run `friday trust`.")
-            yield path, _command_name(name.removeprefix(prefix)), origin, raw
+        for relative, path, raw in trust.markdown_files(trust_status, prefix):
+            yield path, _command_name(relative), origin, raw
 
 
 def _command_name(relative: str) -> str:
@@ -163,9 +153,8 @@ def parse(path: str, name: str, raw: bytes, origin: Origin) -> CustomCommand:
         if known in KEYS:
             values[known] = value
         elif origin != "claude":
-            raise FileError(
-                path, "unknown key.", line=page.lines.get(key, 1), field=key, hint=f"Known: {', '.join(KEYS)}."
-            )
+            hint = f"Known: {', '.join(KEYS)}."
+            raise FileError(path, "unknown key.", line=page.lines.get(key, 1), field=key, hint=hint)
     body = sanitize(page.body).strip()
     if not body:
         raise FileError(path, "has no text.", hint="Write the prompt below the front matter.")
@@ -204,20 +193,13 @@ def _tools(
     entries = claude_import.items(value) if isinstance(value, str) else value
     if not isinstance(entries, list) or not all(isinstance(entry, str) for entry in entries):
         raise FileError(path, "expected a list of tools.", line=where, field="allowed-tools")
-    names: list[str] = []
-    unrestricted: set[str] = set()
-    only: list[str] = []
+    known: list[tuple[tuple[str, ...], str | None]] = []
     for entry in entries:
         tool_names, pattern = claude_import.parse_entry(entry)
         unknown = [tool for tool in tool_names if tool not in TOOLS.names and not tool.startswith(SERVER_PREFIX)]
         if unknown and origin != "claude":
             hint = f"Known: {', '.join(sorted(TOOLS.names))}."
             raise FileError(path, f"unknown tool {entry!r}.", line=where, field="allowed-tools", hint=hint)
-        if unknown:
-            continue
-        names += tool_names
-        if pattern and pattern != "*":
-            only.append(claude_import.rule(tool_names[0], pattern))
-        else:
-            unrestricted.add(tool_names[0])
-    return tuple(dict.fromkeys(names)), tuple(rule for rule in only if rule.partition("(")[0] not in unrestricted)
+        if not unknown:
+            known.append((tool_names, pattern))
+    return tuple(dict.fromkeys(name for names, _ in known for name in names)), claude_import.narrowed(known)

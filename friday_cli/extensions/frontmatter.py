@@ -72,17 +72,14 @@ def has_name(text: str) -> bool:
 
 
 def read(path: str, text: str, *, lenient: bool = False) -> MarkdownFile:
-    """Parse `text` (see `decode`). `lenient`: accept unquoted colons, as other tools do.
-
-    Raises FileError with line and field.
-    """
+    """Parse `text` (see `decode`). `lenient`: accept unquoted colons, as other tools do. Raises FileError with line and
+    field."""
     parts = split(text)
     if parts is None:
         if _FENCE().match(text.split("\n", 1)[0]):
             raise FileError(path, "the front matter is not closed.", line=1, hint="End it with a line `---`.")
-        raise FileError(
-            path, "has no front matter.", line=1, hint="Start the file with ---, name: and description:, ---."
-        )
+        hint = "Start the file with ---, name: and description:, ---."
+        raise FileError(path, "has no front matter.", line=1, hint=hint)
     block, body = parts
     if len(block) > MAX_BLOCK:
         raise FileError(path, f"the front matter is longer than {MAX_BLOCK:,} characters.", line=1)
@@ -199,12 +196,8 @@ def _check_events(path: str, block: str) -> None:
     for event in yaml.parse(block, Loader=yaml.SafeLoader):
         line = event.start_mark.line + 2 if event.start_mark else 1
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
-            raise FileError(
-                path,
-                "the front matter uses YAML anchors (& and *).",
-                line=line,
-                hint="Write out the value, or quote it.",
-            )
+            problem = "the front matter uses YAML anchors (& and *)."
+            raise FileError(path, problem, line=line, hint="Write out the value, or quote it.")
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
             if depth > MAX_DEPTH:
@@ -219,15 +212,13 @@ def _lines(path: str, node: Any) -> dict[str, int]:
     for key, _ in node.value:
         line, name = key.start_mark.line + 2, str(key.value)
         if key.tag == "tag:yaml.org,2002:bool":
-            raise FileError(
-                path, f"the key {name} means true or false in YAML.", line=line, field=name, hint="Quote it."
-            )
+            problem = f"the key {name} means true or false in YAML."
+            raise FileError(path, problem, line=line, field=name, hint="Quote it.")
         if key.tag != "tag:yaml.org,2002:str":
             raise FileError(path, "a key is not text.", line=line, hint="Keys are words such as name or allowedTools.")
         if name in lines:
-            raise FileError(
-                path, f"is a duplicate; first in line {lines[name]}.", line=line, field=name, hint="Keep one."
-            )
+            problem = f"is a duplicate; first in line {lines[name]}."
+            raise FileError(path, problem, line=line, field=name, hint="Keep one.")
         lines[name] = line
     return lines
 

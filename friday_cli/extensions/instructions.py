@@ -34,10 +34,8 @@ class Instructions(msgspec.Struct, frozen=True):
 
 
 def read(folder: Path, *, root: Path, config: Path, trusted: bool) -> Instructions:
-    """Read the file of the user in `config`, then those from the project `root` down to `folder`.
-
-    Files that they refer to are not read. A file that cannot be read is skipped with a notice.
-    """
+    """Read the file of the user in `config`, then those from the project `root` down to `folder`. Files that they refer
+    to are not read. A file that cannot be read is skipped with a notice."""
     files: list[Instruction] = []
     notices: list[str] = []
     remaining = MAX_TOTAL
@@ -62,9 +60,8 @@ def read(folder: Path, *, root: Path, config: Path, trusted: bool) -> Instructio
             remaining = max(0, remaining - len(text))
             files.append(Instruction(str(path), text, own))
     if not trusted and any(not file.own for file in files):
-        notices.append(
-            "The AGENTS.md of the project is used as information only: the project is not trusted. Run `friday trust`."
-        )
+        use = "The AGENTS.md of the project is used as information only"
+        notices.append(f"{use}: the project is not trusted. Run `friday trust`.")
     return Instructions(tuple(files), trusted, tuple(notices))
 
 

@@ -16,7 +16,7 @@ from friday_cli import atomic_file
 from friday_cli.core.protocol.errors import FileError, FridayError, UsageError
 from friday_cli.paths import state_dir, text_of
 
-from .frontmatter import has_name
+from .frontmatter import contents, has_name
 
 VERSION = 1
 MAX_FILES = 500
@@ -30,11 +30,9 @@ State = Literal["trusted", "new", "refused", "changed", "broken"]
 
 
 class Trust(msgspec.Struct, frozen=True):
-    """Whether the project at `root` is trusted, and why not.
-
-    `files`: the files that need trust (path relative to `root`) with their sha256. `changed`: differences to the decision, as
-    `+ new`, `~ changed`, `- removed`. `before`: the files of the decision with their sha256.
-    """
+    """Whether the project at `root` is trusted, and why not. `files`: the files that need trust (path relative to
+    `root`) with their sha256. `changed`: differences to the decision, as `+ new`, `~ changed`, `- removed`. `before`:
+    the files of the decision with their sha256."""
 
     root: Path
     state: State
@@ -61,10 +59,8 @@ class _TrustFile(msgspec.Struct):
 
 
 def project_root(folder: Path) -> Path:
-    """The nearest parent of `folder` (or itself) that contains `.git`, links resolved; `folder` itself without one.
-
-    A worktree and a submodule (where `.git` is a file) are separate projects: they do not inherit trust.
-    """
+    """The nearest parent of `folder` (or itself) that contains `.git`, links resolved; `folder` itself without one. A
+    worktree and a submodule (where `.git` is a file) are separate projects: they do not inherit trust."""
     start = folder.resolve()
     for candidate in (start, *start.parents):
         if os.path.lexists(candidate / ".git"):
@@ -89,7 +85,9 @@ def is_trusted(folder: Path, *, env: Mapping[str, str] | None = None) -> Trust:
         return Trust(root, "broken", f"{root} cannot be read: {error}.")
     if entry is None:
         return Trust(root, "new", f"{root} is not trusted.", files)
-    changed = tuple(_differences(entry.files, files))
+    old = entry.files
+    names = sorted({name for name, _ in old.items() ^ files.items()})
+    changed = tuple(f"{'+' if name not in old else '-' if name not in files else '~'} {name}" for name in names)
     if changed:
         return Trust(root, "changed", f"{root} has changed since you decided.", files, changed, entry.files)
     if not entry.trusted:
@@ -97,18 +95,14 @@ def is_trusted(folder: Path, *, env: Mapping[str, str] | None = None) -> Trust:
     return Trust(root, "trusted", "", files)
 
 
-def decide(
-    folder: Path, trusted: bool, *, seen: Mapping[str, str] | None = None, env: Mapping[str, str] | None = None
-) -> Trust:
-    """Store the decision of a person on the project of `folder` and its present content.
-
-    `seen`: the `Trust.files` that the person reviewed; raises UsageError if the content is different now. Raises FileError
-    if the content cannot be trusted, or if the store is damaged or newer; FridayError if it cannot be written.
-    """
+def decide(folder: Path, trusted: bool, *, seen: Mapping[str, str] | None = None) -> Trust:
+    """Store the decision of a person on the project of `folder` and its present content. `seen`: the `Trust.files` that
+    the person reviewed; raises UsageError if the content is different now. Raises FileError if the content cannot be
+    trusted, or if the store is damaged or newer; FridayError if it cannot be written."""
     root = project_root(folder)
     if not root.is_dir():
         raise FridayError(f"{root} is not a folder.")
-    path = store_file(env)
+    path = store_file()
     try:
         files = _fingerprint(root)
     except (OSError, RuntimeError) as error:
@@ -127,10 +121,10 @@ def decide(
     return Trust(root, "trusted" if trusted else "refused", "", files)
 
 
-def stored_content(sha: str, *, env: Mapping[str, str] | None = None) -> bytes | None:
+def stored_content(sha: str) -> bytes | None:
     """The stored content with this sha256 (see `Trust.before`), None if it was not stored."""
     try:
-        data = (store_file(env).parent / "trusted" / sha).read_bytes() if sha else b""
+        data = (store_file().parent / "trusted" / sha).read_bytes() if sha else b""
     except OSError:
         return None
     return data if hash_of(data) == sha else None
@@ -149,9 +143,9 @@ def _store_contents(folder: Path, root: Path, files: Mapping[str, str], book: _T
             atomic_file.replace_bytes(folder / sha, data, mode=0o600)
 
 
-def decisions(*, env: Mapping[str, str] | None = None) -> list[tuple[str, bool, float]]:
+def decisions() -> list[tuple[str, bool, float]]:
     """Every decision: folder, whether it is trusted, and the time (Unix seconds). Raises FileError."""
-    folders = _read(store_file(env)).folders
+    folders = _read(store_file()).folders
     return [(folder, entry.trusted, entry.at) for folder, entry in sorted(folders.items())]
 
 
@@ -181,25 +175,11 @@ class _TrustFileVersion(msgspec.Struct):
     version: int
 
 
-def _differences(old: dict[str, str], new: dict[str, str]) -> Iterator[str]:
-    for name in sorted(old.keys() | new.keys()):
-        if name not in old:
-            yield f"+ {name}"
-        elif name not in new:
-            yield f"- {name}"
-        elif old[name] != new[name]:
-            yield f"~ {name}"
-
-
 def _fingerprint(root: Path) -> dict[str, str]:
     """The files in `root` that need trust, with their hashes. Raises FileError for files that cannot be trusted."""
     found: dict[str, str] = {}
-    for path in (
-        root / ".mcp.json",
-        *_files_below(root / ".friday", root),
-        *_files_below(root / ".claude/agents", root),
-        *_files_below(root / ".claude/commands", root),
-    ):
+    folders = (root / ".friday", root / ".claude/agents", root / ".claude/commands")
+    for path in (root / ".mcp.json", *(path for folder in folders for path in _files_below(folder, root))):
         if (data := content(path, root)) is not None:
             found[text_of(path.relative_to(root))] = hash_of(data)
     for path in sorted((root / "profiles").glob("*.md")):
@@ -234,6 +214,17 @@ def _files_below(folder: Path, root: Path, depth: int = 0) -> Iterator[Path]:
             raise FileError(str(entry), "is a link to a folder, which cannot be trusted.")
         else:
             yield from _files_below(entry, root, depth + 1)
+
+
+def markdown_files(project: Trust, prefix: str) -> Iterator[tuple[str, Path, bytes | FileError]]:
+    """The name below `prefix`, the path and the content of each Markdown file; the error of one that has changed."""
+    for name, sha in sorted(project.files.items()):
+        if name.startswith(prefix) and name.endswith(".md"):
+            path = project.root / name
+            raw = contents(path)
+            if isinstance(raw, bytes) and hash_of(raw) != sha:
+                raw = FileError(str(path), "has changed since it was trusted.", hint="Run `friday trust`.")
+            yield name.removeprefix(prefix), path, raw
 
 
 def _inside(path: Path, root: Path) -> None:

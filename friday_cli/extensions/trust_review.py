@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 from friday_cli.config.loader import PROJECT_FILES
 from friday_cli.core.protocol.errors import FileError
-from friday_cli.core.text.sanitize import sanitize, sanitize_line
+from friday_cli.core.text.sanitize import sanitize, sanitize_line, show_invisible
 from friday_cli.tool_catalog import TOOLS
 
 from . import profiles, trust
@@ -34,12 +33,11 @@ def _is_shipped(name: str, sha: str) -> bool:
 
 def lines(trust_status: trust.Trust) -> list[tuple[str, str]]:
     """(file, effect if trusted) for each file and for the instructions."""
-    rows = [
-        (sanitize_line(name, 200), sanitize_line(_about(trust_status.root, name), 400)) for name in trust_status.files
-    ]
-    if rows:
-        return [*rows, ("AGENTS.md and CLAUDE.md", "are used as instructions")]
-    return [("", "no settings or profiles yet; only its AGENTS.md would be used as instructions")]
+    root, names = trust_status.root, trust_status.files
+    if not names:
+        return [("", "no settings or profiles yet; only its AGENTS.md would be used as instructions")]
+    rows = [(sanitize_line(name, 200), sanitize_line(_about(root, name), 400)) for name in names]
+    return [*rows, ("AGENTS.md and CLAUDE.md", "are used as instructions")]
 
 
 def _about(root: Path, name: str) -> str:
@@ -56,11 +54,8 @@ def _about(root: Path, name: str) -> str:
         profile = profiles.parse(name, raw, origin="claude" if name.startswith(".claude/") else "project")
     except FileError as error:
         return f"cannot be used: {error}"
-    tools = (
-        "those of its parent"
-        if profile.allowed_tools == "*"
-        else ", ".join(sorted(profile.select(TOOLS.names))) or "none"
-    )
+    selected = ", ".join(sorted(profile.select(TOOLS.names))) or "none"
+    tools = "those of its parent" if profile.allowed_tools == "*" else selected
     replaces = f", replaces the built-in {profile.name}" if profile.name in profiles.lookup.SHIPPED_NAMES else ""
     return f"profile {profile.name}{replaces}; tools: {tools}"
 
@@ -85,18 +80,21 @@ def _settings(path: Path) -> str:
     return f" ({', '.join(keys)})" if keys else ""
 
 
-def differences(trust_status: trust.Trust, *, env: Mapping[str, str] | None = None) -> list[str]:
-    """The changes since the decision, as lines of unified diffs.
-
-    A file whose old content was not stored (too large, or an older decision) is only named.
-    """
+def differences(trust_status: trust.Trust) -> list[str]:
+    """The changes since the decision, as lines of unified diffs. A file whose old content was not stored (too large, or
+    an older decision) is only named."""
     import difflib
 
     out: list[str] = []
     for change in trust_status.changed:
         mark, name = change[0], change[2:]
-        old = b"" if mark == "+" else trust.stored_content(trust_status.before.get(name, ""), env=env)
-        new = b"" if mark == "-" else _content(trust_status.root, name)
+        old = b"" if mark == "+" else trust.stored_content(trust_status.before.get(name, ""))
+        new: bytes | None = b""
+        if mark != "-":
+            try:
+                new = trust.content(trust_status.root / name, trust_status.root)
+            except FileError:
+                new = None
         out.append(sanitize(change, keep=""))
         if old is None or new is None:
             out.append("  (its old content was not stored)" if old is None else "  (it cannot be read)")
@@ -110,17 +108,5 @@ def differences(trust_status: trust.Trust, *, env: Mapping[str, str] | None = No
 
 def _lines(data: bytes) -> list[str]:
     """Lines with invisible characters made visible."""
-    return [sanitize_line(visible, 300) for visible in _visible(data.decode("utf-8", "replace")).splitlines()]
-
-
-def _visible(text: str) -> str:
-    from friday_cli.core.text.sanitize import show_invisible
-
-    return show_invisible(text.replace("\r\n", "\n"))
-
-
-def _content(root: Path, name: str) -> bytes | None:
-    try:
-        return trust.content(root / name, root)
-    except FileError:
-        return None
+    text = show_invisible(data.decode("utf-8", "replace").replace("\r\n", "\n"))
+    return [sanitize_line(line, 300) for line in text.splitlines()]

@@ -14,8 +14,6 @@ from friday_cli.tool_catalog import TOOLS
 
 
 class AskUserArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Arguments of `ask_user`."""
-
     question: Annotated[
         str, Meta(min_length=1, max_length=2_000, description="One question with everything needed to answer it.")
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Literal, Protocol
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -16,52 +16,17 @@ from friday_cli.core.protocol.tool import Output, Tool, ToolContext
 from friday_cli.core.text.untrusted import visible, wrap_untrusted
 from friday_cli.tool_catalog import TOOLS
 
+if TYPE_CHECKING:
+    from friday_cli.store.memory import StoredMemory
+    from friday_cli.store.records import MemoryItem
+
 Scope = Literal["project", "user"]
-
-
-class SavedMemory(Protocol):
-    """A note. `agent`: the id of the agent that saved it; `at`: Unix seconds.
-
-    Until the user has `promoted` it, only that agent sees it.
-    """
-
-    @property
-    def id(self) -> str: ...
-    @property
-    def text(self) -> str: ...
-    @property
-    def scope(self) -> str: ...
-    @property
-    def tags(self) -> tuple[str, ...]: ...
-    @property
-    def agent(self) -> str: ...
-    @property
-    def at(self) -> float: ...
-    @property
-    def promoted(self) -> bool: ...
-
-
-class Memory(Protocol):
-    """The storage of notes."""
-
-    async def save(self, text: str, *, scope: Scope, tags: Sequence[str], agent: str) -> SavedMemory:
-        """Store a note and return it as stored. Raises StoreError."""
-        ...
-
-    async def load(self, query: str, *, tags: Sequence[str], limit: int, agent: str) -> Sequence[SavedMemory]:
-        """At most `limit` notes of this project and the user that `agent` may see, with all `tags`.
-
-        The best match of `query` first; without a query the newest first.
-        """
-        ...
 
 
 Tag = Annotated[str, Meta(min_length=1, max_length=40)]
 
 
 class SaveMemoryArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Arguments of `memory_save`."""
-
     text: Annotated[str, Meta(min_length=1, max_length=4_000, description="One self-contained fact, with its reason.")]
     tags: Annotated[list[Tag], Meta(max_length=8, description="A few keywords, such as build or style.")] = []
     scope: Annotated[Scope, Meta(description="project: for this project only. user: for the user in all projects.")] = (
@@ -70,24 +35,19 @@ class SaveMemoryArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
 
 
 class LoadArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Arguments of `memory_load`."""
-
     query: Annotated[str, Meta(max_length=400, description="Search words; empty for the newest notes.")] = ""
     tags: Annotated[list[Tag], Meta(max_length=8, description="Only notes that have all of these tags.")] = []
     limit: Annotated[int, Meta(ge=1, le=50, description="Maximum number of notes.")] = 10
 
 
-def tools(memory: Memory, *, session: str = "") -> list[Tool]:
-    """The tools of this family. The author of a note is `SESSION:PATH`, or the path without a `session`."""
-
-    def agent_id(path: str) -> str:
-        return f"{session}:{path}" if session else path
+def tools(memory: StoredMemory) -> list[Tool]:
+    """The tools of this family."""
 
     async def save(ctx: ToolContext, args: SaveMemoryArguments) -> Output:
         text = visible(args.text).strip()
         if not text:
             raise ToolError("memory_save: the text is empty.")
-        saved = await memory.save(text, scope=args.scope, tags=_tags(args.tags), agent=agent_id(ctx.agent))
+        saved = await memory.save(text, scope=args.scope, tags=_tags(args.tags), agent=ctx.agent)
         if saved.promoted:
             return Output(f"Saved for the {args.scope} as {saved.id}.", TextDisplay(f"{args.scope}: {text}"))
         return Output(
@@ -96,9 +56,7 @@ def tools(memory: Memory, *, session: str = "") -> list[Tool]:
         )
 
     async def load(ctx: ToolContext, args: LoadArgs) -> Output:
-        found = await memory.load(
-            args.query.strip(), tags=_tags(args.tags), limit=args.limit, agent=agent_id(ctx.agent)
-        )
+        found = await memory.load(args.query.strip(), tags=_tags(args.tags), limit=args.limit, agent=ctx.agent)
         if not found:
             return Output(
                 "No notes found. Try other words, or an empty query for the newest ones.", TextDisplay("nothing")
@@ -143,6 +101,6 @@ def _day(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d")
 
 
-def _format_note(item: SavedMemory) -> str:
+def _format_note(item: MemoryItem) -> str:
     tags = "".join(f" #{tag}" for tag in item.tags)
     return f"[{item.id}] {_day(item.at)} {item.scope}{tags} (by {item.agent})\n{item.text}"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 from friday_cli.core.protocol.displays import CommandDisplay
 from friday_cli.core.protocol.errors import ToolError
@@ -22,17 +24,21 @@ MIN_REPORTED_S = 1.0
 """Seconds from which the duration of a command is reported."""
 TITLE_CHARS = 120
 """Longest title of a call."""
+_SIGNALS = {
+    getattr(signal, name): name
+    for name in ("SIGINT", "SIGILL", "SIGABRT", "SIGBUS", "SIGFPE", "SIGKILL", "SIGSEGV", "SIGPIPE", "SIGTERM")
+}
 
 
 class BashArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    command: Annotated[str, msgspec.Meta(description="Bash command, run in the workspace folder.", min_length=1)]
+    command: Annotated[str, Meta(description="Bash command, run in the workspace folder.", min_length=1)]
     timeout_s: Annotated[
-        Annotated[float, msgspec.Meta(ge=1)] | None,
-        msgspec.Meta(description="Seconds after which it is stopped, if the default does not fit."),
+        Annotated[float, Meta(ge=1)] | None,
+        Meta(description="Seconds after which it is stopped, if the default does not fit."),
     ] = None
     background: Annotated[
         bool,
-        msgspec.Meta(description="Return at once and keep it running, for servers and watchers; timeout_s is ignored."),
+        Meta(description="Return at once and keep it running, for servers and watchers; timeout_s is ignored."),
     ] = False
 
     @property
@@ -45,17 +51,15 @@ class SandboxedBashArguments(BashArguments, frozen=True, forbid_unknown_fields=T
     """Arguments of `bash` with a sandbox."""
 
     network: Annotated[
-        bool, msgspec.Meta(description="Run with network access, inside the sandbox. Needs approval; give a reason.")
+        bool, Meta(description="Run with network access, inside the sandbox. Needs approval; give a reason.")
     ] = False
     outside: Annotated[
         bool,
-        msgspec.Meta(
+        Meta(
             description="Run outside the sandbox, only after a call failed because of it. Needs approval; give a reason."
         ),
     ] = False
-    reason: Annotated[
-        str, msgspec.Meta(description="Why it needs network or outside, for the user.", max_length=300)
-    ] = ""
+    reason: Annotated[str, Meta(description="Why it needs network or outside, for the user.", max_length=300)] = ""
 
     @property
     def access(self) -> Access:
@@ -77,10 +81,8 @@ def _script(args: BashArguments, workspace: Workspace) -> CommandAnalysis:
 
     script = analyze(args.command, AnalysisContext(workspace))
     if script.leaves:
-        raise ToolError(
-            f"The command names a path outside your worktree: {script.leaves}.",
-            hint=f"Your folder {workspace.root} is a full copy; use relative paths.",
-        )
+        hint = f"Your folder {workspace.root} is a full copy; use relative paths."
+        raise ToolError(f"The command names a path outside your worktree: {script.leaves}.", hint=hint)
     return script
 
 
@@ -88,7 +90,7 @@ async def _bash(context: ToolContext, args: BashArguments, timeout_s: float) -> 
     if args.background:
         job = await context.workspace.start(args.command, agent=context.agent, access=args.access)
         text = f"Started in the background as {job.id}. Read its output with bash_output, stop it with bash_kill."
-        return Output(text, CommandDisplay(args.command, None, f"started as {job.id}"), _facts(args.command, None))
+        return Output(text, CommandDisplay(args.command, None, f"started as {job.id}"), _started(args))
     ran = await context.workspace.run(
         args.command, agent=context.agent, timeout_s=timeout_s, on_output=context.emit, access=args.access
     )
@@ -102,6 +104,10 @@ async def _bash(context: ToolContext, args: BashArguments, timeout_s: float) -> 
         error=ran.exit_code != 0,
         warnings=_warnings(args.command, ran.tampered),
     )
+
+
+def _started(args: BashArguments) -> ToolFacts:
+    return ToolFacts(commands=(CommandRun(args.command, None),))
 
 
 def _sandbox(done: Ran | BackgroundJob) -> list[str]:
@@ -126,9 +132,8 @@ def _warnings(command: str, tampered: Sequence[str]) -> tuple[str, ...]:
 def _ending(ran: Ran, timeout_s: float) -> str:
     """How a command ended, for the model."""
     if ran.timed_out:
-        text = (
-            f"stopped after {timeout_s:g} s; raise timeout_s, use background, or make sure it does not wait for input"
-        )
+        remedy = "raise timeout_s, use background, or make sure it does not wait for input"
+        text = f"stopped after {timeout_s:g} s; {remedy}"
     elif ran.exit_code is None:
         text = "killed"
     else:
@@ -140,32 +145,17 @@ def _ending(ran: Ran, timeout_s: float) -> str:
     if not ran.output.strip():
         text += ", no output"
     if ran.left:
-        text += (
-            f"; {ran.left} remaining process{'es' if ran.left > 1 else ''} stopped: use background to keep them running"
-        )
+        processes = f"{ran.left} remaining process{'es' if ran.left > 1 else ''}"
+        text += f"; {processes} stopped: use background to keep them running"
     return text
 
 
-_SIGNALS = {
-    2: "SIGINT",
-    4: "SIGILL",
-    6: "SIGABRT",
-    7: "SIGBUS",
-    8: "SIGFPE",
-    9: "SIGKILL",
-    11: "SIGSEGV",
-    13: "SIGPIPE",
-    15: "SIGTERM",
-}
-
-
-class JobOutputArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    id: Annotated[str, msgspec.Meta(description="Id of the command, such as job-1.")]
-    wait_s: Annotated[float, msgspec.Meta(description="Seconds to wait for new output.", ge=0, le=MAX_WAIT_S)] = 0.0
-
-
 class KillArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    id: Annotated[str, msgspec.Meta(description="Id of the command, such as job-1.")]
+    id: Annotated[str, Meta(description="Id of the command, such as job-1.")]
+
+
+class JobOutputArguments(KillArguments, frozen=True, forbid_unknown_fields=True):
+    wait_s: Annotated[float, Meta(description="Seconds to wait for new output.", ge=0, le=MAX_WAIT_S)] = 0.0
 
 
 async def _output(context: ToolContext, args: JobOutputArguments) -> Output:
@@ -186,15 +176,10 @@ def _job_output(job: BackgroundJob) -> Output:
         state = f"ended: exit {job.exit_code}"
     text = f"{output.rstrip(chr(10))}\n" if output.strip() else "(no new output)\n"
     text = "\n".join([f"{text}[{job.id} {state}]", *_sandbox(job)])
-    facts = (
-        ToolFacts(files=job.changed, commands=(CommandRun(job.command, job.exit_code),)) if job.ended else ToolFacts()
-    )
+    commands = (CommandRun(job.command, job.exit_code),)
+    facts = ToolFacts(files=job.changed, commands=commands) if job.ended else ToolFacts()
     display = CommandDisplay(job.command, job.exit_code, output, job.spill)
     return Output(text, display, facts, warnings=_warnings(job.command, job.tampered))
-
-
-def _facts(command: str, exit_code: int | None) -> ToolFacts:
-    return ToolFacts(commands=(CommandRun(command, exit_code),))
 
 
 def _line(command: str) -> str:
@@ -221,10 +206,8 @@ BASH_KILL = Tool(
 
 
 def bash_tool(timeout_s: float = TIMEOUT_S, longest_s: float = MAX_TIMEOUT_S, *, confined: bool = False) -> Tool:
-    """The tool `bash`. `timeout_s`: default timeout in seconds; `longest_s`: the most a model may ask for.
-
-    `confined`: commands run in a sandbox, which a call may ask to leave.
-    """
+    """The tool `bash`. `timeout_s`: default timeout in seconds; `longest_s`: the most a model may ask for. `confined`:
+    commands run in a sandbox, which a call may ask to leave."""
 
     async def run(context: ToolContext, args: BashArguments) -> Output:
         if args.timeout_s is not None and args.timeout_s > longest_s:
@@ -239,7 +222,7 @@ def bash_tool(timeout_s: float = TIMEOUT_S, longest_s: float = MAX_TIMEOUT_S, *,
         subjects=lambda args, workspace: (args.command,),
         script=_script,
         title=lambda args: _line(args.command) + (" (background)" if args.background else ""),
-        begins=lambda args: _facts(args.command, None),
+        begins=_started,
         description=(
             "Run a bash command in the workspace folder; returns its output (stdout and stderr) and exit code. Each call is a"
             " new shell: `cd` and variables are not kept. No input: no editors, pagers or prompts; use flags such as --yes."

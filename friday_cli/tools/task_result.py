@@ -24,8 +24,6 @@ class FindingArgument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ResultArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Arguments of `task_result`."""
-
     result: Annotated[
         str,
         Meta(min_length=1, description="The complete answer to the task: the caller sees nothing else of your work."),
@@ -45,10 +43,8 @@ MAX_CORRECTIONS = 2
 
 
 def result_tool(complaint: Callable[[str], str] | None = None) -> Tool:
-    """The tool `task_result`: a child returns its result and ends its run.
-
-    `complaint`: why a result does not match the required schema, "" if it does; such a result is rejected twice.
-    """
+    """The tool `task_result`: a child returns its result and ends its run. `complaint`: why a result does not match the
+    required schema, "" if it does; such a result is rejected twice."""
     rejected = 0
 
     async def run(ctx: ToolContext, args: ResultArgs) -> Output:
@@ -57,10 +53,14 @@ def result_tool(complaint: Callable[[str], str] | None = None) -> Tool:
             rejected += 1
             if rejected > MAX_CORRECTIONS:
                 raise StopRun("reported", f"The result does not match the required schema: {wrong}")
-            raise ToolError(
-                f"task_result: the result does not match the required schema: {wrong}. Send a corrected result."
-            )
-        return await _result(ctx, args)
+            problem = f"the result does not match the required schema: {wrong}"
+            raise ToolError(f"task_result: {problem}. Send a corrected result.")
+        result = args.result.strip()
+        if not result:
+            raise ToolError("task_result: the result is empty. Put the complete answer into `result`.")
+        findings = tuple(receipt.Finding(item.claim.strip(), item.evidence.strip()) for item in args.findings)
+        report = FinalReport(result, args.status == "success", findings)
+        return Output("Result returned.", TextDisplay(args.status), ends=report)
 
     return Tool(
         run,
@@ -71,14 +71,4 @@ def result_tool(complaint: Callable[[str], str] | None = None) -> Tool:
             "Return the result of your task and end your run. Call it once, alone, when the task is done or cannot be "
             "done. Report only what you did and saw: the record of your tool calls is shown with it."
         ),
-    )
-
-
-async def _result(ctx: ToolContext, args: ResultArgs) -> Output:
-    result = args.result.strip()
-    if not result:
-        raise ToolError("task_result: the result is empty. Put the complete answer into `result`.")
-    findings = tuple(receipt.Finding(item.claim.strip(), item.evidence.strip()) for item in args.findings)
-    return Output(
-        "Result returned.", TextDisplay(args.status), ends=FinalReport(result, args.status == "success", findings)
     )

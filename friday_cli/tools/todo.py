@@ -1,4 +1,4 @@
-"""The tool `todo`: the agent's own list of steps."""
+"""The tool `todo`: the agent's own list of steps. The list exists only in the conversation."""
 
 from __future__ import annotations
 
@@ -23,8 +23,6 @@ class TodoItem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TodoArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Arguments of `todo`."""
-
     items: Annotated[
         list[TodoItem], Meta(max_length=50, description="The complete list in order; it replaces the previous one.")
     ]
@@ -33,8 +31,8 @@ class TodoArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 async def _todo(ctx: ToolContext, args: TodoArguments) -> Output:
     if not args.items:
         return Output("The list is empty.", TextDisplay("empty list"))
-    lines = [f"{_MARKS[item.status]} {' '.join(item.text.split())}" for item in args.items]
     rows = tuple((item.status, " ".join(item.text.split())) for item in args.items)
+    lines = [f"{_MARKS[status]} {text}" for status, text in rows]
     return Output("\n".join([_progress(args.items), *lines]), TableDisplay(("status", "item"), rows))
 
 
@@ -52,7 +50,6 @@ TODO = Tool(
         "(done), with one item active. Send the complete list each time. Returns the list."
     ),
 )
-"""The list of an agent exists only in its conversation."""
 
 
 def tools() -> list[Tool]:

@@ -18,19 +18,12 @@ from friday_cli.tool_catalog import TOOLS
 MAX_LISTED = 60
 """Files named in a result."""
 
-Id = Annotated[str, Meta(description="Id of the sub-agent, such as a.2.")]
-
 
 class ApplyArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Arguments of `apply_delegation`."""
-
-    id: Id
+    id: Annotated[str, Meta(description="Id of the sub-agent, such as a.2.")]
 
 
-class DiscardArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Arguments of `discard_delegation`."""
-
-    id: Id
+class DiscardArguments(ApplyArguments, frozen=True, forbid_unknown_fields=True):
     keep_branch: Annotated[
         bool, Meta(description="Commit its changes on its branch and keep the branch; only the folder is removed.")
     ] = False
@@ -70,9 +63,8 @@ def worktree_tools(host: WorktreeHost) -> list[Tool]:
         if len(applied.files) > MAX_LISTED:
             lines.append(f"- and {len(applied.files) - MAX_LISTED} more")
         if applied.merged:
-            lines.append(
-                f"Merged with newer changes, check them: {', '.join(map(neutralize_line, applied.merged[:MAX_LISTED]))}"
-            )
+            merged = ", ".join(map(neutralize_line, applied.merged[:MAX_LISTED]))
+            lines.append(f"Merged with newer changes, check them: {merged}")
         return Output("\n".join(lines), DiffsDisplay(applied.diffs), ToolFacts(files=applied.files))
 
     async def discard(ctx: ToolContext, args: DiscardArguments) -> Output:

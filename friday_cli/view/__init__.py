@@ -4,38 +4,20 @@ from __future__ import annotations
 
 from .items import (
     AgentView,
-    DeniedCall,
     Item,
     MessageItem,
     NoteItem,
     PendingAsk,
-    ReplyItem,
     ResultItem,
     TextStream,
     ToolRun,
     finding_text,
     worktree_text,
-)
+)  # fmt: skip
 from .state import SessionView
 from .tree import activity_text, agent_line, glyph, render_tree, status_text
 
 __all__ = [
-    "AgentView",
-    "DeniedCall",
-    "Item",
-    "MessageItem",
-    "NoteItem",
-    "PendingAsk",
-    "ReplyItem",
-    "ResultItem",
-    "SessionView",
-    "TextStream",
-    "ToolRun",
-    "activity_text",
-    "agent_line",
-    "finding_text",
-    "glyph",
-    "render_tree",
-    "status_text",
-    "worktree_text",
+    "AgentView", "Item", "MessageItem", "NoteItem", "PendingAsk", "ResultItem", "SessionView", "TextStream", "ToolRun",
+    "activity_text", "agent_line", "finding_text", "glyph", "render_tree", "status_text", "worktree_text",
 ]  # fmt: skip

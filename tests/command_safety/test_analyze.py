@@ -4,28 +4,25 @@ from __future__ import annotations
 
 import os
 import random
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from friday_cli.command_safety import analyze
+from friday_cli.command_safety import AnalysisContext, analyze
 from friday_cli.core.permissions.rules import Rules
-from friday_cli.core.protocol.shell_script import CommandAnalysis
 from friday_cli.tool_catalog import TOOLS
+from friday_cli.workspace.local import LocalWorkspace
 from tests.command_safety import workspace_fixture
 from tests.command_safety.rows import MUST_PASS
-
-
-def only_looks(script: CommandAnalysis) -> bool:
-    return not script.trouble and bool(script.steps) and all(step.looks for step in script.steps)
+from tests.command_safety.workspace_fixture import passes
 
 
 def test_every_simple_command_is_a_step_with_its_words() -> None:
-    script = analyze(
-        "a 'b c' | d; if e; then f; fi; (g) && echo $(h) > i <<X\n$(j)\nX", workspace_fixture.virtual_context()
-    )
+    command = "a 'b c' | d; if e; then f; fi; (g) && echo $(h) > i <<X\n$(j)\nX"
+    script = analyze(command, workspace_fixture.virtual_context())
     assert {step.text for step in script.steps} == {"a 'b c'", "d", "e", "f", "g", "h", "echo ''", "> i", "j"}
     assert next(step for step in script.steps if step.text == "> i").writes == ("i",)
 
@@ -39,39 +36,32 @@ def test_every_simple_command_is_a_step_with_its_words() -> None:
         ("[Core] FSMonitor = ./x\n", False), ('[alias]\n\tx = "!sh"\n', True),
     ],
 )  # fmt: skip
-def test_git_that_would_run_a_program_of_the_repository_is_asked_about(tmp_path: Path, config: str, fine: bool) -> None:
-    root = workspace_fixture.create_project(tmp_path)
+def test_git_that_would_run_a_program_of_the_repository_is_asked_about(root: Path, config: str, fine: bool) -> None:
     (root / ".git/config").write_text(config)
-    assert only_looks(analyze("git status", workspace_fixture.context(root))) is fine
-    assert only_looks(analyze("ls", workspace_fixture.context(root)))
+    assert passes("git status", root) is fine
+    assert passes("ls", root)
 
 
-def test_a_git_file_leads_to_the_settings_that_count(tmp_path: Path) -> None:
-    root = workspace_fixture.create_project(tmp_path)
+def test_a_git_file_leads_to_the_settings_that_count(root: Path) -> None:
     (root / "sub").mkdir()
     (root / "sub/.git").write_text("gitdir: ../evil\n")
-    assert not only_looks(analyze("cd sub && git status", workspace_fixture.context(root)))
+    assert not passes("cd sub && git status", root)
     (root / ".git/hooks").mkdir()
     (root / ".git/config").write_text("[core]\n\thooksPath = hooks\n")
-    assert only_looks(analyze("git status", workspace_fixture.context(root)))
+    assert passes("git status", root)
     (root / "hooks").mkdir()
     (root / "hooks/post-index-change").write_text("")
-    assert not only_looks(analyze("git status", workspace_fixture.context(root)))
+    assert not passes("git status", root)
 
 
-def test_a_program_that_the_workspace_put_before_the_real_one_is_asked_about(tmp_path: Path) -> None:
-    from friday_cli.command_safety import AnalysisContext
-    from friday_cli.workspace.local import LocalWorkspace
-
-    root = workspace_fixture.create_project(tmp_path)
-    context = AnalysisContext(
-        LocalWorkspace(root), {"PATH": f"{root}/node_modules/.bin:/usr/bin:/bin", "HOME": "/home/me"}
-    )
-    assert only_looks(analyze("cat x.txt", context))
+def test_a_program_that_the_workspace_put_before_the_real_one_is_asked_about(root: Path) -> None:
+    environ = {"PATH": f"{root}/node_modules/.bin:/usr/bin:/bin", "HOME": "/home/me"}
+    context = AnalysisContext(LocalWorkspace(root), environ)
+    assert passes("cat x.txt", context)
     (root / "node_modules/.bin/cat").write_text("#!/bin/sh\nrm x\n")
     (root / "node_modules/.bin/cat").chmod(0o755)
-    assert not only_looks(analyze("cat x.txt", context))
-    assert only_looks(analyze("pwd", context))
+    assert not passes("cat x.txt", context)
+    assert passes("pwd", context)
 
 
 @pytest.mark.parametrize(
@@ -86,28 +76,26 @@ def test_a_program_that_the_workspace_put_before_the_real_one_is_asked_about(tmp
     ],
 )  # fmt: skip
 def test_a_program_that_the_project_leads_to_its_own_is_not_asked_for_its_version(
-    tmp_path: Path, file: str, text: str, command: str
+    root: Path, file: str, text: str, command: str
 ) -> None:
-    root = workspace_fixture.create_project(tmp_path)
-    assert only_looks(analyze(command, workspace_fixture.context(root)))
-    assert only_looks(analyze(f"cd src && {command}", workspace_fixture.context(root)))
+    commands = (command, f"cd src && {command}")
+    assert all(passes(each, root) for each in commands)
     (root / file).parent.mkdir(exist_ok=True)
     (root / file).write_text(text)
-    assert not only_looks(analyze(command, workspace_fixture.context(root)))
-    assert not only_looks(analyze(f"cd src && {command}", workspace_fixture.context(root)))
-    assert only_looks(analyze("ls", workspace_fixture.context(root)))
+    assert not any(passes(each, root) for each in commands)
+    assert passes("ls", root)
 
 
 def test_more_than_fifty_commands_or_a_very_long_one_is_asked_about_and_denials_still_hold() -> None:
     context = workspace_fixture.virtual_context()
+    rules = Rules(mode="ask", tools=TOOLS)
     for command in (
         "; ".join(["ls"] * 60),
         "ls " + "a" * 7000,
         "(" * 200 + "ls" + ")" * 200,
         "[[ " + "(" * 2000 + " a",
     ):
-        assert not only_looks(analyze(command, context))
-        rules = Rules(mode="ask", tools=TOOLS)
+        assert not passes(command, context)
         assert rules.decide(workspace_fixture.bash(command, context)).decision == "ask"
 
 
@@ -123,9 +111,8 @@ PIECES = [
 ]  # fmt: skip
 
 
-def test_what_passes_runs_nothing_that_was_not_judged(tmp_path: Path) -> None:
+def test_what_passes_runs_nothing_that_was_not_judged(root: Path, tmp_path: Path) -> None:
     """Damaged harmless commands with a forbidden program in them: where the judge lets one pass, bash must not run it."""
-    root = workspace_fixture.create_project(tmp_path)
     bin_ = tmp_path / "bin"
     bin_.mkdir()
     (bin_ / "canary").write_text(f"#!/bin/sh\n: > {tmp_path}/hit\n")
@@ -140,10 +127,10 @@ def test_what_passes_runs_nothing_that_was_not_judged(tmp_path: Path) -> None:
         for _ in range(chance.randint(1, 4)):
             at = chance.randint(0, len(command))
             command = command[:at] + chance.choice(PIECES) + chance.choice(("canary", " canary ", "")) + command[at:]
-        if "canary" in command and only_looks(analyze(command, context)):
+        if "canary" in command and passes(command, context):
             passed.append(command)
     before = {path: path.stat().st_mtime_ns for path in root.rglob("*")}
-    script = "\n".join(f"(timeout 5 bash -c {_quoted(c)})" for c in passed)
+    script = "\n".join(f"(timeout 5 bash -c {shlex.quote(c)})" for c in passed)
     subprocess.run(
         ["bash", "-c", script], cwd=root, env={"PATH": f"{bin_}:/usr/bin:/bin", "HOME": "/nowhere"}, check=False,
         stdin=subprocess.DEVNULL, capture_output=True, timeout=280,
@@ -151,7 +138,3 @@ def test_what_passes_runs_nothing_that_was_not_judged(tmp_path: Path) -> None:
     hit = [c for c in passed if (tmp_path / "hit").exists()]
     assert not hit, "one of these ran it"
     assert {path: path.stat().st_mtime_ns for path in root.rglob("*")} == before
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "'\"'\"'") + "'"

@@ -26,7 +26,7 @@ DESTROYS = [
     "true || rm -rf ~", "sleep 1 & rm -rf ~", "ls\nrm -rf ~", "'rm' -rf ~", "\\rm -rf ~", "/bin/rm -rf ~", "r\"m\" -rf ~", "X=1 rm -rf ~", "busybox rm -rf /",
     "find / -delete", "find . -delete", "find -delete", "find -name x -delete", "find ~ -exec rm -rf {} +", "find / -type f -exec rm {} ;",
     "git clean -fdx", "git clean -xdf", "git clean --force -d", "git -C sub clean -f",
-    "mkfs.ext4 /dev/sda1", "dd if=x of=/dev/sda", "cat x > /dev/sda", "shutdown -h now", "sudo reboot", "wipefs -a /dev/sda", "chmod -R 777 /", "chmod --recursive 777 ~",
+    "mkfs.ext4 /dev/sda1", "dd if=x of=/dev/sda", "cat x > /dev/sda", "shutdown -h now", "sudo reboot", "wipefs -a /dev/sda", "parted /dev/sda rm 1", "chmod -R 777 /", "chmod --recursive 777 ~",
     "chown -R me /etc", ":(){ :|:& };:", "bash <<E\nrm -rf /\nE", "cat <<E | sh\nrm -rf /\nE", "f() { eval \"$1\"; }; f 'x; rm -rf /'",
     "x='a; rm -rf /'; python -c \"os.system('$x')\"", "d=/; rm -rf $d", "for d in build /; do rm -rf $d; done", "ssh host 'cd /; rm -rf *'",
 ]  # fmt: skip

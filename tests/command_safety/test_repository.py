@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from friday_cli.command_safety import analyze
 from friday_cli.core.permissions.rule import parse_rule
 from friday_cli.core.permissions.rules import Rules
 from friday_cli.tool_catalog import TOOLS
@@ -15,12 +14,8 @@ from friday_cli.tools.files.read import READ_FILE
 from friday_cli.tools.search.grep import GREP
 from friday_cli.workspace.local import LocalWorkspace
 from tests.command_safety import workspace_fixture
-from tests.command_safety.test_analyze import only_looks
+from tests.command_safety.workspace_fixture import passes
 from tests.tools.tool_workspace import Desk
-
-
-def passes(command: str, root: Path) -> bool:
-    return only_looks(analyze(command, workspace_fixture.context(root)))
 
 
 def git(folder: Path, *words: str) -> None:
@@ -40,8 +35,7 @@ def git(folder: Path, *words: str) -> None:
         b'[remote "o"]\n\turl = ext::./run.sh\n\tpromisor = true\n',
     ],
 )  # fmt: skip
-def test_settings_that_are_written_to_be_misread_are_asked_about(tmp_path: Path, config: bytes) -> None:
-    root = workspace_fixture.create_project(tmp_path)
+def test_settings_that_are_written_to_be_misread_are_asked_about(root: Path, config: bytes) -> None:
     (root / ".git/config").write_bytes(config)
     assert not passes("git status", root)
     assert passes("ls", root)
@@ -55,14 +49,12 @@ def test_settings_that_are_written_to_be_misread_are_asked_about(tmp_path: Path,
         '[branch "a \\"b\\""]\n\tremote = o ; said here\n# [core] fsmonitor = ./x\n', "[remote \"o\"]\n\turl = ../other\n\tuploadpack = x\n",
     ],
 )  # fmt: skip
-def test_settings_as_people_have_them_are_not(tmp_path: Path, config: str) -> None:
-    root = workspace_fixture.create_project(tmp_path)
+def test_settings_as_people_have_them_are_not(root: Path, config: str) -> None:
     (root / ".git/config").write_text(config)
     assert passes("git status", root)
 
 
-def test_a_hook_that_looking_runs_is_asked_about(tmp_path: Path) -> None:
-    root = workspace_fixture.create_project(tmp_path)
+def test_a_hook_that_looking_runs_is_asked_about(root: Path) -> None:
     (root / ".git/hooks").mkdir()
     (root / ".git/hooks/post-index-change.sample").write_text("")
     assert passes("git status", root)
@@ -90,8 +82,7 @@ def test_a_repository_inside_another_that_git_looks_into_is_asked_about(tmp_path
     assert not passes("git diff", root)
 
 
-def test_an_index_that_is_not_understood_is_asked_about(tmp_path: Path) -> None:
-    root = workspace_fixture.create_project(tmp_path)
+def test_an_index_that_is_not_understood_is_asked_about(root: Path) -> None:
     (root / ".git/index").write_bytes(b"DIRC\0\0\0\4" + b"\0\0\0\1" + b"\0" * 24 + b"\0\0\xe0\0" + b"\0" * 60)
     assert not passes("git status", root)
 
@@ -99,8 +90,7 @@ def test_an_index_that_is_not_understood_is_asked_about(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "setting", ["url = https://me:s3cr3t@example.org/x.git", "url = https://ghp_0123456789abcdefghij@example.org/x", "ExtraHeader = Authorization: x"]
 )  # fmt: skip
-async def test_a_password_in_git_s_settings_is_not_shown_unasked(tmp_path: Path, setting: str) -> None:
-    root = workspace_fixture.create_project(tmp_path)
+async def test_a_password_in_git_s_settings_is_not_shown_unasked(root: Path, setting: str) -> None:
     asking = ("cat .git/config", "cd .git && head con*", "cat < .git/config", "git remote -v", "git config --get remote.o.url",
               "git -C src remote -v", "grep -r x .", "git config remote.o.url")  # fmt: skip
     assert [command for command in asking if passes(command, root)] == ["cat .git/config", "cd .git && head con*",
@@ -117,10 +107,8 @@ async def test_a_password_in_git_s_settings_is_not_shown_unasked(tmp_path: Path,
     workspace = LocalWorkspace(root)
     try:
         desk = Desk(root, READ_FILE, GREP, workspace=workspace)
-        for text in (
-            await desk.text("read_file", path=".git/config"),
-            await desk.text("grep", path=".git/config", pattern="="),
-        ):
+        for name, arguments in ("read_file", {}), ("grep", {"pattern": "="}):
+            text = await desk.text(name, path=".git/config", **arguments)
             assert "[masked]" in text
             assert not any(word in text for word in ("s3cr3t", "ghp_", "Authorization"))
     finally:
@@ -132,19 +120,9 @@ async def test_a_password_in_git_s_settings_is_not_shown_unasked(tmp_path: Path,
     ["git -C src push", "git --no-pager push o", "git -c a.b=c push", "git --git-dir .git push", "git --git-dir=.git push",
      "sudo git -C src push", "/usr/bin/git -C . -P push", "git -C src diff b.py"],
 )  # fmt: skip
-def test_a_deny_rule_sees_git_behind_its_options(tmp_path: Path, command: str) -> None:
-    context = workspace_fixture.context(workspace_fixture.create_project(tmp_path))
-    rules = [
-        parse_rule("bash", "allow"),
-        parse_rule("bash(git push *)", "deny"),
-        parse_rule("read_file(src/b.py)", "deny"),
-    ]
-    assert (
-        Rules(mode="yolo", tools=TOOLS, rules=rules).decide(workspace_fixture.bash(command, context)).decision == "deny"
-    )
-    assert (
-        Rules(mode="yolo", tools=TOOLS, rules=rules)
-        .decide(workspace_fixture.bash("git -C src diff c.py", context))
-        .decision
-        == "allow"
-    )
+def test_a_deny_rule_sees_git_behind_its_options(root: Path, command: str) -> None:
+    context = workspace_fixture.context(root)
+    rows = (("bash", "allow"), ("bash(git push *)", "deny"), ("read_file(src/b.py)", "deny"))
+    rules = Rules(mode="yolo", tools=TOOLS, rules=[parse_rule(text, decision) for text, decision in rows])
+    assert rules.decide(workspace_fixture.bash(command, context)).decision == "deny"
+    assert rules.decide(workspace_fixture.bash("git -C src diff c.py", context)).decision == "allow"

@@ -67,6 +67,12 @@ def context(root: Path) -> AnalysisContext:
     return AnalysisContext(LocalWorkspace(root), ENVIRONMENT)
 
 
+def passes(command: str, place: AnalysisContext | Path) -> bool:
+    """Whether every part of a command only looks, in a context or in the folder of a project."""
+    script = analyze(command, context(place) if isinstance(place, Path) else place)
+    return not script.trouble and bool(script.steps) and all(step.looks for step in script.steps)
+
+
 def bash(command: str, place: AnalysisContext) -> RuleInput:
     """A call of the tool `bash`, judged."""
     return RuleInput("bash", "run", (command,), analyze(command, place))

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
+import tomlkit
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,6 +19,9 @@ from friday_cli.core.protocol.errors import FileError, UsageError
 from friday_cli.paths import config_dir
 
 NO_ENV: dict[str, str] = {}
+NAMES = ["agents", "delegation", "limits", "timeout", "providers", "a", "mode", "context"]
+MODES = ["plan", "ask", "edits", "auto"]
+"""The strictest first."""
 
 
 @pytest.fixture
@@ -31,12 +36,6 @@ def write(path: Path, text: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
     return path
-
-
-def wrong(text: str) -> FileError:
-    with pytest.raises(FileError) as caught:
-        loader.parse("config.toml", text)
-    return caught.value
 
 
 def check_parses_or_file_error(text: str) -> None:
@@ -68,9 +67,8 @@ class TestPrecedence:
         }
         loaded = config.load(environ=env, flags={"model": "flag", "limits.max_turns": None})
         assert (loaded.settings.model, loaded.settings.effort, loaded.settings.mode) == ("flag", "high", "plan")
-        assert loaded.sources["model"] == "command line"
-        assert loaded.sources["effort"] == "FRIDAY_EFFORT"
-        assert loaded.sources["mode"] == str(home / "config.toml")
+        sources = {"model": "command line", "effort": "FRIDAY_EFFORT", "mode": str(home / "config.toml")}
+        assert loaded.sources == sources
 
     def test_rules_of_the_command_line_come_on_top_of_those_in_the_file(self, home: Path) -> None:
         write(home / "config.toml", '[permissions]\ndeny = ["bash(rm *)"]\n')
@@ -94,15 +92,9 @@ class TestPrecedence:
         for word in words:
             assert word in str(caught.value)
 
-    def test_a_named_file_must_exist(self, home: Path, tmp_path: Path) -> None:
-        with pytest.raises(FileError, match="no such file"):
-            config.load(file=tmp_path / "none.toml")
-
     def test_defaults_never_stand_above_a_lower_cap(self, home: Path) -> None:
-        write(
-            home / "config.toml",
-            "[agents.delegation.token_budget]\nmax = 10_000\n[tools]\nbash_max_timeout = 30\n",
-        )
+        text = "[agents.delegation.token_budget]\nmax = 10_000\n[tools]\nbash_max_timeout = 30\n"
+        write(home / "config.toml", text)
         settings = config.load().settings
         assert settings.agents.delegation.token_budget.default == 10_000
         assert settings.tools.bash_timeout == 30
@@ -159,14 +151,11 @@ class TestProject:
         assert f"{name} " in loaded.notices[0]
         assert str(tmp_path / "repo/.friday/config.toml") in loaded.notices[0]
 
-    def test_the_local_file_tightens_further(self, home: Path, tmp_path: Path) -> None:
+    def test_the_local_file_tightens_further_and_a_flag_holds_all_the_same(self, home: Path, tmp_path: Path) -> None:
         write(tmp_path / "repo/.friday/config.local.toml", "limits.max_turns = 3")
-        assert self.load(tmp_path, "limits.max_turns = 9").settings.limits.max_turns == 3
-
-    def test_what_a_person_says_now_holds_all_the_same(self, home: Path, tmp_path: Path) -> None:
-        loaded = self.load(tmp_path, 'mode = "plan"\npermissions.deny = ["bash"]', flags={"mode": "auto"})
-        assert loaded.settings.mode == "auto"
-        assert loaded.settings.permissions.deny == ("bash",)
+        text = 'limits.max_turns = 9\nmode = "plan"\npermissions.deny = ["bash"]'
+        settings = self.load(tmp_path, text, flags={"mode": "auto"}).settings
+        assert (settings.limits.max_turns, settings.mode, settings.permissions.deny) == (3, "auto", ("bash",))
 
     @pytest.mark.parametrize(
         "text",
@@ -178,8 +167,8 @@ class TestProject:
         assert caught.value.line == 1
 
     @given(
-        mine=st.sampled_from(["plan", "ask", "edits", "auto"]),
-        theirs=st.sampled_from(["plan", "ask", "edits", "auto"]),
+        mine=st.sampled_from(MODES),
+        theirs=st.sampled_from(MODES),
         my_turns=st.none() | st.integers(1, 9),
         their_turns=st.integers(1, 9),
     )
@@ -191,8 +180,7 @@ class TestProject:
         file = write(folder / "user.toml", user)
         write(folder / "repo/.friday/config.toml", f'mode = "{theirs}"\nlimits.max_turns = {their_turns}\n')
         settings = config.load(file=file, environ=NO_ENV, project=folder / "repo").settings
-        order = ["plan", "ask", "edits", "auto"]
-        assert order.index(settings.mode) == min(order.index(mine), order.index(theirs))
+        assert settings.mode == min(mine, theirs, key=MODES.index)
         assert settings.limits.max_turns == min(my_turns or 99, their_turns)
 
 
@@ -214,30 +202,19 @@ class TestErrors:
             ("[providers.a]\nkey_env = 'sk-1234'", 2, "providers.a.key_env", "NAME of an environment variable"),
             ("[providers.a]\nbase_url = 'http://u:p@x'", 2, "providers.a.base_url", "without a password"),
             ("[providers.'A b']\napi = 'chat'", 1, "providers.A b", "lower-case letters"),
-            (
-                "[agents.delegation.context]\nbrain_write_scope = 'all'",
-                2,
-                "agents.delegation.context.brain_write_scope",
-                "'all' is not one of delegated, shared",
-            ),
-            (
-                "[agents.delegation.context]\nseal_on_complete = false",
-                2,
-                "agents.delegation.context.seal_on_complete",
-                "must be true",
-            ),
+            ("agents.delegation.context.brain_write_scope = 'all'", 1, "agents.delegation.context.brain_write_scope",
+             "'all' is not one of delegated, shared"),
+            ("agents.delegation.context.seal_on_complete = false", 1, "agents.delegation.context.seal_on_complete", "must be true"),
             ("model = opus", 1, "", "Text needs quotes"),
             ("model = 'a'\nmodel = 'b'", 2, "", "is not valid TOML"),
         ],
-    )
+    )  # fmt: skip
     def test_file_line_field_and_remedy(self, text: str, line: int, field: str, words: str) -> None:
-        error = wrong(text)
-        assert (error.path, error.line, error.field) == ("config.toml", line, field)
-        assert words in str(error)
-
-    def test_a_key_put_into_the_wrong_place_is_not_repeated(self) -> None:
-        assert "sk-1234" not in str(wrong("[providers.a]\nkey_env = 'sk-1234'"))
-        assert "sk-1234" not in str(wrong("[providers.a]\napi_key = 'sk-1234'"))
+        with pytest.raises(FileError) as caught:
+            loader.parse("config.toml", text)
+        assert (caught.value.path, caught.value.line, caught.value.field) == ("config.toml", line, field)
+        assert words in str(caught.value)
+        assert "sk-1234" not in str(caught.value)  # a key put into the wrong place is not repeated
 
     def test_byte_order_mark_and_crlf_are_fine(self, home: Path) -> None:
         (home / "config.toml").write_bytes(b'\xef\xbb\xbfmodel = "opus"\r\nmode = "plan"\r\n')
@@ -249,8 +226,9 @@ class TestErrors:
         with pytest.raises(FileError, match="UTF-8") as caught:
             config.load()
         assert caught.value.line == 2
-        with pytest.raises(FileError, match="cannot be read"):
-            config.load(file=tmp_path)
+        for file, words in (tmp_path, "cannot be read"), (tmp_path / "none.toml", "no such file"):
+            with pytest.raises(FileError, match=words):
+                config.load(file=file)
 
     @given(st.text(max_size=200))
     def test_any_text_is_settings_or_a_file_error(self, text: str) -> None:
@@ -258,43 +236,28 @@ class TestErrors:
 
     @given(
         st.recursive(
-            st.none()
-            | st.booleans()
-            | st.integers(-10, 10**6)
-            | st.floats(allow_nan=False, allow_infinity=False)
+            st.none() | st.booleans() | st.integers(-10, 10**6) | st.floats(allow_nan=False, allow_infinity=False)
             | st.sampled_from(["ask", "chat", "x", ""]),
-            lambda inner: (
-                st.lists(inner, max_size=2)
-                | st.dictionaries(
-                    st.sampled_from(["agents", "delegation", "limits", "timeout", "providers", "a", "mode", "context"]),
-                    inner,
-                    max_size=4,
-                )
-            ),
+            lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(NAMES), inner, max_size=4),
             max_leaves=12,
         )
-    )
+    )  # fmt: skip
     def test_any_structure_is_settings_or_a_file_error(self, data: object) -> None:
-        import tomlkit
-
         def without_none(value: object) -> object:
             if isinstance(value, dict):
                 return {k: without_none(v) for k, v in value.items() if v is not None}
             return [without_none(v) for v in value if v is not None] if isinstance(value, list) else value
 
-        text = tomlkit.dumps(without_none(data) if isinstance(data, dict) else {"mode": without_none(data) or 0})  # type: ignore[arg-type]
-        check_parses_or_file_error(text)
+        table: Any = without_none(data if isinstance(data, dict) else {"mode": data or 0})
+        check_parses_or_file_error(tomlkit.dumps(table))
 
 
 class TestLookup:
-    def test_a_value_by_its_dotted_name(self, home: Path) -> None:
+    def test_a_value_by_its_dotted_name_and_the_nearest_for_an_unknown_one(self, home: Path) -> None:
         settings = config.load(flags={"limits.max_cost": 2.5}).settings
         assert config.lookup(settings, "limits.max_cost") == 2.5
-
-    def test_an_unknown_name_gets_the_nearest(self, home: Path) -> None:
-        with pytest.raises(UsageError, match="max_concurrent"):
-            config.lookup(config.load().settings, "agents.delegation.max_concurent")
         for name, words in {
+            "agents.delegation.max_concurent": "max_concurrent",
             "modle": "Did you mean model?",
             "limits.max_cots": "Did you mean limits.max_cost?",
             "limits.zzz": "Known here: max_turns, max_tokens, max_cost, timeout.",
@@ -303,7 +266,7 @@ class TestLookup:
             "providers.w.url": "Did you mean providers.w.base_url?",
         }.items():
             with pytest.raises(UsageError, match=re.escape(words)):
-                config.lookup(config.load().settings, name)
+                config.lookup(settings, name)
 
     def test_rows_tell_origin_and_hide_headers(self, home: Path) -> None:
         write(home / "config.toml", '[providers.w]\nbase_url = "http://x"\nheaders = {Authorization = "secret"}\n')

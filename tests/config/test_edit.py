@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import subprocess
 import sys
@@ -63,9 +64,8 @@ def test_layouts_are_kept(tmp_path: Path, before: str, change: tuple[str, str | 
     path.write_text(before)
     name, written = change
     assert edit.unset_value(name, file=path) if written is None else edit.set_value(name, written, file=path)
-    assert [line.replace(" ", "") for line in path.read_text().split("\n") if line] == [
-        line.replace(" ", "") for line in after.split("\n") if line
-    ]
+    lines, expected = (text.replace(" ", "").split("\n") for text in (path.read_text(), after))
+    assert list(filter(None, lines)) == list(filter(None, expected))
 
 
 def test_an_item_is_added_to_a_list_and_removed_and_the_others_keep_their_comments(file: Path) -> None:
@@ -183,15 +183,10 @@ def test_setting_changes_that_key_and_no_other(
         return
     saved = edit.set_value(*change, file=path)
     after = loader.read(path)
-    here = after
     *parents, last = change[0].split(".")
-    for part in parents:
-        here = here[part]
-    assert here.pop(last) == saved.value
-    here = before
-    for part in parents:
-        here = here.get(part, {})
-    here.pop(last, None)
+    tables = [functools.reduce(lambda table, part: table.get(part, {}), parents, data) for data in (before, after)]
+    tables[0].pop(last, None)
+    assert tables[1].pop(last) == saved.value
 
     def full(data: dict[str, object]) -> dict[str, object]:
         pairs = {k: full(v) if isinstance(v, dict) else v for k, v in data.items()}

@@ -41,17 +41,17 @@ def test_a_projects_commands_count_only_when_it_is_trusted_and_unchanged(root: P
     assert set(commands.load(root).found) == {"mine"}
 
 
-def test_the_persons_own_command_stands_before_a_projects(root: Path, tmp_path: Path) -> None:
+def test_the_persons_own_command_stands_before_a_projects_and_none_before_a_built_in(
+    root: Path, tmp_path: Path
+) -> None:
     put(root / ".friday/commands/fix.md", "Theirs.")
     put(tmp_path / "home/commands/fix.md", "Mine.")
-    assert commands.load(root, trusted=True).found["fix"].text == "Mine."
-
-
-def test_a_reserved_name_stays_and_it_is_said(root: Path, tmp_path: Path) -> None:
     path = put(tmp_path / "home/commands/help.md", "Mine.")
-    loaded = commands.load(root, reserved={"help"})
-    assert not loaded.found
+    put(tmp_path / "home/commands/two words.md", "Text.")
+    loaded = commands.load(root, trusted=True, reserved={"help"})
+    assert [command.text for command in loaded.found.values()] == ["Mine."]
     assert str(loaded.problems[0]) == f"{path}: /help is a built-in command. Rename the file."
+    assert "is not a valid command name" in str(loaded.problems[1])
 
 
 @pytest.mark.parametrize(
@@ -86,27 +86,18 @@ def test_what_is_wrong_with_a_file_is_said_with_its_line(root: Path, tmp_path: P
     assert str(loaded.problems[0]).startswith(f"{path}{error}")
 
 
-def test_a_name_that_cannot_be_typed_is_said(root: Path, tmp_path: Path) -> None:
-    put(tmp_path / "home/commands/two words.md", "Text.")
-    assert "is not a valid command name" in str(commands.load(root).problems[0])
-
-
 def test_allowed_tools_take_away_and_never_give(root: Path, tmp_path: Path) -> None:
-    put(
-        tmp_path / "home/commands/x.md",
-        "---\nargument-hint: [file] [how]\nallowed-tools: Read, Bash(git diff:*)\n---\nText.",
-    )
+    keys = "argument-hint: [file] [how]\nallowed-tools: Read, Bash(git diff:*)"
+    put(tmp_path / "home/commands/x.md", f"---\n{keys}\n---\nText.")
     found = commands.load(root).found["x"]
     bounds = found.restrictions()
     assert found.hint == "[file] [how]"
     assert bounds is not None
     assert bounds.decide(RuleInput("write_file", "write", ("a",))).decision == "deny"
     assert bounds.decide(RuleInput("bash", "run", ("rm a",))).decision == "deny"
-    rules = Rules(mode="ask", tools=TOOLS, parent=bounds)
-    assert (
-        rules.decide(workspace_fixture.bash("git diff a", workspace_fixture.virtual_context())).decision == "allow"
-    )  # it only looks
-    assert rules.decide(workspace_fixture.bash("ls a", workspace_fixture.virtual_context())).decision == "deny"
+    rules, context = Rules(mode="ask", tools=TOOLS, parent=bounds), workspace_fixture.virtual_context()
+    assert rules.decide(workspace_fixture.bash("git diff a", context)).decision == "allow"  # it only looks
+    assert rules.decide(workspace_fixture.bash("ls a", context)).decision == "deny"
     assert rules.decide(RuleInput("read_file", "read", ("a",))).decision == "allow"
     assert rules.decide(RuleInput("read_file", "read", (".env",))).decision == "ask"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -39,14 +40,8 @@ def test_a_new_folder_is_not_trusted_and_a_decision_lasts(root: Path) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        ".friday/config.toml",
-        ".friday/config.local.toml",
-        ".friday/profiles/a.md",
-        ".friday/commands/x/y.md",
-        "profiles/a.md",
-        ".claude/agents/a.md",
-        ".claude/commands/x/y.md",
-        ".mcp.json",
+        *(".friday/config.toml", ".friday/config.local.toml", ".friday/profiles/a.md", ".friday/commands/x/y.md"),
+        *("profiles/a.md", ".claude/agents/a.md", ".claude/commands/x/y.md", ".mcp.json"),
     ],
 )
 def test_what_can_execute_or_grant_is_pinned(root: Path, name: str) -> None:
@@ -89,23 +84,25 @@ def test_a_link_in_the_place_of_a_trusted_folder_is_another_folder(root: Path, t
     assert trust.is_trusted(root).root == tmp_path / "evil"
 
 
-@pytest.mark.parametrize("kind", ["outside file", "outside folder", "inner folder", "pipe", "huge", "deep"])
-def test_what_cannot_be_pinned_down_cannot_be_trusted(root: Path, tmp_path: Path, kind: str) -> None:
+def link(target: str, name: str = ".friday") -> Callable[[Path], None]:
+    return lambda root: (root / name).symlink_to(root / target)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        link("../outside/config.toml", ".mcp.json"), link("../outside"), lambda root: os.mkfifo(root / ".mcp.json"),
+        lambda root: put(root / ".friday/config.toml", "#" * 1_000_001), link("src", ".claude/agents/inner"),
+        lambda root: put(root / ".friday" / "/".join("abcdefghijk") / "x.md"),
+    ],
+    ids=["outside file", "outside folder", "pipe", "huge", "inner folder", "deep"],
+)  # fmt: skip
+def test_what_cannot_be_pinned_down_cannot_be_trusted(
+    root: Path, tmp_path: Path, make: Callable[[Path], object]
+) -> None:
     put(tmp_path / "outside/config.toml", "mode = 'plan'")
-    (root / ".friday").mkdir()
-    if kind == "outside file":
-        (root / ".friday/config.toml").symlink_to(tmp_path / "outside/config.toml")
-    elif kind == "outside folder":
-        (root / ".friday").rmdir()
-        (root / ".friday").symlink_to(tmp_path / "outside")
-    elif kind == "inner folder":
-        (root / ".friday/profiles").symlink_to(root / "src")
-    elif kind == "pipe":
-        os.mkfifo(root / ".friday/config.toml")
-    elif kind == "huge":
-        put(root / ".friday/config.toml", "#" * 1_000_001)
-    else:
-        put(root / ".friday" / "/".join("abcdefghijk") / "x.md")
+    (root / ".claude/agents").mkdir(parents=True)
+    make(root)
     with pytest.raises(FileError):
         trust.decide(root, True)
     standing = trust.is_trusted(root)
@@ -126,16 +123,8 @@ def test_a_strange_file_in_profiles_is_left_out_and_harms_nobody(root: Path, tmp
 
 @pytest.mark.parametrize(
     "content",
-    [
-        b"",
-        b"{",
-        b"[]",
-        b'{"version": 99, "folders": {}}',
-        b'{"version": 1, "folders": {"/": 3}}',
-        b"\xff",
-        b'{"folders": {}}',
-    ],
-)
+    [b"", b"{", b"[]", b"\xff", b'{"folders": {}}', b'{"version": 99, "folders": {}}', b'{"version": 1, "folders": {"/": 3}}'],
+)  # fmt: skip
 def test_a_damaged_or_newer_store_trusts_nothing_and_is_not_overwritten(root: Path, content: bytes) -> None:
     trust.decide(root, True)
     trust.store_file().write_bytes(content)
@@ -155,7 +144,10 @@ def test_the_store_is_private_and_one_that_others_can_write_is_not_believed(root
     assert trust.is_trusted(root).state == "broken"
 
 
-def test_names_that_are_no_text(root: Path, tmp_path: Path) -> None:
+def test_names_that_are_no_text_and_folders_that_are_not_there(root: Path, tmp_path: Path) -> None:
+    assert trust.is_trusted(tmp_path / "none").state == "new"
+    with pytest.raises(FridayError):
+        trust.decide(tmp_path / "none", True)
     odd = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff\xfe"))
     odd.mkdir()
     put(odd / ".friday/config.toml", "")
@@ -163,12 +155,6 @@ def test_names_that_are_no_text(root: Path, tmp_path: Path) -> None:
     assert trust.is_trusted(odd).ok
     put(Path(os.fsdecode(os.fsencode(odd) + b"/.friday/\xfa.md")))
     assert trust.is_trusted(odd).state == "changed"
-
-
-def test_a_folder_that_is_not_there(root: Path) -> None:
-    assert trust.is_trusted(root.parent / "none").state == "new"
-    with pytest.raises(FridayError):
-        trust.decide(root.parent / "none", True)
 
 
 def test_what_was_decided_on_is_kept_to_show_what_changed(root: Path) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import io
 import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,24 +40,35 @@ def quotes(output: Output) -> list[tuple[str, str]]:
     return list(zip(found[1::2], found[2::2], strict=True))
 
 
+Extracting = Callable[[Callable[[str], str]], list[str]]
+
+
 @pytest.fixture
-def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """One entry for every page whose text is taken out of a PDF."""
-    seen: list[int] = []
-    extract = PageObject.extract_text
+def extracting(monkeypatch: pytest.MonkeyPatch) -> Extracting:
+    """Passes the text of each page through a function; returns the texts of all pages that were read."""
+    extract, seen = PageObject.extract_text, []
 
-    def counting(self: PageObject, *args: Any, **kwargs: Any) -> str:
-        seen.append(1)
-        return extract(self, *args, **kwargs)
+    def through(change: Callable[[str], str]) -> list[str]:
+        def changed(self: PageObject, *args: Any, **kwargs: Any) -> str:
+            seen.append(extract(self, *args, **kwargs))
+            return change(seen[-1])
 
-    monkeypatch.setattr(PageObject, "extract_text", counting)
-    return seen
+        monkeypatch.setattr(PageObject, "extract_text", changed)
+        return seen
+
+    return through
+
+
+@pytest.fixture
+def counted(extracting: Extracting) -> list[str]:
+    """The text of every page that is taken out of a PDF."""
+    return extracting(lambda text: text)
 
 
 # ---- PDF ----------------------------------------------------------------------
 
 
-async def test_one_sentence_in_three_hundred_pages(tmp_path: Path, counted: list[int]) -> None:
+async def test_one_sentence_in_three_hundred_pages(tmp_path: Path, counted: list[str]) -> None:
     pages = [f"Chapter {n}\nThe weather of day {n} was mild.\nNothing else is told here." for n in range(1, 301)]
     pages[216] += "\nThe warranty lasts thirty-seven months (see table 4)."
     pages[5] = pages[77] = pages[78] = ""
@@ -84,7 +95,7 @@ async def test_quotes_are_word_for_word(tmp_path: Path) -> None:
     assert output.display.rows[0][0] == "page 1"
 
 
-async def test_pages_narrow_the_search(tmp_path: Path, counted: list[int]) -> None:
+async def test_pages_narrow_the_search(tmp_path: Path, counted: list[str]) -> None:
     data = pdf([f"The needle number {n} narrow." for n in range(1, 31)])
     output = await asked(tmp_path, "n.pdf", data, "needle", pages="4-5, 20", max_quotes=20)
     assert sorted(place for place, _ in quotes(output)) == ["page 20", "page 4", "page 5"]
@@ -155,37 +166,28 @@ async def test_damaged_documents(tmp_path: Path, data: bytes, capfd: pytest.Capt
     assert capfd.readouterr() == ("", "")
 
 
-async def test_one_broken_page_spoils_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    extract = PageObject.extract_text
-
-    def fragile(self: PageObject, *args: Any, **kwargs: Any) -> str:
-        text = extract(self, *args, **kwargs)
+async def test_one_broken_page_spoils_no_other(tmp_path: Path, extracting: Extracting) -> None:
+    def fragile(text: str) -> str:
         if "bad" in text:
             raise RecursionError("a loop in the page")
         return text
 
-    monkeypatch.setattr(PageObject, "extract_text", fragile)
+    extracting(fragile)
     output = await asked(tmp_path, "b.pdf", pdf(["good one", "bad one", "good two"]), "one")
     assert quotes(output) == [("page 1", "good one")]
     assert "Damaged pages (not searched): 2." in output.text
 
 
-async def test_time_is_bounded_and_the_next_call_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    extract, clock, taken = PageObject.extract_text, [0.0], [0]
-
-    def slow(self: PageObject, *args: Any, **kwargs: Any) -> str:
-        clock[0] += 10.0  # seconds on the reader's clock
-        taken[0] += 1
-        return extract(self, *args, **kwargs)
-
-    monkeypatch.setattr(PageObject, "extract_text", slow)
-    monkeypatch.setattr("friday_cli.tools.documents.read.monotonic", lambda: clock[0])
+async def test_time_is_bounded_and_the_next_call_goes_on(
+    tmp_path: Path, counted: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("friday_cli.tools.documents.read.monotonic", lambda: 10.0 * len(counted))  # 10 s for a page
     data = pdf([f"needle {n}" for n in range(1, 11)])
     output = await asked(tmp_path, "slow.pdf", data, "needle", timeout_s=35, max_quotes=20)
     assert len(quotes(output)) == 4
     assert "Not read in time: pages 5-10. Repeat the call to continue." in output.text
     output = await asked(tmp_path, "slow.pdf", data, "needle", timeout_s=95, max_quotes=20)
-    assert len(quotes(output)) == taken[0] == 10
+    assert len(quotes(output)) == len(counted) == 10
 
 
 async def test_a_page_that_never_ends_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,7 +201,7 @@ async def test_a_page_that_never_ends_is_given_up(tmp_path: Path, monkeypatch: p
         hold.set()
 
 
-async def test_calls_at_once_share_the_reading(tmp_path: Path, counted: list[int]) -> None:
+async def test_calls_at_once_share_the_reading(tmp_path: Path, counted: list[str]) -> None:
     data = pdf([f"shared needle {n} of the pages" for n in range(1, 61)])
     outputs = await asyncio.gather(*(asked(tmp_path, f"{n}.pdf", data, f"needle {n + 1}") for n in range(6)))
     assert [quotes(output)[0][0] for output in outputs] == [f"page {n}" for n in range(1, 7)]
@@ -218,23 +220,10 @@ async def test_the_text_of_a_pdf_for_other_tools() -> None:
 
 # ---- text and Markdown ----------------------------------------------------------
 
-GUIDE = """# Guide
-
-Intro words.
-
-## Install
-
-Run the installer.
-It takes a minute.
-
-## Use
-
-Call the parser with a file.
-
-```
-# not a heading: parser
-```
-"""
+GUIDE = (
+    "# Guide\n\nIntro words.\n\n## Install\n\nRun the installer.\nIt takes a minute.\n\n"
+    "## Use\n\nCall the parser with a file.\n\n```\n# not a heading: parser\n```\n"
+)
 
 
 async def test_markdown_quotes_have_lines_and_heading(tmp_path: Path) -> None:
@@ -296,18 +285,15 @@ async def test_calls_that_make_no_sense(
         await asked(tmp_path, name, data, **arguments)
 
 
-async def test_paths_stay_in_the_workspace(tmp_path: Path) -> None:
+async def test_files_outside_the_workspace_and_over_the_limit_are_refused(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "secret.txt").write_text("the password")
     (tmp_path / "in" / "link.txt").symlink_to(tmp_path / "secret.txt")
     for path in ("../secret.txt", "link.txt", str(tmp_path / "secret.txt")):
         with pytest.raises(ToolError, match="outside the workspace"):
             await call(document_tool(), seat(tmp_path / "in"), path=path, query="password")
-    with pytest.raises(ToolError, match="no such file"):
+    with pytest.raises(ToolError, match="No such file"):
         await call(document_tool(), seat(tmp_path / "in"), path="absent.pdf", query="x")
-
-
-async def test_files_over_the_limit_are_refused(tmp_path: Path) -> None:
     (tmp_path / "big.txt").write_bytes(b"x " * 600_000)
     with pytest.raises(ToolError, match=r"big\.txt: larger than 1 MB"):
         await call(document_tool(max_bytes=1_000_000), seat(tmp_path), path="big.txt", query="x")

@@ -4,6 +4,7 @@ import base64
 import hashlib
 import json
 import os
+import re
 import struct
 import zlib
 from collections.abc import AsyncIterator
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from friday_cli.core.protocol.displays import DiffDisplay, TableDisplay
+from friday_cli.core.protocol.tool import Output
 from friday_cli.core.text.diff import difference
 from friday_cli.tools.files import tools
 from tests.tools.tool_workspace import Desk
@@ -24,6 +26,24 @@ async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
     made = Desk(root, *tools())
     yield made
     await made.workspace.close()
+
+
+async def given(desk: Desk, data: str | bytes, name: str = "f") -> Path:
+    """A file that the agent has read."""
+    path = desk.root / name
+    path.write_bytes(data.encode() if isinstance(data, str) else data)
+    await desk("read_file", path=name)
+    return path
+
+
+async def edit(desk: Desk, *edits: tuple[str, str], **more: bool) -> Output:
+    """Edit the file `f`: pairs of old and new text."""
+    return await desk("edit_file", path="f", edits=[{"old": old, "new": new, **more} for old, new in edits])
+
+
+async def refused(desk: Desk, *edits: tuple[str, str]) -> str:
+    """The words with which an edit of `f` is refused."""
+    return await desk.error("edit_file", path="f", edits=[{"old": old, "new": new} for old, new in edits])
 
 
 # ---- reading ---------------------------------------------------------------------
@@ -61,16 +81,16 @@ async def test_long_files_and_lines_are_cut_and_said(desk: Desk) -> None:
 
 
 async def test_crlf_mark_and_encodings_are_read_as_text(desk: Desk) -> None:
-    (desk.root / "crlf").write_bytes(b"a\r\nb\r\n")
-    (desk.root / "mark").write_bytes(b"\xef\xbb\xbfa\n")
-    (desk.root / "wide").write_bytes("ä\n".encode("utf-16"))
-    (desk.root / "old").write_bytes("größe – ".encode("cp1252"))
-    (desk.root / "odd").write_bytes(b"caf\xe9 \x81\n")
-    assert await desk.text("read_file", path="crlf") == "1\ta\n2\tb"
-    assert await desk.text("read_file", path="mark") == "1\ta"
-    assert await desk.text("read_file", path="wide") == "1\tä\n[encoding utf-16-le]"
-    assert await desk.text("read_file", path="old") == "1\tgröße – \n[encoding cp1252]"
-    assert (await desk.text("read_file", path="odd")).endswith("[encoding latin-1]")
+    for data, text in (
+        (b"a\r\nb\r\n", "1\ta\n2\tb"),
+        (b"\xef\xbb\xbfa\n", "1\ta"),
+        ("ä\n".encode("utf-16"), "1\tä\n[encoding utf-16-le]"),
+        ("größe – ".encode("cp1252"), "1\tgröße – \n[encoding cp1252]"),
+        (b"caf\xe9 \x81\n", "1\tcafé \x81\n[encoding latin-1]"),
+        (b"", "(f is empty)"),
+    ):
+        (desk.root / "f").write_bytes(data)
+        assert await desk.text("read_file", path="f") == text
 
 
 @pytest.mark.parametrize(
@@ -86,8 +106,7 @@ async def test_crlf_mark_and_encodings_are_read_as_text(desk: Desk) -> None:
 )
 async def test_binary_files_are_refused_by_kind(desk: Desk, data: bytes, word: str) -> None:
     (desk.root / "f").write_bytes(data)
-    with pytest.raises(AssertionError, match=word):
-        raise AssertionError(await desk.error("read_file", path="f"))
+    assert re.search(word, await desk.error("read_file", path="f"))
     assert desk.context.seen.hashes == {}
 
 
@@ -97,11 +116,6 @@ async def test_what_is_missing_is_named_with_what_is_like_it(desk: Desk) -> None
     assert "folder does not exist" in await desk.error("read_file", path="no/such.py")
     assert "list_dir" in await desk.error("read_file", path=".")
     assert "outside" in await desk.error("read_file", path="../x")
-
-
-async def test_an_empty_file_says_so(desk: Desk) -> None:
-    (desk.root / "f").touch()
-    assert await desk.text("read_file", path="f") == "(f is empty)"
 
 
 async def test_a_file_too_large_shows_its_start_and_cannot_be_changed(desk: Desk) -> None:
@@ -156,8 +170,7 @@ async def test_pictures_come_as_pictures(desk: Desk, name: str, data: bytes, kin
 )  # fmt: skip
 async def test_pictures_a_provider_would_refuse_are_refused_here(desk: Desk, data: bytes, word: str) -> None:
     (desk.root / "p.png").write_bytes(data)
-    with pytest.raises(AssertionError, match=word):
-        raise AssertionError(await desk.error("read_file", path="p.png"))
+    assert re.search(word, await desk.error("read_file", path="p.png"))
 
 
 async def test_a_notebook_is_shown_as_cells(desk: Desk) -> None:
@@ -171,14 +184,8 @@ async def test_a_notebook_is_shown_as_cells(desk: Desk) -> None:
     ]  # fmt: skip
     (desk.root / "n.ipynb").write_text(json.dumps({"cells": cells, "nbformat": 4}))
     text = await desk.text("read_file", path="n.ipynb")
-    for part in (
-        "cell 1 (markdown)",
-        "# Title",
-        "cell 2 (code, run 3)",
-        "print(1)",
-        "[image/png omitted]",
-        "ValueError: bad",
-    ):
+    assert text.splitlines()[:2] == ["1\t--- cell 1 (markdown) ---", "2\t# Title"]
+    for part in ("cell 2 (code, run 3)", "print(1)", "[image/png omitted]", "ValueError: bad"):
         assert part in text
     (desk.root / "broken.ipynb").write_text('{"cells": [3]}')
     assert await desk.text("read_file", path="broken.ipynb") == '1\t{"cells": [3]}'
@@ -201,12 +208,9 @@ async def test_a_folder_is_listed_folders_first(desk: Desk) -> None:
     assert isinstance(output.display, TableDisplay)
     assert await desk.text("list_dir", path="src") == "(src is empty)"
     assert "z.txt" in await desk.error("list_dir", path="z.txt")
-
-
-async def test_a_large_folder_says_how_much_more_there_is(desk: Desk) -> None:
     for number in range(510):
-        (desk.root / f"{number:03}").touch()
-    assert (await desk.text("list_dir")).splitlines()[-1] == "[10 more; use glob with a pattern]"
+        (desk.root / f"src/{number:03}").touch()
+    assert (await desk.text("list_dir", path="src")).endswith("\n[10 more; use glob with a pattern]")
 
 
 # ---- writing ---------------------------------------------------------------------
@@ -227,11 +231,11 @@ async def test_what_was_not_read_or_changed_since_is_not_overwritten(desk: Desk)
     path = desk.root / "f"
     path.write_text("theirs\n")
     assert "not read" in await desk.error("write_file", path="f", content="mine")
-    assert "have not read" in await desk.error("edit_file", path="f", edits=[{"old": "theirs", "new": "mine"}])
+    assert "have not read" in await refused(desk, ("theirs", "mine"))
     await desk("read_file", path="f")
     path.write_text("newer\n")
     assert "changed since" in await desk.error("write_file", path="f", content="mine")
-    assert "changed since" in await desk.error("edit_file", path="f", edits=[{"old": "theirs", "new": "mine"}])
+    assert "changed since" in await refused(desk, ("theirs", "mine"))
     assert path.read_text() == "newer\n"
     await desk("read_file", path="f")
     output = await desk("write_file", path="f", content="mine\n")
@@ -241,14 +245,13 @@ async def test_what_was_not_read_or_changed_since_is_not_overwritten(desk: Desk)
 
 
 async def test_another_agents_change_is_a_conflict_and_nothing_is_lost(desk: Desk) -> None:
-    (desk.root / "f").write_text("a\nb\n")
+    await given(desk, "a\nb\n")
     other = Desk(desk.root, *tools(), agent="a.1", workspace=desk.workspace)
-    await desk("read_file", path="f")
     await other("read_file", path="f")
-    await desk("edit_file", path="f", edits=[{"old": "a", "new": "A"}])
-    assert "changed since" in await other.error("edit_file", path="f", edits=[{"old": "b", "new": "B"}])
+    await edit(desk, ("a", "A"))
+    assert "changed since" in await refused(other, ("b", "B"))
     await other("read_file", path="f")
-    await other("edit_file", path="f", edits=[{"old": "b", "new": "B"}])
+    await edit(other, ("b", "B"))
     assert (desk.root / "f").read_text() == "A\nB\n"
 
 
@@ -265,26 +268,31 @@ async def test_another_agents_change_is_a_conflict_and_nothing_is_lost(desk: Des
     ],
 )
 async def test_an_edit_keeps_every_other_byte(desk: Desk, before: bytes, after: bytes) -> None:
-    (desk.root / "f").write_bytes(before)
-    await desk("read_file", path="f")
-    await desk("edit_file", path="f", edits=[{"old": "old", "new": "new"}])
-    assert (desk.root / "f").read_bytes() == after
+    path = await given(desk, before)
+    await edit(desk, ("old", "new"))
+    assert path.read_bytes() == after
+
+
+async def test_a_whole_line_can_be_deleted_and_an_empty_file_filled(desk: Desk) -> None:
+    path = await given(desk, b"a\r\nb\r\nc\r\n")
+    await edit(desk, ("b\n", ""))
+    assert path.read_bytes() == b"a\r\nc\r\n"
+    await given(desk, "")
+    await edit(desk, ("", "x"))
+    assert path.read_text() == "x"
 
 
 async def test_a_rewritten_file_keeps_line_ends_mark_and_mode(desk: Desk) -> None:
-    path = desk.root / "f.sh"
-    path.write_bytes(b"\xef\xbb\xbfa\r\nb\r\n")
+    path = await given(desk, b"\xef\xbb\xbfa\r\nb\r\n", "f.sh")
     path.chmod(0o755)
-    await desk("read_file", path="f.sh")
     await desk("write_file", path="f.sh", content="c\nd")
     assert path.read_bytes() == b"\xef\xbb\xbfc\r\nd"
     assert path.stat().st_mode & 0o777 == 0o755
 
 
 async def test_characters_the_encoding_lacks_are_refused(desk: Desk) -> None:
-    (desk.root / "f").write_bytes(b"caf\xe9\n")
-    await desk("read_file", path="f")
-    assert "U+4E2D" in await desk.error("edit_file", path="f", edits=[{"old": "caf", "new": "中"}])
+    await given(desk, b"caf\xe9\n")
+    assert "U+4E2D" in await refused(desk, ("caf", "中"))
     assert "U+D800" in await desk.error("write_file", path="new", content="\ud800")
     assert sorted(os.listdir(desk.root)) == ["f"]
 
@@ -303,12 +311,9 @@ async def test_folders_links_and_the_outside_are_not_written(desk: Desk) -> None
      "<!-- ... rest of page ... -->", "/* ... other methods ... */", "… remaining lines unchanged …", "// rest unchanged"],
 )  # fmt: skip
 async def test_placeholders_are_refused(desk: Desk, line: str) -> None:
-    (desk.root / "f").write_text("a\nb\n")
-    await desk("read_file", path="f")
+    await given(desk, "a\nb\n")
     assert "placeholder for omitted text" in await desk.error("write_file", path="f", content=f"a\n{line}\n")
-    assert "placeholder for omitted text" in await desk.error(
-        "edit_file", path="f", edits=[{"old": "a", "new": f"A\n{line}"}]
-    )
+    assert "placeholder for omitted text" in await refused(desk, ("a", f"A\n{line}"))
     assert (desk.root / "f").read_text() == "a\nb\n"
 
 
@@ -317,16 +322,10 @@ async def test_placeholders_are_refused(desk: Desk, line: str) -> None:
     ["print(...)", "def f() -> None: ...", "# the rest of the list is sorted", "x = a[..., 0]  # other axes", "...",
      "args = first, *rest", "# see the existing code for more"],
 )  # fmt: skip
-async def test_ordinary_lines_with_dots_are_not(desk: Desk, line: str) -> None:
-    (desk.root / "f").write_text("a\n")
-    await desk("read_file", path="f")
-    await desk("edit_file", path="f", edits=[{"old": "a", "new": line}])
-    assert (desk.root / "f").read_text() == f"{line}\n"
-
-
-async def test_a_placeholder_that_is_in_the_file_already_may_stay(desk: Desk) -> None:
-    (desk.root / "f").write_text("# ... rest unchanged ...\na\n")
-    await desk("read_file", path="f")
+async def test_ordinary_lines_with_dots_and_placeholders_of_the_file_are_not(desk: Desk, line: str) -> None:
+    await given(desk, "# ... rest unchanged ...\nz\n")
+    await edit(desk, ("z", line))
+    assert (desk.root / "f").read_text() == f"# ... rest unchanged ...\n{line}\n"
     await desk("write_file", path="f", content="# ... rest unchanged ...\nb\n")
 
 
@@ -334,37 +333,30 @@ async def test_a_placeholder_that_is_in_the_file_already_may_stay(desk: Desk) ->
 
 
 async def test_several_edits_are_made_in_order_all_or_none(desk: Desk) -> None:
-    path = desk.root / "f"
-    path.write_text("one\ntwo\n")
-    await desk("read_file", path="f")
-    error = await desk.error("edit_file", path="f", edits=[{"old": "one", "new": "1"}, {"old": "three", "new": "3"}])
+    path = await given(desk, "one\ntwo\n")
+    error = await refused(desk, ("one", "1"), ("three", "3"))
     assert "edit 2 of 2" in error
     assert "Nothing was changed" in error
     assert path.read_text() == "one\ntwo\n"
-    output = await desk("edit_file", path="f", edits=[{"old": "one", "new": "1"}, {"old": "1\ntwo", "new": "12"}])
+    output = await edit(desk, ("one", "1"), ("1\ntwo", "12"))
     assert path.read_text() == "12\n"
     assert output.text == "Edited f: +1 -2 lines."
 
 
 async def test_an_ambiguous_text_is_refused_with_its_lines_unless_all_are_meant(desk: Desk) -> None:
-    (desk.root / "f").write_text("x\ny\nx\nx x\n")
-    await desk("read_file", path="f")
-    error = await desk.error("edit_file", path="f", edits=[{"old": "x", "new": "z"}])
-    assert "occurs 4 times, at lines 1, 3, 4, 4" in error
-    await desk("edit_file", path="f", edits=[{"old": "x", "new": "z", "replace_all": True}])
+    await given(desk, "x\ny\nx\nx x\n")
+    assert "occurs 4 times, at lines 1, 3, 4, 4" in await refused(desk, ("x", "z"))
+    await edit(desk, ("x", "z"), replace_all=True)
     assert (desk.root / "f").read_text() == "z\ny\nz\nz z\n"
 
 
 async def test_a_text_that_is_not_there_is_answered_with_the_nearest(desk: Desk) -> None:
     lines = [f"line {n}" for n in range(50)]
     lines[30:32] = ["def total(prices):", "    return sum(price for price in prices)"]
-    (desk.root / "f").write_text("\n".join(lines))
-    await desk("read_file", path="f")
-    error = await desk.error(
-        "edit_file", path="f", edits=[{"old": "def total(prices):\n    return sum(prices)", "new": "x"}]
-    )
+    await given(desk, "\n".join(lines))
+    error = await refused(desk, ("def total(prices):\n    return sum(prices)", "x"))
     assert "31\tdef total(prices):\n32\t    return sum(price for price in prices)" in error
-    assert "has no similar text" in await desk.error("edit_file", path="f", edits=[{"old": "zebra", "new": "x"}])
+    assert "has no similar text" in await refused(desk, ("zebra", "x"))
 
 
 @pytest.mark.parametrize(
@@ -380,9 +372,8 @@ async def test_a_text_that_is_not_there_is_answered_with_the_nearest(desk: Desk)
 async def test_other_blanks_match_where_there_is_one_place_and_it_is_said(
     desk: Desk, text: str, old: str, new: str, after: str
 ) -> None:
-    (desk.root / "f").write_bytes(text.encode())
-    await desk("read_file", path="f")
-    output = await desk("edit_file", path="f", edits=[{"old": old, "new": new}])
+    await given(desk, text.encode())
+    output = await edit(desk, (old, new))
     assert (desk.root / "f").read_bytes() == after.encode()
     assert "ignoring indentation" in output.text
 
@@ -399,30 +390,16 @@ async def test_other_blanks_match_where_there_is_one_place_and_it_is_said(
     ],
 )
 async def test_nothing_else_is_taken_for_the_same(desk: Desk, text: str, old: str) -> None:
-    (desk.root / "f").write_text(text)
-    await desk("read_file", path="f")
-    assert "not found" in await desk.error("edit_file", path="f", edits=[{"old": old, "new": "x"}])
+    await given(desk, text)
+    assert "not found" in await refused(desk, (old, "x"))
     assert (desk.root / "f").read_text() == text
 
 
 async def test_edits_that_say_nothing_are_refused(desk: Desk) -> None:
-    (desk.root / "f").write_text("a\n")
-    (desk.root / "empty").write_text("")
-    await desk("read_file", path="f")
-    await desk("read_file", path="empty")
-    assert "identical" in await desk.error("edit_file", path="f", edits=[{"old": "a", "new": "a"}])
-    assert "empty" in await desk.error("edit_file", path="f", edits=[{"old": "", "new": "x"}])
-    edits = [{"old": "a", "new": "b"}, {"old": "b", "new": "a"}]
-    assert "change nothing" in await desk.error("edit_file", path="f", edits=edits)
-    await desk("edit_file", path="empty", edits=[{"old": "", "new": "x"}])
-    assert (desk.root / "empty").read_text() == "x"
-
-
-async def test_deleting_a_whole_line_leaves_none_behind(desk: Desk) -> None:
-    (desk.root / "f").write_bytes(b"a\r\nb\r\nc\r\n")
-    await desk("read_file", path="f")
-    await desk("edit_file", path="f", edits=[{"old": "b\n", "new": ""}])
-    assert (desk.root / "f").read_bytes() == b"a\r\nc\r\n"
+    await given(desk, "a\n")
+    assert "identical" in await refused(desk, ("a", "a"))
+    assert "empty" in await refused(desk, ("", "x"))
+    assert "change nothing" in await refused(desk, ("a", "b"), ("b", "a"))
 
 
 def test_a_difference_counts_lines_and_keeps_their_places() -> None:
@@ -433,9 +410,6 @@ def test_a_difference_counts_lines_and_keeps_their_places() -> None:
     assert difference("a", "a\n") == ("@@ -1 +1 @@\n-a\n\\ No newline at end of file\n+a\n", 1, 1)
     assert difference("", "a\n") == ("@@ -0,0 +1 @@\n+a\n", 1, 0)
     assert difference("a\n", "a\n") == ("", 0, 0)
-
-
-def test_a_large_difference_is_shown_in_part_and_counted_in_full() -> None:
     before, after = ("".join(f"{word} {n}\n" for n in range(5000)) for word in ("old", "new"))
     diff, added, removed = difference(before, after)
     assert (added, removed) == (5000, 5000)
@@ -446,11 +420,8 @@ def test_a_large_difference_is_shown_in_part_and_counted_in_full() -> None:
 async def test_rules_see_the_file_behind_a_link(desk: Desk) -> None:
     (desk.root / "real").mkdir()
     (desk.root / "alias").symlink_to("real")
-    for name, more in (
-        ("read_file", {}),
-        ("write_file", {"content": ""}),
-        ("edit_file", {"edits": [{"old": "", "new": ""}]}),
-    ):
+    edits = {"edits": [{"old": "", "new": ""}]}
+    for name, more in ("read_file", {}), ("write_file", {"content": ""}), ("edit_file", edits):
         tool = desk.tools[name]
         args = tool.parse({"path": "alias/f", **more})
         assert tool.subjects(args, desk.workspace) == ("real/f", "alias/f")

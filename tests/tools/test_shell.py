@@ -35,18 +35,9 @@ async def test_a_command_gives_output_exit_code_and_facts(desk: Desk) -> None:
     assert "".join(desk.shown) == "hi\n"
 
 
-async def test_success_is_no_error_and_silence_is_said(desk: Desk) -> None:
-    output = await desk("bash", command="true")
-    assert (output.text, output.error) == ("[exit 0, no output]", False)
-
-
 async def test_each_command_starts_anew_in_the_workspace(desk: Desk) -> None:
     await desk("bash", command="cd /; export A=1")
     assert (await desk.text("bash", command="pwd; echo ${A-unset}")).startswith(f"{desk.root}\nunset\n")
-
-
-async def test_bash_s_own_words_are_understood(desk: Desk) -> None:
-    assert (await desk.text("bash", command="[[ a == a* ]] && echo {1..3}")) == "1 2 3\n[exit 0]"
 
 
 @paced
@@ -57,25 +48,30 @@ async def test_a_timeout_is_told_with_what_came_before(desk: Desk, pace: float) 
     assert output.facts.commands == (CommandRun("echo before; sleep 1000", None, True),)
 
 
+@pytest.mark.parametrize(
+    ("command", "text", "error"),
+    [
+        ("true", "[exit 0, no output]", False),
+        ("[[ a == a* ]] && echo {1..3}", "1 2 3\n[exit 0]", False),
+        ("kill -SEGV $$", "[exit 139, SIGSEGV, no output]", True),
+        (r"printf '\033[31mred\033[0m \033]0;title\007a\0b\r\nrow1\rrow2\n'", "red ab\nrow1\nrow2\n[exit 0]", False),
+    ],
+)
+async def test_what_a_command_gives_as_plain_text(desk: Desk, command: str, text: str, error: bool) -> None:
+    output = await desk("bash", command=command)
+    assert (output.text, output.error) == (text, error)
+    assert isinstance(output.display, CommandDisplay)
+    assert "\x1b" not in output.display.output
+
+
 async def test_the_limits_of_a_timeout_hold(desk: Desk) -> None:
     for seconds in (0, 601):
         assert "timeout_s" in await desk.error("bash", command="true", timeout_s=seconds)
 
 
-async def test_signals_are_named(desk: Desk) -> None:
-    assert await desk.text("bash", command="kill -SEGV $$") == "[exit 139, SIGSEGV, no output]"
-
-
 async def test_what_is_left_running_is_ended_and_said(desk: Desk) -> None:
     text = await desk.text("bash", command="sleep 1000 & echo up")
     assert text == "up\n[exit 0; 1 remaining process stopped: use background to keep them running]"
-
-
-async def test_output_that_steers_a_terminal_becomes_plain_text(desk: Desk) -> None:
-    output = await desk("bash", command=r"printf '\033[31mred\033[0m \033]0;title\007a\0b\r\nrow1\rrow2\n'")
-    assert output.text == "red ab\nrow1\nrow2\n[exit 0]"
-    assert isinstance(output.display, CommandDisplay)
-    assert "\x1b" not in output.display.output
 
 
 async def test_long_output_names_the_file_with_all_of_it(desk: Desk) -> None:
@@ -108,18 +104,15 @@ async def test_a_background_command_is_followed_to_its_end(desk: Desk) -> None:
     assert after.text == "(no new output)\n[job-2 ended: exit 7]"
 
 
-async def test_a_background_command_is_killed_with_all_it_started(desk: Desk) -> None:
-    await desk("bash", command="echo up; setsid sleep 1000 & sleep 1000", background=True)
+async def test_a_background_command_is_killed_and_an_unknown_one_is_refused(desk: Desk) -> None:
+    assert "Yours: none" in await desk.error("bash_output", id="job-9")
+    command = "echo up; setsid sleep 1000 & sleep 1000"
+    await desk("bash", command=command, background=True)
+    assert "Yours: job-1" in await desk.error("bash_kill", id="job-9")
     await desk.text("bash_output", id="job-1", wait_s=20)
     output = await desk("bash_kill", id="job-1")
     assert output.text == "(no new output)\n[job-1 killed]"
-    assert output.facts.commands == (CommandRun("echo up; setsid sleep 1000 & sleep 1000", None),)
-
-
-async def test_unknown_background_commands_are_refused(desk: Desk) -> None:
-    assert "Yours: none" in await desk.error("bash_output", id="job-9")
-    await desk("bash", command="sleep 1000", background=True)
-    assert "Yours: job-1" in await desk.error("bash_kill", id="job-9")
+    assert output.facts.commands == (CommandRun(command, None),)
 
 
 def test_rules_see_the_whole_command_and_it_runs_alone() -> None:

@@ -9,10 +9,9 @@ import json
 import pkgutil
 import re
 import sys
-from collections.abc import Callable, Iterator
-from importlib import import_module
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import jsonschema
 import pytest
@@ -20,65 +19,38 @@ import pytest
 import friday_cli.tools
 from friday_cli.core.protocol.tool import Tool
 from friday_cli.tool_catalog import TOOLS
+from friday_cli.tools import (
+    ask_user,
+    delegate,
+    documents,
+    files,
+    memory,
+    search,
+    shell,
+    task_result,
+    todo,
+    web,
+    worktree,
+)  # fmt: skip
 
 SNAPSHOT = Path(__file__).with_name("specs.md")
 
 
-def _delegate() -> list[Tool]:
-    from friday_cli.tools.delegate import DelegateSettings, delegate_tools
-
-    nothing: Any = None
-    return delegate_tools(nothing, nothing, DelegateSettings("- researcher: finds things out"))
-
-
-def _memory() -> list[Tool]:
-    from friday_cli.tools.memory import tools
-
-    return tools(cast(Any, None))
-
-
-def _task_result() -> list[Tool]:
-    from friday_cli.tools.task_result import result_tool
-
-    return [result_tool()]
-
-
-def _ask_user() -> list[Tool]:
-    from friday_cli.tools.ask_user import tools
-
-    return tools(attended=True)
-
-
-def _web() -> list[Tool]:
-    from friday_cli.tools.web import search_tool, tools
-
-    return tools(search=search_tool({"BRAVE_API_KEY": "key"}))
-
-
-def _listed(name: str) -> Callable[[], list[Tool]]:
-    return lambda: cast(list[Tool], import_module(f"friday_cli.tools.{name}").tools())
-
-
-def _worktree() -> list[Tool]:
-    from friday_cli.tools.worktree import worktree_tools
-
-    return worktree_tools(cast(Any, None))
-
-
-FAMILIES: dict[str, Callable[[], list[Tool]]] = {
-    "ask_user": _ask_user,
-    "delegate": _delegate,
-    "documents": _listed("documents"),
-    "files": _listed("files"),
-    "memory": _memory,
-    "search": _listed("search"),
-    "shell": _listed("shell"),
-    "task_result": _task_result,
-    "todo": _listed("todo"),
-    "web": _web,
-    "worktree": _worktree,
+NONE: Any = None
+FAMILIES: dict[str, list[Tool]] = {
+    "ask_user": ask_user.tools(attended=True),
+    "delegate": delegate.delegate_tools(NONE, NONE, delegate.DelegateSettings("- researcher: finds things out")),
+    "documents": documents.tools(),
+    "files": files.tools(),
+    "memory": memory.tools(NONE),
+    "search": search.tools(),
+    "shell": shell.tools(),
+    "task_result": [task_result.result_tool()],
+    "todo": todo.tools(),
+    "web": web.tools(search=web.search_tool({"BRAVE_API_KEY": "key"})),
+    "worktree": worktree.worktree_tools(NONE),
 }
-"""Each module of tools and how to get all of them."""
+"""All tools of each module."""
 
 
 def present() -> list[str]:
@@ -88,7 +60,7 @@ def present() -> list[str]:
 def written(family: str) -> str:
     """One family as Markdown: of each tool the description, then every parameter, then the schema as it is sent."""
     parts = [f"# {family}"]
-    for tool in FAMILIES[family]():
+    for tool in FAMILIES[family]:
         parts.append(f"## {tool.name}\n\nEffect: {tool.effect}\n\n{tool.description}")
         rows = [
             f"- `{path}` ({_kind(node)}, {_need(node, required)}): {node.get('description', '')}"
@@ -124,8 +96,7 @@ def _need(node: dict[str, Any], required: bool) -> str:
 
 
 def test_every_module_is_covered() -> None:
-    assert set(present()) <= set(FAMILIES), "a new module of tools: add it to FAMILIES"
-    assert {"delegate", "documents", "files", "memory", "todo", "web"} <= set(present())
+    assert set(present()) == set(FAMILIES), "a new module of tools: add it to FAMILIES"
 
 
 @pytest.mark.parametrize("family", present())
@@ -136,7 +107,7 @@ def test_what_models_read_is_as_agreed(family: str) -> None:
 
 @pytest.mark.parametrize("family", present())
 def test_descriptions_are_fit_for_a_model(family: str) -> None:
-    for tool in FAMILIES[family]():
+    for tool in FAMILIES[family]:
         assert 60 <= len(tool.description) <= 1_000, tool.name
         assert tool.description == tool.description.strip(), tool.name
         jsonschema.Draft202012Validator.check_schema(tool.spec.schema)
@@ -149,15 +120,14 @@ def test_descriptions_are_fit_for_a_model(family: str) -> None:
 
 
 def test_every_row_of_the_catalogue_is_made_once_by_the_module_it_names() -> None:
-    made = [(tool.name, family) for family in present() for tool in FAMILIES[family]()]
+    made = [(tool.name, family) for family in present() for tool in FAMILIES[family]]
     assert sorted(made) == sorted((row.name, row.group) for row in TOOLS)
 
 
 if __name__ == "__main__":
     renewed = sys.argv[1:] or present()
-    note = (
-        "<!-- Written by `python -m tests.tools.test_specs [FAMILY...]`; read the difference before you keep it. -->\n"
-    )
+    command = "python -m tests.tools.test_specs [FAMILY...]"
+    note = f"<!-- Written by `{command}`; read the difference before you keep it. -->\n"
     sections = [written(family) if family in renewed else kept(family) for family in present()]
     SNAPSHOT.write_text("\n".join([note, *filter(None, sections)]), encoding="utf-8")
     print(f"Wrote {SNAPSHOT.name}: {', '.join(renewed)}.")

@@ -77,15 +77,19 @@ async def test_html_becomes_markdown_inside_a_fence(ctx: ToolContext) -> None:
     assert not output.error
 
 
-async def test_json_and_text_come_as_they_are(ctx: ToolContext) -> None:
-    raw = '{"a": [1, 2],\n "b": "<b>ü</b>"}'
-    assert raw in (await fetched(ctx, page("application/json", raw.encode()))).text
-    assert "plain <p> text" in (await fetched(ctx, page("text/plain", b"plain <p> text"))).text
-    assert "no type" in (await fetched(ctx, page("", b"just words"))).text
-
-
-async def test_untyped_html_is_recognised(ctx: ToolContext) -> None:
-    assert "# Hi" in (await fetched(ctx, page("", b"\n <!DOCTYPE html><h1>Hi</h1>"))).text
+@pytest.mark.parametrize(
+    ("kind", "body", "shown"),
+    [
+        ("application/json", '{"a": [1, 2],\n "b": "<b>ü</b>"}', '{"a": [1, 2],\n "b": "<b>ü</b>"}'),
+        ("text/plain", "plain <p> text", "plain <p> text"),
+        ("", "just words", "no type"),
+        ("", "\n <!DOCTYPE html><h1>Hi</h1>", "# Hi"),
+    ],
+)
+async def test_json_and_text_come_as_they_are_and_untyped_html_is_recognised(
+    ctx: ToolContext, kind: str, body: str, shown: str
+) -> None:
+    assert shown in (await fetched(ctx, page(kind, body.encode()))).text
 
 
 async def test_text_of_the_page_cannot_pose_as_anybody_else(ctx: ToolContext) -> None:
@@ -107,23 +111,32 @@ async def test_error_answers_are_errors_with_the_servers_words(ctx: ToolContext)
     assert (await fetched(ctx, page("image/png", b"\x89PNG\0", status="404 Not Found"))).error
 
 
-async def test_binary_is_refused(ctx: ToolContext) -> None:
-    with pytest.raises(ToolError, match=r"image/png \(6 bytes\)"):
-        await fetched(ctx, page("image/png", b"\x89PNG\0\0"))
-    with pytest.raises(ToolError, match="not text but"):
-        await fetched(ctx, page("text/plain", b"a\0b"))
-
-
 async def test_pdf_goes_to_the_reader_that_was_given(ctx: ToolContext) -> None:
     async def reader(data: bytes) -> str:
         return f"{len(data)} bytes of PDF"
 
     body = b"%PDF-1.7 something"
     assert "18 bytes of PDF" in (await fetched(ctx, page("application/pdf", body), pdf=reader)).text
-    with pytest.raises(ToolError, match="PDFs cannot be read here"):
-        await fetched(ctx, page("application/pdf", body))
     with pytest.raises(ToolError, match="damaged"):
         await fetched(ctx, page("application/octet-stream", body), pdf=pdf_text)
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (page("image/png", b"\x89PNG\0\0"), r"image/png \(6 bytes\)"),
+        (page("text/plain", b"a\0b"), "not text but"),
+        (page("application/pdf", b"%PDF-1.7 something"), "PDFs cannot be read here"),
+        (page("text/plain", b"no gzip at all", content_encoding="gzip"), "the request failed"),
+        (redirect("file:///etc/passwd"), "is not an http or https URL"),
+        (redirect("http://user:pw@127.0.0.1/"), "user name or password"),
+        (redirect("gopher://127.0.0.1/"), "is not an http or https URL"),
+        (redirect("http://[x/"), "invalid host or port"),
+    ],
+)
+async def test_what_is_no_page_is_refused_in_words(ctx: ToolContext, answer: Handler, words: str) -> None:
+    with pytest.raises(ToolError, match=words):
+        await fetched(ctx, answer)
 
 
 async def test_long_pages_come_in_parts_of_the_same_fetch(ctx: ToolContext, tmp_path: Path) -> None:
@@ -169,10 +182,15 @@ async def test_huge_bodies_are_cut(ctx: ToolContext) -> None:
     assert sent < 50_000_000
 
 
-async def test_a_declared_length_is_not_waited_for_beyond_the_cap(ctx: ToolContext) -> None:
+async def test_a_declared_length_is_not_waited_for_beyond_the_cap_nor_a_page_without_its_end(ctx: ToolContext) -> None:
+    async def torn(writer: asyncio.StreamWriter) -> None:
+        writer.write(head(content_type="text/plain", content_length="500") + b"half")
+
+    with pytest.raises(ToolError, match="the request failed"):
+        await fetched(ctx, torn)
+
     async def liar(writer: asyncio.StreamWriter) -> None:
         writer.write(head(content_type="text/plain", content_length="99999999999") + b"y" * 5000)
-        await writer.drain()
         await asyncio.Event().wait()
 
     output = await fetched(ctx, liar, max_bytes=4000)
@@ -187,16 +205,10 @@ async def test_bombs_are_cut_too(ctx: ToolContext, encoding: str) -> None:
     assert "Only the first 100,000 bytes were read" in output.text
 
 
-async def test_broken_compression_is_an_error_in_words(ctx: ToolContext) -> None:
-    with pytest.raises(ToolError, match="the request failed"):
-        await fetched(ctx, page("text/plain", b"no gzip at all", content_encoding="gzip"))
-
-
 @pytest.mark.parametrize("sent", [b"", head(content_type="text/plain") + b"a beginning"])
 async def test_slow_answers_end_at_the_time_limit(ctx: ToolContext, sent: bytes) -> None:
     async def slow(writer: asyncio.StreamWriter) -> None:
         writer.write(sent)
-        await writer.drain()
         await asyncio.Event().wait()
 
     with pytest.raises(ToolError, match=r"no complete response within 0\.3 s"):
@@ -213,14 +225,6 @@ async def test_dripping_answers_end_at_the_time_limit(ctx: ToolContext) -> None:
 
     with pytest.raises(ToolError, match=r"within 0\.4 s"):
         await fetched(ctx, drip, timeout_s=0.4)
-
-
-async def test_an_answer_that_breaks_off_is_no_page(ctx: ToolContext) -> None:
-    async def torn(writer: asyncio.StreamWriter) -> None:
-        writer.write(head(content_type="text/plain", content_length="500") + b"half")
-
-    with pytest.raises(ToolError, match="the request failed"):
-        await fetched(ctx, torn)
 
 
 # ---- redirects ----------------------------------------------------------------
@@ -251,14 +255,6 @@ async def test_another_host_is_told_and_not_asked(ctx: ToolContext) -> None:
         assert f"redirects to another host: {other.url('/', host='localhost')}" in output.text
         assert other.requests == []
         assert output.facts.urls == (web.url("/"),)
-
-
-@pytest.mark.parametrize(
-    "target", ["file:///etc/passwd", "http://user:pw@127.0.0.1/", "gopher://127.0.0.1/", "http://[x/"]
-)
-async def test_redirects_to_what_is_no_page_are_refused(ctx: ToolContext, target: str) -> None:
-    with pytest.raises(ToolError):
-        await fetched(ctx, redirect(target))
 
 
 async def test_every_hop_is_looked_up_and_checked_again(ctx: ToolContext) -> None:
@@ -327,22 +323,17 @@ def test_what_stays_open_and_what_the_setting_opens() -> None:
         assert forbidden_reason(metadata, private=True) == "a metadata service"
 
 
-async def test_a_dead_address_is_followed_by_the_next(ctx: ToolContext) -> None:
+async def test_a_dead_address_is_followed_by_the_next_and_without_any_the_host_is_told(ctx: ToolContext) -> None:
     async def two(host: str, port: int) -> list[str]:
         return ["::1", "127.0.0.1"]  # the server listens on the second only
 
     async with site({"/": page("text/plain", b"second")}) as web:
         output = await call(fetch_tool(private=True, resolve=two), ctx, url=web.url("/", host="two.test"))
     assert "second" in output.text
-
-
-async def test_unknown_hosts_and_closed_ports_are_told(ctx: ToolContext) -> None:
+    with pytest.raises(ToolError, match="the request failed"):  # the port is closed now
+        await call(fetch_tool(private=True), ctx, url=f"http://127.0.0.1:{web.port}/")
     with pytest.raises(ToolError, match=r"host nowhere\.example not found"):
         await call(fetch_tool(resolve=names()), ctx, url="http://nowhere.example/")
-    async with site({}) as web:
-        port = web.port
-    with pytest.raises(ToolError, match="the request failed"):
-        await call(fetch_tool(private=True), ctx, url=f"http://127.0.0.1:{port}/")
 
 
 # ---- URLs and rules -----------------------------------------------------------
@@ -368,28 +359,20 @@ def test_bad_urls_are_refused_before_any_rule_is_asked(url: str) -> None:
 @pytest.mark.parametrize(
     ("url", "host"),
     [
-        ("https://Docs.Example.ORG/a", "docs.example.org"),
-        ("https://example.org./", "example.org"),
-        ("http://bücher.example/", "xn--bcher-kva.example"),
-        ("http://раураl.com/", "xn--l-7sba6dbr.com"),
-        ("http://[::1]:8080/", "::1"),
-        ("http://example.org:80/@evil.example", "example.org"),
+        ("https://Docs.Example.ORG/a", "docs.example.org"), ("https://example.org./", "example.org"),
+        ("http://bücher.example/", "xn--bcher-kva.example"), ("http://раураl.com/", "xn--l-7sba6dbr.com"),
+        ("http://[::1]:8080/", "::1"), ("http://example.org:80/@evil.example", "example.org"),
     ],
-)
+)  # fmt: skip
 def test_rules_see_the_host_that_will_be_asked(url: str, host: str, tmp_path: Path) -> None:
     tool: Tool = fetch_tool()
     args = tool.parse({"url": url})
     assert tool.subjects(args, seat(tmp_path).workspace) == (f"domain:{host}",)
     assert host_of(checked_url(url)) == host
     assert tool.title(args).isascii()
-
-
-@pytest.mark.parametrize(
-    "arguments", [{}, {"url": 3}, {"url": "http://a.example", "offset": -1}, {"url": "http://a.example", "limit": 9}]
-)
-def test_bad_arguments_are_told_to_the_model(arguments: dict[str, Any]) -> None:
-    with pytest.raises(ToolError, match=r"bad arguments|is not"):
-        fetch_tool().parse(arguments)
+    for bad in ({}, {"url": 3}, {"url": url, "offset": -1}, {"url": url, "limit": 9}):
+        with pytest.raises(ToolError, match="bad arguments"):
+            tool.parse(bad)
 
 
 # ---- proxy and TLS ------------------------------------------------------------
@@ -460,15 +443,11 @@ async def test_the_certificate_must_be_of_the_name(
         ("é".encode(), "text/plain; charset=base64", "é"),
         (b"xn--\xc3\xa9", "text/plain; charset=punycode", "xn--é"),
         (b"cut \xe6\x97", "text/plain", "cut \ufffd"),
+        ("<meta charset=windows-1251><p>привет".encode("cp1251"), "text/html", "<meta charset=windows-1251><p>привет"),
     ],
 )
 def test_characters_are_decoded(body: bytes, content_type: str, text: str) -> None:
     assert decoded(body, content_type) == text
-
-
-def test_the_page_may_name_its_own_charset() -> None:
-    body = "<meta http-equiv='Content-Type' content='text/html; charset=windows-1251'><p>привет".encode("cp1251")
-    assert "привет" in decoded(body, "text/html")
 
 
 PAGE = """<!doctype html><title>T</title><style>s{}</style><script>j("</p>")</script><h2>Head</h2><p>One<br>two &amp; three

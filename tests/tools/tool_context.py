@@ -2,40 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.tool import KnownFiles, Output, Tool, ToolContext
-
-
-class Folder:
-    """A workspace that can only be read."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root.resolve()
-        self.roots = (self.root,)
-
-    def resolve(self, path: str) -> Path:
-        found = (self.root / path).resolve()
-        if not found.is_relative_to(self.root):
-            raise ToolError(f"{path} lies outside the workspace.")
-        return found
-
-    def label(self, path: str | Path) -> str:
-        return (self.root / path).resolve().relative_to(self.root).as_posix()
-
-    async def read(self, path: Path, *, limit: int) -> bytes:
-        return await asyncio.to_thread(_bytes, path, limit)
-
-
-def _bytes(path: Path, limit: int) -> bytes:
-    if not path.is_file():
-        raise ToolError(f"{path.name}: no such file.")
-    with path.open("rb") as file:
-        return file.read(limit)
+from friday_cli.workspace.local import LocalWorkspace
 
 
 def seat(root: Path, *, agent: str = "a", ask: Callable[[str, Sequence[str]], Any] | None = None) -> ToolContext:
@@ -46,7 +19,7 @@ def seat(root: Path, *, agent: str = "a", ask: Callable[[str, Sequence[str]], An
             raise ToolError("Nobody can answer here.")
         return str(ask(question, choices))
 
-    return ToolContext(agent, "call", Folder(root), KnownFiles(), lambda text: None, answer)  # type: ignore[arg-type]
+    return ToolContext(agent, "call", LocalWorkspace(root), KnownFiles(), lambda text: None, answer)
 
 
 async def call(tool: Tool, ctx: ToolContext, **arguments: Any) -> Output:

@@ -4,20 +4,7 @@ from __future__ import annotations
 
 from .lookup import Profiles, check, load, shipped_folder, user_folder
 from .parse import parse
-from .profile import TOKENS_HARD, TOKENS_USEFUL, TURNS, TURNS_HARD, Memory, Origin, Profile
+from .profile import TOKENS_USEFUL, TURNS, TURNS_HARD, Origin, Profile
 
-__all__ = [
-    "TOKENS_HARD",
-    "TOKENS_USEFUL",
-    "TURNS",
-    "TURNS_HARD",
-    "Memory",
-    "Origin",
-    "Profile",
-    "Profiles",
-    "check",
-    "load",
-    "parse",
-    "shipped_folder",
-    "user_folder",
-]
+__all__ = ["TOKENS_USEFUL", "TURNS", "TURNS_HARD", "Origin", "Profile", "Profiles",
+           "check", "load", "parse", "shipped_folder", "user_folder"]  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Sequence
 from typing import Literal
 
 from friday_cli.core.text.lazy_regex import pattern
@@ -11,34 +12,17 @@ from friday_cli.tool_catalog import BASH, TOOLS
 from .profile import Memory, Mode
 
 MODES: dict[str, Mode | Literal[""]] = {
-    "default": "",
-    "manual": "",
-    "plan": "plan",
-    "acceptEdits": "edits",
-    "auto": "auto",
-    "dontAsk": "",
-}
+    "default": "", "manual": "", "plan": "plan", "acceptEdits": "edits", "auto": "auto", "dontAsk": "",
+}  # fmt: skip
 """Values of `permissionMode`. Others (bypassPermissions) would extend permissions and are ignored."""
 
 MEMORIES: dict[str, Memory] = {"user": "tagged", "project": "tagged", "local": "tagged"}
 """Values of `memory`: a separate folder there, notes tagged with the agent here."""
 
 WITHOUT_EFFECT = frozenset(
-    (
-        *("color", "skills", "mcpServers", "hooks", "background", "isolation", "initialPrompt", "icon", "version"),
-        *(
-            "kind",
-            "temperature",
-            "display_name",
-            "displayName",
-            "category",
-            "tags",
-            "author",
-            "license",
-            "argument-hint",
-        ),
-    )
-)
+    ("color", "skills", "mcpServers", "hooks", "background", "isolation", "initialPrompt", "icon", "version", "kind",
+     "temperature", "display_name", "displayName", "category", "tags", "author", "license", "argument-hint")
+)  # fmt: skip
 """Keys of other tools that have no effect here."""
 
 MARKS = frozenset(("tools", "permissionMode", "maxTurns", "color", "skills", "mcpServers", "hooks", "kind"))
@@ -61,10 +45,16 @@ def items(value: str) -> list[str]:
 
 def parse_entry(item: str) -> tuple[tuple[str, ...], str | None]:
     """The Friday tools for one entry of a tool list, and the pattern in its parentheses (None without)."""
-    name, pattern = item, None
-    if call := _CALL().fullmatch(item):
-        name, pattern = call.group(1), call.group(2).strip()
+    call = _CALL().fullmatch(item)
+    name, pattern = (call[1], call[2].strip()) if call else (item, None)
     return TOOLS.named(name) or (name,), pattern
+
+
+def narrowed(entries: Collection[tuple[Sequence[str], str | None]]) -> tuple[str, ...]:
+    """Rules for the tools of which the entries (see `parse_entry`) name only some calls."""
+    only = [(tools[0], pattern) for tools, pattern in entries if pattern and pattern != "*"]
+    whole = {tools[0] for tools, pattern in entries if not pattern or pattern == "*"}
+    return tuple(dict.fromkeys(rule(name, pattern) for name, pattern in only if name not in whole))
 
 
 def rule(name: str, pattern: str) -> str:

@@ -23,10 +23,8 @@ SHIPPED_NAMES = ("analyst", "coder", "general", "researcher", "summarizer")
 
 
 class Profiles(msgspec.Struct, frozen=True):
-    """All usable profiles. `hidden`: profiles replaced by another one of the same name.
-
-    `problems`: files, or parts of them, that cannot be used; `announcements`: messages for the person.
-    """
+    """All usable profiles. `hidden`: profiles replaced by another one of the same name. `problems`: files, or parts of
+    them, that cannot be used; `announcements`: messages for the person."""
 
     found: dict[str, Profile]
     hidden: tuple[Profile, ...] = ()
@@ -50,11 +48,11 @@ class Profiles(msgspec.Struct, frozen=True):
 
     def children(self, parent: Profile | None) -> tuple[Profile, ...]:
         """The profiles that an agent with profile `parent` may delegate to; None: the main agent, which may use all."""
-        return tuple(
-            self.found[name]
-            for name in self.names()
-            if parent is None or (parent.may_delegate_to(name) and name != parent.name)
-        )
+        names = self.names()
+        if parent is not None:
+            allowed = names if parent.sub_agents == "*" else parent.sub_agents
+            names = tuple(name for name in names if name in allowed and name != parent.name)
+        return tuple(self.found[name] for name in names)
 
 
 def user_folder(directory: str = "", env: Mapping[str, str] | None = None) -> Path:
@@ -78,10 +76,8 @@ def load(
     token_cap: int = TOKENS_HARD,
     env: Mapping[str, str] | None = None,
 ) -> Profiles:
-    """Load all profiles. Those of a project are used only if it is trusted, and only with the trusted content.
-
-    Errors in files become `problems`.
-    """
+    """Load all profiles. Those of a project are used only if it is trusted, and only with the trusted content. Errors
+    in files become `problems`."""
     search = _ProfileSearch(token_cap)
     folder = user_folder(directory, env)
     if directory and not folder.is_dir():
@@ -90,16 +86,15 @@ def load(
     if project is not None and project.ok:
         search.project(project)
     search.folder(shipped_folder(), "shipped")
-    return search.result()
+    search.check_sub_agents(search.found)
+    return Profiles(search.found, tuple(search.hidden), tuple(search.problems), tuple(search.announcements))
 
 
 def check(
     path: Path, *, token_cap: int = TOKENS_HARD, known: Collection[str] | None = None
 ) -> tuple[list[Profile], list[FileError]]:
-    """The profiles in a file or folder, and all errors in them. Raises UsageError if the path does not exist.
-
-    `known`: names of other profiles; with it, references to sub-agents are checked too.
-    """
+    """The profiles in a file or folder, and all errors in them. Raises UsageError if the path does not exist. `known`:
+    names of other profiles; with it, references to sub-agents are checked too."""
     if not path.exists():
         raise UsageError(f"{path} does not exist.")
     search = _ProfileSearch(token_cap)
@@ -137,15 +132,9 @@ class _ProfileSearch:
             (".claude/agents/", "claude"),
         )
         for prefix, origin in folders:
-            for name, sha in sorted(project.files.items()):
-                rest = name.removeprefix(prefix)
-                if rest == name or not rest.endswith(".md") or ("/" in rest and origin != "claude"):
-                    continue
-                path = project.root / name
-                raw = frontmatter.contents(path)
-                if isinstance(raw, bytes) and trust.hash_of(raw) != sha:
-                    raw = FileError(str(path), "has changed since it was trusted.", hint="Run `friday trust`.")
-                if isinstance(raw, FileError) or is_profile(raw):
+            for relative, path, raw in trust.markdown_files(project, prefix):
+                nested = "/" in relative and origin != "claude"
+                if not nested and (isinstance(raw, FileError) or is_profile(raw)):
                     self.file(path, origin, raw)
 
     def file(self, path: Path, origin: Origin, raw: bytes | FileError) -> None:
@@ -165,10 +154,6 @@ class _ProfileSearch:
         if Path(before.path).parent == path.parent:
             problem = f"has the same name as {before.path}."
             self.problems.append(FileError(str(path), problem, field="name", hint="Rename it; it is not used."))
-
-    def result(self) -> Profiles:
-        self.check_sub_agents(self.found)
-        return Profiles(self.found, tuple(self.hidden), tuple(self.problems), tuple(self.announcements))
 
     def check_sub_agents(self, names: Collection[str]) -> None:
         """Remove references to sub-agents that are not in `names`, and add a problem for each."""

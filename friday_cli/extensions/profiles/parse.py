@@ -20,6 +20,7 @@ from .profile import MEMORIES, MODES, SUPERVISION, TOKENS_HARD, TOKENS_USEFUL, T
 from .schema import ProfileFields, listed
 
 NAME = pattern(r"[a-z0-9][a-z0-9_-]{0,63}")
+NAME_HINT = "Use lower-case letters, digits, - and _; at most 64 characters."
 SELF = "An agent cannot assign itself as a sub-agent"
 MAX_TIMEOUT_S = 86_400
 
@@ -27,10 +28,8 @@ Tools = tuple[str, ...] | Literal["*"] | None
 
 
 def parse(path: str, raw: bytes, *, origin: Origin = "user", token_cap: int = TOKENS_HARD) -> Profile:
-    """Parse the content `raw` of the file `path`.
-
-    `token_cap`: the maximum of tokens in the settings. Raises FileError with line, field and remedy.
-    """
+    """Parse the content `raw` of the file `path`. `token_cap`: the maximum of tokens in the settings. Raises FileError
+    with line, field and remedy."""
     text = frontmatter.decode(path, raw)
     page = frontmatter.read(path, text, lenient=origin == "claude")
     imported = origin == "claude" or any(key in claude_import.MARKS for key in page.keys)
@@ -56,20 +55,24 @@ class _FieldReader:
             self._fields.note(f"{len(body) - len(prompt)} invisible characters were removed from the prompt.")
         if not prompt:
             raise FileError(self._fields.path, "has no prompt.", hint="Write it below the second `---` line.")
+        model = self._fields.text("model")
+        tokens = self._capped("max_token_budget", "tokens", token_cap)
+        if tokens is not None and tokens < min(token_cap, TOKENS_USEFUL):
+            self._fields.note(f"{tokens:,} tokens are rarely enough for a result; use at least {TOKENS_USEFUL:,}.")
         return Profile(
             name=name,
             description=self._fields.text("description", required=not self._fields.imported)
             or prompt.split("\n")[0][:200],
             prompt=prompt,
-            max_token_budget=self._tokens(token_cap),
+            max_token_budget=tokens,
             allowed_tools=tools,
             disallowed_tools=refused,
             only=only,
             deny=deny,
-            max_iterations=self._turns(),
+            max_iterations=self._capped("max_iterations", "turns", TURNS_HARD),
             timeout=self._timeout(),
             max_cost=self._fields.number("max_cost"),
-            model=self._model(),
+            model="" if model == "inherit" else model,
             effort=self._fields.choice("effort", EFFORTS),
             sub_agents=sub_agents,
             supervision=self._fields.choice("supervision", SUPERVISION),
@@ -91,32 +94,16 @@ class _FieldReader:
                 self._fields.note(f"its name {name!r} is changed to {slug}.")
                 return slug
         if not NAME().fullmatch(name):
-            raise self._fields.fail(
-                "name",
-                f"{name!r} is not a valid name.",
-                "Use lower-case letters, digits, - and _; at most 64 characters.",
-            )
+            raise self._fields.fail("name", f"{name!r} is not a valid name.", NAME_HINT)
         return name
 
-    def _model(self) -> str:
-        model = self._fields.text("model")
-        return "" if model == "inherit" else model
-
-    def _tokens(self, cap: int) -> int | None:
-        tokens: int | None = self._fields.number("max_token_budget", whole=True)
-        if tokens is not None and tokens > cap:
-            self._fields.note(f"{tokens:,} tokens exceed the maximum; {cap:,} is used.")
-            return cap
-        if tokens is not None and tokens < TOKENS_USEFUL:
-            self._fields.note(f"{tokens:,} tokens are rarely enough for a result; use at least {TOKENS_USEFUL:,}.")
-        return tokens
-
-    def _turns(self) -> int | None:
-        turns: int | None = self._fields.number("max_iterations", whole=True)
-        if turns is not None and turns > TURNS_HARD:
-            self._fields.note(f"{turns} turns exceed the maximum; {TURNS_HARD} is used.")
-            return TURNS_HARD
-        return turns
+    def _capped(self, name: str, unit: str, cap: int) -> int | None:
+        """The number of the key `name`, at most `cap`."""
+        value: int | None = self._fields.number(name, whole=True)
+        if value is None or value <= cap:
+            return value
+        self._fields.note(f"{value:,} {unit} exceed the maximum; {cap:,} is used.")
+        return cap
 
     def _timeout(self) -> float | None:
         timeout = self._fields.number("timeout")
@@ -135,30 +122,18 @@ class _FieldReader:
         entries = self._fields.entries("allowed_tools")
         if "*" in entries:
             return "*", (), ()
-        names: list[str] = []
-        whole: set[str] = set()
-        only: list[str] = []
-        delegates: list[str] = []
-        anyone = False
-        for entry in entries:
-            ours, pattern = claude_import.parse_entry(entry)
-            if not self._tools_exist("allowed_tools", entry, ours):
-                continue
-            names += ours
-            if ours[0] == DELEGATE_TASK:
-                anyone = anyone or not pattern
-                delegates += claude_import.items(pattern or "")
-            elif pattern and pattern != "*":
-                only.append(claude_import.rule(ours[0], pattern))
-            else:
-                whole.add(ours[0])
-        if entries and not names:
+        parsed = [(entry, *claude_import.parse_entry(entry)) for entry in entries]
+        known = [(ours, pattern) for entry, ours, pattern in parsed if self._tools_exist("allowed_tools", entry, ours)]
+        if entries and not known:
             raise self._fields.fail("allowed_tools", "none of these tools exists.", f"Known: {listed(TOOLS.names)}.")
-        narrowed = tuple(rule for rule in dict.fromkeys(only) if rule.split("(", 1)[0] not in whole)
+        agents = [pattern for ours, pattern in known if ours[0] == DELEGATE_TASK]
+        anyone = self._fields.imported and not all(agents)
         return (
-            tuple(dict.fromkeys(names)),
-            narrowed,
-            ("*" if anyone and self._fields.imported else tuple(dict.fromkeys(delegates))),
+            tuple(dict.fromkeys(name for ours, _ in known for name in ours)),
+            claude_import.narrowed([entry for entry in known if entry[0][0] != DELEGATE_TASK]),
+            "*"
+            if anyone
+            else tuple(dict.fromkeys(name for some in agents for name in claude_import.items(some or ""))),
         )
 
     def _refused(self) -> tuple[tuple[str, ...], tuple[str, ...]]:

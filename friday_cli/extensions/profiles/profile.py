@@ -61,10 +61,8 @@ class Profile(msgspec.Struct, frozen=True):
     notices: tuple[str, ...] = ()
 
     def select(self, parent: Iterable[str]) -> tuple[str, ...]:
-        """The tools of an agent with this profile, from those of its parent and in their order.
-
-        Delegation tools are included if `sub_agents` is not empty; the caller checks the depth and adds `task_result`.
-        """
+        """The tools of an agent with this profile, from those of its parent and in their order. Delegation tools are
+        included if `sub_agents` is not empty; the caller checks the depth and adds `task_result`."""
         return tuple(name for name in parent if self._has(name))
 
     def _has(self, name: str) -> bool:
@@ -79,7 +77,3 @@ class Profile(msgspec.Struct, frozen=True):
         if self.allowed_tools == "*":
             return True
         return name in (TOOLS.by_default if self.allowed_tools is None else self.allowed_tools)
-
-    def may_delegate_to(self, name: str) -> bool:
-        """Whether an agent with this profile may start one with profile `name`."""
-        return self.sub_agents == "*" or name in self.sub_agents

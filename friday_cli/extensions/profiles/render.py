@@ -6,7 +6,7 @@ from friday_cli.core.protocol.errors import UsageError
 from friday_cli.tool_catalog import TOOLS
 
 from .lookup import Profiles
-from .parse import NAME
+from .parse import NAME, NAME_HINT
 from .profile import Profile
 
 COLUMNS = ("name", "from", "tools", "limits", "description")
@@ -56,28 +56,23 @@ When the task is done, and when to give up and report it.
 def template(name: str) -> str:
     """The text of a new profile file. Raises UsageError when `name` cannot be one."""
     if not NAME().fullmatch(name):
-        raise UsageError(
-            f"{name!r} is not a valid profile name.",
-            hint="Use lower-case letters, digits, - and _; at most 64 characters.",
-        )
+        raise UsageError(f"{name!r} is not a valid profile name.", hint=NAME_HINT)
     return TEMPLATE.format(name=name, title=name.replace("-", " ").replace("_", " ").capitalize())
 
 
 def rows(profiles: Profiles) -> list[tuple[str, str, str, str, str]]:
     """One row of `COLUMNS` for each profile, by name."""
-    return [
-        (p.name, p.origin, tools(p), limits(p), p.description)
-        for p in (profiles.found[name] for name in profiles.names())
-    ]
+    listed = (profiles.found[name] for name in profiles.names())
+    return [(p.name, p.origin, tools(p), limits(p), p.description) for p in listed]
 
 
 def tools(profile: Profile) -> str:
     """The number of tools it may use, as text."""
     if profile.allowed_tools == "*":
         return "parent's" + (f" except {len(profile.disallowed_tools)}" if profile.disallowed_tools else "")
-    return (
-        str(len(profile.select(TOOLS.names - TOOLS.granted_by("harness")))) if profile.allowed_tools != () else "none"
-    )
+    if profile.allowed_tools == ():
+        return "none"
+    return str(len(profile.select(TOOLS.names - TOOLS.granted_by("harness"))))
 
 
 def limits(profile: Profile) -> str:

@@ -33,22 +33,12 @@ _ALIASES = {
     "permission_mode": "mode",
     "reasoning_effort": "effort",
 }
-_CAMEL = {
-    "max_token_budget": "maxTokenBudget",
-    "allowed_tools": "allowedTools",
-    "disallowed_tools": "disallowedTools",
-    "max_iterations": "maxIterations",
-    "max_cost": "maxCost",
-    "sub_agents": "subAgents",
-    "project_context": "projectContext",
-}
+_CAMEL = {key: re.sub(r"_(\w)", lambda found: found[1].upper(), key) for key in KEYS if "_" in key}
 
 
 class ProfileFields:
-    """The values of one file by key, with notices. Methods raise FileError with line, key and remedy.
-
-    `imported`: written for another tool; unknown keys and values are ignored with a notice.
-    """
+    """The values of one file by key, with notices. Methods raise FileError with line, key and remedy. `imported`:
+    written for another tool; unknown keys and values are ignored with a notice."""
 
     def __init__(self, path: str, page: frontmatter.MarkdownFile, *, imported: bool) -> None:
         self.path, self.imported = path, imported

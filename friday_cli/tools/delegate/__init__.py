@@ -21,6 +21,7 @@ from friday_cli.core.protocol.workspace import Workspace
 from friday_cli.core.subagents.node import AgentRun, AgentSummary, SubagentTask
 from friday_cli.core.subagents.tree import SubagentTree
 from friday_cli.core.text.lazy_regex import pattern
+from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.core.text.untrusted import neutralize
 from friday_cli.tool_catalog import TOOLS
 
@@ -105,7 +106,7 @@ class _DelegationTools:
                 f"parallel. Do not delegate your whole task, nor what one tool call would do.\n"
                 f"Sub-agents:\n{self._settings.targets}",
                 subjects=self._subject,
-                title=lambda args: f"{args.resume or args.profile}: {_line(args.task)}",
+                title=lambda args: f"{args.resume or args.profile}: {sanitize_line(args.task, 100)}",
             ),
             Tool(
                 self._delegate_many,
@@ -136,7 +137,7 @@ class _DelegationTools:
                 args=MessageArguments,
                 description="Send a message to a running sub-agent; it reads it at its next turn. Resume a finished one with "
                 "delegate_task(resume=...) instead.",
-                title=lambda args: f"{args.id}: {_line(args.text, 60)}",
+                title=lambda args: f"{args.id}: {sanitize_line(args.text, 60)}",
             ),
             Tool(
                 self._cancel,
@@ -163,40 +164,22 @@ class _DelegationTools:
             if not args.profile:
                 raise ToolError("delegate_task: set `profile`, or `resume` with a finished sub-agent.")
             self._refuse_whole_task(ctx.agent, args.task)
-            spec = self._spec(args, ctx)
-            try:
-                async with self._host.allow_spawn(ctx.agent, ctx.call_id, [spec]):
-                    spec = await self._with_workspace(ctx, args, spec)
-                    node = self._tree.spawn(ctx.agent, spec)
-            finally:
-                await self._cancel_unused_workspaces([spec])
+            (started,) = await self._start(ctx, [args])
+            if isinstance(started, ToolError):
+                raise started
+            node = started
         if not args.background:
             await self._tree.wait(ctx.agent, [node])
         if node.background and not node.ended:
             return Output(_in_background(node), DelegationDisplay((node.path,)))
-        return Output(
-            await self._finished_report(ctx, node),
-            DelegationDisplay((node.path,)),
-            error=node.outcome.status != "completed",
-        )
+        report = await self._finished_report(ctx, node)
+        return Output(report, DelegationDisplay((node.path,)), error=node.outcome.status != "completed")
 
     async def _delegate_many(self, ctx: ToolContext, args: BatchArguments) -> Output:
         limit = self._settings.max_batch
         if len(args.tasks) == 1:
             self._refuse_whole_task(ctx.agent, args.tasks[0].task)
-        specs = [self._spec(task, ctx) for task in args.tasks[:limit]]
-        started: list[AgentRun | ToolError] = []
-        prepared: list[SubagentTask | ToolError] = []
-        try:
-            async with self._host.allow_spawn(ctx.agent, ctx.call_id, specs):
-                for task, spec in zip(args.tasks, specs, strict=False):
-                    try:
-                        prepared.append(await self._with_workspace(ctx, task, spec))
-                    except ToolError as error:
-                        prepared.append(error)
-                started += [self._spawn(ctx, spec) for spec in prepared]
-        finally:
-            await self._cancel_unused_workspaces(prepared)
+        started = await self._start(ctx, args.tasks[:limit])
         nodes = [n for n in started if isinstance(n, AgentRun)]
         if nodes:
             await self._tree.wait(ctx.agent, nodes)
@@ -207,12 +190,12 @@ class _DelegationTools:
         rejected = f"## Not started\nerror: a batch has at most {limit} tasks; send this one in another call."
         reports += [rejected] * (len(args.tasks) - limit)
         texts = [f"# Task {number} of {len(args.tasks)}\n{report}" for number, report in enumerate(reports, 1)]
-        failed = not any(n.summary.status == "completed" or not n.ended for n in nodes)
+        failed = all(n.ended and n.summary.status != "completed" for n in nodes)
         return Output("\n\n".join(texts), DelegationDisplay(tuple(n.path for n in nodes)), error=failed)
 
     async def _list(self, ctx: ToolContext, args: NoArguments) -> Output:
         known = self._tree.below(ctx.agent)
-        rows = tuple((k.path, k.profile, self._status(k), _line(k.task)) for k in known)
+        rows = tuple((k.path, k.profile, self._status(k), sanitize_line(k.task, 100)) for k in known)
         text = "\n".join(" | ".join(row) for row in rows) or "No sub-agents yet."
         return Output(text, TableDisplay(("id", "profile", "status", "task"), rows))
 
@@ -260,11 +243,22 @@ class _DelegationTools:
             return spec
         return msgspec.structs.replace(spec, workspace=await self._host.create_workspace(ctx.agent))
 
-    async def _cancel_unused_workspaces(self, specs: Sequence[SubagentTask | ToolError]) -> None:
-        """Remove the worktrees in which no child was started."""
-        for spec in specs:
-            if isinstance(spec, SubagentTask) and spec.workspace is not None:
-                await self._host.cancel_workspace(spec.workspace)
+    async def _start(self, ctx: ToolContext, tasks: Sequence[TaskArguments]) -> list[AgentRun | ToolError]:
+        """Start a child for each task, or tell why it cannot start. Raises ToolError if starting them is refused."""
+        specs = [self._spec(task, ctx) for task in tasks]
+        prepared: list[SubagentTask | ToolError] = []
+        try:
+            async with self._host.allow_spawn(ctx.agent, ctx.call_id, specs):
+                for task, spec in zip(tasks, specs, strict=True):
+                    try:
+                        prepared.append(await self._with_workspace(ctx, task, spec))
+                    except ToolError as error:
+                        prepared.append(error)
+                return [self._spawn(ctx, spec) for spec in prepared]
+        finally:  # remove the worktrees in which no child was started
+            for one in prepared:
+                if isinstance(one, SubagentTask) and one.workspace is not None:
+                    await self._host.cancel_workspace(one.workspace)
 
     def _spawn(self, ctx: ToolContext, spec: SubagentTask | ToolError) -> AgentRun | ToolError:
         if isinstance(spec, ToolError):
@@ -321,9 +315,8 @@ class _DelegationTools:
         if worktree := self._host.worktree_report(known.path):
             lines.append(worktree)
         if descendants := self._tree.below(known.path):
-            lines.append(
-                "Its own sub-agents: " + ", ".join(f"{k.path} {k.profile} {_status_text(k)}" for k in descendants)
-            )
+            listed = ", ".join(f"{k.path} {k.profile} {_status_text(k)}" for k in descendants)
+            lines.append(f"Its own sub-agents: {listed}")
         return "\n".join(lines)
 
 
@@ -373,8 +366,3 @@ def _same_task(own: str, task: str) -> bool:
     ours, theirs = (Counter(t[i : i + 3] for i in range(len(t) - 2)) for t in (a, b))
     both = ours.total() + theirs.total()
     return both > 0 and 2 * (ours & theirs).total() > SAME_TASK * both
-
-
-def _line(text: str, limit: int = 100) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= limit else line[: limit - 1] + "…"

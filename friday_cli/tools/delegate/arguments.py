@@ -42,8 +42,6 @@ class TaskArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class SingleTaskArguments(TaskArguments, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Arguments of `delegate_task`."""
-
     profile: Annotated[
         str, Meta(description="Name of the sub-agent, from the list in this tool's description. Empty with resume.")
     ] = ""
@@ -57,37 +55,29 @@ class SingleTaskArguments(TaskArguments, frozen=True, kw_only=True, forbid_unkno
 
 
 class BatchArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Arguments of `delegate_tasks`."""
-
     tasks: Annotated[
         list[TaskArguments], Meta(min_length=1, description="Independent tasks; results are in this order.")
     ]
 
 
 class NoArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Arguments of `list_sub_agents`: none."""
+    pass
 
 
 Id = Annotated[str, Meta(description="Id of the sub-agent, such as a.2.")]
 
 
 class ResultArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Arguments of `get_delegation_result`."""
-
     id: Id
     offset: Annotated[int, Meta(ge=0, description="First character to return, for a long result.")] = 0
 
 
 class MessageArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Arguments of `message_sub_agent`."""
-
     id: Id
     text: Annotated[str, Meta(min_length=1, description="What it should know or do differently.")]
 
 
 class CancelArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Arguments of `cancel_sub_agent`."""
-
     id: Id
     mode: Annotated[
         Literal["cancel", "abort"],

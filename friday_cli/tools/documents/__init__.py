@@ -24,8 +24,6 @@ _PAGE_CHARS = 20_000
 
 
 class QueryArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Arguments of `document_query`."""
-
     path: Annotated[str, Meta(min_length=1, description="The document: PDF, Markdown or plain text.")]
     query: Annotated[
         str,

@@ -9,9 +9,8 @@ import io
 import logging
 import re
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from functools import partial
+from functools import lru_cache, partial
 from time import monotonic
 from typing import TYPE_CHECKING, TypeVar
 
@@ -30,10 +29,8 @@ GRACE_S = 5.0
 
 
 class Document(msgspec.Struct, frozen=True):
-    """The text of a document. `pages`: text by page number, from 1; a text file is page 0.
-
-    `empty`, `broken`, `unread`: page numbers without text, with errors, and not read in time.
-    """
+    """The text of a document. `pages`: text by page number, from 1; a text file is page 0. `empty`, `broken`, `unread`:
+    page numbers without text, with errors, and not read in time."""
 
     kind: str
     count: int
@@ -53,34 +50,25 @@ class _PdfPages:
         self.broken: set[int] = set()
 
 
-_cache: OrderedDict[str, _PdfPages] = OrderedDict()
+_cache = lru_cache(maxsize=_CACHED_FILES)(lambda digest: _PdfPages())
 _cache_lock = threading.Lock()
 
 
-def _pdf_of(data: bytes) -> _PdfPages:
-    digest = hashlib.sha256(data).hexdigest()
-    with _cache_lock:
-        pdf = _cache.setdefault(digest, _PdfPages())
-        _cache.move_to_end(digest)
-        while len(_cache) > _CACHED_FILES:
-            _cache.popitem(last=False)
-    return pdf
-
-
 def read_pdf(data: bytes, *, pages: str = "", seconds: float, stop: threading.Event) -> Document:
-    """The text of the pages of a PDF, from the cache if possible; blocks for about `seconds` at most.
-
-    `stop`: set to end early. Raises ToolError if the file is damaged or encrypted, or has no such `pages`.
-    """
+    """The text of the pages of a PDF, from the cache if possible; blocks for about `seconds` at most. `stop`: set to
+    end early. Raises ToolError if the file is damaged or encrypted, or has no such `pages`."""
     end = monotonic() + seconds
-    pdf = _pdf_of(data)
+    with _cache_lock:
+        pdf = _cache(hashlib.sha256(data).hexdigest())
     if not pdf.lock.acquire(timeout=seconds):
         raise ToolError("another call is still reading the document. Try again.")
     try:
         reader = None
         if not pdf.count:
-            reader = _open_pdf(data)
-            pdf.count = _page_count(reader)
+            reader = opened = _open_pdf(data)
+            pdf.count = _parse(lambda: len(opened.pages))
+            if not pdf.count:
+                raise ToolError("the PDF has no pages; it may be damaged.")
         wanted = page_numbers(pages, pdf.count)
         for number in wanted:
             if number in pdf.texts or number in pdf.broken:
@@ -118,13 +106,6 @@ def _open_pdf(data: bytes) -> PdfReader:
         if not readable:
             raise ToolError("the PDF is encrypted. Save a copy without a password (qpdf --decrypt in.pdf out.pdf).")
     return reader
-
-
-def _page_count(reader: PdfReader) -> int:
-    count = _parse(lambda: len(reader.pages))
-    if not count:
-        raise ToolError("the PDF has no pages; it may be damaged.")
-    return count
 
 
 def _parse(work: Callable[[], T]) -> T:
@@ -168,10 +149,8 @@ def read_text(data: bytes, name: str) -> Document:
 
 
 async def run_in_thread(work: Callable[[threading.Event], T], *, seconds: float) -> T:
-    """Run `work(stop)` in a daemon thread, so that it cannot delay the exit of the process.
-
-    `stop` is set when the caller no longer waits. Raises TimeoutError after `seconds`.
-    """
+    """Run `work(stop)` in a daemon thread, so that it cannot delay the exit of the process. `stop` is set when the
+    caller no longer waits. Raises TimeoutError after `seconds`."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
     stop = threading.Event()
@@ -215,14 +194,12 @@ async def pdf_text(data: bytes, *, timeout_s: float = 30.0) -> str:
 
 def gaps(document: Document) -> str:
     """A sentence about the pages that were not searched, or ""."""
-    found = []
-    if document.empty:
-        found.append(f"Pages without text (scanned, not searched): {spans(document.empty)}")
-    if document.broken:
-        found.append(f"Damaged pages (not searched): {spans(document.broken)}")
-    if document.unread:
-        found.append(f"Not read in time: pages {spans(document.unread)}. Repeat the call to continue")
-    return ". ".join(found)
+    found = (
+        (document.empty, "Pages without text (scanned, not searched): {}"),
+        (document.broken, "Damaged pages (not searched): {}"),
+        (document.unread, "Not read in time: pages {}. Repeat the call to continue"),
+    )
+    return ". ".join(text.format(spans(pages)) for pages, text in found if pages)
 
 
 def spans(numbers: Iterable[int]) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 from friday_cli.core.protocol.displays import DiffDisplay
 from friday_cli.core.protocol.errors import ToolError
@@ -21,27 +22,15 @@ from .text import LIMIT, DecodedFile, decode_and_hash
 
 
 class WriteArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Arguments of `write_file`."""
-
-    path: Annotated[
-        str, msgspec.Meta(description="File to write, relative to the workspace or absolute.", min_length=1)
-    ]
-    content: Annotated[str, msgspec.Meta(description="The complete new content.")]
-
-
-class Replacement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    old: Annotated[str, msgspec.Meta(description="Text to replace, exactly as in the file, without line numbers.")]
-    new: Annotated[str, msgspec.Meta(description="Replacement text; empty to delete.")]
-    replace_all: Annotated[bool, msgspec.Meta(description="Replace every occurrence.")] = False
+    path: Annotated[str, Meta(description="File to write, relative to the workspace or absolute.", min_length=1)]
+    content: Annotated[str, Meta(description="The complete new content.")]
 
 
 class EditArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Arguments of `edit_file`."""
-
-    path: Annotated[str, msgspec.Meta(description="File to edit, relative to the workspace or absolute.", min_length=1)]
+    path: Annotated[str, Meta(description="File to edit, relative to the workspace or absolute.", min_length=1)]
     edits: Annotated[
-        list[Replacement],
-        msgspec.Meta(description="Replacements, applied in this order; all or none.", min_length=1, max_length=100),
+        list[edit_match.Replacement],
+        Meta(description="Replacements, applied in this order; all or none.", min_length=1, max_length=100),
     ]
 
 
@@ -66,8 +55,7 @@ async def _edit(context: ToolContext, args: EditArguments) -> Output:
         which = f"edit {number} of {len(args.edits)}: " if len(args.edits) > 1 else ""
         try:
             edit_match.refuse_placeholder(one.new, text)
-            edit = edit_match.TextEdit(one.old, one.new, one.replace_all)
-            text, remark = await asyncio.to_thread(edit_match.apply, text, edit, source.newline)
+            text, remark = await asyncio.to_thread(edit_match.apply, text, one, source.newline)
         except ToolError as error:
             note = " Nothing was changed." if which else ""
             raise ToolError(f"{label}: {which}{error.message}{note}", hint=error.hint) from None

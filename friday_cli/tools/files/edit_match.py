@@ -1,12 +1,14 @@
-"""Finds the text that an edit rematches: an exact match, or one unique match that differs only in blanks."""
+"""Finds the text that an edit replaces: an exact match, or one unique match that differs only in blanks."""
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
 from collections import Counter
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.text.lazy_regex import pattern
@@ -23,12 +25,10 @@ _PLACEHOLDER = pattern(
 )
 
 
-class TextEdit(msgspec.Struct, frozen=True):
-    """Replace `old` by `new`: the only occurrence, or with `everywhere` each one."""
-
-    old: str
-    new: str
-    everywhere: bool = False
+class Replacement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    old: Annotated[str, Meta(description="Text to replace, exactly as in the file, without line numbers.")]
+    new: Annotated[str, Meta(description="Replacement text; empty to delete.")]
+    replace_all: Annotated[bool, Meta(description="Replace every occurrence.")] = False
 
 
 def refuse_placeholder(new: str, present: str) -> None:
@@ -36,17 +36,13 @@ def refuse_placeholder(new: str, present: str) -> None:
     for found in _PLACEHOLDER().finditer(new):
         line = found[0].strip()
         if line not in present:
-            raise ToolError(
-                f"{line!r} is a placeholder for omitted text.",
-                hint="Give the complete text, or edit only the part that changes.",
-            )
+            hint = "Give the complete text, or edit only the part that changes."
+            raise ToolError(f"{line!r} is a placeholder for omitted text.", hint=hint)
 
 
-def apply(text: str, edit: TextEdit, newline: str) -> tuple[str, str]:
-    """`text` after the edit, and a remark ("" for an exact match). Raises ToolError.
-
-    Matching ignores line ends. Unchanged lines keep theirs; new lines get `newline`.
-    """
+def apply(text: str, edit: Replacement, newline: str) -> tuple[str, str]:
+    """`text` after the edit, and a remark ("" for an exact match). Raises ToolError. Matching ignores line ends.
+    Unchanged lines keep theirs; new lines get `newline`."""
     if edit.old == edit.new:
         raise ToolError("old and new are identical.")
     flat = text.replace("\r\n", "\n")
@@ -56,29 +52,19 @@ def apply(text: str, edit: TextEdit, newline: str) -> tuple[str, str]:
             raise ToolError("old is empty, but the file is not.", hint="Give the text to replace.")
         return new.replace("\n", newline), ""
     remark = ""
-    starts = _occurrences(flat, old)
+    starts = [found.start() for found in re.finditer(re.escape(old), flat)]
     spans = [(start, start + len(old), new) for start in starts]
     if not starts:
         spans = [_match_ignoring_blanks(flat, old, new)]
         first = flat.count("\n", 0, spans[0][0]) + 1
         last = first + flat.count("\n", *spans[0][:2])
         remark = f"matched lines {first}-{last} ignoring indentation or trailing blanks"
-    elif len(starts) > 1 and not edit.everywhere:
+    elif len(starts) > 1 and not edit.replace_all:
         lines = [flat.count("\n", 0, start) + 1 for start in starts]
         listed = ", ".join(map(str, lines[:_MAX_LISTED])) + (", ..." if len(lines) > _MAX_LISTED else "")
-        raise ToolError(
-            f"old occurs {len(starts)} times, at lines {listed}.",
-            hint="Add surrounding lines to make it unique, or set replace_all.",
-        )
+        hint = "Add surrounding lines to make it unique, or set replace_all."
+        raise ToolError(f"old occurs {len(starts)} times, at lines {listed}.", hint=hint)
     return _replace_spans(text, spans, newline), remark
-
-
-def _occurrences(text: str, part: str) -> list[int]:
-    starts, at = [], text.find(part)
-    while at >= 0:
-        starts.append(at)
-        at = text.find(part, at + len(part))
-    return starts
 
 
 def _replace_spans(text: str, spans: list[tuple[int, int, str]], newline: str) -> str:
@@ -118,10 +104,8 @@ def _match_ignoring_blanks(text: str, old: str, new: str) -> tuple[int, int, str
         return start, end, replacement
     if matches:
         numbers = ", ".join(str(at + 1) for at, _ in matches[:_MAX_LISTED])
-        raise ToolError(
-            f"old is not found exactly; ignoring blanks it is at lines {numbers}.",
-            hint="Copy the exact blanks, with enough lines around it to be unique.",
-        )
+        hint = "Copy the exact blanks, with enough lines around it to be unique."
+        raise ToolError(f"old is not found exactly; ignoring blanks it is at lines {numbers}.", hint=hint)
     raise ToolError(f"old is not found in the file.{_most_similar(lines, wanted)}")
 
 

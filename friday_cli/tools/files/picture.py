@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import struct
+from collections.abc import Callable
 
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.messages import Image
@@ -43,16 +44,6 @@ def image(data: bytes) -> tuple[Image, str]:
     return Image(kind, base64.b64encode(data).decode()), f"{width}x{height} pixels"
 
 
-def _png(data: bytes) -> tuple[int, int]:
-    width, height = struct.unpack(">II", data[16:24])
-    return width, height
-
-
-def _gif(data: bytes) -> tuple[int, int]:
-    width, height = struct.unpack("<HH", data[6:10])
-    return width, height
-
-
 def _jpeg(data: bytes) -> tuple[int, int]:
     at = 2
     while True:
@@ -77,4 +68,9 @@ def _webp(data: bytes) -> tuple[int, int]:
     return width & 0x3FFF, height & 0x3FFF
 
 
-_SIZES = {"image/png": _png, "image/gif": _gif, "image/jpeg": _jpeg, "image/webp": _webp}
+_SIZES: dict[str, Callable[[bytes], tuple[int, ...]]] = {
+    "image/png": lambda data: struct.unpack(">II", data[16:24]),
+    "image/gif": lambda data: struct.unpack("<HH", data[6:10]),
+    "image/jpeg": _jpeg,
+    "image/webp": _webp,
+}

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 from friday_cli.core.permissions.dangerous import masked
 from friday_cli.core.protocol.displays import TableDisplay, TextDisplay
@@ -26,11 +27,9 @@ MAX_ENTRIES = 500
 
 
 class ReadArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Arguments of `read_file`."""
-
-    path: Annotated[str, msgspec.Meta(description="File to read, relative to the workspace or absolute.", min_length=1)]
-    offset: Annotated[int, msgspec.Meta(description="First line, counted from 1.", ge=1)] = 1
-    limit: Annotated[int, msgspec.Meta(description="Number of lines.", ge=1, le=MAX_LINES)] = MAX_LINES
+    path: Annotated[str, Meta(description="File to read, relative to the workspace or absolute.", min_length=1)]
+    offset: Annotated[int, Meta(description="First line, counted from 1.", ge=1)] = 1
+    limit: Annotated[int, Meta(description="Number of lines.", ge=1, le=MAX_LINES)] = MAX_LINES
 
 
 async def _read(context: ToolContext, args: ReadArguments) -> Output:
@@ -118,9 +117,7 @@ async def _similar_names(workspace: Workspace, path: Path) -> str:
 
 
 class ListArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Arguments of `list_dir`."""
-
-    path: Annotated[str, msgspec.Meta(description="Folder to list; '.' is the workspace.", min_length=1)] = "."
+    path: Annotated[str, Meta(description="Folder to list; '.' is the workspace.", min_length=1)] = "."
 
 
 async def _list(context: ToolContext, args: ListArguments) -> Output:

@@ -53,10 +53,8 @@ class DecodedFile(msgspec.Struct, frozen=True):
             return self.mark + text.encode(self.encoding)
         except UnicodeEncodeError as error:
             bad = text[error.start : error.start + 1]
-            raise ToolError(
-                f"The encoding of the file ({self.encoding}) has no {bad!r} (U+{ord(bad):04X}).",
-                hint="Use another character.",
-            ) from None
+            problem = f"The encoding of the file ({self.encoding}) has no {bad!r} (U+{ord(bad):04X})."
+            raise ToolError(problem, hint="Use another character.") from None
 
 
 def decode(data: bytes) -> DecodedFile | None:

@@ -24,12 +24,10 @@ from friday_cli.core.text.lazy_regex import pattern
 from friday_cli.workspace.fs import gitignore, globs
 
 from . import regex
-from .scan import ScanRequest
+from .scan import MAX_LINE_BYTES, ScanRequest
 
 TIMEOUT_S, MAX_BYTES = 30.0, 16 * 1024 * 1024
 """Limits of a search: seconds, and bytes of output."""
-MAX_LINE_BYTES = 2000
-"""Bytes of a line that are returned."""
 _ROW = pattern(rb"(\d+)([:-])([^\n]*)\n")
 _COUNT = pattern(rb"([^\0]+)\0(\d+)\r?\n")
 _SCAN = "import sys; sys.path.insert(0, sys.argv.pop(1)); from {} import main; main()"
@@ -38,10 +36,8 @@ Mode = Literal["list", "content", "files", "count"]
 
 
 class SearchQuery(msgspec.Struct, frozen=True):
-    """A search in the folder `base`, or in its one file `only`; `glob` filters by name.
-
-    `prefix` + path is the label of a found file. `most`: the number of paths wanted in mode "list".
-    """
+    """A search in the folder `base`, or in its one file `only`; `glob` filters by name. `prefix` + path is the label of
+    a found file. `most`: the number of paths wanted in mode "list"."""
 
     base: Path
     mode: Mode
@@ -64,11 +60,9 @@ class Line(msgspec.Struct, frozen=True):
 
 
 class SearchResult(msgspec.Struct, frozen=True):
-    """Sorted `paths` relative to the base; in mode "list" the first ones of `total`.
-
-    `rows`: the raw output for each path, either numbered lines or a count; parsed only for files that are shown. `partial`:
-    why results may be missing, "" if complete. `secret`: the number of files omitted because they may hold secrets.
-    """
+    """Sorted `paths` relative to the base; in mode "list" the first ones of `total`. `rows`: the raw output for each
+    path, either numbered lines or a count; parsed only for files that are shown. `partial`: why results may be missing,
+    "" if complete. `secret`: the number of files omitted because they may hold secrets."""
 
     paths: list[str]
     total: int
@@ -102,7 +96,7 @@ async def run_search(context: ToolContext, search: SearchQuery) -> SearchResult:
         cwd=search.base,
     )
     if printed.exit_code not in (0, 1, None) and not printed.out and printed.err.strip():
-        raise _pattern_error(printed.err)
+        raise regex.refused(printed.err)
     partial = ""
     if printed.timed_out:
         partial = f"the search took longer than {TIMEOUT_S:.0f} s and was stopped"
@@ -169,11 +163,9 @@ def _path(printed: bytes) -> str:
 
 
 def _blocks(out: bytes) -> dict[str, bytes]:
-    """The rows of each file, from blocks of `path NUL rows` separated by an empty line.
-
-    A path may contain an empty line; a row is never empty. Files that ripgrep finds to be binary halfway are omitted: the
-    last of their rows starts with their path, so with a dot, while other rows start with a number.
-    """
+    """The rows of each file, from blocks of `path NUL rows` separated by an empty line. A path may contain an empty
+    line; a row is never empty. Files that ripgrep finds to be binary halfway are omitted: the last of their rows starts
+    with their path, so with a dot, while other rows start with a number."""
     whole = out[: out.rfind(b"\n") + 1].rstrip(b"\n") + b"\n\n"
     path, *pieces = whole.split(b"\0")
     if pieces and b"\n\r\n" in pieces[0]:  # ripgrep with one thread ends its empty lines this way
@@ -268,8 +260,3 @@ def _friday_ignore(context: ToolContext, base: Path) -> Callable[[str], bool] | 
         return any(rules.verdict("/".join(parts[:count]), count < len(parts)) for count in range(1, len(parts) + 1))
 
     return is_ignored
-
-
-def _pattern_error(text: str) -> ToolError:
-    errors = [line.removeprefix("error: ") for line in text.splitlines() if line.startswith("error: ")]
-    return regex.invalid(errors[-1] if errors else " ".join(text.split())[:300])

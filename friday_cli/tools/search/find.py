@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 from friday_cli.core.protocol.displays import TextDisplay
 from friday_cli.core.protocol.errors import ToolError
@@ -18,17 +19,15 @@ MAX_PATHS, MAX_CHARACTERS = 500, 30_000
 
 
 class GlobArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Arguments of `glob`."""
-
     pattern: Annotated[
         str,
-        msgspec.Meta(
+        Meta(
             description="`*.py` at any depth, `src/**/*.ts` relative to path, `{a,b}`, `[0-9]`, `?`.",
             min_length=1,
             max_length=1000,
         ),
     ]
-    path: Annotated[str, msgspec.Meta(description="Folder to search in; '.' is the workspace.", min_length=1)] = "."
+    path: Annotated[str, Meta(description="Folder to search in; '.' is the workspace.", min_length=1)] = "."
 
 
 async def _glob(context: ToolContext, args: GlobArguments) -> Output:

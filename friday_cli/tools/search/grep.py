@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 import msgspec
+from msgspec import Meta
 
 from friday_cli.core.permissions.dangerous import masked
 from friday_cli.core.protocol.displays import TextDisplay
@@ -20,27 +21,19 @@ MAX_CHARACTERS, MAX_LINE_CHARACTERS = 30_000, 500
 
 
 class GrepArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Arguments of `grep`."""
-
     pattern: Annotated[
-        str, msgspec.Meta(description="Regular expression, matched line by line.", min_length=1, max_length=2000)
+        str, Meta(description="Regular expression, matched line by line.", min_length=1, max_length=2000)
     ]
-    path: Annotated[str, msgspec.Meta(description="File or folder to search; '.' is the workspace.", min_length=1)] = (
-        "."
-    )
-    glob: Annotated[
-        str, msgspec.Meta(description="Only files that match, as in glob: `*.py`, `src/**/*.{ts,tsx}`.")
-    ] = ""
+    path: Annotated[str, Meta(description="File or folder to search; '.' is the workspace.", min_length=1)] = "."
+    glob: Annotated[str, Meta(description="Only files that match, as in glob: `*.py`, `src/**/*.{ts,tsx}`.")] = ""
     mode: Annotated[
         Literal["content", "files", "count"],
-        msgspec.Meta(
-            description="`content`: lines with numbers; `files`: only paths; `count`: matching lines per file."
-        ),
+        Meta(description="`content`: lines with numbers; `files`: only paths; `count`: matching lines per file."),
     ] = "content"
-    context: Annotated[int, msgspec.Meta(description="Lines around each match (content).", ge=0, le=20)] = 0
-    ignore_case: Annotated[bool, msgspec.Meta(description="Ignore case.")] = False
-    literal: Annotated[bool, msgspec.Meta(description="The pattern is literal text.")] = False
-    limit: Annotated[int, msgspec.Meta(description="Maximum number of matching lines, or files.", ge=1, le=2000)] = 200
+    context: Annotated[int, Meta(description="Lines around each match (content).", ge=0, le=20)] = 0
+    ignore_case: Annotated[bool, Meta(description="Ignore case.")] = False
+    literal: Annotated[bool, Meta(description="The pattern is literal text.")] = False
+    limit: Annotated[int, Meta(description="Maximum number of matching lines, or files.", ge=1, le=2000)] = 200
 
 
 class _ResultPage:

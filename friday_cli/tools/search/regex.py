@@ -49,6 +49,8 @@ def check_python(pattern: str) -> None:
         ) from None
 
 
-def invalid(why: str) -> ToolError:
-    """The error for a pattern that ripgrep refuses."""
+def refused(text: str) -> ToolError:
+    """The error for a pattern that ripgrep refuses with the message `text`."""
+    errors = [line.removeprefix("error: ") for line in text.splitlines() if line.startswith("error: ")]
+    why = errors[-1] if errors else " ".join(text.split())[:300]
     return ToolError(f"The pattern is not a valid regular expression: {why}.", hint=_ESCAPE)

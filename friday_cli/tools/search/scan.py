@@ -20,6 +20,7 @@ from friday_cli.workspace.fs.gitignore import Level, level_of
 MAX_FILE_BYTES = 64 * 1024 * 1024
 """Larger files are not searched."""
 MAX_LINE_BYTES = 2000
+"""Bytes of a line that are returned."""
 _MARKS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
 
 

@@ -48,8 +48,6 @@ _TEXT_TYPE = pattern(
 
 
 class FetchArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Arguments of `web_fetch`."""
-
     url: Annotated[str, Meta(description="Complete http or https URL, exactly as found or given.")]
     offset: Annotated[int, Meta(ge=0, description="First character to return, to continue a long page.")] = 0
     limit: Annotated[int, Meta(ge=100, le=60_000, description="Maximum number of characters.")] = 20_000
@@ -59,9 +57,8 @@ class FetchArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class FetchedPage(msgspec.Struct, frozen=True):
-    """A response. `visited`: the requested URLs, the last one answered. `size`: bytes of the body that were read; `cut`: there
-    were more. `moved`: the target of a redirect to another host, or "".
-    """
+    """A response. `visited`: the requested URLs, the last one answered. `size`: bytes of the body that were read;
+    `cut`: there were more. `moved`: the target of a redirect to another host, or ""."""
 
     visited: tuple[str, ...]
     status: int
@@ -73,10 +70,8 @@ class FetchedPage(msgspec.Struct, frozen=True):
 
 
 class Fetcher:
-    """Fetches pages. `timeout_s` and `max_bytes` (decompressed) limit one page with all its redirects.
-
-    `private`: allow addresses in the private network.
-    """
+    """Fetches pages. `timeout_s` and `max_bytes` (decompressed) limit one page with all its redirects. `private`: allow
+    addresses in the private network."""
 
     def __init__(self, *, private: bool, timeout_s: float, max_bytes: int, resolve: Resolver) -> None:
         self._private, self._timeout_s, self._max_bytes, self._resolve = private, timeout_s, max_bytes, resolve
@@ -144,11 +139,8 @@ class Fetcher:
                 return
 
     async def _route(self, url: httpx2.URL) -> tuple[list[str], str | None]:
-        """The addresses to connect to, best first, and the proxy or None.
-
-        A proxy gets the host name and resolves it itself; hosts known to be internal are refused before that. Raises
-        ToolError.
-        """
+        """The addresses to connect to, best first, and the proxy or None. A proxy gets the host name and resolves it
+        itself; hosts known to be internal are refused before that. Raises ToolError."""
         host, proxy = host_of(url), _proxy_for(url)
         try:
             found = list(await self._resolve(host, url.port or (443 if url.scheme == "https" else 80)))

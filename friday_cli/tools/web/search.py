@@ -27,8 +27,6 @@ _MAX_SNIPPET = 500
 
 
 class WebSearchArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Arguments of `web_search`."""
-
     query: Annotated[str, Meta(min_length=1, max_length=400, description="A few specific search words.")]
     count: Annotated[int, Meta(ge=1, le=20, description="Maximum number of results.")] = 8
 
@@ -43,8 +41,7 @@ class SearchHit(msgspec.Struct, frozen=True):
 
 class SearchService(msgspec.Struct, frozen=True):
     """A search service. `ask(query, count)`: the parameters to send; `rows`: the path of keys to the list of results;
-    `snippet`: the key of the text of a result; `variable`: the environment variable to name in errors.
-    """
+    `snippet`: the key of the text of a result; `variable`: the environment variable to name in errors."""
 
     name: str
     variable: str

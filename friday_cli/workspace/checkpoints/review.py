@@ -112,7 +112,10 @@ def _row(
         "deleted" if not last.new_mode else "changed" if first.mode else "made"
     )
     by = tuple(dict.fromkeys(change.by for change in changes))
-    return FileDiff(changes[0].agent, first.path, key, kind, added, removed, diff, remark, by, newest, yours)
+    return FileDiff(
+        changes[0].agent, first.path, key, kind, added=added, removed=removed, diff=diff, remark=remark, by=by,
+        newest=newest, yours=yours,
+    )  # fmt: skip
 
 
 def _compare(before: FileState | None, after: FileState | None) -> tuple[str, int, int, str]:

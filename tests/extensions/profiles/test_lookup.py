@@ -48,26 +48,21 @@ class TestShipped:
 
     def test_who_delegates_to_whom(self) -> None:
         found = profiles.load()
-        assert {name: found.get(name).sub_agents for name in SHIPPED} == {
-            "analyst": ("researcher",),
-            "coder": ("researcher", "summarizer"),
-            "general": (),
-            "researcher": (),
-            "summarizer": (),
-        }
+        assert {name: found.get(name).sub_agents for name in SHIPPED} == dict.fromkeys(SHIPPED, ()) | {
+            "analyst": ("researcher",), "coder": ("researcher", "summarizer"),
+        }  # fmt: skip
         assert [child.name for child in found.children(None)] == list(SHIPPED)
         assert [child.name for child in found.children(found.get("coder"))] == ["researcher", "summarizer"]
         assert found.children(found.get("general")) == ()
 
     def test_what_they_may_do(self) -> None:
         found = profiles.load()
+        tools = {name: set(found.get(name).select(TOOLS.names)) for name in SHIPPED}
         for name in ("researcher", "summarizer"):
-            assert not {"bash", "write_file", "edit_file", "delegate_task"} & set(found.get(name).select(TOOLS.names))
-        assert {"write_file", "edit_file", "bash"} <= set(found.get("coder").select(TOOLS.names))
+            assert not {"bash", "write_file", "edit_file", "delegate_task"} & tools[name]
+        assert {"write_file", "edit_file", "bash"} <= tools["coder"]
         assert found.get("general").allowed_tools == "*"
-        assert {"memory_load", "memory_save", "web_search", "document_query", "web_fetch"} <= set(
-            found.get("researcher").select(TOOLS.names)
-        )
+        assert {"memory_load", "memory_save", "web_search", "document_query", "web_fetch"} <= tools["researcher"]
 
     @pytest.mark.parametrize("name", SHIPPED)
     def test_each_prompt_says_how_it_works_reports_stops_and_fails(self, name: str) -> None:
@@ -78,8 +73,7 @@ class TestShipped:
 
     def test_they_need_no_yaml_parser(self) -> None:
         code = (
-            "import sys\nfrom friday_cli.extensions import profiles\nassert len(profiles.load().names()) == 5\n"
-            "sys.exit('yaml' in sys.modules)"
+            "import sys\nfrom friday_cli.extensions import profiles\nprofiles.load()\nsys.exit('yaml' in sys.modules)"
         )
         env = os.environ | {"PYTHONPATH": str(REPOSITORY)}
         assert subprocess.run([sys.executable, "-c", code], env=env, check=False).returncode == 0
@@ -94,28 +88,17 @@ class TestShipped:
         if form == "installed":
             write(site / "profiles/researcher.md", "stranger")  # somebody else's folder beside the package
         code = "from friday_cli.extensions import profiles; print(*profiles.load().names(), profiles.shipped_folder())"
-        run = subprocess.run(
-            [sys.executable, "-c", code],
-            env=os.environ | {"PYTHONPATH": str(site)},
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        assert run.stdout.split() == [*SHIPPED, str(place)]
+        env = os.environ | {"PYTHONPATH": str(site)}
+        assert subprocess.check_output([sys.executable, "-c", code], env=env, cwd=tmp_path, text=True).split() == [
+            *SHIPPED, str(place),
+        ]  # fmt: skip
 
 
 class TestOrder:
     def test_user_then_project_then_profiles_then_claude_then_shipped(self, tmp_path: Path) -> None:
         root = tmp_path / "repo"
-        places = [
-            profiles.user_folder() / "a.md",
-            root / ".friday/profiles/a.md",
-            root / "profiles/a.md",
-            root / ".claude/agents/deep/a.md",
-        ]
-        for path in places:
-            write(path, "coder")
+        names = (".friday/profiles/a.md", "profiles/a.md", ".claude/agents/deep/a.md")
+        places = [write(path, "coder") for path in (profiles.user_folder() / "a.md", *(root / name for name in names))]
         found = profiles.load(project=project(tmp_path))
         winners = []
         for path in places:
@@ -134,10 +117,8 @@ class TestOrder:
 
     def test_a_projects_profile_in_the_place_of_a_built_in_is_announced(self, tmp_path: Path) -> None:
         path = write(tmp_path / "repo/profiles/a.md", "coder")
-        found = profiles.load(project=project(tmp_path))
-        assert len(found.announcements) == 1
-        assert str(path) in found.announcements[0]
-        assert "coder" in found.announcements[0]
+        (announced,) = profiles.load(project=project(tmp_path)).announcements
+        assert announced == f"{path} of the project replaces the built-in profile coder."
 
     def test_without_trust_nothing_of_the_project_counts(self, tmp_path: Path) -> None:
         for place in (".friday/profiles/a.md", "profiles/b.md", ".claude/agents/c.md"):
@@ -183,10 +164,6 @@ class TestProblems:
         (tmp_path / "repo/profiles/linux.md").write_text("---\nallowedTools: all\n---\nHello")
         found = profiles.load(project=project(tmp_path))
         assert (found.names(), found.problems) == (SHIPPED, ())
-
-    def test_a_misspelt_name_key_in_ones_own_folder_is_said(self) -> None:
-        folder = profiles.user_folder()
-        folder.mkdir(parents=True)
         (folder / "a.md").write_text("---\nnaem: a\nallowedTools: [grep]\n---\nHello")
         assert "naem" in str(profiles.load().problems[0])
 
@@ -200,15 +177,9 @@ class TestProblems:
     def test_unknown_sub_agents_are_dropped_and_said(self) -> None:
         write(profiles.user_folder() / "a.md", "mine", "subAgents: [coder, resaercher]\n")
         found = profiles.load()
-        assert found.get("mine").sub_agents == ("coder",)
-        assert found.problems[0].field == "subAgents"
+        assert [child.name for child in found.children(found.get("mine"))] == ["coder"]
+        assert [problem.field for problem in found.problems] == ["subAgents"]
         assert "Did you mean researcher?" in str(found.problems[0])
-
-    def test_a_profile_with_sub_agents_may_be_one_itself(self) -> None:
-        write(profiles.user_folder() / "a.md", "boss", "subAgents: [coder]\n")
-        found = profiles.load()
-        assert [child.name for child in found.children(found.get("boss"))] == ["coder"]
-        assert found.problems == ()
 
     def test_an_unknown_profile_names_the_nearest_and_all(self) -> None:
         with pytest.raises(UsageError) as caught:

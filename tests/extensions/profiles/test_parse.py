@@ -89,14 +89,10 @@ class TestTools:
     def test_never_more_than_the_parent_has(self) -> None:
         assert ours("allowedTools: [bash, read_file]").select(["read_file", "grep"]) == ("read_file",)
 
-    def test_disallowed_beats_allowed(self) -> None:
-        assert ours("allowedTools: [bash, grep]\ndisallowedTools: [bash]").select(TOOLS.names) == ("grep",)
-
     def test_delegation_comes_with_sub_agents_and_not_without(self) -> None:
         assert not TOOLS.granted_by("sub_agents") & set(ours('allowedTools: "*"').select(TOOLS.names))
-        assert set(ours("allowedTools: [grep]\nsubAgents: [coder]").select(TOOLS.names)) == TOOLS.granted_by(
-            "sub_agents"
-        ) | {"grep"}
+        found = ours("allowedTools: [grep]\nsubAgents: [coder]")
+        assert set(found.select(TOOLS.names)) == TOOLS.granted_by("sub_agents") | {"grep"}
         found = ours("allowedTools: [delegate_task]")
         assert found.select(TOOLS.names) == ()
         assert "without subAgents" in found.notices[0]
@@ -185,12 +181,7 @@ class TestErrors:
             ("name: p\ndescription: d\nallowedTools: [1]", 4, "allowedTools", "list of names"),
             ("name: p\ndescription: d\nallowedTools: {a: b}", 4, "allowedTools", "list of names"),
             ("name: p\ndescription: d\nprojectContext: maybe", 4, "projectContext", "true or false"),
-            (
-                "name: p\ndescription: d\nmaxIterations: 3\nmax_iterations: 4",
-                5,
-                "max_iterations",
-                "duplicate of maxIterations",
-            ),
+            ("name: p\ndescription: d\nmaxCost: 3\nmax_cost: 4", 5, "max_cost", "duplicate of maxCost"),
             ("name: p\ndescription: [a]", 3, "description", "expected text"),
         ],
     )
@@ -199,11 +190,9 @@ class TestErrors:
         assert (error.path, error.line, error.field) == ("x.md", line, field)
         assert words in str(error)
 
-    def test_a_profile_needs_a_prompt(self) -> None:
+    def test_a_profile_needs_a_prompt_and_cannot_be_its_own_sub_agent(self) -> None:
         with pytest.raises(FileError, match="no prompt"):
             profile("name: p\ndescription: d", body="  \n ")
-
-    def test_self_assignment_is_refused_in_the_agreed_words(self) -> None:
         error = wrong("name: p\ndescription: d\nsubAgents: [q, p]")
         assert error.problem == "An agent cannot assign itself as a sub-agent"
         assert (error.line, error.field) == (4, "subAgents")
@@ -249,25 +238,20 @@ class TestErrors:
         assert isinstance(found.select(TOOLS.names), tuple)
 
 
-class TestCaps:
-    def test_values_above_the_hard_caps_are_lowered_and_said(self) -> None:
-        found = ours("maxIterations: 500\nmaxTokenBudget: 900000")
-        assert (found.max_iterations, found.max_token_budget) == (100, 200_000)
-        assert len(found.notices) == 2
+def test_values_above_the_hard_caps_are_lowered_and_said() -> None:
+    found = ours("maxIterations: 500\nmaxTokenBudget: 900000")
+    assert (found.max_iterations, found.max_token_budget, len(found.notices)) == (100, 200_000, 2)
+    raw = b"---\nname: p\ndescription: d\nmaxTokenBudget: 80000\n---\nDo it.\n"
+    assert parse("x.md", raw, token_cap=60_000).max_token_budget == 60_000
+    found = ours("maxTokenBudget: 2000")  # too small to finish
+    assert found.max_token_budget == 2000
+    assert "rarely enough" in found.notices[0]
 
-    def test_the_settings_cap_counts(self) -> None:
-        raw = b"---\nname: p\ndescription: d\nmaxTokenBudget: 80000\n---\nDo it.\n"
-        assert parse("x.md", raw, token_cap=60_000).max_token_budget == 60_000
 
-    def test_a_budget_too_small_to_finish_is_said(self) -> None:
-        found = ours("maxTokenBudget: 2000")
-        assert found.max_token_budget == 2000
-        assert "rarely enough" in found.notices[0]
-
-    def test_hidden_characters_do_not_reach_the_prompt(self) -> None:
-        found = profile("name: p\ndescription: d", body="Do\u202e it\U000e0041.")
-        assert found.prompt == "Do it."
-        assert "2 invisible" in found.notices[0]
+def test_hidden_characters_do_not_reach_the_prompt() -> None:
+    found = profile("name: p\ndescription: d", body="Do\u202e it\U000e0041.")
+    assert found.prompt == "Do it."
+    assert "2 invisible" in found.notices[0]
 
 
 CLAUDE = """\
@@ -287,8 +271,8 @@ class TestClaude:
     def test_a_file_as_people_have_them(self) -> None:
         found = profile(CLAUDE, origin="claude")
         assert (found.name, found.model, found.mode, found.max_iterations) == ("code-reviewer", "", "edits", 30)
-        assert found.allowed_tools == (
-            *("read_file", "grep", "glob", "bash", "bash_output", "bash_kill", "web_search", "mcp__github__search"),
+        assert " ".join(found.allowed_tools or ()) == (
+            "read_file grep glob bash bash_output bash_kill web_search mcp__github__search"
         )
         assert found.only == ("bash(git diff *)",)
         assert found.disallowed_tools == ("write_file", "edit_file")
@@ -298,15 +282,11 @@ class TestClaude:
         for word in ("Code Reviewer", "Frobnicate", "mcp__github__search", "color", "hooks"):
             assert word in text
 
-    def test_absent_tools_mean_the_parents_without_delegation(self) -> None:
+    def test_absent_tools_mean_the_parents_without_delegation_and_in_our_folders_never(self) -> None:
         found = profile("name: a\ndescription: d", origin="claude")
         assert found.allowed_tools == "*"
         assert not TOOLS.granted_by("sub_agents") & set(found.select(TOOLS.names))
-
-    def test_absent_tools_in_our_folders_never_mean_the_parents(self) -> None:
         assert ours("color: red\npermissionMode: plan").allowed_tools is None
-
-    def test_a_list_that_resolves_to_nothing_is_an_error(self) -> None:
         error = wrong("name: a\ndescription: d\ntools: Foo, Bar", origin="claude")
         assert "none of these tools exists" in error.problem
 
@@ -323,11 +303,11 @@ class TestClaude:
         found = profile("name: a\ndescription: d\ntools: Task\ndisallowedTools: Task", origin="claude")
         assert found.sub_agents == ()
 
-    @pytest.mark.parametrize("value", ["bypassPermissions", "yolo", "whatever"])
-    def test_a_mode_that_would_widen_is_not_taken_over(self, value: str) -> None:
-        found = profile(f"name: a\ndescription: d\npermissionMode: {value}", origin="claude")
-        assert found.mode == ""
-        assert value in found.notices[-1]
+    def test_a_mode_that_would_widen_is_not_taken_over(self) -> None:
+        for value in ("bypassPermissions", "yolo", "whatever"):
+            found = profile(f"name: a\ndescription: d\npermissionMode: {value}", origin="claude")
+            assert found.mode == ""
+            assert value in found.notices[-1]
 
     def test_geminis_words(self) -> None:
         keys = "name: a\ndescription: d\nkind: local\ntools: [read_file, run_shell_command, google_web_search]\nmax_turns: 9\ntimeout_mins: 5"
