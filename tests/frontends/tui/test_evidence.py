@@ -82,6 +82,21 @@ async def test_enter_and_a_click_unfold_the_result_and_the_receipt_of_a_block(tm
         chat.has("[seen] It has two lines.", "tools run: read_file, task_result")
 
 
+async def test_the_keys_stop_at_every_agent_and_receipt_of_a_batch(tmp_path: Path) -> None:
+    agents = {"a": [delegates("fix it", "read it"), {"text": "Done."}], "a.1": false_claim(), "a.2": honest()}
+    async with opened(tmp_path, agents, size=(100, 60)) as chat:
+        await started(chat, tmp_path)
+        chat.log.focus()
+        await chat.press("a", "j", "enter", shows="tools run: task_result")
+        await chat.press("j", "enter", shows="│ ▸ ✓ read_file notes.md")
+        assert "tools run: read_file" not in chat.frame
+        await chat.press("j", "enter", shows="tools run: read_file, task_result")
+        await chat.press("j", "j", "enter", shows="│     path: notes.md")  # into the history of a.2
+        await chat.press("k", "k", "k", "enter")
+        await chat.until(lambda: "read_file notes.md" not in chat.frame)
+        assert "tools run: task_result" in chat.frame, "only a.2 is folded"
+
+
 async def test_a_childs_own_transcript_ends_with_its_result(tmp_path: Path) -> None:
     agents = {"a": [delegates("read it"), {"text": "Done."}], "a.1": honest()}
     async with opened(tmp_path, agents, size=(150, 40)) as chat:
@@ -111,14 +126,16 @@ async def test_the_head_of_a_childs_transcript_has_its_warnings_and_its_receipt(
         await chat.press("ctrl+t", "home", "down", "enter")
         await chat.until(lambda: chat.side.inside)
         head = chat.app.query_one(ChildHeader)
-        content = [strip.text.rstrip() for strip in head.render_lines(head.size.region)]
-        assert content[0].startswith(" [general] a.1 · completed")
-        assert content[-2].startswith(" ! claims that a command ran or tests pass")
-        assert content[-1].strip() == "▸ tools: task_result"
-        await chat.pilot.click(ChildHeader)
-        await chat.shows("▾ tools: task_result")
-        chat.has("tools run: task_result")
-        assert chat.side.log_view.size.height >= 3
-        await chat.press("enter")  # fills the screen: the receipt is folded, as it was clicked
+
+        def content() -> list[str]:
+            return [strip.text.strip() for strip in head.render_lines(head.size.region)]
+
+        assert content()[0].startswith("[general] a.1 · completed")
+        assert content()[-2].startswith("! claims that a command ran or tests pass")
+        assert content()[-1] == "▸ tools: task_result"
+        await chat.press("enter")
         await chat.until(lambda: chat.side.has_class("full"))
-        assert "▸ tools: task_result" in chat.frame.split("\n")[len(content) - 1]
+        assert content()[-2:] == ["▾ tools: task_result", "tools run: task_result"], "the full screen unfolds it"
+        await chat.pilot.click(ChildHeader)
+        await chat.until(lambda: content()[-1] == "▸ tools: task_result")
+        assert chat.side.log_view.size.height >= 5

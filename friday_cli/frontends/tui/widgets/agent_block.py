@@ -106,6 +106,16 @@ class AgentBlock(Block):
             return inner
         return path
 
+    def stops(self) -> list[int]:
+        """Each agent, its receipt, and the entries of its unfolded transcript."""
+        found, before = [0], ("", 0)
+        for at, (path, row) in enumerate(self._rows):
+            part = path, min(row, 0)
+            if at and (self._lists[path].is_stop(row) if row >= 0 else part != before):
+                found.append(at)
+            before = part
+        return found
+
     def toggle(self, at: int) -> bool:
         path, row = self._rows[at] if 0 <= at < len(self._rows) else ("", -1)
         if not path:

@@ -271,14 +271,17 @@ class PanelResizer:
 
 class ChildHeader(Static):
     """The lines above the transcript of a sub-agent: who it is, its status, its task, what it has used, its warnings and
-    its receipt. A click folds or unfolds the receipt; on the full screen it is unfolded first."""
+    its receipt. A click folds or unfolds the receipt; on the full screen it is unfolded without one."""
 
     _text = Text()
-    _clicked = False
+    _unfolded = False
+    _chosen: bool | None = None
+    """Whether the user unfolded or folded the receipt by a click."""
     _again: Callable[[], None] | None = None
 
     def show(self, context: RenderContext, agent: AgentView, width: int, *, full: bool) -> None:
         """Show an agent in `width` cells. Its usage has its own line if the first is too short (a `full` panel shows both)."""
+        self._unfolded = full if self._chosen is None else self._chosen
         self._again = partial(self.show, context, agent, width, full=full)
         styles, renderer = context.renderer.styles, context.renderer
         text = Text(no_wrap=True, overflow="ellipsis")
@@ -302,7 +305,7 @@ class ChildHeader(Static):
             rows.insert(0, Text(f"» at its next turn: {sanitize_line(queued[-1], 200)}", style=styles.accent))
         rows = [text, *rows][: 2 if self.screen.has_class("-low") else 3]
         if agent.ended or agent.receipt.tools:
-            rows += self._evidence(agent, styles, unfolded=full is not self._clicked)
+            rows += self._evidence(agent, styles, unfolded=self._unfolded)
         text = Text("\n", no_wrap=True, overflow="ellipsis").join(rows)
         if text != self._text:
             self._text = text
@@ -322,5 +325,5 @@ class ChildHeader(Static):
 
     def on_click(self) -> None:
         if self._again is not None:
-            self._clicked = not self._clicked
+            self._chosen = not self._unfolded
             self._again()

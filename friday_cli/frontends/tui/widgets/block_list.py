@@ -141,6 +141,11 @@ class BlockList:
         index = min(max(bisect_right(self.tops, y) - 1, 0), len(self.blocks) - 1)
         return index, y - self.tops[index] - (self._gaps[index] if self.blocks else 0)
 
+    def is_stop(self, y: int) -> bool:
+        """Whether the keys that move between entries stop at a line."""
+        index, row = self.at(y)
+        return row in self.blocks[index].stops()
+
     def top(self, index: int) -> int:
         """The first line of a block below its gap."""
         return self.tops[index] + self._gaps[index]

@@ -134,6 +134,10 @@ class Block:
         """Show the whole block, or its short form."""
         self.open = open_
 
+    def stops(self) -> list[int]:
+        """The lines of the block, as it was last drawn, at which the keys that move between entries stop."""
+        return [0]
+
     def agent_at(self, at: int) -> str:
         """The path of the agent that line `at` is about, "" for none."""
         return ""
