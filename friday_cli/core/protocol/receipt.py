@@ -104,6 +104,11 @@ class Receipt(msgspec.Struct, frozen=True, omit_defaults=True):
             out.append(f"found by a web search: {more} more pages")
         return [mask(neutralize_line(row)) for row in out]
 
+    @property
+    def denied_calls(self) -> str:
+        """The denied calls in a few words: `denied: bash x2`; "" for none."""
+        return neutralize_line(f"denied: {_counts(self.refused) or self.denied}") if self.denied else ""
+
     def short(self) -> str:
         """The receipt in one line for people, without its warnings: `parser.py +3 -1 · pytest -> exit 1 · tools: bash,
         edit_file x2`. What tells most comes first: a line may be truncated. Keys in commands are masked."""
@@ -117,7 +122,7 @@ class Receipt(msgspec.Struct, frozen=True, omit_defaults=True):
         else:
             parts += [f"{_shorten(mask(_first_line(c.command)))} -> {_how_it_ended(c)}" for c in self.commands]
         if self.denied:
-            parts.append(f"denied: {_counts(self.refused) or self.denied}")
+            parts.append(self.denied_calls)
         if self.urls:
             parts.append(f"{pluralize(len(self.urls), 'URL')} fetched")
         if self.found:

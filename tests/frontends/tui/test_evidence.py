@@ -82,6 +82,17 @@ async def test_enter_and_a_click_unfold_the_result_and_the_receipt_of_a_block(tm
         chat.has("[seen] It has two lines.", "tools run: read_file, task_result")
 
 
+async def test_attempts_at_tools_that_an_agent_does_not_have_are_in_its_receipt_and_its_row(tmp_path: Path) -> None:
+    tries = {"calls": [{"name": name, "arguments": {}} for name in ("launch", "launch", "write_file")]}
+    agents = {"a": [delegates("read it", profile="researcher"), {"text": "Done."}], "a.1": [tries, *honest()]}
+    async with opened(tmp_path, agents, size=(150, 40)) as chat:
+        await started(chat, tmp_path)
+        chat.has("▸ denied: launch x2, write_file · tools: read_file, task_result", "✓ researcher read it")
+        assert chat.frame.count("denied: launch") == 4, (
+            "in the block, the row, the head and at the end of the transcript"
+        )
+
+
 async def test_the_keys_stop_at_every_agent_and_receipt_of_a_batch(tmp_path: Path) -> None:
     agents = {"a": [delegates("fix it", "read it"), {"text": "Done."}], "a.1": false_claim(), "a.2": honest()}
     async with opened(tmp_path, agents, size=(100, 60)) as chat:
