@@ -6,6 +6,8 @@ its whole result and its transcript.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from rich.style import Style
 from rich.text import Text
 from textual.strip import Strip
@@ -106,16 +108,6 @@ class AgentBlock(Block):
             return inner
         return path
 
-    def stops(self) -> list[int]:
-        """Each agent, its receipt, and the entries of its unfolded transcript."""
-        found, before = [0], ("", 0)
-        for at, (path, row) in enumerate(self._rows):
-            part = path, min(row, 0)
-            if at and (self._lists[path].is_stop(row) if row >= 0 else part != before):
-                found.append(at)
-            before = part
-        return found
-
     def toggle(self, at: int) -> bool:
         path, row = self._rows[at] if 0 <= at < len(self._rows) else ("", -1)
         if not path:
@@ -158,7 +150,18 @@ class AgentBlock(Block):
                 history = self._list_of(agent.path).all_strips(width - 4)
                 out += indented(history, "  │ ", "  │ ", renderer.styles.accent)
                 self._rows += [(agent.path, row) for row in range(len(history))]
+        self.stops = list(_stops(self._rows, self._lists))
         return out
+
+
+def _stops(rows: list[tuple[str, int]], lists: dict[str, BlockList]) -> Iterator[int]:
+    """The first line of each agent and of its receipt, and the stops of its unfolded transcript."""
+    before = ("", 0)
+    for at, (path, row) in enumerate(rows):
+        part = path, min(row, 0)
+        if lists[path].is_stop(row) if row >= 0 else part != before:
+            yield at
+        before = part
 
 
 def _draw_call(run: ToolRun, open_: bool, renderer: TextRenderer, width: int) -> list[Strip]:

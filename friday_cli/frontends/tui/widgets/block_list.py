@@ -144,7 +144,7 @@ class BlockList:
     def is_stop(self, y: int) -> bool:
         """Whether the keys that move between entries stop at a line."""
         index, row = self.at(y)
-        return row in self.blocks[index].stops()
+        return row in self.blocks[index].stops
 
     def top(self, index: int) -> int:
         """The first line of a block below its gap."""

@@ -80,6 +80,8 @@ class Block:
     def __init__(self, context: RenderContext) -> None:
         self.context = context
         self.open = False
+        self.stops = [0]
+        """The lines of the block, as it was last drawn, at which the keys that move between entries stop."""
         self._key: tuple[int, int, object] | None = None
         self._strips: list[Strip] = []
         self._estimate: tuple[int, int] = (0, 0)
@@ -133,10 +135,6 @@ class Block:
     def fold(self, open_: bool) -> None:
         """Show the whole block, or its short form."""
         self.open = open_
-
-    def stops(self) -> list[int]:
-        """The lines of the block, as it was last drawn, at which the keys that move between entries stop."""
-        return [0]
 
     def agent_at(self, at: int) -> str:
         """The path of the agent that line `at` is about, "" for none."""

@@ -37,7 +37,7 @@ class CurrentEntry:
     @property
     def row(self) -> int:
         """The line within the entry at which the keys stopped; what is above it in the entry may have changed since."""
-        return max((row for row in self.block.stops() if row <= self._row), default=0) if self.block is not None else 0
+        return max((row for row in self.block.stops if row <= self._row), default=0) if self.block is not None else 0
 
     @property
     def line(self) -> int | None:
@@ -59,11 +59,11 @@ class CurrentEntry:
             self._go_to(position.blocks.at(min(line, max(position.blocks.total - 1, 0)))[0])
             return
         index, here = min(self.index, count - 1), self.row
-        further = [row for row in self._blocks[index].stops() if (row > here if by > 0 else row < here)]
+        further = [row for row in self._blocks[index].stops if (row > here if by > 0 else row < here)]
         if further:
             self._go_to(index, further[0 if by > 0 else -1])
         elif 0 <= index + by < count:
-            self._go_to(index + by, 0 if by > 0 else self._blocks[index + by].stops()[-1])
+            self._go_to(index + by, 0 if by > 0 else self._blocks[index + by].stops[-1])
 
     def jump(self, what: str) -> None:
         """Go to the next "error", "agent", "question" or message of the "user" below; from the last to the first."""
