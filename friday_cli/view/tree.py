@@ -120,8 +120,8 @@ def _waits(state: SessionView, agent: AgentView) -> str:
 
 
 def activity_text(state: SessionView, agent: AgentView) -> str:
-    """What an agent does or waits for, for a line that shows the status as a symbol; after success only what its receipt
-    warns of."""
+    """What an agent does or waits for, for a line that shows the status as a symbol; after success only the
+    warnings or denied calls of its receipt."""
     if agent.end is not None:
         words = status_text(state, agent)
         why = f": {sanitize_line(agent.end.error, 200)}" if agent.end.error else ""
@@ -129,7 +129,7 @@ def activity_text(state: SessionView, agent: AgentView) -> str:
             return sanitize_line("; ".join(agent.receipt.warnings), 200)
         if words == "completed" and agent.worktree is not None and agent.worktree.state == "changed":
             return worktree_text(agent.worktree).partition(": ")[2]
-        return "" if words == "completed" else words + why
+        return sanitize_line(agent.receipt.denied_calls, 200) if words == "completed" else words + why
     if agent.asks and (ask := state.asks.get(next(iter(agent.asks)))) is not None:
         event = ask.event
         asked = event.question if isinstance(event, QuestionAsked) else f"{event.tool} {event.subject}"

@@ -41,7 +41,7 @@ def audit(
     """Warnings about claims of a result that neither the newest run nor the sub-agents show; for the `root`, any of its runs.
 
     `tools` are those that the agent had and needed: if none of them verifies anything, a missing call is not suspicious.
-    Nor is it for the `root`, which answers a person.
+    Nor is it in the `root`, which also answers questions that need no tool.
     """
     run, life = builder.observed(whole=root), builder.observed(whole=True)
     checks, files = list(_false_checks(claims, run, life)), list(_unchanged_files(claims, run, life))

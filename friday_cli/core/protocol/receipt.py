@@ -87,8 +87,11 @@ class Receipt(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def lines(self) -> list[str]:
         """The receipt as text, one fact per line, for models and people. Keys in commands and URLs are masked."""
-        out = []
-        out.append(f"tools run: {_counts(self.tools) or 'none'}" + (f"; {self.failed} failed" if self.failed else ""))
+        return [*self.facts(), *(mask(neutralize_line(f"WARNING: {text}")) for text in self.warnings)]
+
+    def facts(self) -> list[str]:
+        """The same as `lines` without the warnings."""
+        out = [f"tools run: {_counts(self.tools) or 'none'}" + (f"; {self.failed} failed" if self.failed else "")]
         if self.denied:
             out.append(f"calls denied: {self.denied}" + (f" ({_counts(self.refused)})" if self.refused else ""))
         for f in self.files:
@@ -99,19 +102,17 @@ class Receipt(msgspec.Struct, frozen=True, omit_defaults=True):
         out.extend(f"found by a web search: {url}" for url in self.found[:FOUND_SHOWN])
         if (more := len(self.found) - FOUND_SHOWN) > 0:
             out.append(f"found by a web search: {more} more pages")
-        out.extend(f"WARNING: {text}" for text in self.warnings)
         return [mask(neutralize_line(row)) for row in out]
 
+    @property
+    def denied_calls(self) -> str:
+        """The denied calls in a few words: `denied: bash x2`; "" for none."""
+        return neutralize_line(f"denied: {_counts(self.refused) or self.denied}") if self.denied else ""
+
     def short(self) -> str:
-        """The receipt in one line for people, without its warnings: `tools: bash, edit_file x2 ·
-        parser.py +3 -1 · pytest -> exit 1`. Keys in commands are masked."""
-        tools = _counts(dict(list(self.tools.items())[:SHORT_TOOLS])) or "none"
-        more = len(self.tools) - SHORT_TOOLS
-        parts = [f"tools: {tools}" + (f" and {pluralize(more, 'more tool')}" if more > 0 else "")]
-        if self.failed:
-            parts.append(f"{self.failed} failed")
-        if self.denied:
-            parts.append(f"{self.denied} denied")
+        """The receipt in one line for people, without its warnings: `parser.py +3 -1 · pytest -> exit 1 · tools: bash,
+        edit_file x2`. What tells most comes first: a line may be truncated. Keys in commands are masked."""
+        parts = []
         if self.files:
             paths = {change.path for change in self.files}
             parts.append(f"{paths.pop() if len(paths) == 1 else f'{len(paths)} files'} {diffstat(self.files)}")
@@ -120,10 +121,17 @@ class Receipt(msgspec.Struct, frozen=True, omit_defaults=True):
             parts.append(f"{len(self.commands)} commands: {ends}")
         else:
             parts += [f"{_shorten(mask(_first_line(c.command)))} -> {_how_it_ended(c)}" for c in self.commands]
+        if self.denied:
+            parts.append(self.denied_calls)
         if self.urls:
             parts.append(f"{pluralize(len(self.urls), 'URL')} fetched")
         if self.found:
             parts.append(f"{pluralize(len(self.found), 'page')} found")
+        tools = _counts(dict(list(self.tools.items())[:SHORT_TOOLS])) or "none"
+        more = len(self.tools) - SHORT_TOOLS
+        parts.append(f"tools: {tools}" + (f" and {pluralize(more, 'more tool')}" if more > 0 else ""))
+        if self.failed:
+            parts.append(f"{self.failed} failed")
         return mask(neutralize_line(" · ".join(parts)))
 
 

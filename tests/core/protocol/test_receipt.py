@@ -56,14 +56,15 @@ RUN = CommandRun("pytest -q", 1)
 @pytest.mark.parametrize(("receipt", "line"), [
     (Receipt(), "tools: none"),
     (Receipt({"edit_file": 2, "bash": 1}, 1, 2, (FileChange("parser.py", 3, 1),), (RUN,), ("http://x",), warnings=("w",)),
-     "tools: edit_file x2, bash · 1 failed · 2 denied · parser.py +3 -1 · pytest -q -> exit 1 · 1 URL fetched"),
+     "parser.py +3 -1 · pytest -q -> exit 1 · denied: 2 · 1 URL fetched · tools: edit_file x2, bash · 1 failed"),
+    (Receipt(denied=3, refused={"bash": 2, "delegate_task": 1}), "denied: bash x2, delegate_task · tools: none"),
     (Receipt(dict.fromkeys("abcdef", 1), files=(FileChange("f", 3, 1), FileChange("g", 1)), found=("x", "y")),
-     "tools: a, b, c, d and 2 more tools · 2 files +4 -1 · 2 pages found"),
+     "2 files +4 -1 · 2 pages found · tools: a, b, c, d and 2 more tools"),
     (Receipt({"bash": 3}, commands=(RUN, CommandRun("x", timed_out=True), RUN)),
-     "tools: bash x3 · 3 commands: exit 1 x2, timed out"),
+     "3 commands: exit 1 x2, timed out · tools: bash x3"),
     (Receipt({"bash": 2}, commands=(CommandRun("y" * 50), CommandRun("API_KEY=sk-ant-0123456789abcdefghijklmnop ls\nrm", 0))),
-     f"tools: bash x2 · {'y' * 39}… -> stopped · API_KEY=[secret] ls -> exit 0"),
-    (Receipt({"bash": 1}, files=(FileChange("a\nb"),)), "tools: bash · a\\nb +0 -0"),
+     f"{'y' * 39}… -> stopped · API_KEY=[secret] ls -> exit 0 · tools: bash x2"),
+    (Receipt({"bash": 1}, files=(FileChange("a\nb"),)), "a\\nb +0 -0 · tools: bash"),
 ])  # fmt: skip
 def test_a_receipt_in_one_line(receipt: Receipt, line: str) -> None:
     assert receipt.short() == line

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
 from rich.text import Text
 from textual.strip import Strip
 
@@ -93,6 +92,6 @@ def draw_receipt(receipt: Receipt, open_: bool, renderer: TextRenderer, width: i
     """A receipt as one line, or unfolded with one line for each fact. The warnings are drawn by `draw_warnings`."""
     style = renderer.styles.dim
     head = renderer.line(Text(f"{'▾' if open_ else '▸'} {sanitize_line(receipt.short(), 1_000)}", style=style), width)
-    rows = msgspec.structs.replace(receipt, warnings=()).lines() if open_ else []
+    rows = receipt.facts() if open_ else []
     lines = [strip for row in rows for strip in renderer.wrap(Text(sanitize(row), style=style), width - 2)]
     return [head, *indented(lines, "  ", "  ", style)]
