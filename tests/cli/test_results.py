@@ -67,7 +67,7 @@ def test_the_conversation_of_a_child_ends_with_its_result(console: Console, play
     assert shown[shown.index("  ✓ task_result success") :] == [
         "  ✓ task_result success", "", "# Found", "", "- **one** line", "- two", "- three",
         "  · [seen] It has one line. (x.txt:1)", "  · [not seen] It is old. (y.txt:3)",
-        "  · tools: read_file, task_result · 1 denied",
+        "  · denied: bash · tools: read_file, task_result",
     ]  # fmt: skip
     last = console.ok("sessions", "show", ":a.2", "--json").document["conversation"][-1]
     assert (last["kind"], last["text"].splitlines()[0], last["findings"][0]["seen"]) == ("result", "# Found", True)
