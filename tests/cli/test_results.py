@@ -42,6 +42,7 @@ def test_the_last_line_of_ask_names_the_warnings(console: Console, play: str, qu
     (console.home / "again.yaml").write_text("agents: {a: [{text: fine}]}", encoding="utf-8")
     again = console.ok("ask", "-m", f"scripted:{console.home}/again.yaml", *quiet, "--continue", "and?")
     assert "warning" not in again.err, "they are about the run before"
+    assert "denied" not in again.err
 
 
 def test_ask_without_a_false_claim_has_no_warning(console: Console) -> None:

@@ -66,8 +66,8 @@ class AgentStarted(Event, frozen=True, tag="agent_started"):
 class AgentFinished(Event, frozen=True, tag="agent_finished"):
     """A run ended. It is written exactly once per run. `limit_of` is the path of the agent whose limit was reached.
     `usage` is the agent's own over all runs; `tree_usage` includes its descendants. `duration_s` is active seconds of
-    this run, `wall_s` elapsed seconds. `partial` marks a result that the agent did not finish. `success` is true for status
-    completed with stop reason done; an earlier version wrote neither it nor `profile`."""
+    this run, `wall_s` elapsed seconds. `partial` marks a result that the agent did not finish. An earlier version
+    wrote no `profile` and no `success` (completed with stop reason done)."""
 
     run: int
     status: Status
@@ -87,8 +87,7 @@ class AgentFinished(Event, frozen=True, tag="agent_finished"):
 
     def __post_init__(self) -> None:
         if self.success is None:
-            done = self.status == "completed" and self.stop_reason == "done"
-            msgspec.structs.force_setattr(self, "success", done)
+            msgspec.structs.force_setattr(self, "success", (self.status, self.stop_reason) == ("completed", "done"))
 
     @property
     def result_of_run(self) -> RunResult:

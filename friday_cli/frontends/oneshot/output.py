@@ -6,6 +6,7 @@ import json
 import sys
 import time
 from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from friday_cli.core.protocol.events import (
@@ -24,6 +25,7 @@ from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.protocol.run_result import LIMIT_REASONS, RunResult
 from friday_cli.core.text.sanitize import sanitize, sanitize_line
 from friday_cli.view import AgentView, SessionView, worktree_text
+from friday_cli.view.items import DeniedCall
 
 from .terminal import StatusArea, StreamedMarkdown, can_redraw, remark
 
@@ -49,10 +51,17 @@ class OutputWriter:
     def __init__(self) -> None:
         self.path = "a"
         self.state = SessionView()
+        self._denied_before = 0
+
+    @property
+    def denials(self) -> list[DeniedCall]:
+        """The denied calls of this run."""
+        return self.state.denials[self._denied_before :]
 
     def replay(self, envelope: Envelope) -> None:
         """Apply an event from before this run."""
         self.state.apply(envelope)
+        self._denied_before = len(self.state.denials)
 
     def apply(self, envelope: Envelope) -> None:
         """Apply one event of this run."""
@@ -106,7 +115,7 @@ class JsonWriter(OutputWriter):
         root = state.agents.get(self.path) or AgentView(self.path)
         total = state.totals
         agents = [_agent(self._session, state, agent) for agent in state.agents.values()]
-        denials = [{"agent": d.agent, "tool": d.tool, "subject": d.subject, "reason": d.reason} for d in state.denials]
+        denials = [{"agent": d.agent, "tool": d.tool, "subject": d.subject, "reason": d.reason} for d in self.denials]
         self._print(
             session_id=self._session, status=outcome.status, stop_reason=outcome.stop_reason, result=outcome.text,
             model=root.model, usage=_usage(total), cost_usd=total.cost_usd,
@@ -223,7 +232,7 @@ class TextWriter(OutputWriter):
         else:
             self._answer.finish_reply(None if outcome.stop_reason == "done" and not outcome.partial else "")
         sys.stdout.flush()
-        for line in _remarks(self.state, outcome):
+        for line in _remarks(self.state, outcome, self.denials):
             self._remark(line)
         if not self._quiet:
             self._remark(self._summary())
@@ -266,7 +275,7 @@ class TextWriter(OutputWriter):
         return sanitize_line(f"{pluralize(len(found), 'warning')}: {'; '.join(named)}", 2000) if found else ""
 
 
-def _remarks(state: SessionView, outcome: RunResult) -> list[str]:
+def _remarks(state: SessionView, outcome: RunResult, denied: Sequence[DeniedCall]) -> list[str]:
     """Messages after the answer: how the run ended, which calls were denied, which worktrees need a decision."""
     lines = []
     error = f": {outcome.error}" if outcome.error else ""
@@ -277,7 +286,7 @@ def _remarks(state: SessionView, outcome: RunResult) -> list[str]:
         lines.append(f"{outcome.status} ({outcome.stop_reason}){error}")
     if outcome.partial and outcome.text:
         lines.append("the answer is partial: the agent did not finish it")
-    denials = Counter((d.agent, d.tool, sanitize_line(d.subject, 200), d.reason) for d in state.denials)
+    denials = Counter((d.agent, d.tool, sanitize_line(d.subject, 200), d.reason) for d in denied)
     for (agent, tool, subject, reason), times in list(denials.items())[:MAX_DENIALS]:
         lines.append(
             f"denied{f' {times} times' if times > 1 else ''}: {agent} {tool}{' ' + subject if subject else ''}: {reason}"

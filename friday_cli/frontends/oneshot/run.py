@@ -259,7 +259,7 @@ class _OneShotRun:
         if outcome.status == "completed":
             return 0
         transient = outcome.stop_reason == "provider" and self._failure in TRANSIENT
-        if self._writer.state.denials and not outcome.text.strip() and (not transient or self._failure == "empty"):
+        if self._writer.denials and not outcome.text.strip() and (not transient or self._failure == "empty"):
             return EXIT_DENIED
         return EXIT_TRANSIENT if transient else 1
 
