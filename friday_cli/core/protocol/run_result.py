@@ -9,7 +9,7 @@ import msgspec
 from .receipt import Finding
 
 Status = Literal[
-    "queued", "running", "waiting_child", "waiting_user", "waiting_rate",
+    "queued", "running", "waiting_child", "waiting_user", "waiting_rate", "waiting_budget",
     "completed", "failed", "timeout", "cancelled", "interrupted",
 ]  # fmt: skip
 StopReason = Literal[
