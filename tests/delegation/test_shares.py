@@ -22,7 +22,7 @@ def tasks(count: int, profile: str) -> Say:
     return Say("", [batch(*[{"profile": profile, "task": f"part {n}"} for n in range(1, count + 1)])])
 
 
-@pytest.mark.parametrize(("limit", "waiting"), [(60_000, 0), (40_000, 2)])
+@pytest.mark.parametrize(("limit", "waiting"), [(60_000, 0), (40_000, 1)])
 async def test_five_children_with_enough_for_all_are_all_done(stage: Stage, limit: int, waiting: int) -> None:
     """Each needs 4,300 tokens and 5 of its 8 seconds."""
     stage.profile("worker", "allowedTools: []", "timeout: 8")

@@ -84,6 +84,7 @@ class Budget:
         self.kept: Amounts = (0.0, 0.0)
         """Its own wrap-up reserve."""
         self.opened = False
+        self._keeps = True  # of a run; an agent without one has no wrap-up
         self._queue: _Queue = parent._queue if parent else _Queue()
 
     def child(self, path: str, *, tokens: int | None, cost: float | None) -> Budget:
@@ -166,6 +167,8 @@ class Budget:
         except BaseException:
             self._queue.remove(claim)
             raise
+        if not self._keeps:
+            self.keep_reserve()
         tokens, cost = (self._most(quantity, reservation) for quantity in (0, 1))
         output = min(want, tokens - prompt, (cost - base) / each if each > 0 else want)
         reservation.output = max(floor, int(output))
@@ -200,10 +203,15 @@ class Budget:
             node.cost.spent += max(0.0, cost or 0.0)
         self._queue.serve()
 
-    def keep_reserve(self) -> None:
-        """A run begins: reserve a tenth of the limit, as far as it is free, for its wrap-up."""
-        tokens, cost = self.tokens.limit or 0.0, self.cost.limit or 0.0
+    def begin_run(self) -> None:
+        """A run begins. Its wrap-up reserve is kept from its first request on: before, it has no result to return."""
         self._queue.running.add(self)
+        self._keeps = False
+
+    def keep_reserve(self) -> None:
+        """Reserve a tenth of the limit, as far as it is free, for the wrap-up of the run."""
+        tokens, cost = self.tokens.limit or 0.0, self.cost.limit or 0.0
+        self._keeps = True
         self.keep(max(0.0, min(WRAP_UP_TOKENS, tokens // 10, self.free(0))), max(0.0, min(cost / 10, self.free(1))))
 
     def open_reserve(self) -> None:

@@ -36,7 +36,8 @@ async def reserve(budget: Budget, prompt: int = 10, want: int = 1000) -> Reserva
 
 
 def running(budget: Budget) -> Budget:
-    """The budget of an agent that has a run."""
+    """The budget of an agent that has a run and sent a request."""
+    budget.begin_run()
     budget.keep_reserve()
     return budget
 
