@@ -279,10 +279,8 @@ def _least(*limits: float | None) -> float | None:
 
 
 def _check_price(provider: Provider, budget: Budget) -> None:
-    """Raises UsageError if `budget` limits the cost and the model's price is unknown: the limit could not be kept. Then
-    what `budget` has reserved is given back."""
+    """Raises UsageError if `budget` limits the cost and the model's price is unknown: the limit could not be kept."""
     if budget.left("cost") != float("inf") and provider.cost(Usage(input=1, output=1)) is None:
-        budget.close_reserve()
         raise UsageError(
             f"The price of {provider.name}/{provider.model} is unknown, so a cost limit cannot be kept.",
             hint="Limit tokens instead, or set prices under [providers] in the config.",

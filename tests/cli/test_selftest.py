@@ -57,7 +57,7 @@ def dispatch_looks_in_the_roots_tools(patch: Patch) -> None:
 def a_child_charges_only_itself(patch: Patch) -> None:
     def charge(self: Budget, tokens: int, cost: float | None) -> None:
         self.tokens.spent += tokens
-        self._freed.set()
+        self._queue.serve()
 
     patch.setattr(Budget, "charge", charge)
 
@@ -99,7 +99,7 @@ def a_stop_stops_nothing(patch: Patch) -> None:
     patch.setattr(SubagentTree, "stop", lazy)
 
 
-NOBODY_IS_CHARGED = (Budget, "charge", lambda self, tokens, cost: self._freed.set())
+NOBODY_IS_CHARGED = (Budget, "charge", lambda self, tokens, cost: self._queue.serve())
 
 
 @pytest.mark.parametrize(("mutant", "check"), [

@@ -156,7 +156,8 @@ class ToolFinished(Event, frozen=True, tag="tool_finished"):
 
 
 class StatusChanged(Event, frozen=True, tag="status_changed"):
-    """An agent waits or resumes. `detail` is what it waits for: paths of sub-agents, the id of a question, seconds."""
+    """An agent waits or resumes. `detail` is what it waits for: paths of sub-agents, the id of a question, seconds,
+    `tokens` or `cost`."""
 
     status: Status
     detail: str = ""

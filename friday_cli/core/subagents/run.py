@@ -50,6 +50,7 @@ async def run(tree: RunHost, node: AgentRun, message: Message | None) -> None:
         if node.why:
             raise asyncio.CancelledError
         await agent.slot.start()
+        agent.budget.begin_run()
         if agent.time_s:
             agent.slot.clock.alarm(agent.time_s, lambda: tree.request_wrap_up(node, "time"))
         outcome = await _at_work(tree, node)

@@ -10,7 +10,8 @@ from typing import Literal, Protocol
 from ..agent.agent import Agent, Services, Source
 from ..agent.tool_calls import stop
 from ..eventlog import notices
-from ..limits.budget import Clock, LimitReached
+from ..limits.budget import LimitReached
+from ..limits.clock import Clock
 from ..limits.slots import RunSlot
 from ..protocol.agent_path import depth_of, is_under, parent_of
 from ..protocol.errors import ToolError
@@ -127,7 +128,6 @@ class SubagentTree:
         agent.texts.clear()
         agent.receipt_builder.begin()
         agent.streaming = ""
-        agent.budget.keep_reserve()
         if message is not None:
             agent.history.append(message)
         node.task = asyncio.create_task(run(self, node, message), name=f"agent {agent.path}")
