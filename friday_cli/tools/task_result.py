@@ -10,6 +10,7 @@ from msgspec import Meta, field
 from friday_cli.core.agent.agent import StopRun
 from friday_cli.core.protocol import receipt
 from friday_cli.core.protocol.call_arguments import ToolArguments
+from friday_cli.core.protocol.claims import CheckClaim, Claims
 from friday_cli.core.protocol.displays import TextDisplay
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.tool import FinalReport, Output, Tool, ToolContext
@@ -37,6 +38,13 @@ class ResultArgs(ToolArguments, frozen=True):
         list[FindingArgument],
         Meta(max_length=50, description="The claims of the answer, each with its evidence."),
     ] = field(default_factory=list)
+    checks: Annotated[
+        list[CheckClaim],
+        Meta(max_length=50, description="The tests and other checks of your work, each with how it ended."),
+    ] = field(default_factory=list)
+    changed: Annotated[list[str], Meta(max_length=200, description="Each file that you changed, by its path.")] = field(
+        default_factory=list
+    )
 
     @classmethod
     def adapt(cls, sent: dict[str, Any]) -> None:
@@ -67,7 +75,8 @@ def result_tool(complaint: Callable[[str], str] | None = None) -> Tool:
         if not result:
             raise ToolError("task_result: the result is empty. Put the complete answer into `result`.")
         findings = tuple(receipt.Finding(item.claim.strip(), item.evidence.strip()) for item in args.findings)
-        report = FinalReport(result, args.status == "success", findings)
+        claims = Claims(tuple(args.checks), tuple(args.changed))
+        report = FinalReport(result, args.status == "success", findings, claims)
         return Output("Result returned.", TextDisplay(args.status), ends=report)
 
     return Tool(

@@ -8,13 +8,7 @@ import msgspec
 
 from friday_cli.core.eventlog.agent_fold import AgentState
 from friday_cli.core.protocol.displays import AnyDisplay
-from friday_cli.core.protocol.events import (
-    InboxMessage,
-    PermissionAsked,
-    QuestionAsked,
-    Rewound,
-    WorktreeChanged,
-)
+from friday_cli.core.protocol.events import InboxMessage, PermissionAsked, QuestionAsked, Rewound, WorktreeChanged
 from friday_cli.core.protocol.format import diffstat, pluralize
 from friday_cli.core.text.sanitize import sanitize
 

@@ -105,7 +105,7 @@ async def _run_call(agent: Agent, services: Services, call: ToolCall) -> _CallRe
     output = Output("")
     started, note = False, ""
     try:
-        tool, sent = _understand(agent, call)
+        tool, sent = await _understand(agent, services, call)
         note = sent.note
         args = tool.parse(sent.arguments)
         await _require_permission(agent, services, call, _rule_input(agent, tool, args), sent.arguments)
@@ -139,13 +139,17 @@ async def _run_call(agent: Agent, services: Services, call: ToolCall) -> _CallRe
     return _CallResult(ToolResult(call.id, text, status, output.images), output.ends)
 
 
-def _understand(agent: Agent, call: ToolCall) -> tuple[Tool, UnderstoodArguments]:
+async def _understand(agent: Agent, services: Services, call: ToolCall) -> tuple[Tool, UnderstoodArguments]:
+    """Read a call and its arguments. Raises PermissionDenied for a tool that the agent does not have, ToolError for wrong
+    arguments."""
     tool = agent.tools.get(call.name)
     if tool is None:
         listed = any(spec.name == call.name for spec in agent.specs)
         names = ", ".join(sorted(agent.tools))
         near = "" if listed else closest_match(call.name, agent.tools)
-        raise ToolError(
+        reason = "it cannot be used now" if listed else "the agent does not have this tool"
+        await services.log.emit(agent.path, Denied(call.id, call.name, "", reason))
+        raise PermissionDenied(
             f"{call.name} cannot be used now." if listed else f"There is no tool {call.name!r}.",
             hint=f"Did you mean {near}?" if near else f"Tools you may use: {names or 'none'}.",
         )

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from .call_arguments import UnderstoodArguments, UnknownFields, understand
+from .claims import Claims
 from .displays import AnyDisplay
 from .errors import ToolError
 from .events import ToolSpec
@@ -45,6 +46,7 @@ class FinalReport(msgspec.Struct, frozen=True):
     result: str
     success: bool
     findings: tuple[Finding, ...] = ()
+    claims: Claims = Claims()
 
 
 class KnownFiles(msgspec.Struct, eq=False):
