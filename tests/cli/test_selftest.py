@@ -42,16 +42,16 @@ def test_a_sound_friday_passes_and_leaves_nothing(console: Console) -> None:
 
 
 def dispatch_looks_in_the_roots_tools(patch: Patch) -> None:
-    prepare = tool_calls._prepare
+    understand = tool_calls._understand
 
     def lax(agent: Agent, *rest: Any) -> Any:
         top = agent
         while top.parent is not None:
             top = top.parent
         agent.rules.allowed = None
-        return prepare(msgspec.structs.replace(agent, tools={**top.tools, **agent.tools}), *rest)
+        return understand(msgspec.structs.replace(agent, tools={**top.tools, **agent.tools}), *rest)
 
-    patch.setattr(tool_calls, "_prepare", lax)
+    patch.setattr(tool_calls, "_understand", lax)
 
 
 def a_child_charges_only_itself(patch: Patch) -> None:

@@ -83,6 +83,7 @@ async def _announce(tree: RunHost, node: AgentRun, message: Message | None) -> N
         cost_usd=agent.budget.cost.limit,
         turns=agent.max_turns,
         time_s=agent.time_s,
+        max_depth=agent.max_depth,
     )
     events: list[AnyEvent] = [started, prefix] if agent.run == 1 else [started]
     events += agent.start_events

@@ -96,8 +96,9 @@ class SubagentTree:
     def spawn(self, parent: str, spec: SubagentTask) -> AgentRun:
         """Start a sub-agent. It is queued while no run slot is free. Raises ToolError when a limit forbids it."""
         policy, node = self.services.policy, self.living_parent(parent)
-        if depth_of(parent) + 1 > policy.max_depth:
-            raise ToolError(f"Agents may be nested {policy.max_depth} deep; you are at {depth_of(parent)}.")
+        deepest = min(node.agent.max_depth, spec.max_depth or node.agent.max_depth)
+        if depth_of(parent) + 1 > deepest:
+            raise ToolError(f"Agents may be nested {deepest} deep; you are at {depth_of(parent)}.")
         count = len(self._summaries)
         if count >= policy.max_agents:
             raise ToolError(f"This session has had {count} agents, which is its limit. Do the work yourself.")
