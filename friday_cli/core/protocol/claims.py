@@ -17,7 +17,6 @@ from ..text.lazy_regex import pattern
 from .receipt import CommandRun, Receipt, ReceiptBuilder
 from .tool_info import ToolInfo
 
-
 READ, LONGEST = 10_000, 400
 """Characters of a text that are read at its beginning and at its end; the longest piece that is searched at once."""
 
