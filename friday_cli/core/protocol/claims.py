@@ -44,6 +44,7 @@ def audit(
     """Warnings about claims of a result that neither the newest run nor the sub-agents show; for the `root`, any of its runs.
 
     `tools` are those that the agent had and needed: if none of them verifies anything, a missing call is not suspicious.
+    Nor is it in the `root`, which also answers questions that need no tool.
     """
     run, life = builder.observed(whole=root), builder.observed(whole=True)
     checks, files = list(_false_checks(claims, run, life)), list(_unchanged_files(claims, run, life))
@@ -54,7 +55,7 @@ def audit(
         *(files or _false_changes(text, sentences, run, life, writes=writes)),
     ]
     idle = {tool.name for tool in tools if not tool.verifies}
-    if text.strip() and any(tool.verifies for tool in tools) and life.tools.keys() <= idle:
+    if not root and text.strip() and any(tool.verifies for tool in tools) and life.tools.keys() <= idle:
         warnings.append("no tool was run: nothing in this result was checked")
     return list(dict.fromkeys(warnings))
 
