@@ -18,6 +18,7 @@ GLYPHS = {
     "waiting_child": "◦",
     "waiting_user": "?",
     "waiting_rate": "◌",
+    "waiting_budget": "◔",
     "completed": "✓",
     "failed": "✗",
     "timeout": "⧖",
@@ -114,9 +115,16 @@ def _waits(state: SessionView, agent: AgentView) -> str:
         paths = [child.path for child in awaited_children(state.agents, agent)]
         names = sanitize_line(" ".join(paths), 40) if 0 < len(paths) < 3 else f"{len(paths) or ''} agents".strip()
         return f"waits for {names}"
+    if agent.status == "waiting_budget":
+        return budget_wait(agent)
     kind, _, wait = agent.waiting.rpartition(": ")
     reason = {"": "the service is busy", "rate": "rate limit"}.get(kind, sanitize_line(kind, 20))
     return f"waits {sanitize_line(wait, 12)} s: {reason}"
+
+
+def budget_wait(agent: AgentView) -> str:
+    """What an agent with the status `waiting_budget` waits for: a part of a limit that others have reserved."""
+    return "waits for cost budget" if agent.waiting == "cost" else "waits for tokens"
 
 
 def activity_text(state: SessionView, agent: AgentView) -> str:

@@ -123,6 +123,8 @@ class Receipt(msgspec.Struct, frozen=True, omit_defaults=True):
             parts += [f"{_shorten(mask(_first_line(c.command)))} -> {_how_it_ended(c)}" for c in self.commands]
         if self.denied:
             parts.append(self.denied_calls)
+        if self.failed:
+            parts.append(f"{pluralize(self.failed, 'call')} failed")
         if self.urls:
             parts.append(f"{pluralize(len(self.urls), 'URL')} fetched")
         if self.found:
@@ -130,8 +132,6 @@ class Receipt(msgspec.Struct, frozen=True, omit_defaults=True):
         tools = _counts(dict(list(self.tools.items())[:SHORT_TOOLS])) or "none"
         more = len(self.tools) - SHORT_TOOLS
         parts.append(f"tools: {tools}" + (f" and {pluralize(more, 'more tool')}" if more > 0 else ""))
-        if self.failed:
-            parts.append(f"{self.failed} failed")
         return mask(neutralize_line(" · ".join(parts)))
 
 

@@ -56,7 +56,7 @@ RUN = CommandRun("pytest -q", 1)
 @pytest.mark.parametrize(("receipt", "line"), [
     (Receipt(), "tools: none"),
     (Receipt({"edit_file": 2, "bash": 1}, 1, 2, (FileChange("parser.py", 3, 1),), (RUN,), ("http://x",), warnings=("w",)),
-     "parser.py +3 -1 · pytest -q -> exit 1 · denied: 2 · 1 URL fetched · tools: edit_file x2, bash · 1 failed"),
+     "parser.py +3 -1 · pytest -q -> exit 1 · denied: 2 · 1 call failed · 1 URL fetched · tools: edit_file x2, bash"),
     (Receipt(denied=3, refused={"bash": 2, "delegate_task": 1}), "denied: bash x2, delegate_task · tools: none"),
     (Receipt(dict.fromkeys("abcdef", 1), files=(FileChange("f", 3, 1), FileChange("g", 1)), found=("x", "y")),
      "2 files +4 -1 · 2 pages found · tools: a, b, c, d and 2 more tools"),
