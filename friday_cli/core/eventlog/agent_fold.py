@@ -9,9 +9,6 @@ from ..protocol.messages import Usage
 from ..protocol.receipt import Receipt, ReceiptBuilder
 from ..protocol.run_result import ENDED, RunResult, Status
 
-ACTIVE: frozenset[str] = frozenset(("running", "waiting_child"))
-"""The states in which an agent's clock runs."""
-
 
 class ActiveTime(msgspec.Struct):
     """Active seconds of an agent, from the changes of its status. `earlier` has those of its earlier runs, `active` those of
@@ -108,7 +105,8 @@ def fold_event(state: AgentState, event: events.AnyEvent, at: float) -> bool:
         case events.StatusChanged():
             if state.end is None and event.status not in ENDED:
                 state.status, state.waiting = event.status, event.detail
-                state.clock.set_running(event.status in ACTIVE, at)
+                waits_for_child = event.status == "waiting_child" and not state.parent  # it counts for the root only
+                state.clock.set_running(event.status == "running" or waits_for_child, at)
         case events.AgentStarted():
             _started(state, event, at)
         case events.AgentFinished():

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from .displays import AnyDisplay
-from .messages import Message, ResultStatus, Usage
+from .messages import Image, Message, ResultStatus, Usage
 from .receipt import FileChange, Finding, KeptFile, Receipt, ToolFacts
 from .run_result import RunResult, Status, StopReason
 
@@ -145,7 +145,9 @@ class ToolStarted(Event, frozen=True, tag="tool_started"):
 
 
 class ToolFinished(Event, frozen=True, tag="tool_finished"):
-    """A tool call ended. `duration_s` is seconds without the wait for its permission."""
+    """A tool call ended. `duration_s` is seconds without the wait for its permission. `text` and `images` are what the
+    model reads, None in older logs and for a call that its process did not survive. They join the history with the
+    results of the other calls of the turn, in a `message_added`."""
 
     call_id: str
     tool: str
@@ -153,6 +155,8 @@ class ToolFinished(Event, frozen=True, tag="tool_finished"):
     duration_s: float = 0.0
     display: AnyDisplay | None = None
     facts: ToolFacts = ToolFacts()
+    text: str | None = None
+    images: tuple[Image, ...] = ()
 
 
 class StatusChanged(Event, frozen=True, tag="status_changed"):

@@ -16,7 +16,8 @@ from ..protocol.run_result import RunResult, Status, StopReason
 
 
 class SubagentTask(msgspec.Struct, frozen=True):
-    """The task of a sub-agent. Limits can only lower those of its profile; None keeps them. `timeout_s` is active seconds.
+    """The task of a sub-agent. Limits can only lower those of its profile; None keeps them. `timeout_s` is active
+    seconds of it or of the sub-agents that it waits for.
 
     The parent does not wait for a `background` child. A `fork` starts with its parent's conversation. `schema` is a JSON
     Schema that the result must match, `workspace` a separate Workspace (None: its parent's). `self_contained`: the task

@@ -51,6 +51,8 @@ async def run(tree: RunHost, node: AgentRun, message: Message | None) -> None:
         await agent.slot.start()
         if agent.time_s:
             agent.slot.clock.alarm(agent.time_s, lambda: tree.request_wrap_up(node, "time"))
+        if node.spec.timeout_s:
+            agent.slot.subtree_clock.alarm(node.spec.timeout_s, lambda: tree.request_wrap_up(node, "time"))
         outcome = await _at_work(tree, node)
         while outcome.stop_reason == "done" and may_continue(agent):  # a message came after the last turn
             outcome = await _at_work(tree, node)
@@ -113,7 +115,7 @@ async def _at_work(tree: RunHost, node: AgentRun) -> RunResult:
     elif node.soft is None:
         raise asyncio.CancelledError  # cancelled from outside the tree, at shutdown
     node.wrapping = True
-    agent.slot.clock.silence()
+    agent.slot.silence()
     await agent.slot.resume_single(hurry=True)  # its time is limited, so it does not wait for others
     return await wrap_up(agent, services, why, whose=whose)
 
@@ -121,7 +123,7 @@ async def _at_work(tree: RunHost, node: AgentRun) -> RunResult:
 async def _end(tree: RunHost, node: AgentRun, outcome: RunResult, begun: float) -> None:
     """Clean up after the run, then write its final event. Never cancelled before its last line."""
     agent, services = node.agent, tree.services
-    agent.slot.clock.silence()
+    agent.slot.silence()
     agent.slot.release()
     await tree.stop_children(node, stopped=outcome.status == "cancelled")
     await save_partial_reply(agent, services)

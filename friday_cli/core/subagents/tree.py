@@ -152,7 +152,7 @@ class SubagentTree:
         waiter = self._nodes[parent].agent
         try:
             async with waiter.slot.waiting("waiting_child", " ".join(n.path for n in nodes), resume=False):
-                await asyncio.gather(*(_finished_or_background(node, waiter.slot.clock) for node in nodes))
+                await asyncio.gather(*(_finished_or_background(node, waiter.slot.subtree_clock) for node in nodes))
         except asyncio.CancelledError:
             mine = [n for n in nodes if not n.background]
             for node in mine:
@@ -284,6 +284,6 @@ class SubagentTree:
 
 
 async def _finished_or_background(node: AgentRun, clock: Clock) -> None:
-    """Wait until a run ended or went to the background. Meanwhile `clock` runs while the clock of its agent does."""
-    with clock.following(node.agent.slot.clock):
+    """Wait until a run ended or went to the background. Meanwhile `clock` runs while the subtree clock of its agent does."""
+    with clock.following(node.agent.slot.subtree_clock):
         await node.finished()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -168,11 +169,10 @@ class _DelegationTools:
             if isinstance(started, ToolError):
                 raise started
             node = started
-        if not args.background:
-            await self._tree.wait(ctx.agent, [node])
+        stopped = not args.background and await self._wait(ctx, [node])
         if node.background and not node.ended:
             return Output(_in_background(node), DelegationDisplay((node.path,)))
-        report = await self._finished_report(ctx, node)
+        report = await self._finished_report(ctx, node, stopped=stopped)
         return Output(report, DelegationDisplay((node.path,)), error=node.outcome.status != "completed")
 
     async def _delegate_many(self, ctx: ToolContext, args: BatchArguments) -> Output:
@@ -181,10 +181,11 @@ class _DelegationTools:
             self._refuse_whole_task(ctx.agent, args.tasks[0].task)
         started = await self._start(ctx, args.tasks[:limit])
         nodes = [n for n in started if isinstance(n, AgentRun)]
-        if nodes:
-            await self._tree.wait(ctx.agent, nodes)
+        stopped = bool(nodes) and await self._wait(ctx, nodes)
         reports = [
-            await self._finished_report(ctx, n) if isinstance(n, AgentRun) else f"## Not started\nerror: {n}"
+            await self._finished_report(ctx, n, stopped=stopped)
+            if isinstance(n, AgentRun)
+            else f"## Not started\nerror: {n}"
             for n in started
         ]
         rejected = f"## Not started\nerror: a batch has at most {limit} tasks; send this one in another call."
@@ -268,13 +269,21 @@ class _DelegationTools:
         except ToolError as error:
             return error
 
-    async def _finished_report(self, ctx: ToolContext, node: AgentRun) -> str:
-        """The report of a run; a long result may be summarized first."""
+    async def _wait(self, ctx: ToolContext, nodes: Sequence[AgentRun]) -> bool:
+        """Wait until all ended or went to the background. True if the call was stopped, which stopped them too."""
+        try:
+            await self._tree.wait(ctx.agent, nodes)
+        except asyncio.CancelledError:
+            return True
+        return False
+
+    async def _finished_report(self, ctx: ToolContext, node: AgentRun, *, stopped: bool) -> str:
+        """The report of a run; a long result may be summarized first, unless the call was `stopped`."""
         if not node.ended:
             return _in_background(node)
         known = node.summary
         summary = None
-        if known.end and len(known.end.text) > self._settings.result_chars:
+        if known.end and len(known.end.text) > self._settings.result_chars and not stopped:
             summary = await self._host.summarize(ctx.agent, known)
         return self._report(known, summary=summary)
 
