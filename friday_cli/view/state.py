@@ -253,6 +253,7 @@ def _tool_finished(state: SessionView, agent: AgentView, event: events.ToolFinis
     run = agent.calls.get(event.call_id)
     if run is not None:
         run.status, run.duration_s, run.display, run.output = event.status, event.duration_s, event.display, None
+        run.text = run.text if event.text is None else event.text
 
 
 def _denied(state: SessionView, agent: AgentView, event: events.Denied, at: float) -> None:

@@ -29,6 +29,12 @@ def stop(task: asyncio.Task[object]) -> None:
         task.cancel()
 
 
+def being_stopped() -> bool:
+    """Whether the current task was cancelled, also when it caught that."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
 async def run_calls(agent: Agent, services: Services, calls: Sequence[ToolCall]) -> FinalReport | None:
     """Run all calls of a reply and add their results to the history; returns the final report when a call made one.
     Calls whose effect is in `PARALLEL` run at the same time, the rest one after the other in call order. Raises StopRun
@@ -108,20 +114,20 @@ async def _run_call(agent: Agent, services: Services, call: ToolCall) -> _CallRe
     output = Output("")
     started = False
     try:
-        tool, args, wanted = _prepare(agent, services, call)
+        tool, args, wanted = await _prepare(agent, services, call)
         await _require_permission(agent, services, call, wanted)
         started, begun = True, asyncio.get_running_loop().time()  # the time a person took to answer does not count
         begins = ToolStarted(call.id, tool.name, tool.title(args), tool.begins(args))
         await services.log.emit(agent.path, begins, durable=tool.effect in CHANGING)
         output = Output(STOPPED, facts=begins.facts)  # for the case that it is cancelled
         output = await tool.run(_context(agent, services, call), args)
-        status = "cancelled" if _is_cancelled() else "error" if output.error else "ok"
+        status = "cancelled" if being_stopped() else "error" if output.error else "ok"
     except PermissionDenied as error:
         started, status, output = True, "denied", Output(str(error))
     except FridayError as error:
         output = Output(str(error))
     except asyncio.CancelledError:
-        if _is_cancelled():
+        if being_stopped():
             status = "cancelled"
             raise
         output = Output(f"{call.name} failed: a task that it waited for was cancelled.")  # this task was not cancelled
@@ -142,18 +148,16 @@ async def _run_call(agent: Agent, services: Services, call: ToolCall) -> _CallRe
     return _CallResult(ToolResult(call.id, output.text, status, output.images), output.ends)
 
 
-def _is_cancelled() -> bool:
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
-
-
-def _prepare(agent: Agent, services: Services, call: ToolCall) -> tuple[Tool, object, RuleInput]:
+async def _prepare(agent: Agent, services: Services, call: ToolCall) -> tuple[Tool, object, RuleInput]:
+    """Read a call. Raises PermissionDenied for a tool that the agent does not have, ToolError for wrong arguments."""
     tool = agent.tools.get(call.name)
     if tool is None:
         listed = any(spec.name == call.name for spec in agent.specs)
         names = ", ".join(sorted(agent.tools))
         near = "" if listed else closest_match(call.name, agent.tools)
-        raise ToolError(
+        reason = "it cannot be used now" if listed else "the agent does not have this tool"
+        await services.log.emit(agent.path, Denied(call.id, call.name, "", reason))
+        raise PermissionDenied(
             f"{call.name} cannot be used now." if listed else f"There is no tool {call.name!r}.",
             hint=f"Did you mean {near}?" if near else f"Tools you may use: {names or 'none'}.",
         )

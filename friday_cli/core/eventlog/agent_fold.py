@@ -44,7 +44,8 @@ class ActiveTime(msgspec.Struct):
 class AgentState(msgspec.Struct):
     """What the log says of one agent.
 
-    `granted` is the start of its newest run, with its budgets. `end` is how that run ended, None while it is open.
+    `granted` is the start of its newest run, with its budgets. `end` is how that run ended, None while it is open,
+    `kept` the newest good result of all its runs.
     `waiting` is what it waits for. `usage` and the receipt are its own over its life; `tree_usage`, from the end of a run,
     includes its descendants. `context` is the tokens of its conversation. `asks` are its open questions by id.
     """
@@ -52,6 +53,7 @@ class AgentState(msgspec.Struct):
     path: str
     granted: events.AgentStarted = events.AgentStarted(0, "", "", "")
     end: RunResult | None = None
+    kept: RunResult | None = None
     status: Status = "queued"
     waiting: str = ""
     model: str = ""
@@ -143,6 +145,7 @@ def _started(state: AgentState, event: events.AgentStarted, at: float) -> None:
 
 def _finished(state: AgentState, event: events.AgentFinished) -> None:
     state.end, state.status, state.waiting = event.result_of_run, event.status, ""
+    state.kept = event.result_of_run.to_keep(state.kept)
     state.tree_usage = event.tree_usage
     if event.usage != Usage():
         state.usage = event.usage

@@ -118,7 +118,8 @@ class SubagentTree:
 
     def run(self, agent: Agent, spec: SubagentTask, message: Message | None = None) -> AgentRun:
         """Start a run of an agent, after adding `message` to its history."""
-        node = self._nodes[agent.path] = AgentRun(agent, spec)
+        before = self._summaries.get(agent.path)
+        node = self._nodes[agent.path] = AgentRun(agent, spec, before.kept if before else None)
         if depth_of(agent.path):
             self._summaries.setdefault(agent.path, node.summary)
             self.left -= {agent.path}
@@ -262,6 +263,8 @@ class SubagentTree:
             if node.agent.inbox.needs_turn and node.outcome.status != "cancelled":
                 self.wake()
             return
+        if parent := self._nodes.get(parent_of(node.path)):
+            parent.agent.receipt_builder.add_helper(node.path, node.agent.receipt_builder)
         self._summaries[node.path] = node.summary
         del self._nodes[node.path]
         self._notifying.add(node)
