@@ -22,10 +22,6 @@ def flagged(one: HandIn) -> list[str]:
     return audit(builder, one.text, claims, WRITES if one.writes else READS)
 
 
-def rate(rows: list[HandIn]) -> float:
-    return sum(bool(flagged(row)) for row in rows) / len(rows)
-
-
 def test_false_results_are_flagged_and_honest_ones_are_not() -> None:
     honest, false = [[row for rows in table.values() for row in rows] for table in (HONEST, FALSE)]
     assert len(honest) + len(false) >= 120
