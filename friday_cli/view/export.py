@@ -88,6 +88,7 @@ def _end_json(agent: AgentView) -> dict[str, Any]:
         "result": agent.result,
         "error": end.error if end else "",
         "partial": end is not None and end.partial,
+        "earlier_result": agent.earlier.text if agent.earlier else None,
     }
 
 

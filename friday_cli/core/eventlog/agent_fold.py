@@ -74,6 +74,11 @@ class AgentState(msgspec.Struct):
         return self.end is not None
 
     @property
+    def earlier(self) -> RunResult | None:
+        """The result of an earlier run, if the newest one has none as good."""
+        return self.kept if self.kept != self.end else None
+
+    @property
     def run(self) -> int:
         """The number of its newest run, from 1; 0 before the first."""
         return self.granted.run

@@ -114,7 +114,7 @@ def replay(envelopes: Iterable[Envelope], report: Reporter = _status_only) -> di
     records: dict[str, AgentRecord] = {}
     with collecting_later():
         for envelope in envelopes:
-            if isinstance(envelope.event, AgentStarted) and envelope.agent in records:
+            if isinstance(envelope.event, (AgentStarted, Rewound)) and envelope.agent in records:
                 _close_turn(records, records[envelope.agent], report)
             _fold(records, envelope)
         for record in records.values():

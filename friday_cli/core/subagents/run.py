@@ -155,7 +155,7 @@ async def _end(tree: RunHost, node: AgentRun, outcome: RunResult, begun: float) 
         receipt=agent.receipt,
         findings=end.findings,
     )
-    await services.log.emit(agent.path, finished, durable=agent.path == "a")
+    await services.log.emit(agent.path, finished, durable=not node.waiter)
     node.ended = True
     await tree.on_run_ended(node)
 

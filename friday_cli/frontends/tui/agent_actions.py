@@ -71,8 +71,9 @@ class AgentActions:
     async def copy_result(self, path: str) -> None:
         """Copy the result of an agent."""
         agent = self._app.controller.state.agents.get(path)
-        if agent is not None and agent.result:
-            await self._app.input.copy_text(agent.result)
+        result = (agent.earlier or agent.end) if agent else None
+        if result and result.text:
+            await self._app.input.copy_text(result.text)
         else:
             self._app.say_note(f"{path} has no result yet.")
 

@@ -157,6 +157,9 @@ def _draw_summary(context: RenderContext, agent: AgentView, unfolded: bool, widt
         texts = [Text(part[:1000], style=style) for part in shown[:SUMMARY_LINES]]
         if (left := len(shown) - SUMMARY_LINES) > 0:
             texts.append(Text(f"… {pluralize(left, 'more line')}", style=styles.dim))
+        if agent.earlier:
+            kept = Text(f"Earlier result: {sanitize_line(agent.earlier.text, 1000)}", style=styles.dim)
+            texts.append(kept)
         lines = [renderer.line(line, width - 6) for line in texts]
         out += indented(lines, "    └ ", "      ", styles.dim)
     return out
