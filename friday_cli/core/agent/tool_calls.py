@@ -142,7 +142,7 @@ async def _run_call(agent: Agent, services: Services, call: ToolCall) -> _CallRe
             took = 0.0 if begun is None else asyncio.get_running_loop().time() - begun
             agent.receipt_builder.add(call.name, status, output.facts)
             finished = ToolFinished(
-                call.id, call.name, status, took, output.display, output.facts, output.text, output.images
+                call.id, call.name, status, took, output.display, output.facts, text=output.text, images=output.images
             )
             await services.log.emit(agent.path, finished, *(Notice(text, "warning") for text in output.warnings))
     return _CallResult(ToolResult(call.id, output.text, status, output.images), output.ends)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from textual.worker import Worker
 
-from friday_cli.core.protocol.errors import BudgetSpent, FridayError, NotConfigured
+from friday_cli.core.protocol.errors import FridayError, NotConfigured
 from friday_cli.core.protocol.messages import Image
 from friday_cli.extensions.commands import CustomCommand, CustomCommands, find_command
 
@@ -29,10 +29,6 @@ if TYPE_CHECKING:
 
     from .app import FridayApp
     from .widgets.diff_review import ReviewActions
-
-
-MORE_TOKENS = 10_000
-"""Tokens that are proposed for a sub-agent whose conversation was not counted."""
 
 
 class InputController:
@@ -69,7 +65,7 @@ class InputController:
         elif path:
             if draft.images:
                 self.say_note("Pictures go to the main agent only; the words were sent.", "warning")
-            await self._report(self._say_to(path, text))
+            await self._report(self._app.agents.tell(path, text))
         elif text.startswith("/") and await slash_commands.run(self, draft):
             pass
         elif slash_commands.is_command(text):
@@ -79,20 +75,6 @@ class InputController:
             self._queue(draft)
         else:
             await self.send(text, draft.images)
-
-    async def _say_to(self, path: str, text: str) -> None:
-        """Send a message to a sub-agent. For one that has spent its tokens, the user is asked for more."""
-        try:
-            await self.controller.say_to(path, text)
-        except BudgetSpent as spent:
-            from .widgets.number_dialog import NumberDialog
-
-            title = f"{spent.message}\nHow many more tokens?"
-            more = await self._app.push_screen_wait(NumberDialog(title, 2 * spent.needed or MORE_TOKENS))
-            if more is None:
-                self.offer(text)
-            else:
-                await self.controller.say_to(path, text, max_tokens=more)
 
     def _read_only(self) -> bool:
         """Whether another process drives the session; then the user is told."""
