@@ -169,7 +169,7 @@ async def test_a_spent_child_is_refused_before_its_run_and_keeps_its_result(stag
         await s.session.prompt("go")
         _, refused, kept = s.results()
         assert refused.startswith("error: a.1 was not continued: its conversation has about ")
-        assert " tokens, and its budget has room for 1," in refused
+        assert " tokens, and its budget has room for " in refused
         assert refused.endswith("Give it max_tokens from what you have left.")
         assert "> found it" in kept
         assert len(s.of(AgentStarted, "a.1")) == 1, "no run was begun"

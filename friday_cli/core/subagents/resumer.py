@@ -9,7 +9,7 @@ from typing import Protocol
 from ..agent.agent import Agent
 from ..agent.model_call import measured
 from ..eventlog import notices
-from ..limits.budget import OUTPUT_FLOOR, LimitReached
+from ..limits.budget import OUTPUT_FLOOR, WRAP_UP_TOKENS, LimitReached
 from ..protocol.agent_path import depth_of, is_under, parent_of
 from ..protocol.errors import BudgetSpent, ToolError
 from ..protocol.messages import Message, user
@@ -76,12 +76,8 @@ class AgentResumer:
                 raise ToolError(text) from None
             raise BudgetSpent(text, hint=_give_more(by)) from None
         message = user(spec.task, source="parent" if by else "person")
-        try:
-            await _require_tokens(agent, message, by)
-            self._check(path, by)  # an agent may have been stopped while the log was read
-        except ToolError:
-            agent.budget.close_reserve()
-            raise
+        await _require_tokens(agent, message, by)
+        self._check(path, by)  # an agent may have been stopped while the log was read
         node = self._tree.run(agent, spec, message)
         node.waiter = by or ""
         if by is None:
@@ -118,9 +114,7 @@ class AgentResumer:
         known = tree.known(path)
         assert known
         parent = await self._agent(parent_of(path))
-        restored = await self._restore(parent, path, SubagentTask(known.profile, known.task))
-        restored.budget.close_reserve()  # it has no run that needs a wrap-up
-        return restored
+        return await self._restore(parent, path, SubagentTask(known.profile, known.task))
 
 
 def _give_more(by: str | None) -> str:
@@ -129,7 +123,9 @@ def _give_more(by: str | None) -> str:
 
 async def _require_tokens(agent: Agent, message: Message, by: str | None) -> None:
     """Raises BudgetSpent when the budget of a restored agent cannot pay for its conversation with `message`."""
-    room = agent.budget.room(agent.provider.cost) - OUTPUT_FLOOR
+    budget = agent.budget
+    reserve = min(WRAP_UP_TOKENS, (budget.tokens.limit or 0) // 10)  # the run will keep it for its wrap-up
+    room = min(budget.left("tokens") - reserve, budget.room(agent.provider.cost)) - OUTPUT_FLOOR
     needed = await measured(agent, room, [*agent.history, message])
     if needed > room:
         text = f"{agent.path} was not continued: its conversation has about {needed:,} tokens, and its budget has room for "
