@@ -29,9 +29,6 @@ class ToolSpec(msgspec.Struct, frozen=True):
     schema: dict[str, Any]
 
 
-# ---- durable events ----
-
-
 class SessionStarted(Event, frozen=True, tag="session_started"):
     """First event of a session. `schema` is the version of this format, `session` its UUID, `cwd` its folder. `forked` is
     the session that the following events were copied from, up to number `taken`."""
@@ -148,8 +145,7 @@ class ToolStarted(Event, frozen=True, tag="tool_started"):
 
 class ToolFinished(Event, frozen=True, tag="tool_finished"):
     """A tool call ended. `duration_s` is seconds without the wait for its permission. `text` and `images` are what the
-    model reads, None in older logs and for a call that its process did not survive. They join the history with the
-    results of the other calls of the turn, in a `message_added`."""
+    model reads; `text` is None in older logs and for a call that its process did not survive."""
 
     call_id: str
     tool: str
@@ -396,8 +392,7 @@ class Envelope(msgspec.Struct, frozen=True):
     event: AnyEvent
 
 
-encode = msgspec.json.Encoder().encode
-"""An event or envelope as JSON bytes."""
+encode = msgspec.json.Encoder().encode  # an event or envelope as JSON bytes
 
 
 def kind(event: Event) -> str:
