@@ -39,6 +39,7 @@ from .agent_rules import profile_rights
 from .agent_tools import AgentTools
 from .isolation import WorktreeIsolation
 from .provider_pool import ProviderPool
+from .resume import report_from_log
 from .worktree_changes import WorktreeChanges
 
 N = TypeVar("N", int, float)
@@ -181,7 +182,8 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
     async def restore(self, tree: SubagentTree, parent: Agent, path: str, spec: SubagentTask) -> Agent:
         """An ended agent as the log has it: its history, rights, depth, model and remaining budget. `spec.max_tokens`
         replaces its remaining tokens, out of the budget above it. Raises ToolError, LimitReached."""
-        records = replay(e for e in await self.services.log.history() if is_under(e.agent, path))
+        events = (e for e in await self.services.log.history() if is_under(e.agent, path))
+        records = replay(events, report_from_log)
         record = records[path]
         try:
             self.profiles.get(record.profile)

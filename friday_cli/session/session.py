@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, Unpack
+from typing import TYPE_CHECKING, Literal, TypedDict, Unpack
 
 from friday_cli.core.eventlog import notices
 from friday_cli.core.permissions.approvals import ApprovalAnswer
-from friday_cli.core.protocol.errors import ToolError, UsageError
+from friday_cli.core.protocol.errors import BudgetSpent, ToolError, UsageError
 from friday_cli.core.protocol.events import Envelope
 from friday_cli.core.protocol.messages import Image
 from friday_cli.core.protocol.provider import Effort
@@ -33,6 +33,17 @@ __all__ = ["Options", "Session"]
 
 COMMAND_TIMEOUT_S = 600.0
 """Seconds after which a command of the person is stopped."""
+
+
+class ResumeExtras(TypedDict, total=False):
+    """What may come with a message that resumes a sub-agent. `max_tokens` replaces what is left of its token budget; the
+    other limits (turns, US dollars, active seconds) can only be lowered. `schema`: a JSON Schema that the answer must fit."""
+
+    max_tokens: int | None
+    max_turns: int | None
+    max_cost: float | None
+    timeout_s: float | None
+    schema: dict[str, object] | None
 
 
 class Session:
@@ -133,35 +144,25 @@ class Session:
 
     # ---- all agents ----------------------------------------------------------------
 
-    async def resume_agent(
-        self,
-        path: str,
-        text: str,
-        *,
-        max_tokens: int | None = None,
-        max_turns: int | None = None,
-        max_cost: float | None = None,
-        timeout: float | None = None,
-        schema: dict[str, object] | None = None,
-    ) -> RunResult:
-        """Resume an ended sub-agent with a message of the person; returns the result of its run. `max_tokens` replaces
-        what is left of its token budget; the other limits (turns, US dollars, active seconds) can only be lowered.
-        Raises UsageError if there is no such agent, or it cannot be resumed."""
+    async def resume_agent(self, path: str, text: str, **more: Unpack[ResumeExtras]) -> RunResult:
+        """Resume an ended sub-agent as `start_agent` does; returns the result of its run."""
+        node = await self.start_agent(path, text, **more)
+        await node.finished()
+        return node.outcome
+
+    async def start_agent(self, path: str, text: str, **more: Unpack[ResumeExtras]) -> AgentRun:
+        """Start a run of an ended sub-agent with a message of the person. Raises UsageError if there is no such agent, or
+        it cannot be resumed; BudgetSpent if it needs more tokens."""
         self._main.require_idle()
         known = self._tree.known(path)
         if known is None:
             raise UsageError(f"There is no agent {path!r} in session {self.id[:8]}.")
         try:
-            spec = SubagentTask(
-                known.profile, text, max_tokens=max_tokens, max_turns=max_turns, max_cost=max_cost, timeout_s=timeout,
-                schema=schema,
-            )  # fmt: skip
-            node = await self._tree.resumer.resume(path, spec, by=None)
+            return await self._tree.resumer.resume(path, SubagentTask(known.profile, text, **more), by=None)
+        except BudgetSpent:
+            raise
         except ToolError as error:
             raise UsageError(str(error)) from None
-        await node.finished()
-        await self._parts.store.sync()
-        return node.outcome
 
     def running(self, path: str = "a") -> list[AgentRun]:
         """The active runs of an agent and all below it."""

@@ -93,6 +93,7 @@ def _end_json(agent: AgentView) -> dict[str, Any]:
         "error": end.error if end else "",
         "partial": end is not None and end.partial,
         "findings": end.findings if end else (),
+        "earlier_result": agent.earlier.text if agent.earlier else None,
     }
 
 

@@ -230,13 +230,21 @@ def awaited_children(agents: Mapping[str, AgentView], agent: AgentView) -> list[
 
 
 def _update_clocks(agents: Mapping[str, AgentView], agent: AgentView | None, at: float) -> None:
-    """Start or stop, at time `at`, the clocks of `agent` and its ancestors that wait for children. Such a clock runs
-    while the clock of one of the children runs."""
-    while agent is not None:
-        if agent.status == "waiting_child":
-            live = awaited_children(agents, agent)
-            agent.clock.set_running(not live or any(child.clock.runs for child in live), at)
-        agent = agents.get(agent.parent)
+    """Start or stop, at time `at`, the clock of the main agent, when it waits for children. Meanwhile it runs while one of
+    `agent` and the others below it runs."""
+    root = agent
+    while root is not None and root.parent in agents:
+        root = agents[root.parent]
+    if root is not None and root.status == "waiting_child":
+        root.clock.set_running(_children_run(agents, root), at)
+
+
+def _children_run(agents: Mapping[str, AgentView], agent: AgentView) -> bool:
+    """Whether one of the agents runs that an agent in status `waiting_child` waits for."""
+    live = awaited_children(agents, agent)
+    return not live or any(
+        _children_run(agents, child) if child.status == "waiting_child" else child.clock.runs for child in live
+    )
 
 
 # ---- tools and questions ----------------------------------------------------------------------------------------
@@ -258,6 +266,7 @@ def _tool_finished(state: SessionView, agent: AgentView, event: events.ToolFinis
     run = agent.calls.get(event.call_id)
     if run is not None:
         run.status, run.duration_s, run.display, run.output = event.status, event.duration_s, event.display, None
+        run.text = run.text if event.text is None else event.text
 
 
 def _denied(state: SessionView, agent: AgentView, event: events.Denied, at: float) -> None:

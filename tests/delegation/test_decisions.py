@@ -360,8 +360,8 @@ async def test_c12_a_cancel_is_not_a_timeout_in_the_record(stage: Stage) -> None
 
 
 async def test_c13_waited_for_children_belong_to_the_turn_and_background_ones_to_the_session(stage: Stage) -> None:
-    stage.profile("lead", "subAgents: [researcher]", "timeout: 20")
-    script = {"a": [Say("", [delegate("lead", "x")]), Say("fin"), Say("and later")],
+    stage.profile("lead", "subAgents: [researcher]")
+    script = {"a": [Say("", [delegate("lead", "x", timeout_s=20)]), Say("fin"), Say("and later")],
               "a.1": [Say("", [delegate("researcher", "waited for"),
                                delegate("researcher", "in the background", background=True)]), Say("late")],
               "*": [Say("found", delay_s=100)]}  # fmt: skip

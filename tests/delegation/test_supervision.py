@@ -242,6 +242,16 @@ async def test_verdicts_and_intents_are_in_the_record_and_not_in_the_parents_con
         assert replay(ended_too_early)["a.1"].usage.billed == end.usage.billed, "a crash before the end loses no token"
 
 
+async def test_the_error_of_a_refused_result_has_not_the_words_of_the_supervisor(stage: Stage) -> None:
+    stage.profile(*PROFILE)
+    s = await stage.ran(Court([intent("out.txt"), Say("I wrote it")], [ruling("pause", "zebra reason", "zebra fix")]))
+    assert s.of(Verdict, "a.1")[0].reason == "zebra reason"
+    (result,) = s.results()
+    assert "(a.1): failed (supervision)\nerror: The supervisor did not accept the result.\n" in result
+    assert "zebra" not in str([request.messages for request in s.requests()])
+    assert "zebra" not in s.finished("a.1").error + s.finished("a.1").result
+
+
 async def test_another_model_can_be_the_supervisor(stage: Stage) -> None:
     judge = stage.home / "judge.yaml"
     judge.write_text('agents:\n  \'*\':\n    - text: \'{"verdict": "accept", "reason": "the judge says so"}\'\n')

@@ -61,3 +61,25 @@ def test_what_is_no_such_agent_is_said(friday: Friday) -> None:
     ran = friday("--resume-agent", f"{session}:a.1", "--continue", "go on")
     assert ran.code == 2
     assert "--continue and --resume-agent cannot be combined." in ran.err
+
+
+TIMED = """
+agents:
+  a:
+    - calls: [{name: delegate_tasks, arguments: {tasks: [{profile: researcher, task: one}, {profile: researcher, task: two}, {profile: researcher, task: three}]}}]
+    - text: "At the end I had: {results}"
+  a.1: [{calls: [{name: task_result, arguments: {result: one is found}}]}]
+  a.2: [{calls: [{name: task_result, arguments: {result: two is found}}]}]
+  a.3: [{text: half of three, calls: [{name: list_dir, arguments: {path: .}}]}, {text: never, delay_s: 600}]
+"""
+
+
+def test_a_time_limit_hands_back_what_the_sub_agents_finished(friday: Friday) -> None:
+    friday.plays(TIMED)
+    ran = friday("go", "--timeout", "3")
+    assert ran.code == 5
+    for words in ("(a.1): completed\n> one is found\n", "(a.2): completed\n> two is found\n", "> half of three\n",
+                  "(a.3): cancelled (parent)", "delegate_id: a.3"):  # fmt: skip
+        assert words in ran.out
+    shown = friday.run("sessions", "show", model="", program=("-m", "friday_cli"))
+    assert "> one is found" in shown.out

@@ -17,7 +17,7 @@ FIELDS = {
 }  # fmt: skip
 AGENT_FIELDS = {
     "id", "path", "parent", "profile", "task", "model", "status", "stop_reason", "result", "result_chars", "truncated",
-    "partial", "error", "usage", "cost_usd", "duration_s", "receipt", "findings",
+    "partial", "earlier_result", "error", "usage", "cost_usd", "duration_s", "receipt", "findings",
 }  # fmt: skip
 
 

@@ -221,10 +221,11 @@ def check_leftovers(scene: Scene, log: Sequence[ev.Envelope]) -> list[str]:
     if bench.log._readers:
         faults.append("a reader is left")
     for path, agent in bench.agents.items():
-        if agent.slot.clock.running:
-            faults.append(f"the clock of {path} runs on")
-        if agent.slot.clock._tick:
-            faults.append(f"the alarm of {path} is set")
+        for clock in {agent.slot.clock, agent.slot.subtree_clock}:
+            if clock.running:
+                faults.append(f"a clock of {path} runs on")
+            if clock._tick:
+                faults.append(f"an alarm of {path} is set")
     return faults
 
 

@@ -23,8 +23,10 @@ from friday_cli.core.protocol.events import (
     Envelope,
     InboxMessage,
     MessageAdded,
+    ToolFinished,
     ToolStarted,
 )
+from friday_cli.core.protocol.messages import Message, open_calls
 from friday_cli.paths import store_path
 from friday_cli.session.open import Options
 from friday_cli.session.session import Session
@@ -41,7 +43,7 @@ PARTS, VICTIMS = 16, 13
 ROUNDS = 4
 LEAST = {
     "killed and reopened": VICTIMS // 2, "interrupted": VICTIMS // 2, "behind it": VICTIMS // 5,
-    "children continued": VICTIMS // 5, "worktrees": 2,
+    "children continued": VICTIMS // 5, "worktrees": 2, "results kept from a death": 1,
 }  # fmt: skip
 """What a part must reach to prove anything."""
 GOES_ON = {"agents": {"*": [{"text": "I go on from there."}]}}
@@ -128,6 +130,7 @@ async def goes_on(
     outcome = await session.prompt("where were we?")
     if (outcome.status, outcome.text) != ("completed", "I go on from there."):
         faults.append(f"it does not go on: {outcome}")
+    faults += lost_results(before, session._main.agent.history, reached)
     again = random.choice([*{path for path in replay(before) if path != "a"}, ""])
     if again:
         outcome = await session.resume_agent(again, "go on with yours", max_tokens=50_000)
@@ -144,6 +147,24 @@ async def goes_on(
     if after[: len(before)] != before:
         faults.append("what was written before the death was changed")
     return faults + compare(before, after, reached, again) + news(before, after, reached)
+
+
+def lost_results(before: list[Envelope], history: list[Message], reached: Counter[str]) -> list[str]:
+    """Results of calls and of finished children in the turn that the death cut, which the root's model does not read now."""
+    said = [e.event.message for e in before if e.agent == "a" and isinstance(e.event, MessageAdded)]
+    open_ = {call.id for call in open_calls(said)}
+    ran = {e.event.call_id: e.event.text or "" for e in before if e.agent == "a" and isinstance(e.event, ToolFinished)}
+    known = [text for call_id, text in ran.items() if call_id in open_]
+    asked: dict[str, str] = {}
+    for e in before:
+        if isinstance(e.event, AgentStarted):
+            asked[e.agent] = e.event.call_id if e.event.parent == "a" else ""
+        elif isinstance(e.event, AgentFinished) and asked[e.agent] in open_:
+            known.append(f"(a.{e.agent[2:]}): {e.event.status}")
+            known += e.event.result.splitlines()[-1:]
+    reached["results kept from a death"] += len(known)
+    read = "\n".join(result.text for message in history for result in message.results)
+    return [f"lost to the model: {text:.80}" for text in known if text not in read]
 
 
 def news(before: list[Envelope], after: list[Envelope], reached: Counter[str]) -> list[str]:

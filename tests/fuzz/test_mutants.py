@@ -92,7 +92,7 @@ MUTANTS: dict[str, Seed] = {
         "import asyncio\n        lock = self.__dict__.setdefault('lock', asyncio.Lock())\n        async with lock:\n"
         "            answer = await self._put(path, self._new_id('p'), asked)",
     ),
-    "11 the clock runs while a person thinks": changed(slots.RunSlot, "release", "self.clock.stop()", "pass"),
+    "11 the clock runs while a person thinks": changed(slots.RunSlot, "release", "clock.stop()", "pass"),
     "12 a slow reader loses events": changed(
         log.Subscription, "put", "self._queue.append(waiting)", "self._queue.append(waiting) if len(self._queue) < 6 else None"),
     "budget: usage of a child is not charged to its parent": changed(

@@ -77,7 +77,7 @@ def scenario(rng: random.Random, *, lingers: bool) -> dict[str, Any]:
         "agents": {
             "a": [
                 turn("I let this go on behind me.", *behind[: rng.randint(0, 2)]),
-                turn("I hand this out now.", call("delegate_tasks", tasks=tasks)),
+                turn("I hand this out now.", call("delegate_tasks", tasks=tasks), call("read_file", path="README.md")),
                 turn("And a look of my own.", asks, call("todo", items=[{"text": "finish"}])),
                 turn("Once more.", rng.choice([again, note]), call("list_sub_agents")),
                 turn("All parts are done."),

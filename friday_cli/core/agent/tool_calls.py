@@ -21,11 +21,19 @@ from .result_budget import truncate_results
 
 log = logging.getLogger(__name__)
 
+STOPPED = "Stopped before it was done."
+
 
 def stop(task: asyncio.Task[object]) -> None:
     """Cancel a task, at most once, so that a second stop cannot interrupt its clean-up. Tasks are cancelled only here."""
     if not task.done() and not task.cancelling():
         task.cancel()
+
+
+def being_stopped() -> bool:
+    """Whether the current task was cancelled, also when it caught that."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 async def run_calls(agent: Agent, services: Services, calls: Sequence[ToolCall]) -> FinalReport | None:
@@ -69,7 +77,7 @@ class _CallResult(NamedTuple):
 
 def _settled(task: asyncio.Task[_CallResult], call: ToolCall) -> ToolResult:
     if task.cancelled():
-        return ToolResult(call.id, "Stopped before it was done.", "cancelled")
+        return ToolResult(call.id, STOPPED, "cancelled")
     if error := task.exception():
         return ToolResult(call.id, str(error), "error")
     return task.result().result
@@ -94,12 +102,14 @@ async def _run_scheduled(
             done.set()
         if last:
             agent.slot.parallel_done()
-    await agent.slot.show()  # the calls that are left may only wait
+    if ran.result.status != "cancelled":
+        await agent.slot.show()  # the calls that are left may only wait
     return ran
 
 
 async def _run_call(agent: Agent, services: Services, call: ToolCall) -> _CallResult:
-    """One call from permission to result. Raises only StopRun, LimitReached and CancelledError."""
+    """One call from permission to result. A tool that is cancelled may still return what it has. Raises only StopRun,
+    LimitReached and CancelledError."""
     begun: float | None = None
     status: ResultStatus = "error"
     output = Output("")
@@ -112,19 +122,20 @@ async def _run_call(agent: Agent, services: Services, call: ToolCall) -> _CallRe
         started, begun = True, asyncio.get_running_loop().time()  # the time a person took to answer does not count
         begins = ToolStarted(call.id, tool.name, tool.title(args), tool.begins(args))
         await services.log.emit(agent.path, begins, durable=tool.effect in CHANGING)
-        output = Output("", facts=begins.facts)  # for the case that it is cancelled
+        output = Output(STOPPED, facts=begins.facts)  # for the case that it is cancelled
         output = await tool.run(_context(agent, services, call), args)
-        status = "error" if output.error else "ok"
+        status = "cancelled" if being_stopped() else "error" if output.error else "ok"
     except PermissionDenied as error:
         started, status, output = True, "denied", Output(str(error))
     except FridayError as error:
         output = Output(str(error))
     except asyncio.CancelledError:
-        if (task := asyncio.current_task()) and task.cancelling():
+        if being_stopped():
             status = "cancelled"
             raise
         output = Output(f"{call.name} failed: a task that it waited for was cancelled.")  # this task was not cancelled
-    except (StopRun, LimitReached):
+    except (StopRun, LimitReached) as error:
+        output = Output(str(error), facts=output.facts)
         raise
     except Exception as error:  # a defect in a tool must not end the run; the log file has the traceback
         log.exception("tool %s failed", call.name)
@@ -133,7 +144,9 @@ async def _run_call(agent: Agent, services: Services, call: ToolCall) -> _CallRe
         if started:
             took = 0.0 if begun is None else asyncio.get_running_loop().time() - begun
             agent.receipt_builder.add(call.name, status, output.facts)
-            finished = ToolFinished(call.id, call.name, status, took, output.display, output.facts)
+            finished = ToolFinished(
+                call.id, call.name, status, took, output.display, output.facts, text=output.text, images=output.images
+            )
             await services.log.emit(agent.path, finished, *(Notice(text, "warning") for text in output.warnings))
     text = "\n".join(filter(None, (output.text, note)))
     return _CallResult(ToolResult(call.id, text, status, output.images), output.ends)

@@ -9,9 +9,6 @@ from ..protocol.messages import Usage
 from ..protocol.receipt import Receipt, ReceiptBuilder
 from ..protocol.run_result import ENDED, RunResult, Status
 
-ACTIVE: frozenset[str] = frozenset(("running", "waiting_child"))
-"""The states in which an agent's clock runs."""
-
 
 class ActiveTime(msgspec.Struct):
     """Active seconds of an agent, from the changes of its status. `earlier` has those of its earlier runs, `active` those of
@@ -47,7 +44,8 @@ class ActiveTime(msgspec.Struct):
 class AgentState(msgspec.Struct):
     """What the log says of one agent.
 
-    `granted` is the start of its newest run, with its budgets. `end` is how that run ended, None while it is open.
+    `granted` is the start of its newest run, with its budgets. `end` is how that run ended, None while it is open,
+    `kept` the newest good result of all its runs.
     `waiting` is what it waits for. `usage` and the receipt are its own over its life; `tree_usage`, from the end of a run,
     includes its descendants. `context` is the tokens of its conversation. `asks` are its open questions by id.
     """
@@ -55,6 +53,7 @@ class AgentState(msgspec.Struct):
     path: str
     granted: events.AgentStarted = events.AgentStarted(0, "", "", "")
     end: RunResult | None = None
+    kept: RunResult | None = None
     status: Status = "queued"
     waiting: str = ""
     model: str = ""
@@ -73,6 +72,11 @@ class AgentState(msgspec.Struct):
     def ended(self) -> bool:
         """Whether its newest run ended."""
         return self.end is not None
+
+    @property
+    def earlier(self) -> RunResult | None:
+        """The result of an earlier run, if the newest one has none as good."""
+        return self.kept if self.kept != self.end else None
 
     @property
     def run(self) -> int:
@@ -108,7 +112,8 @@ def fold_event(state: AgentState, event: events.AnyEvent, at: float) -> bool:
         case events.StatusChanged():
             if state.end is None and event.status not in ENDED:
                 state.status, state.waiting = event.status, event.detail
-                state.clock.set_running(event.status in ACTIVE, at)
+                waits_for_child = event.status == "waiting_child" and not state.parent  # it counts for the root only
+                state.clock.set_running(event.status == "running" or waits_for_child, at)
         case events.AgentStarted():
             _started(state, event, at)
         case events.AgentFinished():
@@ -145,6 +150,7 @@ def _started(state: AgentState, event: events.AgentStarted, at: float) -> None:
 
 def _finished(state: AgentState, event: events.AgentFinished) -> None:
     state.end, state.status, state.waiting = event.result_of_run, event.status, ""
+    state.kept = event.result_of_run.to_keep(state.kept)
     state.tree_usage = event.tree_usage
     if event.usage != Usage():
         state.usage = event.usage

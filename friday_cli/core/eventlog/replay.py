@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -25,10 +25,16 @@ from ..protocol.events import (
     ToolFinished,
     ToolStarted,
 )
-from ..protocol.messages import Message, closed, without_thinking
+from ..protocol.messages import Message, ToolResult, closed, open_calls, without_thinking
 from .agent_fold import AgentState, fold_event
 from .notices import pending_end_notice, same_end
 from .rewind_marks import after_rewind, is_rewind_point
+
+CUT = (
+    "The process ended while this call ran. The log has these sub-agents of it; an interrupted one can be continued. A task "
+    "without a report was not started."
+)
+NEVER_RUN = "The process ended before this call was run."
 
 
 class Mark(msgspec.Struct, frozen=True):
@@ -46,7 +52,8 @@ class AgentRecord(AgentState):
 
     `history` is what a provider may be sent next: folded from MessageAdded and Compacted, every call closed, without
     thinking of another model. `context` is the tokens of it after the last reply. `text` is the newest text of the model
-    in this run. `open` are the calls that run, by id. `inbox` are the messages that never joined the history. `unreported`
+    in this run. `open` are the calls that run, by id. `turn_seq` is the event number of its newest reply, `results` are the
+    results of the calls of it, by id, that have ended and not joined the history. `inbox` are the messages that never joined the history. `unreported`
     are ends that an agent above must be told of and was not; `reported`, by call id, those of them that a call reports
     whose result has not joined the history. `seen_at` is the time of its last event and `seq` its number; `started` and
     `begun` are those of the start of its newest run. Order follows the numbers, because clocks can be set. `marks` has the
@@ -62,6 +69,8 @@ class AgentRecord(AgentState):
     prefix: Prefix | None = None
     rules: list[RuleAdded] = msgspec.field(default_factory=list)
     open: dict[str, ToolStarted] = msgspec.field(default_factory=dict)
+    turn_seq: int = 0
+    results: dict[str, ToolResult] = msgspec.field(default_factory=dict)
     inbox: list[InboxMessage] = msgspec.field(default_factory=list)
     unreported: list[InboxMessage] = msgspec.field(default_factory=list)
     reported: dict[str, list[InboxMessage]] = msgspec.field(default_factory=dict)
@@ -89,15 +98,53 @@ def collecting_later() -> Iterator[None]:
             gc.enable()
 
 
-def replay(envelopes: Iterable[Envelope]) -> dict[str, AgentRecord]:
-    """The agents of a log by path, in the order of their start. Events of agents without a start are ignored."""
+class Reporter(Protocol):
+    """Makes the report on a sub-agent for its parent's model. `records` are all agents by path."""
+
+    def __call__(self, record: AgentRecord, records: Mapping[str, AgentRecord]) -> str: ...
+
+
+def _status_only(record: AgentRecord, records: Mapping[str, AgentRecord]) -> str:
+    return f"{record.path} ({record.profile}): {record.status}"
+
+
+def replay(envelopes: Iterable[Envelope], report: Reporter = _status_only) -> dict[str, AgentRecord]:
+    """The agents of a log by path, in the order of their start. Events of agents without a start are ignored. `report`
+    makes the results of delegation calls that their process did not survive."""
     records: dict[str, AgentRecord] = {}
     with collecting_later():
         for envelope in envelopes:
+            if isinstance(envelope.event, (AgentStarted, Rewound)) and envelope.agent in records:
+                _close_turn(records, records[envelope.agent], report)
             _fold(records, envelope)
         for record in records.values():
+            _close_turn(records, record, report)
             record.history = closed(record.history)
     return records
+
+
+def _close_turn(records: dict[str, AgentRecord], record: AgentRecord, report: Reporter) -> None:
+    """Give each call of a turn that the process did not survive the result that the log has of it."""
+    if calls := open_calls(record.history):
+        results = tuple(_result_of(call.id, record, records, report) for call in calls)
+        message = Message("tool", results, "harness")
+        _read(records, record, message)
+        record.history.append(message)
+
+
+def _result_of(call_id: str, record: AgentRecord, records: Mapping[str, AgentRecord], report: Reporter) -> ToolResult:
+    """The result of a call: the one that was logged at its end, else the reports on the sub-agents that it started."""
+    ended = record.results.get(call_id)
+    if ended is not None and ended.status != "cancelled":
+        return ended
+    started = [
+        other
+        for other in records.values()
+        if other.parent == record.path and other.granted.call_id == call_id and other.begun > record.turn_seq
+    ]
+    if started:
+        return ToolResult(call_id, "\n\n".join([CUT, *(report(other, records) for other in started)]), "cancelled")
+    return ended or ToolResult(call_id, NEVER_RUN, "cancelled")
 
 
 def _fold(records: dict[str, AgentRecord], envelope: Envelope) -> None:
@@ -159,6 +206,7 @@ def _message(record: AgentRecord, event: MessageAdded) -> None:
     record.history.append(message)
     if message.role == "assistant":
         record.text = message.text or record.text
+        record.turn_seq, record.results = record.seq, {}
     elif message.role == "user" and record.inbox:
         text = message.text
         joined = next((waiting for waiting in record.inbox if waiting.text == text), None)
@@ -202,6 +250,12 @@ def _tool_started(record: AgentRecord, event: ToolStarted) -> None:
 
 def _tool_finished(record: AgentRecord, event: ToolFinished) -> None:
     record.open.pop(event.call_id, None)
+    if event.text is not None:
+        result = ToolResult(event.call_id, event.text, event.status, event.images)
+    else:
+        how = "It was running" if event.status == "cancelled" else f"It had ended ({event.status})"
+        result = ToolResult(event.call_id, f"{how} when its process ended. Its result is not known.", "cancelled")
+    record.results[event.call_id] = result
 
 
 _FOLDS: dict[type, Callable[[AgentRecord, Any], None]] = {

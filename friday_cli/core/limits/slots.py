@@ -1,4 +1,4 @@
-"""The run slot of an agent, its clock and its status, which depend on whether it works or waits. An agent releases its
+"""The run slot of an agent, its clocks and its status, which depend on whether it works or waits. An agent releases its
 run slot while all it does waits for a child, a person or a rate limit, so nested agents cannot deadlock. It acquires a
 slot again before it resumes."""
 
@@ -15,11 +15,17 @@ from .clock import Clock
 
 
 class RunSlot:
-    """The slot, clock and status of one agent. `slots` is None for the root, which needs no slot."""
+    """The slot, clocks and status of one agent. `slots` is None for the root, which needs no slot.
+
+    `clock` is the active time of the agent. `subtree_clock` also runs while that of a sub-agent runs that the agent waits
+    for. The root has one clock for both.
+    """
 
     def __init__(self, path: str, *, log: Log, slots: asyncio.Semaphore | None) -> None:
         self.path = path
         self.clock = Clock()
+        self.subtree_clock = Clock() if slots else self.clock
+        self._clocks = {self.clock, self.subtree_clock}
         self.status: Status = "queued" if slots else "running"
         self._log = log
         self._slots = slots
@@ -35,7 +41,7 @@ class RunSlot:
         return self._held or self._slots is None or self._extra or not self._slots.locked()
 
     async def start(self) -> None:
-        """Wait for a slot and start the clock."""
+        """Wait for a slot and start the clocks."""
         self._extra = False
         await self._take()
 
@@ -83,16 +89,23 @@ class RunSlot:
                         await self._set_status("queued", "")
                     await self._slots.acquire()
                 self._held = True
-                self.clock.start()
+                for clock in self._clocks:
+                    clock.start()
         await self.show()
 
     def release(self) -> None:
-        """Stop the clock and release the slot, if it is held."""
+        """Stop the clocks and release the slot, if it is held."""
         if self._held:
             self._held = False
-            self.clock.stop()
+            for clock in self._clocks:
+                clock.stop()
             if self._slots is not None and not self._extra:
                 self._slots.release()
+
+    def silence(self) -> None:
+        """Cancel the alarms of the clocks."""
+        for clock in self._clocks:
+            clock.silence()
 
     async def show(self) -> None:
         """Report the status of the agent."""

@@ -59,6 +59,15 @@ class PermissionDenied(ToolError):
     """A tool call was denied by a rule, a mode or a person. The model reads the reason."""
 
 
+class BudgetSpent(ToolError, UsageError):
+    """A sub-agent cannot be resumed with the tokens that it has left. `needed` is the tokens of its conversation, 0 when
+    it was not counted."""
+
+    def __init__(self, message: str, *, hint: str = "", needed: int = 0) -> None:
+        super().__init__(message, hint=hint)
+        self.needed = needed
+
+
 ErrorKind = Literal[
     "rate", "overloaded", "server", "network", "truncated", "stall", "garbled", "empty",  # transient
     "auth", "quota", "invalid", "not_found", "context", "refusal", "config",              # permanent

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from .displays import AnyDisplay
-from .messages import Message, ResultStatus, Usage
+from .messages import Image, Message, ResultStatus, Usage
 from .receipt import FileChange, Finding, KeptFile, Receipt, ToolFacts
 from .run_result import RunResult, Status, StopReason
 
@@ -27,9 +27,6 @@ class ToolSpec(msgspec.Struct, frozen=True):
     name: str
     description: str
     schema: dict[str, Any]
-
-
-# ---- durable events ----
 
 
 class SessionStarted(Event, frozen=True, tag="session_started"):
@@ -150,7 +147,8 @@ class ToolStarted(Event, frozen=True, tag="tool_started"):
 
 
 class ToolFinished(Event, frozen=True, tag="tool_finished"):
-    """A tool call ended. `duration_s` is seconds without the wait for its permission."""
+    """A tool call ended. `duration_s` is seconds without the wait for its permission. `text` and `images` are what the
+    model reads; `text` is None in older logs and for a call that its process did not survive."""
 
     call_id: str
     tool: str
@@ -158,6 +156,8 @@ class ToolFinished(Event, frozen=True, tag="tool_finished"):
     duration_s: float = 0.0
     display: AnyDisplay | None = None
     facts: ToolFacts = ToolFacts()
+    text: str | None = None
+    images: tuple[Image, ...] = ()
 
 
 class StatusChanged(Event, frozen=True, tag="status_changed"):
@@ -395,8 +395,7 @@ class Envelope(msgspec.Struct, frozen=True):
     event: AnyEvent
 
 
-encode = msgspec.json.Encoder().encode
-"""An event or envelope as JSON bytes."""
+encode = msgspec.json.Encoder().encode  # an event or envelope as JSON bytes
 
 
 def kind(event: Event) -> str:

@@ -34,6 +34,12 @@ class RunResult(msgspec.Struct, frozen=True):
     findings: tuple[Finding, ...] = ()
     claims: Claims = Claims()
 
+    def to_keep(self, earlier: RunResult | None) -> RunResult | None:
+        """The result to keep of two runs of an agent: this one, unless only the `earlier` one completed or has a text."""
+        if self.status == "completed" or earlier is None or (self.text and earlier.status != "completed"):
+            return self
+        return earlier
+
     def summary(self, path: str) -> str:
         """The status for people and models, with the reason where it says more: `completed (tokens of a.1)`. `path` is
         the agent whose run it was."""

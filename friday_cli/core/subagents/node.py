@@ -16,7 +16,8 @@ from ..protocol.run_result import RunResult, Status, StopReason
 
 
 class SubagentTask(msgspec.Struct, frozen=True):
-    """The task of a sub-agent. Limits can only lower those of its profile; None keeps them. `timeout_s` is active seconds.
+    """The task of a sub-agent. Limits can only lower those of its profile; None keeps them. `timeout_s` is active
+    seconds of it or of the sub-agents that it waits for.
     `max_depth` is how deep agents may be nested at and below it; the main agent is 0.
 
     The parent does not wait for a `background` child. A `fork` starts with its parent's conversation. `schema` is a JSON
@@ -49,8 +50,8 @@ class SpawnEstimate(NamedTuple):
 
 
 class AgentSummary(msgspec.Struct, frozen=True):
-    """What other agents may know of an agent. `end` is how its newest run ended, None while it is open. `usage` includes
-    its descendants; `duration_s` is active seconds of that run."""
+    """What other agents may know of an agent. `end` is how its newest run ended, None while it is open; `kept` is the
+    newest good result of all its runs. `usage` includes its descendants; `duration_s` is active seconds of that run."""
 
     path: str
     profile: str
@@ -61,14 +62,21 @@ class AgentSummary(msgspec.Struct, frozen=True):
     duration_s: float = 0.0
     receipt: Receipt = Receipt()
     model: str = ""
+    kept: RunResult | None = None
+
+    @property
+    def earlier(self) -> RunResult | None:
+        """The result of an earlier run, if the newest one has none as good."""
+        return self.kept if self.kept != self.end else None
 
 
 class AgentRun:
     """One run of one agent. `waiter` is the agent that started it, "" for a person. `reports_to` is the agent whose call
-    stops it and returns its result. `why` is the reason of an abort, `soft` that of a requested wrap-up."""
+    stops it and returns its result. `kept` is the newest good result of its earlier runs. `why` is the reason of an abort, `soft` that of a requested wrap-up."""
 
-    def __init__(self, agent: Agent, spec: SubagentTask) -> None:
+    def __init__(self, agent: Agent, spec: SubagentTask, kept: RunResult | None = None) -> None:
         self.agent = agent
+        self.kept = kept
         self.spec = spec
         self.task: asyncio.Task[None] | None = None
         self.work: asyncio.Task[RunResult] | None = None
@@ -114,4 +122,5 @@ class AgentRun:
             duration_s=agent.slot.clock.elapsed,
             receipt=agent.receipt,
             model=agent.model,
+            kept=end.to_keep(self.kept) if end else self.kept,
         )

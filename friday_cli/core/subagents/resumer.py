@@ -7,10 +7,11 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from ..agent.agent import Agent
+from ..agent.model_call import measured
 from ..eventlog import notices
-from ..limits.budget import LimitReached
+from ..limits.budget import OUTPUT_FLOOR, WRAP_UP_TOKENS, LimitReached
 from ..protocol.agent_path import depth_of, is_under, parent_of
-from ..protocol.errors import ToolError
+from ..protocol.errors import BudgetSpent, ToolError
 from ..protocol.messages import Message, user
 from .node import AgentRun, AgentSummary, SubagentTask
 from .notifier import ParentNotifier
@@ -70,12 +71,14 @@ class AgentResumer:
         try:
             agent = await self._restore(await self._agent(parent_of(path)), path, spec)
         except LimitReached as limit:
-            raise ToolError(
-                f"{path} was not continued: the {limit.limit} budget of {limit.whose} is used up.",
-                hint="Give it max_tokens from what you have left." if limit.whose == path else "",
-            ) from None
+            text = f"{path} was not continued: the {limit.limit} budget of {limit.whose} is used up."
+            if (limit.limit, limit.whose) != ("tokens", path):
+                raise ToolError(text) from None
+            raise BudgetSpent(text, hint=_give_more(by)) from None
+        message = user(spec.task, source="parent" if by else "person")
+        await _require_tokens(agent, message, by)
         self._check(path, by)  # an agent may have been stopped while the log was read
-        node = self._tree.run(agent, spec, user(spec.task, source="parent" if by else "person"))
+        node = self._tree.run(agent, spec, message)
         node.waiter = by or ""
         if by is None:
             await self._notifier.notify_parent(path, notices.continued(path, agent.profile, spec.task))
@@ -112,3 +115,18 @@ class AgentResumer:
         assert known
         parent = await self._agent(parent_of(path))
         return await self._restore(parent, path, SubagentTask(known.profile, known.task))
+
+
+def _give_more(by: str | None) -> str:
+    return "Give it max_tokens from what you have left." if by else "Give it more tokens (--max-tokens)."
+
+
+async def _require_tokens(agent: Agent, message: Message, by: str | None) -> None:
+    """Raises BudgetSpent when the budget of a restored agent cannot pay for its conversation with `message`."""
+    budget = agent.budget
+    reserve = min(WRAP_UP_TOKENS, (budget.tokens.limit or 0) // 10)  # the run will keep it for its wrap-up
+    room = min(budget.left("tokens") - reserve, budget.room(agent.provider.cost)) - OUTPUT_FLOOR
+    needed = await measured(agent, room, [*agent.history, message])
+    if needed > room:
+        text = f"{agent.path} was not continued: its conversation has about {needed:,} tokens, and its budget has room for "
+        raise BudgetSpent(f"{text}{max(0, room):,.0f}.", hint=_give_more(by), needed=needed)

@@ -53,6 +53,8 @@ async def run(tree: RunHost, node: AgentRun, message: Message | None) -> None:
         agent.budget.begin_run()
         if agent.time_s:
             agent.slot.clock.alarm(agent.time_s, lambda: tree.request_wrap_up(node, "time"))
+        if node.spec.timeout_s:
+            agent.slot.subtree_clock.alarm(node.spec.timeout_s, lambda: tree.request_wrap_up(node, "time"))
         outcome = await _at_work(tree, node)
         while outcome.stop_reason == "done" and may_continue(agent):  # a message came after the last turn
             outcome = await _at_work(tree, node)
@@ -116,7 +118,7 @@ async def _at_work(tree: RunHost, node: AgentRun) -> RunResult:
     elif node.soft is None:
         raise asyncio.CancelledError  # cancelled from outside the tree, at shutdown
     node.wrapping = True
-    agent.slot.clock.silence()
+    agent.slot.silence()
     await agent.slot.resume_single(hurry=True)  # its time is limited, so it does not wait for others
     return await wrap_up(agent, services, why, whose=whose)
 
@@ -124,7 +126,7 @@ async def _at_work(tree: RunHost, node: AgentRun) -> RunResult:
 async def _end(tree: RunHost, node: AgentRun, outcome: RunResult, begun: float) -> None:
     """Clean up after the run, then write its final event. Never cancelled before its last line."""
     agent, services = node.agent, tree.services
-    agent.slot.clock.silence()
+    agent.slot.silence()
     agent.slot.release()
     await tree.stop_children(node, stopped=outcome.status == "cancelled")
     await save_partial_reply(agent, services)
@@ -156,7 +158,7 @@ async def _end(tree: RunHost, node: AgentRun, outcome: RunResult, begun: float) 
         findings=end.findings,
         profile=agent.profile,
     )
-    await services.log.emit(agent.path, finished, durable=agent.path == "a")
+    await services.log.emit(agent.path, finished, durable=not node.waiter)
     node.ended = True
     await tree.on_run_ended(node)
 

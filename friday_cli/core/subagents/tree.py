@@ -120,7 +120,8 @@ class SubagentTree:
 
     def run(self, agent: Agent, spec: SubagentTask, message: Message | None = None) -> AgentRun:
         """Start a run of an agent, after adding `message` to its history."""
-        node = self._nodes[agent.path] = AgentRun(agent, spec)
+        before = self._summaries.get(agent.path)
+        node = self._nodes[agent.path] = AgentRun(agent, spec, before.kept if before else None)
         if depth_of(agent.path):
             self._summaries.setdefault(agent.path, node.summary)
             self.left -= {agent.path}
@@ -153,7 +154,7 @@ class SubagentTree:
         waiter = self._nodes[parent].agent
         try:
             async with waiter.slot.waiting("waiting_child", " ".join(n.path for n in nodes), resume=False):
-                await asyncio.gather(*(_finished_or_background(node, waiter.slot.clock) for node in nodes))
+                await asyncio.gather(*(_finished_or_background(node, waiter.slot.subtree_clock) for node in nodes))
         except asyncio.CancelledError:
             mine = [n for n in nodes if not n.background]
             for node in mine:
@@ -287,6 +288,6 @@ class SubagentTree:
 
 
 async def _finished_or_background(node: AgentRun, clock: Clock) -> None:
-    """Wait until a run ended or went to the background. Meanwhile `clock` runs while the clock of its agent does."""
-    with clock.following(node.agent.slot.clock):
+    """Wait until a run ended or went to the background. Meanwhile `clock` runs while the subtree clock of its agent does."""
+    with clock.following(node.agent.slot.subtree_clock):
         await node.finished()

@@ -171,6 +171,7 @@ def _agent(session: str, state: SessionView, agent: AgentView) -> dict[str, Any]
         "result_chars": len(agent.result),
         "truncated": len(agent.result) > MAX_RESULT_CHARS,
         "partial": end is not None and end.partial,
+        "earlier_result": agent.earlier.text[:MAX_RESULT_CHARS] if agent.earlier else None,
         "error": (end and end.error) or None,
         "usage": _usage(agent.usage),
         "cost_usd": agent.usage.cost_usd,

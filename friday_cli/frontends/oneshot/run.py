@@ -133,7 +133,8 @@ async def _ask(
 
     async def send(text: str, images: tuple[Image, ...]) -> RunResult:
         if agent:
-            return await session.resume_agent(agent, text, schema=schema, **limits)
+            more = {name: limits[name] for name in _LIMITS if name != "timeout"}
+            return await session.resume_agent(agent, text, schema=schema, timeout_s=limits["timeout"], **more)
         bounds = custom[0].restrictions() if custom else None
         return await session.prompt(text, task=prompt, images=images, schema=schema, bounds=bounds)
 

@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Literal
 
-from friday_cli.core.protocol.errors import FridayError
+from friday_cli.core.protocol.errors import BudgetSpent, FridayError
 from friday_cli.core.protocol.format import pluralize
 from friday_cli.view import worktree_text
 
 from .widgets.choice_dialog import Chooser
+from .widgets.number_dialog import NumberDialog
 
 if TYPE_CHECKING:
     from friday_cli.core.permissions.approvals import ApprovalAnswer
 
     from .app import FridayApp
 
+MORE_TOKENS = 10_000
+"""Tokens that are proposed for a sub-agent whose conversation was not counted."""
 SHOWN = 6
 """Changed files of a worktree that are named."""
 
@@ -68,11 +71,25 @@ class AgentActions:
         agent = self._app.controller.state.agents.get(path)
         self._app.chat.composer.aim(path if path != "a" else "", agent.profile if agent else "")
 
+    async def tell(self, path: str, text: str) -> None:
+        """Send a message to a sub-agent. For one that has spent its tokens, the user is asked for more. Raises
+        FridayError."""
+        try:
+            await self._app.controller.say_to(path, text)
+        except BudgetSpent as spent:
+            title = f"{spent.message}\nHow many more tokens?"
+            more = await self._app.push_screen_wait(NumberDialog(title, 2 * spent.needed or MORE_TOKENS))
+            if more is None:
+                self._app.input.offer(text)
+            else:
+                await self._app.controller.say_to(path, text, max_tokens=more)
+
     async def copy_result(self, path: str) -> None:
         """Copy the result of an agent."""
         agent = self._app.controller.state.agents.get(path)
-        if agent is not None and agent.result:
-            await self._app.input.copy_text(agent.result)
+        result = (agent.earlier or agent.end) if agent else None
+        if result and result.text:
+            await self._app.input.copy_text(result.text)
         else:
             self._app.say_note(f"{path} has no result yet.")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -101,7 +101,6 @@ class SessionController:
         self._made: Options | None = None
         self._on_change = on_change
         self._env = env
-        self._tasks: set[asyncio.Task[Any]] = set()
         self._takeover: asyncio.Task[None] | None = None
         """Waits until a read-only session can be taken over."""
         self._compacting: asyncio.Task[tuple[int, int]] | None = None
@@ -210,9 +209,6 @@ class SessionController:
         self.cancel_compaction()
         session, self.session = self.session, None
         window, self.window = self.window, None
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
         if window is not None:
             await self.fold.stop(cancel=True)  # it reads events of the window
             await window.close()
@@ -258,28 +254,15 @@ class SessionController:
         """As `say`, with the prompt of a custom command and its arguments; `task` is what the user typed."""
         return await self.say(custom.prompt(rest), task=task, images=images, bounds=custom.restrictions())
 
-    async def say_to(self, path: str, text: str) -> None:
-        """Send a message to an agent; one that has ended resumes with it. Raises UsageError when it cannot."""
+    async def say_to(self, path: str, text: str, *, max_tokens: int | None = None) -> None:
+        """Send a message to an agent; one that has ended resumes with it, and with `max_tokens` instead of what is left of
+        its budget. Raises UsageError when it cannot, BudgetSpent when it needs more tokens."""
         session = self.require_session()
         agent = self.state.agents.get(path)
         if agent is not None and not agent.ended:
             await session.send(path, text)
         else:
-            await self._start_task(session.resume_agent(path, text))
-
-    async def _start_task(self, work: Coroutine[Any, Any, object]) -> None:
-        """Start a long task. A failure within 0.2 s is raised here."""
-        task = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._task_done)
-        await asyncio.wait([task], timeout=0.2)
-        if task.done() and not task.cancelled():
-            task.result()
-
-    def _task_done(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled():
-            task.exception()  # it was raised by `_start_task`, or is in the log
+            await session.start_agent(path, text, max_tokens=max_tokens)
 
     async def run(self, command: str, on_output: Callable[[str], None], *, keep: bool = True) -> tuple[int | None, str]:
         """Run a command of the user in the session's folder, without a sandbox. Returns its exit code and its output; the

@@ -65,7 +65,7 @@ class InputController:
         elif path:
             if draft.images:
                 self.say_note("Pictures go to the main agent only; the words were sent.", "warning")
-            await self._report(self.controller.say_to(path, text))
+            await self._report(self._app.agents.tell(path, text))
         elif text.startswith("/") and await slash_commands.run(self, draft):
             pass
         elif slash_commands.is_command(text):

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-import re
+import asyncio
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from itertools import takewhile
 from typing import Protocol
 
 import msgspec
 
 from friday_cli.core.agent.agent import StopRun
+from friday_cli.core.agent.tool_calls import being_stopped
 from friday_cli.core.protocol.agent_path import depth_of, is_under
 from friday_cli.core.protocol.displays import DelegationDisplay, TableDisplay
 from friday_cli.core.protocol.errors import ToolError
-from friday_cli.core.protocol.format import is_demo, pluralize
-from friday_cli.core.protocol.run_result import RunResult
+from friday_cli.core.protocol.format import pluralize
 from friday_cli.core.protocol.tool import Output, Tool, ToolContext
 from friday_cli.core.protocol.workspace import Workspace
 from friday_cli.core.subagents.node import AgentRun, AgentSummary, SubagentTask
 from friday_cli.core.subagents.tree import SubagentTree
-from friday_cli.core.text.lazy_regex import pattern
 from friday_cli.core.text.sanitize import sanitize_line
-from friday_cli.core.text.untrusted import neutralize
 from friday_cli.tool_catalog import TOOLS
 
 from .arguments import (
@@ -36,10 +34,8 @@ from .arguments import (
     TaskArguments,
     task_count,
 )
+from .report import RESULT_CHARS, report, status_text
 
-HEAD_SHARE = 0.65
-"""Share of a truncated result that its beginning gets; the end gets the rest."""
-_HARNESS_MARK = pattern(r"\[((?:not )?seen by the harness|truncated: [^\]\n]*)\]", re.I)
 SAME_TASK = 0.8
 """Similarity above which a delegated task counts as the whole task of the agent."""
 
@@ -79,7 +75,7 @@ class DelegateSettings(msgspec.Struct, frozen=True):
     targets: str
     isolated: frozenset[str] = frozenset()
     max_batch: int = 10
-    result_chars: int = 24_000
+    result_chars: int = RESULT_CHARS
 
 
 def delegate_tools(tree: SubagentTree, host: DelegationHost, settings: DelegateSettings) -> list[Tool]:
@@ -168,11 +164,11 @@ class _DelegationTools:
                 raise started
             node = started
         if not args.background:
-            await self._tree.wait(ctx.agent, [node])
+            await self._wait(ctx, [node])
         if node.background and not node.ended:
             return Output(_in_background(node), DelegationDisplay((node.path,)))
-        report = await self._finished_report(ctx, node)
-        return Output(report, DelegationDisplay((node.path,)), error=node.outcome.status != "completed")
+        text = await self._finished_report(ctx, node)
+        return Output(text, DelegationDisplay((node.path,)), error=node.outcome.status != "completed")
 
     async def _delegate_many(self, ctx: ToolContext, args: BatchArguments) -> Output:
         accepted = args.tasks[: self._tasks_left(ctx)]
@@ -181,7 +177,7 @@ class _DelegationTools:
         started = await self._start(ctx, accepted) if accepted else []
         nodes = [n for n in started if isinstance(n, AgentRun)]
         if nodes:
-            await self._tree.wait(ctx.agent, nodes)
+            await self._wait(ctx, nodes)
         reports = [
             await self._finished_report(ctx, n) if isinstance(n, AgentRun) else f"## Not started\nerror: {n}"
             for n in started
@@ -210,11 +206,11 @@ class _DelegationTools:
 
     def _status(self, known: AgentSummary) -> str:
         pending = self._host.pending_note(known.path)
-        return f"{_status_text(known)}; {pending}" if pending else _status_text(known)
+        return f"{status_text(known)}; {pending}" if pending else status_text(known)
 
     async def _result(self, ctx: ToolContext, args: ResultArguments) -> Output:
         known = self._own_sub_agent(ctx, args.id)
-        if known.end is None:
+        if known.end is None and known.earlier is None:
             return Output(f"{known.path} ({known.profile}) has no result yet: {known.status}.")
         return Output(self._report(known, args.offset), DelegationDisplay((known.path,)))
 
@@ -226,7 +222,7 @@ class _DelegationTools:
     async def _cancel(self, ctx: ToolContext, args: CancelArguments) -> Output:
         known = self._own_sub_agent(ctx, args.id)
         if known.end is not None:
-            return Output(f"{known.path} has already ended: {_status_text(known)}.")
+            return Output(f"{known.path} has already ended: {status_text(known)}.")
         count = await self._tree.stop_for(ctx.agent, known.path, args.mode)
         after = self._own_sub_agent(ctx, args.id)
         return Output(f"Stopped {pluralize(count, 'agent')}.\n{self._report(after)}", DelegationDisplay((known.path,)))
@@ -277,14 +273,21 @@ class _DelegationTools:
         except ToolError as error:
             return error
 
+    async def _wait(self, ctx: ToolContext, nodes: Sequence[AgentRun]) -> None:
+        """Wait until all ended or went to the background. They also end when the call is stopped: it returns what they
+        have."""
+        with suppress(asyncio.CancelledError):
+            await self._tree.wait(ctx.agent, nodes)
+
     async def _finished_report(self, ctx: ToolContext, node: AgentRun) -> str:
-        """The report of a run; a long result may be summarized first."""
+        """The report of a run; a long result may be summarized first, unless the call is stopped."""
         if not node.ended:
             return _in_background(node)
         known = node.summary
         summary = None
-        if known.end and len(known.end.text) > self._settings.result_chars:
-            summary = await self._host.summarize(ctx.agent, known)
+        if known.end and len(known.end.text) > self._settings.result_chars and not being_stopped():
+            with suppress(asyncio.CancelledError):
+                summary = await self._host.summarize(ctx.agent, known)
         return self._report(known, summary=summary)
 
     def _refuse_whole_task(self, path: str, task: str) -> None:
@@ -297,36 +300,11 @@ class _DelegationTools:
         raise ToolError("This is your whole task: do it yourself, or delegate a part of it.")
 
     def _report(self, known: AgentSummary, offset: int = 0, *, summary: str | None = None) -> str:
-        """A result as its parent reads it: the text, the status, and what the harness recorded."""
-        end = known.end or RunResult(known.status, "done")  # resumed by a person meanwhile
-        lines = [f"## Result from {known.profile!r} ({known.path}): {_status_text(known)}"]
-        if end.error:
-            lines.append(f"error: {_inline(end.error)}")
-        if summary is None:
-            lines.append(_excerpt(end.text, known.path, offset, self._settings.result_chars))
-        else:
-            lines.append(_quote(summary))
-            lines.append(
-                f"[truncated: this is a summary of {len(end.text)} characters; "
-                f"get_delegation_result(id={known.path!r}) returns all]"
-            )
-        if end.findings:
-            lines.append("\nFindings:")
-        for finding in end.findings:
-            mark = "seen by the harness" if finding.seen else "NOT seen by the harness"
-            lines.append(f"- {_inline(finding.claim)}\n  Evidence: {_inline(finding.evidence)} [{mark}]")
-        lines.append(
-            f"---\ndelegate_id: {known.path} | tokens: {known.usage.billed} | cost: {_cost(known)}"
-            f" | time: {known.duration_s:.1f} s"
-        )
-        lines.append("Receipt, made by the harness and not by the sub-agent:")
-        lines += [f"- {line}" for line in known.receipt.lines()]
-        if worktree := self._host.worktree_report(known.path):
-            lines.append(worktree)
-        if descendants := self._tree.below(known.path):
-            listed = ", ".join(f"{k.path} {k.profile} {_status_text(k)}" for k in descendants)
-            lines.append(f"Its own sub-agents: {listed}")
-        return "\n".join(lines)
+        """A result as its parent reads it."""
+        return report(
+            known, self._tree.below(known.path), worktree=self._host.worktree_report(known.path), offset=offset,
+            limit=self._settings.result_chars, summary=summary,
+        )  # fmt: skip
 
 
 def _in_background(node: AgentRun) -> str:
@@ -334,45 +312,6 @@ def _in_background(node: AgentRun) -> str:
         f"{node.path} ({node.agent.profile}) runs in the background. You are notified when it ends, with the beginning of "
         f"its result; get_delegation_result(id={node.path!r}) returns all of it. Do not poll."
     )
-
-
-def _quote(text: str) -> str:
-    """Text of a sub-agent, each line behind "> ": none of its lines can be taken for one of the harness."""
-    return "\n".join(f"> {line}".rstrip() for line in _plain(text).splitlines())
-
-
-def _inline(text: str) -> str:
-    """Text of a sub-agent in a line of the harness: further lines of it are indented."""
-    return "\n  ".join(_plain(text).splitlines())
-
-
-def _plain(text: str) -> str:
-    return _HARNESS_MARK().sub(r"‹\1›", neutralize(text))
-
-
-def _cost(known: AgentSummary) -> str:
-    if is_demo(known.model):
-        return "none (demo)"
-    return "unknown" if known.usage.cost_usd is None else f"${known.usage.cost_usd:.4f}"
-
-
-def _status_text(known: AgentSummary) -> str:
-    return known.end.summary(known.path) if known.end else known.status
-
-
-def _excerpt(text: str, path: str, offset: int, limit: int) -> str:
-    """The part of a result that the caller reads, quoted. `offset` and `limit` count characters of `text`."""
-    if offset:
-        rest = text[offset : offset + limit]
-        end = offset + len(rest)
-        more = f"\n[{end} of {len(text)} characters; continue with offset={end}]" if end < len(text) else ""
-        return (_quote(rest) if rest else f"[the result has {len(text)} characters]") + more
-    if len(text) <= limit:
-        return _quote(text) or "[no text]"
-    head = int(limit * HEAD_SHARE)
-    tail = limit - head
-    note = f"\n[... truncated: {len(text)} characters in all; continue with get_delegation_result(id={path!r}, offset={head}) ...]\n"
-    return _quote(text[:head]) + note + _quote(text[-tail:])
 
 
 def _same_task(own: str, task: str) -> bool:

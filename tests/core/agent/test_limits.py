@@ -10,7 +10,7 @@ from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.protocol.run_result import RunResult
 from friday_cli.core.subagents.node import AgentSummary, SubagentTask
 from friday_cli.tools.delegate import _same_task
-from tests.engine_fixture import Bench, Model, Profile, Say, delegate, make, ran, until
+from tests.engine_fixture import Bench, Model, Profile, Say, batch, call, delegate, make, ran, until
 from tests.strict import strict
 
 LOOK = make("look")
@@ -81,14 +81,40 @@ async def test_a_part_of_a_task_may_be_handed_on_and_the_root_may_hand_on_all() 
     assert list(bench.agents) == ["a", "a.1", "a.1.1"]
 
 
-async def test_the_time_of_a_waiting_parent_is_the_time_its_children_work() -> None:
+async def test_only_the_time_of_the_root_includes_that_in_which_its_sub_agents_work() -> None:
     script = {
         "a": [Say("", [delegate("lead", "all")])],
         "a.1": [Say("", [delegate("worker", "part")], delay_s=2), Say("ready", delay_s=2)],
         "a.1.1": [Say("", fail=ProviderError("server", "503", retry_after=40.0)), Say("x", delay_s=6)],
     }
-    bench = await ran(Model(script), profiles={"lead": Profile(offers=("worker",), time_s=30), "worker": Profile()})
+    bench = await ran(Model(script), profiles={"lead": Profile(offers=("worker",), time_s=5), "worker": Profile()})
     end = bench.finished("a.1")
-    assert (end.status, end.duration_s) == ("completed", pytest.approx(10))
+    assert (end.status, end.duration_s) == ("completed", pytest.approx(4))
     assert end.wall_s > 50
     assert bench.finished("a").duration_s == pytest.approx(10)
+
+
+@pytest.mark.parametrize("deep", [False, True])
+async def test_a_time_limit_of_a_call_or_of_the_root_counts_while_sub_agents_work(deep: bool) -> None:
+    """Also while the sub-agent only waits for one of its own. What was finished by then is in the wrap-up."""
+    part = [Say("", [delegate("lead", "deeper")]), Say("half")] if deep else [Say("never", delay_s=900)]
+    team = batch({"profile": "worker", "task": "quick"}, {"profile": "lead", "task": "slow"})
+    script = {
+        "a": [Say("", [delegate("lead", "all", timeout_s=20)]), Say("fin")],
+        "a.1": [Say("", [team]), Say("the best")],
+        "a.1.1": [Say("found it", delay_s=2)],
+        "a.1.2": [Say("I looked", [call("look", text="x", seconds=1)]), *part],
+        "a.1.2.1": [Say("never", delay_s=900)],
+    }
+    profiles = {"lead": Profile(offers=("worker", "lead")), "worker": Profile()}
+    bench = await ran(Model(script), [LOOK], profiles=profiles)
+    assert bench.ended("a.1") == ("timeout", "time", "the best", False)
+    assert bench.finished("a.1").wall_s == pytest.approx(20)
+    (read,) = bench.results("a.1")
+    assert read.startswith("cancelled: # Task 1 of 2\n## Result from 'worker' (a.1.1): completed\n> found it\n---\n")
+    assert "# Task 2 of 2\n## Result from 'lead' (a.1.2): cancelled (parent)\n> I looked\n---\n" in read
+    assert bench.requests("a.1")[-1].messages[-2].results[0].text in read, "the wrap-up turn reads it"
+    script["a"] = [Say("", [delegate("lead", "all")]), Say("fin")]
+    bench = await ran(Model(script), [LOOK], profiles=profiles, me=Profile(time_s=20, tokens=0))
+    assert bench.finished("a").wall_s == pytest.approx(20)
+    assert (bench.finished("a").status, bench.finished("a.1").stop_reason) == ("timeout", "parent")

@@ -167,3 +167,33 @@ async def test_the_width_of_the_pane_and_the_theme_are_found_again(tmp_path: Pat
         chat.app.action_tree()
         await chat.pilot.pause()
         assert chat.side.size.width == width
+
+
+async def test_a_sub_agent_that_spent_its_tokens_is_given_more(tmp_path: Path) -> None:
+    """Its earlier result stays in sight also when the continuation fails."""
+    agents = {
+        "a": [delegates("first"), {"text": "Done."}],
+        "a.1": [
+            {"text": "found it", "usage": {"input": 99_000}},
+            {"fail": {"kind": "auth", "message": "no key"}},
+            {"text": "and more"},
+        ],
+    }
+    async with opened(tmp_path, agents, size=(120, 40)) as chat:
+        await chat.ask("go")
+        await chat.press("ctrl+t", "home", "down", "m")
+        await chat.until(lambda: chat.app.chat.composer.area.has_focus)
+        await chat.type("once more")
+        await chat.press("enter", shows="How many more tokens?")
+        assert "a.1 was not continued: " in chat.frame
+        await chat.press("escape")
+        await chat.until(lambda: chat.app.chat.composer.text == "once more")
+        assert chat.state.agents["a.1"].run == 1, "nothing was run"
+        await chat.press("enter", shows="How many more tokens?")
+        await chat.type("20000")
+        await chat.press("enter")
+        await chat.until(lambda: chat.state.agents["a.1"].ended and chat.state.agents["a.1"].run == 2)
+        await chat.until(lambda: "Earlier result: found it" in chat.frame)
+        assert chat.state.agents["a.1"].granted.tokens == 99_000 + 20_000
+        await chat.press("ctrl+t", "home", "down", "c")
+        await chat.until(lambda: chat.app.clipboard == "found it")

@@ -209,6 +209,9 @@ def _draw_result(agent: AgentView, end: RunResult, unfolded: bool, renderer: Tex
         texts = [Text(part[:1000], style=style) for part in shown[:SUMMARY_LINES]]
         if (left := len(shown) - SUMMARY_LINES) > 0:
             texts.append(Text(f"… {pluralize(left, 'more line')}", style=styles.dim))
+        if agent.earlier:
+            kept = Text(f"Earlier result: {sanitize_line(agent.earlier.text, 1000)}", style=styles.dim)
+            texts.append(kept)
         if end.findings:
             texts.append(Text(count_findings(end.findings), style=styles.dim))
         lines = [renderer.line(line, width) for line in texts]

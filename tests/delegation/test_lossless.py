@@ -1,0 +1,230 @@
+"""What a sub-agent has finished reaches its parent, however the parent's call or process ends."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from friday_cli.core.eventlog.replay import replay
+from friday_cli.core.protocol.errors import BudgetSpent, ProviderError
+from friday_cli.core.protocol.events import AgentFinished, AgentStarted, Detached, ToolFinished
+from friday_cli.core.protocol.messages import Usage
+from friday_cli.frontends.oneshot.output import _agent
+from friday_cli.view import SessionView
+from tests.delegation.harness import Actors, Scene, Stage, until
+from tests.engine_fixture import Say, batch, call, delegate
+from tests.strict import strict
+
+TEAM = batch(*({"profile": "researcher", "task": task} for task in ("quick", "slow")))
+QUICK = [Say("", [call("task_result", result="found **it**", findings=[])])]
+SLOW = [Say("I looked at half of it", [call("todo", items=[])]), Say("never", delay_s=900)]
+DONE = "## Result from 'researcher' (a.1): completed\n> found **it**\n"
+
+
+async def died(stage: Stage, script: dict[str, list[Say]], when: Any) -> Scene:
+    """A session whose process dies when `when(scene)` holds. A person could be asked."""
+    async with stage.open(script, mode="ask", attended=True) as s:
+        asking = asyncio.ensure_future(s.session.prompt("go"))
+        await until(lambda: when(s))
+        s.crash()
+        await s.session.close()
+        await asking
+    return s
+
+
+def read(s: Scene) -> list[str]:
+    """The results in the newest request of the main agent, as "status: text"."""
+    request = s.requests()[-1]
+    assert strict(request.messages) == []
+    return [f"{r.status}: {r.text}" for m in request.messages for r in m.results]
+
+
+async def test_a_cancelled_lead_hands_back_what_its_sub_agents_have(stage: Stage) -> None:
+    stage.profile("lead", "subAgents: [researcher]")
+    script = {"a": [Say("", [delegate("lead", "all")]), Say("fin")], "a.1": [Say("", [TEAM]), Say("the best")],
+              "a.1.1": QUICK, "a.1.2": SLOW}  # fmt: skip
+    async with stage.open(script) as s:
+        asking = asyncio.ensure_future(s.session.prompt("go"))
+        await until(lambda: s.of(AgentFinished, "a.1.1") and len(s.requests("a.1.2")) == 2)
+        await s.session.stop("a.1", level="cancel")
+        await asking
+        assert (s.end("a.1"), s.finished("a.1").result) == (("cancelled", "cancelled"), "the best")
+        last = s.requests("a.1")[-1]
+        (result,) = [r for m in last.messages for r in m.results]
+        assert result.status == "cancelled"
+        assert result.text.startswith(f"# Task 1 of 2\n{DONE.replace('a.1', 'a.1.1')}---\n")
+        assert "# Task 2 of 2\n## Result from 'researcher' (a.1.2): cancelled (parent)\n> I looked at half of it\n" in (
+            result.text
+        )
+        assert "delegate_id: a.1.2" in result.text
+
+
+async def test_a_stop_while_a_long_result_is_summarized_still_returns_all(stage: Stage) -> None:
+    stage.config('[agents.delegation]\nlong_results = "summary"\nresult_chars = 500\n')
+    script = {"a": [Say("", [TEAM]), Say("fin")], "a.1": [Say("found " * 100)], "a.2": [Say("short")],
+              "a.3": [Say("never", delay_s=900)]}  # fmt: skip
+    async with stage.open(script, flags={"limits.timeout": 40}) as s:
+        await s.session.prompt("go")
+        (result,) = s.results()
+        assert result.startswith(
+            "cancelled: # Task 1 of 2\n## Result from 'researcher' (a.1): completed\n> found found"
+        )
+        assert "(a.2): completed\n> short\n" in result
+
+
+@pytest.mark.parametrize("old", [False, True])
+async def test_after_a_kill_each_call_has_the_result_that_the_log_has(stage: Stage, old: bool) -> None:
+    """Also in the log of a version that did not write the result at the end of a call."""
+    stage.file("x.txt", "content of x")
+    calls = [
+        TEAM,
+        delegate("researcher", "alone"),
+        call("read_file", path="x.txt"),
+        call("ask_user", question="Which?"),
+    ]
+    script = {"a": [Say("", [*calls, call("write_file", path="y.txt", content="y")]), Say("fin")], "a.1": QUICK, "a.2": SLOW,
+              "a.3": [Say("the third")]}  # fmt: skip
+
+    def cut(s: Scene) -> bool:
+        ended = {event.tool for event in s.of(ToolFinished, "a")}
+        return (
+            {"delegate_task", "read_file"} <= ended and len(s.requests("a.2")) == 2 and bool(s.of(AgentFinished, "a.1"))
+        )
+
+    before = await died(stage, script, cut)
+    if old:
+        kept = before.journal.envelopes
+        kept[:] = [
+            type(e)(e.seq, e.at, e.agent, type(e.event)(*_fields(e.event))) if isinstance(e.event, ToolFinished) else e
+            for e in kept
+        ]
+    runs = len(before.of(AgentStarted))
+    async with stage.open({"a": [Say("fin"), Say("fin")]}, resume=before.session.id) as s:
+        await s.session.prompt("and now?")
+        both, alone, file, running, waiting = read(s)
+        assert both.startswith("cancelled: The process ended while this call ran.")
+        assert DONE in both
+        assert "## Result from 'researcher' (a.2): interrupted (process)\n" in both
+        assert "\n> I looked at half of it\n" in both
+        assert "delegate_id: a.2" in both
+        assert "## Result from 'researcher' (a.3): completed\n> the third\n" in alone
+        if not old:
+            assert alone.startswith("ok: ## Result")
+            assert file == "ok: 1\tcontent of x"
+        else:
+            assert file.startswith("cancelled: It had ended (ok) when its process ended.")
+        assert running.startswith("cancelled: It was running when its process ended.")
+        assert waiting == "cancelled: The process ended before this call was run."
+        assert len(s.of(AgentStarted)) == runs + 1, "nothing is run again"
+        first = s.requests()[-1].messages[:3]
+        await s.session.prompt("and then?")
+        assert s.requests()[-1].messages[:3] == first
+    async with stage.open({"a": [Say("fin")]}, resume=before.session.id) as s:
+        await s.session.prompt("and later?")
+        assert s.requests()[-1].messages[:3] == first, "each later process reads the same"
+
+
+def _fields(event: ToolFinished) -> tuple[Any, ...]:
+    return event.call_id, event.tool, event.status, event.duration_s, event.display, event.facts
+
+
+async def test_an_interrupted_lead_reads_after_its_continuation_what_its_own_had_finished(stage: Stage) -> None:
+    stage.profile("lead", "subAgents: [researcher]")
+    script = {"a": [Say("", [delegate("lead", "all")])], "a.1": [Say("", [TEAM])], "a.1.1": QUICK, "a.1.2": SLOW}
+    s = await died(stage, script, lambda s: s.of(AgentFinished, "a.1.1") and len(s.requests("a.1.2")) == 2)
+    async with stage.open({"a.1": [Say("all of it")]}, resume=s.session.id) as s:
+        assert (await s.session.resume_agent("a.1", "continue")).text == "all of it"
+        (result,) = [r.text for m in s.requests("a.1")[-1].messages for r in m.results]
+        assert DONE.replace("a.1", "a.1.1") in result
+        assert "(a.1.2): interrupted (process)" in result
+
+
+async def test_an_end_that_such_a_result_reports_is_not_reported_again(stage: Stage) -> None:
+    """The call returned because its sub-agent went to the background; another one read its result."""
+    look = call("get_delegation_result", id="a.1")
+    script = {"a": [Say("", [delegate("researcher", "x")]), Say("", [look, call("ask_user", question="Which?")])],
+              "a.1": [Say("found it", delay_s=20)]}  # fmt: skip
+
+    async with stage.open(script, attended=True) as s:
+        asking = asyncio.ensure_future(s.session.prompt("go"))
+        await until(lambda: s.requests("a.1"))
+        await s.session.detach("a.1")
+        assert s.of(Detached, "a.1")
+        await until(lambda: len([e for e in s.of(ToolFinished, "a") if e.tool == look.name]) == 1)
+        s.crash()
+        await s.session.close()
+        await asking
+    assert replay(s.envelopes)["a"].history[-1].results[0].status == "ok"
+
+
+async def test_a_spent_child_is_refused_before_its_run_and_keeps_its_result(stage: Stage) -> None:
+    stage.profile("small", "maxTokenBudget: 12000")
+    again = call("delegate_task", resume="a.1", task="go on")
+    script = {"a": [Say("", [delegate("small", "look " * 400)]), Say("", [again]), Say("", [call("get_delegation_result", id="a.1")]), Say("fin")],
+              "a.1": [Say("found it", usage=Usage(input=10_000)), Say("and more")]}  # fmt: skip
+    async with stage.open(script) as s:
+        await s.session.prompt("go")
+        _, refused, kept = s.results()
+        assert refused.startswith("error: a.1 was not continued: its conversation has about ")
+        assert " tokens, and its budget has room for " in refused
+        assert refused.endswith("Give it max_tokens from what you have left.")
+        assert "> found it" in kept
+        assert len(s.of(AgentStarted, "a.1")) == 1, "no run was begun"
+        assert s.tree.root.budget.tokens.kept == 0
+        with pytest.raises(BudgetSpent) as caught:
+            await s.session.resume_agent("a.1", "go on")
+        assert caught.value.needed > 2000
+        outcome = await s.session.resume_agent("a.1", "go on", max_tokens=2 * caught.value.needed)
+        assert outcome.text == "and more"
+
+
+@pytest.mark.parametrize("later", [False, True], ids=["in the same process", "in a later one"])
+async def test_a_failed_continuation_leaves_the_earlier_result(stage: Stage, later: bool) -> None:
+    again = call("delegate_task", resume="a.1", task="go on")
+    look = call("get_delegation_result", id="a.1")
+    refused = ProviderError("auth", "no key")
+    first = {"a": [Say("", [delegate("researcher", "x")]), Say("one")], "a.1": [Say("found it")]}
+    second = {"a": [Say("", [again]), Say("", [look]), Say("two")], "a.1": [Say("", fail=refused), Say("better")]}
+    if later:
+        s = await stage.ran(first)
+        s = await stage.ran(second, resume=s.session.id)
+        s = await stage.ran({"a": [Say("", [look]), Say("three")]}, resume=s.session.id)
+    else:
+        joined = {path: first[path] + second[path] for path in first}
+        async with stage.open(Actors(joined)) as s:
+            await s.session.prompt("go")
+            await s.session.prompt("again")
+    for text in s.results()[1:]:
+        assert "## Result from 'researcher' (a.1): failed (provider)\nerror: no key\n" in text
+        assert "Result of its earlier run:\n> found it\n---" in text
+    agent = SessionView.of(s.envelopes).agents["a.1"]
+    document = _agent("s", SessionView.of(s.envelopes), agent)
+    assert (document["status"], document["result"], document["earlier_result"]) == ("failed", "", "found it")
+    assert json.dumps(document)
+
+
+async def test_a_batch_whose_tasks_all_failed_is_an_error_and_one_success_makes_it_ok(stage: Stage) -> None:
+    broken = [Say("", fail=ProviderError("auth", "no key"))]
+    script = {"a": [Say("", [TEAM]), Say("", [TEAM]), Say("fin")], "a.1": broken, "a.2": broken, "a.3": broken,
+              "a.4": [Say("found it")]}  # fmt: skip
+    s = await stage.ran(script)
+    all_failed, one_failed = s.results()
+    assert all_failed.startswith("error: # Task 1 of 2\n")
+    assert one_failed.startswith("ok: # Task 1 of 2\n")
+    assert "> found it" in one_failed
+
+
+async def test_a_child_has_twenty_turns_unless_its_profile_or_its_call_says_otherwise(stage: Stage) -> None:
+    def play(request: Any, count: int) -> Say:
+        if request.agent == "a":
+            return Say("", [delegate("plain", "x")]) if count == 0 else Say("fin")
+        return Say("on", [call("todo", items=[{"text": f"step {count}"}])], wrap_up="so far")
+
+    stage.profile("plain")
+    s = await stage.ran(play)
+    assert s.of(AgentStarted, "a.1")[0].turns == 20
+    assert s.end("a.1") == ("completed", "iterations")
+    assert len(s.requests("a.1")) == 20 + 1, "and the wrap-up"
