@@ -56,7 +56,7 @@ def _branch(state: SessionView, agent: AgentView, now: float, receipts: bool, fi
 
 def agent_line(state: SessionView, agent: AgentView, *, now: float) -> str:
     """One agent in one line: symbol, path, profile, status, tokens, cost, time and task."""
-    own, tree = agent.usage, state.usage_of(agent.path)
+    own, tree = agent.usage_now, state.usage_of(agent.path)
     parts = [
         f"{GLYPHS[agent.status]} {agent.path} {sanitize_line(agent.profile, 40)}".rstrip(),
         status_text(state, agent),
