@@ -55,7 +55,7 @@ def _question(cwd: Path, trust_status: trust.Trust) -> list[str]:
     rows += ["", "Trust it only if you know who wrote this. Nothing of it has been used so far.", ""]
     for head, text in _CHOICES:
         rows += _wrapped(f"  {head}", text)
-    return rows
+    return [*rows, ""]
 
 
 def _wrapped(head: str, text: str) -> list[str]:

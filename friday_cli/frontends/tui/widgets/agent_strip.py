@@ -39,11 +39,11 @@ class AgentStrip(Static):
         screen = self.app.size
         rows = (screen.height - 16) // 4 if context.state.asks else screen.height // 4 - 1  # a question needs rows, too
         lines = _lines(context, agents, screen.width - 2, max(min(rows, MAX_ROWS), 1))
-        self.paths = tuple(path for path, _ in lines)
         text = Text("\n", no_wrap=True, overflow="ellipsis").join(line for _, line in lines)
         if text != self._shown:
             self._shown = text
-            self.update(text)
+            self.update(text, layout=len(lines) != len(self.paths))
+        self.paths = tuple(path for path, _ in lines)
 
 
 def _lines(context: RenderContext, agents: list[AgentView], width: int, rows: int) -> list[tuple[str, Text]]:
