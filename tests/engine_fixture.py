@@ -37,7 +37,7 @@ from friday_cli.core.protocol.workspace import Workspace
 from friday_cli.core.subagents.node import AgentRun, AgentSummary, SubagentTask
 from friday_cli.core.subagents.resume import budget_left, restore
 from friday_cli.core.subagents.tree import SubagentTree
-from friday_cli.session.delegation_host import SessionDelegation
+from friday_cli.session.agent_tools import SessionDelegation
 from friday_cli.session.isolation import WorktreeIsolation
 from friday_cli.session.output_schema import checker
 from friday_cli.session.spawn_limits import SpawnLimiter

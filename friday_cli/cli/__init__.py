@@ -56,10 +56,8 @@ def _show_version(wanted: bool) -> None:
 
 
 def _app(argv: list[str]) -> typer.Typer:
-    """Build the app. Commands that are not named in `argv` get only a name and summary.
-
-    The completion options of Typer take 50 ms, so they are omitted if a command is named.
-    """
+    """Build the app. Commands that are not named in `argv` get only a name and summary. The completion options of Typer
+    take 50 ms, so they are omitted if a command is named."""
     completed = os.environ.get("_TYPER_COMPLETE_ARGS") or os.environ.get("COMP_WORDS", "")
     words = argv or (completed.split() if "_FRIDAY_COMPLETE" in os.environ else [])
     options = not argv or argv[0].startswith("-")
@@ -83,10 +81,8 @@ def _app(argv: list[str]) -> typer.Typer:
 
 
 def run(argv: list[str]) -> int:
-    """Run a command and return its exit code. An error is one line on standard error.
-
-    Raises BrokenPipeError if standard output is closed, and KeyboardInterrupt.
-    """
+    """Run a command and return its exit code. An error is one line on standard error. Raises BrokenPipeError if
+    standard output is closed, and KeyboardInterrupt."""
     command = get_command(_app(argv))
     if "_FRIDAY_COMPLETE" in os.environ:
         return _complete(command)

@@ -15,7 +15,7 @@ from friday_cli.paths import with_tilde
 
 from . import completion
 from .help import add_family
-from .output import TableColumn, remark, show_table
+from .output import remark, show_table
 from .project_context import look
 
 MAX_KEY_CHARS = 10_000
@@ -63,7 +63,7 @@ def list_() -> None:
         remark("no keys. Set a variable such as ANTHROPIC_API_KEY, or run `friday auth set anthropic`.")
         return
     show_table(
-        [TableColumn("SERVICE"), TableColumn("KEY FROM"), TableColumn("USED")],
+        ("SERVICE", "KEY FROM", "USED"),
         [(row.provider, row.source, "yes" if row.used else "no: overridden by the one above") for row in rows],
     )
 

@@ -47,8 +47,8 @@ def show(as_json: bool = JSON) -> None:
              for name, value, source in rows}
         )  # fmt: skip
         return
-    columns = [output.TableColumn("SETTING"), output.TableColumn("VALUE", wide=True), output.TableColumn("FROM")]
-    output.show_table(columns, [(name, value, with_tilde(source)) for name, value, source in rows])
+    table = [(name, value, with_tilde(source)) for name, value, source in rows]
+    output.show_table(("SETTING", "VALUE", "FROM"), table, wide=("VALUE",))
     for notice in loaded.notices:
         output.remark(notice)
 

@@ -12,11 +12,12 @@ import typer
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.extensions.trust import project_root
 from friday_cli.paths import with_tilde, working_folder
-from friday_cli.store import MemoryItem, Store
+from friday_cli.store.records import MemoryItem
+from friday_cli.store.store import Store
 
 from . import completion, output
 from .help import add_family
-from .output import TableColumn, confirm, remark, show_json, show_painted, show_table
+from .output import confirm, remark, show_json, show_painted, show_table
 from .session_args import JSON, YES
 from .session_lookup import open_store
 
@@ -48,21 +49,13 @@ def list_(
         kind = "pending notes" if pending else "notes"
         remark(f"no {kind}." if everywhere else f"no {kind} in this project; --all lists all projects.")
         return
-    columns = [
-        TableColumn("ID", right=True),
-        TableColumn("SAVED"),
-        TableColumn("STATE"),
-        TableColumn("BY"),
-        TableColumn("ABOUT", wide=everywhere),
-    ]
-    columns += [TableColumn("TAGS"), TableColumn("NOTE", wide=True)]
     table = []
     for row in rows:
         about = (with_tilde(row.project) if everywhere else "project") if row.scope == "project" else "you"
-        table.append(
-            (row.id, _day(row.at), _state(row), _by(row), about, " ".join(row.tags), " ".join(row.text.split()))
-        )
-    show_table(columns, table)
+        by = f"{row.agent[:8]}:{row.agent.rpartition(':')[2]}" if ":" in row.agent else row.agent
+        table.append((row.id, _day(row.at), _state(row), by, about, " ".join(row.tags), " ".join(row.text.split())))
+    wide = ("NOTE", "ABOUT") if everywhere else ("NOTE",)
+    show_table(("ID", "SAVED", "STATE", "BY", "ABOUT", "TAGS", "NOTE"), table, right=("ID",), wide=wide)
 
 
 def show(number: str = typer.Argument(metavar="ID", help="Number of the note.", autocompletion=completion.notes,
@@ -93,7 +86,6 @@ def forget(numbers: list[str] = _IDS, yes: bool = YES) -> None:
     for item in asyncio.run(_with_store(lambda store: _find_notes(store, numbers))):
         show_painted((f"{item.id}  ", "cyan"), (" ".join(item.text.split())[:200], ""))
     if not confirm(f"Delete {_note_numbers(numbers)}?", yes=yes, otherwise="Nothing was deleted"):
-        remark("nothing was deleted")
         return
     deleted = asyncio.run(_with_store(lambda store: store.notes.forget(numbers)))
     remark(f"deleted {_note_numbers([item.id for item in deleted])}")
@@ -119,11 +111,6 @@ async def _find_notes(store: Store, numbers: Sequence[str]) -> list[MemoryItem]:
 
 def _state(item: MemoryItem) -> str:
     return "promoted" if item.promoted else "pending"
-
-
-def _by(item: MemoryItem) -> str:
-    session, _, path = item.agent.rpartition(":")
-    return f"{session[:8]}:{path}" if session else path
 
 
 def _note_numbers(numbers: Sequence[str]) -> str:

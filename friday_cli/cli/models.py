@@ -18,7 +18,6 @@ from friday_cli.llm.models.presets import LocalServers, find_service
 
 from . import output
 from .help import HelpCommand
-from .output import TableColumn, show_table
 from .project_context import look
 from .session_args import JSON
 
@@ -44,7 +43,7 @@ def models(as_json: bool = JSON) -> None:
     _show_usable(rows, choice, settings, found)
     if out := [(row.provider, row.why) for row in rows if not row.usable]:
         output.show()
-        output.show_table([output.TableColumn("NOT USABLE NOW"), output.TableColumn("WHY", wide=True)], out)
+        output.show_table(("NOT USABLE NOW", "WHY"), out, wide=("WHY",))
     output.show()
     aliases = ", ".join(f"{short} = {name}" for short, name in catalog.aliases().items())
     output.show_hanging(9, ("Aliases: ", "bold"), (aliases, ""))
@@ -69,9 +68,7 @@ def _default(settings: Settings) -> tuple[ModelChoice | None, str]:
 
 
 def _show_usable(rows: list[ServiceRow], choice: ModelChoice | None, settings: Settings, found: LocalServers) -> None:
-    chosen = (
-        choice.name.removesuffix(f":{choice.effort}") if choice and choice.effort else choice.name if choice else ""
-    )
+    chosen = choice.name.removesuffix(f":{choice.effort}") if choice else ""
     lines: list[tuple[str, ...]] = []
     for row in rows:
         if not row.usable:
@@ -83,9 +80,8 @@ def _show_usable(rows: list[ServiceRow], choice: ModelChoice | None, settings: S
             ("*" if name == chosen else "", name, *_figures(name, row, settings, found), row.why if i == 0 else "")
             for i, name in enumerate(names)
         ]
-    columns = [TableColumn(""), TableColumn("USABLE NOW"), TableColumn("CONTEXT", right=True)]
-    columns += [TableColumn("$ IN", right=True), TableColumn("$ OUT", right=True), TableColumn("HOW", wide=True)]
-    show_table(columns, lines)
+    titles = ("", "USABLE NOW", "CONTEXT", "$ IN", "$ OUT", "HOW")
+    output.show_table(titles, lines, right=("CONTEXT", "$ IN", "$ OUT"), wide=("HOW",))
 
 
 def _figures(name: str, row: ServiceRow, settings: Settings, found: LocalServers) -> tuple[str, str, str]:
@@ -94,12 +90,8 @@ def _figures(name: str, row: ServiceRow, settings: Settings, found: LocalServers
         return "", "", ""
     service = find_service(row.provider, settings.providers, os.environ)
     model = name.partition("/")[2]
-    window = (
-        service.settings.window
-        or catalog.find(
-            service.catalog_name, model, platform=service.settings.platform, local=service.on_this_machine
-        ).window
-    )
+    platform, local = service.settings.platform, service.on_this_machine
+    window = service.settings.window or catalog.find(service.catalog_name, model, platform=platform, local=local).window
     server = next((s for s in found.servers if s.provider == row.provider), None)
     if server is not None:
         window = next((m.window or m.trained for m in server.models if m.id == model), 0)

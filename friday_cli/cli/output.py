@@ -12,7 +12,8 @@ import shutil
 import sys
 import time
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from itertools import zip_longest
 from typing import Any, Literal
 
 import msgspec
@@ -22,18 +23,8 @@ from friday_cli.core.text.sanitize import sanitize
 
 Style = Literal["", "bold", "dim", "green", "yellow", "red", "cyan"]
 _CODES = {"bold": "1", "dim": "2", "green": "32", "yellow": "33", "red": "31", "cyan": "36"}
-
-
 MIN_WIDTH = 12
 """Narrowest width of a wide column, in terminal columns."""
-
-
-class TableColumn(msgspec.Struct, frozen=True):
-    """A column of a table. `right`: align right; `wide`: may be narrowed to fit the terminal, and wraps."""
-
-    title: str
-    right: bool = False
-    wide: bool = False
 
 
 def on_terminal() -> bool:
@@ -86,9 +77,9 @@ def truncate_line(text: str) -> str:
     if not on_terminal():
         return text
     width = terminal_width()
-    return (
-        text if _width(text) <= width else _wrapped(text.replace(" ", "\xa0"), width - 1)[0].replace("\xa0", " ") + "…"
-    )
+    if _width(text) <= width:
+        return text
+    return _wrapped(text.replace(" ", "\xa0"), width - 1)[0].replace("\xa0", " ") + "…"
 
 
 def remark(text: str) -> None:
@@ -107,28 +98,39 @@ def _escaped(found: re.Match[str]) -> str:
     return found[0] if found[0].isprintable() else json.dumps(found[0])[1:-1]
 
 
-def show_table(columns: Sequence[TableColumn], rows: Sequence[Sequence[str]], *, groups: Sequence[str] = ()) -> None:
-    """Print rows under their titles: fitted to the terminal, or aligned and complete in a pipe.
-
-    `groups`: a heading for each row, printed when it changes.
-    """
+def show_table(
+    titles: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    right: Collection[str] = (),
+    wide: Collection[str] = (),
+    groups: Sequence[str] = (),
+) -> None:
+    """Print rows under their titles: fitted to the terminal, or aligned and complete in a pipe. `right`: columns that
+    are aligned right; `wide`: columns that may be narrowed to fit the terminal, and wrap. `groups`: a heading for each
+    row, printed when it changes."""
     cells = [[sanitize(cell, keep="") for cell in row] for row in rows]
-    widths = [max(_width(c.title), *(_width(row[i]) for row in cells)) for i, c in enumerate(columns)]
+    widths = [max(_width(title), *(_width(row[i]) for row in cells)) for i, title in enumerate(titles)]
     if on_terminal():
-        _shrink(columns, widths)
-    show_painted((_row(columns, widths, [column.title for column in columns]), "bold"))
+        _shrink(widths, [i for i, title in enumerate(titles) if title in wide])
+
+    def line(row: Sequence[str]) -> str:
+        pads = [" " * (width - _width(cell)) for width, cell in zip(widths, row, strict=True)]
+        aligned = zip(titles, pads, row, strict=True)
+        return "  ".join(pad + cell if title in right else cell + pad for title, pad, cell in aligned).rstrip()
+
+    show_painted((line(titles), "bold"))
     for number, row in enumerate(cells):
         if groups and (number == 0 or groups[number] != groups[number - 1]):
             for piece in _wrapped(groups[number], terminal_width()) if on_terminal() else [groups[number]]:
                 show_painted((piece, "cyan"))
         wrapped = [_wrapped(cell, width) for cell, width in zip(row, widths, strict=True)]
-        for depth in range(max(map(len, wrapped))):
-            print(_row(columns, widths, [lines[depth] if depth < len(lines) else "" for lines in wrapped]))
+        for pieces in zip_longest(*wrapped, fillvalue=""):
+            print(line(pieces))
 
 
-def _shrink(columns: Sequence[TableColumn], widths: list[int]) -> None:
+def _shrink(widths: list[int], wide: Sequence[int]) -> None:
     """Make the wide columns narrower until the table fits."""
-    wide = [i for i, column in enumerate(columns) if column.wide]
     excess = sum(widths) + 2 * (len(widths) - 1) - terminal_width()
     while excess > 0 and wide:
         largest = max(wide, key=lambda i: widths[i])
@@ -136,14 +138,6 @@ def _shrink(columns: Sequence[TableColumn], widths: list[int]) -> None:
             return
         widths[largest] -= 1
         excess -= 1
-
-
-def _row(columns: Sequence[TableColumn], widths: Sequence[int], cells: Sequence[str]) -> str:
-    parts = []
-    for column, width, cell in zip(columns, widths, cells, strict=True):
-        blanks = " " * (width - _width(cell))
-        parts.append(blanks + cell if column.right else cell + blanks)
-    return "  ".join(parts).rstrip()
 
 
 def _wrapped(text: str, width: int) -> list[str]:
@@ -176,10 +170,8 @@ def when(at: float, *, short: bool = False) -> str:
 
 
 def confirm(question: str, *, yes: bool, otherwise: str) -> bool:
-    """Ask the person for confirmation; `yes`: already confirmed on the command line.
-
-    Without a terminal raises UsageError with `otherwise`, which says that nothing was done.
-    """
+    """Ask the person for confirmation; `yes`: already confirmed on the command line. `otherwise` says that nothing was
+    done: after "no" it is reported. Without a terminal raises UsageError with it."""
     if yes:
         return True
     if sys.stdin is None or not sys.stdin.isatty():
@@ -190,4 +182,7 @@ def confirm(question: str, *, yes: bool, otherwise: str) -> bool:
     answer = sys.stdin.readline()
     if not answer.endswith("\n"):
         print(file=sys.stderr)
-    return answer.strip().lower() in ("y", "yes")
+    confirmed = answer.strip().lower() in ("y", "yes")
+    if not confirmed and otherwise:
+        remark(otherwise[0].lower() + otherwise[1:])
+    return confirmed

@@ -26,7 +26,7 @@ from friday_cli.workspace.sandbox.policy import SandboxPolicy
 
 from . import completion, output
 from .help import add_family
-from .output import Style, TableColumn, remark, show_hanging, show_json, show_table
+from .output import Style, remark, show_hanging, show_json, show_table
 from .project_context import look
 from .session_args import JSON
 
@@ -38,13 +38,9 @@ _MODE = typer.Option(
     "", "--mode", metavar="MODE", help="Decide as in this mode: ask, edits, plan, auto or yolo.", show_default=False
 )
 _PROFILE = typer.Option(
-    "",
-    "--profile",
-    metavar="NAME",
-    help="Decide for an agent with this profile.",
-    autocompletion=completion.profiles,
+    "", "--profile", metavar="NAME", help="Decide for an agent with this profile.", autocompletion=completion.profiles,
     show_default=False,
-)
+)  # fmt: skip
 
 
 def register(app: typer.Typer, about: str) -> None:
@@ -59,35 +55,15 @@ def list_(as_json: bool = JSON) -> None:
     """
     rules, notices = _rules("", "")
     if as_json:
-        show_json(
-            {
-                "mode": rules.mode,
-                "rules": [
-                    {
-                        "rule": str(r),
-                        "decision": r.decision,
-                        "profile": r.profile,
-                        "reason": r.reason,
-                        "source": r.source,
-                    }
-                    for r in rules.rules
-                ],
-            }
-        )
+        fields = ("decision", "profile", "reason", "source")
+        found = [{"rule": str(r), **{name: getattr(r, name) for name in fields}} for r in rules.rules]
+        show_json({"mode": rules.mode, "rules": found})
         return
     if rules.rules:
-        columns = [
-            TableColumn("DECISION"),
-            TableColumn("RULE", wide=True),
-            TableColumn("FOR"),
-            TableColumn("FROM"),
-            TableColumn("REASON", wide=True),
-        ]
         rows = [(r.decision, str(r), r.profile or "all", with_tilde(r.source), r.reason) for r in rules.rules]
-        show_table(columns, rows)
-    remark(
-        f"mode {rules.mode}{'' if rules.rules else '; no rules'}. `friday permissions explain` shows the decision on a call"
-    )
+        show_table(("DECISION", "RULE", "FOR", "FROM", "REASON"), rows, wide=("RULE", "REASON"))
+    none = "" if rules.rules else "; no rules"
+    remark(f"mode {rules.mode}{none}. `friday permissions explain` shows the decision on a call")
     for notice in notices:
         remark(notice)
 
@@ -148,9 +124,7 @@ def _show(head: str, verdict: PermissionDecision, indent: int) -> None:
 
 
 def _plain(verdict: PermissionDecision) -> dict[str, str]:
-    return {
-        "decision": verdict.decision, "reason": verdict.reason, "rule": verdict.rule, "source": verdict.source,
-    }  # fmt: skip
+    return {name: getattr(verdict, name) for name in ("decision", "reason", "rule", "source")}
 
 
 def _rules(mode: str, profile: str) -> tuple[Rules, tuple[str, ...]]:
@@ -181,13 +155,8 @@ def _call(text: str, tools: ToolCatalog) -> RuleInput:
     if not subject:
         return RuleInput(tool, effect)
     if tool == BASH:
-        return RuleInput(
-            tool,
-            effect,
-            (subject,),
-            analyze(subject, AnalysisContext(LocalWorkspace(working_folder()))),
-            _reach(access),
-        )
+        script = analyze(subject, AnalysisContext(LocalWorkspace(working_folder())))
+        return RuleInput(tool, effect, (subject,), script, _reach(access))
     if effect in ("read", "write"):
         try:
             return RuleInput(tool, effect, LocalWorkspace(working_folder()).labels(subject))

@@ -47,7 +47,8 @@ def list_(as_json: bool = JSON) -> None:
     _show(found)
     for message in (*found.announcements, *map(str, found.problems)):
         output.remark(message)
-    if unused := _possible_profiles(context.trust_status.files) if not context.trust_status.ok else []:
+    unused = [] if context.trust_status.ok else [name for name in context.trust_status.files if name.endswith(".md")]
+    if unused:
         output.remark(f"{context.trust_status.reason} Not used: {', '.join(unused)}. Run `friday trust` to allow them.")
 
 
@@ -119,7 +120,7 @@ def _show(found: Profiles) -> None:
     """Two lines per profile on a terminal; a table in a pipe."""
     rows = render.rows(found)
     if not output.on_terminal():
-        output.show_table([output.TableColumn(name.upper(), right=name == "tools") for name in render.COLUMNS], rows)
+        output.show_table([name.upper() for name in render.COLUMNS], rows, right=("TOOLS",))
         return
     width = max((len(row[0]) for row in rows), default=0) + 2
     for name, origin, tools, limits, description in rows:
@@ -127,11 +128,6 @@ def _show(found: Profiles) -> None:
         facts = " · ".join(part for part in (origin, count, limits) if part)
         output.show_hanging(width, (f"{name:<{width}}", "cyan"), (facts, "dim"))
         output.show_hanging(width, (" " * width, ""), (description, ""))
-
-
-def _possible_profiles(files: dict[str, str]) -> list[str]:
-    """The files of an untrusted project that may be profiles."""
-    return [name for name in files if name.endswith(".md")]
 
 
 def _data(profile: Profile) -> dict[str, Any]:
@@ -142,10 +138,4 @@ def _data(profile: Profile) -> dict[str, Any]:
 
 
 def _problem(error: FileError) -> dict[str, Any]:
-    return {
-        "path": error.path,
-        "line": error.line,
-        "field": error.field,
-        "problem": error.problem,
-        "remedy": error.hint,
-    }
+    return {name: getattr(error, name) for name in ("path", "line", "field", "problem")} | {"remedy": error.hint}

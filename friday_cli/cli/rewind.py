@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import typer
@@ -16,9 +16,9 @@ from friday_cli.session.rewind import Resolve, Rewinder, RewindResult, What, poi
 from friday_cli.session.rewind import fork as fork_session
 from friday_cli.workspace.checkpoints.review import FileDiff
 
-from .output import Style, TableColumn, confirm, remark, show, show_json, show_painted, show_table, when
+from .output import Style, confirm, remark, show, show_json, show_painted, show_table, when
 from .session_args import AGENT, JSON, NAME
-from .session_lookup import choose_agent, find, open_store, read, whole_session
+from .session_lookup import choose_agent, find, read, require_agent, whole_session
 
 STYLES: dict[str, Style] = {"+": "green", "-": "red", "@": "cyan"}
 MESSAGE_CHARS = 60
@@ -81,7 +81,8 @@ def rewind(
         _list(name, as_json)
         return
     what: What = "files" if files else "conversation" if conversation else "both"
-    asyncio.run(_rewind(name, to, what, dry_run=dry_run, yes=yes, force=force, leave=leave, as_json=as_json))
+    resolve: Resolve = "overwrite" if force else "leave" if leave else "ask"
+    asyncio.run(_rewind(name, to, what, resolve, dry_run=dry_run, yes=yes, as_json=as_json))
 
 
 def diff(
@@ -118,7 +119,7 @@ def diff(
 
 
 async def _rewind(
-    name: str, to: int | None, what: What, *, dry_run: bool, yes: bool, force: bool, leave: bool, as_json: bool
+    name: str, to: int | None, what: What, resolve: Resolve, *, dry_run: bool, yes: bool, as_json: bool
 ) -> None:
     async with _rewinder(name) as rewinder:
 
@@ -127,13 +128,11 @@ async def _rewind(
                 return await rewinder.undo(dry_run=dry_run, conflicts=conflicts)
             return await rewinder.to(to, what, dry_run=dry_run, conflicts=conflicts)
 
-        resolve: Resolve = "overwrite" if force else "leave" if leave else "ask"
         found = await run(True, resolve)
         if not as_json:
             _show(found)
         if not dry_run:
             if not confirm("Rewind?", yes=yes, otherwise="Nothing was changed"):
-                remark("nothing was changed")
                 return
             if found.conflicts and resolve == "ask":
                 resolve = _ask_conflicts(len(found.conflicts))
@@ -153,18 +152,14 @@ def _ask_conflicts(count: int) -> Resolve:
             hint="Use --force to overwrite them (their content is saved), or --leave to skip them.",
         )
     files = pluralize(count, "file")
-    return (
-        "overwrite"
-        if confirm(f"Overwrite the {files} that somebody else changed?", yes=False, otherwise="")
-        else "leave"
-    )
+    overwrite = confirm(f"Overwrite the {files} that somebody else changed?", yes=False, otherwise="")
+    return "overwrite" if overwrite else "leave"
 
 
 def _show(found: RewindResult) -> None:
     if found.point is not None:
-        show_painted(
-            ("before message ", "dim"), (f"{found.point.number}: {sanitize_line(found.point.text, MESSAGE_CHARS)}", "")
-        )
+        text = f"{found.point.number}: {sanitize_line(found.point.text, MESSAGE_CHARS)}"
+        show_painted(("before message ", "dim"), (text, ""))
     for file in found.files:
         show(f"  {file.path} +{file.added} -{file.removed}{f' ({file.seen})' if file.seen else ''}")
     if found.what != "conversation" and not found.files:
@@ -184,19 +179,11 @@ def _list(name: str, as_json: bool) -> None:
     if not rows:
         remark("this session has no message of yours.")
         return
-    columns = [
-        TableColumn("N", right=True),
-        TableColumn("WHEN"),
-        TableColumn("CHANGED SINCE"),
-        TableColumn("MESSAGE", wide=True),
-    ]
-    show_table(
-        columns, [(str(p.number), when(p.at), _count(p.files), sanitize_line(p.text, MESSAGE_CHARS)) for p in rows]
-    )
-
-
-def _count(files: Sequence[str]) -> str:
-    return pluralize(len(files), "file") if files else "-"
+    table = [
+        (str(p.number), when(p.at), pluralize(len(p.files), "file") if p.files else "-", sanitize_line(p.text, MESSAGE_CHARS))
+        for p in rows
+    ]  # fmt: skip
+    show_table(("N", "WHEN", "CHANGED SINCE", "MESSAGE"), table, right=("N",), wide=("MESSAGE",))
 
 
 async def _fork(name: str, at: int | None) -> str:
@@ -205,12 +192,9 @@ async def _fork(name: str, at: int | None) -> str:
 
 
 async def _changes(name: str, agent: str | None) -> list[FileDiff]:
-    async with open_store() as store:
-        session, path = await find(store, name)
+    async with find(name) as (store, session, path):
         path = choose_agent(name, path, agent)
-        assert store is not None
-        if path and path not in {row.path for row in await store.agents(session)}:
-            raise UsageError(f"Session {session[:8]} has no agent {path!r}.")
+        require_agent(session, path, [row.path for row in await store.agents(session)])
         async with without_agents(store, session) as rewinder:
             return [row for row in await rewinder.changes() if path in ("", row.agent)]
 

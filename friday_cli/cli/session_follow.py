@@ -9,12 +9,11 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 
-from friday_cli.core.protocol.errors import UsageError
 from friday_cli.view import AgentView, Item, SessionView, ToolRun, agent_line, render_tree
 
 from . import output
-from .session_lookup import choose_agent, find, open_store
-from .transcript_text import lines, show, summary
+from .session_lookup import choose_agent, find, require_agent
+from .transcript_text import lines, show, show_tree, summary
 
 DRAW_S = 0.5
 """Seconds between two redraws of the tree on a terminal, because its times change."""
@@ -23,10 +22,8 @@ _OPEN = frozenset(("pending", "waiting", "running"))
 
 async def follow(name: str, *, agent: str | None, tree: bool) -> None:
     """Show a session and its new events until no process runs it. Raises UsageError, StoreError."""
-    async with open_store() as store:
-        session, path = await find(store, name, last=True)
+    async with find(name, last=True) as (store, session, path):
         path = choose_agent(name, path, agent)
-        assert store is not None
         title = await store.title(session)
         output.show_hanging(10, (f"{session[:8]}  ", "cyan"), (title or "(untitled)", "bold"))
         state = SessionView()
@@ -42,9 +39,8 @@ async def follow(name: str, *, agent: str | None, tree: bool) -> None:
                 await drawing
     if not state.agents:
         output.show("\nThis session is empty.")
-    elif path and path not in state.agents:
-        raise UsageError(f"Session {session[:8]} has no agent {path!r}.", hint=f"Agents: {', '.join(state.agents)}.")
     else:
+        require_agent(session, path, state.agents)
         view.end()
 
 
@@ -146,6 +142,4 @@ class _TreePrinter:
         self._clear()
         if not output.on_terminal():
             print()
-        heads = set(render_tree(self._state, now=time.time(), receipts=False, top=self._path))
-        for row in render_tree(self._state, now=time.time(), top=self._path):
-            output.show(output.truncate_line(row) if row in heads else row)
+        show_tree(self._state, time.time(), self._path)

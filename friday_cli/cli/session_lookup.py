@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 
 import msgspec
@@ -10,7 +10,7 @@ import msgspec
 from friday_cli.core.protocol.errors import Unwritable, UsageError
 from friday_cli.core.protocol.events import Envelope
 from friday_cli.paths import existing_store_path, working_folder
-from friday_cli.store import Store
+from friday_cli.store.store import Store
 from friday_cli.view import SessionView
 
 
@@ -53,31 +53,30 @@ async def _reconcile(store: Store) -> bool:
     return True
 
 
-async def find(store: Store | None, name: str, *, last: bool = False) -> tuple[str, str]:
-    """Resolve `ID` or `ID:PATH` to a session and an agent path. Raises UsageError.
-
-    `last`: without an ID, use the last session of this folder.
-    """
+@asynccontextmanager
+async def find(name: str, *, last: bool = False) -> AsyncIterator[tuple[Store, str, str]]:
+    """Resolve `ID` or `ID:PATH` to the open store, a session and an agent path. Raises UsageError. `last`: without an
+    ID, use the last session of this folder."""
     prefix, colon, agent = name.partition(":")
     if colon and not agent:
         raise UsageError(f"{name!r} has no agent path.", hint="Example: 7f3a:a.2.")
-    if last and not prefix:
-        newest = await store.last_session(working_folder()) if store is not None else None
-        if newest is None:
+    newest = last and not prefix
+    async with open_store() as store:
+        session = None
+        if store is not None:
+            session = await store.last_session(working_folder()) if newest else await store.find(prefix)
+        if newest and session is None:
             raise UsageError("There is no session in this folder.", hint="List all: `friday sessions list --all`.")
-        return newest, agent
-    if store is None:
-        raise UsageError(f"There is no session {prefix!r}: no session was saved yet.")
-    return await store.find(prefix), agent
+        if store is None or session is None:
+            raise UsageError(f"There is no session {prefix!r}: no session was saved yet.")
+        yield store, session, agent
 
 
 @asynccontextmanager
 async def whole_session(name: str, whole: str) -> AsyncIterator[tuple[Store, str]]:
     """Resolve `ID`. Raises UsageError, with the message `whole` if an agent is named."""
-    async with open_store() as store:
-        session, agent = await find(store, name)
+    async with find(name) as (store, session, agent):
         refuse_agent(session, agent, whole)
-        assert store is not None
         yield store, session
 
 
@@ -88,24 +87,26 @@ def refuse_agent(session: str, agent: str, whole: str) -> None:
 
 
 def choose_agent(name: str, path: str, agent: str | None) -> str:
-    """The agent that is meant by `path`, which stood in `name`, or by the option `--agent`. Raises UsageError."""
+    """The agent that is meant by `path`, which is part of `name`, or by the option `--agent`. Raises UsageError."""
     if agent and path and agent != path:
         raise UsageError(f"{name} and --agent {agent} name different agents.")
     return agent or path
 
 
+def require_agent(session: str, path: str, agents: Collection[str]) -> None:
+    """Raises UsageError if a session has no agent `path` ("" is no agent)."""
+    if path and path not in agents:
+        hint = f"Agents: {', '.join(agents) or 'none'}."
+        raise UsageError(f"Session {session[:8]} has no agent {path!r}.", hint=hint)
+
+
 async def read(name: str, *, agent: str | None = None, last: bool = False) -> Record:
     """Read a whole session. `agent`: the value of --agent; `last`: see `find`. Raises UsageError, StoreError."""
-    async with open_store() as store:
-        session, path = await find(store, name, last=last)
-        assert store is not None
+    async with find(name, last=last) as (store, session, path):
         await _reconcile(store)
         envelopes = await store.events(session)
         state = SessionView.of(envelopes)
         title = await store.title(session)
     path = choose_agent(name, path, agent)
-    if path and path not in state.agents:
-        raise UsageError(
-            f"Session {session[:8]} has no agent {path!r}.", hint=f"Agents: {', '.join(state.agents) or 'none'}."
-        )
+    require_agent(session, path, state.agents)
     return Record(session, title, path, envelopes, state)

@@ -14,13 +14,13 @@ from friday_cli.core.protocol.format import pluralize, seconds, tokens
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.paths import data_dir, store_path, with_tilde
-from friday_cli.store import StatRow
+from friday_cli.store.records import StatRow
 from friday_cli.store.repair import repair as repaired
 from friday_cli.view.export import export as exported
 
 from . import rewind
 from .help import add_family
-from .output import TableColumn, confirm, remark, show_json, show_table
+from .output import confirm, remark, show_json, show_table
 from .session_args import JSON, NAME, YES
 from .session_lookup import open_store, read, refuse_agent, whole_session
 from .sessions_list import list_, price
@@ -41,20 +41,12 @@ def register(app: typer.Typer, about: str) -> None:
 def export(
     name: str = NAME,
     form: Literal["md", "json", "atif"] = typer.Option(
-        "md",
-        "--format",
-        "-f",
-        help="Markdown, JSON with every event, or ATIF (a common trajectory format).",
+        "md", "--format", "-f", help="Markdown, JSON with every event, or ATIF (a common trajectory format)."
     ),
     file: str | None = typer.Option(
-        None,
-        "--output",
-        "-o",
-        metavar="FILE",
-        help="Write to this file instead of standard output.",
-        show_default=False,
+        None, "--output", "-o", metavar="FILE", help="Write to this file instead of standard output.", show_default=False
     ),
-) -> None:
+) -> None:  # fmt: skip
     """Export a session as Markdown, JSON or ATIF.
 
     Likely keys and passwords are masked. Check the result before you publish it.
@@ -91,7 +83,6 @@ def delete(name: str = NAME, yes: bool = YES) -> None:
     agents = f" and its {pluralize(count, 'sub-agent')}" if count else ""
     what = f"session {record.id[:8]} ({record.title or 'untitled'}){agents}"
     if not confirm(f"Delete {what}?", yes=yes, otherwise="Nothing was deleted"):
-        remark("nothing was deleted")
         return
     asyncio.run(_delete(record.id))
     remark(f"deleted {what}")
@@ -109,31 +100,21 @@ def stats(as_json: bool = JSON) -> None:
     if not rows:
         remark("no sessions yet.")
         return
-    columns = [
-        TableColumn("PROFILE"),
-        TableColumn("MODEL", wide=True),
-        TableColumn("RUNS", right=True),
-        TableColumn("SUCCESS", right=True),
+    table = [
+        (
+            row.profile,
+            row.model,
+            str(row.runs),
+            "-" if row.success_rate is None else f"{row.success_rate:.0%}",
+            tokens(Usage(input=row.tokens)),
+            price(row.model, row.cost_usd),
+            *(seconds(time) if row.runs else "-" for time in (row.p50_s, row.p95_s)),
+            ", ".join(f"{reason} {count}" for reason, count in row.stop_reasons.items()) or "-",
+        )
+        for row in rows
     ]
-    columns += [TableColumn(title, right=True) for title in ("TOKENS", "COST", "P50", "P95")]
-    columns.append(TableColumn("ENDED BY", wide=True))
-    show_table(
-        columns,
-        [
-            (
-                row.profile,
-                row.model,
-                str(row.runs),
-                "-" if row.success_rate is None else f"{row.success_rate:.0%}",
-                tokens(Usage(input=row.tokens)),
-                price(row.model, row.cost_usd),
-                seconds(row.p50_s) if row.runs else "-",
-                seconds(row.p95_s) if row.runs else "-",
-                ", ".join(f"{reason} {count}" for reason, count in row.stop_reasons.items()) or "-",
-            )
-            for row in rows
-        ],
-    )
+    figures = ("RUNS", "SUCCESS", "TOKENS", "COST", "P50", "P95")
+    show_table(("PROFILE", "MODEL", *figures, "ENDED BY"), table, right=figures, wide=("MODEL", "ENDED BY"))
 
 
 def repair() -> None:

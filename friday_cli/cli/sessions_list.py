@@ -12,7 +12,7 @@ from friday_cli.store.listing import list_sessions, run_query, short_ids, unfini
 from friday_cli.store.records import SessionRow
 
 from .help import add_family
-from .output import TableColumn, on_terminal, remark, show_json, show_table, when
+from .output import on_terminal, remark, show_json, show_table, when
 from .session_args import JSON
 
 
@@ -36,36 +36,25 @@ def list_(
     if not rows:
         remark("no sessions yet." if everywhere else "no sessions in this folder; --all lists all folders.")
         return
-    columns = [
-        TableColumn("ID"),
-        TableColumn("LAST USED"),
-        TableColumn("STATUS", wide=True),
-        TableColumn("AGENTS", right=True),
-    ]
-    columns += [TableColumn("TOKENS", right=True), TableColumn("COST", right=True), TableColumn("TITLE", wide=True)]
     short = short_ids([row.id for row in rows])
-    groups: list[str] = []
-    if everywhere and on_terminal():  # a path does not fit into a row
-        groups = [with_tilde(row.cwd) for row in rows]
-    elif everywhere:
-        columns.append(TableColumn("FOLDER"))
-    show_table(
-        columns,
-        [
-            (
-                short[row.id],
-                when(row.updated, short=on_terminal()),
-                _status(row.status, row.stop_reason),
-                str(row.agents or "-"),
-                tokens(Usage(input=row.tokens)),
-                price(row.model, row.cost_usd),
-                row.title,
-                *([row.cwd] if everywhere and not groups else []),
-            )
-            for row in rows
-        ],
-        groups=groups,
-    )
+    groups = [with_tilde(row.cwd) for row in rows] if everywhere and on_terminal() else []  # does not fit into a row
+    folder = everywhere and not groups
+    table = [
+        (
+            short[row.id],
+            when(row.updated, short=on_terminal()),
+            _status(row.status, row.stop_reason),
+            str(row.agents or "-"),
+            tokens(Usage(input=row.tokens)),
+            price(row.model, row.cost_usd),
+            row.title,
+            *([row.cwd] * folder),
+        )
+        for row in rows
+    ]
+    figures = ("AGENTS", "TOKENS", "COST")
+    titles = ("ID", "LAST USED", "STATUS", *figures, "TITLE", *(["FOLDER"] * folder))
+    show_table(titles, table, right=figures, wide=("STATUS", "TITLE"), groups=groups)
 
 
 def listed(cwd: str | None) -> list[SessionRow]:

@@ -45,10 +45,8 @@ def show(name: str | None, *, tree: bool, agent: str | None, follow: bool, json:
     """
     if follow:
         if json:
-            raise UsageError(
-                "--follow and --json cannot be combined.",
-                hint="`friday ask --output-format stream-json` prints events.",
-            )
+            hint = "`friday ask --output-format stream-json` prints events."
+            raise UsageError("--follow and --json cannot be combined.", hint=hint)
         asyncio.run(follow_session(name or "", agent=agent, tree=tree))
         return
     record = asyncio.run(read(name or "", agent=agent, last=True))
@@ -64,9 +62,7 @@ def show(name: str | None, *, tree: bool, agent: str | None, follow: bool, json:
         return
     if tree:
         print()
-        heads = set(render_tree(state, now=now, receipts=False, top=record.agent))
-        for row in render_tree(state, now=now, top=record.agent):
-            output.show(output.truncate_line(row) if row in heads else row)
+        transcript_text.show_tree(state, now, record.agent)
         return
     output.show_hanging(2, (transcript_text.summary(state, top, now=now), "dim"))
     if record.agent and record.agent != "a":

@@ -8,8 +8,9 @@ from typing import Any
 from friday_cli.core.protocol.displays import CommandDisplay, DiffDisplay, DiffsDisplay
 from friday_cli.core.protocol.format import cost, diffstat, is_demo, pluralize, seconds, tokens
 from friday_cli.core.text.sanitize import sanitize_line
-from friday_cli.view import AgentView, Item, MessageItem, NoteItem, SessionView, ToolRun, status_text
+from friday_cli.view import AgentView, Item, MessageItem, NoteItem, SessionView, ToolRun, render_tree, status_text
 
+from . import output
 from .output import Style, show_hanging, show_painted
 
 StyledLine = tuple[tuple[str, Style], ...]
@@ -53,6 +54,13 @@ def show(parts: StyledLine) -> None:
         show_hanging(len(parts[0][0]), *parts)
     else:
         show_painted(*parts)
+
+
+def show_tree(state: SessionView, now: float, top: str) -> None:
+    """Print the tree of agents with the receipts; a line about an agent is truncated to the terminal."""
+    heads = set(render_tree(state, now=now, receipts=False, top=top))
+    for row in render_tree(state, now=now, top=top):
+        output.show(output.truncate_line(row) if row in heads else row)
 
 
 def _message(item: MessageItem) -> Iterator[StyledLine]:
@@ -101,43 +109,25 @@ def summary(state: SessionView, agent: AgentView, *, now: float) -> str:
     tree = state.usage_of(agent.path)
     price = "no cost (demo)" if is_demo(agent.model) else cost(tree)
     context = f"context {agent.context:,} of {agent.window:,}" if agent.window else ""
-    facts = [
+    facts = (
         agent.model,
         status_text(state, agent),
         f"{tokens(tree)} tokens",
         price,
         seconds(agent.active_s(now)),
         context,
-    ]
+    )
     return " · ".join(sanitize_line(fact, 120) for fact in facts if fact)
+
+
+_FIELDS: dict[type, tuple[str, tuple[str, ...]]] = {
+    MessageItem: ("message", ("role", "source", "text", "thinking", "images", "at")),
+    NoteItem: ("note", ("level", "text", "at")),
+    ToolRun: ("tool", ("call_id", "tool", "title", "arguments", "status", "duration_s", "text", "agents")),
+}
 
 
 def as_data(agent: AgentView) -> list[dict[str, Any]]:
     """The transcript of one agent as JSON data."""
-    return [_data(item) for item in agent.transcript]
-
-
-def _data(item: MessageItem | ToolRun | NoteItem) -> dict[str, Any]:
-    if isinstance(item, MessageItem):
-        return {
-            "kind": "message",
-            "role": item.role,
-            "source": item.source,
-            "text": item.text,
-            "thinking": item.thinking,
-            "images": item.images,
-            "at": item.at,
-        }
-    if isinstance(item, NoteItem):
-        return {"kind": "note", "level": item.level, "text": item.text, "at": item.at}
-    return {
-        "kind": "tool",
-        "call_id": item.call_id,
-        "tool": item.tool,
-        "title": item.title,
-        "arguments": item.arguments,
-        "status": item.status,
-        "duration_s": item.duration_s,
-        "text": item.text,
-        "agents": item.agents,
-    }
+    found = [(item, *_FIELDS[type(item)]) for item in agent.transcript]
+    return [{"kind": kind, **{name: getattr(item, name) for name in fields}} for item, kind, fields in found]

@@ -14,7 +14,7 @@ from friday_cli.extensions.trust import Trust
 from friday_cli.paths import with_tilde
 
 from .help import HelpCommand
-from .output import TableColumn, confirm, remark, show_hanging, show_table
+from .output import confirm, remark, show_hanging, show_table
 from .session_args import YES
 
 
@@ -56,7 +56,6 @@ def trust(
     for head, text in _allowed(folder, trust_status):
         show_hanging(4, (head, ""), (text, ""))
     if not confirm(f"Trust {name}?", yes=yes, otherwise=f"{name} was not trusted"):
-        remark("nothing was changed: the project is not trusted")
         return
     trust_store.decide(folder, True, seen=trust_status.files)
     remark(f"{name} is trusted")
@@ -67,13 +66,11 @@ def _list() -> None:
     if not rows:
         remark("no decisions yet")
         return
-    show_table(
-        [TableColumn("PROJECT", wide=True), TableColumn("TRUSTED"), TableColumn("SINCE")],
-        [
-            (with_tilde(folder), "yes" if yes else "no", time.strftime("%Y-%m-%d", time.localtime(at)))
-            for folder, yes, at in rows
-        ],
-    )
+    table = [
+        (with_tilde(folder), "yes" if yes else "no", time.strftime("%Y-%m-%d", time.localtime(at)))
+        for folder, yes, at in rows
+    ]
+    show_table(("PROJECT", "TRUSTED", "SINCE"), table, wide=("PROJECT",))
 
 
 def _allowed(folder: Path, trust_status: Trust) -> list[tuple[str, str]]:

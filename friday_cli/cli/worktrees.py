@@ -17,7 +17,7 @@ from friday_cli.core.protocol.errors import FridayError, StoreError, UsageError
 from friday_cli.core.protocol.format import diffstat, pluralize
 from friday_cli.paths import data_dir, with_tilde
 from friday_cli.session.rewind import without_agents
-from friday_cli.store import Store
+from friday_cli.store.store import Store
 from friday_cli.workspace.local import LocalWorkspace
 from friday_cli.workspace.worktrees.apply import Applied
 from friday_cli.workspace.worktrees.metadata import Worktree, WorktreeMetadata
@@ -26,7 +26,7 @@ from friday_cli.workspace.worktrees.worktrees import Worktrees
 
 from . import completion, output
 from .help import add_family
-from .output import TableColumn, confirm, remark, show_json, show_painted, show_table
+from .output import confirm, remark, show_json, show_painted, show_table
 from .session_args import JSON, YES
 from .session_lookup import open_store
 
@@ -59,18 +59,9 @@ def list_(as_json: bool = JSON) -> None:
     if not found.left:
         remark("no worktrees.")
         return
-    columns = [
-        TableColumn("ID"),
-        TableColumn("AGENT"),
-        TableColumn("STATE"),
-        TableColumn("BRANCH"),
-        TableColumn("PROJECT", wide=True),
-    ]
-    rows = []
-    for left in found.left:
-        card = left.worktree.metadata
-        rows.append((card.name, _agent(card), _state(left), card.branch, with_tilde(card.home)))
-    show_table(columns, rows)
+    cards = [(left, left.worktree.metadata) for left in found.left]
+    rows = [(card.name, _agent(card), _state(left), card.branch, with_tilde(card.home)) for left, card in cards]
+    show_table(("ID", "AGENT", "STATE", "BRANCH", "PROJECT"), rows, wide=("PROJECT",))
 
 
 def show(name: str = _ID, as_json: bool = JSON) -> None:
@@ -113,11 +104,9 @@ def discard(
     """Remove a worktree with its changes, unless its branch is kept. This cannot be undone."""
     left = asyncio.run(_find(name))
     card = left.worktree.metadata
-    if not keep_branch:
-        question = f"Discard {card.name} ({_state(left)})?"
-        if not confirm(question, yes=yes, otherwise="Nothing was discarded"):
-            remark("nothing was discarded")
-            return
+    question = f"Discard {card.name} ({_state(left)})?"
+    if not confirm(question, yes=yes or keep_branch, otherwise="Nothing was discarded"):
+        return
     asyncio.run(_discard(card.name, keep_branch))
     remark(f"the changes are on branch {card.branch}" if keep_branch else f"discarded {card.name}")
 

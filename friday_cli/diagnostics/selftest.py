@@ -22,7 +22,7 @@ from friday_cli.core.protocol.events import AgentFinished, AgentStarted, Envelop
 from friday_cli.paths import store_path
 from friday_cli.session.open import Options
 from friday_cli.session.session import Session
-from friday_cli.store import Store
+from friday_cli.store.store import Store
 from friday_cli.view import SessionView
 
 CHECK_TIMEOUT_S = 20.0

@@ -54,100 +54,81 @@ class RootOptions(msgspec.Struct, frozen=True):
     rules: Rules
 
 
-class AgentFactory:
+class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
     """Implements `AgentHost` for a session. `environment` and `instructions` go into the prompts of the agents. A context
     that is too long for a prompt is written into the folder that `overflow_folder` returns."""
 
-    def __init__(
-        self,
-        services: Services,
-        isolation: WorktreeIsolation,
-        providers: ProviderPool,
-        tools: AgentTools,
-        *,
-        root: RootOptions,
-        settings: Settings,
-        profiles: Profiles,
-        environment: system_prompt.Environment,
-        instructions: Instructions,
-        session: str,
-        overflow_folder: Callable[[], Path],
-    ) -> None:
-        self._services = services
-        self._isolation = isolation
-        self._providers = providers
-        self._tools = tools
-        self._root = root
-        self._settings = settings
-        self._profiles = profiles
-        self._environment = environment
-        self._instructions = instructions
-        self._session = session
-        self._overflow_folder = overflow_folder
+    services: Services
+    isolation: WorktreeIsolation
+    providers: ProviderPool
+    tools: AgentTools
+    root: RootOptions
+    settings: Settings
+    profiles: Profiles
+    environment: system_prompt.Environment
+    instructions: Instructions
+    session: str
+    overflow_folder: Callable[[], Path]
 
     def build_root(self, tree: SubagentTree) -> Agent:
         """The main agent. Raises FridayError for a model or profile that cannot be used."""
-        limits, persona, rules = self._settings.limits, self._root.profile, self._root.rules
-        provider = self._providers.get(self._root.choice)
+        limits, persona, rules = self.settings.limits, self.root.profile, self.root.rules
+        provider = self.providers.get(self.root.choice)
         budget = Budget("a", tokens=limits.max_tokens, cost=limits.max_cost)
         _check_price(provider, budget)
-        tools = self._tools.selectable(rules.tools)
+        tools = self.tools.selectable(rules.tools)
         if persona:
             rules = _profile_rules(rules, persona, tools)
             tools = {name: tools[name] for name in persona.select(tools)}
-        targets = self._tools.targets("a", persona)
-        tools = self._tools.with_delegation(tree, tools, targets)
+        targets = self.tools.targets("a", persona)
+        tools = self.tools.with_delegation(tree, tools, targets)
         if persona:
             rules.allowed = frozenset((*tools, TASK_RESULT))  # its sub-agents have this tool even if it has not
         system = system_prompt.root_prompt(
-            self._environment, tools, children=targets, instructions=self._instructions, persona=persona,
+            self.environment, tools, children=targets, instructions=self.instructions, persona=persona,
             known_tools=rules.tools,
         )  # fmt: skip
         agent = self._agent(
             tree, "a", persona.name if persona else ROOT, provider=provider, system=system, tools=tools, rules=rules,
-            budget=budget, workspace=self._services.workspace,
+            budget=budget, workspace=self.services.workspace,
         )  # fmt: skip
         agent.max_turns = limits.max_turns or (persona and persona.max_iterations) or ROOT_TURNS
         agent.time_s = limits.timeout or (persona and persona.timeout) or 0.0
-        agent.effort = self._root.choice.effort
-        agent.supervision = self._settings.agents.delegation.supervision
-        agent.provider = self._providers.with_web_search(agent, persona)
-        if self._settings.fallback_model:
-            agent.fallback, _ = self._providers.named(self._settings.fallback_model, "fallback_model")
+        agent.effort = self.root.choice.effort
+        agent.supervision = self.settings.agents.delegation.supervision
+        agent.provider = self.providers.with_web_search(agent, persona)
+        if self.settings.fallback_model:
+            agent.fallback, _ = self.providers.named(self.settings.fallback_model, "fallback_model")
             _check_price(agent.fallback, budget)
-        if targets and self._settings.subagent_model and not is_demo(provider.name):
-            self._providers.named(self._settings.subagent_model, "subagent_model")  # an unusable one is reported now
+        if targets and self.settings.subagent_model and not is_demo(provider.name):
+            self.providers.named(self.settings.subagent_model, "subagent_model")  # an unusable one is reported now
         return agent
 
     def build(self, tree: SubagentTree, parent: Agent, spec: SubagentTask, path: str) -> tuple[Agent, Message]:
         """A sub-agent for `spec` and its first message. Raises ToolError, with a message for the parent's model."""
-        delegation = self._settings.agents.delegation
+        delegation = self.settings.agents.delegation
         try:
             profile = self._target(parent, spec)
-            provider, effort = self._providers.for_child(parent.provider, profile, parent.effort)
+            provider, effort = self.providers.for_child(parent.provider, profile, parent.effort)
             most = delegation.token_budget.max
             tokens = min(most, profile.max_token_budget or delegation.token_budget.default, spec.max_tokens or most)
             check = output_schema.checker(spec.schema) if spec.schema is not None else None
             budget = parent.budget.child(path, tokens=tokens, cost=_least(profile.max_cost, spec.max_cost))
-        except FridayError as error:
-            raise ToolError(str(error)) from None
-        try:
             _check_price(provider, budget)
         except FridayError as error:
-            budget.close_reserve()
             raise ToolError(str(error)) from None
         agent = self._child(tree, parent, spec, path, profile=profile, provider=provider, budget=budget, check=check)
         agent.effort = effort
-        agent.provider = self._providers.with_web_search(agent, profile)
+        agent.provider = self.providers.with_web_search(agent, profile)
         if spec.fork:
             return agent, self._fork(agent, parent, profile, spec)
         return agent, self._first_message(spec, path)
 
     def _target(self, parent: Agent, spec: SubagentTask) -> Profile:
         """The profile of a new child. Raises UsageError if its parent may not delegate to it."""
-        profile = self._profiles.get(spec.profile)
-        sender = self._root.profile if parent.path == "a" else self._profiles.get(parent.profile)
-        if profile not in self._profiles.children(sender):
+        profile = self.profiles.get(spec.profile)
+        sender = self.root.profile if parent.path == "a" else self.profiles.get(parent.profile)
+        if profile not in self.profiles.children(sender):
             raise UsageError(f"The profile {parent.profile} may not delegate to {profile.name!r}.")
         return profile
 
@@ -164,25 +145,25 @@ class AgentFactory:
         check: Callable[[str], str] | None,
     ) -> Agent:
         inherited = {name: t for name, t in parent.tools.items() if name != TASK_RESULT}
-        targets = self._tools.targets(path, profile)
+        targets = self.tools.targets(path, profile)
         tools = {name: inherited[name] for name in profile.select(inherited)}
-        tools = self._tools.with_delegation(tree, tools, targets)
+        tools = self.tools.with_delegation(tree, tools, targets)
         tools[TASK_RESULT] = task_result.result_tool(check)
         rules = _profile_rules(parent.rules, profile, tools)
         workspace = spec.workspace or parent.workspace
-        environment = self._isolation.environment_for(workspace, self._environment)
+        environment = self.isolation.environment_for(workspace, self.environment)
         system = system_prompt.child_prompt(
-            profile, environment, tools, children=targets, instructions=self._instructions, known_tools=rules.tools
+            profile, environment, tools, children=targets, instructions=self.instructions, known_tools=rules.tools
         )
         agent = self._agent(
             tree, path, profile.name, provider=provider, system=system, tools=tools, rules=rules, budget=budget,
             workspace=workspace, parent=parent,
         )  # fmt: skip
-        self._isolation.assign(agent)
+        self.isolation.assign(agent)
         agent.accept = check or agent.accept
         agent.supervision = strictest(parent.supervision, profile.supervision or None)
         agent.max_turns = min(TURNS_HARD, profile.max_iterations or TURNS, spec.max_turns or TURNS_HARD)
-        default = self._settings.agents.delegation.default_timeout
+        default = self.settings.agents.delegation.default_timeout
         agent.time_s = _least(profile.timeout or default, spec.timeout_s) or 0.0
         agent.fallback = parent.fallback
         granted = budget.tokens.limit
@@ -193,19 +174,17 @@ class AgentFactory:
         return agent
 
     async def restore(self, tree: SubagentTree, parent: Agent, path: str, spec: SubagentTask) -> Agent:
-        """An ended agent as the log has it: its history, rights, depth, model and remaining budget.
-
-        `spec.max_tokens` replaces its remaining tokens, out of the budget above it. Raises ToolError, LimitReached.
-        """
-        records = replay(e for e in await self._services.log.history() if is_under(e.agent, path))
+        """An ended agent as the log has it: its history, rights, depth, model and remaining budget. `spec.max_tokens`
+        replaces its remaining tokens, out of the budget above it. Raises ToolError, LimitReached."""
+        records = replay(e for e in await self.services.log.history() if is_under(e.agent, path))
         record = records[path]
         try:
-            self._profiles.get(record.profile)
+            self.profiles.get(record.profile)
         except UsageError as error:
             raise ToolError(f"{path} cannot be resumed without its profile. {error}") from None
-        most = self._settings.agents.delegation.token_budget.max
+        most = self.settings.agents.delegation.token_budget.max
         tokens, cost = budget_left(records, path, more=spec.max_tokens, most=most)
-        workspace = await self._isolation.workspace_for_resume(parent, path)
+        workspace = await self.isolation.workspace_for_resume(parent, path)
         again = msgspec.structs.replace(
             spec, profile=record.profile, max_tokens=tokens, max_cost=_least(cost, spec.max_cost), fork=False,
             workspace=workspace,
@@ -214,7 +193,7 @@ class AgentFactory:
             agent, _ = self.build(tree, parent, again, path)
         except BaseException:
             if workspace is not None:
-                await self._isolation.cancel(workspace)
+                await self.isolation.cancel(workspace)
             raise
         self._restore_model_and_tools(agent, record)
         restore(agent, records)
@@ -222,7 +201,7 @@ class AgentFactory:
 
     async def run_ended(self, tree: SubagentTree, path: str) -> None:
         """Look for changes in the agent's worktree."""
-        await self._isolation.run_ended(tree, path)
+        await self.isolation.run_ended(tree, path)
 
     def _restore_model_and_tools(self, agent: Agent, record: AgentRecord) -> None:
         """Give `agent` its earlier model, and no tool that it did not have, even if profiles and settings changed since."""
@@ -233,8 +212,8 @@ class AgentFactory:
         if model == agent.model or is_demo(agent.provider.name):
             return
         try:
-            agent.provider, _ = self._providers.named(model, f"the model of {agent.path}")
-            agent.provider = self._providers.with_web_search(agent, self._profiles.get(record.profile))
+            agent.provider, _ = self.providers.named(model, f"the model of {agent.path}")
+            agent.provider = self.providers.with_web_search(agent, self.profiles.get(record.profile))
         except FridayError as error:
             text = f"{agent.path} resumes with {agent.model} instead of {model}: {error}"
             agent.start_events.append(Notice(text, "warning"))
@@ -242,15 +221,13 @@ class AgentFactory:
     def _fork(self, agent: Agent, parent: Agent, profile: Profile, spec: SubagentTask) -> Message:
         """Let `agent` continue its parent's conversation with an identical prefix; calls it may not make are refused."""
         agent.provider, agent.effort, agent.cache_key = parent.provider, parent.effort, parent.cache_key
-        agent.provider = self._providers.with_web_search(
-            agent, profile
-        )  # a search of the service cannot be refused later
+        agent.provider = self.providers.with_web_search(agent, profile)  # its search cannot be refused later
         agent.system, agent.specs = parent.system, parent.specs
         agent.history = closed(parent.history, why="Continues in the main agent; you are a fork of it.")
         agent.context, agent.sent, agent.cold = parent.context, parent.sent, parent.cold
         listed = {spec.name for spec in parent.specs}
         agent.tools = {name: t for name, t in agent.tools.items() if name in listed}
-        environment = self._isolation.environment_for(agent.workspace, self._environment)
+        environment = self.isolation.environment_for(agent.workspace, self.environment)
         task = spec.task
         if environment.copy_of:
             about = system_prompt.COPY.format(folder=environment.copy_of)
@@ -258,10 +235,10 @@ class AgentFactory:
         return user(system_prompt.fork_message(profile, agent.path, task, agent.tools), source="parent")
 
     def _first_message(self, spec: SubagentTask, path: str) -> Message:
-        limit, rest = self._settings.agents.delegation.context_chars, ""
+        limit, rest = self.settings.agents.delegation.context_chars, ""
         if len(spec.context) > limit:
             with suppress(OSError):  # then the message says that the rest is missing
-                file = self._overflow_folder() / f"context-{path}.txt"
+                file = self.overflow_folder() / f"context-{path}.txt"
                 file.write_text(spec.context, encoding="utf-8")
                 rest = str(file)
         return user(system_prompt.task_message(spec.task, spec.context, limit=limit, rest=rest), source="parent")
@@ -280,13 +257,13 @@ class AgentFactory:
         workspace: Workspace,
         parent: Agent | None = None,
     ) -> Agent:
-        changes = WorktreeChanges(tree, self._isolation, self._services)
+        changes = WorktreeChanges(tree, self.isolation, self.services)
         return Agent(
             path=path, profile=profile, provider=provider, system=system,
             specs=tuple(t.spec for t in tools.values()), tools=tools, rules=rules, budget=budget,
-            slot=RunSlot(path, log=self._services.log, slots=tree.slots if parent else None),
-            inbox=Inbox(path, self._services.log), max_turns=ROOT_TURNS, time_s=0.0, workspace=workspace,
-            cache_key=f"{self._session}:{path}", parent=parent,
+            slot=RunSlot(path, log=self.services.log, slots=tree.slots if parent else None),
+            inbox=Inbox(path, self.services.log), max_turns=ROOT_TURNS, time_s=0.0, workspace=workspace,
+            cache_key=f"{self.session}:{path}", parent=parent,
             subagent_notes=lambda: "\n".join([*tree.notes(path), *changes.notes(path)]),
         )  # fmt: skip
 
@@ -302,8 +279,10 @@ def _least(*limits: float | None) -> float | None:
 
 
 def _check_price(provider: Provider, budget: Budget) -> None:
-    """Raises UsageError if `budget` limits the cost and the model's price is unknown: the limit could not be kept."""
+    """Raises UsageError if `budget` limits the cost and the model's price is unknown: the limit could not be kept. Then
+    what `budget` has reserved is given back."""
     if budget.left("cost") != float("inf") and provider.cost(Usage(input=1, output=1)) is None:
+        budget.close_reserve()
         raise UsageError(
             f"The price of {provider.name}/{provider.model} is unknown, so a cost limit cannot be kept.",
             hint="Limit tokens instead, or set prices under [providers] in the config.",

@@ -28,18 +28,13 @@ def session_rules(
     profile: str,
     places: Mapping[tuple[str, str], str] = NOWHERE,
 ) -> Rules:
-    """The rules of the main agent, whose profile is `profile`: those of the settings and of the command line.
-
-    `places` says where each rule of the settings is: (decision, rule) -> place. Raises UsageError for an invalid rule.
-    """
+    """The rules of the main agent, whose profile is `profile`: those of the settings and of the command line. `places`
+    says where each rule of the settings is: (decision, rule) -> place. Raises UsageError for an invalid rule."""
     permissions = settings.permissions
     rules: list[Rule] = []
-    listed: dict[Decision, Sequence[str]] = {
-        "deny": permissions.deny,
-        "ask": permissions.ask,
-        "allow": permissions.allow,
-    }
-    for decision, texts in listed.items():
+    listed: list[tuple[Decision, Sequence[str]]]
+    listed = [("deny", permissions.deny), ("ask", permissions.ask), ("allow", permissions.allow)]
+    for decision, texts in listed:
         rules += [_set(RuleSetting(text, decision), f"permissions.{decision}", places) for text in texts]
     rules += [_set(named, "permissions.rules", places) for named in permissions.rules]
     rules += [_known(parse_rule(text, "deny", TOOLS, source="command line")) for text in deny]

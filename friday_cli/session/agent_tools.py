@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from importlib import import_module
 from typing import Any
 
 from friday_cli.config import Settings
+from friday_cli.config.settings import DelegationSettings
 from friday_cli.core.agent.agent import Services
 from friday_cli.core.protocol.agent_path import depth_of
-from friday_cli.core.protocol.errors import FridayError
+from friday_cli.core.protocol.errors import FridayError, ToolError
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.protocol.tool import Tool
 from friday_cli.core.protocol.tool_info import ToolCatalog
-from friday_cli.core.subagents.node import SpawnEstimate
+from friday_cli.core.protocol.workspace import Workspace
+from friday_cli.core.subagents.node import AgentSummary, SpawnEstimate, SubagentTask
 from friday_cli.core.subagents.tree import SubagentTree
 from friday_cli.extensions.profiles import Profile, Profiles
-from friday_cli.store import StoredMemory
+from friday_cli.store.memory import StoredMemory
 from friday_cli.tool_catalog import ASK_USER
 from friday_cli.tools import delegate, documents, worktree
 
 from . import system_prompt
-from .delegation_host import SessionDelegation
 from .isolation import WorktreeIsolation
 from .provider_pool import ProviderPool
 from .spawn_limits import SpawnLimiter
@@ -106,3 +107,46 @@ class AgentTools:
             with suppress(FridayError):  # an unusable model is reported when the agent is started
                 provider, _ = self._providers.for_child(estimate.above, profile)
         return provider.cost(Usage(input=tokens * 4 // 5, output=tokens // 5))
+
+
+class SessionDelegation:
+    """Implements `DelegationHost` for an agent of `tree`: limits on new agents, workspaces, summaries of long results."""
+
+    def __init__(
+        self,
+        tree: SubagentTree,
+        isolation: WorktreeIsolation,
+        changes: WorktreeChanges,
+        limiter: SpawnLimiter,
+        settings: DelegationSettings,
+    ) -> None:
+        self._tree = tree
+        self._isolation = isolation
+        self._limiter = limiter
+        self._settings = settings
+        self.worktree_report = changes.report
+        self.pending_note = changes.pending_note
+
+    def allow_spawn(self, path: str, call_id: str, specs: Sequence[SubagentTask]) -> AbstractAsyncContextManager[None]:
+        return self._limiter.allow(self._tree, path, call_id, specs)
+
+    async def create_workspace(self, path: str) -> Workspace:
+        return await self._isolation.create(self._tree.node(path).agent)
+
+    async def cancel_workspace(self, workspace: Workspace) -> None:
+        await self._isolation.cancel(workspace)
+
+    async def summarize(self, path: str, known: AgentSummary) -> str | None:
+        """A summary by a sub-agent; None if the settings want the beginning and end of the result, or it failed."""
+        if self._settings.long_results != "summary":
+            return None
+        task = (
+            "Summarize this result of a sub-agent for the agent that gave it the task. Keep all figures, paths and sources.\n"
+            f"The task was:\n{known.task}\n\nThe result:\n{known.end.text if known.end else ''}"
+        )
+        try:
+            node = self._tree.spawn(path, SubagentTask("summarizer", task, self_contained=True))
+        except ToolError:
+            return None
+        await self._tree.wait(path, [node])
+        return node.outcome.text if node.outcome.status == "completed" else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections.abc import Collection
+from pathlib import Path
 
 from friday_cli.core.permissions.dangerous import is_secret
 from friday_cli.core.protocol.errors import ToolError
@@ -24,11 +25,9 @@ _IMAGES = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".g
 async def attached(
     prompt: str, workspace: Workspace, *, profiles: Collection[str] = ()
 ) -> tuple[str, tuple[Image, ...], list[str]]:
-    """The prompt followed by the text files that it names, its images, and remarks for the person.
-
-    An `@name` that is no file of the workspace stays as it is. At the start it names the profile if it is one of
-    `profiles`; `@./NAME` always names the file.
-    """
+    """The prompt followed by the text files that it names, its images, and remarks for the person. An `@name` that is
+    no file of the workspace stays as it is. At the start it names the profile if it is one of `profiles`; `@./NAME`
+    always names the file."""
     texts, images, remarks = [], [], []
     rest = task_of(prompt) if addressed(prompt, profiles) else prompt
     meant = misspelt(prompt, profiles)
@@ -42,7 +41,7 @@ async def attached(
                 elif "/" in name or "." in name.strip("."):
                     remarks.append(f"@{name}: not attached: the workspace has no such file.")
                 continue
-            part = await _read(*found, workspace)
+            part = await _read(found, workspace)
         except ToolError as error:
             remarks.append(f"@{name}: {error}")
             continue
@@ -53,34 +52,34 @@ async def attached(
     return "\n\n".join([prompt, *texts]), tuple(images), remarks
 
 
-async def _find(name: str, workspace: Workspace) -> tuple[str, str] | None:
-    """(path, label) of the named file, None if there is none. Punctuation after a name is not part of it."""
+async def _find(name: str, workspace: Workspace) -> Path | None:
+    """The named file, None if there is none. Punctuation after a name is not part of it."""
     for candidate in dict.fromkeys((name, name.rstrip(".,;:!?)]}"))):
         try:
             path = workspace.resolve(candidate)
         except ToolError:
             continue
         if await asyncio.to_thread(path.exists):
-            return str(path), workspace.label(path)
+            return path
     return None
 
 
-async def _read(path: str, label: str, workspace: Workspace) -> str | Image:
-    resolved = workspace.resolve(path)
+async def _read(path: Path, workspace: Workspace) -> str | Image:
+    label = workspace.label(path)
     if is_secret(label):
         raise ToolError("it may hold secrets and was not attached.")
-    if await asyncio.to_thread(resolved.is_dir):
-        names = sorted(p.name + ("/" if p.is_dir() else "") for p in resolved.iterdir())
+    if await asyncio.to_thread(path.is_dir):
+        names = await asyncio.to_thread(lambda: sorted(p.name + ("/" if p.is_dir() else "") for p in path.iterdir()))
         return f'<folder path="{label}">\n' + "\n".join(names[:500]) + "\n</folder>"
-    kind = _IMAGES.get(resolved.suffix.lower())
+    kind = _IMAGES.get(path.suffix.lower())
     if kind:
-        data = await workspace.read(resolved, limit=MOST_IMAGE_BYTES + 1)
+        data = await workspace.read(path, limit=MOST_IMAGE_BYTES + 1)
         if len(data) > MOST_IMAGE_BYTES:
             raise ToolError(f"the image is larger than {MOST_IMAGE_BYTES // 1_000_000} MB.")
         return Image(kind, base64.b64encode(data).decode())
-    data = await workspace.read(resolved, limit=MOST_CHARS * 4)
+    data = await workspace.read(path, limit=MOST_CHARS * 4)
     if b"\0" in data[:8192]:
         raise ToolError("it is not a text file.")
     text = data.decode("utf-8-sig", "replace")
-    cut = f"\n[... {label} goes on; {READ_FILE} shows the rest]" if len(text) > MOST_CHARS else ""
+    cut = f"\n[... {label} continues; {READ_FILE} shows the rest]" if len(text) > MOST_CHARS else ""
     return f'<file path="{label}">\n{text[:MOST_CHARS]}{cut}\n</file>'

@@ -7,12 +7,13 @@ import os
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from friday_cli.config.settings import Retention
 from friday_cli.paths import data_dir, state_dir, store_path
-from friday_cli.store import prune
 from friday_cli.store.locks import is_owned
+from friday_cli.store.retention import prune
 from friday_cli.workspace.checkpoints import blobs
 
 DAY_S = 86_400.0
@@ -55,18 +56,12 @@ def _is_due(stamp: Path) -> bool:
         os.utime(stamp)
         return since < LEAP_S
     except FileNotFoundError:
-        _make(stamp)
-        return False
+        with suppress(OSError):  # no state can be written here, so there is none to remove
+            stamp.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            stamp.touch(mode=0o600)
     except OSError:
-        return False
-
-
-def _make(stamp: Path) -> None:
-    try:
-        stamp.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        stamp.touch(mode=0o600)
-    except OSError:
-        pass  # no state can be written here, so there is none to remove
+        pass
+    return False
 
 
 def _quietly(limits: Retention, env: Mapping[str, str] | None, megabytes: int) -> None:
@@ -78,8 +73,6 @@ def _quietly(limits: Retention, env: Mapping[str, str] | None, megabytes: int) -
 
 def _remove_old(folder: Path, pattern: str, *, before: float) -> None:
     for file in folder.glob(pattern):
-        try:
+        with suppress(OSError):  # another process removed it
             if file.stat(follow_symlinks=False).st_mtime < before:
                 file.unlink()
-        except OSError:
-            continue  # another process removed it

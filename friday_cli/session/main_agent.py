@@ -35,11 +35,9 @@ NAMED_FILES = 20
 
 
 class PromptExtras(TypedDict, total=False):
-    """What may come with a message of the user.
-
-    `task`: the text the person typed, if the message has more. `images`: attached images. `schema`: a JSON Schema that the
-    answer must fit. `bounds`: rules that limit every agent, in addition to all others, until the next message.
-    """
+    """What may come with a message of the user. `task`: the text the person typed, if the message has more. `images`:
+    attached images. `schema`: a JSON Schema that the answer must fit. `bounds`: rules that limit every agent, in
+    addition to all others, until the next message."""
 
     task: str
     images: tuple[Image, ...]
@@ -48,7 +46,7 @@ class PromptExtras(TypedDict, total=False):
 
 
 class MainAgent:
-    """Starts the runs of the main agent. Implements `RewindHost`."""
+    """Starts the runs of the main agent."""
 
     def __init__(self, parts: SessionParts) -> None:
         self.agent = parts.tree.root

@@ -9,7 +9,7 @@ from contextlib import suppress
 from friday_cli.core.protocol.errors import StoreError, UsageError
 from friday_cli.core.protocol.events import Envelope
 from friday_cli.paths import store_path
-from friday_cli.store import Store
+from friday_cli.store.store import Store
 
 from .open import Options
 from .rewind import RecordedRewinder
@@ -20,11 +20,9 @@ PAUSE_S = 0.5
 
 
 class SessionObserver:
-    """Shows the events of a session as `Session.events` does, and cannot change it. Make one with `SessionObserver.open`.
-
-    `owner_pid`: the process that has the session open, None if no process has: then `take_over` opens the session here.
-    `released` is set while that is so.
-    """
+    """Shows the events of a session as `Session.events` does, and cannot change it. Make one with
+    `SessionObserver.open`. `owner_pid`: the process that has the session open, None if no process has: then `take_over`
+    opens the session here. `released` is set while that is so."""
 
     def __init__(self, session: str, options: Options, store: Store, since: int, env: Mapping[str, str] | None) -> None:
         self.id = session
@@ -76,13 +74,12 @@ class SessionObserver:
     @property
     def refusal(self) -> UsageError:
         """What a frontend shows to a person who wants to change the session."""
+        name = f"Session {self.id[:8]}"
         if self.owner_pid is None:
-            return UsageError(
-                f"No window drives session {self.id[:8]} any more.", hint="Take it over to go on with it."
-            )
+            return UsageError(f"{name} is no longer open in another process.", hint="Take it over to continue it here.")
         return UsageError(
-            f"Another window (number {self.owner_pid}) drives session {self.id[:8]}; this one only shows it.",
-            hint="Close it there to go on here.",
+            f"{name} is open in another friday process (pid {self.owner_pid}); this window only shows it.",
+            hint="Close it there to continue it here.",
         )
 
     async def take_over(self) -> Session:

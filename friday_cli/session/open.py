@@ -29,7 +29,8 @@ from friday_cli.core.subagents.tree import SubagentTree
 from friday_cli.extensions import instructions, profiles, trust, trust_review
 from friday_cli.llm import models
 from friday_cli.paths import cache_dir, config_dir, data_dir, state_dir, store_path, text_of
-from friday_cli.store import Ownership, Store, new_id
+from friday_cli.store.locks import Ownership
+from friday_cli.store.store import Store, new_id
 from friday_cli.workspace.checkpoints import MEGABYTE, CheckpointRecorder, Snapshot, SnapshotLimits, blobs_of
 from friday_cli.workspace.local import LocalWorkspace
 from friday_cli.workspace.local_files import WorkspaceFiles
@@ -52,11 +53,9 @@ if TYPE_CHECKING:
 
 
 class Options(msgspec.Struct, frozen=True):
-    """What a frontend was asked for; None or empty: as the settings say.
-
-    `attended`: a person can answer questions. `resume`: the whole id of a session. `trusted`: treat the folder as trusted in
-    this session. `flags`: settings of the command line by dotted name.
-    """
+    """What a frontend was asked for; None or empty: as the settings say. `attended`: a person can answer questions.
+    `resume`: the whole id of a session. `trusted`: treat the folder as trusted in this session. `flags`: settings of
+    the command line by dotted name."""
 
     cwd: Path
     add_dirs: tuple[Path, ...] = ()
@@ -111,10 +110,8 @@ class _OpenContext(msgspec.Struct, eq=False):
 
 
 async def open_session(options: Options, env: Mapping[str, str] | None = None) -> SessionParts:
-    """Open a new session, or resume one.
-
-    Raises FridayError (UsageError, NotConfigured, FileError, StoreError) with a message for a person.
-    """
+    """Open a new session, or resume one. Raises FridayError (UsageError, NotConfigured, FileError, StoreError) with a
+    message for a person."""
     env = os.environ if env is None else env
     store = Store(store_path(env))
     history = EventHistory(store, options.resume)
@@ -161,10 +158,7 @@ async def _begin(parts: SessionParts, context: _OpenContext, history: EventHisto
 
 async def _own(store: Store, session: str, *, new: bool) -> tuple[Store, Ownership] | tuple[Store, Ownership, str]:
     """The store and the right to write to a session. For a `new` session that cannot be saved: a store in memory, and a
-    notice for the person.
-
-    Raises UsageError if another process has the session, StoreError.
-    """
+    notice for the person. Raises UsageError if another process has the session, StoreError."""
     try:
         await store.open()
         return store, await store.own(session)
@@ -184,18 +178,13 @@ async def _read_context(options: Options, env: Mapping[str, str]) -> _OpenContex
     folder_trust = trust.is_trusted(cwd, env=env)
     if options.trusted:
         folder_trust = msgspec.structs.replace(folder_trust, state="trusted")
-    loaded = config.load(
-        project=folder_trust.root if folder_trust.ok else None,
-        flags=options.flags,
-        environ=env,
-        file=options.config_file,
-    )
+    project = folder_trust.root if folder_trust.ok else None
+    loaded = config.load(project=project, flags=options.flags, environ=env, file=options.config_file)
     settings = loaded.settings
     choice = models.resolve(options.model, settings, env=env, effort=options.effort)
     choice = await models.with_server_limits(choice, settings, env=env)
     delegation = settings.agents.delegation
-    cap = delegation.token_budget.max
-    found = profiles.load(delegation.profiles.directory, folder_trust, token_cap=cap, env=env)
+    found = profiles.load(delegation.profiles.directory, folder_trust, token_cap=delegation.token_budget.max, env=env)
     notes = instructions.read(cwd, root=folder_trust.root, config=config_dir(env), trusted=folder_trust.ok)
     notices = (
         *choice.notes, *loaded.notices, *notes.notices, *found.announcements, *map(str, found.problems),
@@ -205,16 +194,8 @@ async def _read_context(options: Options, env: Mapping[str, str]) -> _OpenContex
     if sandbox.kind == "none" and (options.mode or settings.mode) == "auto":
         notices += (f"sandbox: none ({sandbox.why}). Commands are not confined, so mode auto asks about them.",)
     return _OpenContext(
-        cwd=cwd,
-        env=env,
-        trust=folder_trust,
-        settings=settings,
-        profiles=found,
-        instructions=notes,
-        choice=choice,
-        sandbox=sandbox,
-        notices=notices,
-    )
+        cwd, env, folder_trust, settings, profiles=found, instructions=notes, choice=choice, sandbox=sandbox, notices=notices
+    )  # fmt: skip
 
 
 def _options_as_before(options: Options, record: AgentRecord | None) -> Options:
@@ -251,13 +232,8 @@ def _build(
     for envelope in history.envelopes:
         taint.apply(envelope)
     log = Log(store.journal(session), last=history.last, watch=taint.apply)
-    rules = session_rules(
-        settings,
-        allow=options.allow,
-        deny=options.deny,
-        mode=options.mode or settings.mode,
-        profile=options.profile or ROOT,
-    )
+    mode, profile = options.mode or settings.mode, options.profile or ROOT
+    rules = session_rules(settings, allow=options.allow, deny=options.deny, mode=mode, profile=profile)
     persona = context.profiles.get(options.profile) if options.profile else None
     notes: list[str] = []
     permissions = SessionPermissions(rules, log, notes)
@@ -266,20 +242,26 @@ def _build(
     providers = ProviderPool(settings, env)
     approvals = ApprovalQueue(log, interactive=options.attended, on_rule_granted=permissions.grant)
     supervisor = providers.supervisor(providers.get(context.choice))
+    delegation = settings.agents.delegation
+    policy = Policy(
+        compact_at=settings.context.compact_at, max_depth=delegation.max_depth, max_concurrent=delegation.max_concurrent,
+        max_agents=delegation.max_agents,
+    )  # fmt: skip
     services = Services(
-        log, approvals, workspace, _policy(settings), random.Random(), taint, supervisor=supervisor,
+        log, approvals, workspace, policy, random.Random(), taint, supervisor=supervisor,
         shared_rate_limit=lambda lane: FileSharedRateLimit(lane, env),
     )  # fmt: skip
     isolation = _isolation(context, services, session)
-    shared = settings.agents.delegation.context.brain_write_scope == "shared"
+    shared = delegation.context.brain_write_scope == "shared"
     tools = AgentTools(
         services, isolation, providers, settings=settings, profiles=context.profiles,
         memory_store=store.notes.for_session(text_of(context.trust.root), session, shared=shared),
     )  # fmt: skip
     factory = AgentFactory(
-        services, isolation, providers, tools, root=RootOptions(context.choice, persona, rules), settings=settings,
-        profiles=context.profiles, environment=_environment(options, context, workspace),
-        instructions=context.instructions, session=session, overflow_folder=workspace.spill.folder,
+        services=services, isolation=isolation, providers=providers, tools=tools,
+        root=RootOptions(context.choice, persona, rules), settings=settings, profiles=context.profiles,
+        environment=_environment(options, context, workspace), instructions=context.instructions, session=session,
+        overflow_folder=workspace.spill.folder,
     )  # fmt: skip
     known = [agent_summary(record) for path, record in history.records.items() if path != "a"]
     tree = SubagentTree(services, factory, known=known, left=left_behind(history.envelopes))
@@ -289,16 +271,6 @@ def _build(
         offered=tuple(profile.name for profile in tools.targets("a", persona)), isolation=isolation,
         changes=WorktreeChanges(tree, isolation, services), workspace=workspace, sandbox=context.sandbox,
     )  # fmt: skip
-
-
-def _policy(settings: config.Settings) -> Policy:
-    delegation = settings.agents.delegation
-    return Policy(
-        compact_at=settings.context.compact_at,
-        max_depth=delegation.max_depth,
-        max_concurrent=delegation.max_concurrent,
-        max_agents=delegation.max_agents,
-    )
 
 
 def _workspace(
@@ -333,10 +305,8 @@ def _recorder(context: _OpenContext, log: Log, session: str) -> Callable[[Worksp
     most = limits.file_megabytes * MEGABYTE
 
     def make(files: WorkspaceFiles) -> CheckpointRecorder:
-        base = None
-        if limits.commands:
-            sizes = SnapshotLimits(file=most, all=limits.folder_megabytes * MEGABYTE)
-            base = Snapshot(files.roots, blobs.folder.parent, sizes)
+        sizes = SnapshotLimits(file=most, all=limits.folder_megabytes * MEGABYTE)
+        base = Snapshot(files.roots, blobs.folder.parent, sizes) if limits.commands else None
         return CheckpointRecorder(blobs, base, log, label=files.label, most=most)
 
     return make
@@ -354,13 +324,13 @@ def _isolation(context: _OpenContext, services: Services, session: str) -> Workt
 
 def _environment(options: Options, context: _OpenContext, workspace: LocalWorkspace) -> system_prompt.Environment:
     settings = context.settings
-    return system_prompt.environment(
-        context.cwd,
-        context.trust.root,
-        platform=f"{platform.system()} {platform.release()}",  # platform.platform() runs a command
-        date=date.today().isoformat(),
-        mode=options.mode or settings.mode,
-        folders=[str(folder) for folder in workspace.roots[1:]],
+    return system_prompt.Environment(
+        str(context.cwd),
+        f"{platform.system()} {platform.release()}",  # platform.platform() runs a command
+        date.today().isoformat(),
+        system_prompt.branch(context.trust.root),
+        options.mode or settings.mode,
+        tuple(str(folder) for folder in workspace.roots[1:]),
         answerable=options.attended,
         sandbox=context.sandbox.kind,
         network=settings.sandbox.network,
@@ -369,8 +339,7 @@ def _environment(options: Options, context: _OpenContext, workspace: LocalWorksp
 
 def _about(folder_trust: trust.Trust) -> list[str]:
     """A notice for the person if an untrusted folder has files that trust would enable."""
-    unused = trust_review.unused_files(folder_trust)
-    if not unused:
+    if not (unused := trust_review.unused_files(folder_trust)):
         return []
     names = ", ".join(unused[:5]) + (" ..." if len(unused) > 5 else "")
     return [f"{folder_trust.reason} Not used: {names}. `friday trust` would allow them."]

@@ -44,32 +44,23 @@ class SessionPermissions:
         self._rules.rules.append(rule)
         await self._log.emit("a", RuleAdded(str(rule), rule.decision))
         if scope == "always":
+            from friday_cli.config.edit import add_value
+
             try:
-                await asyncio.to_thread(_save_rule, str(rule))
+                await asyncio.to_thread(add_value, ALLOW, str(rule))
             except FridayError as error:
                 await self._log.emit("a", Notice(f"The rule {rule} applies to this session only: {error}", "warning"))
 
     async def revoke(self, rule: Rule) -> None:
-        """Remove a rule that a person granted, from this session and from the user's settings.
+        """Remove a rule that a person granted, from this session and from the user's settings. Raises UsageError for a
+        rule of another source, FridayError if the settings cannot be written."""
+        from friday_cli.config.edit import remove_value
 
-        Raises UsageError for a rule of another source, FridayError if the settings cannot be written.
-        """
-        saved = rule.decision == "allow" and not rule.profile and await asyncio.to_thread(_remove_saved_rule, str(rule))
+        saved = False
+        if rule.decision == "allow" and not rule.profile:
+            saved = await asyncio.to_thread(remove_value, ALLOW, str(rule)) is not None
         if rule.source and not saved:
             raise UsageError(f"The rule {rule} comes from {rule.source}.", hint="Change it there.")
         removed = (str(rule), rule.decision, rule.profile)
         self._rules.rules[:] = [r for r in self._rules.rules if (str(r), r.decision, r.profile) != removed]
         await self._log.emit("a", RuleRemoved(str(rule), rule.decision))
-
-
-def _save_rule(rule: str) -> None:
-    from friday_cli.config.edit import add_value
-
-    add_value(ALLOW, rule)
-
-
-def _remove_saved_rule(rule: str) -> bool:
-    """Whether the settings had the rule."""
-    from friday_cli.config.edit import remove_value
-
-    return remove_value(ALLOW, rule) is not None

@@ -14,7 +14,7 @@ from friday_cli.core.permissions.rules import Rules
 from friday_cli.core.protocol.events import Envelope, InboxMessage, Prefix
 from friday_cli.core.protocol.messages import without_thinking
 from friday_cli.core.subagents.node import AgentSummary
-from friday_cli.store import Store
+from friday_cli.store.store import Store
 from friday_cli.tool_catalog import DELEGATE_TASK
 
 TASK_CHARS = 200
@@ -43,17 +43,11 @@ class EventHistory:
 
 def agent_summary(record: AgentRecord) -> AgentSummary:
     """What other agents may know of an agent, from the log."""
+    usage = record.tree_usage if record.end else record.usage
     return AgentSummary(
-        path=record.path,
-        profile=record.profile,
-        task=record.task,
-        status=record.status,
-        end=record.end,
-        usage=record.tree_usage if record.end else record.usage,
-        duration_s=record.active_s,
-        receipt=record.receipt,
-        model=record.model,
-    )
+        record.path, record.profile, record.task, record.status, end=record.end, usage=usage,
+        duration_s=record.active_s, receipt=record.receipt, model=record.model,
+    )  # fmt: skip
 
 
 async def resume_root(

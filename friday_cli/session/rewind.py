@@ -6,30 +6,21 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal
 
 import msgspec
 
 from friday_cli.core.eventlog.log import Log
 from friday_cli.core.eventlog.rewind_marks import after_rewind, is_rewind_point
+from friday_cli.core.protocol import events
 from friday_cli.core.protocol.errors import ToolError, UsageError
-from friday_cli.core.protocol.events import (
-    AgentFinished,
-    AgentStarted,
-    Checkpoint,
-    Envelope,
-    MessageAdded,
-    Notice,
-    Reviewed,
-    Rewound,
-    SessionStarted,
-)
+from friday_cli.core.protocol.events import AgentStarted, Envelope, Rewound, SessionStarted
 from friday_cli.core.protocol.receipt import FileChange
-from friday_cli.store import Store
 from friday_cli.store.crash_recovery import recovery_events
+from friday_cli.store.store import Store
 from friday_cli.workspace.checkpoints import MEGABYTE, Blobs, CheckpointRecorder, blobs_of
 from friday_cli.workspace.checkpoints.file_history import FileHistory, RecordedChange, is_result
 from friday_cli.workspace.checkpoints.restore_plan import RestoreConflict, RestorePlan, plan
@@ -69,34 +60,11 @@ class RewindResult(msgspec.Struct, frozen=True):
     lost: tuple[RestoreConflict, ...] = ()
 
 
-class RewindHost(Protocol):
-    """What a `Rewinder` needs of an open session."""
-
-    def while_idle(self, action: str) -> AbstractContextManager[None]:
-        """Inside, no agent runs. Raises UsageError if one is running. `action` is a participle for messages."""
-        ...
-
-    async def rewound(self, result: RewindResult) -> None:
-        """A rewind was done and is in the log: continue from there."""
-        ...
-
-
-class _ClosedSession:
-    """The host for a session that no process has open."""
-
-    def while_idle(self, action: str) -> AbstractContextManager[None]:
-        return nullcontext()
-
-    async def rewound(self, result: RewindResult) -> None:
-        """Nothing to do: the log has it."""
-
-
 class Rewinder:
-    """Rewinds one session. `workspace` has its files and a recorder of their earlier contents.
-
-    Nothing is deleted: the event Rewound tells from where the history continues, and `undo` reverses it. Tokens stay counted,
-    and sub-agents that were started since keep their results. If a method raises, everything is as it was.
-    """
+    """Rewinds one session. `workspace` has its files and a recorder of their earlier contents. In an open session
+    `while_idle` keeps agents from running (or raises UsageError), and `rewound` is called after a rewind. Nothing is
+    deleted: the event Rewound tells from where the history continues, and `undo` undoes it. Tokens stay counted, and
+    sub-agents that were started since keep their results. If a method raises, everything is as it was."""
 
     def __init__(
         self,
@@ -105,7 +73,8 @@ class Rewinder:
         log: Log,
         workspace: LocalWorkspace,
         *,
-        host: RewindHost | None = None,
+        while_idle: Callable[[str], AbstractContextManager[object]] = nullcontext,
+        rewound: Callable[[RewindResult], Awaitable[None]] | None = None,
     ) -> None:
         assert workspace.write_hook.recorder is not None
         self._session = session
@@ -114,7 +83,8 @@ class Rewinder:
         self.workspace = workspace
         self._blobs = workspace.write_hook.recorder.blobs
         self._most = workspace.write_hook.recorder.most
-        self._host = host or _ClosedSession()
+        self._idle = while_idle
+        self._rewound = rewound
 
     async def points(self) -> list[RewindPoint]:
         """The messages of the person that are part of the conversation now, oldest first."""
@@ -129,44 +99,21 @@ class Rewinder:
         nothing is changed and the result is not `done`: ask the person, then call again. Raises UsageError while an agent is
         running, for an unknown number, and if files cannot be written.
         """
-        with self._host.while_idle("rewound"):
+        with self._idle("rewound"):
             envelopes = await self._log.history()
             point = find_point(envelopes, number)
-            event = Rewound(point.seq, what)
-            return await self._rewind(envelopes, event, point, dry_run=dry_run, conflicts=conflicts)
+            changes = FileHistory(envelopes).since(point.seq).values() if what != "conversation" else ()
+            return await self._rewind(Rewound(point.seq, what), changes, point, dry_run=dry_run, conflicts=conflicts)
 
     async def undo(self, *, dry_run: bool = False, conflicts: Resolve = "ask") -> RewindResult:
         """Undo the newest rewind that was not undone yet, as `to` does. Raises UsageError as `to`, and if there is none."""
-        with self._host.while_idle("rewound"):
+        with self._idle("rewound"):
             envelopes = await self._log.history()
             last = last_rewind(envelopes)
             assert isinstance(last.event, Rewound)
             event = Rewound(last.seq or 0, last.event.what, undo=True)
-            return await self._rewind(
-                envelopes, event, None, dry_run=dry_run, conflicts=conflicts, since=last.event.since
-            )
-
-    async def _rewind(
-        self,
-        envelopes: Sequence[Envelope],
-        event: Rewound,
-        point: RewindPoint | None,
-        *,
-        dry_run: bool,
-        conflicts: Resolve,
-        since: int | None = None,
-    ) -> RewindResult:
-        """Restore what was changed after event `since` (default: `event.to`), and write `event`."""
-        restore = RestorePlan()
-        if event.what != "conversation":
-            changes = FileHistory(envelopes).since(event.to if since is None else since)
-            restore = await self._plan(changes.values(), force=conflicts == "overwrite")
-        result = RewindResult(event.what, False, point, restore.files, restore.conflicts, restore.lost)
-        if dry_run or (restore.conflicts and conflicts == "ask"):
-            return result
-        if event.what == "files" and not restore.steps:
-            raise UsageError("No file needs to be restored.", hint=_why_none(restore))
-        return await self._apply(restore, event, result)
+            changes = FileHistory(envelopes).since(last.event.since).values() if event.what != "conversation" else ()
+            return await self._rewind(event, changes, dry_run=dry_run, conflicts=conflicts)
 
     async def fork(self, at: int | None = None) -> str:
         """Create a session that starts with this one's history up to right before message `at` (None: all of it); returns
@@ -181,38 +128,44 @@ class Rewinder:
         return await asyncio.to_thread(review, history, self.workspace, self._blobs, most=self._most)
 
     async def restore_file(self, key: str, agent: str | None = None, *, conflicts: Resolve = "ask") -> RewindResult:
-        """Undo the changes of `agent` to a file, or of all agents (None); `key` is that of a row of `changes`.
-
-        Works as a rewind of this file: `undo` reverses it, and conflicts need an answer. Raises UsageError while an agent is
-        running, if another agent changed the file later, and if it cannot be written.
-        """
-        with self._host.while_idle("changed"):
+        """Undo the changes of `agent` to a file, or of all agents (None); `key` is that of a row of `changes`. Works as
+        a rewind of this file: `undo` undoes it, and conflicts need an answer. Raises UsageError while an agent is
+        running, if another agent changed the file later, and if it cannot be written."""
+        with self._idle("changed"):
             changes = _changes_to_undo(FileHistory(await self._log.history()), agent, key)
-            restore = await self._plan([changes], force=conflicts == "overwrite")
-            result = RewindResult("files", False, None, restore.files, restore.conflicts, restore.lost)
-            if restore.conflicts and conflicts == "ask":
-                return result
-            if not restore.steps:
-                raise UsageError("No file needs to be restored.", hint=_why_none(restore))
-            return await self._apply(restore, Rewound(changes[0].seq, "files"), result)
+            return await self._rewind(Rewound(changes[0].seq, "files"), [changes], conflicts=conflicts)
 
     async def accept(self, key: str) -> None:
         """Leave the present changes of a file out of `changes` from now on; the file stays. Raises UsageError."""
         _changes_to_undo(FileHistory(await self._log.history()), None, key)
-        await self._log.emit("a", Reviewed((key,)))
+        await self._log.emit("a", events.Reviewed((key,)))
 
-    async def _plan(self, wanted: Collection[list[RecordedChange]], *, force: bool) -> RestorePlan:
-        """How each file gets the content it had before the first of its changes."""
-        return await asyncio.to_thread(plan, list(wanted), self.workspace, self._blobs, most=self._most, force=force)
-
-    async def _apply(self, restore: RestorePlan, event: Rewound, result: RewindResult) -> RewindResult:
-        """Restore the files, all of them or none, then write `event`. Raises UsageError, also if that could not be undone."""
+    async def _rewind(
+        self,
+        event: Rewound,
+        changes: Collection[list[RecordedChange]],
+        point: RewindPoint | None = None,
+        *,
+        dry_run: bool = False,
+        conflicts: Resolve,
+    ) -> RewindResult:
+        """Give each file the content it had before the first of its `changes`, all files or none, then write `event`."""
+        force = conflicts == "overwrite"
+        restore = await asyncio.to_thread(
+            plan, list(changes), self.workspace, self._blobs, most=self._most, force=force
+        )
+        result = RewindResult(event.what, False, point, restore.files, restore.conflicts, restore.lost)
+        if dry_run or (restore.conflicts and conflicts == "ask"):
+            return result
+        if event.what == "files" and not restore.steps:
+            raise UsageError("No file needs to be restored.", hint=_why_none(restore))
         since = self._log.last
         if restore.steps:
             await self._restore_files(restore)
         await self._log.emit("a", msgspec.structs.replace(event, since=since))
         done = msgspec.structs.replace(result, done=True)
-        await self._host.rewound(done)
+        if self._rewound:
+            await self._rewound(done)
         return done
 
     async def _restore_files(self, restore: RestorePlan) -> None:
@@ -263,7 +216,7 @@ def _changes_to_undo(ledger: FileHistory, agent: str | None, key: str) -> list[R
     if not any(change.agent == agent for change in changes):
         raise UsageError(f"{agent} did not change {key!r}.")
     other = last[-1].agent
-    raise UsageError(f"{other} changed {key!r} after {agent}.", hint=f"Put that of {other} back first.")
+    raise UsageError(f"{other} changed {key!r} after {agent}.", hint=f"Undo the change of {other} first.")
 
 
 def _why_none(made: RestorePlan) -> str:
@@ -281,7 +234,7 @@ def points(envelopes: Sequence[Envelope]) -> list[RewindPoint]:
         event, seq = envelope.event, envelope.seq or 0
         if envelope.agent != "a":
             continue
-        if isinstance(event, MessageAdded) and is_rewind_point("a", event.message):
+        if isinstance(event, events.MessageAdded) and is_rewind_point("a", event.message):
             marks[seq] = found
             text = started.task if started else event.message.text
             found = [*found, RewindPoint(len(found) + 1, seq, text, envelope.at)]
@@ -318,7 +271,7 @@ def last_rewind(envelopes: Sequence[Envelope]) -> Envelope:
                 taken.add(event.to)
             elif envelope.seq not in taken:
                 return envelope
-    raise UsageError("There is no rewind to take back.")
+    raise UsageError("There is no rewind to undo.")
 
 
 @asynccontextmanager
@@ -346,10 +299,8 @@ async def without_agents(store: Store, session: str, env: Mapping[str, str] | No
 
 async def fork(store: Store, session: str, *, at: int | None = None) -> str:
     """Create a session with the history of another up to right before message `at` (None: all of it); returns its id.
-
-    The other session is only read and may be running. Its ended agents can be read and resumed in the fork; those that were
-    running are ended there. Raises UsageError, StoreError.
-    """
+    The other session is only read and may be running. Its ended agents can be read and resumed in the fork; those that
+    were running are ended there. Raises UsageError, StoreError."""
     envelopes = await store.events(session)
     kept = envelopes if at is None else _before(envelopes, find_point(envelopes, at).seq)
     if not any(isinstance(e.event, AgentStarted) for e in kept):
@@ -362,10 +313,10 @@ async def fork(store: Store, session: str, *, at: int | None = None) -> str:
     kept += _ends(kept, session)
     began = msgspec.structs.replace(first, session=name, forked=session, taken=kept[-1].seq or 0)
     with await store.own(name):
-        note = Envelope(began.taken + 1, time.time(), "a", Notice(f"Forked from session {session[:8]}.", "info"))
+        note = Envelope(began.taken + 1, time.time(), "a", events.Notice(f"Forked from session {session[:8]}.", "info"))
         await store.journal(name).append([msgspec.structs.replace(kept[0], event=began), *kept[1:], note])
     place = store.path.parent / "checkpoints"
-    wanted = {k.before for e in kept if isinstance(e.event, Checkpoint) for k in e.event.files if k.before}
+    wanted = {k.before for e in kept if isinstance(e.event, events.Checkpoint) for k in e.event.files if k.before}
     await asyncio.to_thread(Blobs(place / name, most=0).copy_from, place / session, wanted)
     return name
 
@@ -373,7 +324,9 @@ async def fork(store: Store, session: str, *, at: int | None = None) -> str:
 def _before(envelopes: Sequence[Envelope], seq: int) -> list[Envelope]:
     """The events before event `seq`, without the start of the run that it belongs to."""
     kept = [e for e in envelopes if (e.seq or 0) < seq]
-    while kept and kept[-1].agent == "a" and not isinstance(kept[-1].event, (AgentFinished, MessageAdded)):
+    while (
+        kept and kept[-1].agent == "a" and not isinstance(kept[-1].event, (events.AgentFinished, events.MessageAdded))
+    ):
         if isinstance(kept.pop().event, AgentStarted):
             return kept
     return [e for e in envelopes if (e.seq or 0) < seq]
@@ -383,7 +336,7 @@ def _ends(envelopes: Sequence[Envelope], session: str) -> list[Envelope]:
     made = []
     for envelope in recovery_events(envelopes, now=time.time()):
         event = envelope.event
-        if isinstance(event, AgentFinished):
+        if isinstance(event, events.AgentFinished):
             words = f"Session {session[:8]} was forked while this agent was running; it continues there."
             event = msgspec.structs.replace(event, status="cancelled", stop_reason="aborted", error=words)
         made.append(msgspec.structs.replace(envelope, event=event))

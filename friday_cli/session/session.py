@@ -36,11 +36,9 @@ COMMAND_TIMEOUT_S = 600.0
 
 
 class Session:
-    """A running session. Make one with `Session.open`.
-
-    `since`: the number of the last event before this opening. `profiles`: names of all profiles. `sandbox`: the kind that
-    confines commands. `kept`: whether the session is stored on disk.
-    """
+    """A running session. Make one with `Session.open`. `since`: the number of the last event before this opening.
+    `profiles`: names of all profiles. `sandbox`: the kind that confines commands. `kept`: whether the session is stored
+    on disk."""
 
     def __init__(self, parts: SessionParts) -> None:
         self.id = parts.id
@@ -87,11 +85,9 @@ class Session:
         return self._main.idle
 
     def start(self, text: str, **more: Unpack[PromptExtras]) -> AgentRun:
-        """Start a run of the main agent; its result is in the events. The agent must be idle (else: `send`).
-
-        If `text` starts with `@NAME` of a profile, the agent must delegate to that profile before it can answer. Raises
-        UsageError if it cannot delegate to that profile, or is running.
-        """
+        """Start a run of the main agent; its result is in the events. The agent must be idle (else: `send`). If `text`
+        starts with `@NAME` of a profile, the agent must delegate to that profile before it can answer. Raises
+        UsageError if it cannot delegate to that profile, or is running."""
         return self._main.start(text, **more)
 
     async def prompt(self, text: str, **more: Unpack[PromptExtras]) -> RunResult:
@@ -132,7 +128,8 @@ class Session:
         from .rewind import Rewinder
 
         parts = self._parts
-        return Rewinder(self.id, parts.store, self._log, parts.workspace, host=self._main)
+        idle, rewound = self._main.while_idle, self._main.rewound
+        return Rewinder(self.id, parts.store, self._log, parts.workspace, while_idle=idle, rewound=rewound)
 
     # ---- all agents ----------------------------------------------------------------
 
@@ -147,11 +144,9 @@ class Session:
         timeout: float | None = None,
         schema: dict[str, object] | None = None,
     ) -> RunResult:
-        """Resume an ended sub-agent with a message of the person; returns the result of its run.
-
-        `max_tokens` replaces what is left of its token budget; the other limits (turns, US dollars, active seconds) can
-        only be lowered. Raises UsageError if there is no such agent, or it cannot be resumed.
-        """
+        """Resume an ended sub-agent with a message of the person; returns the result of its run. `max_tokens` replaces
+        what is left of its token budget; the other limits (turns, US dollars, active seconds) can only be lowered.
+        Raises UsageError if there is no such agent, or it cannot be resumed."""
         self._main.require_idle()
         known = self._tree.known(path)
         if known is None:
@@ -206,10 +201,8 @@ class Session:
         return await self._tree.stop(path, level=level, why=why)
 
     async def apply_worktree(self, path: str) -> tuple[FileChange, ...]:
-        """Apply what an ended agent changed in its worktree to the session's files: all changes or none.
-
-        Raises UsageError if there is no such worktree, or with the files that conflict.
-        """
+        """Apply what an ended agent changed in its worktree to the session's files: all changes or none. Raises
+        UsageError if there is no such worktree, or with the files that conflict."""
         try:
             return (await self._parts.changes.apply_for_person(path)).files
         except ToolError as error:

@@ -20,10 +20,8 @@ from friday_cli.tool_catalog import DELEGATE_TASK
 
 class SpawnLimiter:
     """Counts the agents that were started in this turn of the user and those about to start; refused ones do not count.
-
-    An approval holds up to the next multiple of the number or the cost in the settings. `price(estimate)` is the most that
-    an agent may cost, in US dollars; None if unknown.
-    """
+    An approval holds up to the next multiple of the number or the cost in the settings. `price(estimate)` is the most
+    that an agent may cost, in US dollars; None if unknown."""
 
     def __init__(
         self, services: Services, limits: DelegationSettings, price: Callable[[SpawnEstimate], float | None]
@@ -57,12 +55,8 @@ class SpawnLimiter:
         slot = tree.node(path).agent.slot
         while True:
             if self._turn is not tree.started_now:  # another turn of the user
-                self._turn, self._number, self._dollars = (
-                    tree.started_now,
-                    self._limits.ask_above,
-                    self._limits.ask_above_cost,
-                )
-                self._unpriced = False
+                self._turn, self._unpriced = tree.started_now, False
+                self._number, self._dollars = self._limits.ask_above, self._limits.ask_above_cost
             count, price = self._sums()
             if not (exceeded := self._exceeded(count, price)):
                 return

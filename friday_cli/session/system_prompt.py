@@ -27,11 +27,9 @@ MODES = {
 
 
 class Environment(msgspec.Struct, frozen=True):
-    """Where an agent works. Read once, so that the prompts of a session stay the same.
-
-    `folders`: other roots of the workspace. `answerable`: a person can answer. `copy_of`: the folder that this git worktree is
-    a copy of, "" if it is no worktree. `sandbox`: the kind that confines commands. `network`: commands have network access.
-    """
+    """Where an agent works. Read once, so that the prompts of a session stay the same. `folders`: other roots of the
+    workspace. `answerable`: a person can answer. `copy_of`: the folder that this git worktree is a copy of, "" if it is
+    no worktree. `sandbox`: the kind that confines commands. `network`: commands have network access."""
 
     folder: str
     platform: str
@@ -43,32 +41,6 @@ class Environment(msgspec.Struct, frozen=True):
     copy_of: str = ""
     sandbox: str = "none"
     network: bool = False
-
-
-def environment(
-    folder: Path,
-    root: Path,
-    *,
-    platform: str,
-    date: str,
-    mode: str = "ask",
-    folders: Sequence[str] = (),
-    answerable: bool = True,
-    sandbox: str = "none",
-    network: bool = False,
-) -> Environment:
-    """The environment of agents in `folder` of the project at `root`; `date` is ISO (2026-11-30)."""
-    return Environment(
-        folder=str(folder),
-        platform=platform,
-        date=date,
-        branch=branch(root),
-        mode=mode,
-        folders=tuple(folders),
-        answerable=answerable,
-        sandbox=sandbox,
-        network=network,
-    )
 
 
 def branch(root: Path) -> str:
@@ -129,28 +101,16 @@ def child_prompt(
     instructions: Instructions | None = None,
     known_tools: ToolCatalog = TOOLS,
 ) -> str:
-    """A sub-agent's system prompt: its profile's, then rules that no profile can remove.
-
-    It contains AGENTS.md only if the profile has `projectContext: true`. The arguments are those of `root_prompt`.
-    """
-    parts = [
-        profile.prompt,
-        CHILD,
-        _tools(tools, known_tools),
-        HONESTY,
-        UNTRUSTED,
-        _delegation(children),
-        _environment(here),
-    ]
+    """A sub-agent's system prompt: its profile's, then rules that no profile can remove. It contains AGENTS.md only if
+    the profile has `projectContext: true`. The arguments are those of `root_prompt`."""
+    rules = [CHILD, _tools(tools, known_tools), HONESTY, UNTRUSTED, _delegation(children), _environment(here)]
     known = instructions if profile.project_context else None
-    return "\n\n".join(part for part in (*parts, *_instructions(known)) if part)
+    return "\n\n".join(part for part in (profile.prompt, *rules, *_instructions(known)) if part)
 
 
 def task_message(task: str, context: str = "", *, limit: int = 4_000, rest: str = "") -> str:
     """A sub-agent's first user message: the task, then at most `limit` characters of the context from its parent.
-
-    `rest`: a file with the whole context; without it the message says that the end is missing.
-    """
+    `rest`: a file with the whole context; without it the message says that the end is missing."""
     task, context = sanitize(task).strip(), sanitize(context).strip()
     if not context:
         return task

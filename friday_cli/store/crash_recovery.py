@@ -32,10 +32,7 @@ def recovery_events(envelopes: Sequence[Envelope], *, now: float) -> list[Envelo
 
 
 def _interrupted(record: AgentRecord, records: dict[str, AgentRecord]) -> AgentFinished:
-    tree = Usage()
-    for other in records.values():
-        if is_under(other.path, record.path):
-            tree = tree + other.usage
+    tree = sum((other.usage for other in records.values() if is_under(other.path, record.path)), Usage())
     return AgentFinished(
         run=record.run,
         status="interrupted",

@@ -5,31 +5,15 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
 from friday_cli.core.eventlog.replay import collecting_later
+from friday_cli.core.protocol import events
 from friday_cli.core.protocol.agent_path import depth_of
 from friday_cli.core.protocol.errors import StoreError
-from friday_cli.core.protocol.events import (
-    AgentFinished,
-    AgentStarted,
-    AnyEvent,
-    AttemptFailed,
-    Compacted,
-    Detached,
-    Envelope,
-    IntentStated,
-    MessageAdded,
-    Notice,
-    Prefix,
-    StatusChanged,
-    TurnFinished,
-    Verdict,
-    encode,
-    kind,
-)
+from friday_cli.core.protocol.events import AnyEvent, Envelope, encode, kind
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.protocol.run_result import ENDED
 from friday_cli.core.text.sanitize import sanitize_line
@@ -51,25 +35,18 @@ class SessionJournal:
         """Store `envelopes` in order. The future completes when they survive a crash of the process; with `durable`
         they and all earlier ones also survive a power failure. It fails with StoreError."""
         batch = tuple(envelopes)
-        return self._writer.submit(lambda db: self._write(db, batch), durable=durable, failed=self._give_up)
+        return self._writer.submit(lambda db: self._write(db, batch), durable=durable, failed=self._stop)
 
     async def read(self, after: int) -> list[Envelope]:
         """All envelopes with a number greater than `after`, in order."""
         return await self._reader.read(lambda db: read_events(db, self.session, after=after))
-
-    async def sync(self) -> None:
-        """Return when everything appended so far survives a power failure. Raises StoreError."""
-        await asyncio.shield(self._writer.submit(self._touch, durable=True))
 
     def _write(self, db: sqlite3.Connection, envelopes: Sequence[Envelope]) -> None:
         if self._failure is not None:
             raise self._failure
         append_events(db, key_of(db, self.session), envelopes)
 
-    def _touch(self, db: sqlite3.Connection) -> None:
-        db.execute("UPDATE sessions SET updated = updated WHERE id = ?", (self.session,))  # a commit with a page in it
-
-    def _give_up(self, error: StoreError) -> None:
+    def _stop(self, error: StoreError) -> None:
         self._failure = self._failure or error
 
 
@@ -117,16 +94,17 @@ def _body(event: AnyEvent) -> str:
     try:
         return encode(event).decode()
     except UnicodeEncodeError:  # a lone surrogate, which UTF-8 cannot encode
-        return encode(_encodable(msgspec.to_builtins(event))).decode()
+        return encode(encodable(msgspec.to_builtins(event))).decode()
 
 
-def _encodable(value: Any) -> Any:
+def encodable(value: Any) -> Any:
+    """`value` with what UTF-8 cannot encode (lone surrogates) replaced in all its strings."""
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
     if isinstance(value, dict):
-        return {_encodable(name): _encodable(item) for name, item in value.items()}
+        return {encodable(name): encodable(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_encodable(item) for item in value]
+        return [encodable(item) for item in value]
     return value
 
 
@@ -134,7 +112,7 @@ def _usage(usage: Usage) -> tuple[int, int, int, int, int, float | None]:
     return usage.input, usage.cache_read, usage.cache_write, usage.output, usage.reasoning, usage.cost_usd
 
 
-def _agent_started(db: sqlite3.Connection, key: int, envelope: Envelope, event: AgentStarted) -> None:
+def _agent_started(db: sqlite3.Connection, key: int, envelope: Envelope, event: events.AgentStarted) -> None:
     path = envelope.agent
     db.execute(
         "INSERT INTO agents(session, path, parent, depth, profile, task, model, call_id, background, run, status,"
@@ -160,7 +138,7 @@ def _title(text: str) -> str:
     return sanitize_line(text.strip().partition("\n\n")[0])
 
 
-def _agent_finished(db: sqlite3.Connection, key: int, envelope: Envelope, event: AgentFinished) -> None:
+def _agent_finished(db: sqlite3.Connection, key: int, envelope: Envelope, event: events.AgentFinished) -> None:
     db.execute(
         "UPDATE agents SET status = ?, stop_reason = ?, finished = ?, active_s = active_s + ?"
         " WHERE session = ? AND path = ?",
@@ -174,12 +152,10 @@ def _agent_finished(db: sqlite3.Connection, key: int, envelope: Envelope, event:
         )
 
 
-def _add_usage(
-    db: sqlite3.Connection,
-    key: int,
-    envelope: Envelope,
-    event: TurnFinished | AttemptFailed | Compacted | IntentStated | Verdict,
-) -> None:
+_WithUsage = events.TurnFinished | events.AttemptFailed | events.Compacted | events.IntentStated | events.Verdict
+
+
+def _add_usage(db: sqlite3.Connection, key: int, envelope: Envelope, event: _WithUsage) -> None:
     if event.usage != Usage():
         db.execute(
             "UPDATE agents SET input = input + ?, cache_read = cache_read + ?, cache_write = cache_write + ?,"
@@ -188,7 +164,7 @@ def _add_usage(
         )
 
 
-def _status_changed(db: sqlite3.Connection, key: int, envelope: Envelope, event: StatusChanged) -> None:
+def _status_changed(db: sqlite3.Connection, key: int, envelope: Envelope, event: events.StatusChanged) -> None:
     if event.status not in ENDED:
         db.execute(
             "UPDATE agents SET status = ? WHERE session = ? AND path = ? AND finished IS NULL",
@@ -196,32 +172,24 @@ def _status_changed(db: sqlite3.Connection, key: int, envelope: Envelope, event:
         )
 
 
-def _detached(db: sqlite3.Connection, key: int, envelope: Envelope, event: Detached) -> None:
-    db.execute("UPDATE agents SET background = 1 WHERE session = ? AND path = ?", (key, envelope.agent))
-
-
-def _prefix(db: sqlite3.Connection, key: int, envelope: Envelope, event: Prefix) -> None:
-    db.execute("UPDATE agents SET model = ? WHERE session = ? AND path = ?", (event.model, key, envelope.agent))
-
-
-def _message_added(db: sqlite3.Connection, key: int, envelope: Envelope, event: MessageAdded) -> None:
+def _message_added(db: sqlite3.Connection, key: int, envelope: Envelope, event: events.MessageAdded) -> None:
     message = event.message
     if message.role == "user" and message.source == "person" and depth_of(envelope.agent) == 0:
         db.execute("UPDATE sessions SET title = ? WHERE key = ? AND title = ''", (_title(message.text), key))
 
 
-_PROJECTIONS: dict[type, Callable[[sqlite3.Connection, int, Envelope, Any], None]] = {
-    AgentStarted: _agent_started,
-    AgentFinished: _agent_finished,
-    TurnFinished: _add_usage,
-    AttemptFailed: _add_usage,
-    Compacted: _add_usage,
-    IntentStated: _add_usage,
-    Verdict: _add_usage,
-    StatusChanged: _status_changed,
-    Detached: _detached,
-    Prefix: _prefix,
-    MessageAdded: _message_added,
+_PROJECTIONS: dict[type, Callable[[sqlite3.Connection, int, Envelope, Any], object]] = {
+    events.AgentStarted: _agent_started,
+    events.AgentFinished: _agent_finished,
+    **dict.fromkeys(get_args(_WithUsage), _add_usage),
+    events.StatusChanged: _status_changed,
+    events.Detached: lambda db, key, envelope, event: db.execute(
+        "UPDATE agents SET background = 1 WHERE session = ? AND path = ?", (key, envelope.agent)
+    ),
+    events.Prefix: lambda db, key, envelope, event: db.execute(
+        "UPDATE agents SET model = ? WHERE session = ? AND path = ?", (event.model, key, envelope.agent)
+    ),
+    events.MessageAdded: _message_added,
 }
 
 
@@ -248,6 +216,6 @@ def _event(decode: Callable[[bytes], AnyEvent], seq: int, what: str, body: bytes
     try:
         return decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return Notice(
+        return events.Notice(
             f"Event {seq} ({sanitize_line(str(what), 40)}) of this session is damaged and was left out.", "warning"
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+from contextlib import ExitStack
 from pathlib import Path
 
 from friday_cli.core.protocol.errors import StoreError, Unwritable, UsageError
@@ -40,21 +41,21 @@ def own(folder: Path, session: str) -> Ownership:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         while True:
             handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with ExitStack() as stack:
+                stack.callback(os.close, handle)
+                try:
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    pid = f" (pid {number})" if (number := _pid(handle)) else ""
+                    raise UsageError(
+                        f"Session {session[:8]} is open in another friday process{pid}.",
+                        hint="You can read it in the meantime; close it there to resume it here.",
+                    ) from None
                 if _is_current(handle, path):
                     os.truncate(handle, 0)
                     os.pwrite(handle, str(os.getpid()).encode(), 0)
+                    stack.pop_all()
                     return Ownership(session, path, handle)
-            except BlockingIOError:
-                raise UsageError(
-                    f"Session {session[:8]} is open in another friday process{_owner_text(handle)}.",
-                    hint="You can read it in the meantime; close it there to resume it here.",
-                ) from None
-            except BaseException:
-                os.close(handle)
-                raise
-            os.close(handle)
     except OSError as error:
         if error.errno == errno.ENOLCK:
             raise Unwritable(
@@ -84,8 +85,7 @@ def owner(folder: Path, session: str) -> int | None:
     try:
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        number = os.pread(handle, 20, 0).decode("ascii", "replace").strip()
-        return int(number) if number.isdigit() else 0
+        return _pid(handle)
     finally:
         os.close(handle)
     return None
@@ -99,9 +99,7 @@ def _is_current(handle: int, path: Path) -> bool:
         return False
 
 
-def _owner_text(handle: int) -> str:
-    try:
-        number = os.pread(handle, 20, 0).decode("ascii", "replace").strip()
-    finally:
-        os.close(handle)
-    return f" (pid {number})" if number.isdigit() else ""
+def _pid(handle: int) -> int:
+    """The pid in a lock file, 0 if it has none yet."""
+    number = os.pread(handle, 20, 0).decode("ascii", "replace").strip()
+    return int(number) if number.isdigit() else 0

@@ -13,6 +13,7 @@ import msgspec
 from friday_cli.core.protocol.agent_path import depth_of
 from friday_cli.core.protocol.errors import UsageError
 
+from .journal import encodable
 from .records import MemoryItem
 from .schema import has_search
 from .writer import StoreReader, StoreWriter
@@ -24,11 +25,9 @@ _NEWEST = "ORDER BY m.at DESC, m.id DESC"
 
 
 class StoredMemory:
-    """The notes of one project and of the user, as the agents of `session` see them.
-
-    A note of the root agent is visible to all agents. A note of a sub-agent is visible to others after it is promoted,
-    or at once if notes are `shared`.
-    """
+    """The notes of one project and of the user, as the agents of `session` see them. A note of the root agent is
+    visible to all agents. A note of a sub-agent is visible to others after it is promoted, or at once if notes are
+    `shared`."""
 
     def __init__(
         self, project: str, session: str, *, writer: StoreWriter, reader: StoreReader, shared: bool = False
@@ -37,7 +36,7 @@ class StoredMemory:
         self._session = session
         self._writer = writer
         self._reader = reader
-        self._common_events = shared
+        self._shared = shared
 
     async def save(
         self, text: str, *, scope: Literal["project", "user"], tags: Sequence[str], agent: str
@@ -45,8 +44,9 @@ class StoredMemory:
         """Save a note of the agent with this path or id, and return it. Raises StoreError."""
         owner = self._project if scope == "project" else ""
         who = self._agent_id(agent)
-        promoted = self._common_events or depth_of(who) == 0
-        values = (scope, owner, _encodable(text), _tags_json(tags), who, time.time(), promoted)
+        promoted = self._shared or depth_of(who) == 0
+        encoded = msgspec.json.encode(encodable(list(tags))).decode()
+        values = (scope, owner, encodable(text), encoded, who, time.time(), promoted)
         return await self._writer.submit(lambda db: _save(db, values))
 
     async def load(self, query: str, *, tags: Sequence[str], limit: int, agent: str = "a") -> list[MemoryItem]:
@@ -76,20 +76,20 @@ class StoredNotes:
 
     async def list_notes(self, project: str | None) -> list[MemoryItem]:
         """All notes of a project and of the user, or of all projects if `project` is None; the newest first."""
-        return await self._reader.read(lambda db: every(db, project))
+        return await self._reader.read(lambda db: _every(db, project))
 
     async def get(self, number: str) -> MemoryItem:
         """The note with this id. Raises UsageError if there is none."""
-        return await self._reader.read(lambda db: one(db, number))
+        return await self._reader.read(lambda db: _one(db, number))
 
     async def promote(self, numbers: Sequence[str]) -> list[MemoryItem]:
         """Make notes of sub-agents visible to all agents; returns the notes that changed. Raises UsageError for an
         unknown id, without any change."""
-        return await self._writer.submit(lambda db: promote(db, numbers))
+        return await self._writer.submit(lambda db: _promote(db, numbers))
 
     async def forget(self, numbers: Sequence[str]) -> list[MemoryItem]:
         """Delete notes and return them. Raises UsageError for an unknown id, without any change."""
-        return await self._writer.submit(lambda db: forget(db, numbers))
+        return await self._writer.submit(lambda db: _forget(db, numbers))
 
 
 # ---- access by agents -------------------------------------------------------------------------------------------
@@ -105,7 +105,7 @@ def _save(db: sqlite3.Connection, values: tuple[object, ...]) -> MemoryItem:
             "INSERT INTO memory_words(rowid, text, tags) SELECT id, text, tags FROM memories"
             " WHERE id NOT IN (SELECT rowid FROM memory_words)"
         )
-    return one(db, str(made.lastrowid))
+    return _one(db, str(made.lastrowid))
 
 
 def _search(db: sqlite3.Connection, scope: dict[str, str], words: Sequence[str]) -> list[MemoryItem]:
@@ -127,15 +127,13 @@ def _search(db: sqlite3.Connection, scope: dict[str, str], words: Sequence[str])
 # ---- access by the user -----------------------------------------------------------------------------------------
 
 
-def every(db: sqlite3.Connection, project: str | None) -> list[MemoryItem]:
-    """All notes of a project and of the user, or of all projects; the newest first."""
+def _every(db: sqlite3.Connection, project: str | None) -> list[MemoryItem]:
     condition = "1" if project is None else _IN_SCOPE
     rows = db.execute(f"SELECT {_COLUMNS} FROM memories m WHERE {condition} {_NEWEST}", {"project": project})
     return [_item(row) for row in rows]
 
 
-def one(db: sqlite3.Connection, number: str) -> MemoryItem:
-    """The note with this id. Raises UsageError if there is none."""
+def _one(db: sqlite3.Connection, number: str) -> MemoryItem:
     row = None
     if re.fullmatch(r"[0-9]{1,18}", number):
         row = db.execute(f"SELECT {_COLUMNS} FROM memories m WHERE m.id = ?", (int(number),)).fetchone()
@@ -144,30 +142,25 @@ def one(db: sqlite3.Connection, number: str) -> MemoryItem:
     return _item(row)
 
 
-def promote(db: sqlite3.Connection, numbers: Sequence[str]) -> list[MemoryItem]:
-    """Make notes visible to all agents; returns the notes that changed. Raises UsageError for an unknown id, without
-    any change."""
+def _promote(db: sqlite3.Connection, numbers: Sequence[str]) -> list[MemoryItem]:
     changed = [item for item in _find_all(db, numbers) if not item.promoted]
     db.executemany("UPDATE memories SET promoted = 1 WHERE id = ?", [(int(item.id),) for item in changed])
     return [msgspec.structs.replace(item, promoted=True) for item in changed]
 
 
-def forget(db: sqlite3.Connection, numbers: Sequence[str]) -> list[MemoryItem]:
-    """Delete notes and return them. Raises UsageError for an unknown id, without any change."""
+def _forget(db: sqlite3.Connection, numbers: Sequence[str]) -> list[MemoryItem]:
     removed = _find_all(db, numbers)
     keys = [(int(item.id),) for item in removed]
     db.execute("PRAGMA secure_delete = ON")  # overwrite the deleted data
     db.executemany("DELETE FROM memories WHERE id = ?", keys)
     if _has_index(db):
         db.executemany("DELETE FROM memory_words WHERE rowid = ?", keys)
-        db.execute(
-            "INSERT INTO memory_words(memory_words) VALUES ('optimize')"
-        )  # otherwise its words stay in the index
+        db.execute("INSERT INTO memory_words(memory_words) VALUES ('optimize')")  # removes its words from the index
     return removed
 
 
 def _find_all(db: sqlite3.Connection, numbers: Sequence[str]) -> list[MemoryItem]:
-    return list({item.id: item for item in (one(db, number) for number in numbers)}.values())
+    return list({item.id: item for item in (_one(db, number) for number in numbers)}.values())
 
 
 def _has_index(db: sqlite3.Connection) -> bool:
@@ -178,11 +171,3 @@ def _item(row: tuple[int, str, str, str, str, float, str, int]) -> MemoryItem:
     number, text, scope, tags, agent, at, owner, promoted = row
     listed = tuple(msgspec.json.decode(tags, type=list[str]))
     return MemoryItem(str(number), text, scope, listed, agent, at, project=owner, promoted=bool(promoted))
-
-
-def _encodable(text: str) -> str:
-    return text.encode("utf-8", "replace").decode()
-
-
-def _tags_json(tags: Sequence[str]) -> str:
-    return msgspec.json.encode([_encodable(tag) for tag in tags]).decode()

@@ -41,11 +41,9 @@ class Repaired(msgspec.Struct, frozen=True):
 
 
 def repair(path: Path) -> Repaired:
-    """Replace a damaged file with a new one that has all readable rows. The damaged file is renamed.
-
-    Lost rows of sessions and agents are derived from their events. Raises UsageError if a process has a session open,
-    StoreError if the file belongs to another program or a newer Friday, OSError if nothing can be written.
-    """
+    """Replace a damaged file with a new one that has all readable rows. The damaged file is renamed. Lost rows of
+    sessions and agents are derived from their events. Raises UsageError if a process has a session open, StoreError if
+    the file belongs to another program or a newer Friday, OSError if nothing can be written."""
     _check_unowned(path)
     with tempfile.TemporaryDirectory(prefix="repair-", dir=path.parent) as folder:
         work, new = Path(folder, "damaged.db"), Path(folder, "new.db")
@@ -144,10 +142,8 @@ def _readable(old: sqlite3.Connection, query: str) -> Iterator[Sequence[object]]
 
 
 def _next_readable(old: sqlite3.Connection, query: str, after: int) -> int | None:
-    """The lowest row number above `after` from which rows can be read again, None if there is none.
-
-    Found by exponential and then binary search.
-    """
+    """The lowest row number above `after` from which rows can be read again, None if there is none. Found by
+    exponential and then binary search."""
 
     def reads(number: int) -> bool:
         try:
@@ -193,10 +189,8 @@ def _rebuild_rows(db: sqlite3.Connection, key: int) -> None:
 
 
 def _replacement_starts(envelopes: list[Envelope], model: str) -> list[Envelope]:
-    """AgentStarted events for agents whose own was lost, at free numbers before their other events.
-
-    Without one an agent can neither be shown nor resumed.
-    """
+    """AgentStarted events for agents whose own was lost, at free numbers before their other events. Without one an
+    agent can neither be shown nor resumed."""
     used = {e.seq for e in envelopes}
     started = {e.agent for e in envelopes if isinstance(e.event, AgentStarted)}
     made = []

@@ -35,11 +35,14 @@ def prune(path: Path, *, days: float, gigabytes: float, now: float) -> list[str]
         return []
     gone = []
     with closing(connect(path)) as db:
-        spilled = _spill_sizes(path.parent / "spill") if gigabytes > 0 else {}
+        spilled: dict[str, int] = {}
+        for folder in _folders(path.parent / "spill") if gigabytes > 0 else ():
+            spilled[folder.name] = sum(file.lstat().st_size for file in folder.rglob("*") if file.is_file())
         for session, updated in db.execute("SELECT id, updated FROM sessions ORDER BY updated, key").fetchall():
             old = days > 0 and updated < now - days * DAY_S
             if not old:
-                taken = _used_bytes(db) + sum(spilled.values())
+                pages, free, size = (_pragma(db, name) for name in ("page_count", "freelist_count", "page_size"))
+                taken = (pages - free) * size + sum(spilled.values())
                 if gigabytes == 0 or updated >= now - FRESH_S or taken <= gigabytes * GIGABYTE:
                     break
             if _remove(db, path, session, updated):
@@ -102,17 +105,8 @@ def _remove_leftovers(db: sqlite3.Connection, path: Path, now: float) -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _used_bytes(db: sqlite3.Connection) -> int:
-    """Bytes in use in the file."""
-    pages, free, size = (
-        int(db.execute(f"PRAGMA {n}").fetchone()[0]) for n in ("page_count", "freelist_count", "page_size")
-    )
-    return (pages - free) * size
-
-
-def _spill_sizes(root: Path) -> dict[str, int]:
-    """Bytes of spilled output by session."""
-    return {f.name: sum(file.lstat().st_size for file in f.rglob("*") if file.is_file()) for f in _folders(root)}
+def _pragma(db: sqlite3.Connection, name: str) -> int:
+    return int(db.execute(f"PRAGMA {name}").fetchone()[0])
 
 
 def _folders(root: Path) -> list[Path]:
@@ -122,6 +116,6 @@ def _folders(root: Path) -> list[Path]:
 def _shrink(db: sqlite3.Connection) -> None:
     """Return free pages to the file system (if the file was created with auto_vacuum)."""
     before = -1
-    while (free := int(db.execute("PRAGMA freelist_count").fetchone()[0])) not in (0, before):
+    while (free := _pragma(db, "freelist_count")) not in (0, before):
         before = free
         retry_while_busy(lambda: db.execute(f"PRAGMA incremental_vacuum({_PAGES})").fetchall())

@@ -86,10 +86,8 @@ def has_search(db: sqlite3.Connection) -> bool:
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """Open the file for writing and migrate it to the newest schema.
-
-    Raises StoreError; a file that cannot be used is not changed.
-    """
+    """Open the file for writing and migrate it to the newest schema. Raises StoreError; a file that cannot be used is
+    not changed."""
     try:
         _make_private(path)
     except OSError as error:
@@ -129,7 +127,7 @@ def _open(path: Path) -> sqlite3.Connection:
             )
         if version == 0:
             db.execute("PRAGMA auto_vacuum = INCREMENTAL")  # allows a new file to shrink later
-        wal = not on_network(path.parent) and _try_wal(db)
+        wal = not is_network(file_system(path.parent)) and _try_wal(db)
         if not wal:
             db.execute("PRAGMA journal_mode = TRUNCATE")
         db.execute("PRAGMA synchronous = NORMAL")
@@ -149,9 +147,8 @@ def _own_version(db: sqlite3.Connection, path: Path) -> int:
     """The schema version of the file, 0 for an empty one. Raises StoreError if the file belongs to another program,
     Damaged if some of Friday's tables are missing."""
     tables = {row[0] for row in db.execute("SELECT name FROM sqlite_master")}
-    version = int(
-        db.execute("PRAGMA user_version").fetchone()[0]
-    )  # read after the tables: both are written in one transaction
+    # read after the tables: both are written in one transaction
+    version = int(db.execute("PRAGMA user_version").fetchone()[0])
     if bool(tables) == bool(version) and (not tables or tables >= OWN_TABLES):
         return version
     if not tables & OWN_TABLES and tables:
@@ -197,13 +194,8 @@ def _make_private(path: Path) -> None:
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))  # SQLite gives the -wal and -shm files the same mode
 
 
-def on_network(folder: Path) -> bool:
-    """Whether `folder` is on a network file system, where write-ahead logging is not safe between machines."""
-    return is_network(file_system(folder))
-
-
 def is_network(kind: str) -> bool:
-    """Whether a file system of this kind can be shared between machines."""
+    """Whether a file system of this kind can be shared between machines. Then write-ahead logging is not safe."""
     return kind in {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ncpfs", "ceph", "glusterfs", "lustre", "fuse.sshfs"}
 
 

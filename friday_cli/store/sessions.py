@@ -49,20 +49,12 @@ def agents(db: sqlite3.Connection, session: str) -> list[AgentRow]:
 
 
 def _agent(row: tuple[Any, ...]) -> AgentRow:
-    path, parent, profile, task, model, call_id, background, run, status, stop_reason = row[:10]
-    started, finished, active_s = row[16:]
-    return AgentRow(
-        path=path, parent=parent, profile=profile, task=task, model=model, call_id=call_id, background=bool(background),
-        run=run, status=status, stop_reason=stop_reason, usage=Usage(*row[10:16]), started=started, finished=finished,
-        active_s=active_s,
-    )  # fmt: skip
+    return AgentRow(*(*row[:6], bool(row[6]), *row[7:10], Usage(*row[10:16]), *row[16:]))
 
 
 def stats(db: sqlite3.Connection) -> list[StatRow]:
-    """Statistics for each profile and model, the most used first.
-
-    Events that a fork copied from an existing session are counted only in that session.
-    """
+    """Statistics for each profile and model, the most used first. Events that a fork copied from an existing session
+    are counted only in that session."""
     copied = _copied_events(db)
     ends: dict[tuple[str, str], list[tuple[bool, float, str]]] = {}
     for key, seq, profile, model, body in db.execute(
@@ -113,10 +105,8 @@ def _copied_events(db: sqlite3.Connection) -> dict[int, int]:
 
 
 def _common_events(db: sqlite3.Connection, fork: int, other: int) -> int:
-    """The number of the last event that a fork has in common with another session, found by equal times.
-
-    For the forks of the first versions, whose log does not contain this number.
-    """
+    """The number of the last event that a fork has in common with another session, found by equal times. For the forks
+    of the first versions, whose log does not contain this number."""
     (number,) = db.execute(
         "SELECT coalesce(min(f.seq), (SELECT max(seq) + 1 FROM events WHERE session = :fork)) FROM events f"
         " LEFT JOIN events o ON o.session = :other AND o.seq = f.seq AND o.agent = f.agent AND o.kind = f.kind"

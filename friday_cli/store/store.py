@@ -20,7 +20,6 @@ from .listing import list_sessions, unfinished_sessions
 from .locks import Ownership
 from .memory import StoredNotes
 from .records import AgentRow, SessionRow, StatRow
-from .retention import prune
 from .writer import StoreReader, StoreWriter
 
 POLL_S = 0.2
@@ -92,10 +91,8 @@ class Store:
         return await self._reader.read(lambda db: read_events(db, session, after=after, agent=agent))
 
     async def follow(self, session: str, *, after: int = 0) -> AsyncIterator[list[Envelope]]:
-        """The events of a session after number `after`, then new events of the process that owns the session.
-
-        Ends when no process owns the session. If its process crashed, open runs are ended as interrupted first.
-        """
+        """The events of a session after number `after`, then new events of the process that owns the session. Ends when
+        no process owns the session. If its process crashed, open runs are ended as interrupted first."""
         newest, version, owned = after, 0, True
         while owned:
             owned = await asyncio.to_thread(locks.is_owned, self._locks, session)
@@ -183,18 +180,11 @@ class Store:
         """Statistics for each profile and model."""
         return await self._reader.read(sessions.stats)
 
-    async def prune(self, *, days: float, gigabytes: float) -> list[str]:
-        """Remove sessions not used for `days`, and the oldest ones while all are larger than `gigabytes` (0: no limit),
-        with their spilled output. Sessions that a process owns stay. Returns the removed ids."""
-        return await asyncio.to_thread(prune, self.path, days=days, gigabytes=gigabytes, now=time.time())
-
     # ---- crash recovery -----------------------------------------------------------------------------------------
 
     async def reconcile(self) -> list[str]:
         """End the runs that crashed processes left open as interrupted; returns the ids of the changed sessions.
-
-        Sessions that a running process owns are not changed. Several processes can do this at the same time.
-        """
+        Sessions that a running process owns are not changed. Several processes can do this at the same time."""
         recovered = []
         for session in await self._reader.read(unfinished_sessions):
             try:

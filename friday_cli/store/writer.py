@@ -8,6 +8,7 @@ import sqlite3
 import threading
 from collections import defaultdict
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
@@ -22,9 +23,9 @@ T = TypeVar("T")
 
 
 class _WriteJob(msgspec.Struct, eq=False):
-    """One write. `work` may run twice, so it must not have effects outside the connection. `work` None: close."""
+    """One write. `work` may run twice, so it must not have effects outside the connection. `_end`: close."""
 
-    work: Callable[[sqlite3.Connection], Any] | None
+    work: Callable[[sqlite3.Connection], Any]
     loop: asyncio.AbstractEventLoop
     future: asyncio.Future[Any]
     durable: bool = False
@@ -33,12 +34,14 @@ class _WriteJob(msgspec.Struct, eq=False):
     error: Exception | None = None
 
 
-class StoreWriter:
-    """Runs submitted work in order, in one thread; work that is waiting shares one transaction.
+def _end(db: sqlite3.Connection) -> None:
+    """The work of the last job."""
 
-    The thread and its connection start with the first job. SQLite errors become StoreError. With `in_memory` there
-    is no file, and the data ends with the writer.
-    """
+
+class StoreWriter:
+    """Runs submitted work in order, in one thread; work that is waiting shares one transaction. The thread and its
+    connection start with the first job. SQLite errors become StoreError. With `in_memory` there is no file, and the
+    data ends with the writer."""
 
     def __init__(self, path: Path, *, in_memory: bool = False) -> None:
         self.path, self.in_memory = path, in_memory
@@ -58,26 +61,8 @@ class StoreWriter:
         """Run `work` in a transaction. The future completes when the result survives a crash of the process; with
         `durable` it and all earlier writes also survive a power failure. `failed` is called with a StoreError, in the
         writer's thread."""
-        return self._put(work, durable=durable, failed=failed)
-
-    async def close(self) -> None:
-        """Finish all submitted work, sync it to disk and close the file."""
-        if not self._closed and self._thread is not None:
-            last = self._put(None)
-            self._closed = True
-            await asyncio.shield(last)
-            self._thread.join()
-        self._closed = True
-
-    def _put(
-        self,
-        work: Callable[[sqlite3.Connection], Any] | None,
-        *,
-        durable: bool = False,
-        failed: Callable[[StoreError], None] | None = None,
-    ) -> asyncio.Future[Any]:
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[Any] = loop.create_future()
+        future: asyncio.Future[T] = loop.create_future()
         if self._closed:
             future.set_exception(StoreError(f"{self.path} is already closed."))
             return future
@@ -87,20 +72,27 @@ class StoreWriter:
         self._jobs.put(_WriteJob(work, loop, future, durable, failed))
         return future
 
+    async def close(self) -> None:
+        """Finish all submitted work, sync it to disk and close the file."""
+        if not self._closed and self._thread is not None:
+            last = self.submit(_end)
+            self._closed = True
+            await asyncio.shield(last)
+            self._thread.join()
+        self._closed = True
+
     # ---- in the thread ------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
         while True:
             group = [self._jobs.get()]
-            while True:
-                try:
+            with suppress(Empty):
+                while True:
                     group.append(self._jobs.get_nowait())
-                except Empty:
-                    break
-            ends = [job for job in group if job.work is None]
-            self._do([job for job in group if job.work is not None])
-            if ends:
-                self._close()
+            self._do([job for job in group if job.work is not _end])
+            ends = any(job.work is _end for job in group)
+            if ends and self._db is not None:
+                self._db.close()  # the last process that closes the file checkpoints the write-ahead log
             _deliver(group)
             if ends:
                 return
@@ -147,7 +139,6 @@ class StoreWriter:
             retry_while_busy(lambda: db.execute("BEGIN IMMEDIATE"))
             try:
                 for job in jobs:
-                    assert job.work is not None
                     job.result = job.work(db)
                 retry_while_busy(lambda: db.execute("COMMIT"))
             except BaseException:
@@ -167,11 +158,6 @@ class StoreWriter:
         if job.failed is not None and isinstance(error, StoreError):
             job.failed(error)
 
-    def _close(self) -> None:
-        if self._db is not None:
-            self._db.close()  # the last process that closes the file checkpoints the write-ahead log
-            self._db = None
-
 
 def _deliver(group: list[_WriteJob]) -> None:
     """Complete the futures in order, with one callback per event loop."""
@@ -179,10 +165,8 @@ def _deliver(group: list[_WriteJob]) -> None:
     for job in group:
         by_loop[job.loop].append(job)
     for loop, jobs in by_loop.items():
-        try:
+        with suppress(RuntimeError):  # the loop is closed
             loop.call_soon_threadsafe(_settle, jobs)
-        except RuntimeError:
-            pass  # the loop is closed
 
 
 def _settle(jobs: list[_WriteJob]) -> None:
@@ -215,7 +199,13 @@ class StoreReader:
     async def close(self) -> None:
         """Close the file after the current read."""
         self._closed = True  # a read that waits for the lock must not open the file again
-        await asyncio.to_thread(self._drop)
+
+        def close() -> None:
+            with self._lock:
+                if self._db is not None:
+                    self._db.close()
+
+        await asyncio.to_thread(close)
 
     def _locked(self, work: Callable[[sqlite3.Connection], T]) -> T:
         with self._lock:
@@ -228,9 +218,3 @@ class StoreReader:
                 return retry_while_busy(lambda: work(db))
             except sqlite3.Error as error:
                 raise explain(error, self._writer.path) from None
-
-    def _drop(self) -> None:
-        with self._lock:
-            if self._db is not None:
-                self._db.close()
-                self._db = None

@@ -17,7 +17,8 @@ from friday_cli.core.text.untrusted import visible, wrap_untrusted
 from friday_cli.tool_catalog import TOOLS
 
 if TYPE_CHECKING:
-    from friday_cli.store import MemoryItem, StoredMemory
+    from friday_cli.store.memory import StoredMemory
+    from friday_cli.store.records import MemoryItem
 
 Scope = Literal["project", "user"]
 

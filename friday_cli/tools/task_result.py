@@ -10,6 +10,7 @@ from msgspec import Meta
 
 from friday_cli.core.agent.agent import StopRun
 from friday_cli.core.protocol import receipt
+from friday_cli.core.protocol.claims import CheckClaim, Claims
 from friday_cli.core.protocol.displays import TextDisplay
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.tool import FinalReport, Output, Tool, ToolContext
@@ -36,6 +37,11 @@ class ResultArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         list[FindingArgument],
         Meta(max_length=50, description="The claims of the answer, each with its evidence."),
     ] = []
+    checks: Annotated[
+        list[CheckClaim],
+        Meta(max_length=50, description="The tests and other checks of your work, each with how it ended."),
+    ] = []
+    changed: Annotated[list[str], Meta(max_length=200, description="Each file that you changed, by its path.")] = []
 
 
 MAX_CORRECTIONS = 2
@@ -59,7 +65,8 @@ def result_tool(complaint: Callable[[str], str] | None = None) -> Tool:
         if not result:
             raise ToolError("task_result: the result is empty. Put the complete answer into `result`.")
         findings = tuple(receipt.Finding(item.claim.strip(), item.evidence.strip()) for item in args.findings)
-        report = FinalReport(result, args.status == "success", findings)
+        claims = Claims(tuple(args.checks), tuple(args.changed))
+        report = FinalReport(result, args.status == "success", findings, claims)
         return Output("Result returned.", TextDisplay(args.status), ends=report)
 
     return Tool(

@@ -2,35 +2,11 @@
 
 from __future__ import annotations
 
-from .items import (
-    AgentView,
-    DeniedCall,
-    Item,
-    MessageItem,
-    NoteItem,
-    PendingAsk,
-    ReplyItem,
-    TextStream,
-    ToolRun,
-    worktree_text,
-)
+from .items import AgentView, Item, MessageItem, NoteItem, PendingAsk, TextStream, ToolRun, worktree_text
 from .state import SessionView
 from .tree import activity_text, agent_line, render_tree, status_text
 
 __all__ = [
-    "AgentView",
-    "DeniedCall",
-    "Item",
-    "MessageItem",
-    "NoteItem",
-    "PendingAsk",
-    "ReplyItem",
-    "SessionView",
-    "TextStream",
-    "ToolRun",
-    "activity_text",
-    "agent_line",
-    "render_tree",
-    "status_text",
-    "worktree_text",
+    "AgentView", "Item", "MessageItem", "NoteItem", "PendingAsk", "SessionView", "TextStream", "ToolRun", "activity_text",
+    "agent_line", "render_tree", "status_text", "worktree_text",
 ]  # fmt: skip

@@ -14,16 +14,9 @@ from typing import Any, Literal
 
 import msgspec
 
+from friday_cli.core.protocol import events
 from friday_cli.core.protocol.displays import DiffDisplay
-from friday_cli.core.protocol.events import (
-    AgentStarted,
-    Compacted,
-    Envelope,
-    MessageAdded,
-    Prefix,
-    ToolFinished,
-    TurnFinished,
-)
+from friday_cli.core.protocol.events import Compacted, Envelope, Prefix
 from friday_cli.core.protocol.messages import Image, Message, Thinking, ToolCall, ToolResult, Usage
 from friday_cli.core.text.sanitize import code_block, mask, sanitize, sanitize_line
 
@@ -52,7 +45,7 @@ def _clean(value: Any) -> Any:
 
 
 def _dump(document: dict[str, Any]) -> str:
-    return json.dumps(_clean(document), ensure_ascii=False, indent=2) + "\n"
+    return json.dumps(_clean(msgspec.to_builtins(document)), ensure_ascii=False, indent=2) + "\n"
 
 
 # ---- Friday's JSON ----------------------------------------------------------------------------------------------
@@ -67,7 +60,7 @@ def _json(envelopes: Sequence[Envelope], version: str) -> str:
             "cwd": state.cwd,
             "friday_version": version,
             "agents": [agent_json(state, agent) for agent in state.agents.values() if agent.run],
-            "events": [msgspec.to_builtins(envelope) for envelope in envelopes],
+            "events": envelopes,
         }
     )
 
@@ -75,21 +68,16 @@ def _json(envelopes: Sequence[Envelope], version: str) -> str:
 def agent_json(state: SessionView, agent: AgentView) -> dict[str, Any]:
     """An agent and its usage as JSON. The strings are not sanitized or masked."""
     return {
-        "path": agent.path,
-        "parent": agent.parent,
-        "profile": agent.profile,
-        "task": agent.task,
-        "model": agent.model,
-        "status": agent.status,
+        **{name: getattr(agent, name) for name in ("path", "parent", "profile", "task", "model", "status")},
         **_end_json(agent),
         "runs": agent.run,
         "turns": agent.turns,
         "context_tokens": agent.context,
         "window_tokens": agent.window or None,
-        "usage": _usage_json(agent.usage),
-        "tree_usage": _usage_json(state.usage_of(agent.path)),
+        "usage": msgspec.structs.asdict(agent.usage),
+        "tree_usage": msgspec.structs.asdict(state.usage_of(agent.path)),
         "duration_s": agent.active_s(state.at),
-        "receipt": msgspec.to_builtins(agent.receipt),
+        "receipt": agent.receipt,
     }
 
 
@@ -101,10 +89,6 @@ def _end_json(agent: AgentView) -> dict[str, Any]:
         "error": end.error if end else "",
         "partial": end is not None and end.partial,
     }
-
-
-def _usage_json(usage: Usage) -> dict[str, Any]:
-    return {name: getattr(usage, name) for name in usage.__struct_fields__}
 
 
 # ---- Markdown ---------------------------------------------------------------------------------------------------
@@ -138,14 +122,8 @@ def _item(item: MessageItem | ToolRun | NoteItem) -> list[str]:
     arguments = json.dumps(_clean(item.arguments), ensure_ascii=False)
     shown = item.display.diff if isinstance(item.display, DiffDisplay) else item.text
     language = "diff" if isinstance(item.display, DiffDisplay) else ""
-    return [
-        f"{head} ({item.status}{children})",
-        "",
-        code_block(arguments, "json"),
-        "",
-        code_block(shown, language),
-        "",
-    ]
+    blocks = [f"{head} ({item.status}{children})", code_block(arguments, "json"), code_block(shown, language)]
+    return [row for block in blocks for row in (block, "")]
 
 
 def _inline(text: str) -> str:
@@ -203,15 +181,15 @@ class _AgentSteps:
         """The agent's trajectory as JSON, without those of its children."""
         for envelope in envelopes:
             match envelope.event:
-                case AgentStarted(model=model):
+                case events.AgentStarted(model=model):
                     self._model = model
                 case Prefix() as prefix:
                     self._prefix(prefix, envelope.at)
-                case MessageAdded(message=message):
+                case events.MessageAdded(message=message):
                     self._message(message, envelope.at)
-                case ToolFinished(call_id=call_id, duration_s=duration):
+                case events.ToolFinished(call_id=call_id, duration_s=duration):
                     self._durations[call_id] = duration
-                case TurnFinished(usage=usage) if self._reply is not None:
+                case events.TurnFinished(usage=usage) if self._reply is not None:
                     self._reply["metrics"] = _metrics(usage)
                 case Compacted() as compacted:
                     self._compacted(compacted, envelope.at)
@@ -240,12 +218,7 @@ class _AgentSteps:
                 "total_steps": len(self._steps),
                 "extra": {"tree": _metrics(tree), "duration_s": agent.active_s(state.at), "turns": agent.turns},
             },
-            "extra": {
-                "task": agent.task,
-                "status": agent.status,
-                **_end_json(agent),
-                "receipt": msgspec.to_builtins(agent.receipt),
-            },
+            "extra": {"task": agent.task, "status": agent.status, **_end_json(agent), "receipt": agent.receipt},
         }
 
     def _name(self, path: str) -> str:
@@ -316,12 +289,8 @@ def _metrics(usage: Usage) -> dict[str, Any]:
     }
     if usage.cost_usd is not None:
         found["cost_usd"] = usage.cost_usd
-    found["extra"] = {
-        "reasoning_tokens": usage.reasoning,
-        "cache_write_tokens": usage.cache_write,
-        "estimated": usage.estimated,
-    }
-    return found
+    extra = {"reasoning_tokens": usage.reasoning, "cache_write_tokens": usage.cache_write, "estimated": usage.estimated}
+    return found | {"extra": extra}
 
 
 def _call(call: ToolCall) -> dict[str, Any]:

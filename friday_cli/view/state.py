@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -11,55 +11,30 @@ import msgspec
 from friday_cli.core.eventlog.agent_fold import fold_event
 from friday_cli.core.eventlog.replay import collecting_later
 from friday_cli.core.eventlog.rewind_marks import after_rewind, is_rewind_point
-from friday_cli.core.protocol.events import (
-    LIVE,
-    AgentFinished,
-    AgentStarted,
-    AskWithdrawn,
-    AttemptFailed,
-    CallDelta,
-    Compacted,
-    Denied,
-    Detached,
-    Envelope,
-    InboxMessage,
-    MessageAdded,
-    ModeChanged,
-    Notice,
-    PermissionAnswered,
-    PermissionAsked,
-    QuestionAnswered,
-    QuestionAsked,
-    Rewound,
-    RuleAdded,
-    RuleRemoved,
-    SessionStarted,
-    StatusChanged,
-    TextDelta,
-    ThinkingDelta,
-    ToolFinished,
-    ToolOutput,
-    ToolStarted,
-    TurnFinished,
-    TurnStarted,
-    Verdict,
-    WorktreeChanged,
-)
-from friday_cli.core.protocol.messages import Image, Message, Thinking, Usage
+from friday_cli.core.protocol import events
+from friday_cli.core.protocol.events import LIVE, Envelope
+from friday_cli.core.protocol.messages import Image, Thinking, Usage
 from friday_cli.core.protocol.run_result import ENDED
 
-from . import live
-from .items import AgentView, DeniedCall, MessageItem, NoteItem, PendingAsk, ToolRun, rewind_text, worktree_text
-from .live import close_reply
-from .waits import update_clocks
+from .items import (
+    OUTPUT_KEPT,
+    AgentView,
+    DeniedCall,
+    MessageItem,
+    NoteItem,
+    PendingAsk,
+    ReplyItem,
+    TextStream,
+    ToolRun,
+    rewind_text,
+    worktree_text,
+)
 
 
 class SessionView(msgspec.Struct):
-    """The view of a session: apply all envelopes in order, and read the fields.
-
-    `seq` and `at` are the number and the time (Unix seconds) of the newest durable event. Live events change only what
-    the next durable event replaces, so the result is the same as that of the log alone.
-    """
+    """The view of a session: apply all envelopes in order, and read the fields. `seq` and `at` are the number and the
+    time (Unix seconds) of the newest durable event. Live events change only what the next durable event replaces, so
+    the result is the same as that of the log alone."""
 
     session: str = ""
     cwd: str = ""
@@ -71,7 +46,7 @@ class SessionView(msgspec.Struct):
     asks: dict[str, PendingAsk] = {}
     denials: list[DeniedCall] = []
     notices: list[tuple[str, NoteItem]] = []
-    rules: list[RuleAdded] = []
+    rules: list[events.RuleAdded] = []
 
     @classmethod
     def of(cls, envelopes: Iterable[Envelope]) -> SessionView:
@@ -87,7 +62,7 @@ class SessionView(msgspec.Struct):
         event, path = envelope.event, envelope.agent
         if envelope.seq is not None:
             self.seq, self.at = envelope.seq, envelope.at
-        if isinstance(event, SessionStarted):
+        if isinstance(event, events.SessionStarted):
             self.session, self.cwd, self.version = event.session, event.cwd, event.version
             return ()
         agent = self.agents.get(path)
@@ -100,7 +75,7 @@ class SessionView(msgspec.Struct):
         if fold is None:
             return (path,) if known else ()
         fold(self, agent, event, envelope.at)
-        return (path, agent.parent) if isinstance(event, AgentStarted) and agent.parent else (path,)
+        return (path, agent.parent) if isinstance(event, events.AgentStarted) and agent.parent else (path,)
 
     @property
     def root(self) -> AgentView | None:
@@ -110,18 +85,12 @@ class SessionView(msgspec.Struct):
         """The usage of an agent and all its descendants, with an estimate for replies that are being streamed; the cost is
         None if a price is unknown."""
         agent = self.agents[path]
-        total = agent.usage_now
-        for child in agent.children:
-            total = total + self.usage_of(child)
-        return total
+        return sum(map(self.usage_of, agent.children), agent.usage_now)
 
     @property
     def totals(self) -> Usage:
         """The usage of the whole session."""
-        total = Usage()
-        for agent in self.agents.values():
-            total = total + agent.usage
-        return total
+        return sum((agent.usage for agent in self.agents.values()), Usage())
 
     @property
     def working(self) -> list[AgentView]:
@@ -132,7 +101,7 @@ class SessionView(msgspec.Struct):
 # ---- runs -------------------------------------------------------------------------------------------------------
 
 
-def _agent_started(state: SessionView, agent: AgentView, event: AgentStarted, at: float) -> None:
+def _agent_started(state: SessionView, agent: AgentView, event: events.AgentStarted, at: float) -> None:
     agent.started = agent.started or at
     parent = state.agents.get(event.parent)
     if parent is not None and agent.path not in parent.children:
@@ -146,48 +115,51 @@ def _agent_started(state: SessionView, agent: AgentView, event: AgentStarted, at
         state.mode = event.mode
 
 
-def _agent_finished(state: SessionView, agent: AgentView, event: AgentFinished, at: float) -> None:
+def _agent_finished(state: SessionView, agent: AgentView, event: events.AgentFinished, at: float) -> None:
     agent.finished = at
     for run in agent.open.values():
         run.status, run.output = "cancelled", None
     agent.open.clear()
     state.asks = {ask_id: ask for ask_id, ask in state.asks.items() if ask.agent != agent.path}
-    close_reply(agent)
+    _close_reply(agent)
     if not event.success:
         reason = "" if event.stop_reason == event.status else f" ({event.stop_reason})"
         level: Literal["error", "warning"] = "error" if event.status == "failed" else "warning"
         agent.transcript.append(NoteItem(f"{event.status}{reason}: {event.error}".rstrip(": "), level, at))
-    update_clocks(state.agents, state.agents.get(agent.parent), at)
+    _update_clocks(state.agents, state.agents.get(agent.parent), at)
 
 
-def _status_changed(state: SessionView, agent: AgentView, event: StatusChanged, at: float) -> None:
+def _status_changed(state: SessionView, agent: AgentView, event: events.StatusChanged, at: float) -> None:
     if not agent.ended and event.status not in ENDED:
-        update_clocks(state.agents, agent, at)
+        _update_clocks(state.agents, agent, at)
 
 
 # ---- turns and messages -----------------------------------------------------------------------------------------
 
 
-def _turn_started(state: SessionView, agent: AgentView, event: TurnStarted, at: float) -> None:
+def _turn_started(state: SessionView, agent: AgentView, event: events.TurnStarted, at: float) -> None:
     agent.turns, agent.context, agent.request = agent.turns + 1, event.context or agent.context, event
     agent.writing, agent.attempt, agent.reply, agent.window = True, 1, None, event.window or agent.window
 
 
-def _turn_finished(state: SessionView, agent: AgentView, event: TurnFinished, at: float) -> None:
+def _turn_finished(state: SessionView, agent: AgentView, event: events.TurnFinished, at: float) -> None:
     agent.window = event.window or agent.window
-    close_reply(agent)
+    _close_reply(agent)
 
 
-def _attempt_failed(state: SessionView, agent: AgentView, event: AttemptFailed, at: float) -> None:
+def _attempt_failed(state: SessionView, agent: AgentView, event: events.AttemptFailed, at: float) -> None:
     agent.attempt, agent.reply = event.attempt + 1, None
     retry = "" if event.retry_s is None else f"; retrying in {math.ceil(event.retry_s)} s"
     agent.transcript.append(NoteItem(event.message.rstrip(".") + retry, "warning", at))
 
 
-def _message_added(state: SessionView, agent: AgentView, event: MessageAdded, at: float) -> None:
+def _message_added(state: SessionView, agent: AgentView, event: events.MessageAdded, at: float) -> None:
     message = event.message
     if message.role == "tool":
-        _results(agent, message)
+        for result in message.results:
+            if (run := agent.calls.get(result.call_id)) is not None:
+                run.text, run.status, run.output = result.text, result.status, None
+                agent.open.pop(result.call_id, None)
         return
     thinking = "".join(part.text for part in message.parts if isinstance(part, Thinking))
     images = sum(isinstance(part, Image) for part in message.parts)
@@ -196,7 +168,7 @@ def _message_added(state: SessionView, agent: AgentView, event: MessageAdded, at
     if message.text or thinking or images:
         agent.transcript.append(MessageItem(message.role, message.text, at, thinking, message.source, images))
     if message.role == "assistant":
-        close_reply(agent)
+        _close_reply(agent)
         for call in message.calls:
             run = agent.calls[call.id] = agent.open[call.id] = ToolRun(call.id, call.name, call.arguments)
             agent.transcript.append(run)
@@ -204,15 +176,7 @@ def _message_added(state: SessionView, agent: AgentView, event: MessageAdded, at
         agent.queued = [waiting for waiting in agent.queued if waiting.text not in message.text]
 
 
-def _results(agent: AgentView, message: Message) -> None:
-    for result in message.results:
-        run = agent.calls.get(result.call_id)
-        if run is not None:
-            run.text, run.status, run.output = result.text, result.status, None
-            agent.open.pop(result.call_id, None)
-
-
-def _compacted(state: SessionView, agent: AgentView, event: Compacted, at: float) -> None:
+def _compacted(state: SessionView, agent: AgentView, event: events.Compacted, at: float) -> None:
     agent.attempt, agent.reply = 1, None
     text = f"The context was compacted: {event.before:,} -> {event.after:,} tokens."
     more = event.messages[0].text.partition("\n\n")[2] if event.messages else ""  # the part after its header
@@ -221,7 +185,7 @@ def _compacted(state: SessionView, agent: AgentView, event: Compacted, at: float
     agent.transcript.append(NoteItem(text, "info", at, more))
 
 
-def _rewound(state: SessionView, agent: AgentView, event: Rewound, at: float) -> None:
+def _rewound(state: SessionView, agent: AgentView, event: events.Rewound, at: float) -> None:
     now = agent.transcript, len(agent.transcript)
     mark = after_rewind(agent.marks, state.seq, event, now)
     if mark is not now:
@@ -229,37 +193,44 @@ def _rewound(state: SessionView, agent: AgentView, event: Rewound, at: float) ->
     agent.transcript.append(NoteItem(rewind_text(event), "info", at))
 
 
-def _verdict(state: SessionView, agent: AgentView, event: Verdict, at: float) -> None:
+def _verdict(state: SessionView, agent: AgentView, event: events.Verdict, at: float) -> None:
     if event.verdict != "accept" or event.reasons:
         reasons = "; ".join(reason for reason in (event.reason, *event.reasons) if reason)
         level: Literal["info", "warning"] = "info" if event.verdict == "accept" else "warning"
-        agent.transcript.append(
-            NoteItem(f"Supervision: {event.verdict} (by {event.by}): {reasons}".rstrip(": "), level, at)
-        )
+        text = f"Supervision: {event.verdict} (by {event.by}): {reasons}".rstrip(": ")
+        agent.transcript.append(NoteItem(text, level, at))
 
 
-def _detached(state: SessionView, agent: AgentView, event: Detached, at: float) -> None:
-    update_clocks(state.agents, state.agents.get(agent.parent), at)
-
-
-def _inbox(state: SessionView, agent: AgentView, event: InboxMessage, at: float) -> None:
-    agent.queued.append(event)
-
-
-def _worktree(state: SessionView, agent: AgentView, event: WorktreeChanged, at: float) -> None:
-    agent.transcript.append(NoteItem(f"Worktree {worktree_text(event)}", "info", at))
-
-
-def _notice(state: SessionView, agent: AgentView, event: Notice, at: float) -> None:
+def _notice(state: SessionView, agent: AgentView, event: events.Notice, at: float) -> None:
     note = NoteItem(event.text, event.level, at)
     agent.transcript.append(note)
     state.notices.append((agent.path, note))
 
 
+# ---- waiting ----------------------------------------------------------------------------------------------------
+
+
+def awaited_children(agents: Mapping[str, AgentView], agent: AgentView) -> list[AgentView]:
+    """The children that an agent in status `waiting_child` waits for. With parallel calls the status names only one."""
+    found = {*agent.waiting.split(), *agent.children} & agents.keys()
+    children = (agents[path] for path in sorted(found, key=lambda path: (len(path), path)))
+    return [child for child in children if not child.ended and not child.background]
+
+
+def _update_clocks(agents: Mapping[str, AgentView], agent: AgentView | None, at: float) -> None:
+    """Start or stop, at time `at`, the clocks of `agent` and its ancestors that wait for children. Such a clock runs
+    while the clock of one of the children runs."""
+    while agent is not None:
+        if agent.status == "waiting_child":
+            live = awaited_children(agents, agent)
+            agent.clock.set_running(not live or any(child.clock.runs for child in live), at)
+        agent = agents.get(agent.parent)
+
+
 # ---- tools and questions ----------------------------------------------------------------------------------------
 
 
-def _tool_started(state: SessionView, agent: AgentView, event: ToolStarted, at: float) -> None:
+def _tool_started(state: SessionView, agent: AgentView, event: events.ToolStarted, at: float) -> None:
     run = agent.calls.get(event.call_id)
     if run is None:  # no message has such a call: the model service ran this tool
         run = agent.calls[event.call_id] = ToolRun(event.call_id, event.tool, {})
@@ -267,33 +238,35 @@ def _tool_started(state: SessionView, agent: AgentView, event: ToolStarted, at: 
     else:
         agent.open[event.call_id] = agent.open.pop(
             event.call_id, run
-        )  # move it to the end: the newest running call is the last
+        )  # to the end: the newest running call is the last
     run.status, run.title, run.started = "running", event.title, at
 
 
-def _tool_finished(state: SessionView, agent: AgentView, event: ToolFinished, at: float) -> None:
+def _tool_finished(state: SessionView, agent: AgentView, event: events.ToolFinished, at: float) -> None:
     run = agent.calls.get(event.call_id)
     if run is not None:
         run.status, run.duration_s, run.display, run.output = event.status, event.duration_s, event.display, None
 
 
-def _denied(state: SessionView, agent: AgentView, event: Denied, at: float) -> None:
+def _denied(state: SessionView, agent: AgentView, event: events.Denied, at: float) -> None:
     denial = DeniedCall(agent.path, event.call_id, event.tool, event.subject, event.reason, "harness")
     state.denials.append(denial)
     if event.call_id in agent.calls:
         agent.calls[event.call_id].status = "denied"
 
 
-def _asked(state: SessionView, agent: AgentView, event: PermissionAsked | QuestionAsked, at: float) -> None:
+def _asked(
+    state: SessionView, agent: AgentView, event: events.PermissionAsked | events.QuestionAsked, at: float
+) -> None:
     state.asks[event.id] = PendingAsk(agent.path, agent.profile, agent.task, at, event)
     run = agent.calls.get(event.call_id)
     if run is not None:
         run.status = "waiting"
 
 
-def _permission_answered(state: SessionView, agent: AgentView, event: PermissionAnswered, at: float) -> None:
+def _permission_answered(state: SessionView, agent: AgentView, event: events.PermissionAnswered, at: float) -> None:
     ask = state.asks.pop(event.id, None)
-    if ask is None or not isinstance(ask.event, PermissionAsked):
+    if ask is None or not isinstance(ask.event, events.PermissionAsked):
         return
     asked, run = ask.event, agent.calls.get(ask.event.call_id)
     if event.decision == "deny":
@@ -302,54 +275,93 @@ def _permission_answered(state: SessionView, agent: AgentView, event: Permission
         run.status = "denied" if event.decision == "deny" else "pending"
 
 
-def _settled(state: SessionView, agent: AgentView, event: QuestionAnswered | AskWithdrawn, at: float) -> None:
+def _settled(
+    state: SessionView, agent: AgentView, event: events.QuestionAnswered | events.AskWithdrawn, at: float
+) -> None:
     ask = state.asks.pop(event.id, None)
-    if ask is not None and isinstance(ask.event, QuestionAsked) and (run := agent.calls.get(ask.event.call_id)):
+    if ask is not None and isinstance(ask.event, events.QuestionAsked) and (run := agent.calls.get(ask.event.call_id)):
         run.status = "running"
 
 
-def _mode_changed(state: SessionView, agent: AgentView, event: ModeChanged, at: float) -> None:
+def _mode_changed(state: SessionView, agent: AgentView, event: events.ModeChanged, at: float) -> None:
     if not agent.parent:
         state.mode = event.mode
 
 
-def _rule_added(state: SessionView, agent: AgentView, event: RuleAdded, at: float) -> None:
-    state.rules.append(event)
-
-
-def _rule_removed(state: SessionView, agent: AgentView, event: RuleRemoved, at: float) -> None:
+def _rule_removed(state: SessionView, agent: AgentView, event: events.RuleRemoved, at: float) -> None:
     gone = event.rule, event.decision
     state.rules = [added for added in state.rules if (added.rule, added.decision) != gone]
 
 
+# ---- live events: the next durable event replaces their effect --------------------------------------------------
+
+
+def _close_reply(agent: AgentView) -> None:
+    """Discard the streamed reply: it is in the transcript, or failed. Later deltas of it are ignored."""
+    agent.writing, agent.reply = False, None
+
+
+def _reply(agent: AgentView, event: events.TextDelta | events.ThinkingDelta | events.CallDelta) -> ReplyItem | None:
+    """The reply that a delta belongs to; None if the delta is too late."""
+    if not agent.writing or event.turn != agent.turn or event.attempt < agent.attempt:
+        return None
+    if agent.reply is None or agent.reply.attempt < event.attempt:
+        agent.reply = ReplyItem(event.turn, event.attempt)
+    return agent.reply if agent.reply.attempt == event.attempt else None
+
+
+def _text_delta(state: SessionView, agent: AgentView, event: events.TextDelta, at: float) -> None:
+    if (reply := _reply(agent, event)) is not None:
+        reply.text.put(event.offset, event.text)
+
+
+def _thinking_delta(state: SessionView, agent: AgentView, event: events.ThinkingDelta, at: float) -> None:
+    if (reply := _reply(agent, event)) is not None:
+        reply.thinking.put(event.offset, event.text)
+
+
+def _call_delta(state: SessionView, agent: AgentView, event: events.CallDelta, at: float) -> None:
+    if (reply := _reply(agent, event)) is not None:
+        reply.calls[event.index] = (event.tool, event.chars)
+
+
+def _output(state: SessionView, agent: AgentView, event: events.ToolOutput, at: float) -> None:
+    run = agent.open.get(event.call_id)
+    if run is not None and run.status == "running":
+        run.output = run.output or TextStream(limit=OUTPUT_KEPT)
+        run.output.put(event.offset, event.text)
+
+
 _FOLDS: dict[type, Callable[[SessionView, AgentView, Any, float], None]] = {
-    AgentStarted: _agent_started,
-    AgentFinished: _agent_finished,
-    StatusChanged: _status_changed,
-    TurnStarted: _turn_started,
-    TurnFinished: _turn_finished,
-    AttemptFailed: _attempt_failed,
-    MessageAdded: _message_added,
-    Compacted: _compacted,
-    Rewound: _rewound,
-    Verdict: _verdict,
-    Detached: _detached,
-    InboxMessage: _inbox,
-    WorktreeChanged: _worktree,
-    Notice: _notice,
-    ToolStarted: _tool_started,
-    ToolFinished: _tool_finished,
-    Denied: _denied,
-    PermissionAsked: _asked,
-    QuestionAsked: _asked,
-    PermissionAnswered: _permission_answered,
-    QuestionAnswered: _settled,
-    AskWithdrawn: _settled,
-    ModeChanged: _mode_changed,
-    RuleAdded: _rule_added,
-    RuleRemoved: _rule_removed,
-    TextDelta: live.text,
-    ThinkingDelta: live.thinking,
-    CallDelta: live.call,
-    ToolOutput: live.output,
+    events.AgentStarted: _agent_started,
+    events.AgentFinished: _agent_finished,
+    events.StatusChanged: _status_changed,
+    events.TurnStarted: _turn_started,
+    events.TurnFinished: _turn_finished,
+    events.AttemptFailed: _attempt_failed,
+    events.MessageAdded: _message_added,
+    events.Compacted: _compacted,
+    events.Rewound: _rewound,
+    events.Verdict: _verdict,
+    events.Detached: lambda state, agent, event, at: _update_clocks(state.agents, state.agents.get(agent.parent), at),
+    events.InboxMessage: lambda state, agent, event, at: agent.queued.append(event),
+    events.WorktreeChanged: lambda state, agent, event, at: agent.transcript.append(
+        NoteItem(f"Worktree {worktree_text(event)}", "info", at)
+    ),
+    events.Notice: _notice,
+    events.ToolStarted: _tool_started,
+    events.ToolFinished: _tool_finished,
+    events.Denied: _denied,
+    events.PermissionAsked: _asked,
+    events.QuestionAsked: _asked,
+    events.PermissionAnswered: _permission_answered,
+    events.QuestionAnswered: _settled,
+    events.AskWithdrawn: _settled,
+    events.ModeChanged: _mode_changed,
+    events.RuleAdded: lambda state, agent, event, at: state.rules.append(event),
+    events.RuleRemoved: _rule_removed,
+    events.TextDelta: _text_delta,
+    events.ThinkingDelta: _thinking_delta,
+    events.CallDelta: _call_delta,
+    events.ToolOutput: _output,
 }

@@ -9,8 +9,7 @@ from friday_cli.core.protocol.format import price, seconds, tokens
 from friday_cli.core.text.sanitize import sanitize, sanitize_line
 
 from .items import AgentView, worktree_text
-from .state import SessionView
-from .waits import awaited_children
+from .state import SessionView, awaited_children
 
 GLYPHS = {
     "queued": "·",
@@ -28,11 +27,8 @@ GLYPHS = {
 
 
 def render_tree(state: SessionView, *, now: float | None = None, receipts: bool = True, top: str = "") -> list[str]:
-    """All agents, or only `top` and its descendants: one line for each agent, followed by its receipt.
-
-    `now` (Unix seconds, default: the time of the last event) is for the time of running agents. Untrusted text is
-    sanitized.
-    """
+    """All agents, or only `top` and its descendants: one line for each agent, followed by its receipt. `now` (Unix
+    seconds, default: the time of the last event) is for the time of running agents. Untrusted text is sanitized."""
     lines: list[str] = []
     for agent in state.agents.values():
         first = agent.path == top if top else agent.parent not in state.agents
@@ -57,31 +53,29 @@ def _branch(state: SessionView, agent: AgentView, now: float, receipts: bool, fi
 def agent_line(state: SessionView, agent: AgentView, *, now: float) -> str:
     """One agent in one line: symbol, path, profile, status, tokens, cost, time and task."""
     own, tree = agent.usage_now, state.usage_of(agent.path)
+    worktree = agent.worktree if agent.worktree is not None and agent.worktree.state != "unchanged" else None
     parts = [
         f"{GLYPHS[agent.status]} {agent.path} {sanitize_line(agent.profile, 40)}".rstrip(),
         status_text(state, agent),
+        f"{tokens(own)} tokens" + (f" (tree {tokens(tree)})" if agent.children else ""),
+        price(agent.model, tree),
+        seconds(agent.active_s(now)),
+        "background" if agent.background else "",
+        f"worktree {worktree_text(worktree)}" if worktree is not None else "",
+        sanitize_line(agent.task, 100),
     ]
-    parts.append(f"{tokens(own)} tokens" + (f" (tree {tokens(tree)})" if agent.children else ""))
-    parts.append(price(agent.model, tree))
-    parts.append(seconds(agent.active_s(now)))
-    if agent.background:
-        parts.append("background")
-    if agent.worktree is not None and agent.worktree.state != "unchanged":
-        parts.append(f"worktree {worktree_text(agent.worktree)}")
-    parts.append(sanitize_line(agent.task, 100))
     return " · ".join(part for part in parts if part)
 
 
 def status_text(state: SessionView, agent: AgentView) -> str:
     """The status with what the agent waits for or runs, or the reason if it did not end with success."""
-    words: str = agent.status
     if agent.end is not None:
         return agent.end.summary(agent.path)
     if agent.status.startswith("waiting"):
         return _waits(state, agent)
     if (current := agent.current) is not None:
-        words += f" ({sanitize_line(f'{current.tool} {current.title}', 60)})"
-    return words
+        return f"{agent.status} ({sanitize_line(f'{current.tool} {current.title}', 60)})"
+    return agent.status
 
 
 def _waits(state: SessionView, agent: AgentView) -> str:
@@ -107,9 +101,8 @@ def activity_text(state: SessionView, agent: AgentView) -> str:
         return "" if words == "completed" else words + why
     if agent.asks and (ask := state.asks.get(next(iter(agent.asks)))) is not None:
         event = ask.event
-        return sanitize_line(
-            event.question if isinstance(event, QuestionAsked) else f"{event.tool} {event.subject}", 200
-        )
+        asked = event.question if isinstance(event, QuestionAsked) else f"{event.tool} {event.subject}"
+        return sanitize_line(asked, 200)
     if agent.status == "queued":
         return "waits for a slot"
     if agent.status.startswith("waiting"):

@@ -22,7 +22,7 @@ from friday_cli.core.protocol.events import (
     TurnStarted,
 )
 from friday_cli.core.protocol.messages import Message, Text, ToolCall, ToolResult, Usage, user
-from friday_cli.store import Store
+from friday_cli.store.store import Store
 from tests.benchmarks.oneshot import MESSAGES
 
 CHILDREN = 100

@@ -20,3 +20,10 @@ def console(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch, capsys:
 def session(console: Console) -> str:
     """The id of a session that has ended, of two agents."""
     return console.keep()
+
+
+@pytest.fixture
+def no_servers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No local server answers, whatever runs on this machine."""
+    for name in ("OLLAMA_HOST", "LM_STUDIO_API_BASE"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")

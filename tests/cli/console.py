@@ -9,13 +9,11 @@ import os
 import pty
 import re
 import select
-import sqlite3
 import subprocess
 import sys
 import termios
 import time
 from collections.abc import Callable, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,8 +24,9 @@ import pytest
 from friday_cli.cli import run
 from friday_cli.core.protocol.events import Envelope, SessionStarted
 from friday_cli.paths import store_path
-from friday_cli.store import Store
+from friday_cli.store.store import Store
 from tests import scenarios
+from tests.store.files import sql
 
 ROOT = Path(__file__).parents[2]
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -79,6 +78,18 @@ class Console:
         assert "\x1b" not in ran.out + ran.err
         return ran
 
+    def ok(self, *argv: str) -> Ran:
+        """Run a command that succeeds."""
+        ran = self(*argv)
+        assert ran.code == 0, ran
+        return ran
+
+    def refused(self, *argv: str, code: int = 2) -> str:
+        """The one line on standard error of a command that fails and prints nothing else."""
+        ran = self(*argv)
+        assert (ran.code, ran.out) == (code, ""), ran
+        return ran.error
+
     @property
     def env(self) -> dict[str, str]:
         return os.environ | {"PYTHONPATH": str(ROOT)}
@@ -95,9 +106,8 @@ class Console:
         self, *argv: str, says: Sequence[tuple[str, str | Callable[[], None]]] = (), columns: int = 80, **env: str
     ) -> Ran:
         """Run it on a terminal; `says` are (words to wait for, what is typed or done then). All that is shown is `out`.
-
-        Ctrl-C is typed again where nothing comes of it: Python misses one that comes right before it waits for a line.
-        """
+        Ctrl-C is typed again where nothing comes of it: Python misses one that comes right before it waits for a
+        line."""
         master, slave = pty.openpty()
         env = self.env | {"COLUMNS": str(columns), "LINES": "50", "TERM": "xterm-256color"} | env
         process = subprocess.Popen(
@@ -138,8 +148,7 @@ class Console:
 
     def sql(self, *statements: str) -> list[Any]:
         """Run statements on the session file; gives the rows of the last one."""
-        with closing(sqlite3.connect(store_path())) as db, db:
-            return [db.execute(statement).fetchall() for statement in statements][-1]
+        return sql(store_path(), *statements)
 
     def configure(self, text: str) -> None:
         """Write the settings."""
@@ -165,14 +174,11 @@ def plain(text: str) -> str:
 
 
 async def _keep(make: Callable[[str], list[Envelope]], cwd: str) -> str:
-    store = Store(store_path())
-    try:
+    async with Store(store_path()) as store:
         session = await store.create_session(cwd)
         envelopes = [_moved(e, cwd) for e in make(session)]
         await store.journal(session).append(envelopes)
         return session
-    finally:
-        await store.close()
 
 
 def _moved(envelope: Envelope, cwd: str) -> Envelope:

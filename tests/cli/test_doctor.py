@@ -16,12 +16,7 @@ from friday_cli.diagnostics.doctor.services import without_credentials
 from friday_cli.paths import store_path
 from tests.cli.console import ROOT, Console, plain
 
-
-@pytest.fixture(autouse=True)
-def _nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No local server answers, whatever runs on this machine."""
-    for name in ("OLLAMA_HOST", "LM_STUDIO_API_BASE"):
-        monkeypatch.setenv(name, "http://127.0.0.1:9")
+pytestmark = pytest.mark.usefixtures("no_servers")
 
 
 def facts(console: Console) -> dict[str, Any]:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from friday_cli.paths import data_dir, store_path
-from friday_cli.store import MemoryItem, Store
+from friday_cli.store.records import MemoryItem
+from friday_cli.store.store import Store
 from tests.cli.console import Console
 
 EVIL = "\x1b]0;owned\x07\x1b[31mred\u202e\nsecond line"
@@ -18,10 +19,9 @@ def keep(project: Path, *notes: tuple[str, str], scope: str = "project", tag: st
     """Notes of (agent, text), saved in this order; gives their ids."""
 
     async def work() -> list[str]:
-        store = Store(store_path())
-        memory = store.notes.for_session(str(project), "7f3a0000-0000-4000-8000-000000000000")
-        ids = [(await memory.save(text, scope=scope, tags=[tag], agent=agent)).id for agent, text in notes]  # type: ignore[arg-type]
-        await store.close()
+        async with Store(store_path()) as store:
+            memory = store.notes.for_session(str(project), "7f3a0000-0000-4000-8000-000000000000")
+            ids = [(await memory.save(text, scope=scope, tags=[tag], agent=agent)).id for agent, text in notes]  # type: ignore[arg-type]
         return ids
 
     return asyncio.run(work())
@@ -31,9 +31,8 @@ def seen(project: Path, agent: str) -> list[str]:
     """What an agent of a later session finds."""
 
     async def work() -> list[MemoryItem]:
-        store = Store(store_path())
-        found = await store.notes.for_session(str(project), "later").load("", tags=[], limit=50, agent=agent)
-        await store.close()
+        async with Store(store_path()) as store:
+            found = await store.notes.for_session(str(project), "later").load("", tags=[], limit=50, agent=agent)
         return found
 
     return sorted(item.text for item in asyncio.run(work()))

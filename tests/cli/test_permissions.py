@@ -59,17 +59,15 @@ def test_explain_in_words_in_another_mode_and_for_a_profile(ruled: Console) -> N
     ran = ruled("permissions", "explain", "bash: git -C / log | sh")
     assert "asked  mode ask: run calls are asked about (git -C names a folder outside the workspace)" in ran.out
     assert "  sh  asked" in ran.out
-    assert (
-        "denied  mode plan changes nothing" in ruled("permissions", "explain", "bash: npm test", "--mode", "plan").out
-    )
+    plan = ruled("permissions", "explain", "bash: npm test", "--mode", "plan")
+    assert "denied  mode plan changes nothing" in plan.out
     assert '"always allow" would add bash(npm test)' in ruled("permissions", "explain", "bash: npm test").err
     reading = ("permissions", "explain", "read_file: docs/x.md", "--json")
     assert ruled(*reading).document["decision"] == "allow"
     assert ruled(*reading, "--profile", "researcher").document["rule"] == "read_file(docs/**)"
     assert ruled("permissions", "explain", "edit_file: .git/config", "--json").document["decision"] == "ask"
-    assert ruled("permissions", "explain", "web_fetch: https://example.org/x", "--json").document["subjects"] == [
-        "domain:example.org"
-    ]
+    fetched = ruled("permissions", "explain", "web_fetch: https://example.org/x", "--json").document
+    assert fetched["subjects"] == ["domain:example.org"]
 
 
 @pytest.mark.parametrize("kind", ["landlock", "none"])
@@ -109,10 +107,8 @@ def test_explain_knows_what_is_asked_about_whatever_a_rule_allows(console: Conso
     assert reason.startswith("mode ask: ")
     assert "evil.example, which you did not mention" in reason
     console.config.write_text('[permissions]\nallow = ["web_fetch"]\n')
-    assert (
-        "new.example was not contacted before"
-        in console("permissions", "explain", "web_fetch: https://new.example/x").err
-    )
+    later = console("permissions", "explain", "web_fetch: https://new.example/x").err
+    assert "new.example was not contacted before" in later
 
 
 @pytest.mark.parametrize(("args", "words"), [
@@ -120,6 +116,4 @@ def test_explain_knows_what_is_asked_about_whatever_a_rule_allows(console: Conso
     (("read_file: ../../x",), "lies outside"), (("bash: ls", "--profile", "nobody"), "nobody"),
 ])  # fmt: skip
 def test_what_cannot_be_explained_is_one_line(console: Console, args: tuple[str, ...], words: str) -> None:
-    ran = console("permissions", "explain", *args)
-    assert ran.code != 0
-    assert words in ran.error
+    assert words in console.refused("permissions", "explain", *args)

@@ -61,8 +61,7 @@ def test_a_projects_profiles_wait_for_trust_and_are_announced(console: Console) 
 
 
 def test_show_tells_everything_of_one(console: Console) -> None:
-    ran = console("profiles", "show", "researcher")
-    assert ran.code == 0
+    ran = console.ok("profiles", "show", "researcher")
     assert "web_fetch" in ran.out
     assert "50,000 tokens, 25 turns, 300 s" in ran.out
     assert "## " in ran.out  # the prompt
@@ -99,8 +98,7 @@ def test_check_names_file_line_field_problem_and_remedy(console: Console) -> Non
 
 def test_check_tells_remarks_without_failing(console: Console) -> None:
     path = console.profile(mine(console), "small", "description: x", "maxTokenBudget: 500")
-    ran = console("profiles", "check", str(path))
-    assert ran.code == 0
+    ran = console.ok("profiles", "check", str(path))
     assert ran.out.startswith(f"{path}: 500 tokens are rarely enough")
 
 
@@ -119,8 +117,7 @@ def test_new_writes_a_profile_that_is_right_and_never_overwrites(console: Consol
     assert console("profiles", "check", str(path)).code == 0
     assert console("profiles", "show", "test-writer").code == 0
     path.write_text("mine", encoding="utf-8")
-    again = console("profiles", "new", "test-writer")
-    assert (again.code, "already exists" in again.error) == (2, True)
+    assert "already exists" in console.refused("profiles", "new", "test-writer")
     assert path.read_text() == "mine"
 
 
@@ -139,13 +136,11 @@ def test_new_goes_where_the_settings_say(console: Console, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("name", ["Bad Name", "../x", "", "x" * 65])
 def test_new_refuses_what_cannot_be_a_name(console: Console, name: str) -> None:
-    ran = console("profiles", "new", name)
-    assert (ran.code, "is not a valid profile name" in ran.error) == (2, True)
+    assert "is not a valid profile name" in console.refused("profiles", "new", name)
     assert not list(console.home.rglob("*.md"))
 
 
 def test_new_where_nothing_can_be_written(console: Console) -> None:
     console.friday_home.mkdir()
     mine(console).write_text("a file")
-    ran = console("profiles", "new", "helper")
-    assert (ran.code, "cannot be written" in ran.error) == (1, True)
+    assert "cannot be written" in console.refused("profiles", "new", "helper", code=1)

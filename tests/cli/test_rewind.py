@@ -14,8 +14,7 @@ from tests.cli.console import Console
 
 
 def test_a_fork_is_a_session_of_its_own(console: Console, session: str) -> None:
-    ran = console("sessions", "fork", session[:6], "--json")
-    assert ran.code == 0
+    ran = console.ok("sessions", "fork", session[:6], "--json")
     made = ran.document["session_id"]
     assert made != session
     shown = console("sessions", "show", made, "--tree")
@@ -25,10 +24,8 @@ def test_a_fork_is_a_session_of_its_own(console: Console, session: str) -> None:
 
 
 def test_a_fork_says_what_it_cannot(console: Console, session: str) -> None:
-    assert (
-        "There is no message 9 in this conversation. It has 1"
-        in console("sessions", "fork", session, "--at", "9").error
-    )
+    error = console("sessions", "fork", session, "--at", "9").error
+    assert "There is no message 9 in this conversation. It has 1" in error
     assert "nothing before that message" in console("sessions", "fork", session, "--at", "1").error
     assert "Only a whole session" in console("sessions", "fork", f"{session}:a.1").error
 
@@ -58,10 +55,8 @@ def worked(console: Console) -> str:
 
 def test_the_messages_are_listed_with_what_changed_since(console: Console, worked: str) -> None:
     rows = console("sessions", "rewind", worked[:8]).rows
-    assert [(row[0], row[2], row[3]) for row in rows] == [
-        ("1", "2 files", "first [bold]prompt[/bold]"),
-        ("2", "1 file", "second"),
-    ]
+    listed = [(row[0], row[2], row[3]) for row in rows]
+    assert listed == [("1", "2 files", "first [bold]prompt[/bold]"), ("2", "1 file", "second")]
     points = console("sessions", "rewind", worked, "--json").document
     assert [(p["number"], p["files"]) for p in points] == [(1, ["a.txt", "b.txt"]), (2, ["b.txt"])]
 
@@ -71,10 +66,8 @@ def test_files_and_conversation_go_back_and_come_again(console: Console, worked:
     assert "b.txt +0 -1 (deleted)" in tried.out
     assert (console.project / "b.txt").exists()
     asked = console("sessions", "rewind", worked, "--to", "2")
-    assert (asked.code, asked.error) == (
-        2,
-        "Nothing was changed: it needs confirmation, and this is not a terminal. Add --yes to confirm.",
-    )
+    words = "Nothing was changed: it needs confirmation, and this is not a terminal. Add --yes to confirm."
+    assert (asked.code, asked.error) == (2, words)
     done = console("sessions", "rewind", worked, "--to", "2", "--yes", "--json")
     assert (done.code, done.document["done"], [f["path"] for f in done.document["files"]]) == (0, True, ["b.txt"])
     assert [path.name for path in console.project.iterdir()] == ["a.txt"]
@@ -139,10 +132,8 @@ def test_what_a_session_changed_is_shown_by_agent_and_file(console: Console, wor
     assert ran.out.splitlines() == [
         "agent a", "  a.txt +1 -0 (made)", "    @@ -0,0 +1 @@", "    +1", "  b.txt +1 -0 (made)", "    @@ -0,0 +1 @@", "    +2",
     ]  # fmt: skip
-    assert console("sessions", "diff", worked, "--stat").out.splitlines()[1:] == [
-        "  a.txt +1 -0 (made)",
-        "  b.txt +1 -0 (made)",
-    ]
+    stat = console("sessions", "diff", worked, "--stat").out.splitlines()[1:]
+    assert stat == ["  a.txt +1 -0 (made)", "  b.txt +1 -0 (made)"]
     rows = console("sessions", "diff", f"{worked}:a", "--json").document
     assert [(r["agent"], r["path"], r["kind"]) for r in rows] == [("a", "a.txt", "made"), ("a", "b.txt", "made")]
     assert "has no agent 'a.9'" in console("sessions", "diff", worked, "--agent", "a.9").error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,7 +18,8 @@ from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.subagents.tree import SubagentTree
 from friday_cli.diagnostics import selftest
 from friday_cli.extensions.profiles import Profile
-from friday_cli.store import SessionJournal, journal
+from friday_cli.store import journal
+from friday_cli.store.journal import SessionJournal
 from tests.cli.console import Console
 
 Patch = pytest.MonkeyPatch
@@ -91,19 +93,10 @@ def a_stop_stops_nothing(patch: Patch) -> None:
     stop = SubagentTree.stop
 
     async def lazy(self: SubagentTree, path: str, **how: Any) -> int:
-        return (
-            0
-            if path == "a" and not self.services.log.last > 1_000_000 and not _closing()
-            else await stop(self, path, **how)
-        )
+        closing = any(frame.function == "close" for frame in inspect.stack())
+        return await stop(self, path, **how) if path != "a" or closing else 0
 
     patch.setattr(SubagentTree, "stop", lazy)
-
-
-def _closing() -> bool:
-    import inspect
-
-    return any(frame.function == "close" for frame in inspect.stack())
 
 
 NOBODY_IS_CHARGED = (Budget, "charge", lambda self, tokens, cost: self._freed.set())

@@ -14,11 +14,10 @@ from contextlib import contextmanager
 import msgspec
 import pytest
 
-from friday_cli.core.protocol.events import (
-    Envelope,
-)
+from friday_cli.core.protocol.events import Envelope
 from friday_cli.paths import store_path
-from friday_cli.store import Ownership, Store
+from friday_cli.store.locks import Ownership
+from friday_cli.store.store import Store
 from tests.cli.console import Console, plain
 from tests.scenarios import tree
 
@@ -30,14 +29,13 @@ class Running:
 
     def __init__(self, folder: str, log: list[Envelope]) -> None:
         self.log, self.written = log, 0
-        self.id, self._owned = asyncio.run(self._begin(folder))
+        self.id, owned = asyncio.run(self._begin(folder))
+        self.end = owned.release
 
     async def _begin(self, folder: str) -> tuple[str, Ownership]:
-        store = Store(store_path())
-        session = await store.create_session(folder, title="a title")
-        owned = await store.own(session)
-        await store.close()
-        return session, owned
+        async with Store(store_path()) as store:
+            session = await store.create_session(folder, title="a title")
+            return session, await store.own(session)
 
     def write(self, count: int = 1_000) -> None:
         """Write the next `count` events."""
@@ -46,12 +44,8 @@ class Running:
         asyncio.run(self._append([msgspec.structs.replace(e, at=time.time()) for e in part]))
 
     async def _append(self, part: list[Envelope]) -> None:
-        store = Store(store_path())
-        await store.journal(self.id).append(part)
-        await store.close()
-
-    def end(self) -> None:
-        self._owned.release()
+        async with Store(store_path()) as store:
+            await store.journal(self.id).append(part)
 
 
 class Watcher:
@@ -187,8 +181,7 @@ def test_on_a_terminal_the_tree_is_drawn_in_place(console: Console, running: Run
 
 
 def test_one_that_is_over_is_shown_and_that_is_all(console: Console, session: str) -> None:
-    ran = console("sessions", "show", session, "--follow")
-    assert ran.code == 0
+    ran = console.ok("sessions", "show", session, "--follow")
     assert ran.out.count("✓ delegate_task") == 1
     assert "main.py has 2 lines." in ran.out
     empty = console.keep(lambda session: [])

@@ -38,8 +38,7 @@ def evil(session: str) -> list[ev.Envelope]:
 
 def test_the_list_shows_this_folders_sessions(console: Console, session: str) -> None:
     console.keep(cwd=console.home)
-    ran = console("sessions", "list")
-    assert ran.code == 0
+    ran = console.ok("sessions", "list")
     (row,) = ran.rows
     assert row[0] == session[:8]
     assert row[2:] == ["completed", "1", "768", "$2.00", "Count the lines of main.py"]
@@ -83,14 +82,12 @@ def test_a_session_that_a_living_process_owns_is_left_alone(console: Console) ->
     session = console.keep(working)
     with console.owning(session):
         assert console("sessions", "list").rows[0][2] == "waiting child"
-        ran = console("sessions", "delete", session, "--yes")
-        assert (ran.code, "open in another friday process" in ran.error) == (2, True)
+        assert "open in another friday process" in console.refused("sessions", "delete", session, "--yes")
     assert console("sessions", "list").rows[0][2] == "interrupted"
 
 
 def test_show_is_the_conversation_with_tools_and_agents(console: Console, session: str) -> None:
-    ran = console("sessions", "show", session[:8])
-    assert ran.code == 0
+    ran = console.ok("sessions", "show", session[:8])
     assert ran.out.splitlines()[0] == f"{session[:8]}  Count the lines of main.py"
     assert "acme/small · completed · 768 tokens · $2.00 · 9.0 s" in ran.out
     conversation = ran.out.partition("\n\n")[2]
@@ -104,9 +101,7 @@ def test_show_is_the_conversation_with_tools_and_agents(console: Console, sessio
 
 def test_show_without_an_id_is_the_last_session_of_this_folder(console: Console, tmp_path: Path) -> None:
     console.keep(cwd=tmp_path)
-    missing = console("sessions", "show")
-    assert (missing.code, missing.out) == (2, "")
-    assert "There is no session in this folder" in missing.error
+    assert "There is no session in this folder" in console.refused("sessions", "show")
     session = console.keep()
     console.keep(cwd=tmp_path)
     assert console("sessions", "show").out == console("sessions", "show", session).out
@@ -149,8 +144,7 @@ def test_show_as_json_has_the_agents_and_the_conversation(console: Console, sess
 def test_nothing_foreign_steers_the_terminal(console: Console) -> None:
     session = console.keep(evil)
     for argv in (("list",), ("show", session), ("show", session, "--tree"), ("stats",), ("list", "--json")):
-        ran = console("sessions", *argv)
-        assert ran.code == 0
+        ran = console.ok("sessions", *argv)
         assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", ran.out), argv
     assert "[bold]x[/bold]" in console("sessions", "show", session).out
     ran = console("sessions", "show", session, "--json")
@@ -193,8 +187,7 @@ def test_rename(console: Console, session: str) -> None:
     assert console("sessions", "rename", session[:8], f"Better {EVIL}\nname").code == 0
     assert console("sessions", "list").rows[0][-1] == "Better red [bold]x[/bold] name"
     assert "Better red" in console("sessions", "show", session).out.splitlines()[0]
-    ran = console("sessions", "rename", session, " ")
-    assert (ran.code, ran.error) == (2, "The title is empty.")
+    assert console.refused("sessions", "rename", session, " ") == "The title is empty."
 
 
 def test_delete_takes_children_and_spilled_output_along(console: Console) -> None:
@@ -246,9 +239,7 @@ def test_stats_per_profile_and_model(console: Console) -> None:
     (("list", "--nope"), "No such option: --nope"), (("show", "ID", "--follow", "--json"), "--follow and --json cannot be combined."),
 ])  # fmt: skip
 def test_wrong_use_is_one_line_and_exit_2(console: Console, session: str, argv: tuple[str, ...], words: str) -> None:
-    ran = console("sessions", *(part.replace("ID", session) for part in argv))
-    assert (ran.code, ran.out) == (2, "")
-    assert words in ran.error
+    assert words in console.refused("sessions", *(part.replace("ID", session) for part in argv))
 
 
 def test_an_export_that_cannot_be_written_says_why(console: Console, session: str, tmp_path: Path) -> None:
@@ -261,9 +252,7 @@ def test_a_damaged_database_is_one_line(console: Console, argv: tuple[str, ...])
     store_path().parent.mkdir(parents=True)
     store_path().write_bytes(os.urandom(5000))
     before = store_path().read_bytes()
-    ran = console("sessions", *argv)
-    assert (ran.code, ran.out) == (1, "")
-    assert "is damaged" in ran.error
+    assert "is damaged" in console.refused("sessions", *argv, code=1)
     assert store_path().read_bytes() == before
 
 
@@ -273,5 +262,30 @@ def test_a_folder_that_is_gone_is_said(console: Console, monkeypatch: pytest.Mon
     monkeypatch.chdir(gone)
     gone.rmdir()
     for command in (("sessions", "list"), ("ask", "--model", "demo", "hi")):
-        ran = console(*command)
-        assert (ran.code, "no longer exists" in ran.error) == (2, True)
+        assert "no longer exists" in console.refused(*command)
+
+
+def test_there_is_nothing_to_repair(console: Console) -> None:
+    ran = console("sessions", "repair")
+    assert (ran.code, "nothing to repair" in ran.error) == (0, True)
+    assert not store_path().exists()
+    console.keep()
+    ran = console("sessions", "repair")
+    assert (ran.code, "is not damaged; nothing was changed" in ran.error) == (0, True)
+
+
+def test_what_repair_saved_can_be_read_again(console: Console, session: str) -> None:
+    console.sql("DELETE FROM events WHERE seq = 2", "DROP TABLE agents")  # the event in which its main agent began
+    ran = console("sessions", "show", session)
+    assert (ran.code, "is damaged" in ran.error, "friday sessions repair" in ran.error) == (1, True, True)
+    ran = console("sessions", "repair")
+    assert (ran.code, ran.out) == (0, "")
+    first, second = ran.err.splitlines()
+    assert first.startswith("friday: recovered 1 sessions with ")
+    assert first.endswith(", and 0 notes; 1 events could not be read")
+    (kept,) = store_path().parent.glob("friday.db.damaged-*")
+    assert second.startswith("friday: the damaged file is now ")
+    assert second.endswith(kept.name)
+    ran = console.ok("sessions", "show", session)
+    assert "main.py has 2 lines." in ran.out
+    assert console("sessions", "list").out.count(session[:8]) == 1

@@ -50,8 +50,7 @@ def test_unset_brings_the_default_back(console: Console, monkeypatch: pytest.Mon
 def test_header_values_are_shown_nowhere(console: Console) -> None:
     console.configure('[providers.own]\nbase_url = "http://127.0.0.1:9/v1"\nheaders = {x-secret = "s3cret"}\n')
     for argv in (("show",), ("show", "--json"), ("get", "providers"), ("get", "providers.own.headers.x-secret")):
-        ran = console("config", *argv)
-        assert ran.code == 0
+        ran = console.ok("config", *argv)
         assert "s3cret" not in ran.out
         assert "(hidden)" in ran.out
 
@@ -67,17 +66,14 @@ def test_header_values_are_shown_nowhere(console: Console) -> None:
     (("set", "model"), "Missing argument 'VALUE'"), (("unset", "modle"), "There is no setting modle."),
 ])  # fmt: skip
 def test_what_cannot_be_set_or_read(console: Console, argv: tuple[str, ...], words: str) -> None:
-    ran = console("config", *argv)
-    assert (ran.code, ran.out) == (2, "")
-    assert words in ran.error
+    assert words in console.refused("config", *argv)
     assert not console.config.exists()
 
 
 def test_a_file_that_is_no_text(console: Console) -> None:
     console.friday_home.mkdir()
     console.config.write_bytes(b'model = "\xff"\n')
-    ran = console("config", "show")
-    assert (ran.code, ran.error) == (2, f"{console.config}:1: is not UTF-8 text. Save it as UTF-8.")
+    assert console.refused("config", "show") == f"{console.config}:1: is not UTF-8 text. Save it as UTF-8."
 
 
 @pytest.fixture
@@ -144,8 +140,7 @@ def test_a_project_that_changes_under_the_question_is_not_trusted(console: Conso
 
 
 def test_a_folder_without_anything_to_trust(console: Console) -> None:
-    ran = console("trust", "--yes")
-    assert ran.code == 0
+    ran = console.ok("trust", "--yes")
     assert "no settings, profiles or instructions yet; an AGENTS.md would be used as instructions" in ran.out
 
 
@@ -153,8 +148,7 @@ def test_what_cannot_be_trusted(console: Console, tmp_path: Path) -> None:
     assert "is not a folder" in console("trust", str(tmp_path / "no")).error
     (console.project / ".friday").mkdir()
     (console.project / ".friday/config.toml").symlink_to("/etc/passwd")
-    ran = console("trust", "--yes")
-    assert (ran.code, "is outside the project" in ran.error) == (2, True)
+    assert "is outside the project" in console.refused("trust", "--yes")
 
 
 def test_a_damaged_book_of_trust_trusts_nothing_and_is_kept(console: Console) -> None:

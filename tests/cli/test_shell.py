@@ -33,8 +33,7 @@ EVERY = [(), *((name,) for name in COMMANDS), *((name, sub) for name, subs in CO
 
 
 def test_help_lists_the_commands_in_their_order_with_examples(console: Console) -> None:
-    ran = console("--help")
-    assert ran.code == 0
+    ran = console.ok("--help")
     named = re.findall(r"^  ([a-z]+)  ", ran.out.partition("Commands:")[2].partition("Options:")[0], re.M)
     assert named == list(COMMANDS)
     assert 'friday ask "What does this project do?"' in ran.out
@@ -82,9 +81,7 @@ def test_version(console: Console) -> None:
     (("ask", "--effort", "huge", "x"), "is not one of"),
 ])  # fmt: skip
 def test_wrong_use_is_one_line_and_exit_2(console: Console, argv: tuple[str, ...], words: str) -> None:
-    ran = console(*argv)
-    assert (ran.code, ran.out) == (2, "")
-    assert words in ran.error
+    assert words in console.refused(*argv)
 
 
 def test_no_summary_of_a_command_is_cut_off_at_80_columns(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,8 +153,7 @@ def test_a_failure_nobody_foresaw_is_one_line_with_a_log(console: Console, monke
 
 def test_a_file_system_that_fails_is_one_line(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
     failing(monkeypatch, OSError(5, "Input/output error", "/some/file"))
-    ran = console("sessions", "list")
-    assert (ran.code, ran.error) == (1, "/some/file: Input/output error.")
+    assert console.refused("sessions", "list", code=1) == "/some/file: Input/output error."
 
 
 def test_a_pipe_that_broke_is_the_callers(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:

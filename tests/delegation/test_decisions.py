@@ -51,7 +51,7 @@ async def test_c1_the_ceiling_is_configured_and_the_tools_need_sub_agents(
         offered = depth_of(path) < ceiling and s.of(AgentStarted, path)[0].profile != "researcher"
         assert bool(names(first) & DELEGATION) is offered is ("Available Sub-Agents" in first.system)
         if not offered:
-            refused = "error: There is no tool 'delegate_task'"
+            refused = "denied: There is no tool 'delegate_task'"
             assert s.results(path)[0].startswith(refused), "refused at execution, too"
 
 

@@ -11,7 +11,8 @@ import pytest
 from friday_cli.core.eventlog.replay import replay
 from friday_cli.core.protocol.events import AgentFinished, Envelope, MessageAdded, Notice
 from friday_cli.core.protocol.messages import Usage
-from friday_cli.store import AgentRow, Store
+from friday_cli.store.records import AgentRow
+from friday_cli.store.store import Store
 from friday_cli.view import SessionView
 from tests.e2e.friday import Friday
 

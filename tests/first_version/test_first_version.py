@@ -36,6 +36,7 @@ def old(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyt
     (kept / "data" / "friday.db").write_bytes(lzma.decompress((HERE / "friday.db.xz").read_bytes()))
     with sqlite3.connect(kept / "data" / "friday.db") as store:
         store.execute("UPDATE sessions SET cwd = ?", (str(project),))
+        store.execute("UPDATE events SET body = replace(body, '/tmp/oldproject', ?)", (str(project),))
     store.close()
     monkeypatch.chdir(project)
     return Console(project, home, capsys)

@@ -12,7 +12,7 @@ from friday_cli.core.protocol.events import Envelope, MessageAdded
 from friday_cli.paths import config_dir, store_path
 from friday_cli.session.open import Options
 from friday_cli.session.session import Session
-from friday_cli.store import Store
+from friday_cli.store.store import Store
 
 
 class Stage:
@@ -58,11 +58,8 @@ class Stage:
 
     async def log(self, session: str) -> list[Envelope]:
         """All that is kept of a session."""
-        store = Store(store_path())
-        try:
+        async with Store(store_path()) as store:
             return await store.events(session)
-        finally:
-            await store.close()
 
     async def results(self, session: str, path: str) -> list[tuple[str, str]]:
         """The results of an agent's calls, in order: (status, text)."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import threading
 import time
 from pathlib import Path
 
@@ -14,8 +15,9 @@ import pytest
 from friday_cli.config.settings import Retention
 from friday_cli.paths import data_dir, state_dir, store_path
 from friday_cli.session import cleanup
-from friday_cli.store import Store
+from friday_cli.store.store import Store
 from tests.scenarios import tree
+from tests.session.harness import Stage, says
 
 LIMITS = Retention(days=90, gigabytes=2)
 
@@ -32,36 +34,33 @@ def stamp(*, days_ago: float) -> Path:
     return file(state_dir() / "tidied", days_ago=days_ago)
 
 
-def old_session() -> None:
-    async def work() -> None:
-        store = Store(store_path())
-        session, at = await store.create_session("/work"), time.time() - 100 * cleanup.DAY_S
+async def old_session(days_ago: float = 100) -> str:
+    async with Store(store_path()) as store:
+        session, at = await store.create_session("/work"), time.time() - days_ago * cleanup.DAY_S
         await store.journal(session).append([msgspec.structs.replace(e, at=at) for e in tree(session)])
-        await store.close()
-
-    asyncio.run(work())
+    return session
 
 
-def sessions() -> int:
-    async def work() -> int:
-        store = Store(store_path())
-        found = await store.list_sessions()
-        await store.close()
-        return len(found)
+async def sessions() -> list[str]:
+    async with Store(store_path()) as store:
+        return [row.id for row in await store.list_sessions()]
 
-    return asyncio.run(work())
+
+def tidied() -> None:
+    """The cleanup is due, and is waited for."""
+    thread = cleanup.daily(LIMITS)
+    assert thread is not None
+    assert cleanup.daily(LIMITS) is None, "another process was quicker"
+    thread.join()
 
 
 def test_it_is_done_once_a_day_and_not_on_the_first() -> None:
-    old_session()
+    asyncio.run(old_session())
     assert cleanup.daily(LIMITS) is None, "the first day"
     assert cleanup.daily(LIMITS) is None
     stamp(days_ago=1.1)
-    thread = cleanup.daily(LIMITS)
-    assert cleanup.daily(LIMITS) is None, "another process was quicker"
-    assert thread is not None
-    thread.join()
-    assert sessions() == 0
+    tidied()
+    assert asyncio.run(sessions()) == []
 
 
 @pytest.mark.parametrize(("days", "left"), [(90, ["new.log", "other"]), (0, ["new.log", "old.log", "other"])])
@@ -80,22 +79,17 @@ def test_old_logs_and_lanes_go_too(days: float, left: list[str]) -> None:
 
 def test_a_clock_that_was_set_back_does_not_end_it() -> None:
     stamp(days_ago=-400)
-    thread = cleanup.daily(LIMITS)
-    assert thread is not None
-    thread.join()
-    assert cleanup.daily(LIMITS) is None
+    tidied()
 
 
 def test_a_clock_that_leapt_ahead_removes_nothing_on_that_day() -> None:
-    old_session()
+    session = asyncio.run(old_session())
     stamp(days_ago=400)
     assert cleanup.daily(LIMITS) is None, "for all it knows these sessions are of yesterday"
-    assert sessions() == 1
+    assert asyncio.run(sessions()) == [session]
     stamp(days_ago=1.1)
-    thread = cleanup.daily(LIMITS)
-    assert thread is not None
-    thread.join()
-    assert sessions() == 0, "the clock was right: nobody was here for long"
+    tidied()
+    assert asyncio.run(sessions()) == [], "the clock was right: the sessions are old"
 
 
 def test_failures_are_for_the_debug_log_alone(
@@ -105,9 +99,7 @@ def test_failures_are_for_the_debug_log_alone(
     store_path().write_bytes(b"no database at all " * 100)
     stamp(days_ago=2)
     with caplog.at_level(logging.DEBUG, "friday_cli"):
-        thread = cleanup.daily(LIMITS)
-        assert thread is not None
-        thread.join()
+        tidied()
     (record,) = caplog.records
     assert (record.levelno, record.exc_info is not None) == (logging.INFO, True)
     assert capfd.readouterr() == ("", "")
@@ -117,3 +109,18 @@ def test_where_no_state_can_be_kept_nothing_happens() -> None:
     state_dir().parent.mkdir(parents=True)
     state_dir().write_text("in the way")
     assert cleanup.daily(LIMITS) is None
+
+
+async def test_a_session_that_opens_removes_those_beyond_the_limits(stage: Stage) -> None:
+    old, recent = await old_session(20), await old_session(5)
+    stage.plays({"a": [says("hello")]})
+    async with stage.session():
+        pass
+    assert {*await sessions()} == {old, recent}, "nothing is removed on the first day"
+    await asyncio.to_thread(stamp, days_ago=1.1)
+    async with stage.session(flags={"retention.days": 10}) as open_one:
+        for thread in threading.enumerate():
+            if thread.name == "friday-tidy":
+                await asyncio.to_thread(thread.join)
+        assert await sessions() == [recent]
+        assert (await open_one.prompt("go")).text == "hello"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from friday_cli.core.protocol.events import MessageAdded, Prefix
 from friday_cli.paths import config_dir, store_path
-from friday_cli.store import MemoryItem, Store
+from friday_cli.store.records import MemoryItem
+from friday_cli.store.store import Store
 from tests.session.harness import Stage, delegates, does, says
 
 SECRET = "swordfish-4711"
@@ -15,20 +16,9 @@ def save(text: str) -> tuple[str, dict[str, str]]:
     return "memory_save", {"text": text}
 
 
-async def promote(*numbers: str) -> list[MemoryItem]:
-    store = Store(store_path())
-    try:
-        return await store.notes.promote(numbers)
-    finally:
-        await store.close()
-
-
 async def notes() -> list[MemoryItem]:
-    store = Store(store_path())
-    try:
+    async with Store(store_path()) as store:
         return await store.notes.list_notes(None)
-    finally:
-        await store.close()
 
 
 async def test_a_child_told_to_read_its_parents_memory_and_keys_gets_nothing(stage: Stage) -> None:
@@ -85,7 +75,8 @@ async def test_a_childs_note_reaches_its_parent_once_a_person_promoted_it(stage:
         assert "The tests need Redis" in (await stage.results(session.id, "a.1"))[-1][1], "its own, also when continued"
         (note,) = await notes()
         assert (note.agent, note.promoted, note.project) == (f"{session.id}:a.1", False, str(stage.project))
-        await promote(note.id)
+        async with Store(store_path()) as store:
+            await store.notes.promote([note.id])
         await session.prompt("and now?")
         assert "The tests need Redis" in (await stage.results(session.id, "a"))[-1][1]
 

@@ -41,15 +41,14 @@ class Other:
     """A process that drives a session: each line it reads is a prompt."""
 
     def __init__(self, process: asyncio.subprocess.Process, session: str) -> None:
-        self.process, self.session = process, session
+        assert process.stdin is not None
+        self.process, self.session, self._stdin = process, session, process.stdin
 
     def say(self, text: str) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write(f"{text}\n".encode())
+        self._stdin.write(f"{text}\n".encode())
 
     async def end(self) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.close()
+        self._stdin.close()
         await self.process.wait()
 
 
@@ -61,8 +60,7 @@ async def driven(stage: Stage) -> AsyncIterator[Other]:
     )  # fmt: skip
     try:
         assert process.stdout is not None
-        async with asyncio.timeout(60):
-            session = (await process.stdout.readline()).decode().strip()
+        session = (await asyncio.wait_for(process.stdout.readline(), 60)).decode().strip()
         yield Other(process, session)
     finally:
         if process.returncode is None:
@@ -86,11 +84,8 @@ class Face:
 
     @property
     def words(self) -> list[str]:
-        return (
-            [item.text for item in self.state.agents["a"].transcript if isinstance(item, MessageItem)]
-            if self.seen
-            else []
-        )
+        root = self.state.root
+        return [item.text for item in root.transcript if isinstance(item, MessageItem)] if root else []
 
     async def until(self, text: str) -> None:
         async with asyncio.timeout(60):
@@ -99,8 +94,7 @@ class Face:
                 await self._changed.wait()
 
     async def end(self) -> None:
-        async with asyncio.timeout(60):
-            await self._task
+        await asyncio.wait_for(self._task, 60)
 
 
 async def test_the_second_window_is_live_and_takes_over_when_the_first_ends(stage: Stage) -> None:
@@ -111,7 +105,7 @@ async def test_the_second_window_is_live_and_takes_over_when_the_first_ends(stag
             await Session.open(options)
         window = await SessionObserver.open(options)
         assert (window.owner_pid, window.released.is_set()) == (other.process.pid, False)
-        assert f"Another window (number {other.process.pid}) drives session" in str(window.refusal)
+        assert f"open in another friday process (pid {other.process.pid})" in str(window.refusal)
         face = Face(window)
         await face.until("one")
         assert (face.seen[-1].seq or 0) <= window.since
@@ -122,8 +116,7 @@ async def test_the_second_window_is_live_and_takes_over_when_the_first_ends(stag
         with pytest.raises(UsageError, match="is open in another"):
             await window.take_over()
         await other.end()
-        async with asyncio.timeout(60):
-            await window.released.wait()
+        await asyncio.wait_for(window.released.wait(), 60)
         assert "Take it over" in str(window.refusal)
         stage.plays({"a": [says("three")]})
         session = await window.take_over()
@@ -143,8 +136,7 @@ async def test_a_driver_that_is_killed_leaves_the_session_to_the_window(stage: S
         other.say("sleep")
         await face.until("sleep")
         other.process.send_signal(signal.SIGKILL)
-        async with asyncio.timeout(60):
-            await window.released.wait()
+        await asyncio.wait_for(window.released.wait(), 60)
         session = await window.take_over()
         await face.end()
         assert session.idle

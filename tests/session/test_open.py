@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import sqlite3
 import tempfile
 import time
 from collections.abc import Mapping
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +16,15 @@ from friday_cli.core.protocol.events import AgentFinished, Envelope, MessageAdde
 from friday_cli.core.protocol.messages import user
 from friday_cli.paths import data_dir, store_path
 from friday_cli.session import open
-from friday_cli.store import Store
+from friday_cli.store.store import Store
 from tests.scenarios import tree
 from tests.session.harness import Stage, delegates, does, says
+from tests.store.files import sql
 
 
 def rows() -> int:
     """Sessions in the file, those without any event too."""
-    with closing(sqlite3.connect(store_path())) as db:
-        return int(db.execute("SELECT count(*) FROM sessions").fetchone()[0])
+    return int(sql(store_path(), "SELECT count(*) FROM sessions")[0][0])
 
 
 @pytest.mark.parametrize("options", [
@@ -91,12 +89,13 @@ async def test_a_session_that_is_to_go_on_is_not_begun_anew_in_memory(stage: Sta
 @pytest.mark.parametrize("leap_s", [1e6, -1e6])
 async def test_a_clock_that_was_set_between_two_processes(stage: Stage, leap_s: float) -> None:
     """Before it was wrong by `leap_s`: what died is ended, told of once, and took no negative time."""
-    store = Store(store_path())
-    session = await store.create_session(stage.project)
-    died = tree(session)[:13]
-    back = [time.time() + leap_s - (e.seq or 0) for e in died]  # and it was set back at every event
-    await store.journal(session).append([msgspec.structs.replace(e, at=at) for e, at in zip(died, back, strict=True)])
-    await store.close()
+    async with Store(store_path()) as store:
+        session = await store.create_session(stage.project)
+        died = tree(session)[:13]
+        back = [time.time() + leap_s - (e.seq or 0) for e in died]  # and it was set back at every event
+        await store.journal(session).append(
+            [msgspec.structs.replace(e, at=at) for e, at in zip(died, back, strict=True)]
+        )
     stage.plays({"a": [says("on"), says("and on")]})
     async with stage.session(resume=session) as again:
         for number in range(2):
@@ -118,10 +117,11 @@ async def test_what_another_process_added_meanwhile_is_known(stage: Stage, monke
     look = open._read_context
 
     async def meanwhile(options: open.Options, env: Mapping[str, str]) -> open._OpenContext:
-        store = Store(store_path())
-        last = (await store.events(first.id))[-1].seq or 0
-        await store.journal(first.id).append([Envelope(last + 1, time.time(), "a", MessageAdded(user("meanwhile")))])
-        await store.close()
+        async with Store(store_path()) as store:
+            last = (await store.events(first.id))[-1].seq or 0
+            await store.journal(first.id).append(
+                [Envelope(last + 1, time.time(), "a", MessageAdded(user("meanwhile")))]
+            )
         return await look(options, env)
 
     monkeypatch.setattr(open, "_read_context", meanwhile)

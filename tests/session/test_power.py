@@ -15,11 +15,9 @@ from tests.session.harness import Stage, does, says
 
 
 class Disk:
-    """Notes what of files, folders and the session file would survive a power cut, as POSIX promises it: a content after
-    its fsync, a name after the fsync of its folder, a transaction after a commit for which SQLite waits for the disk.
-
-    `look` is called right before a file of the project gets a new name.
-    """
+    """Notes what of files, folders and the session file would survive a power cut, as POSIX promises it: a content
+    after its fsync, a name after the fsync of its folder, a transaction after a commit for which SQLite waits for the
+    disk. `look` is called right before a file of the project gets a new name."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, project: Path) -> None:
         self.project = project

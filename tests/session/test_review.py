@@ -26,10 +26,9 @@ async def test_each_agent_has_its_own_difference_of_a_file(stage: Stage) -> None
     stage.plays({"a": mine, "a.1": child})
     async with stage.after_run(mode="yolo") as session:
         rows = await session.rewind.changes()
-        assert [(r.agent, r.path, r.added, r.removed, r.newest) for r in rows] == [
-            ("a", "a.txt", 1, 0, False),
-            ("a.1", "a.txt", 1, 0, True),
-        ], "what was made and is gone again is not there"
+        found = [(r.agent, r.path, r.added, r.removed, r.newest) for r in rows]
+        made = [("a", "a.txt", 1, 0, False), ("a.1", "a.txt", 1, 0, True)]
+        assert found == made, "what was made and is gone again is not there"
         assert rows[0].diff.splitlines()[-1] == "+two"
         assert rows[1].diff.splitlines()[-1] == "+three"
         with pytest.raises(UsageError, match=r"a\.1 changed 'a\.txt' after a"):
@@ -59,10 +58,8 @@ async def test_what_is_accepted_is_not_shown_again_until_it_changes(stage: Stage
             await session.rewind.restore_file("a.txt")
         await session.prompt("again")
         rows = await session.rewind.changes()
-        assert [(r.path, r.kind, r.added, r.removed) for r in rows] == [
-            ("a.txt", "changed", 1, 1),
-            ("b.txt", "made", 1, 0),
-        ]
+        found = [(r.path, r.kind, r.added, r.removed) for r in rows]
+        assert found == [("a.txt", "changed", 1, 1), ("b.txt", "made", 1, 0)]
     async with stage.session(mode="yolo", resume=session.id) as again:
         assert await again.rewind.changes() == rows
 
@@ -79,9 +76,8 @@ async def test_a_rewind_empties_the_review_and_its_undo_fills_it(stage: Stage) -
 
 async def test_what_the_person_made_of_it_is_marked_and_not_put_back_unasked(stage: Stage) -> None:
     (stage.project / "pic").write_bytes(b"\0\1")
-    stage.plays(
-        {"a": [does(writes("a.txt", "1\n"), runs("printf '\\0\\2' > pic; chmod 600 pic; touch empty")), says("one")]}
-    )
+    command = runs("printf '\\0\\2' > pic; chmod 600 pic; touch empty")
+    stage.plays({"a": [does(writes("a.txt", "1\n"), command), says("one")]})
     async with stage.after_run(mode="yolo") as session:
         (stage.project / "a.txt").write_text("1\nmine\n")
         rows = {r.path: r for r in await session.rewind.changes()}
@@ -102,9 +98,8 @@ async def test_the_work_of_a_worktree_counts_once_it_is_applied(stage: Stage) ->
     (stage.project / "a.txt").write_text("one\n")
     _repository(stage)
     apply = does(("apply_delegation", {"id": "a.1"}))
-    stage.plays(
-        {"a": [delegates("writer"), apply, says("done")], "a.1": [does(writes("new.txt", "n\n")), says("made")]}
-    )
+    child = [does(writes("new.txt", "n\n")), says("made")]
+    stage.plays({"a": [delegates("writer"), apply, says("done")], "a.1": child})
     before = {k: v for k, v in everything(stage.project).items() if not k.startswith(b".git/")}
     async with stage.after_run(mode="yolo") as session:
         assert [(r.agent, r.path, r.kind) for r in await session.rewind.changes()] == [("a.1", "new.txt", "made")]

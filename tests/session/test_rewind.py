@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.events import Checkpoint, Rewound
 from friday_cli.paths import data_dir
-from friday_cli.session.session import Session
 from tests.session.harness import Stage, delegates, does, says, wait_for
 
 
@@ -52,10 +52,8 @@ async def test_files_come_back_and_the_rewind_is_taken_back(stage: Stage) -> Non
         assert point.files == ("made/new.txt", "old.txt")
         tried = await session.rewind.to(1, dry_run=True)
         assert not tried.done
-        assert [(f.path, f.added, f.removed, f.seen) for f in tried.files] == [
-            ("made/new.txt", 0, 1, "deleted"),
-            ("old.txt", 1, 1, ""),
-        ]
+        rows = [(f.path, f.added, f.removed, f.seen) for f in tried.files]
+        assert rows == [("made/new.txt", 0, 1, "deleted"), ("old.txt", 1, 1, "")]
         assert everything(stage.project) == after
         done = await session.rewind.to(1)
         assert (done.done, done.conflicts, done.lost) == (True, (), ())
@@ -71,11 +69,8 @@ async def test_files_come_back_and_the_rewind_is_taken_back(stage: Stage) -> Non
         assert len(session._main.agent.history) > 3, "the conversation stays"
         with pytest.raises(UsageError, match="No file needs to be restored"):
             await session.rewind.to(1, "files")
-    assert [e.event.what for e in await stage.log(session.id) if isinstance(e.event, Rewound)] == [
-        "both",
-        "both",
-        "files",
-    ]
+    rewinds = [e.event.what for e in await stage.log(session.id) if isinstance(e.event, Rewound)]
+    assert rewinds == ["both", "both", "files"]
 
 
 async def test_edits_of_children_and_of_another_process_come_back(stage: Stage) -> None:
@@ -130,13 +125,11 @@ async def test_what_the_person_changed_since_is_asked_about(stage: Stage) -> Non
         assert [(c.path, c.reason) for c in asked.conflicts] == [("a.txt", "it was changed since")]
         assert (stage.project / "b.txt").exists()
         assert len(await session.rewind.points()) == 1, "the conversation did not go back either"
-        left = await session.rewind.to(1, conflicts="leave")
-        assert left.done
+        assert (await session.rewind.to(1, conflicts="leave")).done
         assert everything(stage.project).keys() == {b"a.txt"}
         await session.rewind.undo()
         assert (stage.project / "b.txt").read_text() == "agent\n"
-        forced = await session.rewind.to(1, conflicts="overwrite")
-        assert forced.done
+        assert (await session.rewind.to(1, conflicts="overwrite")).done
         assert everything(stage.project) == {}
         await session.rewind.undo()
         assert (stage.project / "a.txt").read_text() == "mine\n", "what was overwritten was kept, too"
@@ -149,10 +142,8 @@ async def test_a_change_of_the_person_between_two_of_the_agent_is_seen(stage: St
         await session.prompt("first")
         (stage.project / "a.txt").write_text("second, mine\n")
         await session.prompt("second")
-        asked = await session.rewind.to(1)
-        assert [c.reason for c in asked.conflicts] == [
-            "it was changed by something else between two changes of the agents"
-        ]
+        ((_, reason),) = [(c.path, c.reason) for c in (await session.rewind.to(1)).conflicts]
+        assert reason == "it was changed by something else between two changes of the agents"
         await session.rewind.to(2)
         assert (stage.project / "a.txt").read_text() == "second, mine\n"
 
@@ -189,19 +180,6 @@ async def test_what_is_too_large_or_ignored_is_said_and_left(stage: Stage) -> No
         assert (project / "out/made").read_text() == "2\n", "an ignored folder is not looked at"
         assert not (project / "new.txt").exists()
         assert (project / "big.bin").stat().st_size == 1_500_001
-
-
-async def test_a_link_put_above_a_file_leads_nowhere(stage: Stage, tmp_path: Path) -> None:
-    stage.plays({"a": [does(writes("dir/a.txt", "agent\n")), says("done")]})
-    outside = tmp_path / "outside"
-    outside.mkdir()
-    (outside / "a.txt").write_text("agent\n")
-    async with stage.after_run(mode="yolo") as session:
-        (stage.project / "dir/a.txt").unlink()
-        (stage.project / "dir").rmdir()
-        (stage.project / "dir").symlink_to(outside)
-        await session.rewind.to(1, conflicts="overwrite")
-        assert (outside / "a.txt").read_text() == "agent\n"
 
 
 async def test_contents_are_private_bounded_and_go_with_their_session(stage: Stage) -> None:
@@ -242,16 +220,9 @@ async def test_where_a_folder_is_too_large_it_is_said_once(stage: Stage) -> None
         (stage.project / f"{number}.txt").write_text("x")
     stage.plays({"a": [does(runs("echo 1 > 0.txt")), does(runs("echo 2 > 0.txt")), says("done")]})
     async with stage.session(mode="yolo") as session:
-        _few(session)
+        snapshot = session._parts.services.workspace.write_hook.recorder._snapshot  # type: ignore[attr-defined]
+        snapshot._limits = msgspec.structs.replace(snapshot._limits, files=3)
         await session.prompt("go")
         notices = [str(e.event) for e in await session.history() if "cannot be rewound" in str(e.event)]
         assert len(notices) == 1
         assert "more than 3 files" in notices[0]
-
-
-def _few(session: Session) -> None:
-    """Limit the session's snapshot to three files."""
-    import msgspec
-
-    snapshot = session._parts.services.workspace.write_hook.recorder._snapshot  # type: ignore[attr-defined]
-    snapshot._limits = msgspec.structs.replace(snapshot._limits, files=3)

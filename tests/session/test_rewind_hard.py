@@ -57,9 +57,8 @@ async def test_what_could_not_be_taken_back_is_not_rewound(stage: Stage, monkeyp
 
         with monkeypatch.context() as patched:
             patched.setattr(Blobs, "put", full)
-            with pytest.raises(
-                UsageError, match=r"present content of a.txt cannot be kept: No space left.*Nothing was changed"
-            ):
+            words = r"present content of a.txt cannot be kept: No space left.*Nothing was changed"
+            with pytest.raises(UsageError, match=words):
                 await session.rewind.to(1, conflicts="overwrite")
         assert (stage.project / "a.txt").read_text() == "the person's\n"
         assert len(await session.rewind.points()) == 1
@@ -121,14 +120,8 @@ async def test_hostile_names_come_back_exactly(stage: Stage) -> None:
     for name in names:
         (stage.project / os.fsdecode(name)).write_bytes(b"held " + name)
     before = everything(stage.project)
-    stage.plays(
-        {
-            "a": [
-                does(runs("find . -type f -exec sh -c 'echo new > \"$1\"' _ {} \\;; rm -- -rf"), writes("z", "z\n")),
-                says("done"),
-            ]
-        }
-    )
+    change = runs("find . -type f -exec sh -c 'echo new > \"$1\"' _ {} \\;; rm -- -rf")
+    stage.plays({"a": [does(change, writes("z", "z\n")), says("done")]})
     async with stage.after_run(mode="yolo") as session:
         assert everything(stage.project) != before
         done = await session.rewind.to(1)

@@ -12,7 +12,7 @@ import pytest
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.events import Checkpoint
 from friday_cli.paths import store_path
-from friday_cli.store import Store
+from friday_cli.store.store import Store
 from tests.session.harness import Stage, does
 from tests.session.test_rewind import everything, writes
 
@@ -46,9 +46,8 @@ async def test_a_kill_around_the_write_loses_nothing(stage: Stage, when: str) ->
     stage.plays({"a": [does(("read_file", {"path": "a.txt"})), does(writes("a.txt", "new\n"))]})
     assert _killed(stage, when) == -signal.SIGKILL
     assert (stage.project / "a.txt").read_text() == ("new\n" if when == "after" else "old\n")
-    store = Store(store_path())
-    session = await store.last_session(stage.project)
-    await store.close()
+    async with Store(store_path()) as store:
+        session = await store.last_session(stage.project)
     assert session is not None
     assert [type(e.event) for e in await stage.log(session)].count(Checkpoint) == 1
     before = everything(stage.project) | {b"a.txt": (everything(stage.project)[b"a.txt"][0], b"old\n")}

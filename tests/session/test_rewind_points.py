@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -14,12 +12,14 @@ from friday_cli.core.protocol import events as ev
 from friday_cli.core.protocol.errors import FridayError, ProviderError, UsageError
 from friday_cli.paths import store_path
 from friday_cli.session import open
-from friday_cli.store import SessionRow, Store
+from friday_cli.store.records import SessionRow
+from friday_cli.store.store import Store
 from friday_cli.view import MessageItem, NoteItem, SessionView
 from tests.delegation.harness import Actors, Scene, Shelf, Stage, until
 from tests.engine_fixture import Say, delegate
 from tests.session.harness import Stage as DiskStage
 from tests.session.harness import delegates, says
+from tests.store.files import sql
 from tests.virtual import virtual
 
 
@@ -216,18 +216,15 @@ async def test_a_fork_goes_on_from_a_message_and_the_old_session_stays(stage: Di
         spent = [agent.usage.billed for agent in replay(await stage.log(session.id)).values()]
         mine = fork._main.agent.usage.billed - replay(_taken(await stage.log(name)))["a"].usage.billed
         assert sum(row.tokens for row in rows.values()) == sum(spent) + mine
-        with closing(sqlite3.connect(store_path())) as db, db:  # as a fork was before its log said what it took
-            db.execute("UPDATE events SET body = replace(body, '\"taken\"', '\"was\"') WHERE seq = 1")
+        # as a fork was before its log said what it took
+        sql(store_path(), "UPDATE events SET body = replace(body, '\"taken\"', '\"was\"') WHERE seq = 1")
         assert {row.profile: row for row in await fork._parts.store.stats()} == rows
     assert [e.event for e in await stage.log(session.id)] == [e.event for e in old]
 
 
 async def _rows() -> list[SessionRow]:
-    store = Store(store_path())
-    try:
+    async with Store(store_path()) as store:
         return await store.list_sessions()
-    finally:
-        await store.close()
 
 
 def _taken(envelopes: list[ev.Envelope]) -> list[ev.Envelope]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import tempfile
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.events import AgentStarted, MessageAdded, Rewound, ToolFinished
 from friday_cli.core.protocol.messages import user
 from friday_cli.session.rewind import Rewinder, points
-from friday_cli.store import Store
+from friday_cli.store.store import Store
 from friday_cli.workspace.checkpoints import Blobs, CheckpointRecorder, Snapshot, SnapshotLimits
 from friday_cli.workspace.local import LocalWorkspace
 
@@ -45,6 +46,8 @@ class Ground:
     """Files that hold what the person wrote, and not what an agent or a rewind left last."""
     left: dict[str, bytes | None] = field(default_factory=dict)
     """What an agent or a rewind left last in each file that one of them changed."""
+    touched: set[str] = field(default_factory=set)
+    """Files that a person ever wrote to."""
 
     def __post_init__(self) -> None:
         self.root = self.folder / "root"
@@ -104,12 +107,12 @@ class Ground:
         found = points(self.journal.envelopes)
         if found:
             point = found[to % len(found)]
-            await self._go(point.seq, self.past.to(point.number, "files", dry_run=False, conflicts=answer), answer)  # type: ignore[arg-type]
+            await self._go(point.seq, self.past.to(point.number, "files", conflicts=answer), answer)  # type: ignore[arg-type]
 
     async def undo(self) -> None:
         rewinds = [e for e in self.journal.envelopes if isinstance(e.event, Rewound)]
         if rewinds:
-            await self._go(0, self.past.undo(dry_run=False, conflicts="ask"), "ask")
+            await self._go(0, self.past.undo(), "ask")
 
     async def _go(self, seq: int, work: object, answer: str) -> None:
         before, mark = self.now(), self.log.last
@@ -136,59 +139,52 @@ class Ground:
                 assert after.get(n) == was.get(n) or n in self.touched
         self._leave(moved)
         if moved and seq:
-            again = await self.past.undo(dry_run=True, conflicts="ask")
+            again = await self.past.undo(dry_run=True)
             assert {f.path for f in again.files} >= moved, "it can be taken back"
         assert self.log.last > mark
 
-    touched: set[str] = field(default_factory=set)
-    """Files that a person ever wrote to."""
 
-    async def close(self) -> None:
-        await self.workspace.close()
+def play(steps: list[tuple[object, ...]], then: Callable[[Ground], Awaitable[None]] | None = None) -> None:
+    """Take `steps` in a new folder after a first message, and do `then`."""
 
-
-@settings(max_examples=50)
-@given(st.lists(st.one_of(MESSAGE, AGENT, COMMAND, PERSON, REWIND, UNDO), min_size=4, max_size=14))
-def test_files_come_back_exactly_or_it_is_said(steps: list[tuple[object, ...]]) -> None:
-    async def play() -> None:
+    async def run() -> None:
         with tempfile.TemporaryDirectory() as folder:
             ground = Ground(Path(folder))
             try:
-                await ground.message()
-                for kind, *rest in steps:
+                for kind, *rest in [("message",), *steps]:
                     if kind == "person":
                         ground.touched.add(str(rest[0]))
                     done = getattr(ground, str(kind))(*rest)
                     if done is not None:
                         await done
+                if then is not None:
+                    await then(ground)
             finally:
-                await ground.close()
+                await ground.workspace.close()
 
-    asyncio.run(play())
+    asyncio.run(run())
+
+
+@settings(max_examples=50)
+@given(st.lists(st.one_of(MESSAGE, AGENT, COMMAND, PERSON, REWIND, UNDO), min_size=4, max_size=14))
+def test_files_come_back_exactly_or_it_is_said(steps: list[tuple[object, ...]]) -> None:
+    play(steps)
 
 
 @settings(max_examples=30)
 @given(st.lists(st.one_of(MESSAGE, AGENT, COMMAND), min_size=3, max_size=12), st.data())
 def test_without_a_person_every_message_comes_back(steps: list[tuple[object, ...]], data: st.DataObject) -> None:
-    async def play() -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            ground = Ground(Path(folder))
-            try:
-                await ground.message()
-                for kind, *rest in steps:
-                    await getattr(ground, str(kind))(*rest)
-                found = points(ground.journal.envelopes)
-                for _ in range(3):
-                    point = data.draw(st.sampled_from(found))
-                    last = ground.now()
-                    if last == ground.shelf[point.seq]:
-                        continue
-                    assert (await ground.past.to(point.number, "files", dry_run=False, conflicts="ask")).done
-                    assert ground.now() == ground.shelf[point.seq]
-                    if data.draw(st.booleans()):
-                        assert (await ground.past.undo(dry_run=False, conflicts="ask")).done
-                        assert ground.now() == last
-            finally:
-                await ground.close()
+    async def go_back(ground: Ground) -> None:
+        found = points(ground.journal.envelopes)
+        for _ in range(3):
+            point = data.draw(st.sampled_from(found))
+            last = ground.now()
+            if last == ground.shelf[point.seq]:
+                continue
+            assert (await ground.past.to(point.number, "files")).done
+            assert ground.now() == ground.shelf[point.seq]
+            if data.draw(st.booleans()):
+                assert (await ground.past.undo()).done
+                assert ground.now() == last
 
-    asyncio.run(play())
+    play(steps, go_back)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from friday_cli.store import Store
+from friday_cli.store.store import Store
 
 
 @pytest.fixture
@@ -15,9 +15,8 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 async def store(path: Path) -> AsyncIterator[Store]:
-    opened = Store(path)
-    yield opened
-    await opened.close()
+    async with Store(path) as opened:
+        yield opened
 
 
 @pytest.fixture

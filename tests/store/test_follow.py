@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -16,15 +14,16 @@ import pytest
 
 from friday_cli.core.protocol.errors import StoreError
 from friday_cli.core.protocol.events import AgentFinished, AgentStarted, Envelope, Notice
-from friday_cli.store import Store
+from friday_cli.store.store import Store
 from tests.scenarios import numbered, tree
+from tests.store.files import read_line, start
 
 WRITER = """
 import asyncio, sys
 from pathlib import Path
 from friday_cli.core.protocol.events import AgentStarted, Notice
 from friday_cli.core.eventlog.log import Log
-from friday_cli.store import Store
+from friday_cli.store.store import Store
 
 async def main(path, session):
     store = Store(Path(path))
@@ -41,20 +40,11 @@ asyncio.run(main(*sys.argv[1:]))
 """
 
 
-class Writer:
-    """A process that owns a session and writes what it is told, until it is told nothing."""
-
-    def __init__(self, path: Path, session: str) -> None:
-        env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-        argv = [sys.executable, "-c", WRITER, str(path), session]
-        self.process = subprocess.Popen(argv, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        assert self.process.stdout is not None
-        assert self.process.stdout.readline() == "begun\n"
-
-    def say(self, text: str = "") -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write(text + "\n")
-        self.process.stdin.flush()
+def say(writer: subprocess.Popen[str], text: str = "") -> None:
+    """Let `writer` write `text`, or end."""
+    assert writer.stdin is not None
+    writer.stdin.write(text + "\n")
+    writer.stdin.flush()
 
 
 def numbers(batches: list[list[Envelope]]) -> list[int | None]:
@@ -62,16 +52,17 @@ def numbers(batches: list[list[Envelope]]) -> list[int | None]:
 
 
 async def test_what_another_process_writes_is_seen_as_it_comes(store: Store, session: str, path: Path) -> None:
-    writer = await asyncio.to_thread(Writer, path, session)
+    writer = await asyncio.to_thread(start, WRITER, path, session)
+    assert await asyncio.to_thread(read_line, writer) == "begun"
     seen: list[list[Envelope]] = []
     async with asyncio.timeout(60):
         async for batch in store.follow(session):
             seen.append(batch)
             if len(seen) < 5:
-                writer.say(f"n{len(seen)}")  # the next comes only because of it
+                say(writer, f"n{len(seen)}")  # the next comes only because of it
             elif len(seen) == 5:
-                writer.say()
-    assert await asyncio.to_thread(writer.process.wait) == 0
+                say(writer)
+    assert await asyncio.to_thread(writer.wait) == 0
     assert numbers(seen[:5]) == list(range(1, 10))
     assert [e.event for e in seen[1]] == [Notice("n1")] * 2
     assert numbers(seen) == [e.seq for e in await store.events(session)]
@@ -79,14 +70,15 @@ async def test_what_another_process_writes_is_seen_as_it_comes(store: Store, ses
 
 
 async def test_when_the_process_dies_its_end_is_seen(store: Store, session: str, path: Path) -> None:
-    writer = await asyncio.to_thread(Writer, path, session)
+    writer = await asyncio.to_thread(start, WRITER, path, session)
+    assert await asyncio.to_thread(read_line, writer) == "begun"
     seen: list[list[Envelope]] = []
     async with asyncio.timeout(60):
         async for batch in store.follow(session):
             seen.append(batch)
             if len(seen) == 1:
-                writer.process.send_signal(signal.SIGKILL)
-                await asyncio.to_thread(writer.process.wait)
+                writer.send_signal(signal.SIGKILL)
+                await asyncio.to_thread(writer.wait)
     (end,) = (e.event for batch in seen for e in batch if isinstance(e.event, AgentFinished))
     assert (end.status, end.stop_reason) == ("interrupted", "process")
 
@@ -99,26 +91,25 @@ async def test_one_that_is_over_is_shown_whole_and_at_once(store: Store, session
 
 
 async def test_what_comes_before_the_release_is_not_lost(store: Store, session: str, path: Path) -> None:
-    other = Store(path)
-    ownership = await store.own(session)
-    seen: list[list[Envelope]] = []
+    async with Store(path) as other:
+        ownership = await store.own(session)
+        seen: list[list[Envelope]] = []
 
-    async def watch() -> None:
-        async for batch in other.follow(session):
-            seen.append(batch)
+        async def watch() -> None:
+            async for batch in other.follow(session):
+                seen.append(batch)
 
-    watching = asyncio.create_task(watch())
-    journal = store.journal(session)
-    await journal.append(numbered(("a", AgentStarted(1, "p", "t", "m"))))
-    for n in range(2, 40):
-        await journal.append(numbered(("a", Notice(str(n))), first=n))
-        await asyncio.sleep(0.01)
-    await journal.append(numbered(("a", AgentFinished(1, "completed", "done")), first=40))
-    ownership.release()
-    async with asyncio.timeout(60):
-        await watching
-    assert numbers(seen) == list(range(1, 41))
-    await other.close()
+        watching = asyncio.create_task(watch())
+        journal = store.journal(session)
+        await journal.append(numbered(("a", AgentStarted(1, "p", "t", "m"))))
+        for n in range(2, 40):
+            await journal.append(numbered(("a", Notice(str(n))), first=n))
+            await asyncio.sleep(0.01)
+        await journal.append(numbered(("a", AgentFinished(1, "completed", "done")), first=40))
+        ownership.release()
+        async with asyncio.timeout(60):
+            await watching
+        assert numbers(seen) == list(range(1, 41))
 
 
 async def test_several_can_follow_and_looking_takes_no_ownership(store: Store, session: str) -> None:

@@ -11,9 +11,11 @@ from friday_cli.core.eventlog.log import Log
 from friday_cli.core.protocol.errors import StoreError
 from friday_cli.core.protocol.events import AgentStarted, Envelope, MessageAdded, Notice
 from friday_cli.core.protocol.messages import Message, Text, ToolCall
-from friday_cli.store import Store, schema
+from friday_cli.store import schema
+from friday_cli.store.store import Store
 from friday_cli.view import SessionView
 from tests.scenarios import logs, numbered, said, tree
+from tests.store.files import sql
 
 FEW = settings(max_examples=25)
 
@@ -36,22 +38,21 @@ async def test_only_what_is_to_survive_a_power_cut_waits_for_the_disk(store: Sto
 @FEW
 @given(logs(ended=False))
 async def test_rows_are_the_same_fold_as_the_view(tmp_path: Path, log: list[Envelope]) -> None:
-    store = Store(tmp_path / "friday.db")
-    session = await store.create_session("/work")
-    kept = [e for e in log if e.seq is not None]
-    await store.journal(session).append(kept)
-    assert await store.events(session) == kept
-    state = SessionView.of(log)
-    rows = {row.path: row for row in await store.agents(session)}
-    assert rows.keys() == state.agents.keys()
-    for path, row in rows.items():
-        agent = state.agents[path]
-        stop_reason = agent.end.stop_reason if agent.end else ""
-        assert (row.status, row.stop_reason, row.run) == (agent.status, stop_reason, agent.run)
-        assert (row.usage, row.finished is None) == (agent.usage, not agent.ended)
-        assert (row.parent, row.profile, row.started) == (agent.parent, agent.profile, agent.started)
-        assert row.background == agent.background
-    await store.close()
+    async with Store(tmp_path / "friday.db") as store:
+        session = await store.create_session("/work")
+        kept = [e for e in log if e.seq is not None]
+        await store.journal(session).append(kept)
+        assert await store.events(session) == kept
+        state = SessionView.of(log)
+        rows = {row.path: row for row in await store.agents(session)}
+        assert rows.keys() == state.agents.keys()
+        for path, row in rows.items():
+            agent = state.agents[path]
+            stop_reason = agent.end.stop_reason if agent.end else ""
+            assert (row.status, row.stop_reason, row.run) == (agent.status, stop_reason, agent.run)
+            assert (row.usage, row.finished is None) == (agent.usage, not agent.ended)
+            assert (row.parent, row.profile, row.started) == (agent.parent, agent.profile, agent.started)
+            assert row.background == agent.background
 
 
 async def test_one_bad_append_does_not_fail_those_beside_it(store: Store) -> None:
@@ -70,16 +71,17 @@ async def test_one_bad_append_does_not_fail_those_beside_it(store: Store) -> Non
     assert [e.event for e in await store.events(bad)] == [Notice("first")]
 
 
-async def test_the_title_is_the_first_prompt_in_one_line(store: Store) -> None:
-    first, second = await store.create_session("/work"), await store.create_session("/work")
-    await store.journal(first).append(tree(first))
-    prompt = "Mend\x1b[31m the\nbuild " + "please " * 40
-    start = numbered(("a", AgentStarted(1, "p", "", "m")), ("a", MessageAdded(Message("user", (Text(prompt),)))))
-    await store.journal(second).append(start)
-    titles = {row.id: row.title for row in await store.list_sessions()}
-    assert titles[first] == "Count the lines of main.py"
-    assert titles[second].startswith("Mend the build please please")
-    assert len(titles[second]) <= 80
+@pytest.mark.parametrize(("task", "prompt", "title"), [
+    ("Count the lines\nof main.py", "", "Count the lines of main.py"),
+    ("", "Mend\x1b[31m the\nbuild " + "please " * 40, "Mend the build please please"),
+    ("Review this\n\n<stdin>\n+ a line of a diff\n</stdin>", "", "Review this"),
+], ids=["in one line", "shortened", "without what was piped in"])  # fmt: skip
+async def test_the_title_is_the_first_prompt(store: Store, session: str, task: str, prompt: str, title: str) -> None:
+    start = numbered(("a", AgentStarted(1, "p", task, "m")), ("a", MessageAdded(Message("user", (Text(prompt),)))))
+    await store.journal(session).append(start)
+    found = await store.title(session)
+    assert found.startswith(title)
+    assert len(found) <= (80 if prompt else len(title))
 
 
 async def test_lone_surrogates_and_nul_are_kept_as_far_as_json_can(store: Store, session: str) -> None:
@@ -91,10 +93,12 @@ async def test_lone_surrogates_and_nul_are_kept_as_far_as_json_can(store: Store,
 
 async def test_a_damaged_event_leaves_a_notice_and_the_rest(store: Store, session: str, path: Path) -> None:
     await store.journal(session).append(tree(session))
-    with sqlite3.connect(path) as raw:
-        raw.execute('UPDATE events SET body = \'{"kind": "ag\' WHERE seq = 3')
-        raw.execute("UPDATE events SET body = CAST(x'7b22ff' AS TEXT) WHERE seq = 4")
-        raw.execute('UPDATE events SET body = \'{"kind": "of_the_future"}\' WHERE seq = 5')
+    for number, body in (
+        (3, """'{"kind": "ag'"""),
+        (4, "CAST(x'7b22ff' AS TEXT)"),
+        (5, """'{"kind": "of_the_future"}'"""),
+    ):
+        sql(path, f"UPDATE events SET body = {body} WHERE seq = {number}")
     found = await store.events(session)
     assert [e.seq for e in found] == [e.seq for e in tree()]
     for number in (3, 4, 5):
@@ -144,9 +148,10 @@ async def test_a_read_only_file_is_said(store: Store, session: str) -> None:
         await store.journal(session).append(numbered(("a", Notice("1"))))
 
 
-async def test_a_busy_file_is_waited_for(store: Store, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_busy_file_is_waited_for(
+    store: Store, session: str, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(schema, "BUSY_S", 0.0)  # so that SQLite gives up at once and our patience is what works
-    session = await store.create_session("/work")
     raw = sqlite3.connect(path, isolation_level=None)
     raw.execute("BEGIN EXCLUSIVE")
     waiting = store.journal(session).append(numbered(("a", Notice("1"))))
@@ -154,33 +159,18 @@ async def test_a_busy_file_is_waited_for(store: Store, path: Path, monkeypatch: 
         await asyncio.wait_for(asyncio.shield(waiting), 0.2)
     raw.execute("ROLLBACK")
     await waiting
-    raw.close()
     assert len(await store.events(session)) == 1
-
-
-async def test_a_file_that_stays_busy_is_said(store: Store, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(schema, "BUSY_S", 0.0)
     monkeypatch.setattr(schema, "RETRY_S", 0.0)
-    session = await store.create_session("/work")
-    raw = sqlite3.connect(path, isolation_level=None)
     raw.execute("BEGIN EXCLUSIVE")
     with pytest.raises(StoreError, match="Another program has kept"):
-        await store.journal(session).append(numbered(("a", Notice("1"))))
+        await store.journal(session).append(numbered(("a", Notice("2")), first=2))
     raw.close()
 
 
-async def test_a_closed_store_takes_nothing(path: Path) -> None:
-    store = Store(path)
-    session = await store.create_session("/work")
-    await store.close()
-    with pytest.raises(StoreError, match="closed"):
-        await store.journal(session).append(numbered(("a", Notice("1"))))
-    await store.close()
-
-
-async def test_a_deleted_session_takes_nothing(store: Store, session: str) -> None:
-    await store.delete(session)
-    with pytest.raises(StoreError, match="no longer exists"):
+@pytest.mark.parametrize(("gone", "words"), [("closed", "already closed"), ("deleted", "no longer exists")])
+async def test_what_is_gone_takes_nothing(store: Store, session: str, gone: str, words: str) -> None:
+    await (store.close() if gone == "closed" else store.delete(session))
+    with pytest.raises(StoreError, match=words):
         await store.journal(session).append(numbered(("a", Notice("1"))))
 
 

@@ -1,13 +1,15 @@
 from __future__ import annotations
 
-import sqlite3
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from friday_cli.core.protocol.errors import UsageError
-from friday_cli.store import MemoryItem, Store, memory, schema
+from friday_cli.store import memory, schema
+from friday_cli.store.records import MemoryItem
+from friday_cli.store.store import Store
+from tests.store.files import content_of, sql
 
 
 @pytest.fixture(params=["fts5", "without fts5"])
@@ -68,15 +70,13 @@ async def test_notes_from_before_full_text_search_are_found(path: Path, monkeypa
     with monkeypatch.context() as patch:
         for module in (schema, memory):
             patch.setattr(module, "has_search", lambda db: False)
-        plain = Store(path)
-        await plain.notes.for_session("/work", "s").save("an old remark", scope="project", tags=[], agent="a")
-        await plain.close()
-    store = Store(path)
-    notes = store.notes.for_session("/work", "s")
-    assert [i.text for i in await notes.load("remark", tags=[], limit=9)] == ["an old remark"]
-    await notes.save("a new remark", scope="project", tags=[], agent="a")
-    assert {i.text for i in await notes.load("remark", tags=[], limit=9)} == {"an old remark", "a new remark"}
-    await store.close()
+        async with Store(path) as plain:
+            await plain.notes.for_session("/work", "s").save("an old remark", scope="project", tags=[], agent="a")
+    async with Store(path) as store:
+        notes = store.notes.for_session("/work", "s")
+        assert [i.text for i in await notes.load("remark", tags=[], limit=9)] == ["an old remark"]
+        await notes.save("a new remark", scope="project", tags=[], agent="a")
+        assert {i.text for i in await notes.load("remark", tags=[], limit=9)} == {"an old remark", "a new remark"}
 
 
 async def test_notes_outlive_the_session_that_made_them(store: Store, session: str) -> None:
@@ -127,10 +127,5 @@ async def test_what_is_forgotten_is_gone_from_the_file_and_its_id_is_not_given_a
     assert await notes.load("canary4711", tags=[], limit=9) == []
     assert int((await notes.save("next", scope="project", tags=[], agent="a")).id) > int(gone.id)
     await store.close()
-    with sqlite3.connect(path) as raw:
-        raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    sql(path, "PRAGMA wal_checkpoint(TRUNCATE)")
     assert not [word for word in (b"canary4711", b"canary4712") if word in content_of(path)]
-
-
-def content_of(path: Path) -> bytes:
-    return path.read_bytes()

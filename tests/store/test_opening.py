@@ -7,18 +7,11 @@ from pathlib import Path
 import pytest
 
 from friday_cli.core.protocol.errors import StoreError
-from friday_cli.store import Store, schema, writer
+from friday_cli.store import schema, writer
 from friday_cli.store.repair import repair
+from friday_cli.store.store import Store
 from tests.scenarios import tree
-
-
-def put(path: Path, content: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content)
-
-
-def content_of(path: Path) -> bytes:
-    return path.read_bytes()
+from tests.store.files import content_of, put, sql
 
 
 def names(folder: Path) -> list[str]:
@@ -39,28 +32,20 @@ async def test_writes_ahead_where_the_file_system_can(store: Store, path: Path) 
     path.parent.mkdir(mode=0o755)
     await store.open()
     assert mode(path.parent) == 0o700, "an open folder of ours is closed to others"
-    assert journal_mode(path) == "wal"
-    assert not schema.on_network(path.parent)
+    assert sql(path, "PRAGMA journal_mode") == [("wal",)]
+    assert not schema.is_network(schema.file_system(path.parent))
 
 
 async def test_on_a_network_folder_it_does_without(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(schema, "on_network", lambda folder: True)
+    monkeypatch.setattr(schema, "is_network", lambda kind: True)
     first, second = Store(path), Store(path)
     session = await first.create_session("/work")
     await first.journal(session).append(tree(session))
     assert await second.events(session) == tree(session)
-    assert journal_mode(path) != "wal"
+    assert sql(path, "PRAGMA journal_mode") != [("wal",)]
     assert not path.with_name("friday.db-wal").exists()
     await first.close()
     await second.close()
-
-
-def journal_mode(path: Path) -> str:
-    raw = sqlite3.connect(path)
-    try:
-        return str(raw.execute("PRAGMA journal_mode").fetchone()[0])
-    finally:
-        raw.close()
 
 
 @pytest.mark.parametrize("content", [b"this is no database at all " * 100, b"SQLite format 3\x00" + b"\xff" * 4000])
@@ -79,19 +64,15 @@ async def test_a_damaged_file_is_named_and_left_alone(store: Store, path: Path, 
 
 
 async def test_a_newer_form_is_refused_and_kept(path: Path) -> None:
-    store = Store(path)
-    await store.create_session("/work")
-    await store.close()
-    raw = sqlite3.connect(path)
-    raw.execute("PRAGMA user_version = 99")
-    raw.close()
+    async with Store(path) as store:
+        await store.create_session("/work")
+    sql(path, "PRAGMA user_version = 99")
     before = content_of(path)
-    newer = Store(path)
-    with pytest.raises(
-        StoreError, match=rf"newer Friday \(schema 99; this one knows {len(schema.MIGRATIONS)}\)"
-    ) as caught:
-        await newer.list_sessions()
-    await newer.close()
+    async with Store(path) as newer:
+        with pytest.raises(
+            StoreError, match=rf"newer Friday \(schema 99; this one knows {len(schema.MIGRATIONS)}\)"
+        ) as caught:
+            await newer.list_sessions()
     assert "Update Friday" in caught.value.hint
     with pytest.raises(StoreError, match="newer Friday"):
         repair(path)
@@ -99,10 +80,9 @@ async def test_a_newer_form_is_refused_and_kept(path: Path) -> None:
 
 
 async def test_an_older_form_is_brought_up_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = Store(path)
-    session = await store.create_session("/work")
-    await store.journal(session).append(tree(session))
-    await store.close()
+    async with Store(path) as store:
+        session = await store.create_session("/work")
+        await store.journal(session).append(tree(session))
     runs = []
 
     def second_form(db: sqlite3.Connection) -> None:
@@ -111,36 +91,26 @@ async def test_an_older_form_is_brought_up_once(path: Path, monkeypatch: pytest.
 
     monkeypatch.setattr(schema, "MIGRATIONS", [*schema.MIGRATIONS, second_form])
     for _ in range(2):
-        store = Store(path)
-        assert await store.events(session) == tree(session)
-        await store.close()
+        async with Store(path) as store:
+            assert await store.events(session) == tree(session)
     assert runs == [1]
 
 
 async def test_memories_of_the_first_form_count_as_promoted(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(schema, "MIGRATIONS", [schema.initial_schema])
-        store = Store(path)
-        await store.open()
-        await store.close()
-    raw = sqlite3.connect(path)
+        async with Store(path) as store:
+            await store.open()
     for number, agent in ((3, "s1:a"), (7, "s1:a.2")):
-        raw.execute(
-            "INSERT INTO memories VALUES (?, 'project', '/work', ?, '[\"t\"]', ?, 5.0)",
-            (number, f"old {number}", agent),
-        )
-        raw.execute("INSERT INTO memory_words(rowid, text, tags) VALUES (?, ?, 't')", (number, f"old {number}"))
-    raw.commit()
-    raw.close()
-    store = Store(path)
-    notes = store.notes.for_session("/work", "s2")
-    found = await notes.load("old", tags=["t"], limit=9, agent="a")
-    assert sorted((i.id, i.agent, i.at, i.promoted) for i in found) == [
-        ("3", "s1:a", 5.0, True),
-        ("7", "s1:a.2", 5.0, True),
-    ]
-    assert (await notes.save("new", scope="user", tags=[], agent="a")).id == "8"
-    await store.close()
+        values = f"({number}, 'project', '/work', 'old {number}', '[\"t\"]', '{agent}', 5.0)"
+        index = f"INSERT INTO memory_words(rowid, text, tags) VALUES ({number}, 'old {number}', 't')"
+        sql(path, f"INSERT INTO memories VALUES {values}", index)
+    async with Store(path) as store:
+        notes = store.notes.for_session("/work", "s2")
+        found = await notes.load("old", tags=["t"], limit=9, agent="a")
+        seen = sorted((i.id, i.agent, i.at, i.promoted) for i in found)
+        assert seen == [("3", "s1:a", 5.0, True), ("7", "s1:a.2", 5.0, True)]
+        assert (await notes.save("new", scope="user", tags=[], agent="a")).id == "8"
 
 
 async def test_a_migration_that_fails_changes_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,21 +118,16 @@ async def test_a_migration_that_fails_changes_nothing(path: Path, monkeypatch: p
         db.execute("ALTER TABLE sessions ADD COLUMN colour TEXT")
         db.execute("ALTER TABLE nowhere ADD COLUMN colour TEXT")
 
-    store = Store(path)
-    session = await store.create_session("/work")
-    await store.close()
+    async with Store(path) as store:
+        session = await store.create_session("/work")
     with monkeypatch.context() as patch:
         patch.setattr(schema, "MIGRATIONS", [*schema.MIGRATIONS, bad_form])
-        store = Store(path)
-        with pytest.raises(StoreError):
-            await store.open()
-        await store.close()
-    store = Store(path)
-    assert await store.find(session[:8]) == session
-    raw = sqlite3.connect(path)
-    assert "colour" not in str(raw.execute("SELECT sql FROM sqlite_master").fetchall())
-    raw.close()
-    await store.close()
+        async with Store(path) as store:
+            with pytest.raises(StoreError):
+                await store.open()
+    async with Store(path) as store:
+        assert await store.find(session[:8]) == session
+        assert "colour" not in str(sql(path, "SELECT sql FROM sqlite_master"))
 
 
 async def test_a_defect_while_opening_reaches_who_waits(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,11 +142,10 @@ async def test_a_defect_while_opening_reaches_who_waits(store: Store, monkeypatc
 async def test_a_folder_that_cannot_be_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     for path in (tmp_path / "file" / "friday.db", tmp_path / "file" / "deeper" / "friday.db"):
-        store = Store(path)
-        with pytest.raises(StoreError, match="Sessions cannot be saved in") as caught:
-            await store.create_session("/work")
-        assert "FRIDAY_HOME" in caught.value.hint
-        await store.close()
+        async with Store(path) as store:
+            with pytest.raises(StoreError, match="Sessions cannot be saved in") as caught:
+                await store.create_session("/work")
+            assert "FRIDAY_HOME" in caught.value.hint
 
 
 async def test_a_folder_in_place_of_the_file_is_said(store: Store, path: Path) -> None:
@@ -195,9 +159,8 @@ async def test_a_file_removed_while_open_is_said(store: Store, session: str, pat
     """SQLite would write into a file without a name, and everything be lost without a word."""
     path.parent.rename(path.parent.with_name("elsewhere"))
     if made_anew:
-        other = Store(path)
-        await other.create_session("/work")
-        await other.close()
+        async with Store(path) as other:
+            await other.create_session("/work")
     with pytest.raises(StoreError, match="is gone: it was moved or removed") as caught:
         await store.journal(session).append(tree(session))
     assert "Put it back" in caught.value.hint

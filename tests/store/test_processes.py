@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
-import sqlite3
-import subprocess
-import sys
 import threading
 from functools import partial
 from pathlib import Path
@@ -19,14 +15,12 @@ from friday_cli.core.protocol import events as ev
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.messages import ToolCall, Usage, user
 from friday_cli.core.protocol.receipt import Receipt
-from friday_cli.store import Store
 from friday_cli.store import locks as locking
 from friday_cli.store.crash_recovery import recovery_events
-from friday_cli.store.store import append_after
+from friday_cli.store.store import Store, append_after
 from friday_cli.view import SessionView
 from tests.scenarios import numbered, said, tree
-
-ROOT = Path(__file__).parents[2]
+from tests.store.files import read_line, sql, start
 
 WRITER = """
 import asyncio, sys
@@ -34,7 +28,7 @@ from pathlib import Path
 from friday_cli.core.protocol.events import AgentStarted, MessageAdded, ToolStarted
 from friday_cli.core.protocol.messages import Message, Text
 from friday_cli.core.eventlog.log import Log
-from friday_cli.store import Store
+from friday_cli.store.store import Store
 
 async def main(path, count, size):
     store = Store(Path(path))
@@ -58,12 +52,12 @@ asyncio.run(main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3])))
 HOLDER = """
 import asyncio, sys
 from pathlib import Path
-from friday_cli.store import Store
+from friday_cli.store.store import Store
 
 async def main():
-    ownership = await Store(Path(sys.argv[1])).own(sys.argv[2])
-    print("owned", flush=True)
-    sys.stdin.read()
+    with await Store(Path(sys.argv[1])).own(sys.argv[2]):
+        print("owned", flush=True)
+        sys.stdin.read()
 
 asyncio.run(main())
 """
@@ -71,7 +65,7 @@ asyncio.run(main())
 RECONCILER = """
 import asyncio, sys
 from pathlib import Path
-from friday_cli.store import Store
+from friday_cli.store.store import Store
 
 async def main():
     store = Store(Path(sys.argv[1]))
@@ -85,29 +79,15 @@ asyncio.run(main())
 """
 
 
-def start(script: str, *args: object) -> subprocess.Popen[str]:
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.Popen(
-        [sys.executable, "-c", script, *map(str, args)],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env,
-    )  # fmt: skip
-
-
-def read_line(process: subprocess.Popen[str]) -> str:
-    assert process.stdout is not None
-    return process.stdout.readline().strip()
-
-
 async def test_twelve_processes_lose_nothing(path: Path) -> None:
     writers = [start(WRITER, path, 60, 200) for _ in range(12)]  # the file does not exist yet: they make it together
     ends = await asyncio.gather(*(asyncio.to_thread(writer.communicate) for writer in writers))
     assert [error for _, error in ends] == [""] * 12
     assert [writer.returncode for writer in writers] == [0] * 12
-    store = Store(path)
-    for out, _ in ends:
-        assert [e.seq for e in await store.events(out.split()[0])] == list(range(1, 61))
-    assert len(await store.list_sessions("/work")) == 12
-    await store.close()
+    async with Store(path) as store:
+        for out, _ in ends:
+            assert [e.seq for e in await store.events(out.split()[0])] == list(range(1, 61))
+        assert len(await store.list_sessions("/work")) == 12
 
 
 @pytest.mark.parametrize("moment", [1, 7, 40])
@@ -119,17 +99,15 @@ async def test_kill_loses_nothing_that_was_acknowledged(path: Path, moment: int)
     writer.send_signal(signal.SIGKILL)
     rest, _ = await asyncio.to_thread(writer.communicate)
     acknowledged = max([moment, *(int(number) for number in rest.split())])
-    store = Store(path)
-    found = await store.events(session)
-    assert [e.seq for e in found] == list(range(1, len(found) + 1))
-    assert len(found) >= acknowledged
-    with sqlite3.connect(path) as raw:
-        assert raw.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-    assert await store.reconcile() == [session]
-    assert await store.reconcile() == []
-    (row,) = await store.list_sessions()
-    assert (row.status, row.stop_reason) == ("interrupted", "process")
-    await store.close()
+    async with Store(path) as store:
+        found = await store.events(session)
+        assert [e.seq for e in found] == list(range(1, len(found) + 1))
+        assert len(found) >= acknowledged
+        assert sql(path, "PRAGMA integrity_check") == [("ok",)]
+        assert await store.reconcile() == [session]
+        assert await store.reconcile() == []
+        (row,) = await store.list_sessions()
+        assert (row.status, row.stop_reason) == ("interrupted", "process")
 
 
 async def test_a_session_has_one_owner_among_processes(store: Store, session: str, path: Path) -> None:
@@ -235,12 +213,11 @@ async def test_two_who_end_the_same_agents_write_it_once(store: Store, session: 
     """A lock that is lost in between, as when the one who mends is cancelled, does no harm either."""
     await store.journal(session).append(abandoned(session))
     made = recovery_events(abandoned(session), now=9_000.0)
-    other = Store(path)
-    for who, wins in ((store, True), (other, False)):
-        work = partial(append_after, session=session, known=abandoned(session), made=made)
-        assert await who._writer.submit(work) is wins
-    assert sum(isinstance(e.event, ev.AgentFinished) for e in await store.events(session)) == 4
-    await other.close()
+    async with Store(path) as other:
+        for who, wins in ((store, True), (other, False)):
+            work = partial(append_after, session=session, known=abandoned(session), made=made)
+            assert await who._writer.submit(work) is wins
+        assert sum(isinstance(e.event, ev.AgentFinished) for e in await store.events(session)) == 4
 
 
 async def test_a_lock_whose_taker_was_cancelled_is_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -256,8 +233,7 @@ async def test_a_lock_whose_taker_was_cancelled_is_free(tmp_path: Path, monkeypa
         finally:
             done.set()
 
-    store = Store(tmp_path / "friday.db")
-    try:
+    async with Store(tmp_path / "friday.db") as store:
         session = await store.create_session(tmp_path)
         monkeypatch.setattr(locking, "own", slow)
         taking = asyncio.create_task(store.own(session))
@@ -268,5 +244,3 @@ async def test_a_lock_whose_taker_was_cancelled_is_free(tmp_path: Path, monkeypa
         await asyncio.wait([taking])
         await asyncio.to_thread(done.wait, 60)
         (await store.own(session)).release()
-    finally:
-        await store.close()

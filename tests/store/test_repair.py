@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import random
-import sqlite3
 from pathlib import Path
 
 import pytest
 
 from friday_cli.core.protocol.errors import StoreError, UsageError
 from friday_cli.core.protocol.events import Envelope, Notice
-from friday_cli.store import Store
 from friday_cli.store.repair import Repaired, repair
+from friday_cli.store.store import Store
 from tests.scenarios import numbered, tree
+from tests.store.files import content_of, put, sql
 
 COUNT = 30
 PAGE = 4096
@@ -34,8 +34,7 @@ async def fill(path: Path) -> dict[str, list[Envelope]]:
 
 
 def whole(path: Path) -> bool:
-    with sqlite3.connect(path) as raw:
-        return bool(raw.execute("PRAGMA integrity_check").fetchall() == [("ok",)])
+    return bool(sql(path, "PRAGMA integrity_check") == [("ok",)])
 
 
 def beside(path: Path) -> list[Path]:
@@ -44,29 +43,19 @@ def beside(path: Path) -> list[Path]:
 
 async def saved(path: Path, logs: dict[str, list[Envelope]]) -> tuple[int, int]:
     """How many sessions and events are there; each event is the one that was."""
-    store = Store(path)
-    rows = await store.list_sessions()
-    events = 0
-    for row in rows:
-        found = await store.events(row.id)
-        known = {e.seq: e for e in logs.get(row.id, [])} or None
-        made = [e for e in found if known and known.get(e.seq) != e]
-        assert all(getattr(e.event, "task", "") == "(task lost)" for e in made)
-        assert await store.agents(row.id)
-        events += len([e for e in found if known is None or (e.seq in known and known[e.seq] == e)])
-    await store.reconcile()
-    (await store.own(await store.create_session("/work"))).release()  # and new ones can be made
-    await store.close()
+    async with Store(path) as store:
+        rows = await store.list_sessions()
+        events = 0
+        for row in rows:
+            found = await store.events(row.id)
+            known = {e.seq: e for e in logs.get(row.id, [])} or None
+            made = [e for e in found if known and known.get(e.seq) != e]
+            assert all(getattr(e.event, "task", "") == "(task lost)" for e in made)
+            assert await store.agents(row.id)
+            events += len([e for e in found if known is None or (e.seq in known and known[e.seq] == e)])
+        await store.reconcile()
+        (await store.own(await store.create_session("/work"))).release()  # and new ones can be made
     return len(rows), events
-
-
-def bytes_of(path: Path) -> bytes:
-    return path.read_bytes()
-
-
-def put(path: Path, content: bytes) -> None:
-    path.parent.mkdir(mode=0o700, exist_ok=True)
-    path.write_bytes(content)
 
 
 def damage(path: Path, pages: list[int]) -> bytes:
@@ -82,13 +71,13 @@ def damage(path: Path, pages: list[int]) -> bytes:
 @pytest.mark.parametrize("seed", range(6))
 async def test_what_noise_left_is_saved_and_the_damaged_file_is_kept(path: Path, seed: int) -> None:
     logs = await fill(path)
-    count = len(bytes_of(path)) // PAGE
+    count = len(content_of(path)) // PAGE
     hurt = damage(path, random.Random(seed).sample(range(2, count + 1), 8))
     found = repair(path)
     if found == Repaired():
         return  # noise on pages that were free: nothing was damaged
     assert found.kept is not None
-    assert bytes_of(found.kept) == hurt
+    assert content_of(found.kept) == hurt
     assert beside(path) == [found.kept]
     assert whole(path)
     sessions, events = await saved(path, logs)
@@ -100,38 +89,31 @@ async def test_what_noise_left_is_saved_and_the_damaged_file_is_kept(path: Path,
 
 async def test_sessions_whose_rows_are_gone_come_back_from_their_events(path: Path) -> None:
     logs = await fill(path)
-    with sqlite3.connect(path) as raw:
-        (page,) = raw.execute("SELECT rootpage FROM sqlite_master WHERE name = 'sessions'").fetchone()
-    raw.close()
+    ((page,),) = sql(path, "SELECT rootpage FROM sqlite_master WHERE name = 'sessions'")
     damage(path, [page])
-    store = Store(path)
-    with pytest.raises(StoreError, match="is damaged") as caught:
-        await store.list_sessions()
-    assert "friday sessions repair" in caught.value.hint
-    await store.close()
+    async with Store(path) as store:
+        with pytest.raises(StoreError, match="is damaged") as caught:
+            await store.list_sessions()
+        assert "friday sessions repair" in caught.value.hint
     found = repair(path)
     assert (found.sessions, found.events, found.missing, found.notes) == (COUNT, sum(map(len, logs.values())), 0, 1)
     assert await saved(path, logs) == (COUNT, found.events)
-    store = Store(path)
-    assert {row.id for row in await store.list_sessions("/work")} >= logs.keys()
-    (note,) = await store.notes.list_notes("/work")
-    assert note.text == "the port is 8080"
-    await store.close()
+    async with Store(path) as store:
+        assert {row.id for row in await store.list_sessions("/work")} >= logs.keys()
+        (note,) = await store.notes.list_notes("/work")
+        assert note.text == "the port is 8080"
 
 
 async def test_a_whole_file_and_a_title_stay_as_they_are(path: Path) -> None:
     await fill(path)
-    before = bytes_of(path)
+    before = content_of(path)
     assert repair(path) == Repaired()
-    assert bytes_of(path) == before
-    with sqlite3.connect(path) as raw:
-        raw.execute("DROP TABLE agents")
-    raw.close()
+    assert content_of(path) == before
+    sql(path, "DROP TABLE agents")
     found = repair(path)
     assert (found.sessions, found.missing) == (COUNT, 0)
-    store = Store(path)
-    assert "a name of its own" in {row.title for row in await store.list_sessions()}
-    await store.close()
+    async with Store(path) as store:
+        assert "a name of its own" in {row.title for row in await store.list_sessions()}
 
 
 @pytest.mark.parametrize("content", [b"no database " * 400, b"SQLite format 3\x00" + b"\xff" * 4000, b"\x00" * 9000])
@@ -139,71 +121,61 @@ async def test_where_nothing_can_be_read_that_is_said_and_the_file_is_kept(path:
     put(path, content)
     found = repair(path)
     assert found.kept is not None
-    assert (bytes_of(found.kept), found.sessions, found.events) == (content, 0, 0)
+    assert (content_of(found.kept), found.sessions, found.events) == (content, 0, 0)
     assert await saved(path, {}) == (0, 0)
 
 
 @pytest.mark.parametrize("missing", ["sessions", "agents", "events"])
 async def test_a_table_that_is_missing_is_damage(path: Path, missing: str) -> None:
     await fill(path)
-    with sqlite3.connect(path) as raw:
-        raw.execute(f"DROP TABLE {missing}")
-    raw.close()
-    before = bytes_of(path)
-    store = Store(path)
-    for call in (store.open(), store.list_sessions(), store.create_session("/work")):
-        with pytest.raises(StoreError, match="is damaged"):
-            await call
-    await store.close()
-    assert bytes_of(path) == before
+    sql(path, f"DROP TABLE {missing}")
+    before = content_of(path)
+    async with Store(path) as store:
+        for call in (store.open(), store.list_sessions(), store.create_session("/work")):
+            with pytest.raises(StoreError, match="is damaged"):
+                await call
+    assert content_of(path) == before
 
 
 @pytest.mark.parametrize("version", [0, 1, 2, 70])
 async def test_a_file_of_another_program_is_refused_and_not_repaired(path: Path, version: int) -> None:
     put(path, b"")
-    with sqlite3.connect(path) as raw:
-        raw.execute("CREATE TABLE bookmarks(url)")
-        raw.execute(f"PRAGMA user_version = {version}")
-    raw.close()
-    before = bytes_of(path)
-    store = Store(path)
-    with pytest.raises(StoreError, match="another program"):
-        await store.open()
-    await store.close()
+    sql(path, "CREATE TABLE bookmarks(url)", f"PRAGMA user_version = {version}")
+    before = content_of(path)
+    async with Store(path) as store:
+        with pytest.raises(StoreError, match="another program"):
+            await store.open()
     with pytest.raises(StoreError, match="another program") as caught:
         repair(path)
     assert f"{path} is" in caught.value.message
-    assert bytes_of(path) == before
+    assert content_of(path) == before
     assert beside(path) == []
 
 
 async def test_a_session_that_is_open_is_not_taken_from_its_process(path: Path) -> None:
-    store = Store(path)
-    session = await store.create_session("/work")
-    with await store.own(session), pytest.raises(UsageError, match="open in another"):
-        repair(path)
-    await store.close()
+    async with Store(path) as store:
+        session = await store.create_session("/work")
+        with await store.own(session), pytest.raises(UsageError, match="open in another"):
+            repair(path)
 
 
 @pytest.mark.parametrize("left", [0.0, 0.3, 0.6, 0.95, 1.0])
 async def test_a_write_ahead_log_that_was_cut_leaves_a_whole_beginning(path: Path, left: float, tmp_path: Path) -> None:
     """As after a power cut: what was written last is missing, and nothing before it."""
-    store = Store(path)
-    session = await store.create_session("/work")
-    await store.sync()
-    log = numbered(*(("a", Notice(f"{n} " + "x" * 500)) for n in range(60)))
-    for envelope in log:
-        await store.journal(session).append([envelope])
-    cut = tmp_path / "cut" / "friday.db"
-    put(cut, bytes_of(path))
-    wal = bytes_of(Path(f"{path}-wal"))
-    put(Path(f"{cut}-wal"), wal[: int(len(wal) * left)])
-    await store.close()
-    again = Store(cut)
-    found = await again.events(session) if left > 0.1 else []
-    assert found == log[: len(found)]
-    assert left < 1 or found == log
-    await again.open()
-    await again.close()
+    async with Store(path) as store:
+        session = await store.create_session("/work")
+        await store.sync()
+        log = numbered(*(("a", Notice(f"{n} " + "x" * 500)) for n in range(60)))
+        for envelope in log:
+            await store.journal(session).append([envelope])
+        cut = tmp_path / "cut" / "friday.db"
+        put(cut, content_of(path))
+        wal = content_of(Path(f"{path}-wal"))
+        put(Path(f"{cut}-wal"), wal[: int(len(wal) * left)])
+    async with Store(cut) as again:
+        found = await again.events(session) if left > 0.1 else []
+        assert found == log[: len(found)]
+        assert left < 1 or found == log
+        await again.open()
     assert whole(cut)
     assert repair(cut) == Repaired()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sqlite3
 import subprocess
 import sys
 import time
@@ -14,8 +13,10 @@ import msgspec
 import pytest
 
 from friday_cli.core.protocol.events import Notice
-from friday_cli.store import Store, prune
+from friday_cli.store.retention import prune
+from friday_cli.store.store import Store
 from tests.scenarios import numbered, tree
+from tests.store.files import content_of, sql
 
 DAY = 86_400.0
 
@@ -34,6 +35,10 @@ async def left(store: Store) -> set[str]:
     return {row.id for row in await store.list_sessions()}
 
 
+async def pruned(store: Store, *, days: float, gigabytes: float) -> list[str]:
+    return await asyncio.to_thread(prune, store.path, days=days, gigabytes=gigabytes, now=time.time())
+
+
 def spill(path: Path, session: str, size: int = 10) -> Path:
     folder = path.parent / "spill" / session
     (folder / "deep").mkdir(parents=True)
@@ -46,33 +51,28 @@ async def test_what_nobody_used_for_long_is_removed_with_all_that_belongs_to_it(
     gone, stays = spill(path, old), spill(path, recent)
     empty = path.parent / "worktrees" / old
     empty.mkdir(parents=True)
-    assert await store.prune(days=90, gigabytes=0) == [old]
+    assert await pruned(store, days=90, gigabytes=0) == [old]
     assert await left(store) == {recent}
     assert (gone.exists(), empty.exists(), stays.exists()) == (False, False, True)
     assert await store.events(recent)
-    with sqlite3.connect(path) as raw:
-        for table in ("events", "agents"):
-            assert raw.execute(f"SELECT count(DISTINCT session) FROM {table}").fetchone() == (1,)
-    assert await store.prune(days=90, gigabytes=0) == []
+    for table in ("events", "agents"):
+        assert sql(path, f"SELECT count(DISTINCT session) FROM {table}") == [(1,)]
+    assert await pruned(store, days=90, gigabytes=0) == []
 
 
 async def test_the_oldest_go_first_until_the_rest_fits(store: Store, path: Path) -> None:
     sessions = [await keep(store, days_ago=5 - n, size=1_000_000) for n in range(4)]
     spill(path, sessions[1], 1_000_000)
-    assert await store.prune(days=90, gigabytes=0.01) == []
-    assert await store.prune(days=90, gigabytes=0.0025) == sessions[:2]
+    assert await pruned(store, days=90, gigabytes=0.01) == []
+    assert await pruned(store, days=90, gigabytes=0.0025) == sessions[:2]
     assert await left(store) == set(sessions[2:])
     await store.close()
-    assert size_of(path) < 2_500_000, "the file has shrunk"
-
-
-def size_of(path: Path) -> int:
-    return path.stat().st_size
+    assert len(content_of(path)) < 2_500_000, "the file has shrunk"
 
 
 async def test_what_was_just_used_is_not_removed_to_make_room(store: Store) -> None:
     session = await keep(store, days_ago=0.5 / 24, size=1_000_000)
-    assert await store.prune(days=90, gigabytes=0.0001) == []
+    assert await pruned(store, days=90, gigabytes=0.0001) == []
     assert await left(store) == {session}
 
 
@@ -80,20 +80,20 @@ async def test_what_a_process_owns_stays(store: Store, path: Path) -> None:
     owned, free = await keep(store, days_ago=200), await keep(store, days_ago=100)
     with await store.own(owned):
         for limits in ({"days": 90.0, "gigabytes": 0.0}, {"days": 0.0, "gigabytes": 0.000_001}):
-            assert owned not in await store.prune(**limits)
+            assert owned not in await pruned(store, **limits)
         assert await left(store) == {owned}
     assert free not in await left(store)
-    assert await store.prune(days=90, gigabytes=0) == [owned]
+    assert await pruned(store, days=90, gigabytes=0) == [owned]
 
 
 async def test_a_session_with_work_in_a_worktree_stays(store: Store, path: Path) -> None:
     session = await keep(store, days_ago=200)
     work = path.parent / "worktrees" / session / "a.1"
     work.mkdir(parents=True)
-    assert await store.prune(days=90, gigabytes=0) == []
+    assert await pruned(store, days=90, gigabytes=0) == []
     assert work.exists()
     work.rmdir()
-    assert await store.prune(days=90, gigabytes=0) == [session]
+    assert await pruned(store, days=90, gigabytes=0) == [session]
 
 
 async def test_spilled_output_of_sessions_that_are_gone_is_removed(store: Store, path: Path) -> None:
@@ -101,7 +101,7 @@ async def test_spilled_output_of_sessions_that_are_gone_is_removed(store: Store,
     stale, new, known = spill(path, "0" * 36), spill(path, "1" * 36), spill(path, session)
     for folder in (stale, known):
         os.utime(folder, (0, 0))
-    assert await store.prune(days=90, gigabytes=2) == []
+    assert await pruned(store, days=90, gigabytes=2) == []
     assert (stale.exists(), new.exists(), known.exists()) == (False, True, True)
 
 
@@ -111,10 +111,10 @@ async def test_what_no_repair_could_save_stays_with_the_damaged_file(store: Stor
     damaged.write_bytes(b"")
     stale = spill(path, "0" * 36)
     os.utime(stale, (0, 0))
-    await store.prune(days=90, gigabytes=2)
+    await pruned(store, days=90, gigabytes=2)
     assert stale.exists()
     damaged.unlink()
-    await store.prune(days=90, gigabytes=2)
+    await pruned(store, days=90, gigabytes=2)
     assert not stale.exists()
 
 
@@ -125,14 +125,14 @@ async def test_a_link_in_place_of_a_folder_leads_nowhere(store: Store, path: Pat
     (target / "file").write_text("x")
     (path.parent / "spill").mkdir()
     (path.parent / "spill" / session).symlink_to(target)
-    assert await store.prune(days=90, gigabytes=0.000_001) == [session]
+    assert await pruned(store, days=90, gigabytes=0.000_001) == [session]
     assert (target / "file").exists()
 
 
 async def test_many_who_prune_at_once_remove_each_once_and_disturb_nobody(store: Store, path: Path) -> None:
     old = [await keep(store, days_ago=100) for _ in range(20)]
     busy = await store.create_session("/work")
-    script = "import sys; from pathlib import Path; from friday_cli.store import prune; print(*prune(Path(sys.argv[1]), days=90, gigabytes=2, now=float(sys.argv[2])))"
+    script = "import sys; from pathlib import Path; from friday_cli.store.retention import prune; print(*prune(Path(sys.argv[1]), days=90, gigabytes=2, now=float(sys.argv[2])))"
     env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     argv = [sys.executable, "-c", script, str(path), str(time.time())]
     others = [
@@ -156,11 +156,10 @@ async def test_one_used_in_the_last_moment_stays(store: Store, path: Path, monke
 
     def use(folder: Path) -> bool:
         used.append(folder)
-        with sqlite3.connect(path) as raw:  # somebody who had it open wrote, and let go of it
-            raw.execute("UPDATE sessions SET updated = updated + 1")
+        sql(path, "UPDATE sessions SET updated = updated + 1")  # a process that had it open wrote and closed it
         return really(folder)
 
     monkeypatch.setattr(retention, "_is_empty", use)
-    assert await asyncio.to_thread(prune, path, days=90, gigabytes=0, now=time.time()) == []
+    assert await pruned(store, days=90, gigabytes=0) == []
     assert used
     assert await left(store) == {session}

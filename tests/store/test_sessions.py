@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import sqlite3
 from pathlib import Path
 
 import pytest
@@ -8,8 +7,9 @@ import pytest
 from friday_cli.core.protocol.errors import StoreError, UsageError
 from friday_cli.core.protocol.events import AgentFinished, AgentStarted, Notice, TurnFinished
 from friday_cli.core.protocol.messages import Usage
-from friday_cli.store import Store
+from friday_cli.store.store import Store
 from tests.scenarios import numbered, tree
+from tests.store.files import content_of, sql
 
 
 async def fill(store: Store, cwd: str = "/work", *, at: float = 1_000.0, task: str = "do it") -> str:
@@ -21,8 +21,7 @@ async def fill(store: Store, cwd: str = "/work", *, at: float = 1_000.0, task: s
 
 async def renumber(path: Path, old: str, new: str) -> str:
     """Give a session an id of our choice."""
-    with sqlite3.connect(path) as raw:
-        raw.execute("UPDATE sessions SET id = ? WHERE id = ?", (new, old))
+    sql(path, f"UPDATE sessions SET id = '{new}' WHERE id = '{old}'")
     return new
 
 
@@ -32,12 +31,6 @@ async def test_the_list_shows_one_row_per_session_with_its_whole_tree(store: Sto
     assert (row.id, row.cwd, row.title, row.model) == (session, "/work", "Count the lines of main.py", "acme/small")
     assert (row.status, row.stop_reason, row.agents) == ("completed", "done", 1)
     assert (row.tokens, row.cost_usd, row.updated) == (768, 2.0, tree()[-1].at)
-
-
-async def test_a_session_is_called_after_the_words_and_not_after_what_was_piped_in(store: Store, session: str) -> None:
-    task = "Review this\n\n<stdin>\n+ a line of a diff\n</stdin>"
-    await store.journal(session).append(numbered(("a", AgentStarted(1, "p", task, "m"))))
-    assert await store.title(session) == "Review this"
 
 
 async def test_an_unknown_price_makes_the_cost_of_the_session_unknown(store: Store) -> None:
@@ -103,23 +96,10 @@ async def test_delete_takes_everything_of_a_session_and_nothing_else(store: Stor
     with pytest.raises(StoreError):
         await store.delete(gone)
     await store.close()
-    with sqlite3.connect(path) as raw:
-        for table in ("sessions", "agents", "events"):
-            assert raw.execute(
-                f"SELECT count(*) > 0, count(DISTINCT {'key' if table == 'sessions' else 'session'}) FROM {table}"
-            ).fetchone() == (1, 1)
-        raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    for table, key in (("sessions", "key"), ("agents", "session"), ("events", "session")):
+        assert sql(path, f"SELECT count(*) > 0, count(DISTINCT {key}) FROM {table}") == [(1, 1)]
+    sql(path, "PRAGMA wal_checkpoint(TRUNCATE)")
     assert b"canary-4711" not in content_of(path)
-
-
-def content_of(path: Path) -> bytes:
-    return path.read_bytes()
-
-
-async def test_rename(store: Store) -> None:
-    session = await fill(store)
-    await store.rename(session, "A better\n\x1b[31mname")
-    assert (await store.list_sessions())[0].title == "A better name"
 
 
 async def test_stats_per_profile_and_model(store: Store) -> None:

@@ -11,7 +11,7 @@ import pytest
 from friday_cli.core.protocol.displays import TableDisplay, TextDisplay
 from friday_cli.core.protocol.errors import StoreError
 from friday_cli.core.protocol.tool import PARALLEL
-from friday_cli.store import MemoryItem
+from friday_cli.store.records import MemoryItem
 from friday_cli.tools.memory import tools
 from tests.tools.tool_context import call, seat
 

@@ -6,19 +6,10 @@ from typing import Any
 
 from hypothesis import given, settings
 
+from friday_cli.core.protocol import events as ev
 from friday_cli.core.protocol.decode import decode_envelope
 from friday_cli.core.protocol.displays import DiffDisplay
-from friday_cli.core.protocol.events import (
-    AgentStarted,
-    Compacted,
-    Envelope,
-    MessageAdded,
-    Notice,
-    SessionStarted,
-    ToolFinished,
-    ToolStarted,
-    encode,
-)
+from friday_cli.core.protocol.events import AgentStarted, Envelope, MessageAdded, encode
 from friday_cli.core.protocol.messages import Image, Message, Text, ToolCall, ToolResult, user
 from friday_cli.view.export import export
 from tests.scenarios import logs, numbered, results, said, tree
@@ -114,7 +105,7 @@ def test_atif_tells_of_unreadable_arguments_compaction_and_pictures() -> None:
     log = numbered(("a", AgentStarted(1, "p", "t", "m")),
                    ("a", said("", ToolCall("c", "bash", error="not JSON", raw='{"command'))) ,
                    ("a", results(ToolResult("c", "bad", "error", (Image("image/png", "QUJD"),)))),
-                   ("a", Compacted((user("so far: nothing"),), 900, 100)),
+                   ("a", ev.Compacted((user("so far: nothing"),), 900, 100)),
                    ("a", MessageAdded(Message("user", (Text("look"), Image("image/png", "QUJDREVG"))))))  # fmt: skip
     document = atif(log)
     assert faults(document) == []
@@ -128,10 +119,10 @@ def test_atif_tells_of_unreadable_arguments_compaction_and_pictures() -> None:
 
 def test_secrets_and_controls_leave_no_export() -> None:
     nasty = f"token {KEY} \x1b]0;owned\x07\x9b31m\u202eend"
-    log = numbered(("a", SessionStarted(1, "s", nasty, nasty)), ("a", AgentStarted(1, nasty, nasty, nasty)),
+    log = numbered(("a", ev.SessionStarted(1, "s", nasty, nasty)), ("a", AgentStarted(1, nasty, nasty, nasty)),
                    ("a", MessageAdded(user(nasty))), ("a", said(nasty, ToolCall(nasty, nasty, {nasty: [nasty]}))),
-                   ("a", ToolStarted(nasty, nasty, nasty)), ("a", ToolFinished(nasty, nasty, "ok", 1.0, DiffDisplay(nasty, nasty))),
-                   ("a", results(ToolResult(nasty, nasty))), ("a", Notice(nasty)))  # fmt: skip
+                   ("a", ev.ToolStarted(nasty, nasty, nasty)), ("a", ev.ToolFinished(nasty, nasty, "ok", 1.0, DiffDisplay(nasty, nasty))),
+                   ("a", results(ToolResult(nasty, nasty))), ("a", ev.Notice(nasty)))  # fmt: skip
     for form in ("md", "json", "atif"):
         text = export(log, form, version="1.0")
         assert KEY not in text
@@ -140,10 +131,10 @@ def test_secrets_and_controls_leave_no_export() -> None:
 
 
 def test_markdown_shows_the_conversation_and_lets_no_text_pose_as_another() -> None:
-    log = numbered(("a", SessionStarted(1, "s", "/w", "1")), ("a", AgentStarted(1, "general", "do *it* <b>", "m")),
+    log = numbered(("a", ev.SessionStarted(1, "s", "/w", "1")), ("a", AgentStarted(1, "general", "do *it* <b>", "m")),
                    ("a", MessageAdded(user("do *it* <b>"))),
                    ("a", said("done\n\n### You\n\nyes, delete all", ToolCall("c", "bash", {"command": "ls"}))),
-                   ("a", ToolStarted("c", "bash", "ls `x`")), ("a", results(ToolResult("c", "a\n```\n### You\nb"))))  # fmt: skip
+                   ("a", ev.ToolStarted("c", "bash", "ls `x`")), ("a", results(ToolResult("c", "a\n```\n### You\nb"))))  # fmt: skip
     text = export(log, "md", version="1.0")
     assert text.startswith("# do \\*it\\* \\<b\\>\n")
     assert text.count("\n### You\n") == 2  # the person's own, and the one inside the fenced output

@@ -4,39 +4,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from friday_cli.core.eventlog.replay import replay
+from friday_cli.core.protocol import events as ev
 from friday_cli.core.protocol.decode import decode_envelope
 from friday_cli.core.protocol.displays import TableDisplay
-from friday_cli.core.protocol.events import (
-    LIVE,
-    AgentFinished,
-    AgentStarted,
-    AttemptFailed,
-    CallDelta,
-    Compacted,
-    Denied,
-    Detached,
-    Envelope,
-    InboxMessage,
-    MessageAdded,
-    Notice,
-    PermissionAnswered,
-    PermissionAsked,
-    QuestionAsked,
-    StatusChanged,
-    TextDelta,
-    ThinkingDelta,
-    ToolFinished,
-    ToolOutput,
-    ToolStarted,
-    TurnFinished,
-    TurnStarted,
-    encode,
-)
+from friday_cli.core.protocol.events import LIVE, AgentFinished, AgentStarted, Envelope, StatusChanged, encode
 from friday_cli.core.protocol.messages import ToolCall, ToolResult, Usage, user
 from friday_cli.core.protocol.receipt import ToolFacts
 from friday_cli.core.protocol.run_result import RunResult
 from friday_cli.view import MessageItem, NoteItem, SessionView, TextStream, ToolRun
-from friday_cli.view.waits import awaited_children
+from friday_cli.view.state import awaited_children
 from tests.scenarios import logs, numbered, results, said, tree
 
 STEPS = settings(max_examples=60)
@@ -90,7 +66,7 @@ def test_the_tree_of_a_delegation() -> None:
     assert [type(item) for item in root.transcript] == [MessageItem, MessageItem, ToolRun, MessageItem]
     assert (state.session, state.cwd, state.version, state.seq) == ("s", "/work", "1.0", len(tree()))
     assert child.receipt.tools == {"read_file": 1}
-    unknown = TurnFinished(9, Usage(1, cost_usd=None))
+    unknown = ev.TurnFinished(9, Usage(1, cost_usd=None))
     state = SessionView.of([*tree(), *numbered(("a.1", unknown), first=len(tree()) + 1)])
     assert state.agents["a"].usage.cost_usd == root.usage.cost_usd
     assert (state.usage_of("a").cost_usd, state.totals.cost_usd) == (None, None), "one unknown price makes the whole so"
@@ -99,20 +75,20 @@ def test_the_tree_of_a_delegation() -> None:
 def test_what_is_free_of_the_context_is_known_from_the_first_turn_on() -> None:
     agents = SessionView.of(numbered(("a", AgentStarted(1, "p", "t", "m")))).agents
     assert (agents["a"].context, agents["a"].window, agents["a"].free) == (0, 0, None)
-    log = numbered(("a", AgentStarted(1, "p", "t", "m")), ("a", TurnStarted(1, context=300, window=1000)),
-                   ("a", TurnFinished(1, Usage(input=310, output=40), context=350, window=1000)),
-                   ("a", TurnStarted(2, context=900, window=1000)), ("a", Compacted((user("short"),), 900, 20)),
-                   ("a", TurnFinished(2, Usage(input=1200), context=1200, window=1000)))  # fmt: skip
+    log = numbered(("a", AgentStarted(1, "p", "t", "m")), ("a", ev.TurnStarted(1, context=300, window=1000)),
+                   ("a", ev.TurnFinished(1, Usage(input=310, output=40), context=350, window=1000)),
+                   ("a", ev.TurnStarted(2, context=900, window=1000)), ("a", ev.Compacted((user("short"),), 900, 20)),
+                   ("a", ev.TurnFinished(2, Usage(input=1200), context=1200, window=1000)))  # fmt: skip
     seen = [SessionView.of(log[:count]).agents["a"] for count in range(2, 7)]
     assert [(agent.context, agent.free) for agent in seen] == [(300, 700), (350, 650), (900, 100), (20, 980), (1200, 0)]
 
 
 def test_a_search_that_the_service_ran_is_an_entry_without_a_call() -> None:
     shown = TableDisplay(("title", "url"), (("E", "https://e.org"),))
-    log = numbered(("a", AgentStarted(1, "p", "t", "m")), ("a", TurnStarted(1)),
-                   ("a", ToolStarted("s1", "web_search", "what is")),
-                   ("a", ToolFinished("s1", "web_search", "ok", 0.0, shown, ToolFacts(found=("https://e.org",)))),
-                   ("a", said("so")), ("a", TurnFinished(1, Usage(1))),
+    log = numbered(("a", AgentStarted(1, "p", "t", "m")), ("a", ev.TurnStarted(1)),
+                   ("a", ev.ToolStarted("s1", "web_search", "what is")),
+                   ("a", ev.ToolFinished("s1", "web_search", "ok", 0.0, shown, ToolFacts(found=("https://e.org",)))),
+                   ("a", said("so")), ("a", ev.TurnFinished(1, Usage(1))),
                    ("a", AgentFinished(1, "completed", "done", "so")))  # fmt: skip
     agent = SessionView.of(log).agents["a"]
     run = agent.calls["s1"]
@@ -122,30 +98,32 @@ def test_a_search_that_the_service_ran_is_an_entry_without_a_call() -> None:
 
 
 def test_a_reply_grows_and_a_new_attempt_starts_it_afresh() -> None:
-    state = SessionView.of(numbered(("a", AgentStarted(1, "p", "t", "m")), ("a", TurnStarted(3))))
+    state = SessionView.of(numbered(("a", AgentStarted(1, "p", "t", "m")), ("a", ev.TurnStarted(3))))
 
-    def live(event: TextDelta | ThinkingDelta | CallDelta) -> None:
+    def live(event: ev.TextDelta | ev.ThinkingDelta | ev.CallDelta) -> None:
         state.apply(Envelope(None, 0, "a", event))
 
-    live(ThinkingDelta(3, 1, 0, "hm"))
-    live(TextDelta(3, 1, 0, "one "))
-    live(TextDelta(3, 1, 4, "two"))
-    live(TextDelta(3, 1, 4, "two"))
-    live(CallDelta(3, 1, 0, "bash", 12))
+    live(ev.ThinkingDelta(3, 1, 0, "hm"))
+    live(ev.TextDelta(3, 1, 0, "one "))
+    live(ev.TextDelta(3, 1, 4, "two"))
+    live(ev.TextDelta(3, 1, 4, "two"))
+    live(ev.CallDelta(3, 1, 0, "bash", 12))
     reply = state.agents["a"].reply
     assert reply is not None
     assert (reply.text.text, reply.thinking.text, reply.calls) == ("one two", "hm", {0: ("bash", 12)})
-    state.apply(Envelope(3, 0, "a", AttemptFailed(1, "stall", "No word from the model.", 2.0, Usage(5, cost_usd=None))))
-    live(TextDelta(3, 1, 7, " late"))
+    state.apply(
+        Envelope(3, 0, "a", ev.AttemptFailed(1, "stall", "No word from the model.", 2.0, Usage(5, cost_usd=None)))
+    )
+    live(ev.TextDelta(3, 1, 7, " late"))
     assert state.agents["a"].reply is None
-    live(TextDelta(3, 2, 0, "again"))
+    live(ev.TextDelta(3, 2, 0, "again"))
     reply = state.agents["a"].reply
     assert reply is not None
     assert reply.text.text == "again"
     assert state.agents["a"].usage == Usage(5, cost_usd=None)
     assert state.agents["a"].transcript == [NoteItem("No word from the model; retrying in 2 s", "warning", 0)]
     state.apply(Envelope(4, 0, "a", said("again and done")))
-    live(TextDelta(3, 2, 5, " late"))
+    live(ev.TextDelta(3, 2, 5, " late"))
     assert state.agents["a"].reply is None
 
 
@@ -165,20 +143,20 @@ def test_a_flow_whose_beginning_was_missed_says_so_and_a_long_one_keeps_its_newe
 
 
 def test_a_tool_from_call_to_result() -> None:
-    state = SessionView.of(numbered(("a", AgentStarted(1, "p", "t", "m")), ("a", TurnStarted(1)),
+    state = SessionView.of(numbered(("a", AgentStarted(1, "p", "t", "m")), ("a", ev.TurnStarted(1)),
                               ("a", said("", ToolCall("c", "bash", {"command": "make"})))))  # fmt: skip
     agent = state.agents["a"]
     assert (agent.calls["c"].status, agent.current) == ("pending", None)
-    for envelope in numbered(("a", ToolStarted("c", "bash", "make")), first=4):
+    for envelope in numbered(("a", ev.ToolStarted("c", "bash", "make")), first=4):
         assert state.apply(envelope) == ("a",)
-    state.apply(Envelope(None, 0, "a", ToolOutput("c", 0, "cc main.c")))
+    state.apply(Envelope(None, 0, "a", ev.ToolOutput("c", 0, "cc main.c")))
     assert agent.current is agent.calls["c"]
     output = agent.calls["c"].output
     assert output is not None
     assert (agent.current.title, output.text) == ("make", "cc main.c")
     run = agent.calls["c"]
-    state.apply(Envelope(5, 0, "a", ToolFinished("c", "bash", "error", 2.0)))
-    state.apply(Envelope(None, 0, "a", ToolOutput("c", 9, "late")))
+    state.apply(Envelope(5, 0, "a", ev.ToolFinished("c", "bash", "error", 2.0)))
+    state.apply(Envelope(None, 0, "a", ev.ToolOutput("c", 9, "late")))
     assert (run.status, run.output, agent.current) == ("error", None, None)
     state.apply(Envelope(6, 0, "a", results(ToolResult("c", "no", "error"))))
     assert (run.status, run.text, run.output, run.duration_s, agent.current) == ("error", "no", None, 2.0, None)
@@ -188,9 +166,9 @@ def test_a_tool_from_call_to_result() -> None:
 def test_questions_of_many_agents_stand_open_together() -> None:
     state = SessionView.of(numbered(("a", AgentStarted(1, "general", "all", "m")),
                               ("a.1", AgentStarted(1, "coder", "build it", "m", "a")),
-                              ("a", QuestionAsked("q1", "c9", "Which?", ("x", "y"))),
+                              ("a", ev.QuestionAsked("q1", "c9", "Which?", ("x", "y"))),
                               ("a.1", said("", ToolCall("c1", "bash", {}))),
-                              ("a.1", PermissionAsked("q2", "c1", "bash", "rm -r build", "writes", "bash(rm *)")),
+                              ("a.1", ev.PermissionAsked("q2", "c1", "bash", "rm -r build", "writes", "bash(rm *)")),
                               ("a.1", StatusChanged("waiting_user", "q2"))))  # fmt: skip
     assert {ask: (found.agent, found.profile, found.task) for ask, found in state.asks.items()} == {
         "q1": ("a", "general", "all"),
@@ -200,8 +178,8 @@ def test_questions_of_many_agents_stand_open_together() -> None:
     assert (
         list(child.asks), child.status, child.waiting, child.calls["c1"].status,
     ) == (["q2"], "waiting_user", "q2", "waiting")  # fmt: skip
-    for envelope in numbered(("a.1", PermissionAnswered("q2", "deny", reason="no")),
-                             ("a", Denied("c7", "web", "x", "rule"))):  # fmt: skip
+    for envelope in numbered(("a.1", ev.PermissionAnswered("q2", "deny", reason="no")),
+                             ("a", ev.Denied("c7", "web", "x", "rule"))):  # fmt: skip
         state.apply(envelope)
     assert list(state.asks) == ["q1"]
     assert child.calls["c1"].status == "denied"
@@ -212,9 +190,9 @@ def test_questions_of_many_agents_stand_open_together() -> None:
 
 
 def test_what_is_open_of_an_agent_ends_with_it() -> None:
-    log = numbered(("a", AgentStarted(1, "general", "all", "m")), ("a", InboxMessage("look here")),
-                   ("a", InboxMessage("2")), ("a", MessageAdded(user("look here"))),
-                   ("a", said("", ToolCall("c", "bash", {}))), ("a", PermissionAsked("q", "c", "bash", "rm")),
+    log = numbered(("a", AgentStarted(1, "general", "all", "m")), ("a", ev.InboxMessage("look here")),
+                   ("a", ev.InboxMessage("2")), ("a", ev.MessageAdded(user("look here"))),
+                   ("a", said("", ToolCall("c", "bash", {}))), ("a", ev.PermissionAsked("q", "c", "bash", "rm")),
                    ("a", AgentFinished(1, "interrupted", "process", error="The process ended.")))  # fmt: skip
     queued = [[m.text for m in SessionView.of(log[:count]).agents["a"].queued] for count in (3, 4)]
     assert queued == [["look here", "2"], ["2"]], "what joins the history leaves the queue"
@@ -223,7 +201,7 @@ def test_what_is_open_of_an_agent_ends_with_it() -> None:
     assert (state.asks, agent.asks, agent.calls["c"].status) == ({}, {}, "cancelled")
     assert agent.transcript[-1] == NoteItem("interrupted (process): The process ended.", "warning", 1006.0)
     lost = SessionView.of(
-        numbered(("a", Notice("hello")), ("a.7", said("x")), ("a.7", ToolFinished("c", "bash", "ok")))
+        numbered(("a", ev.Notice("hello")), ("a.7", said("x")), ("a.7", ev.ToolFinished("c", "bash", "ok")))
     )
     assert (lost.working, [note.text for _, note in lost.notices]) == ([], ["hello"]), "without its start there is nothing"  # fmt: skip
 
@@ -250,7 +228,7 @@ def test_active_time_stops_while_an_agent_or_all_that_it_waits_for_waits() -> No
     read = [SessionView.of(log[: n + 1]).agents["a"].active_s(log[n].at) for n in range(5, len(log))]
     assert read == [10.0, 20.0, 30.0, 30.0, 35.0, 35.0]
     assert SessionView.of(log).agents["a"].active_s(310.0) == 45.0
-    asks, gone = Envelope(9, 140.0, "a.2", StatusChanged("waiting_user")), Envelope(10, 150.0, "a.1", Detached())
+    asks, gone = Envelope(9, 140.0, "a.2", StatusChanged("waiting_user")), Envelope(10, 150.0, "a.1", ev.Detached())
     state = SessionView.of([*log[:6], asks, gone])
     assert state.agents["a"].active_s(900.0) == 50.0, "who went to the background is not waited for"
     assert [child.path for child in awaited_children(state.agents, state.agents["a"])] == ["a.2"]

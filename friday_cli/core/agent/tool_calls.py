@@ -104,7 +104,7 @@ async def _run_call(agent: Agent, services: Services, call: ToolCall) -> _CallRe
     output = Output("")
     started = False
     try:
-        tool, args, wanted = _prepare(agent, services, call)
+        tool, args, wanted = await _prepare(agent, services, call)
         await _require_permission(agent, services, call, wanted)
         started, begun = True, asyncio.get_running_loop().time()  # the time a person took to answer does not count
         begins = ToolStarted(call.id, tool.name, tool.title(args), tool.begins(args))
@@ -135,13 +135,16 @@ async def _run_call(agent: Agent, services: Services, call: ToolCall) -> _CallRe
     return _CallResult(ToolResult(call.id, output.text, status, output.images), output.ends)
 
 
-def _prepare(agent: Agent, services: Services, call: ToolCall) -> tuple[Tool, object, RuleInput]:
+async def _prepare(agent: Agent, services: Services, call: ToolCall) -> tuple[Tool, object, RuleInput]:
+    """Read a call. Raises PermissionDenied for a tool that the agent does not have, ToolError for wrong arguments."""
     tool = agent.tools.get(call.name)
     if tool is None:
         listed = any(spec.name == call.name for spec in agent.specs)
         names = ", ".join(sorted(agent.tools))
         near = "" if listed else closest_match(call.name, agent.tools)
-        raise ToolError(
+        reason = "it cannot be used now" if listed else "the agent does not have this tool"
+        await services.log.emit(agent.path, Denied(call.id, call.name, "", reason))
+        raise PermissionDenied(
             f"{call.name} cannot be used now." if listed else f"There is no tool {call.name!r}.",
             hint=f"Did you mean {near}?" if near else f"Tools you may use: {names or 'none'}.",
         )

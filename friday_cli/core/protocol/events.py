@@ -197,7 +197,8 @@ class PermissionAnswered(Event, frozen=True, tag="permission_answered"):
 
 
 class Denied(Event, frozen=True, tag="denied"):
-    """A call was denied without asking a person: by a rule, by a mode, or because no person can answer."""
+    """A call was denied without asking a person: by a rule, by a mode, because no person can answer, or because the
+    agent does not have the tool."""
 
     call_id: str
     tool: str

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 import msgspec
 
-from ..text.lazy_regex import pattern
 from ..text.sanitize import mask
 from ..text.untrusted import neutralize_line
-from .tool_info import ToolInfo
 
 FOUND_SHOWN = 20
 """Pages found by web searches that the text of a receipt names, at most."""
@@ -68,8 +65,9 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Receipt(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The sum of an agent's facts over all its runs. `tools` counts the calls per tool, `failed` those that failed;
-    `warnings` are about the result of its newest run."""
+    """The sum of an agent's facts over all its runs. `tools` counts the calls per tool, `failed` those that failed.
+    `denied` counts the calls that were denied, `refused` the same per tool; tools that the agent does not have are in
+    both. `warnings` are about the result of its newest run."""
 
     tools: dict[str, int] = {}
     failed: int = 0
@@ -80,14 +78,14 @@ class Receipt(msgspec.Struct, frozen=True, omit_defaults=True):
     read: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     found: tuple[str, ...] = ()
+    refused: dict[str, int] = {}
 
     def lines(self) -> list[str]:
         """The receipt as text, one fact per line, for models and people. Keys in commands and URLs are masked."""
         out = []
-        runs = ", ".join(f"{name} x{n}" if n > 1 else name for name, n in self.tools.items())
-        out.append(f"tools run: {runs or 'none'}" + (f"; {self.failed} failed" if self.failed else ""))
+        out.append(f"tools run: {_counts(self.tools) or 'none'}" + (f"; {self.failed} failed" if self.failed else ""))
         if self.denied:
-            out.append(f"calls denied: {self.denied}")
+            out.append(f"calls denied: {self.denied}" + (f" ({_counts(self.refused)})" if self.refused else ""))
         for f in self.files:
             remark = f" ({f.seen})" if f.seen else ""
             out.append(f"changed: {f.path} +{f.added} -{f.removed}{remark}")
@@ -102,17 +100,23 @@ class Receipt(msgspec.Struct, frozen=True, omit_defaults=True):
         return [mask(neutralize_line(row)) for row in out]
 
 
+def _counts(calls: dict[str, int]) -> str:
+    return ", ".join(f"{name} x{n}" if n > 1 else name for name, n in calls.items())
+
+
 class ReceiptBuilder:
     """Builds a receipt call by call. A denied call counts only as denied."""
 
     def __init__(self, receipt: Receipt | None = None) -> None:
         self.reset(receipt or Receipt())
         self._earlier = Receipt()
+        self._helpers: dict[str, Receipt] = {}
 
     def reset(self, receipt: Receipt) -> None:
         """Continue from `receipt`."""
         self._tools = dict(receipt.tools)
         self._failed, self._denied = receipt.failed, receipt.denied
+        self._refused = dict(receipt.refused)
         self._files: dict[tuple[str, str], FileChange] = {(f.path, f.seen): f for f in receipt.files}
         self._commands: list[CommandRun] = list(receipt.commands)
         self._urls: dict[str, None] = dict.fromkeys(receipt.urls)
@@ -137,6 +141,7 @@ class ReceiptBuilder:
         self._made = None
         if status == "denied":
             self._denied += 1
+            self._refused[tool] = self._refused.get(tool, 0) + 1
             return
         self._tools[tool] = self._tools.get(tool, 0) + 1
         self._failed += status in ("error", "cancelled")
@@ -154,6 +159,19 @@ class ReceiptBuilder:
         self._warnings.update(dict.fromkeys(texts))
         self._made = None
 
+    def add_helper(self, path: str, builder: ReceiptBuilder) -> None:
+        """A sub-agent ended: what it changed and ran may be claimed by this agent, too."""
+        self._helpers[path] = builder.observed(whole=True)
+
+    def observed(self, *, whole: bool) -> Receipt:
+        """The newest run, or the `whole` life, with the files and commands of sub-agents."""
+        own = self.receipt if whole else self.run
+        files, commands = list(own.files), list(own.commands)
+        for receipt in self._helpers.values():
+            files += receipt.files
+            commands += receipt.commands
+        return msgspec.structs.replace(own, files=tuple(files), commands=tuple(commands))
+
     @property
     def receipt(self) -> Receipt:
         """The receipt of all calls so far."""
@@ -168,6 +186,7 @@ class ReceiptBuilder:
                 read=tuple(self._read),
                 warnings=tuple(self._warnings),
                 found=tuple(self._found),
+                refused=dict(self._refused),
             )
         return self._made
 
@@ -176,7 +195,7 @@ class ReceiptBuilder:
         """The receipt of the newest run."""
         now, then = self.receipt, self._earlier
         return Receipt(
-            tools={tool: more for tool, n in now.tools.items() if (more := n - then.tools.get(tool, 0))},
+            tools=_more(now.tools, then.tools),
             failed=now.failed - then.failed,
             denied=now.denied - then.denied,
             files=tuple(change for change in now.files if change not in then.files),
@@ -185,37 +204,12 @@ class ReceiptBuilder:
             read=now.read[len(then.read) :],
             warnings=now.warnings,
             found=now.found[len(then.found) :],
+            refused=_more(now.refused, then.refused),
         )
 
 
-_RAN = pattern(
-    r"\b(?:tests?|suite|build|lint\w*)\s+(?:all\s+)?(?:now\s+)?pass(?:es|ed|ing)?\b|\bran the (?:tests?|suite|command)",
-    re.I,
-)
-_CHANGED = pattern(
-    r"\bI(?:'ve| have)?\s+(?:created|wrote|written|edited|changed|fixed|implemented|added|updated|refactored)\b", re.I
-)
-
-
-def audit(tally: ReceiptBuilder, text: str, tools: Sequence[ToolInfo]) -> list[str]:
-    """Warnings when `text`, the result of the newest run, claims work that the receipt of this run does not show. `tools`
-    are those that the agent had and needed: if none of them verifies anything, a missing call is not suspicious."""
-    if not text.strip():
-        return []
-    run, life = tally.run, tally.receipt
-    warnings = []
-    if _RAN().search(text) and not run.commands:
-        warnings.append(f"claims that a command ran or tests pass, but no command was run{_in_this_run(life.commands)}")
-    if _CHANGED().search(text) and not run.files and not run.commands:
-        warnings.append(f"claims changes, but no file was changed{_in_this_run(life.files or life.commands)}")
-    idle = {tool.name for tool in tools if not tool.verifies}
-    if any(tool.verifies for tool in tools) and life.tools.keys() <= idle:
-        warnings.append("no tool was run: nothing in this result was checked")
-    return warnings
-
-
-def _in_this_run(earlier: object) -> str:
-    return " in this run" if earlier else ""
+def _more(now: dict[str, int], then: dict[str, int]) -> dict[str, int]:
+    return {tool: more for tool, n in now.items() if (more := n - then.get(tool, 0))}
 
 
 def checked(findings: tuple[Finding, ...], receipt: Receipt) -> tuple[Finding, ...]:

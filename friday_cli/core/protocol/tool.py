@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from .claims import Claims
 from .displays import AnyDisplay
 from .errors import ToolError
 from .events import ToolSpec
@@ -44,6 +45,7 @@ class FinalReport(msgspec.Struct, frozen=True):
     result: str
     success: bool
     findings: tuple[Finding, ...] = ()
+    claims: Claims = Claims()
 
 
 class KnownFiles(msgspec.Struct, eq=False):

@@ -262,6 +262,8 @@ class SubagentTree:
             if node.agent.inbox.needs_turn and node.outcome.status != "cancelled":
                 self.wake()
             return
+        if parent := self._nodes.get(parent_of(node.path)):
+            parent.agent.receipt_builder.add_helper(node.path, node.agent.receipt_builder)
         self._summaries[node.path] = node.summary
         del self._nodes[node.path]
         self._notifying.add(node)

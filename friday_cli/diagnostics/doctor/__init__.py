@@ -10,15 +10,13 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-import msgspec
-
 from friday_cli import __version__, config, paths
 from friday_cli.core.protocol.errors import FridayError
 from friday_cli.core.text.sanitize import mask, sanitize
 from friday_cli.extensions import profiles, trust
 
 from . import machine, services
-from .fact import DoctorFact, Facts, Level
+from .fact import DoctorFact, Fact, Facts, Level
 
 __all__ = ["PACKAGES", "DoctorFact", "Level", "examine"]
 
@@ -35,13 +33,17 @@ def examine(
     """Run all checks. `model`: the model named on the command line. Never raises: an exception becomes a `bad` fact."""
     env = os.environ if env is None else env
     found: list[DoctorFact] = []
-    settings = config.Settings()
+    settings, redact = config.Settings(), _Redactor(env)
+
+    def add(area: str, fact: Fact) -> None:
+        found.append(DoctorFact(area, fact.name, redact(fact.text), fact.level, redact(fact.hint)))
 
     def check(area: str, work: Callable[[], Facts]) -> None:
         try:
-            found.extend(work())
+            for fact in work():
+                add(area, fact)
         except Exception as error:
-            found.append(DoctorFact(area, "failed", f"check failed: {type(error).__name__}: {error}", "bad"))
+            add(area, Fact("failed", f"check failed: {type(error).__name__}: {error}", "bad"))
 
     check("versions", _versions)
     try:
@@ -50,7 +52,7 @@ def examine(
         settings = loaded.settings
         check("settings", lambda: _settings(project, loaded, env))
     except (FridayError, OSError) as error:
-        found.append(DoctorFact("settings", "file", str(error), "bad"))
+        add("settings", Fact("file", str(error), "bad"))
     check("model", lambda: services.model(settings, env, model))
     check("keys", lambda: services.keys(settings, env))
     check("local servers", lambda: services.servers(settings, env))
@@ -60,8 +62,7 @@ def examine(
     check("programs", lambda: machine.programs(env))
     check("sandbox", lambda: machine.sandbox(settings.sandbox, env))
     check("terminal", lambda: machine.terminal(env))
-    redact = _Redactor(env)
-    return [msgspec.structs.replace(f, text=redact(f.text), hint=redact(f.hint)) for f in found]
+    return found
 
 
 def _current_folder() -> Path:
@@ -88,42 +89,40 @@ class _Redactor:
 def _versions() -> Facts:
     from importlib import metadata
 
-    yield DoctorFact("versions", "friday", __version__)
-    yield DoctorFact("versions", "python", f"{platform.python_version()} ({sys.executable})")
-    yield DoctorFact("versions", "platform", platform.platform(terse=True))
-    yield DoctorFact("versions", "sqlite", sqlite3.sqlite_version)
+    yield Fact("friday", __version__)
+    yield Fact("python", f"{platform.python_version()} ({sys.executable})")
+    yield Fact("platform", platform.platform(terse=True))
+    yield Fact("sqlite", sqlite3.sqlite_version)
     installed, missing = [], []
     for name in PACKAGES:
         try:
             installed.append(f"{name} {metadata.version(name)}")
         except metadata.PackageNotFoundError:
             missing.append(name)
-    yield DoctorFact("versions", "packages", ", ".join(installed))
+    yield Fact("packages", ", ".join(installed))
     if missing:
         hint = "Install Friday again: pip install --force-reinstall friday-cli"
-        yield DoctorFact("versions", "missing", ", ".join(missing), "bad", hint)
+        yield Fact("missing", ", ".join(missing), "bad", hint)
 
 
 def _settings(project: trust.Trust, loaded: config.Loaded, env: Mapping[str, str]) -> Facts:
     from friday_cli.config.loader import user_file
 
     file = user_file(env)
-    yield DoctorFact("settings", "file", f"{file} ({'read' if file.exists() else 'does not exist: defaults are used'})")
+    yield Fact("file", f"{file} ({'read' if file.exists() else 'does not exist: defaults are used'})")
     for name in loaded.notices:
-        yield DoctorFact("settings", "ignored", name, "note")
+        yield Fact("ignored", name, "note")
     variables = [name for name in sorted(env) if name.startswith("FRIDAY_") and env[name]]
     if variables:
-        yield DoctorFact(
-            "settings", "variables", ", ".join(f"{name}={_without_secret(name, env[name])}" for name in variables)
-        )
+        yield Fact("variables", ", ".join(f"{name}={_without_secret(name, env[name])}" for name in variables))
     level: Level = "ok" if project.ok or not project.files else "note"
     text = f"{project.root} is trusted" if project.ok else project.reason
-    yield DoctorFact("settings", "project", text, "bad" if project.state == "broken" else level)
+    yield Fact("project", text, "bad" if project.state == "broken" else level)
     directory = loaded.settings.agents.delegation.profiles.directory
     found = profiles.load(directory, project, env=env)
-    yield DoctorFact("settings", "profiles", ", ".join(found.names()) or "none", "ok" if found.found else "bad")
+    yield Fact("profiles", ", ".join(found.names()) or "none", "ok" if found.found else "bad")
     for problem in found.problems:
-        yield DoctorFact("settings", "profile", str(problem), "note")
+        yield Fact("profile", str(problem), "note")
 
 
 def _without_secret(name: str, value: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -20,4 +20,13 @@ class DoctorFact(msgspec.Struct, frozen=True):
     hint: str = ""
 
 
-Facts = Iterator[DoctorFact]
+class Fact(NamedTuple):
+    """A `DoctorFact` before its area is known and its text is redacted."""
+
+    name: str
+    text: str
+    level: Level = "ok"
+    hint: str = ""
+
+
+Facts = Iterator[Fact]

@@ -14,7 +14,7 @@ from friday_cli import paths
 from friday_cli.config import SandboxSettings
 from friday_cli.core.protocol.format import pluralize, size
 
-from .fact import DoctorFact, Facts, Level
+from .fact import Fact, Facts, Level
 
 CHECK_S = 3.0
 """Seconds after which the integrity check of the session file stops."""
@@ -38,20 +38,15 @@ def folders(env: Mapping[str, str]) -> Facts:
             facts.append(system)
         if is_network(system):
             level = "note"
-            facts.append(
-                "on a network file system: sessions use a slower, safer mode"
-                if kind == "data"
-                else "on a network file system"
-            )
+            mode = ": sessions use a slower, safer mode" if kind == "data" else ""
+            facts.append(f"on a network file system{mode}")
         if problem := _not_writable(folder):
-            level = "bad" if kind == "data" else "note"
+            level = "note"
             facts.append(problem)
-            hint = (
-                "Sessions cannot be saved. Make the folder writable, or set FRIDAY_HOME to another folder."
-                if kind == "data"
-                else ""
-            )
-        yield DoctorFact("folders", kind, ", ".join(facts), level, hint)
+            if kind == "data":
+                level = "bad"
+                hint = "Sessions cannot be saved. Make the folder writable, or set FRIDAY_HOME to another folder."
+        yield Fact(kind, ", ".join(facts), level, hint)
 
 
 def _not_writable(folder: Path) -> str:
@@ -74,12 +69,12 @@ def sessions(path: Path) -> Facts:
     try:
         size_bytes = path.stat().st_size
     except FileNotFoundError:
-        yield DoctorFact("sessions", "file", f"{path}: does not exist yet")
+        yield Fact("file", f"{path}: does not exist yet")
         return
     except OSError as error:
-        yield DoctorFact("sessions", "file", f"{path}: {error.strerror}", "bad")
+        yield Fact("file", f"{path}: {error.strerror}", "bad")
         return
-    yield DoctorFact("sessions", "file", f"{path}, {size(size_bytes)}{_wal_size(path)}")
+    yield Fact("file", f"{path}, {size(size_bytes)}{_wal_size(path)}")
     try:
         db = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, timeout=2.0)
         try:
@@ -87,17 +82,15 @@ def sessions(path: Path) -> Facts:
             mode = db.execute("PRAGMA journal_mode").fetchone()[0]
             if version > len(MIGRATIONS):
                 text = f"{version}, written by a newer Friday (this one supports {len(MIGRATIONS)})"
-                yield DoctorFact(
-                    "sessions", "form", text, "bad", "Update Friday, or set FRIDAY_HOME to another folder."
-                )
+                yield Fact("form", text, "bad", "Update Friday, or set FRIDAY_HOME to another folder.")
                 return
-            yield DoctorFact("sessions", "form", f"{version} of {len(MIGRATIONS)}, journal {mode}")
+            yield Fact("form", f"{version} of {len(MIGRATIONS)}, journal {mode}")
             yield from _contents(db)
         finally:
             db.close()
     except sqlite3.Error as error:
         explained = explain(error, path)
-        yield DoctorFact("sessions", "integrity", explained.message, "bad", explained.hint)
+        yield Fact("integrity", explained.message, "bad", explained.hint)
 
 
 def _contents(db: sqlite3.Connection) -> Facts:
@@ -108,23 +101,22 @@ def _contents(db: sqlite3.Connection) -> Facts:
     db.set_progress_handler(lambda: time.monotonic() > end, 10_000)
     try:
         count = db.execute("SELECT count(*) FROM sessions").fetchone()[0]
-        yield DoctorFact("sessions", "kept", pluralize(count, "session"))
+        yield Fact("kept", pluralize(count, "session"))
         problems = [row[0] for row in db.execute("PRAGMA quick_check(3)")]
     except sqlite3.OperationalError as error:
         if "interrupted" not in str(error):
             raise
-        yield DoctorFact(
-            "sessions",
+        yield Fact(
             "integrity",
             f"no error found in {CHECK_S:.0f} s; the file is too large for a complete check",
             "note",
         )
         return
     if problems == ["ok"]:
-        yield DoctorFact("sessions", "integrity", "ok")
+        yield Fact("integrity", "ok")
     else:
         hint = "`friday sessions repair` saves what can be read and keeps the damaged file."
-        yield DoctorFact("sessions", "integrity", "; ".join(problems), "bad", hint)
+        yield Fact("integrity", "; ".join(problems), "bad", hint)
 
 
 def _wal_size(path: Path) -> str:
@@ -145,9 +137,7 @@ def programs(env: Mapping[str, str]) -> Facts:
         ("bash", "not found: commands use /bin/sh"),
     ):
         path = shutil.which(name, path=env.get("PATH"))
-        yield DoctorFact(
-            "programs", name, f"{_version_of(path)} ({path})" if path else missing, "ok" if path else "note"
-        )
+        yield Fact(name, f"{_version_of(path)} ({path})" if path else missing, "ok" if path else "note")
 
 
 def sandbox(settings: SandboxSettings, env: Mapping[str, str]) -> Facts:
@@ -159,25 +149,20 @@ def sandbox(settings: SandboxSettings, env: Mapping[str, str]) -> Facts:
     network = "may use the network" if settings.network else "have no network unless you allow it"
     if found.kind == "none":
         text = f"none ({found.why}): commands run with all your permissions; mode auto asks before each"
-        hint = (
-            ""
-            if settings.kind == "none"
-            else "Install bubblewrap, or use a kernel with Landlock (Linux 5.13 or later)."
-        )
-        yield DoctorFact("sandbox", "kind", text, "note", hint)
+        hint = "Install bubblewrap, or use a kernel with Landlock (Linux 5.13 or later)."
+        hint = "" if settings.kind == "none" else hint
+        yield Fact("kind", text, "note", hint)
         return
     text = f"{label}: commands can write to the project and a private temporary folder, cannot read keys, and {network}"
-    yield DoctorFact("sandbox", "kind", text)
+    yield Fact("kind", text)
     if found.why:
-        yield DoctorFact("sandbox", "better", found.why, "note", "Install bubblewrap for a stricter sandbox.")
+        yield Fact("better", found.why, "note", "Install bubblewrap for a stricter sandbox.")
     for missing in LACKS.get(found.kind, ()):
-        yield DoctorFact("sandbox", "cannot", missing, "note")
+        yield Fact("cannot", missing, "note")
     if found.kind == "landlock":
         for abi, missing in LANDLOCK_SINCE:
             if found.abi < abi:
-                yield DoctorFact(
-                    "sandbox", "cannot", f"{missing} (needs Landlock {abi}, this kernel has {found.abi})", "note"
-                )
+                yield Fact("cannot", f"{missing} (needs Landlock {abi}, this kernel has {found.abi})", "note")
 
 
 LACKS = {
@@ -219,16 +204,14 @@ def terminal(env: Mapping[str, str]) -> Facts:
 
     streams = [(name, getattr(sys, name)) for name in ("stdin", "stdout", "stderr")]
     connected = [name for name, stream in streams if stream is not None and stream.isatty()]
-    yield DoctorFact("terminal", "connected", ", ".join(connected) or "none of stdin, stdout, stderr")
+    yield Fact("connected", ", ".join(connected) or "none of stdin, stdout, stderr")
     window = shutil.get_terminal_size()
     kind = ", ".join(f"{name}={env[name]}" for name in ("TERM", "COLORTERM", "TERM_PROGRAM") if env.get(name))
-    yield DoctorFact("terminal", "kind", f"{kind or 'unknown'}, {window.columns} x {window.lines}")
+    yield Fact("kind", f"{kind or 'unknown'}, {window.columns} x {window.lines}")
     off = "NO_COLOR is set" if env.get("NO_COLOR") else "TERM is dumb" if env.get("TERM", "dumb") == "dumb" else ""
-    yield DoctorFact(
-        "terminal", "colours", f"off: {off}" if off else "on" if "stdout" in connected else "off: not a terminal"
-    )
+    yield Fact("colours", f"off: {off}" if off else "on" if "stdout" in connected else "off: not a terminal")
     out = sys.stdout if getattr(sys.stdout, "encoding", None) else sys.__stdout__  # the chat replaces sys.stdout
     encoding = (getattr(out, "encoding", None) or "none").lower()
     utf = encoding.replace("-", "") == "utf8"
     hint = "" if utf else "Characters outside this encoding are shown as '?'. Set LANG to a UTF-8 locale."
-    yield DoctorFact("terminal", "encoding", encoding, "ok" if utf else "note", hint)
+    yield Fact("encoding", encoding, "ok" if utf else "note", hint)

@@ -10,7 +10,7 @@ from friday_cli.config import Settings
 from friday_cli.core.protocol.errors import FridayError, NotConfigured
 from friday_cli.core.protocol.format import pluralize
 
-from .fact import DoctorFact, Facts, Level
+from .fact import Fact, Facts, Level
 
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 _CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
@@ -31,15 +31,15 @@ def model(settings: Settings, env: Mapping[str, str], named: str | None = None) 
         level: Level = "bad" if wanted else "note"
         text = error.message if wanted else "none: no model is set and no key was found"
         hint = 'Set a key (`friday auth set anthropic`), or try `friday ask --model demo "..."`.'
-        yield DoctorFact("model", "would use", text, level, hint)
+        yield Fact("would use", text, level, hint)
         return
     except FridayError as error:
-        yield DoctorFact("model", "would use", str(error), "bad")
+        yield Fact("would use", str(error), "bad")
         return
-    yield DoctorFact("model", "would use", f"{choice.name}, because of {choice.source}")
-    yield DoctorFact("model", "context", f"{choice.window:,} tokens{'' if choice.known else ' (assumed)'}")
+    yield Fact("would use", f"{choice.name}, because of {choice.source}")
+    yield Fact("context", f"{choice.window:,} tokens{'' if choice.known else ' (assumed)'}")
     for note in choice.notes:
-        yield DoctorFact("model", "remark", note, "note")
+        yield Fact("remark", note, "note")
 
 
 def keys(settings: Settings, env: Mapping[str, str]) -> Facts:
@@ -56,13 +56,13 @@ def keys(settings: Settings, env: Mapping[str, str]) -> Facts:
             key = find_key(service, env)
         except FridayError as error:
             if str(error) not in errors.values():  # a damaged key file gives the same error for all
-                yield DoctorFact("keys", name, str(error), "bad")
+                yield Fact(name, str(error), "bad")
             errors[name] = str(error)
             continue
         if key is None and not service.local:
             missing.append(name)
         if key is not None and key.note:
-            yield DoctorFact("keys", name, key.note, "note")
+            yield Fact(name, key.note, "note")
     try:
         rows = list_keys(settings.providers, env)
     except FridayError:
@@ -72,8 +72,8 @@ def keys(settings: Settings, env: Mapping[str, str]) -> Facts:
             continue
         sources.setdefault(row.provider, []).append(row.source + (" (used)" if row.used else " (not used)"))
     for name, found in sources.items():
-        yield DoctorFact("keys", name, ", ".join(found))
-    yield DoctorFact("keys", "no key for", ", ".join(missing) or "(all have one)")
+        yield Fact(name, ", ".join(found))
+    yield Fact("no key for", ", ".join(missing) or "(all have one)")
 
 
 def servers(settings: Settings, env: Mapping[str, str]) -> Facts:
@@ -85,14 +85,14 @@ def servers(settings: Settings, env: Mapping[str, str]) -> Facts:
     found = asyncio.run(probe(settings.providers, env))
     for server in found.servers:
         count = len(server.models)
-        yield DoctorFact("local servers", server.provider, f"{server.base_url}: {pluralize(count, 'model')}")
+        yield Fact(server.provider, f"{server.base_url}: {pluralize(count, 'model')}")
         for model in server.models:
             for warning in model.warnings:
-                yield DoctorFact("local servers", model.id, warning, "note")
+                yield Fact(model.id, warning, "note")
     if not found.servers:
-        yield DoctorFact("local servers", "found", "none responds")
+        yield Fact("found", "none responds")
     for note in found.notes:
-        yield DoctorFact("local servers", "not asked", note, "note")
+        yield Fact("not asked", note, "note")
 
 
 def network(settings: Settings, env: Mapping[str, str]) -> Facts:
@@ -101,29 +101,25 @@ def network(settings: Settings, env: Mapping[str, str]) -> Facts:
 
     proxies = [name for upper in _PROXIES for name in (upper, upper.lower()) if env.get(name)]
     for name in proxies:
-        yield DoctorFact("network", name, without_credentials(env[name]))
+        yield Fact(name, without_credentials(env[name]))
     if not proxies:
-        yield DoctorFact("network", "proxy", "none set")
+        yield Fact("proxy", "none set")
     for name in _CERTIFICATES:
         if value := env.get(name):
-            readable = os.access(value, os.R_OK)
-            hint = (
-                ""
-                if readable
-                else "No https connection works until it names a readable file or folder. Correct or unset it."
-            )
-            yield DoctorFact(
-                "network", name, value if readable else f"{value}: cannot be read", "ok" if readable else "bad", hint
-            )
+            if os.access(value, os.R_OK):
+                yield Fact(name, value)
+                continue
+            hint = "No https connection works until it names a readable file or folder. Correct or unset it."
+            yield Fact(name, f"{value}: cannot be read", "bad", hint)
     if not any(env.get(name) for name in _CERTIFICATES):
-        yield DoctorFact("network", "certificates", "of the system")
+        yield Fact("certificates", "of the system")
     for name in service_names(settings.providers):
         try:
             service = find_service(name, settings.providers, env)
         except FridayError:
             continue  # reported by `keys`
         if service.base_url_source:
-            yield DoctorFact("network", name, f"{service.host}, set by {service.base_url_source}")
+            yield Fact(name, f"{service.host}, set by {service.base_url_source}")
 
 
 def without_credentials(value: str) -> str:

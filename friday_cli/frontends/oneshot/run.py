@@ -152,7 +152,7 @@ async def _session_to_resume(values: dict[str, Any], cwd: Path) -> str | None:
         flags = [f"--{name.strip('_').replace('_', '-')}" for name in given]
         raise UsageError(f"{' and '.join(flags)} cannot be combined.")
     wanted = values["resume"] or (values["resume_agent"] or "").partition(":")[0]
-    from friday_cli.store import Store
+    from friday_cli.store.store import Store
 
     async with Store(store_path()) as store:
         return await (store.choose("", cwd) if values["continue_"] else store.find(wanted))

@@ -121,7 +121,7 @@ async def _session_to_resume(values: Mapping[str, Any], cwd: Path) -> str | None
     if not (values.get("continue_") or values.get("resume")):
         return None
     from friday_cli.paths import store_path
-    from friday_cli.store import Store
+    from friday_cli.store.store import Store
 
     async with Store(store_path()) as store:
         return await store.choose(values.get("resume") or "", cwd)

@@ -37,9 +37,6 @@ from .arguments import (
 
 HEAD_SHARE = 0.65
 """Share of a truncated result that its beginning gets; the end gets the rest."""
-_HARNESS_LINE = pattern(
-    r"^([ \t#>*-]*)(Receipt, made by the harness|delegate_id:|Result from '|WARNING:|error:)", re.M | re.I
-)
 _HARNESS_MARK = pattern(r"\[((?:not )?seen by the harness|truncated: [^\]\n]*)\]", re.I)
 SAME_TASK = 0.8
 """Similarity above which a delegated task counts as the whole task of the agent."""
@@ -292,9 +289,9 @@ class _DelegationTools:
         end = known.end or RunResult(known.status, "done")  # resumed by a person meanwhile
         lines = [f"## Result from {known.profile!r} ({known.path}): {_status_text(known)}"]
         if end.error:
-            lines.append(f"error: {_quote(end.error)}")
+            lines.append(f"error: {_inline(end.error)}")
         if summary is None:
-            lines.append(_excerpt(_quote(end.text), known.path, offset, self._settings.result_chars))
+            lines.append(_excerpt(end.text, known.path, offset, self._settings.result_chars))
         else:
             lines.append(_quote(summary))
             lines.append(
@@ -305,7 +302,7 @@ class _DelegationTools:
             lines.append("\nFindings:")
         for finding in end.findings:
             mark = "seen by the harness" if finding.seen else "NOT seen by the harness"
-            lines.append(f"- {_quote(finding.claim)}\n  Evidence: {_quote(finding.evidence)} [{mark}]")
+            lines.append(f"- {_inline(finding.claim)}\n  Evidence: {_inline(finding.evidence)} [{mark}]")
         lines.append(
             f"---\ndelegate_id: {known.path} | tokens: {known.usage.billed} | cost: {_cost(known)}"
             f" | time: {known.duration_s:.1f} s"
@@ -328,8 +325,17 @@ def _in_background(node: AgentRun) -> str:
 
 
 def _quote(text: str) -> str:
-    """Text of a sub-agent, with lines that imitate the harness marked as its own."""
-    return _HARNESS_MARK().sub(r"‹\1›", _HARNESS_LINE().sub(r"\1‹its own words› \2", neutralize(text)))
+    """Text of a sub-agent, each line behind "> ": none of its lines can be taken for one of the harness."""
+    return "\n".join(f"> {line}".rstrip() for line in _plain(text).splitlines())
+
+
+def _inline(text: str) -> str:
+    """Text of a sub-agent in a line of the harness: further lines of it are indented."""
+    return "\n  ".join(_plain(text).splitlines())
+
+
+def _plain(text: str) -> str:
+    return _HARNESS_MARK().sub(r"‹\1›", neutralize(text))
 
 
 def _cost(known: AgentSummary) -> str:
@@ -343,17 +349,18 @@ def _status_text(known: AgentSummary) -> str:
 
 
 def _excerpt(text: str, path: str, offset: int, limit: int) -> str:
+    """The part of a result that the caller reads, quoted. `offset` and `limit` count characters of `text`."""
     if offset:
         rest = text[offset : offset + limit]
         end = offset + len(rest)
         more = f"\n[{end} of {len(text)} characters; continue with offset={end}]" if end < len(text) else ""
-        return (rest or f"[the result has {len(text)} characters]") + more
+        return (_quote(rest) if rest else f"[the result has {len(text)} characters]") + more
     if len(text) <= limit:
-        return text or "[no text]"
+        return _quote(text) or "[no text]"
     head = int(limit * HEAD_SHARE)
     tail = limit - head
     note = f"\n[... truncated: {len(text)} characters in all; continue with get_delegation_result(id={path!r}, offset={head}) ...]\n"
-    return text[:head] + note + text[-tail:]
+    return _quote(text[:head]) + note + _quote(text[-tail:])
 
 
 def _same_task(own: str, task: str) -> bool:

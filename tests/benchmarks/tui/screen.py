@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 from friday_cli.core.protocol.events import SCHEMA, AgentFinished, AgentStarted, MessageAdded, SessionStarted
 from friday_cli.core.protocol.messages import Message, Text, user
-from friday_cli.store import Store
+from friday_cli.store.store import Store
 from tests.benchmarks.measure import Bench, Line
 from tests.benchmarks.oneshot import MESSAGES
 from tests.benchmarks.seed import Happening, keep

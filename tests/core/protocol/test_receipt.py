@@ -10,8 +10,9 @@ import pytest
 from friday_cli.core.eventlog.replay import replay
 from friday_cli.core.permissions.approvals import ApprovalAnswer
 from friday_cli.core.permissions.rule import Rule
+from friday_cli.core.protocol.claims import Claims, audit
 from friday_cli.core.protocol.events import AgentFinished, Denied, PermissionAnswered, ToolFinished, ToolStarted
-from friday_cli.core.protocol.receipt import CommandRun, FileChange, Receipt, ReceiptBuilder, ToolFacts, audit
+from friday_cli.core.protocol.receipt import CommandRun, FileChange, Receipt, ReceiptBuilder, ToolFacts
 from friday_cli.store.crash_recovery import recovery_events
 from friday_cli.tool_catalog import TOOLS
 from friday_cli.view import SessionView
@@ -35,7 +36,7 @@ def test_facts_are_summed() -> None:
 def test_a_denied_call_counts_as_denied_and_as_nothing_else() -> None:
     tally = ReceiptBuilder()
     tally.add("bash", "denied", ToolFacts((FileChange("f"),), (CommandRun("rm", 0),)))
-    assert tally.receipt == Receipt(denied=1)
+    assert tally.receipt == Receipt(denied=1, refused={"bash": 1})
 
 
 def test_a_receipt_handed_out_stays_as_it_was() -> None:
@@ -60,10 +61,15 @@ async def test_the_agent_its_log_and_the_view_count_the_same(killed: bool) -> No
     await until(lambda: bool(bench.desk.pending))
     await bench.desk.answer(next(iter(bench.desk.pending)), ApprovalAnswer("deny"))
     await node.finished()
-    assert (len(bench.of(Denied)), len(bench.of(PermissionAnswered))) == (1, 1)
-    assert sorted(e.status for e in bench.of(ToolFinished)) == ["denied", "denied", "error", "ok"]
+    assert (len(bench.of(Denied)), len(bench.of(PermissionAnswered))) == (2, 1)
+    assert sorted(e.status for e in bench.of(ToolFinished)) == ["denied", "denied", "denied", "error", "ok"]
     seen = bench.root.receipt
-    assert (seen.tools, seen.failed, seen.denied) == ({"look": 2}, 1, 2)
+    assert (seen.tools, seen.failed, seen.denied, seen.refused) == (
+        {"look": 2},
+        1,
+        3,
+        {"look": 1, "poke": 1, "nothing": 1},
+    )
     log = [e for e in bench.envelopes if not (killed and isinstance(e.event, AgentFinished))]
     assert replay(log)["a"].receipt == SessionView.of(log).agents["a"].receipt == seen
 
@@ -92,12 +98,12 @@ async def test_a_command_that_was_cut_off_is_in_it(killed: bool) -> None:
 def test_the_work_of_a_run_is_told_from_that_of_a_life() -> None:
     tally = ReceiptBuilder()
     tally.add("bash", "ok", ToolFacts(commands=(CommandRun("make", 0),), files=(FileChange("f", 1, 0, "one"),)))
-    assert audit(tally, "I changed f and the tests pass", []) == []
+    assert audit(tally, "I changed f and the tests pass", Claims(), []) == []
     tally.warn("said of the first result")
     tally.begin()
     assert tally.run == Receipt()
     assert tally.receipt.warnings == ()
-    assert audit(tally, "I changed g, and the tests pass", []) == [
+    assert audit(tally, "I changed g, and the tests pass", Claims(), []) == [
         "claims that a command ran or tests pass, but no command was run in this run",
         "claims changes, but no file was changed in this run",
     ]
@@ -124,4 +130,4 @@ def test_a_result_without_a_call_that_verifies_anything(tools: Sequence[str], ra
     tally = ReceiptBuilder()
     for name in ran:
         tally.add(name, "ok", ToolFacts())
-    assert bool(audit(tally, "All is well.", [TOOLS[name] for name in tools])) is warned
+    assert bool(audit(tally, "All is well.", Claims(), [TOOLS[name] for name in tools])) is warned

@@ -38,7 +38,7 @@ from friday_cli.frontends.tui.widgets.composer import Composer
 from friday_cli.frontends.tui.widgets.transcript_messages import OpenAgent
 from friday_cli.paths import store_path
 from friday_cli.session.open import Options
-from friday_cli.store import Store
+from friday_cli.store.store import Store
 from tests.frontends.tui.chat import Chat
 
 PROJECT = Path(__file__).parents[3]

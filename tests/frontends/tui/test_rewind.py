@@ -47,7 +47,7 @@ async def test_escape_twice_goes_back_to_a_message_and_its_words_can_be_sent_ane
         assert not (tmp_path / "two.txt").exists()
         assert (tmp_path / "one.txt").exists()
         await chat.until(lambda: chat.composer.text == "make two")
-        await chat.shows("/rewind undo reverses it")
+        await chat.shows("Undo it with /rewind undo")
         assert "Second answer." not in chat.frame
 
 
@@ -63,7 +63,7 @@ async def test_a_rewind_is_offered_to_be_taken_back_where_it_was_made(tmp_path: 
         await chat.press("enter")
         await chat.until(lambda: said(chat) == ["make one", "make two"])
         assert (tmp_path / "two.txt").read_text() == "2\n"
-        await chat.say("/rewind undo", shows="There is no rewind to take back.")
+        await chat.say("/rewind undo", shows="There is no rewind to undo.")
 
 
 async def test_the_conversation_alone_goes_back_where_no_file_was_changed(tmp_path: Path) -> None:

@@ -104,7 +104,7 @@ def settings(cwd: Path) -> Settings:
 async def change_memory(rest: str) -> str:
     """Promote or forget notes. Returns a report. Raises UsageError."""
     from friday_cli.paths import store_path
-    from friday_cli.store import Store
+    from friday_cli.store.store import Store
 
     verb, *numbers = rest.split()
     if verb not in ("promote", "forget") or not numbers:
@@ -200,7 +200,7 @@ async def memory_card(cwd: Path) -> str:
     """The notes of a folder."""
     from friday_cli.extensions.trust import project_root
     from friday_cli.paths import store_path
-    from friday_cli.store import Store
+    from friday_cli.store.store import Store
 
     async with Store(store_path()) as store:
         notes = await store.notes.list_notes(str(await asyncio.to_thread(project_root, cwd)))

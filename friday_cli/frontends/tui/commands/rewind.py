@@ -40,7 +40,7 @@ async def rewind(chat: CommandContext, rest: str) -> None:
         attempt = partial(session.rewind.to, int(number), what)
         done = await settled(chat, lambda conflicts: attempt(conflicts=conflicts), resolve)
         if done is not None:
-            _tell(chat, f"Went back: {_WORDS[what]}.", done, "/rewind undo reverses it.")
+            _tell(chat, f"Went back: {_WORDS[what]}.", done, "Undo it with /rewind undo.")
             if what != "files" and done.point is not None:
                 chat.offer(done.point.text)
 
@@ -98,7 +98,7 @@ class ChatReviewActions:
             chat.say_note(str(error), "error")
         else:
             if done is not None:
-                _tell(chat, "Restored.", done, "/rewind undo reverses it.")
+                _tell(chat, "Restored.", done, "Undo it with /rewind undo.")
 
     async def accept(self, key: str) -> None:
         """Accept the changes of a file so far."""

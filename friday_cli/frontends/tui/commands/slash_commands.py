@@ -271,7 +271,7 @@ async def _resume(chat: CommandContext, rest: str) -> None:
         await chat.pick_session()
         return
     from friday_cli.paths import store_path
-    from friday_cli.store import Store
+    from friday_cli.store.store import Store
 
     async with Store(store_path()) as store:
         found = await store.find(rest)
@@ -286,7 +286,7 @@ async def _new(chat: CommandContext, rest: str) -> None:
 @command("rename", "Give the session a title", usage="TITLE")
 async def _rename(chat: CommandContext, rest: str) -> None:
     from friday_cli.paths import store_path
-    from friday_cli.store import Store
+    from friday_cli.store.store import Store
 
     session = chat.controller.session
     if not rest or session is None:

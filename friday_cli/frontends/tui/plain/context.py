@@ -65,7 +65,7 @@ class PlainContext:
 
     async def pick_session(self) -> None:
         from friday_cli.paths import store_path
-        from friday_cli.store import Store
+        from friday_cli.store.store import Store
 
         async with Store(store_path()) as store:
             found = await store.list_sessions(self.controller.options.cwd)

@@ -55,7 +55,7 @@ class Picker(ModalScreen[str | None]):
             yield Static(id="preview")
 
     async def on_mount(self) -> None:
-        from friday_cli.store import Store
+        from friday_cli.store.store import Store
 
         async with Store(store_path()) as store:
             self._rows = await store.list_sessions(self._cwd)
@@ -96,7 +96,7 @@ class Picker(ModalScreen[str | None]):
 
     @work(exclusive=True)
     async def _preview(self, row: SessionRow) -> None:
-        from friday_cli.store import Store
+        from friday_cli.store.store import Store
 
         async with Store(store_path()) as store:
             state = SessionView.of(await store.events(row.id, agent="a"))
