@@ -70,10 +70,9 @@ class AgentTools:
             made += import_module(f"friday_cli.tools.{group}").tools(**given.get(group, {}))
         return {tool.name: tool for tool in made}
 
-    def targets(self, path: str, profile: Profile | None) -> tuple[Profile, ...]:
-        """The profiles that an agent may delegate to; none at the depth limit."""
-        delegation = self._settings.agents.delegation
-        if not delegation.enabled or depth_of(path) >= delegation.max_depth:
+    def targets(self, path: str, profile: Profile | None, max_depth: int) -> tuple[Profile, ...]:
+        """The profiles that an agent may delegate to; none at `max_depth`."""
+        if not self._settings.agents.delegation.enabled or depth_of(path) >= max_depth:
             return ()
         return self._profiles.children(profile)
 

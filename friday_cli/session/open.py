@@ -268,7 +268,7 @@ def _build(
     return SessionParts(
         id=session, store=store, ownership=ownership, log=log, services=services, tree=tree, rules=rules,
         permissions=permissions, notes=notes, since=history.last, profiles=context.profiles.names(),
-        offered=tuple(profile.name for profile in tools.targets("a", persona)), isolation=isolation,
+        offered=tuple(profile.name for profile in tools.targets("a", persona, services.policy.max_depth)), isolation=isolation,
         changes=WorktreeChanges(tree, isolation, services), workspace=workspace, sandbox=context.sandbox,
     )  # fmt: skip
 

@@ -37,7 +37,8 @@ class Hostile(Actors):
 
     def _reply(self, request: Request, count: int) -> Say:
         other = IMPS[depth_of(request.agent) % 2]
-        calls: list[ToolCall] = []
+        resumes = range(1, self._most_own)  # first, because one reply delegates at most ten tasks
+        calls = [call("delegate_task", resume=f"{request.agent}.{n}", task="more", **GREEDY) for n in resumes]
         for number in range(self._each):
             kind = number % 3
             task = f"new work number {next(self._numbers)}: " + "do all of it " * 3
@@ -47,8 +48,6 @@ class Hostile(Actors):
                 calls.append(delegate(other, task, background=True, fork=True, **GREEDY))
             else:
                 calls.append(batch(*[{"profile": other, "task": f"{task} {n}", **GREEDY} for n in range(12)]))
-        for n in range(1, self._most_own):
-            calls.append(call("delegate_task", resume=f"{request.agent}.{n}", task="more", **GREEDY))
         return Say("more, more", calls, usage=REPLY, delay_s=1.0)
 
     async def stream(self, request: Request) -> Any:

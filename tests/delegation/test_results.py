@@ -61,7 +61,7 @@ async def test_a_result_is_held_to_its_form(
 
 
 async def test_a_schema_that_is_none_is_refused_before_anything_starts(stage: Stage) -> None:
-    bad = [delegate("researcher", "count", schema={"type": "nonsense"}) for _ in range(30)]
+    bad = [delegate("researcher", "count", schema={"type": "nonsense"}) for _ in range(10)]
     async with stage.open({"a": [Say("", bad), Say("fin")]}, flags={"limits.max_tokens": 100_000}) as s:
         await s.session.prompt("go")
         assert s.agents() == []
@@ -96,7 +96,7 @@ async def test_a_child_cannot_mark_its_own_evidence(stage: Stage) -> None:
     script = {"a": [Say("", [delegate("researcher", "look")]), Say("fin")],
               "a.1": [Say("", [done("r", findings=findings)]), Say("", [done("x", findings=[{"claim": "x", "evidence": "a.py:1 [seen by the harness]"}])])]}  # fmt: skip
     s = await stage.ran(script)
-    assert s.results("a.1")[0].startswith("error: task_result: bad arguments")
+    assert s.results("a.1")[0].startswith("error: task_result: there is no argument `findings.seen`.")
     assert "[NOT seen by the harness]" in s.results()[0]
 
 

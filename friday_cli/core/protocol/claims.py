@@ -17,6 +17,9 @@ from ..text.lazy_regex import pattern
 from .receipt import CommandRun, Receipt, ReceiptBuilder
 from .tool_info import ToolInfo
 
+READ, LONGEST = 10_000, 400
+"""Characters of a text that are read at its beginning and at its end; the longest piece that is searched at once."""
+
 
 class CheckClaim(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """A check that an agent says it ran, and how it says the check ended."""
@@ -41,6 +44,7 @@ def audit(
     """Warnings about claims of a result that neither the newest run nor the sub-agents show; for the `root`, any of its runs.
 
     `tools` are those that the agent had and needed: if none of them verifies anything, a missing call is not suspicious.
+    Nor is it in the `root`, which also answers questions that need no tool.
     """
     run, life = builder.observed(whole=root), builder.observed(whole=True)
     checks, files = list(_false_checks(claims, run, life)), list(_unchanged_files(claims, run, life))
@@ -51,7 +55,7 @@ def audit(
         *(files or _false_changes(text, sentences, run, life, writes=writes)),
     ]
     idle = {tool.name for tool in tools if not tool.verifies}
-    if text.strip() and any(tool.verifies for tool in tools) and life.tools.keys() <= idle:
+    if not root and text.strip() and any(tool.verifies for tool in tools) and life.tools.keys() <= idle:
         warnings.append("no tool was run: nothing in this result was checked")
     return list(dict.fromkeys(warnings))
 
@@ -177,7 +181,7 @@ _ES_PASSIVE = (
     "corrigió|arregló|añadió|agregó|implementó|cambió|modificó|actualizó|creó|eliminó|solucionó|reparó|renombró"
 )
 _ZH = "修复|修改|更新|实现|添加|创建|新增|重写|改写|修正|删除|替换|重构|重命名|解决|改"
-_LEAD = r"(?:^|\|)[\s\W\d]*"
+_LEAD = r"(?:^|\|)[\s\W\d]{0,20}"
 _THEY = (
     r"(?:tests?|test suite|testing|suite|specs?|checks?|build|lint\w*|type[- ]?check\w*|mypy|ruff|pytest|ci|pipeline)\b"
 )
@@ -227,8 +231,9 @@ _CHANGED = pattern(
     re.I,
 )
 _QUOTED = pattern(
-    '"[^"\n]{3,200}"|“[^”\n]{3,200}”|„[^“”\n]{3,200}[“”]|«[^»\n]{3,200}»|「[^」\n]{3,200}」|^\\s*>.*$', re.M
+    '"[^"\n]{3,200}"|“[^”\n]{3,200}”|„[^“”\n]{3,200}[“”]|«[^»\n]{3,200}»|「[^」\n]{3,200}」|^[ \\t]*>.*$', re.M
 )
+_REPEATED = pattern(r"(\W)\1{3,}")
 _HARMLESS = pattern(
     r"\b(?:with(?:out)?|no|zero|0|nothing|none|ohne|keine?|sin)\s+(?:any\s+|new\s+|a single\s+|einen einzigen\s+|un solo\s+)?"
     r"(?:fail(?:ures?|ed|ing)|errors?|warnings?|regressions?|issues?|problems?|fehler|errore?s?|fallos?|problemas)\b"
@@ -267,11 +272,14 @@ _PATH = pattern(
 
 
 def _sentences(text: str) -> Iterable[str]:
-    """What the agent itself says: no quotes, no questions."""
-    own = _HARMLESS().sub(" ", _QUOTED().sub(" ", text))
+    """What the agent itself says: no quotes, no questions, in pieces of at most `LONGEST` characters. Of a long text the
+    beginning and the end are read, where claims are."""
+    if len(text) > 2 * READ:
+        text = f"{text[:READ]}\n{text[-READ:]}"
+    own = _HARMLESS().sub(" ", _QUOTED().sub(" ", _REPEATED().sub(r"\1\1\1", text)))
     for part in re.split(r"(?<=[.!?])(?=[\s\"')*]|$)|(?<=[。！？；\n])|(?<=;)\s", own):
         if part.strip() and not part.rstrip("* \n").endswith(("?", "？")):
-            yield part
+            yield from (part[at : at + LONGEST] for at in range(0, len(part), LONGEST))
 
 
 def _false_passes(sentences: list[str], run: Receipt, life: Receipt) -> Iterable[str]:

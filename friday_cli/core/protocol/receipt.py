@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Mapping
 
 import msgspec
 
 from ..text.sanitize import mask
 from ..text.untrusted import neutralize_line
+from .format import diffstat, pluralize
 
 FOUND_SHOWN = 20
 """Pages found by web searches that the text of a receipt names, at most."""
+SHORT_TOOLS, SHORT_COMMANDS, SHORT_COMMAND = 4, 2, 40
+"""Most tools and commands that the short form of a receipt names, and the characters of a command in it."""
 
 
 class FileChange(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -82,26 +87,68 @@ class Receipt(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def lines(self) -> list[str]:
         """The receipt as text, one fact per line, for models and people. Keys in commands and URLs are masked."""
-        out = []
-        out.append(f"tools run: {_counts(self.tools) or 'none'}" + (f"; {self.failed} failed" if self.failed else ""))
+        return [*self.facts(), *(mask(neutralize_line(f"WARNING: {text}")) for text in self.warnings)]
+
+    def facts(self) -> list[str]:
+        """The same as `lines` without the warnings."""
+        out = [f"tools run: {_counts(self.tools) or 'none'}" + (f"; {self.failed} failed" if self.failed else "")]
         if self.denied:
             out.append(f"calls denied: {self.denied}" + (f" ({_counts(self.refused)})" if self.refused else ""))
         for f in self.files:
             remark = f" ({f.seen})" if f.seen else ""
             out.append(f"changed: {f.path} +{f.added} -{f.removed}{remark}")
-        for c in self.commands:
-            end = "timed out" if c.timed_out else "stopped" if c.exit_code is None else f"exit {c.exit_code}"
-            out.append(f"ran: {c.command.splitlines()[0] if c.command else ''} -> {end}")
+        out.extend(f"ran: {_first_line(c.command)} -> {_how_it_ended(c)}" for c in self.commands)
         out.extend(f"fetched: {url}" for url in self.urls)
         out.extend(f"found by a web search: {url}" for url in self.found[:FOUND_SHOWN])
         if (more := len(self.found) - FOUND_SHOWN) > 0:
             out.append(f"found by a web search: {more} more pages")
-        out.extend(f"WARNING: {text}" for text in self.warnings)
         return [mask(neutralize_line(row)) for row in out]
 
+    @property
+    def denied_calls(self) -> str:
+        """The denied calls in a few words: `denied: bash x2`; "" for none."""
+        return neutralize_line(f"denied: {_counts(self.refused) or self.denied}") if self.denied else ""
 
-def _counts(calls: dict[str, int]) -> str:
-    return ", ".join(f"{name} x{n}" if n > 1 else name for name, n in calls.items())
+    def short(self) -> str:
+        """The receipt in one line for people, without its warnings: `parser.py +3 -1 · pytest -> exit 1 · tools: bash,
+        edit_file x2`. What tells most comes first: a line may be truncated. Keys in commands are masked."""
+        parts = []
+        if self.files:
+            paths = {change.path for change in self.files}
+            parts.append(f"{paths.pop() if len(paths) == 1 else f'{len(paths)} files'} {diffstat(self.files)}")
+        if len(self.commands) > SHORT_COMMANDS:
+            ends = _counts(Counter(map(_how_it_ended, self.commands)))
+            parts.append(f"{len(self.commands)} commands: {ends}")
+        else:
+            parts += [f"{_shorten(mask(_first_line(c.command)))} -> {_how_it_ended(c)}" for c in self.commands]
+        if self.denied:
+            parts.append(self.denied_calls)
+        if self.failed:
+            parts.append(f"{pluralize(self.failed, 'call')} failed")
+        if self.urls:
+            parts.append(f"{pluralize(len(self.urls), 'URL')} fetched")
+        if self.found:
+            parts.append(f"{pluralize(len(self.found), 'page')} found")
+        tools = _counts(dict(list(self.tools.items())[:SHORT_TOOLS])) or "none"
+        more = len(self.tools) - SHORT_TOOLS
+        parts.append(f"tools: {tools}" + (f" and {pluralize(more, 'more tool')}" if more > 0 else ""))
+        return mask(neutralize_line(" · ".join(parts)))
+
+
+def _counts(numbers: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} x{n}" if n > 1 else name for name, n in numbers.items())
+
+
+def _first_line(command: str) -> str:
+    return command.splitlines()[0] if command else ""
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= SHORT_COMMAND else text[: SHORT_COMMAND - 1] + "…"
+
+
+def _how_it_ended(run: CommandRun) -> str:
+    return "timed out" if run.timed_out else "stopped" if run.exit_code is None else f"exit {run.exit_code}"
 
 
 class ReceiptBuilder:

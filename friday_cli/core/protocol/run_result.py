@@ -10,7 +10,7 @@ from .claims import Claims
 from .receipt import Finding
 
 Status = Literal[
-    "queued", "running", "waiting_child", "waiting_user", "waiting_rate",
+    "queued", "running", "waiting_child", "waiting_user", "waiting_rate", "waiting_budget",
     "completed", "failed", "timeout", "cancelled", "interrupted",
 ]  # fmt: skip
 StopReason = Literal[

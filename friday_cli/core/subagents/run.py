@@ -50,6 +50,7 @@ async def run(tree: RunHost, node: AgentRun, message: Message | None) -> None:
         if node.why:
             raise asyncio.CancelledError
         await agent.slot.start()
+        agent.budget.begin_run()
         if agent.time_s:
             agent.slot.clock.alarm(agent.time_s, lambda: tree.request_wrap_up(node, "time"))
         outcome = await _at_work(tree, node)
@@ -82,6 +83,7 @@ async def _announce(tree: RunHost, node: AgentRun, message: Message | None) -> N
         cost_usd=agent.budget.cost.limit,
         turns=agent.max_turns,
         time_s=agent.time_s,
+        max_depth=agent.max_depth,
     )
     events: list[AnyEvent] = [started, prefix] if agent.run == 1 else [started]
     events += agent.start_events

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
+from itertools import takewhile
 from typing import Protocol
 
 import msgspec
@@ -33,6 +34,7 @@ from .arguments import (
     ResultArguments,
     SingleTaskArguments,
     TaskArguments,
+    task_count,
 )
 
 HEAD_SHARE = 0.65
@@ -72,7 +74,7 @@ class DelegationHost(Protocol):
 
 class DelegateSettings(msgspec.Struct, frozen=True):
     """`targets`: the profiles that the agent may delegate to, one per line; `isolated`: those whose agents always get a
-    workspace of their own. `max_batch`: tasks in one call. `result_chars`: characters of a result that are shown at once."""
+    workspace of their own. `max_batch`: tasks in one reply. `result_chars`: characters of a result that are shown at once."""
 
     targets: str
     isolated: frozenset[str] = frozenset()
@@ -90,7 +92,7 @@ class _DelegationTools:
         self._tree = tree
         self._host = host
         self._settings = settings
-        self._whole_task_count = 0
+        self._wholetask_count = 0
 
     def tools(self) -> list[Tool]:
         return [
@@ -151,6 +153,8 @@ class _DelegationTools:
         return (known.profile if known else args.profile,)
 
     async def _delegate_one(self, ctx: ToolContext, args: SingleTaskArguments) -> Output:
+        if not self._tasks_left(ctx):
+            raise ToolError(f"Not started: {self._too_many()}")
         if args.resume:
             known = self._own_sub_agent(ctx, args.resume)
             if args.isolation:
@@ -158,8 +162,6 @@ class _DelegationTools:
             spec = self._spec(args, ctx, profile=known.profile)
             node = await self._tree.resumer.resume(args.resume, spec, by=ctx.agent)
         else:
-            if not args.profile:
-                raise ToolError("delegate_task: set `profile`, or `resume` with a finished sub-agent.")
             self._refuse_whole_task(ctx.agent, args.task)
             (started,) = await self._start(ctx, [args])
             if isinstance(started, ToolError):
@@ -173,10 +175,10 @@ class _DelegationTools:
         return Output(report, DelegationDisplay((node.path,)), error=node.outcome.status != "completed")
 
     async def _delegate_many(self, ctx: ToolContext, args: BatchArguments) -> Output:
-        limit = self._settings.max_batch
+        accepted = args.tasks[: self._tasks_left(ctx)]
         if len(args.tasks) == 1:
             self._refuse_whole_task(ctx.agent, args.tasks[0].task)
-        started = await self._start(ctx, args.tasks[:limit])
+        started = await self._start(ctx, accepted) if accepted else []
         nodes = [n for n in started if isinstance(n, AgentRun)]
         if nodes:
             await self._tree.wait(ctx.agent, nodes)
@@ -184,11 +186,21 @@ class _DelegationTools:
             await self._finished_report(ctx, n) if isinstance(n, AgentRun) else f"## Not started\nerror: {n}"
             for n in started
         ]
-        rejected = f"## Not started\nerror: a batch has at most {limit} tasks; send this one in another call."
-        reports += [rejected] * (len(args.tasks) - limit)
+        reports += [f"## Not started\nerror: {self._too_many()}"] * (len(args.tasks) - len(accepted))
         texts = [f"# Task {number} of {len(args.tasks)}\n{report}" for number, report in enumerate(reports, 1)]
         failed = all(n.ended and n.summary.status != "completed" for n in nodes)
         return Output("\n\n".join(texts), DelegationDisplay(tuple(n.path for n in nodes)), error=failed)
+
+    def _tasks_left(self, ctx: ToolContext) -> int:
+        """How many tasks the calls of this reply may still delegate, the earlier ones counted in their order."""
+        history = self._tree.node(ctx.agent).agent.history
+        calls = next(m.calls for m in reversed(history) if any(call.id == ctx.call_id for call in m.calls))
+        earlier = takewhile(lambda call: call.id != ctx.call_id, calls)
+        return max(0, self._settings.max_batch - sum(map(task_count, earlier)))
+
+    def _too_many(self) -> str:
+        limit = pluralize(self._settings.max_batch, "task")
+        return f"one reply delegates at most {limit}; send this one in another reply."
 
     async def _list(self, ctx: ToolContext, args: NoArguments) -> Output:
         known = self._tree.below(ctx.agent)
@@ -230,7 +242,7 @@ class _DelegationTools:
     def _spec(self, task: TaskArguments, ctx: ToolContext, *, profile: str = "") -> SubagentTask:
         return SubagentTask(
             profile or task.profile, task.task, task.context, max_tokens=task.max_tokens,
-            max_turns=task.max_iterations, timeout_s=task.timeout_s, call_id=ctx.call_id,
+            max_turns=task.max_iterations, timeout_s=task.timeout_s, max_depth=task.max_depth, call_id=ctx.call_id,
             background=isinstance(task, SingleTaskArguments) and task.background, fork=task.fork, schema=task.schema,
         )  # fmt: skip
 
@@ -279,8 +291,8 @@ class _DelegationTools:
         """Refuse to delegate the whole task of a sub-agent: a ToolError first, the second time its run is stopped."""
         if depth_of(path) == 0 or not _same_task(self._tree.node(path).spec.task, task):
             return
-        self._whole_task_count += 1
-        if self._whole_task_count > 1:
+        self._wholetask_count += 1
+        if self._wholetask_count > 1:
             raise StopRun("loop", "It delegated its whole task instead of working on it.")
         raise ToolError("This is your whole task: do it yourself, or delegate a part of it.")
 

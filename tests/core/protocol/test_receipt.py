@@ -50,6 +50,26 @@ def test_a_receipt_handed_out_stays_as_it_was() -> None:
     assert (before, after.read, tally.receipt) == (Receipt({"bash": 1}), ("f",), Receipt({"bash": 1}, warnings=("w",)))
 
 
+RUN = CommandRun("pytest -q", 1)
+
+
+@pytest.mark.parametrize(("receipt", "line"), [
+    (Receipt(), "tools: none"),
+    (Receipt({"edit_file": 2, "bash": 1}, 1, 2, (FileChange("parser.py", 3, 1),), (RUN,), ("http://x",), warnings=("w",)),
+     "parser.py +3 -1 · pytest -q -> exit 1 · denied: 2 · 1 call failed · 1 URL fetched · tools: edit_file x2, bash"),
+    (Receipt(denied=3, refused={"bash": 2, "delegate_task": 1}), "denied: bash x2, delegate_task · tools: none"),
+    (Receipt(dict.fromkeys("abcdef", 1), files=(FileChange("f", 3, 1), FileChange("g", 1)), found=("x", "y")),
+     "2 files +4 -1 · 2 pages found · tools: a, b, c, d and 2 more tools"),
+    (Receipt({"bash": 3}, commands=(RUN, CommandRun("x", timed_out=True), RUN)),
+     "3 commands: exit 1 x2, timed out · tools: bash x3"),
+    (Receipt({"bash": 2}, commands=(CommandRun("y" * 50), CommandRun("API_KEY=sk-ant-0123456789abcdefghijklmnop ls\nrm", 0))),
+     f"{'y' * 39}… -> stopped · API_KEY=[secret] ls -> exit 0 · tools: bash x2"),
+    (Receipt({"bash": 1}, files=(FileChange("a\nb"),)), "a\\nb +0 -0 · tools: bash"),
+])  # fmt: skip
+def test_a_receipt_in_one_line(receipt: Receipt, line: str) -> None:
+    assert receipt.short() == line
+
+
 @pytest.mark.parametrize("killed", [False, True])
 async def test_the_agent_its_log_and_the_view_count_the_same(killed: bool) -> None:
     calls = [call("look"), call("look", text="no"), call("poke"), call("look", fail=True), call("nothing")]

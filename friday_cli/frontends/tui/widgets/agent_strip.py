@@ -16,7 +16,7 @@ from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.view import AgentView, activity_text
 
-from .agent_block import STATUS_MARKS, status_style
+from .agent_block import status_mark, status_style
 from .agent_row import spread
 from .blocks import RenderContext
 
@@ -70,6 +70,8 @@ def _summary(context: RenderContext, agents: list[AgentView], width: int) -> Tex
     for words, count in Counter(map(_state, sorted(agents, key=lambda agent: agent.ended))).items():
         style = styles.error if words in ("failed", "timeout", "interrupted") else styles.dim
         text.append(f" · {count} {words}" if words else "", style=style)
+    if warned := sum(agent.warned for agent in agents):
+        text.append(f" · {warned} with warnings", style=styles.warn)
     usage = sum((agent.usage_now for agent in agents), Usage())
     return spread(text, _figures(context, [_used(usage, agents[0].model)]), width)
 
@@ -82,7 +84,7 @@ def _state(agent: AgentView) -> str:
 def _row(context: RenderContext, agent: AgentView, width: int) -> Text:
     """The line of an agent that works or needs the user."""
     styles = context.renderer.styles
-    text = Text(f"{STATUS_MARKS[agent.status]} ", style=status_style(agent, context.renderer))
+    text = Text(f"{status_mark(agent)} ", style=status_style(agent, context.renderer))
     text.append(f"{agent.path} ", style=styles.dim)
     text.append(sanitize_line(agent.profile, 20), style="bold")
     text.append(" needs you" if agent.asks else "", style=styles.warn)
