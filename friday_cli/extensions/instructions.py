@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from friday_cli.core.text.sanitize import sanitize
+from friday_cli.paths import config_dir
 
 NAMES = ("AGENTS.md", "CLAUDE.md")
 """File names in order of preference: one file per folder is used."""
@@ -63,6 +64,12 @@ def read(folder: Path, *, root: Path, config: Path, trusted: bool) -> Instructio
         use = "The AGENTS.md of the project is used as information only"
         notices.append(f"{use}: the project is not trusted. Run `friday trust`.")
     return Instructions(tuple(files), trusted, tuple(notices))
+
+
+def of_project(folder: Path, root: Path) -> tuple[Instruction, ...]:
+    """The files of the project that `read` finds."""
+    found = read(folder, root=root, config=config_dir(), trusted=True).files
+    return tuple(file for file in found if not file.own)
 
 
 def _folders(folder: Path, root: Path, config: Path) -> Iterator[tuple[Path, bool]]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from friday_cli.config.loader import PROJECT_FILES
 from friday_cli.core.protocol.errors import FileError
+from friday_cli.core.protocol.format import pluralize
 from friday_cli.core.text.sanitize import sanitize, sanitize_line, show_invisible
 from friday_cli.tool_catalog import TOOLS
 
-from . import profiles, trust
+from . import instructions, profiles, trust
 
 MAX_LINES = 200
 """Lines of diffs shown; more are counted."""
@@ -20,9 +22,12 @@ def unused_files(trust_status: trust.Trust) -> list[str]:
     return [] if trust_status.ok else [name for name, sha in trust_status.files.items() if not _is_shipped(name, sha)]
 
 
-def needs_decision(trust_status: trust.Trust) -> bool:
-    """Whether the person must decide: there are unused files, and no decision for their present content."""
-    return trust_status.state in ("new", "changed") and bool(unused_files(trust_status))
+def needs_decision(folder: Path, trust_status: trust.Trust) -> bool:
+    """Whether the person must decide on the project of `folder`: there are unused files or instructions, and no decision for
+    its present content."""
+    if trust_status.state not in ("new", "changed"):
+        return False
+    return bool(unused_files(trust_status) or instructions.of_project(folder, trust_status.root))
 
 
 def _is_shipped(name: str, sha: str) -> bool:
@@ -31,13 +36,15 @@ def _is_shipped(name: str, sha: str) -> bool:
     return folder == "profiles" and shipped.is_file() and trust.hash_of(shipped.read_bytes()) == sha
 
 
-def lines(trust_status: trust.Trust) -> list[tuple[str, str]]:
-    """(file, effect if trusted) for each file and for the instructions."""
-    root, names = trust_status.root, trust_status.files
-    if not names:
-        return [("", "no settings or profiles yet; only its AGENTS.md would be used as instructions")]
-    rows = [(sanitize_line(name, 200), sanitize_line(_about(root, name), 400)) for name in names]
-    return [*rows, ("AGENTS.md and CLAUDE.md", "are used as instructions")]
+def lines(folder: Path, trust_status: trust.Trust) -> list[tuple[str, str]]:
+    """(file, effect if trusted) for each file of the project of `folder`, the instructions last."""
+    root = trust_status.root
+    rows = [(sanitize_line(name, 200), sanitize_line(_about(root, name), 400)) for name in trust_status.files]
+    for file in instructions.of_project(folder, root):
+        size = pluralize(len(file.text.splitlines()), "line")
+        about = f"instructions of {size} that every agent follows; what needs your permission is still asked about"
+        rows.append((sanitize_line(os.path.relpath(file.path, root), 200), about))
+    return rows or [("", "no settings, profiles or instructions yet; an AGENTS.md would be used as instructions")]
 
 
 def _about(root: Path, name: str) -> str:

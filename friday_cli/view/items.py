@@ -8,8 +8,16 @@ import msgspec
 
 from friday_cli.core.eventlog.agent_fold import AgentState
 from friday_cli.core.protocol.displays import AnyDisplay
-from friday_cli.core.protocol.events import InboxMessage, PermissionAsked, QuestionAsked, Rewound, WorktreeChanged
+from friday_cli.core.protocol.events import (
+    InboxMessage,
+    PermissionAsked,
+    QuestionAsked,
+    Rewound,
+    TurnStarted,
+    WorktreeChanged,
+)
 from friday_cli.core.protocol.format import diffstat, pluralize
+from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.protocol.receipt import Finding, Receipt
 from friday_cli.core.text.sanitize import sanitize
 
@@ -66,6 +74,11 @@ class ReplyItem(msgspec.Struct, eq=False):
     text: TextStream = msgspec.field(default_factory=TextStream)
     thinking: TextStream = msgspec.field(default_factory=TextStream)
     calls: dict[int, tuple[str, int]] = {}
+
+    @property
+    def chars(self) -> int:
+        """Characters received: text, thinking and arguments."""
+        return self.text.end + self.thinking.end + sum(chars for _, chars in self.calls.values())
 
 
 class MessageItem(msgspec.Struct):
@@ -174,6 +187,18 @@ class AgentView(AgentState):
     writing: bool = False
     """Whether the reply of `turn` and `attempt` is being streamed, so that its deltas are accepted."""
     attempt: int = 1
+    request: TurnStarted = TurnStarted(0)
+    """Its newest request."""
+
+    @property
+    def usage_now(self) -> Usage:
+        """Its usage, with an estimate for the reply that is being streamed."""
+        streamed = self.reply.chars if self.reply else 0
+        if not streamed:
+            return self.usage
+        sent, price, output = self.request.request, self.request.output_usd, (streamed + 3) // 4
+        cost = None if price is None or sent.cost_usd is None else sent.cost_usd + price * output
+        return self.usage + msgspec.structs.replace(sent, output=output, cost_usd=cost, estimated=True)
 
     @property
     def free(self) -> int | None:

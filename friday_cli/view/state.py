@@ -84,9 +84,10 @@ class SessionView(msgspec.Struct):
         return self.agents.get("a")
 
     def usage_of(self, path: str) -> Usage:
-        """The usage of an agent and all its descendants; the cost is None if a price is unknown."""
+        """The usage of an agent and all its descendants, with an estimate for replies that are being streamed; the cost is
+        None if a price is unknown."""
         agent = self.agents[path]
-        return sum(map(self.usage_of, agent.children), agent.usage)
+        return sum(map(self.usage_of, agent.children), agent.usage_now)
 
     @property
     def totals(self) -> Usage:
@@ -148,7 +149,7 @@ def _status_changed(state: SessionView, agent: AgentView, event: events.StatusCh
 
 
 def _turn_started(state: SessionView, agent: AgentView, event: events.TurnStarted, at: float) -> None:
-    agent.turns, agent.context = agent.turns + 1, event.context or agent.context
+    agent.turns, agent.context, agent.request = agent.turns + 1, event.context or agent.context, event
     agent.writing, agent.attempt, agent.reply, agent.window = True, 1, None, event.window or agent.window
 
 

@@ -81,7 +81,7 @@ def _first_lines(result: str) -> list[str]:
 
 def agent_line(state: SessionView, agent: AgentView, *, now: float) -> str:
     """One agent in one line: symbol, path, profile, status, tokens, cost, time and task."""
-    own, tree = agent.usage, state.usage_of(agent.path)
+    own, tree = agent.usage_now, state.usage_of(agent.path)
     worktree = agent.worktree if agent.worktree is not None and agent.worktree.state != "unchanged" else None
     parts = [
         f"{glyph(agent)} {agent.path} {sanitize_line(agent.profile, 40)}".rstrip(),

@@ -141,7 +141,7 @@ def test_a_project_that_changes_under_the_question_is_not_trusted(console: Conso
 
 def test_a_folder_without_anything_to_trust(console: Console) -> None:
     ran = console.ok("trust", "--yes")
-    assert "no settings or profiles yet; only its AGENTS.md would be used as instructions" in ran.out
+    assert "no settings, profiles or instructions yet; an AGENTS.md would be used as instructions" in ran.out
 
 
 def test_what_cannot_be_trusted(console: Console, tmp_path: Path) -> None:

@@ -20,9 +20,10 @@ from friday_cli.core.protocol.events import (
     StatusChanged,
     TextDelta,
     ToolStarted,
+    TurnFinished,
     TurnStarted,
 )
-from friday_cli.core.protocol.messages import Message, ToolCall
+from friday_cli.core.protocol.messages import Message, ToolCall, Usage
 from friday_cli.core.protocol.receipt import Receipt
 from friday_cli.frontends.oneshot import terminal
 from friday_cli.frontends.oneshot.progress import SILENT_S, ProgressLines
@@ -149,6 +150,16 @@ def test_the_columns_hold_still_and_nothing_is_too_wide() -> None:
     assert "0:01:01" not in "".join(scene.lines(79, later=61))
     assert "1:01" in scene.lines(79, later=61)[0]
     assert "1:01:40" in scene.lines(79, later=3700)[0]
+
+
+def test_tokens_and_cost_are_estimated_while_a_reply_streams() -> None:
+    begun = TurnStarted(2, request=Usage(input=600, cost_usd=0.006, estimated=True), output_usd=0.00001)
+    scene = Scene().child("a.1").tell("a.1", begun)
+    assert "$" not in scene.line
+    scene.tell("a.1", TextDelta(2, 1, 0, "x" * 2_400))
+    assert scene.line.split()[-2:] == ["~1.2k", "~$0.012"]
+    scene.tell("a.1", TurnFinished(2, Usage(input=1000, output=500, cost_usd=0.02)))
+    assert scene.line.split()[-2:] == ["1.5k", "$0.020"]
 
 
 def test_of_many_agents_it_is_said_how_many() -> None:

@@ -144,7 +144,13 @@ async def _turn(agent: Agent, services: Services, guard: _LoopDetector) -> tuple
 
 
 def _started(agent: Agent, *, wrap_up: bool = False) -> TurnStarted:
-    return TurnStarted(agent.turn, wrap_up, prompt_tokens(agent), agent.provider.window)
+    provider, prompt = agent.provider, prompt_tokens(agent)
+    again = 0 if agent.cold else min(agent.sent, prompt)
+    sent, reply = Usage(input=prompt - again, cache_read=again), provider.cost(Usage(output=1_000_000))
+    request = msgspec.structs.replace(sent, cost_usd=provider.cost(sent), estimated=True)
+    return TurnStarted(
+        agent.turn, wrap_up, prompt, provider.window, request, None if reply is None else reply / 1_000_000
+    )
 
 
 def _finished(agent: Agent, done: ReplyDone) -> TurnFinished:

@@ -111,12 +111,15 @@ class Prefix(Event, frozen=True, tag="prefix"):
 
 class TurnStarted(Event, frozen=True, tag="turn_started"):
     """A request to the model begins. `wrap_up` marks the last one of a stopped run, without tools. `context` is the tokens
-    of the request, partly estimated; `window` is the size of the model's context window in tokens."""
+    of the request, partly estimated; `window` is the size of the model's context window in tokens. `request` is an estimate
+    of its usage without the reply, and `output_usd` the price of one token of the reply, None if unknown."""
 
     turn: int
     wrap_up: bool = False
     context: int = 0
     window: int = 0
+    request: Usage = Usage()
+    output_usd: float | None = None
 
 
 class TurnFinished(Event, frozen=True, tag="turn_finished"):

@@ -24,10 +24,23 @@ def tokens(usage: Usage) -> str:
 
 
 def cost(usage: Usage) -> str:
-    """US dollars; `cost n/a` for an unknown price."""
+    """US dollars; with `~` for an estimate, `cost n/a` for an unknown price."""
     if usage.cost_usd is None:
         return "cost n/a"
-    return f"${usage.cost_usd:.2f}" if usage.cost_usd >= 1 else f"${usage.cost_usd:.4f}"
+    return _approximate(usage) + (f"${usage.cost_usd:.2f}" if usage.cost_usd >= 1 else f"${usage.cost_usd:.4f}")
+
+
+def short_cost(usage: Usage) -> str:
+    """US dollars in few characters: two digits, `$ n/a` for an unknown price; with `~` for an estimate."""
+    if usage.cost_usd is None:
+        return "$ n/a"
+    if not usage.cost_usd or usage.cost_usd >= 0.0995:
+        return f"{_approximate(usage)}${usage.cost_usd:.2f}" if usage.cost_usd else "$0"
+    return f"{_approximate(usage)}${usage.cost_usd:.3f}" if usage.cost_usd >= 0.00995 else cost(usage)
+
+
+def _approximate(usage: Usage) -> str:
+    return "~" if usage.estimated and usage.cost_usd else ""
 
 
 def is_demo(model: str) -> bool:

@@ -6,7 +6,7 @@ import math
 
 from rich.cells import cell_len
 
-from friday_cli.core.protocol.format import tokens
+from friday_cli.core.protocol.format import short_cost, tokens
 from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.view import AgentView, SessionView, glyph
 from friday_cli.view.tree import budget_wait
@@ -44,8 +44,10 @@ class ProgressLines:
         return [*lines, f"  … and {len(agents) - len(shown)} more"] if len(shown) < len(agents) else lines
 
     def _line(self, agent: AgentView, name: str, width: int, now: float) -> str:
-        used = tokens(agent.usage) if agent.usage.billed else ""
-        end = f"{_clock(agent.active_s(now)):>7}{used:>8}"
+        usage = agent.usage_now
+        end = f"{_clock(agent.active_s(now)):>7}{tokens(usage) if usage.billed else '':>8}"
+        if any(other.usage_now.cost_usd for other in self._state.working):
+            end += f"{short_cost(usage) if usage.cost_usd else '':>9}"
         available = width - cell_len(name) - len(end) - 4
         activity = self._activity(agent, now)
         if not agent.parent:

@@ -60,7 +60,7 @@ class FridayApp(App[int]):
     COMMANDS = {_palette}  # noqa: RUF012
     PAUSE_GC_ON_SCROLL = True
     VERTICAL_BREAKPOINTS = [(0, "-low"), (26, "-high")]  # noqa: RUF012
-    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (80, "-medium"), (120, "-wide")]  # noqa: RUF012
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (80, "-medium"), (100, "-docked"), (120, "-wide")]  # noqa: RUF012
     BINDINGS = keys.EVERYWHERE
 
     chat: ChatScreen

@@ -1,6 +1,7 @@
 """The transcript with the panel of sub-agents beside it: which of them is shown, how wide, and what agents are asked to do.
 
-The panel is beside the transcript on a wide terminal and lies over it on a narrower one.
+The panel is beside the transcript on a wide terminal and lies over it on a narrower one. While it is hidden, the strip above
+the prompt shows who works.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from textual.containers import Horizontal
 
 from .state import preferences
 from .terminal.clipboard import copy, has_desktop
-from .widgets.agent_panel import AgentPanel
+from .widgets.agent_panel import WIDE, AgentPanel
 from .widgets.agent_tree import AgentTree
 from .widgets.blocks import RenderContext
 from .widgets.choice_dialog import Chooser
@@ -24,9 +25,6 @@ from .widgets.transcript_messages import CopyText, ForkRequested, Links, OpenAge
 
 if TYPE_CHECKING:
     from .app import FridayApp
-
-WIDE = 120
-"""Columns of the terminal from which on the panel is beside the transcript."""
 
 
 class ChatBody(Horizontal):
@@ -71,6 +69,7 @@ class ChatBody(Horizontal):
             wanted = self.app.size.width >= WIDE and len(self._friday.controller.state.agents) > 1
         self.panel.set_class(wanted, "shown")
         self.panel.resizer.fit()
+        self._friday.chat.strip.follow(self.context, hidden=wanted)
 
     def _want_panel(self, wanted: bool) -> None:
         self.panel_wanted = wanted

@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING
 
 from textual import on
 from textual.app import ComposeResult
-from textual.events import Key, Resize
+from textual.events import Click, Key, Resize
 from textual.screen import Screen
 
-from .chat_body import WIDE, ChatBody
+from .chat_body import ChatBody
 from .notifications import place_toasts
 from .state import keymap
 from .state.file_index import FileIndex
 from .state.prompt_history import PromptHistory
 from .status_text import Place
 from .widgets.agent_block import make_block
+from .widgets.agent_panel import WIDE
+from .widgets.agent_strip import AgentStrip
 from .widgets.agent_tree import AgentTree
 from .widgets.approval_panel import Approval
 from .widgets.blocks import RenderContext
@@ -35,12 +37,13 @@ if TYPE_CHECKING:
 
 
 class ChatScreen(Screen[None]):
-    """The widgets that are not needed for the first picture (`find_bar`, `approval`, the panel of `body`) are there when
+    """The widgets that are not needed for the first picture (`strip`, `find_bar`, `approval`, the panel of `body`) are there when
     it is `ready`."""
 
     body: ChatBody
     composer: Composer
     status: StatusLine
+    strip: AgentStrip
     find_bar: FindBar
     approval: Approval
 
@@ -71,9 +74,10 @@ class ChatScreen(Screen[None]):
     async def furnish(self) -> None:
         """Mount the widgets that are hidden at first."""
         await self.body.furnish()
+        self.strip = AgentStrip(id="strip")
         self.find_bar = FindBar(id="find")
         self.approval = Approval(self.body.context, id="approval")
-        await self.mount(self.find_bar, self.approval, before="#composer")
+        await self.mount(self.strip, self.find_bar, self.approval, before="#composer")
         self.furnished.set()
 
     @property
@@ -152,6 +156,14 @@ class ChatScreen(Screen[None]):
         if self.ready and event.size.width < WIDE and self.body.panel_wanted is None:
             self.body.panel.remove_class("shown", "full")  # there is no room beside the transcript
         self._friday.refresher.look_again()
+
+    @on(Click, "#strip")
+    def _open_from_strip(self, event: Click) -> None:
+        """Go to the tree, and to the agent whose row was clicked."""
+        path = self.strip.paths[event.y] if 0 <= event.y < len(self.strip.paths) else ""
+        self.body.focus_tree()
+        if path:
+            self.body.panel.open(path)
 
     def on_composer_submitted(self, message: Composer.Submitted) -> None:
         self._friday.input.submit(message.draft, message.path)

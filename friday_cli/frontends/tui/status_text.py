@@ -7,6 +7,7 @@ from typing import Literal
 
 from friday_cli.core.protocol.errors import FridayError
 from friday_cli.core.protocol.format import cost, is_demo
+from friday_cli.core.protocol.messages import Usage
 from friday_cli.paths import with_tilde
 
 from .controller import SessionController
@@ -42,7 +43,7 @@ def facts(controller: SessionController, folder: Folder, hint: str) -> StatusFac
     badge = session.badge if session else "read only" if controller.window else ""
     demo = is_demo(session.model if session else root.model if root else "")
     effort = f":{session.effort}" if session and session.effort else ""
-    totals = state.totals
+    totals = state.usage_of(root.path) if root else Usage()
     working = state.working
     waiting = sum(agent.status in ("queued", "waiting_child", "waiting_rate", "waiting_budget") for agent in working)
     running = sum(agent.status == "running" for agent in working)

@@ -48,6 +48,7 @@ MADE_BY = "python -m tests.frontends.tui.frames"
 BEGUN = 1_800_000_000.0
 MODEL = "anthropic/claude-sonnet-5-5"
 USAGE = Usage(input=9_200, output=640, cache_read=4_100, cost_usd=0.0271)
+REQUEST = Usage(input=620, cache_read=9_200, cost_usd=0.0046, estimated=True)
 ANSWER = """The **retry** waits for the first failure only: `attempt` is never raised.
 
 1. `wire/http.py` passes `attempt=0` each time,
@@ -112,7 +113,7 @@ def session() -> list[tuple[float, str, AnyEvent]]:
         (13, "a.2", ToolFinished("r1", "read_file", "ok", 0.01)),
         (13, "a.2", MessageAdded(Message("tool", (ToolResult("r1", "def test_one_failure(): ..."),), "harness"))),
         (13, "a.2", TurnFinished(1, USAGE, "tool_use", 5_000, 200_000)),
-        (13, "a.2", TurnStarted(2)),
+        (13, "a.2", TurnStarted(2, request=REQUEST, output_usd=15e-6)),
         (14, "a.2", TextDelta(2, 1, 0, "The tests know **one** failure; none lets a second request fail, so")),
     ]  # fmt: skip
 

@@ -50,7 +50,7 @@ async def test_work_that_conflicts_is_told_in_full_and_kept_from_the_sub_agent_s
         assert chat.state.agents["a.1"].worktree.state == "changed"  # type: ignore[union-attr]
         await chat.until(lambda: "conflict" not in chat.frame)
         await chat.press("enter")
-        await chat.until(lambda: chat.side.inside and "worktree waits: w" in chat.frame)
+        await chat.until(lambda: chat.side.inside and "worktree: w" in chat.frame)
         await chat.press("w", shows="1 Apply")
         await chat.press("1", shows="1 Decide later")
         await chat.press("3")
@@ -156,7 +156,7 @@ async def test_on_a_small_screen_a_question_leaves_the_rows_to_the_tree_one_look
 
 async def test_where_few_rows_are_left_the_tree_and_a_transcript_take_turns(tmp_path: Path) -> None:
     agents = {"a": [delegates("first", "second"), {"text": "Done."}], "a.*": [SLOW]}
-    async with opened(tmp_path, agents, size=(100, 16)) as chat:
+    async with opened(tmp_path, agents, size=(90, 16)) as chat:
         await chat.say("go")
         await chat.until(lambda: len(chat.state.agents) == 3)
         await chat.press("ctrl+t", "home", "down")

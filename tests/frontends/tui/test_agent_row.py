@@ -9,10 +9,13 @@ from friday_cli.core.protocol.events import (
     AgentFinished,
     AgentStarted,
     AnyEvent,
+    Envelope,
     PermissionAsked,
     StatusChanged,
+    TextDelta,
     ToolStarted,
     TurnFinished,
+    TurnStarted,
 )
 from friday_cli.core.protocol.messages import ToolCall, Usage
 from friday_cli.frontends.tui.widgets.agent_block import make_block
@@ -83,6 +86,16 @@ def test_what_is_unknown_is_not_told_as_nothing() -> None:
     end = ("a.2", TurnFinished(2, Usage(100, cost_usd=None))), ("a.2", AgentFinished(1, "completed", "done"))
     assert "$ n/a" in rows("a.2", 45, *end)[1]
     assert rows("a", 60, *end)[1].count("$ n/a") == 1
+
+
+def test_what_a_reply_uses_is_estimated_while_it_streams() -> None:
+    request = Usage(input=600, cost_usd=0.006, estimated=True)
+    log = numbered(*BEGUN, ("a.2", TurnStarted(2, request=request, output_usd=0.00001)))
+    state = SessionView.of([*log, Envelope(None, 1_008.0, "a.2", TextDelta(2, 1, 0, "x" * 2_400))])
+    context = RenderContext(state, TextRenderer(PLAIN), lambda: 0.0, make_block)
+    low = draw(context, state.agents["a.2"], Branch("├", "│"), 45, 1_009.0)[1].text
+    assert "~11.0k · ~$0.039" in low, low
+    assert "~20.8k" in draw(context, state.agents["a"], Branch(), 60, 1_009.0)[1].text
 
 
 def test_a_folded_branch_says_who_in_it_needs_the_person() -> None:

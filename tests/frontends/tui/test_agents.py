@@ -21,7 +21,7 @@ async def begun(chat: Chat) -> None:
     await chat.until(lambda: len(chat.state.agents) == 3)
 
 
-@pytest.mark.parametrize(("width", "shown"), [(130, True), (100, False), (60, False)])
+@pytest.mark.parametrize(("width", "shown"), [(100, True), (99, False), (60, False)])
 async def test_the_pane_opens_by_itself_where_there_is_room(tmp_path: Path, width: int, shown: bool) -> None:
     async with opened(tmp_path, TWO, size=(width, 30)) as chat:
         assert not chat.side.has_class("shown")
@@ -138,7 +138,7 @@ async def test_the_tree_is_filtered_sorted_and_folded(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("width", "keys"),
-    [(130, ["ctrl+t", "ctrl+t"]), (100, ["ctrl+t", "home", "down", "enter", "escape"])],
+    [(130, ["ctrl+t", "ctrl+t"]), (99, ["ctrl+t", "home", "down", "enter", "escape"])],
     ids=["hidden", "left"],
 )
 async def test_hiding_or_leaving_the_pane_of_a_child_at_work_wants_a_second_press(

@@ -26,7 +26,7 @@ def test_a_whole_day_in_one_terminal(tmp_path: Path) -> None:
         terminal.until_quiet()
         terminal.type(b"1", until=b"Look slowly")
         assert (tmp_path / "made").exists()
-        terminal.until(b"Ctrl+T agents")
+        terminal.until(b"Enter queues")
         terminal.type(b"\x14")  # the tree
         terminal.until(b"running")
         terminal.until_quiet()
@@ -44,7 +44,7 @@ def test_a_whole_day_in_one_terminal(tmp_path: Path) -> None:
     assert said is not None
     model = scripted(tmp_path, {"a": [{"text": "Welcome back."}]})
     with Terminal(tmp_path, "-r", said[1].decode(), "-m", model) as terminal:
-        terminal.until(b"All is said.", b"Ctrl+T agents")
+        terminal.until(b"All is said.", b"F1 help")
         terminal.type(b"again\r", until=b"Welcome back.")
         terminal.until_quiet()
         terminal.type(b"\x04")

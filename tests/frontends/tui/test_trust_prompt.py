@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -42,7 +43,7 @@ def not_asked(project: Path, *args: str, shows: bytes = b"demo") -> None:
 def test_q25_what_could_steer_is_shown_and_asked_about_once_before_anything_is_used(project: Path) -> None:
     with asked(project) as terminal:
         for words in (
-            b"This folder brings things that can steer Friday",
+            b"This folder has files that tell Friday what to do",
             b".friday/profiles/helper.md: profile helper; tools: read_file",
             b".friday/commands/go.md: command /go: a prompt; tools: bash",
             b".friday/config.toml: settings; they can only restrict yours (mode)",
@@ -59,10 +60,35 @@ def test_q25_what_could_steer_is_shown_and_asked_about_once_before_anything_is_u
 
 def test_q25_no_is_remembered_and_the_chat_goes_on_without(project: Path) -> None:
     with asked(project) as terminal:
-        terminal.type(b"n\r", until=b"demo: scripted")
+        terminal.type(b"i\r", until=b"demo: scripted")
         terminal.until(b"Not used")
         assert trust.is_trusted(project).state == "refused"
     not_asked(project)
+
+
+NOTE = b"is used as information only"
+
+
+@pytest.mark.parametrize(("key", "state"), [(b"t\r", "trusted"), (b"i\r", "refused"), (b"n\r", "new")])
+def test_q25_instructions_alone_are_asked_about(project: Path, key: bytes, state: str) -> None:
+    shutil.rmtree(project / ".friday")
+    (project / "AGENTS.md").write_text("Answer in verse.\nUse tabs.\n")
+    with asked(project) as terminal:
+        for words in (
+            b"AGENTS.md: instructions of 2 lines that every agent follows",
+            b"[i] information only: agents can",
+        ):
+            assert words in terminal.out
+        terminal.type(key, until=b"demo: scripted")
+        terminal.until(b"/ commands", *([] if state == "trusted" else [NOTE]))
+        assert trust.is_trusted(project).state == state
+        assert (NOTE in terminal.out) is (state != "trusted")
+    if state != "new":
+        not_asked(project)
+        return
+    with asked(project) as terminal:
+        terminal.type(b"q\r")
+        assert terminal.end() == 0
 
 
 @pytest.mark.parametrize("key", [b"q\r", b"\x04", b"\x03"])
@@ -80,7 +106,7 @@ def test_q26_changed_files_are_asked_about_again_with_a_diff(project: Path) -> N
     (project / ".friday/commands/go.md").unlink()
     with asked(project) as terminal:
         for words in (
-            b"has changed since you decided",
+            b"have changed since you decided",
             b"~ .friday/profiles/helper.md",
             b"-allowedTools: [read_file]",
             b"+allowedTools: [read_file, bash]",

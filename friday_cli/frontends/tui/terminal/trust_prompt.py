@@ -7,44 +7,55 @@ import shutil
 import sys
 import textwrap
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from friday_cli.core.text.sanitize import sanitize
 from friday_cli.extensions import trust, trust_review
 
-Word = Literal["trust", "not", "quit"]
-_WORDS: dict[str, Word] = {word[:length]: word for word in ("trust", "not", "quit") for length in (1, len(word))}
+Word = Literal["trust", "information", "not now", "quit"]
+_WORDS: dict[str, Word] = {key: word for word in get_args(Word) for key in (word[0], word)}
+_CHOICES = (
+    ("[t] trust it: ", "Friday uses all of this, until one of the files of settings, profiles or commands changes."),
+    (
+        "[i] information only: ",
+        "agents can read the instructions, but are told not to follow them. The rest is not used.",
+    ),
+    ("[n] not now: ", "as information only, and Friday asks again at the next start."),
+)
 
 
-def decided(cwd: Path, standing: trust.Trust) -> bool:
-    """Ask about the project of `cwd` if it has files that steer Friday and are new or changed since the last decision.
+def decided(cwd: Path, trust_status: trust.Trust) -> bool:
+    """Ask about the project of `cwd` if it has files or instructions that steer Friday and are new or changed since the last
+    decision.
 
     False when the user quits. Raises FridayError when the decision cannot be saved, or the project changed meanwhile.
     """
-    if not trust_review.needs_decision(standing):
+    if not trust_review.needs_decision(cwd, trust_status):
         return True
-    print("\n".join(_question(standing)), flush=True)
+    print("\n".join(_question(cwd, trust_status)), flush=True)
     word = _answer()
-    if word == "quit":
-        return False
-    trust.decide(cwd, word == "trust", seen=standing.files)
-    return True
+    if word in ("trust", "information"):
+        trust.decide(cwd, word == "trust", seen=trust_status.files)
+    return word != "quit"
 
 
-def _question(standing: trust.Trust) -> list[str]:
-    root = sanitize(str(standing.root), keep="")
-    rows = [f"This folder brings things that can steer Friday: {root}", ""]
-    if standing.changed:
+def _question(cwd: Path, trust_status: trust.Trust) -> list[str]:
+    root = sanitize(str(trust_status.root), keep="")
+    rows = [f"This folder has files that tell Friday what to do: {root}", ""]
+    if trust_status.changed:
         rows = [
-            f"What can steer Friday in {root} has changed since you decided on it",
-            "(+ new, ~ changed, - gone):",
+            f"The files that tell Friday what to do in {root} have changed since you decided",
+            "(+ new, ~ changed, - removed):",
             "",
         ]
-        rows += [f"  {row}" for row in trust_review.differences(standing)]
-        rows += ["", "It holds now:", ""]
-    for file, text in trust_review.lines(standing):
-        rows += _wrapped(f"  {file}: ", text)
-    return [*rows, "", "Trust it if you know who wrote this. Nothing of it has been used so far."]
+        rows += [f"  {row}" for row in trust_review.differences(trust_status)]
+        rows += ["", "The files now:", ""]
+    for file, text in trust_review.lines(cwd, trust_status):
+        rows += _wrapped(f"  {file}: " if file else "  ", text)
+    rows += ["", "Trust it only if you know who wrote this. Nothing of it has been used so far.", ""]
+    for head, text in _CHOICES:
+        rows += _wrapped(f"  {head}", text)
+    return [*rows, ""]
 
 
 def _wrapped(head: str, text: str) -> list[str]:
@@ -64,7 +75,7 @@ def _answer() -> Word:
     termios.tcsetattr(sys.stdin, termios.TCSAFLUSH, asking)
     try:
         while True:
-            print("[t] trust it  [n] not: go on without it  [q] quit > ", end="", flush=True)
+            print("[t] trust it  [i] information only  [n] not now  [q] quit > ", end="", flush=True)
             typed = os.read(sys.stdin.fileno(), 4096).decode("utf-8", "replace")  # one line, as the terminal gives it
             if not typed or "\x03" in typed:
                 print()

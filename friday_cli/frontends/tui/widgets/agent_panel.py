@@ -33,8 +33,8 @@ from .transcript import Transcript
 
 MIN_PANEL, MIN_CHAT = 28, 40
 """Cells that the panel has at least, and that it leaves to the chat."""
-NARROW = 80
-"""Cells of a screen below which the panel always fills the screen."""
+WIDE, NARROW = 100, 80
+"""Cells of a screen from which on the panel is beside the chat, and below which it always fills the screen."""
 LOW = 14
 """Rows below which the panel shows the tree or a transcript, not both."""
 
@@ -246,8 +246,10 @@ class PanelResizer:
         return self.chosen
 
     def fit(self) -> None:
-        """Apply the chosen width, as far as the screen has room for it."""
-        width = min(self.chosen, self._limit) if self.chosen and not self._fills_screen else None
+        """Apply the chosen width, as far as the screen has room for it, or else 34 to 40 cells beside the chat."""
+        screen = self._panel.app.size.width
+        wanted = self.chosen or (min(max(screen * 34 // 100, 34), 40) if screen >= WIDE else 0)
+        width = min(wanted, self._limit) if wanted and not self._fills_screen else None
         if width != self._fitted:  # setting even the same width makes a new layout of the screen
             self._panel.styles.width = self._fitted = width
 
@@ -287,7 +289,7 @@ class ChildHeader(Static):
         text = Text(no_wrap=True, overflow="ellipsis")
         text.append(f"[{sanitize_line(agent.profile, 40)}] ", style=styles.accent)
         text.append(agent.path, style="bold")
-        text.append(" · worktree waits: w" if has_pending_worktree(agent) else "", style=styles.warn)
+        text.append(" · worktree: w" if has_pending_worktree(agent) else "", style=styles.warn)
         text.append(" · ", style=styles.dim)
         status, usage = summary(context.state, agent, context.now())
         text.append(status, style=status_style(agent, renderer))

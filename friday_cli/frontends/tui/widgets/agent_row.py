@@ -10,8 +10,7 @@ from typing import NamedTuple
 from rich.text import Text
 from textual.strip import Strip
 
-from friday_cli.core.protocol.format import cost, is_demo, seconds, tokens
-from friday_cli.core.protocol.messages import Usage
+from friday_cli.core.protocol.format import is_demo, seconds, short_cost, tokens
 from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.view import AgentView, SessionView, activity_text
 
@@ -61,8 +60,8 @@ def draw(context: RenderContext, agent: AgentView, branch: Branch, width: int, n
     figures = _figures(state, agent, styles, available - kept)
     bottom.append(sanitize_line(activity, max(available - figures.cell_len - 1, 0)), style=style)
     return [
-        renderer.line(_spread(top, Text(seconds(agent.active_s(now)), style=styles.dim), width), width),
-        renderer.line(_spread(bottom, figures, width), width),
+        renderer.line(spread(top, Text(seconds(agent.active_s(now)), style=styles.dim), width), width),
+        renderer.line(spread(bottom, figures, width), width),
     ]
 
 
@@ -79,7 +78,7 @@ def _badges(agent: AgentView, styles: Styles, branch: Branch) -> Text:
     return badges
 
 
-def _spread(left: Text, right: Text, width: int) -> Text:
+def spread(left: Text, right: Text, width: int) -> Text:
     """Both texts in one line, the second at its end."""
     left = left.copy()
     left.truncate(max(width - right.cell_len - bool(right), 1), overflow="ellipsis", pad=True)
@@ -88,14 +87,16 @@ def _spread(left: Text, right: Text, width: int) -> Text:
 
 def _figures(state: SessionView, agent: AgentView, styles: Styles, width: int) -> Text:
     """Tokens and cost of the agent, those of its subtree after Σ, and a bar of its budget: as much as fits into `width`."""
-    own, subtree = agent.usage, state.usage_of(agent.path)
+    own, subtree = agent.usage_now, state.usage_of(agent.path)
     has_children = bool(agent.children)
-    count, price = (f"Σ{tokens(subtree)}", f"Σ{_price(subtree)}") if has_children else (tokens(own), _price(own))
+    count, price = (
+        (f"Σ{tokens(subtree)}", f"Σ{short_cost(subtree)}") if has_children else (tokens(own), short_cost(own))
+    )
     demo = is_demo(agent.model)
     prices = [] if demo else [price]
     variants = [[count, *prices], prices or [count]]
     if has_children:
-        both = price if subtree.cost_usd is None else f"{_price(own)} {price}"
+        both = price if subtree.cost_usd is None else f"{short_cost(own)} {price}"
         variants.insert(0, [f"{tokens(own)} {count}", *([] if demo else [both])])
     share = min(subtree.billed / agent.granted.tokens, 1.0) if agent.granted.tokens else None
     for with_bar in (True, False) if share is not None else (False,):
@@ -106,15 +107,6 @@ def _figures(state: SessionView, agent: AgentView, styles: Styles, width: int) -
             if text.cell_len < width:
                 return text
     return Text()
-
-
-def _price(usage: Usage) -> str:
-    """A cost in US dollars in few cells: two digits, `$ n/a` for an unknown price."""
-    if usage.cost_usd is None:
-        return "$ n/a"
-    if not usage.cost_usd or usage.cost_usd >= 0.0995:
-        return f"${usage.cost_usd:.2f}" if usage.cost_usd else "$0"
-    return f"${usage.cost_usd:.3f}" if usage.cost_usd >= 0.00995 else cost(usage)
 
 
 def has_pending_worktree(agent: AgentView) -> bool:
