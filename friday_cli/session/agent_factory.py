@@ -95,6 +95,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         agent.max_turns = limits.max_turns or (persona and persona.max_iterations) or ROOT_TURNS
         agent.time_s = limits.timeout or (persona and persona.timeout) or 0.0
         agent.effort = self.root.choice.effort
+        agent.temperature = persona.temperature if persona else None
         agent.supervision = self.settings.agents.delegation.supervision
         agent.provider = self.providers.with_web_search(agent, persona)
         if self.settings.fallback_model:
@@ -118,7 +119,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         except FridayError as error:
             raise ToolError(str(error)) from None
         agent = self._child(tree, parent, spec, path, profile=profile, provider=provider, budget=budget, check=check)
-        agent.effort = effort
+        agent.effort, agent.temperature = effort, profile.temperature
         agent.provider = self.providers.with_web_search(agent, profile)
         if spec.fork:
             return agent, self._fork(agent, parent, profile, spec)

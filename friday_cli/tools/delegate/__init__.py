@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
@@ -75,12 +75,18 @@ class DelegationHost(Protocol):
 
 class DelegateSettings(msgspec.Struct, frozen=True):
     """`targets`: the profiles that the agent may delegate to, one per line; `isolated`: those whose agents always get a
-    workspace of their own. `max_batch`: tasks in one call. `result_chars`: characters of a result that are shown at once."""
+    workspace of their own. `max_batch`: tasks in one call. `result_chars`: characters of a result that are shown at once;
+    `profile_result_chars`: lower numbers of some profiles, by name."""
 
     targets: str
     isolated: frozenset[str] = frozenset()
     max_batch: int = 10
     result_chars: int = 24_000
+    profile_result_chars: Mapping[str, int] = {}
+
+    def shown_chars(self, profile: str) -> int:
+        """Characters of a result of `profile` that are shown at once."""
+        return min(self.result_chars, self.profile_result_chars.get(profile, self.result_chars))
 
 
 def delegate_tools(tree: SubagentTree, host: DelegationHost, settings: DelegateSettings) -> list[Tool]:
@@ -274,7 +280,7 @@ class _DelegationTools:
             return _in_background(node)
         known = node.summary
         summary = None
-        if known.end and len(known.end.text) > self._settings.result_chars:
+        if known.end and len(known.end.text) > self._settings.shown_chars(known.profile):
             summary = await self._host.summarize(ctx.agent, known)
         return self._report(known, summary=summary)
 
@@ -294,7 +300,8 @@ class _DelegationTools:
         if end.error:
             lines.append(f"error: {_quote(end.error)}")
         if summary is None:
-            lines.append(_excerpt(_quote(end.text), known.path, offset, self._settings.result_chars))
+            shown = self._settings.shown_chars(known.profile)
+            lines.append(_excerpt(_quote(end.text), known.path, offset, shown))
         else:
             lines.append(_quote(summary))
             lines.append(
