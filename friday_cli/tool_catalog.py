@@ -10,6 +10,8 @@ from friday_cli.core.protocol.tool_info import DELEGATION_RESULT, WEB_FETCH, WEB
 READ_FILE = "read_file"
 LIST_DIR = "list_dir"
 GLOB = "glob"
+EDIT_FILE = "edit_file"
+WRITE_FILE = "write_file"
 BASH = "bash"
 BASH_KILL = "bash_kill"
 MEMORY_LOAD = "memory_load"
@@ -32,11 +34,11 @@ TOOLS = ToolCatalog(
         ),
         ToolInfo(LIST_DIR, "read", "files", by_default=True, prompt_hint=_FILE_TOOLS, aliases=("LS", "list_directory")),
         ToolInfo(
-            "edit_file", "write", "files", for_files=True, aliases=("Edit", "MultiEdit", "NotebookEdit", "replace"),
+            EDIT_FILE, "write", "files", for_files=True, aliases=("Edit", "MultiEdit", "NotebookEdit", "replace"),
             prompt_hint="Read a file before you edit it. `edit_file` replaces exact text; include enough lines around it to be unique.",
         ),
         ToolInfo(
-            "write_file", "write", "files", for_files=True, aliases=("Write",),
+            WRITE_FILE, "write", "files", for_files=True, aliases=("Write",),
             prompt_hint="`write_file` is for new files and complete rewrites.",
         ),
         ToolInfo(GLOB, "read", "search", by_default=True, prompt_hint=_FILE_TOOLS, aliases=("Glob",)),

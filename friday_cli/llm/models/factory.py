@@ -39,13 +39,13 @@ def create_provider(
         return ScriptedProvider.from_file(choice.model)
     env = os.environ if env is None else env
     service = find_service(choice.provider, settings.providers, env)
+    searches = web_search and service.official
     common: dict[str, Any] = {
         "endpoint": endpoint(service, require_key(service, env), env=env),
         "window": choice.window,
         "max_output": choice.max_output,
         "price": cost_function(service, choice.model),
         "transport": service.settings.transport,
-        "web_search": web_search and service.official,
     }
     if service.api == "messages":
         from ..providers.anthropic import AnthropicProvider
@@ -53,11 +53,11 @@ def create_provider(
 
         known = choice.quirks
         quirks = AnthropicQuirks(known.efforts, known.thinking, known.off, known.temperature)
-        return AnthropicProvider(service.name, choice.model, quirks=quirks, **common)
+        return AnthropicProvider(service.name, choice.model, quirks=quirks, web_search=searches, **common)
     from ..providers.openai import OpenAIChat, OpenAIResponses
 
     kind = OpenAIResponses if service.api == "responses" else OpenAIChat
-    return kind(service.name, choice.model, quirks=openai_quirks(service, choice), **common)
+    return kind(service.name, choice.model, quirks=openai_quirks(service, choice), web_search=searches, **common)
 
 
 def can_search(choice: ModelChoice, settings: Settings, *, env: Mapping[str, str] | None = None) -> bool:

@@ -12,14 +12,14 @@ from textual.widgets import Static
 from friday_cli.core.protocol.events import PermissionAsked, QuestionAsked
 from friday_cli.core.protocol.tool_info import WEB_FETCH, WEB_SEARCH
 from friday_cli.core.text.sanitize import sanitize_line, show_invisible
-from friday_cli.tool_catalog import BASH, DELEGATE_TASK, DELEGATE_TASKS, READ_FILE
+from friday_cli.tool_catalog import BASH, DELEGATE_TASK, DELEGATE_TASKS, EDIT_FILE, READ_FILE, WRITE_FILE
 from friday_cli.view import PendingAsk, ToolRun
 
 from .blocks import RenderContext
 from .tool_blocks import draw_request
 
 _ACTIONS = {
-    BASH: "run a command", READ_FILE: "read a file", "write_file": "write a file", "edit_file": "change a file",
+    BASH: "run a command", READ_FILE: "read a file", WRITE_FILE: "write a file", EDIT_FILE: "change a file",
     WEB_FETCH: "fetch a web page", WEB_SEARCH: "search the web",
     DELEGATE_TASK: "start a sub-agent", DELEGATE_TASKS: "start sub-agents",
 }  # fmt: skip
