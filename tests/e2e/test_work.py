@@ -83,6 +83,29 @@ def test_a_temperature_that_the_service_refuses_is_left_out_from_then_on(friday:
     assert ["temperature" in turn.body for turn in brain.by("c")] == [True, False, False]
 
 
+def test_a_missing_web_search_is_said_once_on_standard_error(friday: Friday) -> None:
+    friday.plays("""
+agents:
+  a:
+    - calls:
+        - name: delegate_tasks
+          arguments: {tasks: [{profile: researcher, task: look}, {profile: researcher, task: look too}]}
+    - text: "{results}"
+  a.1:
+    - calls: [{name: web_search, arguments: {query: x}}]
+    - calls: [{name: task_result, arguments: {result: "I could not search. {results}"}}]
+  a.2:
+    - calls: [{name: task_result, arguments: {result: nothing}}]
+""")
+    ran = friday("go")
+    assert ran.code == 0
+    (line,) = [line for line in ran.lines if "web_search" in line]
+    assert (
+        "a.1 (researcher) cannot use web_search: no search service is configured (SEARXNG_URL, BRAVE_API_KEY," in line
+    )
+    assert "I could not search. web_search cannot be used now." in ran.out
+
+
 @everywhere
 def test_ten_children_side_by_side(friday: Friday, wire: Wire, transport: str) -> None:
     names = [f"c{n}" for n in range(10)]

@@ -130,7 +130,7 @@ async def _run_call(agent: Agent, services: Services, call: ToolCall) -> _CallRe
         if started:
             took = 0.0 if begun is None else asyncio.get_running_loop().time() - begun
             agent.receipt_builder.add(call.name, status, output.facts)
-            finished = ToolFinished(call.id, call.name, status, took, output.display, output.facts)
+            finished = ToolFinished(call.id, call.name, status, took, output.display, output.facts, output.usage)
             await services.log.emit(agent.path, finished, *(Notice(text, "warning") for text in output.warnings))
     return _CallResult(ToolResult(call.id, output.text, status, output.images), output.ends)
 
@@ -139,6 +139,7 @@ def _prepare(agent: Agent, services: Services, call: ToolCall) -> tuple[Tool, ob
     tool = agent.tools.get(call.name)
     if tool is None:
         listed = any(spec.name == call.name for spec in agent.specs)
+        listed = listed or (call.name in agent.rules.tools.granted_by("profile") and agent.rules.may(call.name))
         names = ", ".join(sorted(agent.tools))
         near = "" if listed else closest_match(call.name, agent.tools)
         raise ToolError(

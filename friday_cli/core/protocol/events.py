@@ -145,7 +145,8 @@ class ToolStarted(Event, frozen=True, tag="tool_started"):
 
 
 class ToolFinished(Event, frozen=True, tag="tool_finished"):
-    """A tool call ended. `duration_s` is seconds without the wait for its permission."""
+    """A tool call ended. `duration_s` is seconds without the wait for its permission. `usage` is that of requests to a
+    model that the tool made."""
 
     call_id: str
     tool: str
@@ -153,6 +154,7 @@ class ToolFinished(Event, frozen=True, tag="tool_finished"):
     duration_s: float = 0.0
     display: AnyDisplay | None = None
     facts: ToolFacts = ToolFacts()
+    usage: Usage = Usage()
 
 
 class StatusChanged(Event, frozen=True, tag="status_changed"):
