@@ -72,7 +72,7 @@ class SubAgentChoice:
         return [self._row(self._profiles.found[name]) for name in self._profiles.names()]
 
     def _row(self, profile: Profile) -> SubAgentRow:
-        tools = ", ".join(sorted(profile.select(TOOLS.names - TOOLS.granted_by("harness")))) or "none"
+        tools = ", ".join(sorted(profile.select(TOOLS.granted_by("profile")))) or "none"
         budget = self._settings.token_budget
         tokens = min(budget.max, profile.max_token_budget or budget.default)
         limits = msgspec.structs.replace(

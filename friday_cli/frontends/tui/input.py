@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from .app import FridayApp
     from .widgets.diff_review import ReviewActions
+    from .widgets.profile_dialog import ProfileActions
 
 
 class InputController:
@@ -195,6 +196,16 @@ class InputController:
         from .widgets.diff_review import Review
 
         await self._app.push_screen_wait(Review(rows, self._app.chat.body.context.renderer, actions))
+
+    async def show_profiles(self, actions: ProfileActions) -> None:
+        from .widgets.profile_dialog import ProfileDialog
+
+        await self._app.push_screen_wait(ProfileDialog(actions))
+
+    async def edit_text(self, text: str) -> str | None:
+        from .terminal.external_editor import edited
+
+        return await edited(self._app, text)
 
     def offer(self, text: str) -> None:
         composer = self._app.chat.composer
