@@ -111,11 +111,11 @@ def _label(row: SubAgentRow) -> str:
 
 def _facts(row: SubAgentRow) -> Text:
     facts = [
-        ("tools", row.tools),
         ("limits", row.limits),
         ("model", row.model),
         ("delegates to", row.delegates_to),
         ("depth", row.depth),
+        ("tools", row.tools),
         ("file", f"{row.path} ({row.origin})"),
     ]
     lines = [f"{name}: {sanitize_line(value, 1_000)}" for name, value in facts]
