@@ -52,7 +52,7 @@ TOOLS = ToolCatalog(
             "No interactive commands; run long ones in the background.",
         ),
         ToolInfo("bash_output", "own", "shell", aliases=("Bash", "BashOutput", "run_shell_command")),
-        ToolInfo(BASH_KILL, "own", "shell", aliases=("Bash", "KillShell", "KillBash", "run_shell_command")),
+        ToolInfo(BASH_KILL, "own", "shell", exact=True, aliases=("Bash", "KillShell", "KillBash", "run_shell_command")),
         ToolInfo(WEB_FETCH, "net", "web", prompt_hint=_WEB, aliases=("WebFetch",)),
         # "search" is in the example of ADR 034, see docs/requirements.md
         ToolInfo(WEB_SEARCH, "net", "web", prompt_hint=_WEB, aliases=("WebSearch", "search", "google_web_search")),
@@ -73,14 +73,14 @@ TOOLS = ToolCatalog(
             ASK_USER, "own", "ask_user", verifies=False, aliases=("AskUserQuestion",),
             prompt_hint="`ask_user` is for decisions that only the user can make; offer choices.",
         ),
-        ToolInfo(TASK_RESULT, "own", "task_result", "harness", verifies=False),
+        ToolInfo(TASK_RESULT, "own", "task_result", "harness", verifies=False, exact=True),
         ToolInfo(DELEGATE_TASK, "spawn", "delegate", "sub_agents", aliases=("Task", "Agent")),
         ToolInfo(DELEGATE_TASKS, "spawn", "delegate", "sub_agents"),
         ToolInfo("list_sub_agents", "own", "delegate", "sub_agents", verifies=False),
         ToolInfo(DELEGATION_RESULT, "own", "delegate", "sub_agents"),
-        ToolInfo("message_sub_agent", "own", "delegate", "sub_agents"),
-        ToolInfo("cancel_sub_agent", "own", "delegate", "sub_agents"),
+        ToolInfo("message_sub_agent", "own", "delegate", "sub_agents", exact=True),
+        ToolInfo("cancel_sub_agent", "own", "delegate", "sub_agents", exact=True),
         ToolInfo(APPLY_DELEGATION, "write", "worktree", "sub_agents"),
-        ToolInfo(DISCARD_DELEGATION, "own", "worktree", "sub_agents"),
+        ToolInfo(DISCARD_DELEGATION, "own", "worktree", "sub_agents", exact=True),
     )
 )  # fmt: skip

@@ -329,13 +329,15 @@ class Bench:
         rules = parent.rules.child(allowed=allowed, mode=profile.mode, rules=profile.rules)
         given = {name: t for name, t in parent.tools.items() if name not in TOOLS.granted_by("sub_agents")}
         table = {name: t for name, t in given.items() if profile.loose or rules.may(name)}
-        offers = profile.offers if depth_of(path) < self.policy.max_depth else ()
+        deepest = min(parent.max_depth, spec.max_depth or parent.max_depth)
+        offers = profile.offers if depth_of(path) < deepest else ()
         agent = self._agent(
             tree, path, spec.profile, profile, budget=budget, rules=rules, table=table, offers=offers, parent=parent,
             workspace=spec.workspace,
         )  # fmt: skip
         agent.max_turns = min(spec.max_turns or profile.turns, profile.turns)
         agent.time_s = min(spec.timeout_s or profile.time_s, profile.time_s)
+        agent.max_depth = deepest
         agent.accept = accept
         agent.supervision = strictest(parent.supervision, profile.supervision)
         if spec.fork:
@@ -347,7 +349,12 @@ class Bench:
         records = replay(await self.log.history())
         tokens, cost = budget_left(records, path, more=spec.max_tokens)
         again = msgspec.structs.replace(
-            spec, profile=records[path].profile, max_tokens=tokens, max_cost=cost, fork=False
+            spec,
+            profile=records[path].profile,
+            max_tokens=tokens,
+            max_cost=cost,
+            fork=False,
+            max_depth=records[path].granted.max_depth,
         )
         place = await self.apart.workspace_for_resume(parent, path) if self.apart else None
         try:
@@ -389,7 +396,7 @@ class Bench:
             path=path, profile=name, provider=profile.model or self.model, system=f"You are {name}.", specs=specs,
             tools=table, rules=rules, budget=budget,
             slot=RunSlot(path, log=self.log, slots=tree.slots if parent else None), inbox=Inbox(path, self.log),
-            max_turns=profile.turns, time_s=profile.time_s, workspace=parent.workspace if parent else self.workspace,
+            max_turns=profile.turns, time_s=profile.time_s, max_depth=self.policy.max_depth, workspace=parent.workspace if parent else self.workspace,
             accept=profile.accept, fallback=self.fallback, parent=parent,
             subagent_notes=lambda: "\n".join(tree.notes(path)),
         )  # fmt: skip

@@ -5,10 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
+
 from friday_cli.core.protocol.displays import CommandDisplay, DiffDisplay, DiffsDisplay
 from friday_cli.core.protocol.format import cost, diffstat, is_demo, pluralize, seconds, tokens
 from friday_cli.core.text.sanitize import sanitize_line
-from friday_cli.view import AgentView, Item, MessageItem, NoteItem, SessionView, ToolRun, render_tree, status_text
+from friday_cli.view import (
+    AgentView,
+    Item,
+    MessageItem,
+    NoteItem,
+    ResultItem,
+    SessionView,
+    ToolRun,
+    finding_text,
+    render_tree,
+    status_text,
+)  # fmt: skip
 
 from . import output
 from .output import Style, show_hanging, show_painted
@@ -44,6 +57,8 @@ def lines(item: Item, before: Item | None, *, width: int = 0) -> Iterator[Styled
         yield from _message(item)
     elif isinstance(item, ToolRun):
         yield from _tool(item, width)
+    elif isinstance(item, ResultItem):
+        yield from _result(item)
     else:
         yield ("  ! ", _NOTES[item.level]), (sanitize_line(item.text, 1000), _NOTES[item.level])
 
@@ -88,6 +103,16 @@ def _tool(run: ToolRun, width: int) -> Iterator[StyledLine]:
         yield ("      ", ""), (sanitize_line(run.text, 300), style)
 
 
+def _result(item: ResultItem) -> Iterator[StyledLine]:
+    for row in item.text.strip("\n").split("\n") if item.text else ():
+        yield ((row, ""),)
+    for finding in item.findings:
+        yield ("  · ", "dim"), (sanitize_line(finding_text(finding), 1000), "")
+    for warning in item.receipt.warnings:
+        yield ("  ! ", "yellow"), (sanitize_line(warning, 1000), "yellow")
+    yield ("  · ", "dim"), (item.receipt.short(), "dim")
+
+
 def _facts(run: ToolRun) -> Iterator[str]:
     if isinstance(run.display, DiffDisplay):
         yield f"+{run.display.added} -{run.display.removed}"
@@ -123,6 +148,7 @@ def summary(state: SessionView, agent: AgentView, *, now: float) -> str:
 _FIELDS: dict[type, tuple[str, tuple[str, ...]]] = {
     MessageItem: ("message", ("role", "source", "text", "thinking", "images", "at")),
     NoteItem: ("note", ("level", "text", "at")),
+    ResultItem: ("result", ("text", "at", "findings", "receipt")),
     ToolRun: ("tool", ("call_id", "tool", "title", "arguments", "status", "duration_s", "text", "agents")),
 }
 
@@ -130,4 +156,5 @@ _FIELDS: dict[type, tuple[str, tuple[str, ...]]] = {
 def as_data(agent: AgentView) -> list[dict[str, Any]]:
     """The transcript of one agent as JSON data."""
     found = [(item, *_FIELDS[type(item)]) for item in agent.transcript]
-    return [{"kind": kind, **{name: getattr(item, name) for name in fields}} for item, kind, fields in found]
+    data = [{"kind": kind, **{name: getattr(item, name) for name in fields}} for item, kind, fields in found]
+    return list(msgspec.to_builtins(data))

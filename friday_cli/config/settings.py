@@ -135,7 +135,8 @@ class DelegationSettings(Struct, frozen=True, forbid_unknown_fields=True):
     max_concurrent: Annotated[int, Meta(ge=1, le=64)] = 5
     """Sub-agents that run at the same time; the others wait."""
     max_batch: Annotated[int, Meta(ge=1, le=64)] = 10
-    """Tasks in one `delegate_tasks` call; tasks above the limit get an error result, the others still run."""
+    """Tasks that one reply of an agent may delegate in all its calls; tasks above the limit get an error result, the
+    others still run."""
     max_agents: Count = 200
     """Sub-agents in one session, including finished ones."""
     ask_above: Annotated[int, Meta(ge=0)] = 20

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
@@ -41,6 +42,8 @@ from .provider_pool import ProviderPool
 from .service_search import UNAVAILABLE
 from .sub_agents import SubAgentChoice
 from .worktree_changes import WorktreeChanges
+
+N = TypeVar("N", int, float)
 
 ROOT = "friday"
 """The profile name of the main agent if no profile is chosen for it."""
@@ -85,7 +88,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         if persona:
             rules = _profile_rules(rules, persona, tools)
             tools = {name: tools[name] for name in persona.select(tools)}
-        targets = self.tools.targets("a", persona)
+        targets = self.tools.targets("a", persona, self.services.policy.max_depth)
         tools = self.tools.with_delegation(tree, tools, targets)
         if persona:
             rules.allowed = frozenset((*tools, TASK_RESULT))  # its sub-agents have this tool even if it has not
@@ -156,7 +159,8 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
     ) -> Agent:
         inherited = {name: t for name, t in parent.tools.items() if name != TASK_RESULT}
         inherited = self.tools.with_service_search(tree, inherited, provider, parent.rules)
-        targets = self.tools.targets(path, profile)
+        max_depth = min(parent.max_depth, spec.max_depth or parent.max_depth)
+        targets = self.tools.targets(path, profile, max_depth)
         tools = {name: inherited[name] for name in profile.select(inherited)}
         tools = self.tools.with_delegation(tree, tools, targets)
         tools[TASK_RESULT] = task_result.result_tool(check)
@@ -172,6 +176,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
             workspace=workspace, parent=parent,
         )  # fmt: skip
         self.isolation.assign(agent)
+        agent.max_depth = max_depth
         agent.accept = check or agent.accept
         agent.supervision = strictest(parent.supervision, profile.supervision or None)
         agent.max_turns = min(TURNS_HARD, profile.max_iterations or TURNS, spec.max_turns or TURNS_HARD)
@@ -200,7 +205,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         workspace = await self.isolation.workspace_for_resume(parent, path)
         again = msgspec.structs.replace(
             spec, profile=record.profile, max_tokens=tokens, max_cost=_least(cost, spec.max_cost), fork=False,
-            workspace=workspace,
+            max_depth=_least(record.granted.max_depth, spec.max_depth), workspace=workspace,
         )  # fmt: skip
         try:
             agent, _ = self.build(tree, parent, again, path)
@@ -281,7 +286,8 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
             path=path, profile=profile, provider=provider, system=system,
             specs=tuple(t.spec for t in tools.values()), tools=tools, rules=rules, budget=budget,
             slot=RunSlot(path, log=self.services.log, slots=tree.slots if parent else None),
-            inbox=Inbox(path, self.services.log), max_turns=ROOT_TURNS, time_s=0.0, workspace=workspace,
+            inbox=Inbox(path, self.services.log), max_turns=ROOT_TURNS, time_s=0.0,
+            max_depth=self.services.policy.max_depth, workspace=workspace,
             cache_key=f"{self.session}:{path}", parent=parent,
             subagent_notes=lambda: "\n".join([*tree.notes(path), *changes.notes(path)]),
         )  # fmt: skip
@@ -299,16 +305,14 @@ def _search_missing(profile: Profile | None, tools: Collection[str]) -> bool:
     return isinstance(listed, tuple) and WEB_SEARCH in listed and WEB_SEARCH not in tools
 
 
-def _least(*limits: float | None) -> float | None:
+def _least(*limits: N | None) -> N | None:
     given = [limit for limit in limits if limit is not None]
     return min(given) if given else None
 
 
 def _check_price(provider: Provider, budget: Budget) -> None:
-    """Raises UsageError if `budget` limits the cost and the model's price is unknown: the limit could not be kept. Then
-    what `budget` has reserved is given back."""
+    """Raises UsageError if `budget` limits the cost and the model's price is unknown: the limit could not be kept."""
     if budget.left("cost") != float("inf") and provider.cost(Usage(input=1, output=1)) is None:
-        budget.close_reserve()
         raise UsageError(
             f"The price of {provider.name}/{provider.model} is unknown, so a cost limit cannot be kept.",
             hint="Limit tokens instead, or set prices under [providers] in the config.",

@@ -85,10 +85,9 @@ class AgentTools:
             return others
         return {**others, WEB_SEARCH: ServiceSearch(tree, self._services, self._providers).tool()}
 
-    def targets(self, path: str, profile: Profile | None) -> tuple[Profile, ...]:
-        """The profiles that an agent may delegate to; none at the depth limit."""
-        delegation = self._settings.agents.delegation
-        if not delegation.enabled or depth_of(path) >= delegation.max_depth:
+    def targets(self, path: str, profile: Profile | None, max_depth: int) -> tuple[Profile, ...]:
+        """The profiles that an agent may delegate to; none at `max_depth`."""
+        if not self._settings.agents.delegation.enabled or depth_of(path) >= max_depth:
             return ()
         return self._profiles.children(profile)
 

@@ -2,27 +2,51 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any, ClassVar
 
-import msgspec
-from msgspec import Meta
+from msgspec import Meta, field
 
+from friday_cli.core.protocol.call_arguments import ToolArguments, decoded
 from friday_cli.core.protocol.displays import TextDisplay
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.tool import Output, Tool, ToolContext
 from friday_cli.tool_catalog import TOOLS
 
+MAX_CHOICE = 200
+"""Characters of a choice."""
 
-class AskUserArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+
+class AskUserArguments(ToolArguments, frozen=True):
+    aliases: ClassVar = {"options": "choices", "prompt": "question"}
     question: Annotated[
         str, Meta(min_length=1, max_length=2_000, description="One question with everything needed to answer it.")
     ]
     choices: Annotated[
-        list[Annotated[str, Meta(min_length=1, max_length=200)]],
+        list[Annotated[str, Meta(min_length=1, max_length=MAX_CHOICE)]],
         Meta(
             max_length=8, description="Short answers to choose from, the best first; the user may also answer freely."
         ),
-    ] = []
+    ] = field(default_factory=list)
+
+    @classmethod
+    def adapt(cls, sent: dict[str, Any]) -> None:
+        """Claude Code, Codex and Gemini CLI send a list of questions, whose options are objects."""
+        questions = decoded(sent.get("questions"))
+        if isinstance(questions, list) and len(questions) > 1:
+            raise ToolError("one call has one question.", hint="Send each in its own call.")
+        if isinstance(questions, list) and questions and isinstance(questions[0], dict):
+            del sent["questions"]
+            sent.update(questions[0])
+        if isinstance(options := sent.get("options"), list):
+            sent["options"] = [_choice(option) for option in options]
+
+
+def _choice(option: object) -> object:
+    """An option with a label and its description as one choice."""
+    if not isinstance(option, dict) or not isinstance(label := option.get("label"), str):
+        return option
+    whole = f"{label}: {option['description']}" if option.get("description") else label
+    return whole if len(whole) <= MAX_CHOICE else label
 
 
 async def _ask(ctx: ToolContext, args: AskUserArguments) -> Output:

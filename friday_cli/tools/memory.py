@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-import msgspec
-from msgspec import Meta
+from msgspec import Meta, field
 
+from friday_cli.core.protocol.call_arguments import ToolArguments
 from friday_cli.core.protocol.displays import TableDisplay, TextDisplay
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.format import pluralize
@@ -26,17 +26,23 @@ Scope = Literal["project", "user"]
 Tag = Annotated[str, Meta(min_length=1, max_length=40)]
 
 
-class SaveMemoryArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class SaveMemoryArguments(ToolArguments, frozen=True):
+    aliases: ClassVar = {"fact": "text", "content": "text", "memory": "text", "note": "text"}
     text: Annotated[str, Meta(min_length=1, max_length=4_000, description="One self-contained fact, with its reason.")]
-    tags: Annotated[list[Tag], Meta(max_length=8, description="A few keywords, such as build or style.")] = []
+    tags: Annotated[list[Tag], Meta(max_length=8, description="A few keywords, such as build or style.")] = field(
+        default_factory=list
+    )
     scope: Annotated[Scope, Meta(description="project: for this project only. user: for the user in all projects.")] = (
         "project"
     )
 
 
-class LoadArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class LoadArgs(ToolArguments, frozen=True):
+    aliases: ClassVar = {"q": "query"}
     query: Annotated[str, Meta(max_length=400, description="Search words; empty for the newest notes.")] = ""
-    tags: Annotated[list[Tag], Meta(max_length=8, description="Only notes that have all of these tags.")] = []
+    tags: Annotated[list[Tag], Meta(max_length=8, description="Only notes that have all of these tags.")] = field(
+        default_factory=list
+    )
     limit: Annotated[int, Meta(ge=1, le=50, description="Maximum number of notes.")] = 10
 
 

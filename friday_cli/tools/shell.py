@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any, ClassVar
 
-import msgspec
 from msgspec import Meta
 
+from friday_cli.core.protocol.call_arguments import ToolArguments, adapt_timeout
 from friday_cli.core.protocol.displays import CommandDisplay
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.receipt import CommandRun, ToolFacts
@@ -30,7 +31,11 @@ _SIGNALS = {
 }
 
 
-class BashArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class BashArguments(ToolArguments, frozen=True):
+    aliases: ClassVar = {
+        "cmd": "command", "run_in_background": "background", "is_background": "background",
+        "timeout_seconds": "timeout_s", "timeout_secs": "timeout_s",
+    }  # fmt: skip
     command: Annotated[str, Meta(description="Bash command, run in the workspace folder.", min_length=1)]
     timeout_s: Annotated[
         Annotated[float, Meta(ge=1)] | None,
@@ -41,14 +46,35 @@ class BashArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Meta(description="Return at once and keep it running, for servers and watchers; timeout_s is ignored."),
     ] = False
 
+    @classmethod
+    def adapt(cls, sent: dict[str, Any]) -> None:
+        """Codex sends a list of words and a folder, Gemini CLI a folder, Claude Code milliseconds."""
+        adapt_timeout(sent)
+        name = "cmd" if "cmd" in sent else "command"
+        command = sent.get(name)
+        if isinstance(command, list) and command and all(isinstance(word, str) for word in command):
+            shell = len(command) == 3 and command[0] in ("bash", "/bin/bash", "/usr/bin/bash")
+            sent[name] = command[2] if shell and command[1] in ("-c", "-lc") else shlex.join(command)
+        for folder in ("workdir", "cwd", "directory", "dir_path"):
+            if isinstance(where := sent.get(folder), str) and isinstance(sent.get(name), str):
+                del sent[folder]
+                if where not in ("", ".", "./"):
+                    where = f"./{where}" if where.startswith("-") else where
+                    sent[name] = f"cd {shlex.quote(where)} || exit; {sent[name]}"
+
     @property
     def access(self) -> Access:
         """The access beyond the sandbox that it asks for."""
         return ""
 
 
-class SandboxedBashArguments(BashArguments, frozen=True, forbid_unknown_fields=True):
+class SandboxedBashArguments(BashArguments, frozen=True):
     """Arguments of `bash` with a sandbox."""
+
+    aliases: ClassVar = {
+        **BashArguments.aliases, "justification": "reason", "dangerously_disable_sandbox": "outside",
+        "with_escalated_permissions": "outside",
+    }  # fmt: skip
 
     network: Annotated[
         bool, Meta(description="Run with network access, inside the sandbox. Needs approval; give a reason.")
@@ -150,11 +176,12 @@ def _ending(ran: Ran, timeout_s: float) -> str:
     return text
 
 
-class KillArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class KillArguments(ToolArguments, frozen=True):
+    aliases: ClassVar = dict.fromkeys(("bash_id", "shell_id", "task_id", "job_id", "session_id"), "id")
     id: Annotated[str, Meta(description="Id of the command, such as job-1.")]
 
 
-class JobOutputArguments(KillArguments, frozen=True, forbid_unknown_fields=True):
+class JobOutputArguments(KillArguments, frozen=True):
     wait_s: Annotated[float, Meta(description="Seconds to wait for new output.", ge=0, le=MAX_WAIT_S)] = 0.0
 
 

@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-import msgspec
-from msgspec import Meta
+from msgspec import Meta, field
 
 from friday_cli.core.agent.agent import StopRun
 from friday_cli.core.protocol import receipt
+from friday_cli.core.protocol.call_arguments import ToolArguments
+from friday_cli.core.protocol.claims import CheckClaim, Claims
 from friday_cli.core.protocol.displays import TextDisplay
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.tool import FinalReport, Output, Tool, ToolContext
 from friday_cli.tool_catalog import TOOLS
 
 
-class FindingArgument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class FindingArgument(ToolArguments, frozen=True):
     """A claim with its evidence."""
 
     claim: Annotated[str, Meta(min_length=1, description="One statement.")]
     evidence: Annotated[str, Meta(min_length=1, description="file:line, URL, or command and output.")]
 
 
-class ResultArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ResultArgs(ToolArguments, frozen=True):
+    aliases: ClassVar = {"answer": "result", "output": "result", "text": "result"}
     result: Annotated[
         str,
         Meta(min_length=1, description="The complete answer to the task: the caller sees nothing else of your work."),
@@ -35,7 +37,21 @@ class ResultArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     findings: Annotated[
         list[FindingArgument],
         Meta(max_length=50, description="The claims of the answer, each with its evidence."),
-    ] = []
+    ] = field(default_factory=list)
+    checks: Annotated[
+        list[CheckClaim],
+        Meta(max_length=50, description="The tests and other checks of your work, each with how it ended."),
+    ] = field(default_factory=list)
+    changed: Annotated[list[str], Meta(max_length=200, description="Each file that you changed, by its path.")] = field(
+        default_factory=list
+    )
+
+    @classmethod
+    def adapt(cls, sent: dict[str, Any]) -> None:
+        if isinstance(sent.get("success"), bool) and "status" not in sent:
+            sent["status"] = "success" if sent.pop("success") else "error"
+        if isinstance(status := sent.get("status"), str):
+            sent["status"] = {"completed": "success", "failed": "error"}.get(status, status)
 
 
 MAX_CORRECTIONS = 2
@@ -59,7 +75,8 @@ def result_tool(complaint: Callable[[str], str] | None = None) -> Tool:
         if not result:
             raise ToolError("task_result: the result is empty. Put the complete answer into `result`.")
         findings = tuple(receipt.Finding(item.claim.strip(), item.evidence.strip()) for item in args.findings)
-        report = FinalReport(result, args.status == "success", findings)
+        claims = Claims(tuple(args.checks), tuple(args.changed))
+        report = FinalReport(result, args.status == "success", findings, claims)
         return Output("Result returned.", TextDisplay(args.status), ends=report)
 
     return Tool(

@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-import msgspec
 from msgspec import Meta
 
+from friday_cli.core.protocol.call_arguments import ToolArguments
 from friday_cli.core.protocol.displays import TableDisplay, TextDisplay
 from friday_cli.core.protocol.tool import Output, Tool, ToolContext
 from friday_cli.tool_catalog import TOOLS
 
 State = Literal["pending", "active", "done"]
+_STATES = {"in_progress": "active", "completed": "done"}
+"""Names of states in other programs."""
 _MARKS: dict[State, str] = {"pending": "[ ]", "active": "[>]", "done": "[x]"}
 
 
-class TodoItem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class TodoItem(ToolArguments, frozen=True):
     """One item of the list."""
+
+    aliases: ClassVar = {"content": "text", "step": "text", "description": "text", "title": "text"}
 
     text: Annotated[str, Meta(min_length=1, max_length=300, description="The step, in a few words.")]
     status: Annotated[State, Meta(description="pending, active (in progress) or done.")] = "pending"
 
+    @classmethod
+    def adapt(cls, sent: dict[str, Any]) -> None:
+        if isinstance(status := sent.get("status"), str):
+            sent["status"] = _STATES.get(status, status)
 
-class TodoArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+
+class TodoArguments(ToolArguments, frozen=True):
+    aliases: ClassVar = {"todos": "items", "plan": "items"}
     items: Annotated[
         list[TodoItem], Meta(max_length=50, description="The complete list in order; it replaces the previous one.")
     ]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Protocol
+from typing import Annotated, ClassVar, Protocol
 
 import msgspec
 from msgspec import Meta
 
+from friday_cli.core.protocol.call_arguments import ID_ALIASES, ToolArguments
 from friday_cli.core.protocol.displays import DiffDisplay, DiffsDisplay
 from friday_cli.core.protocol.receipt import FileChange, ToolFacts
 from friday_cli.core.protocol.tool import Output, Tool, ToolContext
@@ -19,11 +20,12 @@ MAX_LISTED = 60
 """Files named in a result."""
 
 
-class ApplyArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ApplyArguments(ToolArguments, frozen=True):
+    aliases: ClassVar = ID_ALIASES
     id: Annotated[str, Meta(description="Id of the sub-agent, such as a.2.")]
 
 
-class DiscardArguments(ApplyArguments, frozen=True, forbid_unknown_fields=True):
+class DiscardArguments(ApplyArguments, frozen=True):
     keep_branch: Annotated[
         bool, Meta(description="Commit its changes on its branch and keep the branch; only the folder is removed.")
     ] = False

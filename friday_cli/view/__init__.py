@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from .items import AgentView, Item, MessageItem, NoteItem, PendingAsk, TextStream, ToolRun, worktree_text
+from .items import (
+    AgentView,
+    Item,
+    MessageItem,
+    NoteItem,
+    PendingAsk,
+    ResultItem,
+    TextStream,
+    ToolRun,
+    finding_text,
+    worktree_text,
+)  # fmt: skip
 from .state import SessionView
-from .tree import activity_text, agent_line, render_tree, status_text
+from .tree import activity_text, agent_line, glyph, render_tree, status_text
 
 __all__ = [
-    "AgentView", "Item", "MessageItem", "NoteItem", "PendingAsk", "SessionView", "TextStream", "ToolRun", "activity_text",
-    "agent_line", "render_tree", "status_text", "worktree_text",
+    "AgentView", "Item", "MessageItem", "NoteItem", "PendingAsk", "ResultItem", "SessionView", "TextStream", "ToolRun",
+    "activity_text", "agent_line", "finding_text", "glyph", "render_tree", "status_text", "worktree_text",
 ]  # fmt: skip

@@ -20,7 +20,7 @@ from friday_cli.core.protocol.events import Compacted, Envelope, Prefix
 from friday_cli.core.protocol.messages import Image, Message, Thinking, ToolCall, ToolResult, Usage
 from friday_cli.core.text.sanitize import code_block, mask, sanitize, sanitize_line
 
-from .items import AgentView, MessageItem, NoteItem, ToolRun
+from .items import AgentView, Item, MessageItem, NoteItem, ResultItem, finding_text
 from .state import SessionView
 from .tree import render_tree
 
@@ -109,12 +109,16 @@ def _markdown(envelopes: Sequence[Envelope], version: str) -> str:
     return mask("\n".join(out).rstrip() + "\n")
 
 
-def _item(item: MessageItem | ToolRun | NoteItem) -> list[str]:
+def _item(item: Item) -> list[str]:
     if isinstance(item, MessageItem):
         who = "Friday" if item.role == "assistant" else {"person": "You"}.get(item.source, item.source.capitalize())
         images = f" ({item.images} images omitted)" if item.images else ""
         body = _quote(f"{item.text}{images}") if item.text or images else []
         return [f"### {who}", "", *_details("Thinking", item.thinking), *body, ""]
+    if isinstance(item, ResultItem):
+        receipt = [_inline(sanitize_line(row, 400)) for row in item.receipt.lines()]
+        findings = [_inline(sanitize_line(finding_text(finding), 1000)) for finding in item.findings]
+        return ["### Result", "", *_quote(item.text), "", *(f"- {row}" for row in (*findings, *receipt)), ""]
     if isinstance(item, NoteItem):
         return [f"*{item.level}: {_inline(sanitize_line(item.text, 400))}*", ""]
     head = f"**{_inline(sanitize_line(item.tool, 60))}** {_code(sanitize_line(item.title, 200)) if item.title else ''}".rstrip()

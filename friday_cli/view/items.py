@@ -10,6 +10,7 @@ from friday_cli.core.eventlog.agent_fold import AgentState
 from friday_cli.core.protocol.displays import AnyDisplay
 from friday_cli.core.protocol.events import InboxMessage, PermissionAsked, QuestionAsked, Rewound, WorktreeChanged
 from friday_cli.core.protocol.format import diffstat, pluralize
+from friday_cli.core.protocol.receipt import Finding, Receipt
 from friday_cli.core.text.sanitize import sanitize
 
 OUTPUT_KEPT = 64_000
@@ -108,7 +109,22 @@ class NoteItem(msgspec.Struct):
     more: str = ""
 
 
-Item = MessageItem | ToolRun | NoteItem
+class ResultItem(msgspec.Struct):
+    """The end of a run: what the agent returned, and what the harness knows of it. `text` is "" when the transcript has it
+    as the last reply; a result of `task_result` is in no reply."""
+
+    text: str
+    at: float
+    findings: tuple[Finding, ...] = ()
+    receipt: Receipt = Receipt()
+
+
+def finding_text(finding: Finding) -> str:
+    """A finding with its mark, in one line of untrusted text."""
+    return f"{'[seen]' if finding.seen else '[not seen]'} {finding.claim} ({finding.evidence})"
+
+
+Item = MessageItem | ToolRun | NoteItem | ResultItem
 
 
 class PendingAsk(msgspec.Struct):
@@ -168,6 +184,11 @@ class AgentView(AgentState):
     def result(self) -> str:
         """The result text of its newest run, "" while that has not ended."""
         return self.end.text if self.end else ""
+
+    @property
+    def warned(self) -> bool:
+        """Whether its newest run completed, but the receipt has warnings about the result."""
+        return self.status == "completed" and bool(self.receipt.warnings)
 
     @property
     def current(self) -> ToolRun | None:

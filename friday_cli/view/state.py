@@ -24,6 +24,7 @@ from .items import (
     NoteItem,
     PendingAsk,
     ReplyItem,
+    ResultItem,
     TextStream,
     ToolRun,
     rewind_text,
@@ -125,7 +126,16 @@ def _agent_finished(state: SessionView, agent: AgentView, event: events.AgentFin
         reason = "" if event.stop_reason == event.status else f" ({event.stop_reason})"
         level: Literal["error", "warning"] = "error" if event.status == "failed" else "warning"
         agent.transcript.append(NoteItem(f"{event.status}{reason}: {event.error}".rstrip(": "), level, at))
+    if agent.parent or agent.receipt.warnings:
+        agent.transcript.append(ResultItem(_unshown_result(agent), at, event.findings, agent.receipt))
     _update_clocks(state.agents, state.agents.get(agent.parent), at)
+
+
+def _unshown_result(agent: AgentView) -> str:
+    """The result of an agent that has ended, or "" if its last reply ends the result."""
+    last = next((item for item in reversed(agent.transcript) if not isinstance(item, NoteItem)), None)
+    reply = last.text.strip() if isinstance(last, MessageItem) and last.role == "assistant" else ""
+    return "" if reply and agent.result.rstrip().endswith(reply) else agent.result
 
 
 def _status_changed(state: SessionView, agent: AgentView, event: events.StatusChanged, at: float) -> None:

@@ -17,6 +17,7 @@ GLYPHS = {
     "waiting_child": "◦",
     "waiting_user": "?",
     "waiting_rate": "◌",
+    "waiting_budget": "◔",
     "completed": "✓",
     "failed": "✗",
     "timeout": "⧖",
@@ -24,6 +25,13 @@ GLYPHS = {
     "interrupted": "!",
 }
 """One symbol per status; it is always shown together with the status text."""
+WARNED = "!"
+"""The symbol of an agent that completed, but whose receipt has warnings."""
+
+
+def glyph(agent: AgentView) -> str:
+    """The symbol of an agent's status. Warnings replace only that of success."""
+    return WARNED if agent.warned else GLYPHS[agent.status]
 
 
 def render_tree(state: SessionView, *, now: float | None = None, receipts: bool = True, top: str = "") -> list[str]:
@@ -55,7 +63,7 @@ def agent_line(state: SessionView, agent: AgentView, *, now: float) -> str:
     own, tree = agent.usage, state.usage_of(agent.path)
     worktree = agent.worktree if agent.worktree is not None and agent.worktree.state != "unchanged" else None
     parts = [
-        f"{GLYPHS[agent.status]} {agent.path} {sanitize_line(agent.profile, 40)}".rstrip(),
+        f"{glyph(agent)} {agent.path} {sanitize_line(agent.profile, 40)}".rstrip(),
         status_text(state, agent),
         f"{tokens(own)} tokens" + (f" (tree {tokens(tree)})" if agent.children else ""),
         price(agent.model, tree),
@@ -86,19 +94,29 @@ def _waits(state: SessionView, agent: AgentView) -> str:
         paths = [child.path for child in awaited_children(state.agents, agent)]
         names = sanitize_line(" ".join(paths), 40) if 0 < len(paths) < 3 else f"{len(paths) or ''} agents".strip()
         return f"waits for {names}"
+    if agent.status == "waiting_budget":
+        return budget_wait(agent)
     kind, _, wait = agent.waiting.rpartition(": ")
     reason = {"": "the service is busy", "rate": "rate limit"}.get(kind, sanitize_line(kind, 20))
     return f"waits {sanitize_line(wait, 12)} s: {reason}"
 
 
+def budget_wait(agent: AgentView) -> str:
+    """What an agent with the status `waiting_budget` waits for: a part of a limit that others have reserved."""
+    return "waits for cost budget" if agent.waiting == "cost" else "waits for tokens"
+
+
 def activity_text(state: SessionView, agent: AgentView) -> str:
-    """What an agent does or waits for, for a line that shows the status as a symbol; "" after success."""
+    """What an agent does or waits for, for a line that shows the status as a symbol; after success only the
+    warnings or denied calls of its receipt."""
     if agent.end is not None:
         words = status_text(state, agent)
         why = f": {sanitize_line(agent.end.error, 200)}" if agent.end.error else ""
+        if agent.warned:
+            return sanitize_line("; ".join(agent.receipt.warnings), 200)
         if words == "completed" and agent.worktree is not None and agent.worktree.state == "changed":
             return worktree_text(agent.worktree).partition(": ")[2]
-        return "" if words == "completed" else words + why
+        return sanitize_line(agent.receipt.denied_calls, 200) if words == "completed" else words + why
     if agent.asks and (ask := state.asks.get(next(iter(agent.asks)))) is not None:
         event = ask.event
         asked = event.question if isinstance(event, QuestionAsked) else f"{event.tool} {event.subject}"

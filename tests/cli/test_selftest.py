@@ -42,22 +42,22 @@ def test_a_sound_friday_passes_and_leaves_nothing(console: Console) -> None:
 
 
 def dispatch_looks_in_the_roots_tools(patch: Patch) -> None:
-    prepare = tool_calls._prepare
+    understand = tool_calls._understand
 
     def lax(agent: Agent, *rest: Any) -> Any:
         top = agent
         while top.parent is not None:
             top = top.parent
         agent.rules.allowed = None
-        return prepare(msgspec.structs.replace(agent, tools={**top.tools, **agent.tools}), *rest)
+        return understand(msgspec.structs.replace(agent, tools={**top.tools, **agent.tools}), *rest)
 
-    patch.setattr(tool_calls, "_prepare", lax)
+    patch.setattr(tool_calls, "_understand", lax)
 
 
 def a_child_charges_only_itself(patch: Patch) -> None:
     def charge(self: Budget, tokens: int, cost: float | None) -> None:
         self.tokens.spent += tokens
-        self._freed.set()
+        self._queue.serve()
 
     patch.setattr(Budget, "charge", charge)
 
@@ -99,7 +99,7 @@ def a_stop_stops_nothing(patch: Patch) -> None:
     patch.setattr(SubagentTree, "stop", lazy)
 
 
-NOBODY_IS_CHARGED = (Budget, "charge", lambda self, tokens, cost: self._freed.set())
+NOBODY_IS_CHARGED = (Budget, "charge", lambda self, tokens, cost: self._queue.serve())
 
 
 @pytest.mark.parametrize(("mutant", "check"), [

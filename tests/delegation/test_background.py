@@ -158,10 +158,13 @@ async def test_a_long_result_is_had_page_by_page(stage: Stage) -> None:
     s = await stage.ran(script)
     head, *rest = s.results()[1:]
     assert "truncated: 3500 characters in all; continue with get_delegation_result(id='a.1', offset=650)" in head
-    assert text[:650] in head
-    assert text[-350:].strip() in head
+    plain = head.replace("\n> ", "\n")
+    assert text[:650] in plain
+    assert text[-350:].strip() in plain
     body = "".join(
-        r.split("completed\n", 1)[1].split("\n[" if "more" in r or "continue with" in r else "\n---")[0]
+        r.split("completed\n", 1)[1]
+        .split("\n[" if "more" in r or "continue with" in r else "\n---")[0]
+        .replace("> ", "")
         for r in rest[:3]
     )
     assert body.replace("\n", "") == text[1000:].replace("\n", "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 from typing import Any
 
 import pytest
@@ -51,7 +52,7 @@ async def test_c1_the_ceiling_is_configured_and_the_tools_need_sub_agents(
         offered = depth_of(path) < ceiling and s.of(AgentStarted, path)[0].profile != "researcher"
         assert bool(names(first) & DELEGATION) is offered is ("Available Sub-Agents" in first.system)
         if not offered:
-            refused = "error: There is no tool 'delegate_task'"
+            refused = "denied: There is no tool 'delegate_task'"
             assert s.results(path)[0].startswith(refused), "refused at execution, too"
 
 
@@ -61,8 +62,9 @@ async def test_c2_one_canonical_shape_a_batch_and_their_fields(stage: Stage) -> 
     assert specs.keys() == DELEGATION
     one, many = (specs["delegate_task"]["properties"],
                  specs["delegate_tasks"]["properties"]["tasks"]["items"]["properties"])  # fmt: skip
-    assert {"profile", "task", "context", "max_tokens", "timeout_s", "background", "max_iterations"} <= one.keys()
-    assert {"profile", "task", "context", "max_tokens", "timeout_s", "max_iterations"} <= many.keys()
+    fields = {"profile", "task", "context", "max_tokens", "max_depth", "timeout_s", "max_iterations"}
+    assert fields <= many.keys()
+    assert {*fields, "background"} <= one.keys()
     assert specs["delegate_task"]["required"] == ["task"]
     assert {"id", "offset"} == specs["get_delegation_result"]["properties"].keys()
     assert {"id", "mode"} == specs["cancel_sub_agent"]["properties"].keys()
@@ -81,7 +83,99 @@ async def test_c3_ten_a_batch_the_rest_errors_in_order_five_run_and_the_others_q
         assert asyncio.get_running_loop().time() == pytest.approx(20), "ten on five places in twice the time"
         assert model.most_at_once == 5
         parts = s.results()[0].split("# Task ")[1:]
-        assert ["error: a batch has at most 10 tasks" in part for part in parts] == [False] * 10 + [True] * 2
+        assert ["error: one reply delegates at most 10 tasks" in part for part in parts] == [False] * 10 + [True] * 2
+
+
+async def test_c3_the_ten_are_those_of_all_calls_of_one_reply_in_order(stage: Stage) -> None:
+    """A refused call has its place as well, so that it does not depend on the others which ones are started."""
+    three = json.dumps([{"task": f"t{n}"} for n in range(3)])
+    calls = [
+        *[delegate("researcher", f"one {n}") for n in range(3)], delegate("ghost", "none"),
+        batch(*[{"profile": "researcher", "task": f"two {n}"} for n in range(5)]), call("read_file", path="x"),
+        call("delegate_tasks", tasks=three), delegate("researcher", "last"), call("delegate_task", resume="a.1", task="more"),
+    ]  # fmt: skip
+    script = {
+        "a": [Say("", calls), Say("", [delegate("researcher", "in the next reply")]), Say("fin")],
+        "*": [Say("x")],
+    }
+    s = await stage.ran(script)
+    ended = s.results()
+    assert [result.split(":")[0] for result in ended] == ["ok"] * 3 + [
+        "error",
+        "ok",
+        "error",
+        "ok",
+        "error",
+        "error",
+        "ok",
+    ]
+    parts = ended[6].split("# Task ")[1:]
+    words = "error: one reply delegates at most 10 tasks; send this one in another reply."
+    assert [words in part for part in parts] == [False, True, True]
+    assert ended[7] == ended[8] == f"error: Not started: {words.removeprefix('error: ')}"
+    assert len(s.agents()) == 3 + 5 + 1 + 1
+
+
+async def test_a8_a_task_that_names_no_profile_is_for_general(stage: Stage) -> None:
+    stage.profile("lead", "subAgents: [researcher]")
+    calls = [call("delegate_task", task="x"), call("delegate_task", task="y", profile=""), call("delegate_tasks", tasks=[{"task": "z"}]),
+             delegate("lead", "of it")]  # fmt: skip
+    script = {
+        "a": [Say("", calls), Say("fin")],
+        "a.4": [Say("", [call("delegate_task", task="w")]), Say("x")],
+        "*": [Say("x")],
+    }
+    s = await stage.ran(script)
+    assert [s.record(path).profile for path in s.agents()] == ["general"] * 3 + ["lead"]
+    assert s.results("a.4") == ["error: The profile lead may not delegate to 'general'."]
+    s = await stage.ran({"a": [Say("", calls[:1]), Say("fin")]}, deny=("delegate_task(general)",))
+    assert s.results()[0].startswith("denied: ")
+
+
+@pytest.mark.parametrize(("asked", "deepest", "resumed"), [
+    ((1,), 1, "a.1"), ((2,), 2, "a.1"), ((9,), 3, "a.1"), ((2, 9), 2, "a.1"), ((None, 2), 2, "a.1.1"), ((3, 2), 2, "a.1.1"),
+])  # fmt: skip
+async def test_s9_a_call_lowers_the_depth_and_never_raises_it(
+    stage: Stage, asked: tuple[int | None, ...], deepest: int, resumed: str
+) -> None:
+    """It holds for all below the agent, also when that is resumed by another process."""
+    stage.profile("imp", "subAgents: [pix]")
+    stage.profile("pix", "subAgents: [imp]")
+
+    def play(request: Request, count: int) -> Say:
+        if count:
+            return Say("ok")
+        depth = depth_of(request.agent)
+        more = {"max_depth": asked[depth]} if depth < len(asked) else {}
+        return Say("", [delegate("pix" if depth % 2 else "imp", chr(97 + depth) * 30, **more)])
+
+    s = await stage.ran(play)
+    paths = ["a", *s.agents()]
+    assert max(map(depth_of, paths)) == deepest
+    assert all(bool(names(s.requests(path)[0]) & DELEGATION) is (depth_of(path) < deepest) for path in paths)
+
+    def again(request: Request, count: int) -> Say:
+        if count:
+            return Say("ok")
+        depth = depth_of(request.agent)
+        if request.agent == "a":
+            return Say("", [call("delegate_task", resume=resumed, task="more", max_depth=9)])
+        return Say("", [delegate("pix" if depth % 2 else "imp", chr(65 + depth) * 30)])
+
+    s = await stage.ran(again, resume=s.session.id)
+    assert max(map(depth_of, s.agents())) == deepest
+    assert len(s.of(AgentStarted, resumed)) == 2
+
+
+async def test_s9_a_depth_above_the_new_agent_starts_none(stage: Stage) -> None:
+    stage.profile("imp", "subAgents: [researcher]")
+    script = {
+        "a": [Say("", [delegate("imp", "x")]), Say("fin")],
+        "a.1": [Say("", [delegate("researcher", "y", max_depth=1)]), Say("x")],
+    }
+    s = await stage.ran(script)
+    assert s.results("a.1") == ["error: Agents may be nested 1 deep; you are at 1."]
+    assert s.agents() == ["a.1"]
 
 
 @pytest.mark.parametrize(("front", "output", "delay_s", "best", "end"), [

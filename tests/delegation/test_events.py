@@ -135,4 +135,4 @@ async def test_a_main_agent_that_lists_its_tools_gets_no_delegation_unasked(stag
     stage.profile("scripted-one", "allowedTools: [read_file]")
     s = await stage.ran({"a": [Say("", [delegate("researcher", "x")]), Say("fin")]}, profile="scripted-one")
     assert {t.name for t in s.requests()[0].tools} == {"read_file"}
-    assert s.results()[0].startswith("error: There is no tool 'delegate_task'")
+    assert s.results()[0].startswith("denied: There is no tool 'delegate_task'")

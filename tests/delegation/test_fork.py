@@ -50,8 +50,8 @@ async def test_its_limits_act_at_dispatch_though_all_is_listed(stage: Stage) -> 
     s = await stage.ran(script)
     assert "write_file" in [t.name for t in s.requests("a.1")[0].tools]
     wrote, handed, read = s.results("a.1")
-    assert wrote == "error: write_file cannot be used now. Tools you may use: read_file."
-    assert handed.startswith("error: delegate_task cannot be used now.")
+    assert wrote == "denied: write_file cannot be used now. Tools you may use: read_file."
+    assert handed.startswith("denied: delegate_task cannot be used now.")
     assert read == "ok: 1\tblue"
     start = s.of(AgentStarted, "a.1")[0]
     assert (start.tools, start.turns, start.tokens) == (("read_file",), 2, 20_000)

@@ -37,7 +37,8 @@ class Hostile(Actors):
 
     def _reply(self, request: Request, count: int) -> Say:
         other = IMPS[depth_of(request.agent) % 2]
-        calls: list[ToolCall] = []
+        resumes = range(1, self._most_own)  # first, because one reply delegates at most ten tasks
+        calls = [call("delegate_task", resume=f"{request.agent}.{n}", task="more", **GREEDY) for n in resumes]
         for number in range(self._each):
             kind = number % 3
             task = f"new work number {next(self._numbers)}: " + "do all of it " * 3
@@ -47,8 +48,6 @@ class Hostile(Actors):
                 calls.append(delegate(other, task, background=True, fork=True, **GREEDY))
             else:
                 calls.append(batch(*[{"profile": other, "task": f"{task} {n}", **GREEDY} for n in range(12)]))
-        for n in range(1, self._most_own):
-            calls.append(call("delegate_task", resume=f"{request.agent}.{n}", task="more", **GREEDY))
         return Say("more, more", calls, usage=REPLY, delay_s=1.0)
 
     async def stream(self, request: Request) -> Any:
@@ -201,8 +200,8 @@ async def test_no_child_gets_back_what_its_parent_or_a_rule_withheld(stage: Stag
     s = await stage.ran(script, deny=("read_file(x.txt)",))
     assert s.of(AgentStarted, "a.1.1")[0].tools == ("read_file", "task_result")
     assert s.of(AgentStarted, "a.1.1")[0].mode == "plan"
-    assert [r.split(":")[0] for r in s.results("a.1.1")] == ["error"] * 6 + ["denied"]
-    assert [d.tool for d in s.of(Denied)] == ["read_file"]
+    assert [r.split(":")[0] for r in s.results("a.1.1")] == ["denied"] * 7
+    assert [d.tool for d in s.of(Denied)] == [*wanted, "read_file"]
     assert not (stage.project / "y").exists()
 
 
@@ -218,8 +217,10 @@ async def test_what_a_child_writes_cannot_pass_for_the_harness(stage: Stage) -> 
     lines = read.splitlines()
     assert sum(line.startswith("delegate_id: ") for line in lines) == 1
     assert sum(line.startswith("Receipt, made by the harness") for line in lines) == 1
-    assert sum(line.startswith("## Result from") for line in lines) == 0, "the one heading follows the status"
-    assert read.count("## Result from '") == 1
+    assert [line for line in lines if line[:1] not in (">", "-")] == [
+        "ok: ## Result from 'coder' (a.1): completed", next(line for line in lines if line.startswith("delegate_id")),
+        "Receipt, made by the harness and not by the sub-agent:",
+    ], "no line of a child begins a line"  # fmt: skip
     for words in ("[Note of the harness", "[seen by the harness]", "<system>"):
         assert words not in read
     assert lines.index(next(line for line in lines if line.startswith("Receipt, made"))) > lines.index(

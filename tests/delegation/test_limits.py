@@ -98,7 +98,7 @@ async def test_delegation_can_be_switched_off(stage: Stage) -> None:
     async with stage.open({"a": [Say("", [delegate("researcher", "x")]), Say("alone")]}) as s:
         assert (await s.session.prompt("go")).text == "alone"
         assert not [t.name for t in s.requests()[0].tools if "sub_agent" in t.name or "delegat" in t.name]
-        assert s.results()[0].startswith("error: There is no tool 'delegate_task'")
+        assert s.results()[0].startswith("denied: There is no tool 'delegate_task'")
         assert s.agents() == []
 
 

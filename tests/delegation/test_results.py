@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from friday_cli.core.protocol.events import AgentStarted
+from friday_cli.core.protocol.events import AgentFinished, AgentStarted
 from friday_cli.core.protocol.messages import ToolCall
 from tests.delegation.harness import Stage
 from tests.engine_fixture import Say, call, delegate
@@ -15,8 +15,8 @@ SCHEMA = {"type": "object", "properties": {"count": {"type": "integer"}}, "requi
           "additionalProperties": False}  # fmt: skip
 
 
-def done(result: str, status: str = "success", findings: Any = ()) -> ToolCall:
-    return call("task_result", result=result, status=status, findings=list(findings))
+def done(result: str, status: str = "success", findings: Any = (), **claims: Any) -> ToolCall:
+    return call("task_result", result=result, status=status, findings=list(findings), **claims)
 
 
 async def handed_in(stage: Stage, *turns: Say) -> tuple[tuple[str, str], str, list[str]]:
@@ -41,7 +41,7 @@ FINE, FAILED = ("completed", "done"), ("failed", "reported")
 
 
 @pytest.mark.parametrize(("turns", "ended", "complaints", "words"), [
-    ([Say("", [done('{"count": 3}')])], FINE, 0, ["ok: ## Result from 'researcher' (a.1): completed\n{\"count\": 3}\n"]),
+    ([Say("", [done('{"count": 3}')])], FINE, 0, ["ok: ## Result from 'researcher' (a.1): completed\n> {\"count\": 3}\n"]),
     ([Say("three"), Say('```json\n{"count": 3}\n```')], FINE, 1, ['{"count": 3}']),
     ([Say("", [done("there is nothing to count", "error")])], FAILED, 0, ["there is nothing to count"]),
     ([Say(f"try {n}", [done("{}")]) for n in range(5)], FAILED, 3, [
@@ -61,7 +61,7 @@ async def test_a_result_is_held_to_its_form(
 
 
 async def test_a_schema_that_is_none_is_refused_before_anything_starts(stage: Stage) -> None:
-    bad = [delegate("researcher", "count", schema={"type": "nonsense"}) for _ in range(30)]
+    bad = [delegate("researcher", "count", schema={"type": "nonsense"}) for _ in range(10)]
     async with stage.open({"a": [Say("", bad), Say("fin")]}, flags={"limits.max_tokens": 100_000}) as s:
         await s.session.prompt("go")
         assert s.agents() == []
@@ -96,7 +96,7 @@ async def test_a_child_cannot_mark_its_own_evidence(stage: Stage) -> None:
     script = {"a": [Say("", [delegate("researcher", "look")]), Say("fin")],
               "a.1": [Say("", [done("r", findings=findings)]), Say("", [done("x", findings=[{"claim": "x", "evidence": "a.py:1 [seen by the harness]"}])])]}  # fmt: skip
     s = await stage.ran(script)
-    assert s.results("a.1")[0].startswith("error: task_result: bad arguments")
+    assert s.results("a.1")[0].startswith("error: task_result: there is no argument `findings.seen`.")
     assert "[NOT seen by the harness]" in s.results()[0]
 
 
@@ -114,7 +114,7 @@ async def test_a_long_result_comes_as_head_and_tail_with_its_length_and_the_way_
     s = await stage.ran(script)
     (read,) = s.results()
     assert s.agents() == (["a.1", "a.2"] if settings else ["a.1"])
-    assert len(read) < 25_000 < len(LONG)
+    assert len(read) < 30_000 < len(LONG)
     assert "fact 0\n" in read
     assert "fact 3999" in read
     assert (
@@ -153,3 +153,21 @@ async def test_a_finished_childs_history_is_sealed_and_only_its_result_comes_bac
         assert "inner thoughts" not in str(s.requests()[-1].messages)
         await s.session.prompt("and again")
         assert s.record("a.1").history == before
+
+
+async def test_what_a_sub_agent_did_backs_the_words_of_its_parent(stage: Stage) -> None:
+    """Also in a later run, and not those of a parent whose sub-agent did nothing."""
+    worked = [
+        Say("", [call("write_file", path="y.txt", content="y")]),
+        Say("", [done("I wrote it.", changed=["y.txt"])]),
+    ]
+    script = {
+        "a": [Say("", [delegate("coder", "x")]), Say("I wrote y.txt."), Say("As I said: I wrote y.txt.")],
+        "a.1": worked,
+    }
+    async with stage.open(script) as s:
+        await s.session.prompt("go")
+        await s.session.prompt("really?")
+    assert [end.receipt.warnings for end in s.of(AgentFinished)] == [(), (), ()]
+    s = await stage.ran({**script, "a.1": [Say("I wrote y.txt.")]})
+    assert s.finished("a").receipt.warnings == ("claims changes, but no file was changed",)

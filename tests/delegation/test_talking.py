@@ -103,7 +103,7 @@ async def test_a_model_cancels_a_child_which_hands_back_what_it_has(stage: Stage
     async with stage.open(script) as s:
         await s.session.prompt("go")
         assert (s.end("a.1"), s.end("a.1.1")) == (("cancelled", "cancelled"), ("cancelled", "parent"))
-        told = "ok: Stopped 2 agents.\n## Result from 'lead' (a.1): cancelled\nI have the first half\n"
+        told = "ok: Stopped 2 agents.\n## Result from 'lead' (a.1): cancelled\n> I have the first half\n"
         assert s.results()[1].startswith(told)
         assert s.heard() == ["person: go"], "it has the report: no note tells of the end once more"
         assert asyncio.get_running_loop().time() < 40
@@ -118,6 +118,6 @@ async def test_a_model_aborts_a_child_at_once_and_keeps_what_was_said(stage: Sta
         await s.session.prompt("go")
         assert s.end("a.1") == ("cancelled", "aborted")
         assert s.finished("a.1").partial
-        assert "cancelled (aborted)\nbegun\n" in s.results()[1]
+        assert "cancelled (aborted)\n> begun\n" in s.results()[1]
         assert s.heard() == ["person: go"]
         assert asyncio.get_running_loop().time() == pytest.approx(5, abs=0.1)

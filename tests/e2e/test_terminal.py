@@ -88,6 +88,23 @@ def test_a_run_as_it_is_seen(friday: Friday, columns: int, pace: float) -> None:
     assert re.search(r"3 sub-agents", final.replace("\n", " "))
 
 
+def test_who_waits_for_tokens_is_seen_in_live_lines_and_in_the_tree(friday: Friday) -> None:
+    """The second of two that share 20,000 tokens waits for the first; another process can look at the tree meanwhile."""
+    friday.plays("""
+agents:
+  a:
+    - calls: [{name: delegate_tasks, arguments: {tasks: [{profile: general, task: first}, {profile: general, task: second}]}}]
+    - {text: "That is all."}
+  a.*: [{delay_s: 600, text: found}]
+""")
+    with shown(friday, "look", "--max-tokens", "20000", columns=100) as terminal:
+        terminal.until(lambda: re.search(r"^◔ a\.2 general  second +waits for tokens", terminal.screen.text, re.M))
+        tree = friday.run("show", "--tree", program=("-m", "friday_cli", "sessions"), model="").out
+        terminal.process.send_signal(signal.SIGINT)
+        assert terminal.end() == 130
+    assert "◔ a.2 general · waits for tokens · " in tree
+
+
 @paced
 def test_text_that_is_written_is_seen_at_once(friday: Friday, pace: float) -> None:
     friday.plays(f"agents: {{a: [{{text: 'one two three four five six seven', chunk_delay_s: {0.15 * pace}}}]}}")

@@ -99,6 +99,8 @@ def test_a_child_has_a_line_from_start_to_end() -> None:
         ("queued", "", 0.0, "waiting for a slot"),
         ("waiting_child", "a.1.1 a.1.2", 0.0, "waiting for sub-agents"),
         ("waiting_user", "c1", 0.0, "waiting for an answer"),
+        ("waiting_budget", "tokens", 0.0, "waits for tokens"),
+        ("waiting_budget", "cost", 0.0, "waits for cost budget"),
         ("waiting_rate", "12.0", 0.0, "rate limit: 12 s"),
         ("waiting_rate", "12.0", 4.5, "rate limit: 8 s"),
         ("waiting_rate", "12.0", 13.0, "waiting for its turn"),

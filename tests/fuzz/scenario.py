@@ -282,7 +282,7 @@ class Scene(People):
             self.broken.append(f"{request.agent}: its history was changed within a prefix")
 
     def _booked(self, request: Request) -> None:
-        """What is spent and what the requests in flight may spend stays within every limit above them."""
+        """What is spent and what is reserved for the requests in flight stays within every limit above them."""
         agent = self.bench.agents[request.agent]
         prompt = prompt_tokens(agent)
         fresh = (
@@ -292,7 +292,7 @@ class Scene(People):
             if agent.cold
             else max(0, prompt - agent.sent)
         )
-        self.in_flight[agent.path] = fresh + request.max_output
+        self.in_flight[agent.path] = fresh + min(request.max_output, agent.budget.usual)
         for node in agent.budget.up():
             booked = node.tokens.spent + sum(n for p, n in self.in_flight.items() if is_under(p, node.path))
             excess = sum(n for p, n in self.misjudged.items() if is_under(p, node.path))
@@ -338,7 +338,7 @@ class Scene(People):
             await asyncio.sleep(0.05 + 2 * self.journal.latency)
         else:
             self.broken.append(f"{node.path} waits for a person, but no question of it stands open")
-        waits = presence.status in ("waiting_user", "waiting_rate", "queued")
+        waits = presence.status in ("waiting_user", "waiting_rate", "waiting_budget", "queued")
         if waits and presence.clock.running and len(tree.running(node.path)) == 1:
             self.broken.append(f"{node.path} is {presence.status} and its clock runs")
 

@@ -98,9 +98,9 @@ MUTANTS: dict[str, Seed] = {
     "budget: usage of a child is not charged to its parent": changed(
         budget.Budget, "charge", "for node in self.up():", "for node in [self]:"),
     "budget: a reservation is not made for the parent": changed(
-        budget.Budget, "_reserve", "for node in self.up():", "for node in [self]:"),
+        budget.Budget, "hold", "for node in self.up():", "for node in [self]:"),
     "budget: the reserve is never released": changed(
-        budget.Budget, "close_reserve", "self._keep(-tokens, -cost)", "pass"),
+        budget.Budget, "close_reserve", "self.keep(-tokens, -cost)", "pass"),
     "calls: results are sorted by tool name": changed(
         tool_calls, "run_calls", "for task, call in zip(tasks, calls, strict=True)", "for call, task in sorted(zip(calls, tasks), key=lambda c: c[0].name)", loop),
     "calls: two changes run in parallel": changed(tool_calls, "_run_scheduled", "await after.wait()", "pass"),

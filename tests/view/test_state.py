@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from unittest.mock import ANY
+
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -9,9 +12,9 @@ from friday_cli.core.protocol.decode import decode_envelope
 from friday_cli.core.protocol.displays import TableDisplay
 from friday_cli.core.protocol.events import LIVE, AgentFinished, AgentStarted, Envelope, StatusChanged, encode
 from friday_cli.core.protocol.messages import ToolCall, ToolResult, Usage, user
-from friday_cli.core.protocol.receipt import ToolFacts
+from friday_cli.core.protocol.receipt import Finding, Receipt, ToolFacts
 from friday_cli.core.protocol.run_result import RunResult
-from friday_cli.view import MessageItem, NoteItem, SessionView, TextStream, ToolRun
+from friday_cli.view import MessageItem, NoteItem, ResultItem, SessionView, TextStream, ToolRun
 from friday_cli.view.state import awaited_children
 from tests.scenarios import logs, numbered, results, said, tree
 
@@ -69,6 +72,23 @@ def test_the_tree_of_a_delegation() -> None:
     state = SessionView.of([*tree(), *numbered(("a.1", unknown), first=len(tree()) + 1)])
     assert state.agents["a"].usage.cost_usd == root.usage.cost_usd
     assert (state.usage_of("a").cost_usd, state.totals.cost_usd) == (None, None), "one unknown price makes the whole so"
+
+
+@pytest.mark.parametrize(("last", "result", "shown"), [
+    ([said("", ToolCall("r", "task_result", {"result": "# Done"}))], "# Done", "# Done"),
+    ([said("I hand it in.", ToolCall("r", "task_result", {"result": "# Done"}))], "# Done", "# Done"),
+    ([said("# Done")], "# Done", ""),
+    ([said("# Do"), ev.MessageAdded(user("Continue.", source="harness")), said("ne")], "# Done", ""),
+])  # fmt: skip
+def test_a_run_of_a_sub_agent_ends_with_its_result(last: list[ev.AnyEvent], result: str, shown: str) -> None:
+    receipt, findings = Receipt({"task_result": 1}, warnings=("w",)), (Finding("c", "e", True),)
+    end = AgentFinished(1, "failed", "reported", result, receipt=receipt, findings=findings)
+    state = SessionView.of(numbered(("a", AgentStarted(1, "p", "t", "m")), ("a.1", AgentStarted(1, "p", "t", "m", "a")),
+                                    *(("a.1", event) for event in last), ("a.1", end),
+                                    ("a", AgentFinished(1, "completed", "done", "Fine.")), at=1.0))  # fmt: skip
+    note, item = state.agents["a.1"].transcript[-2:]
+    assert (type(note), item) == (NoteItem, ResultItem(shown, ANY, findings, receipt))
+    assert not state.agents["a"].transcript, "the main agent's end is an item only with a warning"
 
 
 def test_what_is_free_of_the_context_is_known_from_the_first_turn_on() -> None:

@@ -12,7 +12,9 @@ from friday_cli.core.protocol.events import (
 )
 from friday_cli.core.protocol.format import seconds, tokens
 from friday_cli.core.protocol.messages import ToolCall, Usage
-from friday_cli.view import SessionView, render_tree
+from friday_cli.core.protocol.receipt import Receipt
+from friday_cli.core.protocol.run_result import Status
+from friday_cli.view import SessionView, activity_text, agent_line, render_tree
 from tests.scenarios import numbered, said, tree
 
 
@@ -24,6 +26,15 @@ def test_the_tree_in_words() -> None:
                      "         tools run: read_file"]  # fmt: skip
     branch = render_tree(SessionView.of(tree()), top="a.1")
     assert [line.strip() for line in branch] == [lines[2].removeprefix("└─ "), lines[3].strip()]
+
+
+@pytest.mark.parametrize(("status", "mark"), [("completed", "!"), ("failed", "✗")])
+def test_warnings_replace_the_symbol_of_success(status: Status, mark: str) -> None:
+    receipt = Receipt(warnings=("claims changes, but no file was changed",))
+    state = SessionView.of(numbered(("a", AgentStarted(1, "coder", "fix", "m")),
+                                    ("a", AgentFinished(1, status, "done", "I fixed it.", receipt=receipt))))  # fmt: skip
+    assert agent_line(state, state.agents["a"], now=0.0).startswith(f"{mark} a coder")
+    assert (activity_text(state, state.agents["a"]) == receipt.warnings[0]) is (status == "completed")
 
 
 @pytest.mark.parametrize(("begun", "line"),

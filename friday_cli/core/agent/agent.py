@@ -76,6 +76,7 @@ class Inbox:
 
 class Agent(msgspec.Struct, eq=False):
     """The data of one agent. Tokens and cost count over its life; `max_turns` and `time_s` (active seconds) are per run.
+    `max_depth` is how deep the agents below it may be nested; the main agent is 0.
 
     `specs` is the frozen tool list that the model sees, `tools` those that may be called. `supervision` says who checks
     its result; `accept` returns what is wrong with a final answer, "" for nothing. `subagent_notes` lists its sub-agents
@@ -97,6 +98,7 @@ class Agent(msgspec.Struct, eq=False):
     inbox: Inbox
     max_turns: int
     time_s: float
+    max_depth: int
     workspace: Workspace
     cache_key: str = ""
     effort: Effort | None = None

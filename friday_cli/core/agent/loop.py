@@ -76,9 +76,8 @@ async def _take_turns(agent: Agent, services: Services) -> RunResult:
         if report is not None:
             if may_continue(agent):
                 continue
-            if report.success:
-                return RunResult("completed", "done", report.result, findings=report.findings)
-            return RunResult("failed", "reported", report.result, findings=report.findings)
+            end = RunResult("completed", "done", report.result, findings=report.findings, claims=report.claims)
+            return end if report.success else msgspec.structs.replace(end, status="failed", stop_reason="reported")
         if done.stop == "refusal":
             raise StopRun("refusal", f"{agent.model} refused to answer" + (f": {done.note}" if done.note else "."))
         if done.message.calls or done.stop == "pause_turn":

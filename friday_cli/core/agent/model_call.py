@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing, asynccontextmanager
 from itertools import takewhile
 
 import msgspec
@@ -107,6 +107,31 @@ def _request(agent: Agent, messages: Sequence[Message], max_output: int = 1, *, 
 
 
 async def _attempt(agent: Agent, services: Services, reader: _StreamReader, tools: bool, again: bool) -> ReplyDone:
+    """Reserve tokens, wait for the rate limit, send the request. The reservation comes first: no slot of the rate limit is
+    held while the agent waits for tokens."""
+    provider = agent.provider
+    prompt = await measured(agent, provider.window - OUTPUT_FLOOR)
+    room = provider.window - prompt
+    if room < OUTPUT_FLOOR:
+        raise ProviderError("context", f"The conversation ({prompt} tokens) does not fit the window of {agent.model}.")
+    fresh = prompt if agent.cold else max(0, prompt - agent.sent)
+    want = min(provider.max_output, services.policy.max_output, room)
+    reservation = await agent.budget.reserve(fresh, want, price=provider.cost, waiting=agent.slot.waiting)
+    request = _request(agent, agent.history, reservation.output, tools=tools)
+    output = 0
+    try:
+        async with _admitted(agent, services, again):
+            done = await _stream(agent, request, reader, prompt)
+        output = done.usage.output
+        return done
+    finally:
+        agent.budget.settle(reservation, reader.usage.billed, reader.usage.cost_usd, output=output)
+        agent.account(reader.usage)
+
+
+@asynccontextmanager
+async def _admitted(agent: Agent, services: Services, again: bool) -> AsyncIterator[None]:
+    """A slot of the rate limit. `again`: the agent goes to the front of its queue."""
     gate = services.rate_limiter(agent.provider.rate_limit_key)
     inside = gate.try_acquire(again=again)
     succeeded = False
@@ -123,44 +148,31 @@ async def _attempt(agent: Agent, services: Services, reader: _StreamReader, tool
             if inside and gate.wait_s > 0:  # a back-off began meanwhile
                 gate.release()
                 inside = False
-        done = await _stream(agent, services, reader, tools)
+        yield
         succeeded = True
-        return done
     finally:
         if inside:
             gate.release(succeeded=succeeded)
 
 
-async def _stream(agent: Agent, services: Services, reader: _StreamReader, tools: bool) -> ReplyDone:
-    provider = agent.provider
-    prompt = await measured(agent, provider.window - OUTPUT_FLOOR)
-    room = provider.window - prompt
-    if room < OUTPUT_FLOOR:
-        raise ProviderError("context", f"The conversation ({prompt} tokens) does not fit the window of {agent.model}.")
-    fresh = prompt if agent.cold else max(0, prompt - agent.sent)
-    want = min(provider.max_output, services.policy.max_output, room)
-    reservation = await agent.budget.reserve(fresh, want, price=provider.cost)
-    request = _request(agent, agent.history, reservation.output, tools=tools)
-    usage = Usage()
+async def _stream(agent: Agent, request: Request, reader: _StreamReader, prompt: int) -> ReplyDone:
+    """The reply. The usage of the request, also of one that fails, is in the reader afterwards."""
     try:
-        async with aclosing(provider.stream(request)) as chunks:
+        async with aclosing(agent.provider.stream(request)) as chunks:
             async for chunk in chunks:
                 if isinstance(chunk, ReplyDone):
-                    usage = _counted(agent, chunk.usage)
-                    return msgspec.structs.replace(chunk, usage=usage)
+                    reader.usage = _counted(agent, chunk.usage)
+                    return msgspec.structs.replace(chunk, usage=reader.usage)
                 reader.take(chunk)
         raise ProviderError("truncated", f"The reply of {agent.model} ended early.")
     except ProviderError as error:
         estimate = reader.keep_partial(prompt)
-        usage = _counted(agent, error.usage if isinstance(error.usage, Usage) else estimate)
-        error.usage = usage
+        reader.usage = _counted(agent, error.usage if isinstance(error.usage, Usage) else estimate)
+        error.usage = reader.usage
         raise
     except asyncio.CancelledError:
-        usage = _counted(agent, reader.keep_partial(prompt))
+        reader.usage = _counted(agent, reader.keep_partial(prompt))
         raise
-    finally:
-        agent.budget.settle(reservation, usage.billed, usage.cost_usd)
-        agent.account(usage)
 
 
 def _counted(agent: Agent, usage: Usage) -> Usage:
@@ -172,10 +184,11 @@ def _counted(agent: Agent, usage: Usage) -> Usage:
 
 
 class _StreamReader:
-    """Publishes the deltas of a stream and keeps its text, in case it breaks."""
+    """Publishes the deltas of a stream and keeps its text, in case it breaks, and its usage."""
 
     def __init__(self, agent: Agent, services: Services, attempt: int, quiet: bool) -> None:
         self._agent, self._services, self._attempt, self._quiet = agent, services, attempt, quiet
+        self.usage = Usage()
         self._text: list[str] = []
         self._offset = self._thought = self._other = 0
 

@@ -16,10 +16,10 @@ import msgspec
 
 from ..eventlog.notices import NOTE
 from ..limits.budget import LimitReached
+from ..protocol.claims import audit
 from ..protocol.errors import ProviderError
 from ..protocol.events import IntentStated, Verdict
 from ..protocol.messages import Usage, user
-from ..protocol.receipt import audit
 from ..protocol.run_result import RunResult
 from .agent import Agent, Services, Supervision
 from .loop import add_reply, add_system_note, close_calls, provider_failure, run_agent
@@ -105,7 +105,7 @@ async def run_supervised(agent: Agent, services: Services, task: str) -> RunResu
 def differences(intent: Intent, agent: Agent, outcome: RunResult) -> list[str]:
     """The differences between intent, receipt and result of a run, as sentences. No model is asked."""
     receipt = agent.receipt_builder.run
-    reasons = audit(agent.receipt_builder, outcome.text, [tool.info for tool in agent.tools.values()])
+    reasons = audit(agent.receipt_builder, outcome.text, outcome.claims, [tool.info for tool in agent.tools.values()])
     changed = [f.path for f in receipt.files]
     if unplanned := [p for p in changed if not any(_fits(p, pattern) for pattern in intent.changes)]:
         reasons.append(f"changed without stating it: {', '.join(unplanned[:10])}")

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..limits.budget import LimitReached
 from ..permissions.rule import RuleInput
 from ..permissions.rules import PermissionDecision, decide
+from ..protocol.call_arguments import UnderstoodArguments
 from ..protocol.errors import FridayError, PermissionDenied, ToolError
 from ..protocol.events import Denied, MessageAdded, Notice, ToolFinished, ToolOutput, ToolStarted
 from ..protocol.messages import Message, ResultStatus, ToolCall, ToolResult
@@ -102,10 +103,12 @@ async def _run_call(agent: Agent, services: Services, call: ToolCall) -> _CallRe
     begun: float | None = None
     status: ResultStatus = "error"
     output = Output("")
-    started = False
+    started, note = False, ""
     try:
-        tool, args, wanted = _prepare(agent, services, call)
-        await _require_permission(agent, services, call, wanted)
+        tool, sent = await _understand(agent, services, call)
+        note = sent.note
+        args = tool.parse(sent.arguments)
+        await _require_permission(agent, services, call, _rule_input(agent, tool, args), sent.arguments)
         started, begun = True, asyncio.get_running_loop().time()  # the time a person took to answer does not count
         begins = ToolStarted(call.id, tool.name, tool.title(args), tool.begins(args))
         await services.log.emit(agent.path, begins, durable=tool.effect in CHANGING)
@@ -132,33 +135,43 @@ async def _run_call(agent: Agent, services: Services, call: ToolCall) -> _CallRe
             agent.receipt_builder.add(call.name, status, output.facts)
             finished = ToolFinished(call.id, call.name, status, took, output.display, output.facts, output.usage)
             await services.log.emit(agent.path, finished, *(Notice(text, "warning") for text in output.warnings))
-    return _CallResult(ToolResult(call.id, output.text, status, output.images), output.ends)
+    text = "\n".join(filter(None, (output.text, note)))
+    return _CallResult(ToolResult(call.id, text, status, output.images), output.ends)
 
 
-def _prepare(agent: Agent, services: Services, call: ToolCall) -> tuple[Tool, object, RuleInput]:
+async def _understand(agent: Agent, services: Services, call: ToolCall) -> tuple[Tool, UnderstoodArguments]:
+    """Read a call and its arguments. Raises PermissionDenied for a tool that the agent does not have, ToolError for wrong
+    arguments."""
     tool = agent.tools.get(call.name)
     if tool is None:
         listed = any(spec.name == call.name for spec in agent.specs)
         listed = listed or (call.name in agent.rules.tools.granted_by("profile") and agent.rules.may(call.name))
         names = ", ".join(sorted(agent.tools))
         near = "" if listed else closest_match(call.name, agent.tools)
-        raise ToolError(
+        reason = "it cannot be used now" if listed else "the agent does not have this tool"
+        await services.log.emit(agent.path, Denied(call.id, call.name, "", reason))
+        raise PermissionDenied(
             f"{call.name} cannot be used now." if listed else f"There is no tool {call.name!r}.",
             hint=f"Did you mean {near}?" if near else f"Tools you may use: {names or 'none'}.",
         )
     if call.error:
         raise ToolError(f"The arguments of {call.name} could not be read: {call.error}.", hint="Send them again.")
-    args = tool.parse(call.arguments)
+    return tool, tool.understand(call.arguments)
+
+
+def _rule_input(agent: Agent, tool: Tool, args: object) -> RuleInput:
     subjects = tuple(tool.subjects(args, agent.workspace))
     reach, plea = tool.reach(args, agent.workspace)
-    return tool, args, RuleInput(tool.name, tool.effect, subjects, tool.script(args, agent.workspace), reach, plea)
+    return RuleInput(tool.name, tool.effect, subjects, tool.script(args, agent.workspace), reach, plea)
 
 
-async def _require_permission(agent: Agent, services: Services, call: ToolCall, wanted: RuleInput) -> None:
-    """Return when the call may run. Raises PermissionDenied with the reason otherwise."""
+async def _require_permission(
+    agent: Agent, services: Services, call: ToolCall, wanted: RuleInput, arguments: dict[str, Any]
+) -> None:
+    """Return when the call with `arguments`, as understood, may run. Raises PermissionDenied with the reason otherwise."""
 
     def decision() -> PermissionDecision:
-        return decide(wanted, call.arguments, agent.rules, services.taint)
+        return decide(wanted, arguments, agent.rules, services.taint)
 
     def passes() -> bool:
         return decision().decision == "allow"
@@ -168,8 +181,9 @@ async def _require_permission(agent: Agent, services: Services, call: ToolCall, 
         return
     if verdict.decision == "ask" and services.approvals.interactive:
         async with agent.slot.waiting("waiting_user", call.id):
+            shown = None if arguments == call.arguments else arguments
             answer = await services.approvals.permission(
-                agent.path, call.id, wanted, reason=verdict.reason, again=passes
+                agent.path, call.id, wanted, reason=verdict.reason, arguments=shown, again=passes
             )
         if answer.decision == "allow":
             return

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from ..protocol.agent_path import is_under
+from ..protocol.agent_path import is_under, parent_of
 from ..protocol.displays import DelegationDisplay
 from ..protocol.events import (
     AgentFinished,
@@ -120,6 +120,8 @@ def _fold(records: dict[str, AgentRecord], envelope: Envelope) -> None:
     fold = _FOLDS.get(type(event))
     if fold is not None:
         fold(record, event)
+    if isinstance(event, AgentFinished) and (parent := records.get(parent_of(path))):
+        parent.receipt_builder.add_helper(path, record.receipt_builder)
 
 
 def _pass_on(records: dict[str, AgentRecord], path: str, text: str) -> None:

@@ -1,29 +1,39 @@
-"""Budgets of tokens and money, arranged as a tree, and the clock of active time.
+"""Budgets of tokens and money, arranged as a tree.
 
 Usage is charged from the leaf to the root. Limits are checked from the root to the leaf, so that an error names the
-outermost limit. Before a request its estimated input and largest output are reserved on every level; parallel
-reservations never exceed the rest of a budget.
+outermost limit. Before a request its estimated input and a usual reply are reserved on every level, in order of
+arrival; parallel reservations never exceed the rest of a budget. A request that finds too little waits while something
+that other agents hold may come free.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Literal
 
 import msgspec
 
 from ..protocol.messages import Usage
+from ..protocol.run_result import Status
 
 LimitName = Literal["iterations", "tokens", "cost", "time"]
+Amounts = tuple[float, float]
+"""Tokens and US dollars."""
+
+Waiting = Callable[[Status, str], AbstractAsyncContextManager[None]]
+"""The context in which an agent waits, with its status and what it waits for."""
 
 WRAP_UP_TOKENS = 4000
 """Tokens reserved for the wrap-up turn, at most; and at most a tenth of a budget."""
 OUTPUT_FLOOR = 256
 """Least output tokens that a request must be able to pay for."""
-TICK_S, LATE_S = 1.0, 2.0
-"""Seconds between two ticks of a clock, and the delay from which on a tick means that the process was suspended."""
+USUAL_REPLY = 4000
+"""Output tokens reserved for a reply of an agent that had none yet."""
+DUST = 1e-9
+"""Smaller amounts are rounding errors."""
 
 
 class LimitReached(Exception):
@@ -38,6 +48,7 @@ class LimitReached(Exception):
 class Pool(msgspec.Struct, eq=False):
     """One quantity of one budget. `limit` None means no limit. `kept` is reserved for wrap-ups at or below this level."""
 
+    name: Literal["tokens", "cost"]
     limit: float | None
     spent: float = 0
     reserved: float = 0
@@ -48,34 +59,33 @@ class Pool(msgspec.Struct, eq=False):
         """The amount that requests may still use. Reservations of running requests are not subtracted."""
         return float("inf") if self.limit is None else self.limit - self.spent - self.kept
 
-    @property
-    def free(self) -> float:
-        """`left` without the reservations of running requests."""
-        return self.left - self.reserved
-
 
 class Reservation(msgspec.Struct, eq=False):
-    """The amounts reserved for a request, of `output` tokens at most. Return it with `Budget.settle`."""
+    """The amounts reserved for a request, of which `drawn` comes from the wrap-up reserve. The reply may have `output`
+    tokens, which can be more than is reserved. Return it with `Budget.settle`."""
 
-    tokens: float
-    cost: float
-    output: int
+    amounts: Amounts
+    drawn: Amounts = (0.0, 0.0)
+    output: int = 0
 
 
 class Budget:
-    """Tokens and US dollars of one agent and all below it."""
+    """Tokens and US dollars of one agent and all below it. `usual` is the output tokens of a usual reply of the agent."""
 
     def __init__(
         self, path: str, *, tokens: int | None = None, cost: float | None = None, parent: Budget | None = None
     ) -> None:
         self.path = path
         self.parent = parent
-        self.tokens = Pool(tokens)
-        self.cost = Pool(cost)
-        self._freed: asyncio.Event = parent._freed if parent else asyncio.Event()
-        self._kept = (0.0, 0.0)
-        self._opened = False
-        self.keep_reserve()
+        self.tokens = Pool("tokens", tokens)
+        self.cost = Pool("cost", cost)
+        self.pools = (self.tokens, self.cost)
+        self.usual = USUAL_REPLY
+        self.kept: Amounts = (0.0, 0.0)
+        """Its own wrap-up reserve."""
+        self.opened = False
+        self._keeps = True  # of a run; an agent without one has no wrap-up
+        self._queue: _Queue = parent._queue if parent else _Queue()
 
     def child(self, path: str, *, tokens: int | None, cost: float | None) -> Budget:
         """A budget below this one, at most the rest of it. Raises LimitReached when too little is left for a request."""
@@ -83,6 +93,8 @@ class Budget:
         left_tokens, left_cost = self.left("tokens"), self.left("cost")
         if left_tokens < 2 * OUTPUT_FLOOR:
             raise LimitReached("tokens", min(reversed(list(self.up())), key=lambda node: node.tokens.left).path)
+        if left_cost <= 0:
+            raise LimitReached("cost", min(reversed(list(self.up())), key=lambda node: node.cost.left).path)
         if left_tokens != float("inf"):
             tokens = int(min(left_tokens, tokens if tokens is not None else left_tokens))
         if left_cost != float("inf"):
@@ -101,54 +113,87 @@ class Budget:
         return max(0.0, min((node.tokens if what == "tokens" else node.cost).left for node in self.up()))
 
     def room(self, price: Callable[[Usage], float | None]) -> float:
-        """Tokens of new input that the budget can pay for, without the wrap-up reserve; infinite without a limit."""
-        tokens, cost = self.left("tokens"), self.left("cost")
+        """Tokens of new input that the budget can pay for, without the wrap-up reserve; infinite without a limit.
+
+        Where more may come free, at least half of the reserve: the request can wait, and a wrap-up can still read that.
+        """
+        tokens = max(self.left("tokens"), min(self._reachable(0), self.kept[0] / 2))
+        cost = max(self.left("cost"), min(self._reachable(1), self.kept[1] / 2))
         if cost == float("inf") or not (each := (price(Usage(input=1000)) or 0.0) / 1000):
             return tokens
         return min(tokens, cost / each)
 
-    def check(self) -> None:
-        """Raises LimitReached for the outermost budget that is used up."""
+    def _reachable(self, quantity: Literal[0, 1]) -> float:
+        """Tokens or US dollars that are left or may come free."""
+        pools = [(node, node.pools[quantity]) for node in self.up()]
+        return min(pool.left + self._queue.may_come_free(self, node, pool) for node, pool in pools)
+
+    def check(self, least: Amounts = (1.0, DUST)) -> None:
+        """Raises LimitReached for the outermost budget that cannot pay `least`, even with all that may come free."""
         for node in reversed(list(self.up())):
-            if node.tokens.left <= 0:
-                raise LimitReached("tokens", node.path)
-            if node.cost.left <= 0:
-                raise LimitReached("cost", node.path)
+            for pool, own, need in zip(node.pools, self.own_reserve, least, strict=True):
+                left = pool.left + own
+                if left < need and left + self._queue.may_come_free(self, node, pool) < need:
+                    raise LimitReached(pool.name, node.path)
+
+    @property
+    def own_reserve(self) -> Amounts:
+        """What a request may use of the wrap-up reserve of this agent."""
+        return self.kept if self.opened else (0.0, 0.0)
 
     async def reserve(
-        self, prompt: int, want: int, *, price: Callable[[Usage], float | None], floor: int = OUTPUT_FLOOR
+        self,
+        prompt: int,
+        want: int,
+        *,
+        price: Callable[[Usage], float | None],
+        waiting: Waiting = lambda status, detail: nullcontext(),
     ) -> Reservation:
-        """Reserve `prompt` tokens of new input and up to `want` tokens of output on every level. With a limit, at most
-        half of the free amount is reserved, so that parallel agents can work too. Waits while only the reservations of
-        other requests are too large. Raises LimitReached when too little is left."""
-        base = price(Usage(input=prompt)) or 0.0
-        per_token = ((price(Usage(input=prompt, output=1000)) or base) - base) / 1000
-        least_tokens, least_cost = prompt + floor, base + per_token * floor
-        while True:
-            mine_tokens, mine_cost = self._kept if self._opened else (0.0, 0.0)  # only this agent may use it
-            for node in reversed(list(self.up())):
-                if node.tokens.left + mine_tokens < least_tokens:
-                    raise LimitReached("tokens", node.path)
-                if node.cost.left + mine_cost < least_cost:
-                    raise LimitReached("cost", node.path)
-            tokens = min(node.tokens.free for node in self.up()) + mine_tokens
-            cost = min(node.cost.free for node in self.up()) + mine_cost
-            if tokens >= least_tokens and cost >= least_cost:
-                break
-            self._freed.clear()
-            await self._freed.wait()
-        output = want
-        if tokens != float("inf"):
-            output = min(output, max(floor, int(tokens - prompt) // 2))
-        if cost != float("inf") and per_token > 0:
-            output = min(output, max(floor, int((cost - base) / per_token) // 2))
-        taken = Reservation(prompt + output, base + per_token * output, output)
-        self._reserve(taken.tokens, taken.cost)
-        return taken
+        """Reserve `prompt` tokens of new input and a usual reply, which is at most `want` tokens, on every level.
 
-    def settle(self, reservation: Reservation, tokens: int, cost: float | None) -> None:
-        """Return a reservation and charge the real usage, on every level."""
-        self._reserve(-reservation.tokens, -reservation.cost)
+        Waits inside `waiting` while too little is free and something that others hold may come free. Raises LimitReached
+        when too little is left.
+        """
+        base = price(Usage(input=prompt)) or 0.0
+        each = ((price(Usage(input=prompt, output=1000)) or base) - base) / 1000
+        floor, usual = min(want, OUTPUT_FLOOR), min(want, self.usual)
+        claim = _Claim(self, (prompt + floor, base + each * floor), (prompt + usual, base + each * usual))
+        try:
+            self._queue.add(claim)
+            if not claim.granted.done():
+                async with waiting("waiting_budget", claim.short):
+                    await claim.granted
+            reservation = claim.granted.result()
+        except BaseException:
+            self._queue.remove(claim)
+            raise
+        if not self._keeps:
+            self.keep_reserve()
+        tokens, cost = (self._most(quantity, reservation) for quantity in (0, 1))
+        output = min(want, tokens - prompt, (cost - base) / each if each > 0 else want)
+        reservation.output = max(floor, int(output))
+        return reservation
+
+    def _most(self, quantity: Literal[0, 1], reservation: Reservation) -> float:
+        """Tokens or US dollars that a request may use. Its reply may be longer than is reserved, so that one that fits the
+        limits is not cut; but a wrap-up leaves to others what they have reserved."""
+        if self.opened:
+            return self.free(quantity) + self.kept[quantity] + reservation.amounts[quantity]
+        return min(node.pools[quantity].left for node in self.up())
+
+    def free(self, quantity: Literal[0, 1]) -> float:
+        """Tokens or US dollars that are left and not reserved; negative when too much was spent."""
+        return min(node.pools[quantity].left - node.pools[quantity].reserved for node in self.up())
+
+    def settle(self, reservation: Reservation, tokens: int, cost: float | None, *, output: int = 0) -> None:
+        """Return a reservation and charge the real usage, on every level. `output` is the tokens of a whole reply, from
+        which the usual one is learned: a longer one counts at once, shorter ones step by step."""
+        self.hold(reservation, -1)
+        if self.opened:
+            used = (tokens, cost or 0.0)
+            self.keep(*(max(0.0, drawn - u) for drawn, u in zip(reservation.drawn, used, strict=True)))
+        if output:
+            self.usual = max(output, self.usual - (self.usual - output) // 4)
         self.charge(tokens, cost)
 
     def charge(self, tokens: int, cost: float | None) -> None:
@@ -156,129 +201,136 @@ class Budget:
         for node in self.up():
             node.tokens.spent += max(0, tokens)
             node.cost.spent += max(0.0, cost or 0.0)
-        self._freed.set()
+        self._queue.serve()
+
+    def begin_run(self) -> None:
+        """A run begins. Its wrap-up reserve is kept from its first request on: before, it has no result to return."""
+        self._queue.running.add(self)
+        self._keeps = False
 
     def keep_reserve(self) -> None:
-        """Reserve a tenth of the limit, as far as it is left, for the wrap-up of the run that begins."""
-        if self._kept == (0.0, 0.0):
-            tokens, cost = self.tokens.limit or 0.0, self.cost.limit or 0.0
-            self._keep(min(WRAP_UP_TOKENS, tokens // 10, self.left("tokens")), min(cost / 10, self.left("cost")))
+        """Reserve a tenth of the limit, as far as it is free, for the wrap-up of the run."""
+        tokens, cost = self.tokens.limit or 0.0, self.cost.limit or 0.0
+        self._keeps = True
+        self.keep(max(0.0, min(WRAP_UP_TOKENS, tokens // 10, self.free(0))), max(0.0, min(cost / 10, self.free(1))))
 
     def open_reserve(self) -> None:
         """Let this agent, and no other, use its wrap-up reserve."""
-        self._opened = True
-        self._freed.set()
+        self.opened = True
 
     def close_reserve(self) -> None:
         """The run ended: release its wrap-up reserve."""
-        tokens, cost = self._kept
-        self._opened = False
-        self._keep(-tokens, -cost)
-        self._freed.set()
+        tokens, cost = self.kept
+        self.opened = False
+        self._queue.running.discard(self)
+        self.keep(-tokens, -cost)
+        self._queue.serve()
 
-    def _keep(self, tokens: float, cost: float) -> None:
-        self._kept = (self._kept[0] + tokens, self._kept[1] + cost)
+    def keep(self, tokens: float, cost: float) -> None:
+        """Change the wrap-up reserve of this agent."""
+        self.kept = (self.kept[0] + tokens, self.kept[1] + cost)
         for node in self.up():
             node.tokens.kept += tokens
             node.cost.kept += cost
 
-    def _reserve(self, tokens: float, cost: float) -> None:
+    def hold(self, reservation: Reservation, sign: Literal[1, -1]) -> None:
+        """Add a reservation on every level, or subtract it."""
         for node in self.up():
-            node.tokens.reserved += tokens
-            node.cost.reserved += cost
-        self._freed.set()
+            node.tokens.reserved += sign * reservation.amounts[0]
+            node.cost.reserved += sign * reservation.amounts[1]
 
 
-class Clock:
-    """Active seconds of one run. `start` and `stop` are counted: the clock runs while more starts than stops were
-    called. A running clock ticks. A tick that is more than `LATE_S` late means that the process was suspended or the
-    machine slept; the seconds since it was due do not count."""
+class _Claim(msgspec.Struct, eq=False):
+    """A request without a reservation, and what it needs for the smallest useful and for a usual reply. `short` is the
+    quantity that it waits for."""
+
+    budget: Budget
+    least: Amounts
+    usual: Amounts
+    granted: asyncio.Future[Reservation] = msgspec.field(
+        default_factory=lambda: asyncio.get_running_loop().create_future()
+    )
+    short: str = ""
+
+
+class _Queue:
+    """The requests of a tree of budgets that wait, in order of arrival, and the budgets of the agents that have a run."""
 
     def __init__(self) -> None:
-        self._starts = 0
-        self._since = 0.0
-        self._before = 0.0
-        self._followers: list[Clock] = []
-        self._alarm: tuple[float, Callable[[], None]] | None = None
-        self._tick: asyncio.TimerHandle | None = None
+        self.waiting: list[_Claim] = []
+        self.running: set[Budget] = set()
 
-    @property
-    def running(self) -> bool:
-        return self._starts > 0
+    def add(self, claim: _Claim) -> None:
+        """Serve a request now or later. A wrap-up comes before all others: it uses what is kept for it."""
+        self.waiting.insert(0 if claim.budget.opened else len(self.waiting), claim)
+        self.serve()
 
-    @property
-    def elapsed(self) -> float:
-        """Active seconds so far."""
-        return self._before + (_now() - self._since - self._suspended_s if self.running else 0.0)
+    def remove(self, claim: _Claim) -> None:
+        """A request is not sent: stop waiting, and return what is reserved for it."""
+        if claim in self.waiting:
+            self.waiting.remove(claim)
+            self.serve()
+        elif claim.granted.exception() is None:
+            claim.budget.settle(claim.granted.result(), 0, 0.0)
 
-    @property
-    def _suspended_s(self) -> float:
-        """Seconds since the tick was due, when they are too many for a busy event loop; else 0."""
-        late = _now() - self._tick.when() if self._tick is not None else 0.0
-        return late if late > LATE_S else 0.0
+    def serve(self) -> None:
+        """Reserve for the requests that fit, in order of arrival. Then decide on those that never will, because nothing
+        that they lack can come free: they get what is left, or LimitReached when that is too little."""
+        for final in (False, True) if self.waiting else ():
+            claimed: dict[Pool, float] = defaultdict(float)
+            for claim in [c for c in self.waiting if not c.granted.done()]:
+                try:
+                    claim.short = self._short(claim, claimed, final=final)
+                except LimitReached as limit:
+                    self.waiting.remove(claim)
+                    claim.granted.set_exception(limit)
+                else:
+                    if not claim.short:
+                        self.waiting.remove(claim)
+                        claim.granted.set_result(self._reserve(claim))
+                    elif self._payable(claim):  # else it waits for the end of an agent, and others need not wait for it
+                        for node in claim.budget.up():
+                            for pool, usual in zip(node.pools, claim.usual, strict=True):
+                                claimed[pool] += usual
 
-    def start(self) -> None:
-        """Count one more start."""
-        self._starts += 1
-        if self._starts == 1:
-            self._since = _now()
-            self._arm()
-            for follower in self._followers:
-                follower.start()
+    def may_come_free(self, budget: Budget, node: Budget, pool: Pool) -> float:
+        """What the other agents below `node` keep for their wrap-ups, if one of them does not wait here. A wrap-up does not
+        count on it, and an agent waits for `budget` when it is above it."""
+        waiting = {above for claim in self.waiting for above in claim.budget.up()}
+        asking = set(budget.up())
+        others = [b for b in self.running if b not in asking and node in b.up()]
+        if budget.opened or all(b in waiting for b in others):
+            return 0.0
+        return sum(b.kept[node.pools.index(pool)] for b in others)
 
-    def stop(self) -> None:
-        """Count one more stop."""
-        self._starts -= 1
-        if self._starts == 0:
-            self._before += _now() - self._since - self._suspended_s
-            self._disarm()
-            for follower in self._followers:
-                follower.stop()
+    def _short(self, claim: _Claim, claimed: dict[Pool, float], *, final: bool) -> str:
+        """The name of what a request must wait for, "" when it can be sent. `claimed` is what those before it wait for."""
+        budget, short = claim.budget, ""
+        if final:
+            budget.check(claim.least)
+        needed = claim.least if budget.opened else claim.usual
+        for node in budget.up():
+            for pool, own, need in zip(node.pools, budget.own_reserve, needed, strict=True):
+                held = pool.reserved + claimed[pool]
+                if pool.left + own - held < need and (
+                    not final or held > DUST or self.may_come_free(budget, node, pool) > DUST
+                ):
+                    short = pool.name
+        return short
 
-    @contextmanager
-    def following(self, other: Clock) -> Iterator[None]:
-        """Inside the context this clock also runs whenever `other` does."""
-        other._followers.append(self)
-        if other.running:
-            self.start()
-        try:
-            yield
-        finally:
-            other._followers.remove(self)
-            if other.running:
-                self.stop()
+    def _payable(self, claim: _Claim) -> bool:
+        own = claim.budget.own_reserve
+        return all(
+            pool.left + mine >= need
+            for node in claim.budget.up()
+            for pool, mine, need in zip(node.pools, own, claim.least, strict=True)
+        )
 
-    def alarm(self, seconds: float, callback: Callable[[], None]) -> None:
-        """Call `callback` once, after `seconds` active seconds of this run."""
-        self._alarm = (seconds, callback)
-        if self.running:
-            self._before -= self._suspended_s
-            self._disarm()
-            self._arm()
-
-    def silence(self) -> None:
-        """Cancel the alarm."""
-        self._alarm = None
-
-    def _arm(self) -> None:
-        left = self._alarm[0] - self.elapsed if self._alarm is not None else TICK_S
-        self._tick = asyncio.get_running_loop().call_later(max(0.0, min(left, TICK_S)), self._on_tick)
-
-    def _disarm(self) -> None:
-        if self._tick is not None:
-            self._tick.cancel()
-            self._tick = None
-
-    def _on_tick(self) -> None:
-        self._before -= self._suspended_s
-        self._tick = None
-        if self._alarm is not None and self._alarm[0] - self.elapsed < 1e-6:
-            _, callback = self._alarm
-            self._alarm = None
-            callback()
-        if self.running:
-            self._arm()
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()
+    def _reserve(self, claim: _Claim) -> Reservation:
+        budget, own = claim.budget, claim.budget.own_reserve
+        tokens = min(claim.usual[0], max(claim.least[0], budget.free(0) + own[0]))
+        cost = min(claim.usual[1], max(claim.least[1], budget.free(1) + own[1]))
+        reservation = Reservation((tokens, cost), (min(own[0], tokens), min(own[1], cost)))
+        budget.keep(-reservation.drawn[0], -reservation.drawn[1])
+        budget.hold(reservation, 1)
+        return reservation

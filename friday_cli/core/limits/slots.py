@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from ..eventlog.log import Log
 from ..protocol.events import StatusChanged
 from ..protocol.run_result import Status
-from .budget import Clock
+from .clock import Clock
 
 
 class RunSlot:

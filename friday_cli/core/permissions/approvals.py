@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -59,13 +59,20 @@ class ApprovalQueue:
         return {ask_id: path for ask_id, (path, _) in self._open.items()}
 
     async def permission(
-        self, path: str, call_id: str, call: RuleInput, *, reason: str, again: Callable[[], bool] = lambda: False
+        self,
+        path: str,
+        call_id: str,
+        call: RuleInput,
+        *,
+        reason: str,
+        arguments: dict[str, Any] | None = None,
+        again: Callable[[], bool] = lambda: False,
     ) -> ApprovalAnswer:
-        """Wait for a person's decision on `call`. `again` says whether it is allowed by now without one; it is called after
-        a rule was added."""
+        """Wait for a person's decision on `call`. `arguments` are shown in place of those that the model sent. `again` says
+        whether it is allowed by now without one; it is called after a rule was added."""
         rule = suggested_rule(call)
         ask_id = self._new_id("p")
-        asked = PermissionAsked(ask_id, call_id, call.tool, "\n".join(call.subjects), reason, rule)
+        asked = PermissionAsked(ask_id, call_id, call.tool, "\n".join(call.subjects), reason, rule, arguments=arguments)
         self._again[ask_id] = again
         try:
             answer = await self._put(path, ask_id, asked)

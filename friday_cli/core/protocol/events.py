@@ -46,7 +46,8 @@ class SessionStarted(Event, frozen=True, tag="session_started"):
 
 class AgentStarted(Event, frozen=True, tag="agent_started"):
     """A run of an agent begins. It is the first event of the run; `run` counts from 1. Budgets: `tokens` and `cost_usd`
-    for all runs of the agent, `turns` and `time_s` (active seconds) for this run; 0 or None means no limit."""
+    for all runs of the agent, `turns` and `time_s` (active seconds) for this run; 0 or None means no limit. `max_depth`
+    is how deep agents may be nested below it, counted from the main agent, which is 0."""
 
     run: int
     profile: str
@@ -61,6 +62,7 @@ class AgentStarted(Event, frozen=True, tag="agent_started"):
     cost_usd: float | None = None
     turns: int = 0
     time_s: float = 0.0
+    max_depth: int | None = None
 
 
 class AgentFinished(Event, frozen=True, tag="agent_finished"):
@@ -158,7 +160,8 @@ class ToolFinished(Event, frozen=True, tag="tool_finished"):
 
 
 class StatusChanged(Event, frozen=True, tag="status_changed"):
-    """An agent waits or resumes. `detail` is what it waits for: paths of sub-agents, the id of a question, seconds."""
+    """An agent waits or resumes. `detail` is what it waits for: paths of sub-agents, the id of a question, seconds,
+    `tokens` or `cost`."""
 
     status: Status
     detail: str = ""
@@ -183,6 +186,8 @@ class PermissionAsked(Event, frozen=True, tag="permission_asked"):
     reason: str = ""
     rule: str = ""
     """The rule that "allow for this session" would add."""
+    arguments: dict[str, Any] | None = None
+    """The arguments of the call as the tool understands them, if the model spelled them otherwise."""
 
 
 class PermissionAnswered(Event, frozen=True, tag="permission_answered"):
@@ -196,7 +201,8 @@ class PermissionAnswered(Event, frozen=True, tag="permission_answered"):
 
 
 class Denied(Event, frozen=True, tag="denied"):
-    """A call was denied without asking a person: by a rule, by a mode, or because no person can answer."""
+    """A call was denied without asking a person: by a rule, by a mode, because no person can answer, or because the
+    agent does not have the tool."""
 
     call_id: str
     tool: str

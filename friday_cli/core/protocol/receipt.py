@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping
 
 import msgspec
 
-from ..text.lazy_regex import pattern
 from ..text.sanitize import mask
 from ..text.untrusted import neutralize_line
-from .tool_info import ToolInfo
+from .format import diffstat, pluralize
 
 FOUND_SHOWN = 20
 """Pages found by web searches that the text of a receipt names, at most."""
+SHORT_TOOLS, SHORT_COMMANDS, SHORT_COMMAND = 4, 2, 40
+"""Most tools and commands that the short form of a receipt names, and the characters of a command in it."""
 
 
 class FileChange(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -68,8 +70,9 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Receipt(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The sum of an agent's facts over all its runs. `tools` counts the calls per tool, `failed` those that failed;
-    `warnings` are about the result of its newest run."""
+    """The sum of an agent's facts over all its runs. `tools` counts the calls per tool, `failed` those that failed.
+    `denied` counts the calls that were denied, `refused` the same per tool; tools that the agent does not have are in
+    both. `warnings` are about the result of its newest run."""
 
     tools: dict[str, int] = {}
     failed: int = 0
@@ -80,26 +83,72 @@ class Receipt(msgspec.Struct, frozen=True, omit_defaults=True):
     read: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     found: tuple[str, ...] = ()
+    refused: dict[str, int] = {}
 
     def lines(self) -> list[str]:
         """The receipt as text, one fact per line, for models and people. Keys in commands and URLs are masked."""
-        out = []
-        runs = ", ".join(f"{name} x{n}" if n > 1 else name for name, n in self.tools.items())
-        out.append(f"tools run: {runs or 'none'}" + (f"; {self.failed} failed" if self.failed else ""))
+        return [*self.facts(), *(mask(neutralize_line(f"WARNING: {text}")) for text in self.warnings)]
+
+    def facts(self) -> list[str]:
+        """The same as `lines` without the warnings."""
+        out = [f"tools run: {_counts(self.tools) or 'none'}" + (f"; {self.failed} failed" if self.failed else "")]
         if self.denied:
-            out.append(f"calls denied: {self.denied}")
+            out.append(f"calls denied: {self.denied}" + (f" ({_counts(self.refused)})" if self.refused else ""))
         for f in self.files:
             remark = f" ({f.seen})" if f.seen else ""
             out.append(f"changed: {f.path} +{f.added} -{f.removed}{remark}")
-        for c in self.commands:
-            end = "timed out" if c.timed_out else "stopped" if c.exit_code is None else f"exit {c.exit_code}"
-            out.append(f"ran: {c.command.splitlines()[0] if c.command else ''} -> {end}")
+        out.extend(f"ran: {_first_line(c.command)} -> {_how_it_ended(c)}" for c in self.commands)
         out.extend(f"fetched: {url}" for url in self.urls)
         out.extend(f"found by a web search: {url}" for url in self.found[:FOUND_SHOWN])
         if (more := len(self.found) - FOUND_SHOWN) > 0:
             out.append(f"found by a web search: {more} more pages")
-        out.extend(f"WARNING: {text}" for text in self.warnings)
         return [mask(neutralize_line(row)) for row in out]
+
+    @property
+    def denied_calls(self) -> str:
+        """The denied calls in a few words: `denied: bash x2`; "" for none."""
+        return neutralize_line(f"denied: {_counts(self.refused) or self.denied}") if self.denied else ""
+
+    def short(self) -> str:
+        """The receipt in one line for people, without its warnings: `parser.py +3 -1 · pytest -> exit 1 · tools: bash,
+        edit_file x2`. What tells most comes first: a line may be truncated. Keys in commands are masked."""
+        parts = []
+        if self.files:
+            paths = {change.path for change in self.files}
+            parts.append(f"{paths.pop() if len(paths) == 1 else f'{len(paths)} files'} {diffstat(self.files)}")
+        if len(self.commands) > SHORT_COMMANDS:
+            ends = _counts(Counter(map(_how_it_ended, self.commands)))
+            parts.append(f"{len(self.commands)} commands: {ends}")
+        else:
+            parts += [f"{_shorten(mask(_first_line(c.command)))} -> {_how_it_ended(c)}" for c in self.commands]
+        if self.denied:
+            parts.append(self.denied_calls)
+        if self.failed:
+            parts.append(f"{pluralize(self.failed, 'call')} failed")
+        if self.urls:
+            parts.append(f"{pluralize(len(self.urls), 'URL')} fetched")
+        if self.found:
+            parts.append(f"{pluralize(len(self.found), 'page')} found")
+        tools = _counts(dict(list(self.tools.items())[:SHORT_TOOLS])) or "none"
+        more = len(self.tools) - SHORT_TOOLS
+        parts.append(f"tools: {tools}" + (f" and {pluralize(more, 'more tool')}" if more > 0 else ""))
+        return mask(neutralize_line(" · ".join(parts)))
+
+
+def _counts(numbers: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} x{n}" if n > 1 else name for name, n in numbers.items())
+
+
+def _first_line(command: str) -> str:
+    return command.splitlines()[0] if command else ""
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= SHORT_COMMAND else text[: SHORT_COMMAND - 1] + "…"
+
+
+def _how_it_ended(run: CommandRun) -> str:
+    return "timed out" if run.timed_out else "stopped" if run.exit_code is None else f"exit {run.exit_code}"
 
 
 class ReceiptBuilder:
@@ -108,11 +157,13 @@ class ReceiptBuilder:
     def __init__(self, receipt: Receipt | None = None) -> None:
         self.reset(receipt or Receipt())
         self._earlier = Receipt()
+        self._helpers: dict[str, Receipt] = {}
 
     def reset(self, receipt: Receipt) -> None:
         """Continue from `receipt`."""
         self._tools = dict(receipt.tools)
         self._failed, self._denied = receipt.failed, receipt.denied
+        self._refused = dict(receipt.refused)
         self._files: dict[tuple[str, str], FileChange] = {(f.path, f.seen): f for f in receipt.files}
         self._commands: list[CommandRun] = list(receipt.commands)
         self._urls: dict[str, None] = dict.fromkeys(receipt.urls)
@@ -137,6 +188,7 @@ class ReceiptBuilder:
         self._made = None
         if status == "denied":
             self._denied += 1
+            self._refused[tool] = self._refused.get(tool, 0) + 1
             return
         self._tools[tool] = self._tools.get(tool, 0) + 1
         self._failed += status in ("error", "cancelled")
@@ -154,6 +206,19 @@ class ReceiptBuilder:
         self._warnings.update(dict.fromkeys(texts))
         self._made = None
 
+    def add_helper(self, path: str, builder: ReceiptBuilder) -> None:
+        """A sub-agent ended: what it changed and ran may be claimed by this agent, too."""
+        self._helpers[path] = builder.observed(whole=True)
+
+    def observed(self, *, whole: bool) -> Receipt:
+        """The newest run, or the `whole` life, with the files and commands of sub-agents."""
+        own = self.receipt if whole else self.run
+        files, commands = list(own.files), list(own.commands)
+        for receipt in self._helpers.values():
+            files += receipt.files
+            commands += receipt.commands
+        return msgspec.structs.replace(own, files=tuple(files), commands=tuple(commands))
+
     @property
     def receipt(self) -> Receipt:
         """The receipt of all calls so far."""
@@ -168,6 +233,7 @@ class ReceiptBuilder:
                 read=tuple(self._read),
                 warnings=tuple(self._warnings),
                 found=tuple(self._found),
+                refused=dict(self._refused),
             )
         return self._made
 
@@ -176,7 +242,7 @@ class ReceiptBuilder:
         """The receipt of the newest run."""
         now, then = self.receipt, self._earlier
         return Receipt(
-            tools={tool: more for tool, n in now.tools.items() if (more := n - then.tools.get(tool, 0))},
+            tools=_more(now.tools, then.tools),
             failed=now.failed - then.failed,
             denied=now.denied - then.denied,
             files=tuple(change for change in now.files if change not in then.files),
@@ -185,37 +251,12 @@ class ReceiptBuilder:
             read=now.read[len(then.read) :],
             warnings=now.warnings,
             found=now.found[len(then.found) :],
+            refused=_more(now.refused, then.refused),
         )
 
 
-_RAN = pattern(
-    r"\b(?:tests?|suite|build|lint\w*)\s+(?:all\s+)?(?:now\s+)?pass(?:es|ed|ing)?\b|\bran the (?:tests?|suite|command)",
-    re.I,
-)
-_CHANGED = pattern(
-    r"\bI(?:'ve| have)?\s+(?:created|wrote|written|edited|changed|fixed|implemented|added|updated|refactored)\b", re.I
-)
-
-
-def audit(tally: ReceiptBuilder, text: str, tools: Sequence[ToolInfo]) -> list[str]:
-    """Warnings when `text`, the result of the newest run, claims work that the receipt of this run does not show. `tools`
-    are those that the agent had and needed: if none of them verifies anything, a missing call is not suspicious."""
-    if not text.strip():
-        return []
-    run, life = tally.run, tally.receipt
-    warnings = []
-    if _RAN().search(text) and not run.commands:
-        warnings.append(f"claims that a command ran or tests pass, but no command was run{_in_this_run(life.commands)}")
-    if _CHANGED().search(text) and not run.files and not run.commands:
-        warnings.append(f"claims changes, but no file was changed{_in_this_run(life.files or life.commands)}")
-    idle = {tool.name for tool in tools if not tool.verifies}
-    if any(tool.verifies for tool in tools) and life.tools.keys() <= idle:
-        warnings.append("no tool was run: nothing in this result was checked")
-    return warnings
-
-
-def _in_this_run(earlier: object) -> str:
-    return " in this run" if earlier else ""
+def _more(now: dict[str, int], then: dict[str, int]) -> dict[str, int]:
+    return {tool: more for tool, n in now.items() if (more := n - then.get(tool, 0))}
 
 
 def checked(findings: tuple[Finding, ...], receipt: Receipt) -> tuple[Finding, ...]:

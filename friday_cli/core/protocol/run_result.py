@@ -6,10 +6,11 @@ from typing import Literal
 
 import msgspec
 
+from .claims import Claims
 from .receipt import Finding
 
 Status = Literal[
-    "queued", "running", "waiting_child", "waiting_user", "waiting_rate",
+    "queued", "running", "waiting_child", "waiting_user", "waiting_rate", "waiting_budget",
     "completed", "failed", "timeout", "cancelled", "interrupted",
 ]  # fmt: skip
 StopReason = Literal[
@@ -22,7 +23,7 @@ LIMIT_REASONS: frozenset[str] = frozenset(("iterations", "tokens", "cost", "time
 
 class RunResult(msgspec.Struct, frozen=True):
     """How a run ended. `text` is what it returned; `partial` marks a text that the agent did not finish. `limit_of` is
-    the path of the agent whose limit was reached."""
+    the path of the agent whose limit was reached. `claims` are compared with the receipt and not logged."""
 
     status: Status
     stop_reason: StopReason
@@ -31,6 +32,7 @@ class RunResult(msgspec.Struct, frozen=True):
     limit_of: str = ""
     partial: bool = False
     findings: tuple[Finding, ...] = ()
+    claims: Claims = Claims()
 
     def summary(self, path: str) -> str:
         """The status for people and models, with the reason where it says more: `completed (tokens of a.1)`. `path` is

@@ -8,6 +8,8 @@ from typing import Any
 
 import msgspec
 
+from .call_arguments import UnderstoodArguments, UnknownFields, understand
+from .claims import Claims
 from .displays import AnyDisplay
 from .errors import ToolError
 from .events import ToolSpec
@@ -45,6 +47,7 @@ class FinalReport(msgspec.Struct, frozen=True):
     result: str
     success: bool
     findings: tuple[Finding, ...] = ()
+    claims: Claims = Claims()
 
 
 class KnownFiles(msgspec.Struct, eq=False):
@@ -96,6 +99,20 @@ class Tool(msgspec.Struct, frozen=True):
     @property
     def spec(self) -> ToolSpec:
         return ToolSpec(self.name, self.description, schema_of(self.args))
+
+    @property
+    def unknown_fields(self) -> UnknownFields:
+        """What happens to arguments that it does not have. Without them a call must not do something else."""
+        if self.info.exact:
+            return "refused"
+        return "left out" if self.effect in ("read", "net", "own") else "descriptions left out"
+
+    def understand(self, sent: dict[str, Any]) -> UnderstoodArguments:
+        """The arguments of a call in our spelling, for `parse`. Raises ToolError."""
+        try:
+            return understand(self.args, sent, self.unknown_fields)
+        except ToolError as error:
+            raise ToolError(f"{self.name}: {error.message}", hint=error.hint) from None
 
     def parse(self, arguments: dict[str, Any]) -> msgspec.Struct:
         """The arguments of a call as `args`. Raises ToolError."""

@@ -30,7 +30,8 @@ class ToolInfo(msgspec.Struct, frozen=True):
     `group` is the module below `friday_cli.tools` that makes the tool. `by_default`: a profile without `allowedTools`
     gets it. `aliases` are its names in other programs; an alias may name several tools. `prompt_hint` is the system
     prompt's line about it; equal hints are shown once. `verifies`: a call of it can back a claim. `for_files`: a rule
-    with a path for it also holds for the files that shell commands read or write.
+    with a path for it also holds for the files that shell commands read or write. `exact`: an argument that it does not
+    have is refused, although its effect alone would allow to leave it out.
     """
 
     name: str
@@ -42,6 +43,7 @@ class ToolInfo(msgspec.Struct, frozen=True):
     prompt_hint: str = ""
     verifies: bool = True
     for_files: bool = False
+    exact: bool = False
 
 
 class ToolCatalog:

@@ -17,6 +17,7 @@ from ..protocol.run_result import RunResult, Status, StopReason
 
 class SubagentTask(msgspec.Struct, frozen=True):
     """The task of a sub-agent. Limits can only lower those of its profile; None keeps them. `timeout_s` is active seconds.
+    `max_depth` is how deep agents may be nested at and below it; the main agent is 0.
 
     The parent does not wait for a `background` child. A `fork` starts with its parent's conversation. `schema` is a JSON
     Schema that the result must match, `workspace` a separate Workspace (None: its parent's). `self_contained`: the task
@@ -30,6 +31,7 @@ class SubagentTask(msgspec.Struct, frozen=True):
     max_turns: int | None = None
     max_cost: float | None = None
     timeout_s: float | None = None
+    max_depth: int | None = None
     call_id: str = ""
     background: bool = False
     fork: bool = False

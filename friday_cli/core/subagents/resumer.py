@@ -74,11 +74,7 @@ class AgentResumer:
                 f"{path} was not continued: the {limit.limit} budget of {limit.whose} is used up.",
                 hint="Give it max_tokens from what you have left." if limit.whose == path else "",
             ) from None
-        try:
-            self._check(path, by)  # an agent may have been stopped while the log was read
-        except ToolError:
-            agent.budget.close_reserve()
-            raise
+        self._check(path, by)  # an agent may have been stopped while the log was read
         node = self._tree.run(agent, spec, user(spec.task, source="parent" if by else "person"))
         node.waiter = by or ""
         if by is None:
@@ -115,6 +111,4 @@ class AgentResumer:
         known = tree.known(path)
         assert known
         parent = await self._agent(parent_of(path))
-        restored = await self._restore(parent, path, SubagentTask(known.profile, known.task))
-        restored.budget.close_reserve()  # it has no run that needs a wrap-up
-        return restored
+        return await self._restore(parent, path, SubagentTask(known.profile, known.task))

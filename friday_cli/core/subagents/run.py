@@ -15,9 +15,10 @@ from ..agent.supervision import run_supervised
 from ..agent.tool_calls import stop
 from ..limits.budget import LimitReached
 from ..protocol.agent_path import parent_of
+from ..protocol.claims import audit
 from ..protocol.events import AgentFinished, AgentStarted, AnyEvent, Compacted, MessageAdded, Notice, Prefix
 from ..protocol.messages import Message, estimate_message
-from ..protocol.receipt import audit, checked
+from ..protocol.receipt import checked
 from ..protocol.run_result import RunResult
 from .node import AgentRun
 
@@ -49,6 +50,7 @@ async def run(tree: RunHost, node: AgentRun, message: Message | None) -> None:
         if node.why:
             raise asyncio.CancelledError
         await agent.slot.start()
+        agent.budget.begin_run()
         if agent.time_s:
             agent.slot.clock.alarm(agent.time_s, lambda: tree.request_wrap_up(node, "time"))
         outcome = await _at_work(tree, node)
@@ -81,6 +83,7 @@ async def _announce(tree: RunHost, node: AgentRun, message: Message | None) -> N
         cost_usd=agent.budget.cost.limit,
         turns=agent.max_turns,
         time_s=agent.time_s,
+        max_depth=agent.max_depth,
     )
     events: list[AnyEvent] = [started, prefix] if agent.run == 1 else [started]
     events += agent.start_events
@@ -133,7 +136,9 @@ async def _end(tree: RunHost, node: AgentRun, outcome: RunResult, begun: float) 
         await services.log.emit(agent.path, Notice(f"Processes of {agent.path} may be left: {error}", "error"))
     agent.budget.close_reserve()
     needed = [] if node.spec.self_contained else [tool.info for tool in agent.tools.values()]
-    agent.receipt_builder.warn(*audit(agent.receipt_builder, outcome.text, needed))
+    agent.receipt_builder.warn(
+        *audit(agent.receipt_builder, outcome.text, outcome.claims, needed, root=agent.path == "a")
+    )
     end = node.outcome = msgspec.structs.replace(outcome, findings=checked(outcome.findings, agent.receipt))
     finished = AgentFinished(
         run=agent.run,

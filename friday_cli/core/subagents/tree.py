@@ -10,7 +10,8 @@ from typing import Literal, Protocol
 from ..agent.agent import Agent, Services, Source
 from ..agent.tool_calls import stop
 from ..eventlog import notices
-from ..limits.budget import Clock, LimitReached
+from ..limits.budget import LimitReached
+from ..limits.clock import Clock
 from ..limits.slots import RunSlot
 from ..protocol.agent_path import depth_of, is_under, parent_of
 from ..protocol.errors import ToolError
@@ -95,8 +96,9 @@ class SubagentTree:
     def spawn(self, parent: str, spec: SubagentTask) -> AgentRun:
         """Start a sub-agent. It is queued while no run slot is free. Raises ToolError when a limit forbids it."""
         policy, node = self.services.policy, self.living_parent(parent)
-        if depth_of(parent) + 1 > policy.max_depth:
-            raise ToolError(f"Agents may be nested {policy.max_depth} deep; you are at {depth_of(parent)}.")
+        deepest = min(node.agent.max_depth, spec.max_depth or node.agent.max_depth)
+        if depth_of(parent) + 1 > deepest:
+            raise ToolError(f"Agents may be nested {deepest} deep; you are at {depth_of(parent)}.")
         count = len(self._summaries)
         if count >= policy.max_agents:
             raise ToolError(f"This session has had {count} agents, which is its limit. Do the work yourself.")
@@ -127,7 +129,6 @@ class SubagentTree:
         agent.texts.clear()
         agent.receipt_builder.begin()
         agent.streaming = ""
-        agent.budget.keep_reserve()
         if message is not None:
             agent.history.append(message)
         node.task = asyncio.create_task(run(self, node, message), name=f"agent {agent.path}")
@@ -262,6 +263,8 @@ class SubagentTree:
             if node.agent.inbox.needs_turn and node.outcome.status != "cancelled":
                 self.wake()
             return
+        if parent := self._nodes.get(parent_of(node.path)):
+            parent.agent.receipt_builder.add_helper(node.path, node.agent.receipt_builder)
         self._summaries[node.path] = node.summary
         del self._nodes[node.path]
         self._notifying.add(node)

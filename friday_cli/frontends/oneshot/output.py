@@ -260,7 +260,9 @@ def _remarks(state: SessionView, outcome: RunResult) -> list[str]:
         lines.append("the answer is partial: the agent did not finish it")
     denials = Counter((d.agent, d.tool, sanitize_line(d.subject, 200), d.reason) for d in state.denials)
     for (agent, tool, subject, reason), times in list(denials.items())[:MAX_DENIALS]:
-        lines.append(f"denied{f' {times} times' if times > 1 else ''}: {agent} {tool} {subject}: {reason}")
+        lines.append(
+            f"denied{f' {times} times' if times > 1 else ''}: {agent} {tool}{' ' + subject if subject else ''}: {reason}"
+        )
     if len(denials) > MAX_DENIALS:
         lines.append(f"{pluralize(len(denials) - MAX_DENIALS, 'more call')} denied")
     for path, view in state.agents.items():

@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from friday_cli.core.protocol.format import tokens
 from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.view import AgentView, SessionView
-from friday_cli.view.tree import GLYPHS
+from friday_cli.view.tree import GLYPHS, budget_wait
 
 from .terminal import truncate_line
 
@@ -61,6 +61,8 @@ class ProgressLines:
                 return "waiting for sub-agents"
             case "waiting_user":
                 return "waiting for an answer"
+            case "waiting_budget":
+                return budget_wait(agent)
             case "waiting_rate":
                 failed, _, wait = agent.waiting.rpartition(" ")
                 left = math.ceil(_number(wait) - (now - agent.clock.since))

@@ -44,7 +44,7 @@ def facts(controller: SessionController, folder: Folder, hint: str) -> StatusFac
     effort = f":{session.effort}" if session and session.effort else ""
     totals = state.totals
     working = state.working
-    waiting = sum(agent.status in ("queued", "waiting_child", "waiting_rate") for agent in working)
+    waiting = sum(agent.status in ("queued", "waiting_child", "waiting_rate", "waiting_budget") for agent in working)
     running = sum(agent.status == "running" for agent in working)
     return StatusFacts(
         folder=folder.name,

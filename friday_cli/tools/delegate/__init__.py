@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from itertools import takewhile
 from typing import Protocol
 
 import msgspec
@@ -33,13 +34,11 @@ from .arguments import (
     ResultArguments,
     SingleTaskArguments,
     TaskArguments,
+    task_count,
 )
 
 HEAD_SHARE = 0.65
 """Share of a truncated result that its beginning gets; the end gets the rest."""
-_HARNESS_LINE = pattern(
-    r"^([ \t#>*-]*)(Receipt, made by the harness|delegate_id:|Result from '|WARNING:|error:)", re.M | re.I
-)
 _HARNESS_MARK = pattern(r"\[((?:not )?seen by the harness|truncated: [^\]\n]*)\]", re.I)
 SAME_TASK = 0.8
 """Similarity above which a delegated task counts as the whole task of the agent."""
@@ -75,7 +74,7 @@ class DelegationHost(Protocol):
 
 class DelegateSettings(msgspec.Struct, frozen=True):
     """`targets`: the profiles that the agent may delegate to, one per line; `isolated`: those whose agents always get a
-    workspace of their own. `max_batch`: tasks in one call. `result_chars`: characters of a result that are shown at once;
+    workspace of their own. `max_batch`: tasks in one reply. `result_chars`: characters of a result that are shown at once;
     `profile_result_chars`: lower numbers of some profiles, by name."""
 
     targets: str
@@ -99,7 +98,7 @@ class _DelegationTools:
         self._tree = tree
         self._host = host
         self._settings = settings
-        self._whole_task_count = 0
+        self._wholetask_count = 0
 
     def tools(self) -> list[Tool]:
         return [
@@ -160,6 +159,8 @@ class _DelegationTools:
         return (known.profile if known else args.profile,)
 
     async def _delegate_one(self, ctx: ToolContext, args: SingleTaskArguments) -> Output:
+        if not self._tasks_left(ctx):
+            raise ToolError(f"Not started: {self._too_many()}")
         if args.resume:
             known = self._own_sub_agent(ctx, args.resume)
             if args.isolation:
@@ -167,8 +168,6 @@ class _DelegationTools:
             spec = self._spec(args, ctx, profile=known.profile)
             node = await self._tree.resumer.resume(args.resume, spec, by=ctx.agent)
         else:
-            if not args.profile:
-                raise ToolError("delegate_task: set `profile`, or `resume` with a finished sub-agent.")
             self._refuse_whole_task(ctx.agent, args.task)
             (started,) = await self._start(ctx, [args])
             if isinstance(started, ToolError):
@@ -182,10 +181,10 @@ class _DelegationTools:
         return Output(report, DelegationDisplay((node.path,)), error=node.outcome.status != "completed")
 
     async def _delegate_many(self, ctx: ToolContext, args: BatchArguments) -> Output:
-        limit = self._settings.max_batch
+        accepted = args.tasks[: self._tasks_left(ctx)]
         if len(args.tasks) == 1:
             self._refuse_whole_task(ctx.agent, args.tasks[0].task)
-        started = await self._start(ctx, args.tasks[:limit])
+        started = await self._start(ctx, accepted) if accepted else []
         nodes = [n for n in started if isinstance(n, AgentRun)]
         if nodes:
             await self._tree.wait(ctx.agent, nodes)
@@ -193,11 +192,21 @@ class _DelegationTools:
             await self._finished_report(ctx, n) if isinstance(n, AgentRun) else f"## Not started\nerror: {n}"
             for n in started
         ]
-        rejected = f"## Not started\nerror: a batch has at most {limit} tasks; send this one in another call."
-        reports += [rejected] * (len(args.tasks) - limit)
+        reports += [f"## Not started\nerror: {self._too_many()}"] * (len(args.tasks) - len(accepted))
         texts = [f"# Task {number} of {len(args.tasks)}\n{report}" for number, report in enumerate(reports, 1)]
         failed = all(n.ended and n.summary.status != "completed" for n in nodes)
         return Output("\n\n".join(texts), DelegationDisplay(tuple(n.path for n in nodes)), error=failed)
+
+    def _tasks_left(self, ctx: ToolContext) -> int:
+        """How many tasks the calls of this reply may still delegate, the earlier ones counted in their order."""
+        history = self._tree.node(ctx.agent).agent.history
+        calls = next(m.calls for m in reversed(history) if any(call.id == ctx.call_id for call in m.calls))
+        earlier = takewhile(lambda call: call.id != ctx.call_id, calls)
+        return max(0, self._settings.max_batch - sum(map(task_count, earlier)))
+
+    def _too_many(self) -> str:
+        limit = pluralize(self._settings.max_batch, "task")
+        return f"one reply delegates at most {limit}; send this one in another reply."
 
     async def _list(self, ctx: ToolContext, args: NoArguments) -> Output:
         known = self._tree.below(ctx.agent)
@@ -239,7 +248,7 @@ class _DelegationTools:
     def _spec(self, task: TaskArguments, ctx: ToolContext, *, profile: str = "") -> SubagentTask:
         return SubagentTask(
             profile or task.profile, task.task, task.context, max_tokens=task.max_tokens,
-            max_turns=task.max_iterations, timeout_s=task.timeout_s, call_id=ctx.call_id,
+            max_turns=task.max_iterations, timeout_s=task.timeout_s, max_depth=task.max_depth, call_id=ctx.call_id,
             background=isinstance(task, SingleTaskArguments) and task.background, fork=task.fork, schema=task.schema,
         )  # fmt: skip
 
@@ -288,8 +297,8 @@ class _DelegationTools:
         """Refuse to delegate the whole task of a sub-agent: a ToolError first, the second time its run is stopped."""
         if depth_of(path) == 0 or not _same_task(self._tree.node(path).spec.task, task):
             return
-        self._whole_task_count += 1
-        if self._whole_task_count > 1:
+        self._wholetask_count += 1
+        if self._wholetask_count > 1:
             raise StopRun("loop", "It delegated its whole task instead of working on it.")
         raise ToolError("This is your whole task: do it yourself, or delegate a part of it.")
 
@@ -298,10 +307,10 @@ class _DelegationTools:
         end = known.end or RunResult(known.status, "done")  # resumed by a person meanwhile
         lines = [f"## Result from {known.profile!r} ({known.path}): {_status_text(known)}"]
         if end.error:
-            lines.append(f"error: {_quote(end.error)}")
+            lines.append(f"error: {_inline(end.error)}")
         if summary is None:
             shown = self._settings.shown_chars(known.profile)
-            lines.append(_excerpt(_quote(end.text), known.path, offset, shown))
+            lines.append(_excerpt(end.text, known.path, offset, shown))
         else:
             lines.append(_quote(summary))
             lines.append(
@@ -312,7 +321,7 @@ class _DelegationTools:
             lines.append("\nFindings:")
         for finding in end.findings:
             mark = "seen by the harness" if finding.seen else "NOT seen by the harness"
-            lines.append(f"- {_quote(finding.claim)}\n  Evidence: {_quote(finding.evidence)} [{mark}]")
+            lines.append(f"- {_inline(finding.claim)}\n  Evidence: {_inline(finding.evidence)} [{mark}]")
         lines.append(
             f"---\ndelegate_id: {known.path} | tokens: {known.usage.billed} | cost: {_cost(known)}"
             f" | time: {known.duration_s:.1f} s"
@@ -335,8 +344,17 @@ def _in_background(node: AgentRun) -> str:
 
 
 def _quote(text: str) -> str:
-    """Text of a sub-agent, with lines that imitate the harness marked as its own."""
-    return _HARNESS_MARK().sub(r"‹\1›", _HARNESS_LINE().sub(r"\1‹its own words› \2", neutralize(text)))
+    """Text of a sub-agent, each line behind "> ": none of its lines can be taken for one of the harness."""
+    return "\n".join(f"> {line}".rstrip() for line in _plain(text).splitlines())
+
+
+def _inline(text: str) -> str:
+    """Text of a sub-agent in a line of the harness: further lines of it are indented."""
+    return "\n  ".join(_plain(text).splitlines())
+
+
+def _plain(text: str) -> str:
+    return _HARNESS_MARK().sub(r"‹\1›", neutralize(text))
 
 
 def _cost(known: AgentSummary) -> str:
@@ -350,17 +368,18 @@ def _status_text(known: AgentSummary) -> str:
 
 
 def _excerpt(text: str, path: str, offset: int, limit: int) -> str:
+    """The part of a result that the caller reads, quoted. `offset` and `limit` count characters of `text`."""
     if offset:
         rest = text[offset : offset + limit]
         end = offset + len(rest)
         more = f"\n[{end} of {len(text)} characters; continue with offset={end}]" if end < len(text) else ""
-        return (rest or f"[the result has {len(text)} characters]") + more
+        return (_quote(rest) if rest else f"[the result has {len(text)} characters]") + more
     if len(text) <= limit:
-        return text or "[no text]"
+        return _quote(text) or "[no text]"
     head = int(limit * HEAD_SHARE)
     tail = limit - head
     note = f"\n[... truncated: {len(text)} characters in all; continue with get_delegation_result(id={path!r}, offset={head}) ...]\n"
-    return text[:head] + note + text[-tail:]
+    return _quote(text[:head]) + note + _quote(text[-tail:])
 
 
 def _same_task(own: str, task: str) -> bool:

@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-import msgspec
 from msgspec import Meta
 
+from friday_cli.core.protocol.call_arguments import ID_ALIASES, ToolArguments, adapt_timeout, decoded
+from friday_cli.core.protocol.messages import ToolCall
+from friday_cli.tool_catalog import DELEGATE_TASK, DELEGATE_TASKS
+
+DEFAULT_PROFILE = "general"
+"""The profile of a task that names none."""
 Count = Annotated[int, Meta(ge=1)]
 Seconds = Annotated[float, Meta(gt=0, le=86_400)]
 
 
-class TaskArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class TaskArguments(ToolArguments, frozen=True, kw_only=True):
     """One task of a batch."""
 
-    profile: Annotated[str, Meta(description="Name of the sub-agent, from the list in this tool's description.")]
+    aliases: ClassVar = {
+        "prompt": "task", "message": "task", "instruction": "task", "instructions": "task", "subagent_type": "profile",
+        "agent_type": "profile", "agent": "profile", "agent_name": "profile", "max_turns": "max_iterations",
+        "max_token_budget": "max_tokens", "token_budget": "max_tokens", "run_in_background": "background",
+        "output_schema": "schema",
+    }  # fmt: skip
+    profile: Annotated[str, Meta(description="Name of the sub-agent, from the list in this tool's description.")] = (
+        DEFAULT_PROFILE
+    )
     task: Annotated[
         str,
         Meta(
@@ -26,6 +39,9 @@ class TaskArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     context: Annotated[str, Meta(description="Facts it needs and cannot find itself, such as earlier findings.")] = ""
     max_tokens: Annotated[Count | None, Meta(description="Lower token budget.")] = None
     max_iterations: Annotated[Count | None, Meta(description="Lower limit of turns.")] = None
+    max_depth: Annotated[
+        Count | None, Meta(description="Lower limit of nesting, counted from the main agent, which is 0.")
+    ] = None
     timeout_s: Annotated[Seconds | None, Meta(description="Lower limit of active seconds.")] = None
     schema: Annotated[
         dict[str, Any] | None,
@@ -40,11 +56,14 @@ class TaskArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         Meta(description="Start it with a copy of this conversation, if the task needs all of it."),
     ] = False
 
+    @classmethod
+    def adapt(cls, sent: dict[str, Any]) -> None:
+        adapt_timeout(sent)
+        if sent.get("profile") == "":
+            del sent["profile"]
 
-class SingleTaskArguments(TaskArguments, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    profile: Annotated[
-        str, Meta(description="Name of the sub-agent, from the list in this tool's description. Empty with resume.")
-    ] = ""
+
+class SingleTaskArguments(TaskArguments, frozen=True, kw_only=True):
     background: Annotated[bool, Meta(description="Return at once; you are notified when it ends.")] = False
     resume: Annotated[
         str,
@@ -54,32 +73,41 @@ class SingleTaskArguments(TaskArguments, frozen=True, kw_only=True, forbid_unkno
     ] = ""
 
 
-class BatchArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class BatchArguments(ToolArguments, frozen=True):
     tasks: Annotated[
         list[TaskArguments], Meta(min_length=1, description="Independent tasks; results are in this order.")
     ]
 
 
-class NoArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class NoArguments(ToolArguments, frozen=True):
     pass
 
 
 Id = Annotated[str, Meta(description="Id of the sub-agent, such as a.2.")]
 
 
-class ResultArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ResultArguments(ToolArguments, frozen=True):
+    aliases: ClassVar = ID_ALIASES
     id: Id
     offset: Annotated[int, Meta(ge=0, description="First character to return, for a long result.")] = 0
 
 
-class MessageArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class MessageArguments(ToolArguments, frozen=True):
+    aliases: ClassVar = {**ID_ALIASES, "message": "text", "input": "text", "prompt": "text"}
     id: Id
     text: Annotated[str, Meta(min_length=1, description="What it should know or do differently.")]
 
 
-class CancelArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class CancelArguments(ToolArguments, frozen=True):
+    aliases: ClassVar = ID_ALIASES
     id: Id
     mode: Annotated[
         Literal["cancel", "abort"],
         Meta(description="cancel: it may return what it has in one last turn; abort: it stops now."),
     ] = "cancel"
+
+
+def task_count(call: ToolCall) -> int:
+    """The tasks that a call delegates."""
+    tasks = decoded(call.arguments.get("tasks")) if call.name == DELEGATE_TASKS else None
+    return len(tasks) if isinstance(tasks, list) else call.name in (DELEGATE_TASK, DELEGATE_TASKS)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import msgspec
 from msgspec import Meta
 
+from friday_cli.core.protocol.call_arguments import PATH_ALIASES, ToolArguments
 from friday_cli.core.protocol.displays import TableDisplay, TextDisplay
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.receipt import ToolFacts
@@ -23,7 +24,8 @@ __all__ = ["document_tool", "pdf_text"]
 _PAGE_CHARS = 20_000
 
 
-class QueryArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class QueryArgs(ToolArguments, frozen=True):
+    aliases: ClassVar = {**PATH_ALIASES, "question": "query"}
     path: Annotated[str, Meta(min_length=1, description="The document: PDF, Markdown or plain text.")]
     query: Annotated[
         str,

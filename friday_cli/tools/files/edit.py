@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, ClassVar
 
-import msgspec
 from msgspec import Meta
 
+from friday_cli.core.protocol.call_arguments import PATH_ALIASES, ToolArguments
 from friday_cli.core.protocol.displays import DiffDisplay
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.format import size
@@ -21,17 +21,28 @@ from . import edit_match
 from .text import LIMIT, DecodedFile, decode_and_hash
 
 
-class WriteArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class WriteArguments(ToolArguments, frozen=True):
+    aliases: ClassVar = {**PATH_ALIASES, "contents": "content", "file_text": "content"}
     path: Annotated[str, Meta(description="File to write, relative to the workspace or absolute.", min_length=1)]
     content: Annotated[str, Meta(description="The complete new content.")]
 
 
-class EditArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class EditArguments(ToolArguments, frozen=True):
+    aliases: ClassVar = PATH_ALIASES
     path: Annotated[str, Meta(description="File to edit, relative to the workspace or absolute.", min_length=1)]
     edits: Annotated[
         list[edit_match.Replacement],
         Meta(description="Replacements, applied in this order; all or none.", min_length=1, max_length=100),
     ]
+
+    @classmethod
+    def adapt(cls, sent: dict[str, Any]) -> None:
+        """Other programs send one replacement beside the path."""
+        if sent.get("expected_replacements") == 1:  # Gemini CLI; more than one cannot be checked here
+            del sent["expected_replacements"]
+        names = {"old", "new", "replace_all", *edit_match.Replacement.aliases}
+        if "edits" not in sent and not names.isdisjoint(sent):
+            sent["edits"] = [{name: sent.pop(name) for name in names.intersection(sent)}]
 
 
 async def _write(context: ToolContext, args: WriteArguments) -> Output:

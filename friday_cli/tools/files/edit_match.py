@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import Counter
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import msgspec
 from msgspec import Meta
 
+from friday_cli.core.protocol.call_arguments import ToolArguments
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.text.lazy_regex import pattern
 
@@ -25,7 +26,10 @@ _PLACEHOLDER = pattern(
 )
 
 
-class Replacement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Replacement(ToolArguments, frozen=True):
+    aliases: ClassVar = {
+        "old_string": "old", "old_str": "old", "new_string": "new", "new_str": "new", "allow_multiple": "replace_all",
+    }  # fmt: skip
     old: Annotated[str, Meta(description="Text to replace, exactly as in the file, without line numbers.")]
     new: Annotated[str, Meta(description="Replacement text; empty to delete.")]
     replace_all: Annotated[bool, Meta(description="Replace every occurrence.")] = False

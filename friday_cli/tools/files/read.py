@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, ClassVar
 
-import msgspec
 from msgspec import Meta
 
 from friday_cli.core.permissions.dangerous import masked
+from friday_cli.core.protocol.call_arguments import PATH_ALIASES, ToolArguments
 from friday_cli.core.protocol.displays import TableDisplay, TextDisplay
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.format import size
@@ -26,10 +26,26 @@ MAX_ENTRIES = 500
 """Entries of a folder listing."""
 
 
-class ReadArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ReadArguments(ToolArguments, frozen=True):
+    aliases: ClassVar = PATH_ALIASES
     path: Annotated[str, Meta(description="File to read, relative to the workspace or absolute.", min_length=1)]
     offset: Annotated[int, Meta(description="First line, counted from 1.", ge=1)] = 1
     limit: Annotated[int, Meta(description="Number of lines.", ge=1, le=MAX_LINES)] = MAX_LINES
+
+    @classmethod
+    def adapt(cls, sent: dict[str, Any]) -> None:
+        """Some programs count lines from 0, and some send the first and the last line."""
+        offset = sent.get("offset")
+        if isinstance(offset, int) and (offset == 0 or "absolute_path" in sent):  # Gemini CLI
+            sent["offset"] = offset + 1
+        span = sent.get("view_range", [sent.get("start_line"), sent.get("end_line")])
+        if offset is not None or "limit" in sent or not isinstance(span, list) or len(span) != 2 or not any(span):
+            return
+        first, last = 1 if span[0] is None else span[0], -1 if span[1] is None else span[1]
+        if isinstance(first, int) and isinstance(last, int) and first >= 1 and (last == -1 or last >= first):
+            sent["offset"], sent["limit"] = first, MAX_LINES if last == -1 else min(MAX_LINES, last + 1 - first)
+            for name in ("view_range", "start_line", "end_line"):
+                sent.pop(name, None)
 
 
 async def _read(context: ToolContext, args: ReadArguments) -> Output:
@@ -116,7 +132,9 @@ async def _similar_names(workspace: Workspace, path: Path) -> str:
     return f" Did you mean {' or '.join(similar)}?" if similar else " Use list_dir or glob."
 
 
-class ListArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ListArguments(ToolArguments, frozen=True):
+    aliases: ClassVar = PATH_ALIASES
+
     path: Annotated[str, Meta(description="Folder to list; '.' is the workspace.", min_length=1)] = "."
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
-import msgspec
 from msgspec import Meta
 
+from friday_cli.core.protocol.call_arguments import PATH_ALIASES, ToolArguments
 from friday_cli.core.protocol.displays import TextDisplay
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.tool import Output, Tool, ToolContext
@@ -18,7 +18,8 @@ MAX_PATHS, MAX_CHARACTERS = 500, 30_000
 """Limits of one call: paths, and characters in total."""
 
 
-class GlobArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class GlobArguments(ToolArguments, frozen=True):
+    aliases: ClassVar = {**PATH_ALIASES, "glob_pattern": "pattern"}
     pattern: Annotated[
         str,
         Meta(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-import msgspec
 from msgspec import Meta
 
 from friday_cli.core.permissions.dangerous import masked
+from friday_cli.core.protocol.call_arguments import PATH_ALIASES, ToolArguments
 from friday_cli.core.protocol.displays import TextDisplay
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.receipt import ToolFacts
@@ -18,9 +18,20 @@ from . import engine
 
 MAX_CHARACTERS, MAX_LINE_CHARACTERS = 30_000, 500
 """Limits of one call: characters in total, and of one line."""
+MAX_RESULTS = 2000
+_MODES = {"files_with_matches": "files", "files_only": "files"}
+_FILE_TYPES = {
+    "py": "*.py", "js": "*.{js,jsx,mjs,cjs}", "ts": "*.{ts,tsx,mts,cts}", "go": "*.go", "rust": "*.rs", "java": "*.java",
+    "md": "*.md", "json": "*.json", "css": "*.css", "html": "*.{html,htm}", "yaml": "*.{yaml,yml}", "toml": "*.toml",
+}  # fmt: skip
+"""File types of ripgrep as globs."""
 
 
-class GrepArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class GrepArguments(ToolArguments, frozen=True):
+    aliases: ClassVar = {
+        **PATH_ALIASES, "include": "glob", "include_pattern": "glob", "output_mode": "mode", "-i": "ignore_case",
+        "head_limit": "limit", "total_max_matches": "limit", "max_results": "limit", "fixed_strings": "literal",
+    }  # fmt: skip
     pattern: Annotated[
         str, Meta(description="Regular expression, matched line by line.", min_length=1, max_length=2000)
     ]
@@ -33,7 +44,30 @@ class GrepArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     context: Annotated[int, Meta(description="Lines around each match (content).", ge=0, le=20)] = 0
     ignore_case: Annotated[bool, Meta(description="Ignore case.")] = False
     literal: Annotated[bool, Meta(description="The pattern is literal text.")] = False
-    limit: Annotated[int, Meta(description="Maximum number of matching lines, or files.", ge=1, le=2000)] = 200
+    limit: Annotated[int, Meta(description="Maximum number of matching lines, or files.", ge=1, le=MAX_RESULTS)] = 200
+
+    @classmethod
+    def adapt(cls, sent: dict[str, Any]) -> None:
+        """Other programs have the flags of grep, and more modes."""
+        mode = sent.get("output_mode")
+        if isinstance(mode, str):
+            sent["output_mode"] = _MODES.get(mode, mode)
+        if sent.get("names_only") is True and "mode" not in sent:
+            del sent["names_only"]
+            sent["mode"] = "files"
+        if isinstance(sent.get("case_sensitive"), bool) and "ignore_case" not in sent:
+            sent["ignore_case"] = not sent.pop("case_sensitive")
+        if sent.get("-n") in (True, False):  # lines always have numbers
+            del sent["-n"]
+        around = [sent[name] for name in ("-A", "-B", "-C", "after", "before") if isinstance(sent.get(name), int)]
+        if around and "context" not in sent:
+            sent["context"] = max(around)
+            for name in ("-A", "-B", "-C", "after", "before"):
+                sent.pop(name, None)
+        if sent.get("head_limit") == 0:  # Claude Code: no limit
+            sent["head_limit"] = MAX_RESULTS
+        if str(sent.get("type")) in _FILE_TYPES and not {"glob", "include"}.intersection(sent):
+            sent["glob"] = _FILE_TYPES[sent.pop("type")]
 
 
 class _ResultPage:

@@ -9,11 +9,12 @@ import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import msgspec
 from msgspec import Meta
 
+from friday_cli.core.protocol.call_arguments import ToolArguments
 from friday_cli.core.protocol.displays import TextDisplay
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.receipt import ToolFacts
@@ -47,7 +48,8 @@ _TEXT_TYPE = pattern(
 )
 
 
-class FetchArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class FetchArguments(ToolArguments, frozen=True):
+    aliases: ClassVar = {"uri": "url", "link": "url", "max_length": "limit", "start_index": "offset"}
     url: Annotated[str, Meta(description="Complete http or https URL, exactly as found or given.")]
     offset: Annotated[int, Meta(ge=0, description="First character to return, to continue a long page.")] = 0
     limit: Annotated[int, Meta(ge=100, le=60_000, description="Maximum number of characters.")] = 20_000

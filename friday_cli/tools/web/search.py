@@ -6,11 +6,12 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import msgspec
 from msgspec import Meta
 
+from friday_cli.core.protocol.call_arguments import ToolArguments
 from friday_cli.core.protocol.displays import TableDisplay
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.receipt import ToolFacts
@@ -30,7 +31,11 @@ VARIABLES = ("SEARXNG_URL", "BRAVE_API_KEY", "TAVILY_API_KEY")
 """The environment variables that configure a search service, in order of precedence."""
 
 
-class WebSearchArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class WebSearchArguments(ToolArguments, frozen=True):
+    aliases: ClassVar = {
+        "q": "query", "search_query": "query", "search_term": "query", "num_results": "count", "max_results": "count",
+        "limit": "count",
+    }  # fmt: skip
     query: Annotated[str, Meta(min_length=1, max_length=400, description="A few specific search words.")]
     count: Annotated[int, Meta(ge=1, le=20, description="Maximum number of results.")] = 8
 

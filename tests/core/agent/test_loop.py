@@ -174,7 +174,9 @@ async def test_the_wrap_up_of_a_later_run_is_paid_for_too() -> None:
     def play(request: Request, count: int) -> Say:
         if count == 0:
             return Say("hello")
-        return Say("x", [call("look", text=str(count))], usage=Usage(output=request.max_output), wrap_up="the rest")
+        return Say(
+            "x", [call("look", text=str(count))], usage=Usage(output=min(request.max_output, 1500)), wrap_up="the rest"
+        )
 
     bench = await ran(Model(play), [LOOK], me=Profile(turns=99, tokens=20_000, time_s=0))
     await bench.prompt()

@@ -38,7 +38,7 @@ async def test_every_call_has_one_result_in_call_order_whatever_became_of_it() -
     results = bench.results()
     assert results[:4] == [
         "ok: did slow", "error: no it", "error: defect failed unexpectedly: KeyError: 'x'",
-        "error: There is no tool 'lok'. Did you mean look?",
+        "denied: There is no tool 'lok'. Did you mean look?",
     ]  # fmt: skip
     assert results[4] == "error: The arguments of look could not be read: it is no JSON. Send them again."
     assert results[5].startswith("error: look: bad arguments: Expected `float`")

@@ -1,15 +1,24 @@
-"""The budget tree: what is reserved never exceeds what is left, and the outermost limit is the one that is named."""
+"""The budget tree: reservations in order of arrival, never more than is left, and the outermost limit is named."""
 
 from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from friday_cli.core.limits.budget import OUTPUT_FLOOR, WRAP_UP_TOKENS, Budget, LimitReached, Reservation
+from friday_cli.core.limits.budget import (
+    OUTPUT_FLOOR,
+    USUAL_REPLY,
+    WRAP_UP_TOKENS,
+    Budget,
+    LimitReached,
+    Reservation,
+)
 from friday_cli.core.protocol.messages import Usage
 from tests.virtual import run
 
@@ -26,22 +35,41 @@ async def reserve(budget: Budget, prompt: int = 10, want: int = 1000) -> Reserva
     return await budget.reserve(prompt, want, price=free)
 
 
+def running(budget: Budget) -> Budget:
+    """The budget of an agent that has a run and sent a request."""
+    budget.begin_run()
+    budget.keep_reserve()
+    return budget
+
+
+def children(count: int, *, tokens: int, each: int = 10_000) -> list[Budget]:
+    """Budgets of agents that run under one of `tokens`."""
+    root = running(Budget("a", tokens=tokens))
+    made = [root.child(f"a.{n}", tokens=each, cost=None) for n in range(1, count + 1)]
+    return [running(budget) for budget in made]
+
+
+async def waits(request: asyncio.Task[Reservation]) -> bool:
+    await asyncio.sleep(1)
+    return not request.done()
+
+
 def test_a_child_gets_what_it_asks_for_but_never_more_than_is_left() -> None:
-    root = Budget("a", tokens=10_000)
-    assert root.child("a.1", tokens=2000, cost=None).tokens.limit == 2000
+    root = running(Budget("a", tokens=10_000))
+    running(root.child("a.1", tokens=2000, cost=None))
     # a tenth of each is kept for wrap-ups: 1000 of the root's, 200 of the child's
     assert root.child("a.2", tokens=50_000, cost=None).tokens.limit == 10_000 - 1000 - 200
 
 
 def test_a_child_without_a_wish_gets_the_rest_and_no_limit_stays_none() -> None:
-    assert Budget("a", tokens=10_000).child("a.1", tokens=None, cost=None).tokens.limit == 9000
+    assert running(Budget("a", tokens=10_000)).child("a.1", tokens=None, cost=None).tokens.limit == 9000
     child = Budget("a").child("a.1", tokens=None, cost=None)
     assert (child.tokens.limit, child.cost.limit, child.left("tokens")) == (None, None, float("inf"))
-    assert Budget("a", cost=1.0).child("a.1", tokens=None, cost=5.0).cost.limit == pytest.approx(0.9)
+    assert running(Budget("a", cost=1.0)).child("a.1", tokens=None, cost=5.0).cost.limit == pytest.approx(0.9)
 
 
 def test_no_child_is_made_where_nothing_useful_is_left_and_the_outermost_is_named() -> None:
-    root = Budget("a", tokens=10_000)
+    root = running(Budget("a", tokens=10_000))
     child = root.child("a.1", tokens=5000, cost=None)
     child.charge(9000, None)
     with pytest.raises(LimitReached) as reached:
@@ -64,9 +92,9 @@ def test_what_a_child_spends_its_parents_spend() -> None:
     ("spent", "whose"), [((0, 950, 0), "a.1"), ((9500, 0, 0), "a"), ((9500, 950, 90), "a"), ((0, 0, 95), "a.1.1")]
 )
 def test_the_outermost_budget_that_is_used_up_is_named(spent: tuple[int, int, int], whose: str) -> None:
-    root = Budget("a", tokens=10_000)
-    child = root.child("a.1", tokens=1000, cost=None)
-    leaf = child.child("a.1.1", tokens=100, cost=None)
+    root = running(Budget("a", tokens=10_000))
+    child = running(root.child("a.1", tokens=1000, cost=None))
+    leaf = running(child.child("a.1.1", tokens=100, cost=None))
     for budget, tokens in zip((root, child, leaf), spent, strict=True):
         budget.tokens.spent += tokens
     with pytest.raises(LimitReached) as reached:
@@ -74,56 +102,136 @@ def test_the_outermost_budget_that_is_used_up_is_named(spent: tuple[int, int, in
     assert reached.value.whose == whose
 
 
-async def test_a_request_takes_at_most_half_of_what_is_free_so_that_others_find_something() -> None:
-    budget = Budget("a", tokens=10_000)
-    first = await reserve(budget, 100, 32_000)
-    assert first.output == (9000 - 100) // 2
-    second = await reserve(budget, 100, 32_000)
-    assert second.output == (9000 - 100 - first.output - 100) // 2
+async def test_a_usual_reply_is_reserved_and_the_reply_may_have_all_that_is_left() -> None:
+    budget = running(Budget("a", tokens=10_000))
+    first, second = await reserve(budget, 100, 32_000), await reserve(budget, 100, 32_000)
+    assert first.amounts == second.amounts == (100 + USUAL_REPLY, 0.0)
+    assert first.output == second.output == 9000 - 100, "one that fits is not cut, whatever is reserved elsewhere"
     assert (await reserve(Budget("b"), 100, 32_000)).output == 32_000
+    small = await reserve(Budget("b", tokens=50_000), 100, 1000)
+    assert (small.amounts[0], small.output) == (1100, 1000), "no more than the model can say"
+
+
+@pytest.mark.parametrize(
+    ("replies", "usual"), [((), 4000), ((12_000,), 12_000), ((12_000, 2000), 9500), ((400, 400), 2425), ((0,), 4000)]
+)
+async def test_the_usual_reply_is_learned_from_those_of_the_agent(replies: tuple[int, ...], usual: int) -> None:
+    budget = Budget("a", tokens=200_000)
+    for output in replies:
+        budget.settle(await reserve(budget, 10, 32_000), 10 + output, None, output=output)
+    assert (await reserve(budget, 10, 32_000)).amounts[0] == 10 + usual
+    assert budget.child("a.1", tokens=None, cost=None).usual == USUAL_REPLY
 
 
 async def test_a_limit_in_dollars_bounds_the_output_too() -> None:
-    budget = Budget("a", cost=0.1)
+    budget = running(Budget("a", cost=0.1))
     taken = await budget.reserve(1000, 32_000, price=dear)
-    assert taken.output == pytest.approx((0.09 - 0.001) / 5e-6 / 2, abs=1)
-    assert taken.cost == pytest.approx(0.001 + taken.output * 5e-6)
+    assert taken.output == pytest.approx((0.09 - 0.001) / 5e-6, abs=1)
+    assert taken.amounts[1] == pytest.approx(0.001 + USUAL_REPLY * 5e-6)
+    others = [asyncio.create_task(budget.reserve(1000, 32_000, price=dear)) for _ in range(4)]
+    assert [await waits(other) for other in others] == [False, False, False, True], "four replies of 0.021 fit"
+    budget.settle(taken, 0, 0.001)
+    assert not await waits(others[3])
     with pytest.raises(LimitReached, match="cost limit of a"):
         await budget.reserve(1_000_000, 1000, price=dear)
 
 
-async def test_where_only_the_requests_of_others_stand_in_the_way_it_waits() -> None:
-    budget = Budget("a", tokens=2000)
-    taken = [await reserve(budget, 10, 1000), await reserve(budget, 10, 1000)]
-    waiting = asyncio.create_task(reserve(budget, 1000, 1000))
-    await asyncio.sleep(5)
-    assert not waiting.done()
-    for reservation in taken:
-        budget.settle(reservation, 20, None)
-    assert (await waiting).output >= OUTPUT_FLOOR
+async def test_requests_are_served_in_the_order_in_which_they_came() -> None:
+    """A small one does not overtake a large one; and what nobody before it needs, it gets."""
+    one, two, three = children(3, tokens=18_000)  # of which 13,200 are left to requests
+    taken = [await reserve(one, 1000), await reserve(one, 3000, 4000)]
+    large = asyncio.create_task(reserve(two, 4000, 4000))
+    small = asyncio.create_task(reserve(three, 500))
+    assert await waits(large)
+    assert await waits(small), "there is room for it, but it came later"
+    one.settle(taken[1], 1000, None)
+    assert (await large).amounts[0] == 8000
+    assert (await small).amounts[0] == 1500
+
+
+async def test_while_others_have_reserved_nobody_is_sent_with_less_than_a_usual_reply() -> None:
+    one, two = children(2, tokens=7000)
+    taken = await reserve(one, 300, 4000)
+    shown: list[tuple[str, str]] = []
+
+    @asynccontextmanager
+    async def waiting(status: str, detail: str) -> AsyncIterator[None]:
+        shown.append((status, detail))
+        yield
+
+    other = asyncio.create_task(two.reserve(300, 4000, price=free, waiting=waiting))
+    assert await waits(other)
+    assert shown == [("waiting_budget", "tokens")]
+    one.settle(taken, 4300, None)
+    assert await waits(other), "the wrap-up reserve of the first one may come free"
+    one.close_reserve()
+    assert OUTPUT_FLOOR < (await other).output < 4000, "it gets what is left when nothing more can come"
 
 
 async def test_who_waits_is_told_when_others_used_it_up() -> None:
-    budget = Budget("a", tokens=2000)
-    taken = await reserve(budget, 10, 32_000)
-    other = await reserve(budget, 10, 32_000)
+    budget = running(Budget("a", tokens=2000))
+    taken, other = await reserve(budget, 10, 800), await reserve(budget, 10, 800)
     waiting = asyncio.create_task(reserve(budget, 500, 1000))
-    await asyncio.sleep(1)
+    assert await waits(waiting)
     budget.settle(taken, 1700, None)
     budget.settle(other, 10, None)
     with pytest.raises(LimitReached):
         await waiting
 
 
-async def test_a_wait_that_is_cancelled_leaves_nothing() -> None:
-    budget = Budget("a", tokens=2000)
-    taken = await reserve(budget, 1000, 1000)
+async def test_when_nothing_can_come_free_the_first_wraps_up_and_the_others_get_the_rest() -> None:
+    one, two, three = children(3, tokens=10_000)
+    one.charge(int(one.left("tokens")) - 100, None)
+    three.check()  # what the others keep may come free
+    requests = [asyncio.create_task(reserve(budget, 100, 300)) for budget in (one, two)]
+    assert [await waits(request) for request in requests] == [True, True], "the third one has work, and keeps tokens"
+    last = asyncio.create_task(reserve(three, 100, 300))
+    with pytest.raises(LimitReached):
+        await requests[0]
+    assert await waits(requests[1])
+    one.open_reserve()
+    wrap_up = await reserve(one, 100, 4000)
+    assert wrap_up.output >= OUTPUT_FLOOR
+    one.settle(wrap_up, 200, None)
+    one.close_reserve()
+    assert [(await request).amounts[0] for request in (requests[1], last)] == [400, 400]
+
+
+async def test_input_that_a_wrap_up_could_still_read_has_room_while_tokens_may_come_free() -> None:
+    one, two = children(2, tokens=20_000)
+    two.charge(16_000, None)
+    assert (one.left("tokens"), one.room(free)) == (0, 500), "half of its own reserve"
+    two.close_reserve()
+    assert (one.left("tokens"), one.room(free)) == (1000, 1000)
+    one.charge(1000, None)
+    assert one.room(free) == 0, "nothing more can come"
+
+
+async def test_a_parent_that_waits_for_a_child_frees_nothing_for_it() -> None:
+    root = running(Budget("a", tokens=20_000))
+    parent = running(root.child("a.1", tokens=10_000, cost=None))
+    child = running(parent.child("a.1.1", tokens=10_000, cost=None))
+    child.charge(int(child.left("tokens")), None)
+    with pytest.raises(LimitReached):
+        child.check()
+    with pytest.raises(LimitReached):
+        await reserve(child)
+
+
+@pytest.mark.parametrize("granted", [False, True])
+async def test_a_wait_that_is_cancelled_leaves_nothing(granted: bool) -> None:
+    budget = running(Budget("a", tokens=2000))
+    taken = await reserve(budget, 1000, 800)
     waiting = asyncio.create_task(reserve(budget, 500, 1000))
-    await asyncio.sleep(1)
+    assert await waits(waiting)
+    if granted:
+        budget.settle(taken, 0, None)
     waiting.cancel()
     await asyncio.wait([waiting])
-    budget.settle(taken, 0, None)
+    if not granted:
+        budget.settle(taken, 0, None)
     assert (budget.tokens.reserved, budget.tokens.spent) == (0, 0)
+    assert (await reserve(budget, 500, 1000)).amounts[0] == 1500
 
 
 @given(seed=st.integers(0, 2**32), limit=st.integers(2000, 60_000), width=st.integers(1, 12))
@@ -133,7 +241,7 @@ def test_parallel_reservations_never_exceed_what_is_left(seed: int, limit: int, 
     rng = random.Random(seed)
 
     async def main() -> None:
-        root = Budget("a", tokens=limit, cost=rng.choice([None, 0.2]))
+        root = running(Budget("a", tokens=limit, cost=rng.choice([None, 0.2])))
         budgets = [root]
 
         def watch() -> None:
@@ -146,13 +254,13 @@ def test_parallel_reservations_never_exceed_what_is_left(seed: int, limit: int, 
             mine = rng.choice(budgets)
             try:
                 mine = mine.child(f"{mine.path}.{len(budgets)}", tokens=rng.randint(600, limit), cost=None)
-                budgets.append(mine)
+                budgets.append(running(mine))
                 for _ in range(rng.randint(1, 5)):
                     taken = await mine.reserve(rng.randint(0, 800), rng.randint(300, 5000), price=dear)
                     watch()
                     await asyncio.sleep(rng.random())
-                    share = rng.random()
-                    mine.settle(taken, int(taken.tokens * share), taken.cost * share)
+                    tokens, cost = (amount * rng.random() for amount in taken.amounts)
+                    mine.settle(taken, int(tokens), cost, output=rng.choice([0, rng.randint(1, 5000)]))
                     watch()
             except LimitReached:
                 pass
@@ -176,7 +284,7 @@ def test_parallel_reservations_never_exceed_what_is_left(seed: int, limit: int, 
 
 @pytest.mark.parametrize(("tokens", "kept"), [(1000, 100), (20_000, 2000), (200_000, WRAP_UP_TOKENS)])
 def test_a_tenth_is_kept_for_the_wrap_up_and_at_most_so_much(tokens: int, kept: int) -> None:
-    budget = Budget("a", tokens=tokens)
+    budget = running(Budget("a", tokens=tokens))
     assert budget.left("tokens") == tokens - kept
     budget.close_reserve()
     assert budget.left("tokens") == tokens
@@ -185,8 +293,7 @@ def test_a_tenth_is_kept_for_the_wrap_up_and_at_most_so_much(tokens: int, kept: 
 
 
 def test_each_run_keeps_its_own_reserve_as_far_as_there_is_anything_left() -> None:
-    budget = Budget("a", tokens=10_000)
-    budget.keep_reserve()
+    budget = running(Budget("a", tokens=10_000))
     assert budget.tokens.kept == 1000
     budget.charge(8500, None)
     budget.close_reserve()
@@ -198,26 +305,17 @@ def test_each_run_keeps_its_own_reserve_as_far_as_there_is_anything_left() -> No
     assert (budget.tokens.kept, budget.left("tokens")) == (200, 0)
 
 
-async def test_a_wrap_up_is_paid_when_everything_else_is_spent() -> None:
-    root = Budget("a", tokens=20_000)
-    child = root.child("a.1", tokens=18_000, cost=None)
-    child.charge(int(root.left("tokens")), None)
-    with pytest.raises(LimitReached):
-        await reserve(child)
-    child.open_reserve()
-    assert (await reserve(child)).output >= OUTPUT_FLOOR
-
-
-async def test_what_is_kept_for_one_wrap_up_is_not_taken_by_a_neighbour() -> None:
-    root = Budget("a", tokens=20_000)
-    one, two = (root.child(f"a.{n}", tokens=10_000, cost=None) for n in (1, 2))
-    root.charge(int(root.left("tokens")), None)
+async def test_every_wrap_up_is_paid_when_everything_else_is_spent() -> None:
+    """All come to the limit at once. Each has what was kept for it, and no neighbour uses that."""
+    one, two = children(2, tokens=20_000)
+    one.charge(int(one.left("tokens")), None)
+    two.charge(int(two.left("tokens")), None)
     one.open_reserve()
+    two.open_reserve()
+    taken = [await reserve(budget, 200, 4000) for budget in (one, two)]
+    assert [reservation.output for reservation in taken] == [800, 800]
+    one.settle(taken[0], 1000, None)
+    two.settle(taken[1], 0, None)  # a try that failed: the next one finds its reserve
     with pytest.raises(LimitReached):
-        await reserve(two)
-    taken = await reserve(one)
-    assert taken.output >= OUTPUT_FLOOR
-    one.settle(taken, 0, None)  # a try that failed: the next one finds its reserve, and again nobody else
-    with pytest.raises(LimitReached):
-        await reserve(two)
-    assert (await reserve(one)).output >= OUTPUT_FLOOR
+        await reserve(one)
+    assert (await reserve(two, 200, 4000)).output == 800

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from friday_cli.core.limits.budget import LATE_S, TICK_S, Clock
+from friday_cli.core.limits.clock import LATE_S, TICK_S, Clock
 from tests.virtual import VirtualLoop
 
 

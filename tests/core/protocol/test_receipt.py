@@ -10,8 +10,9 @@ import pytest
 from friday_cli.core.eventlog.replay import replay
 from friday_cli.core.permissions.approvals import ApprovalAnswer
 from friday_cli.core.permissions.rule import Rule
+from friday_cli.core.protocol.claims import Claims, audit
 from friday_cli.core.protocol.events import AgentFinished, Denied, PermissionAnswered, ToolFinished, ToolStarted
-from friday_cli.core.protocol.receipt import CommandRun, FileChange, Receipt, ReceiptBuilder, ToolFacts, audit
+from friday_cli.core.protocol.receipt import CommandRun, FileChange, Receipt, ReceiptBuilder, ToolFacts
 from friday_cli.store.crash_recovery import recovery_events
 from friday_cli.tool_catalog import TOOLS
 from friday_cli.view import SessionView
@@ -35,7 +36,7 @@ def test_facts_are_summed() -> None:
 def test_a_denied_call_counts_as_denied_and_as_nothing_else() -> None:
     tally = ReceiptBuilder()
     tally.add("bash", "denied", ToolFacts((FileChange("f"),), (CommandRun("rm", 0),)))
-    assert tally.receipt == Receipt(denied=1)
+    assert tally.receipt == Receipt(denied=1, refused={"bash": 1})
 
 
 def test_a_receipt_handed_out_stays_as_it_was() -> None:
@@ -49,6 +50,26 @@ def test_a_receipt_handed_out_stays_as_it_was() -> None:
     assert (before, after.read, tally.receipt) == (Receipt({"bash": 1}), ("f",), Receipt({"bash": 1}, warnings=("w",)))
 
 
+RUN = CommandRun("pytest -q", 1)
+
+
+@pytest.mark.parametrize(("receipt", "line"), [
+    (Receipt(), "tools: none"),
+    (Receipt({"edit_file": 2, "bash": 1}, 1, 2, (FileChange("parser.py", 3, 1),), (RUN,), ("http://x",), warnings=("w",)),
+     "parser.py +3 -1 · pytest -q -> exit 1 · denied: 2 · 1 call failed · 1 URL fetched · tools: edit_file x2, bash"),
+    (Receipt(denied=3, refused={"bash": 2, "delegate_task": 1}), "denied: bash x2, delegate_task · tools: none"),
+    (Receipt(dict.fromkeys("abcdef", 1), files=(FileChange("f", 3, 1), FileChange("g", 1)), found=("x", "y")),
+     "2 files +4 -1 · 2 pages found · tools: a, b, c, d and 2 more tools"),
+    (Receipt({"bash": 3}, commands=(RUN, CommandRun("x", timed_out=True), RUN)),
+     "3 commands: exit 1 x2, timed out · tools: bash x3"),
+    (Receipt({"bash": 2}, commands=(CommandRun("y" * 50), CommandRun("API_KEY=sk-ant-0123456789abcdefghijklmnop ls\nrm", 0))),
+     f"{'y' * 39}… -> stopped · API_KEY=[secret] ls -> exit 0 · tools: bash x2"),
+    (Receipt({"bash": 1}, files=(FileChange("a\nb"),)), "a\\nb +0 -0 · tools: bash"),
+])  # fmt: skip
+def test_a_receipt_in_one_line(receipt: Receipt, line: str) -> None:
+    assert receipt.short() == line
+
+
 @pytest.mark.parametrize("killed", [False, True])
 async def test_the_agent_its_log_and_the_view_count_the_same(killed: bool) -> None:
     calls = [call("look"), call("look", text="no"), call("poke"), call("look", fail=True), call("nothing")]
@@ -60,10 +81,15 @@ async def test_the_agent_its_log_and_the_view_count_the_same(killed: bool) -> No
     await until(lambda: bool(bench.desk.pending))
     await bench.desk.answer(next(iter(bench.desk.pending)), ApprovalAnswer("deny"))
     await node.finished()
-    assert (len(bench.of(Denied)), len(bench.of(PermissionAnswered))) == (1, 1)
-    assert sorted(e.status for e in bench.of(ToolFinished)) == ["denied", "denied", "error", "ok"]
+    assert (len(bench.of(Denied)), len(bench.of(PermissionAnswered))) == (2, 1)
+    assert sorted(e.status for e in bench.of(ToolFinished)) == ["denied", "denied", "denied", "error", "ok"]
     seen = bench.root.receipt
-    assert (seen.tools, seen.failed, seen.denied) == ({"look": 2}, 1, 2)
+    assert (seen.tools, seen.failed, seen.denied, seen.refused) == (
+        {"look": 2},
+        1,
+        3,
+        {"look": 1, "poke": 1, "nothing": 1},
+    )
     log = [e for e in bench.envelopes if not (killed and isinstance(e.event, AgentFinished))]
     assert replay(log)["a"].receipt == SessionView.of(log).agents["a"].receipt == seen
 
@@ -92,12 +118,12 @@ async def test_a_command_that_was_cut_off_is_in_it(killed: bool) -> None:
 def test_the_work_of_a_run_is_told_from_that_of_a_life() -> None:
     tally = ReceiptBuilder()
     tally.add("bash", "ok", ToolFacts(commands=(CommandRun("make", 0),), files=(FileChange("f", 1, 0, "one"),)))
-    assert audit(tally, "I changed f and the tests pass", []) == []
+    assert audit(tally, "I changed f and the tests pass", Claims(), []) == []
     tally.warn("said of the first result")
     tally.begin()
     assert tally.run == Receipt()
     assert tally.receipt.warnings == ()
-    assert audit(tally, "I changed g, and the tests pass", []) == [
+    assert audit(tally, "I changed g, and the tests pass", Claims(), []) == [
         "claims that a command ran or tests pass, but no command was run in this run",
         "claims changes, but no file was changed in this run",
     ]
@@ -124,4 +150,4 @@ def test_a_result_without_a_call_that_verifies_anything(tools: Sequence[str], ra
     tally = ReceiptBuilder()
     for name in ran:
         tally.add(name, "ok", ToolFacts())
-    assert bool(audit(tally, "All is well.", [TOOLS[name] for name in tools])) is warned
+    assert bool(audit(tally, "All is well.", Claims(), [TOOLS[name] for name in tools])) is warned

@@ -45,7 +45,7 @@ async def test_a_result_tells_who_made_it_how_it_ended_what_it_took_and_what_was
     }
     bench = await ran(Model(script, price=1e-6), [LOOK])
     assert bench.results() == [
-        "ok: ## Result from 'worker' (a.1): completed\nfound it\n---\n"
+        "ok: ## Result from 'worker' (a.1): completed\n> found it\n---\n"
         "delegate_id: a.1 | tokens: 30 | cost: $0.0000 | time: 3.0 s\n"
         "Receipt, made by the harness and not by the sub-agent:\n- tools run: look x2; 1 failed"
     ]

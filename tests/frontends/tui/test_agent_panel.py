@@ -102,7 +102,7 @@ async def test_a_delegation_is_seen_while_its_call_is_written_and_its_end_in_the
     }
     async with opened(tmp_path, failing, size=(130, 30)) as chat:
         await chat.ask("go")
-        chat.has("✓ [general] a.1 · completed", "└ The result.", "✗ [general] a.2 · failed")
+        chat.has("! [general] a.1 · completed", "└ The result.", "✗ [general] a.2 · failed")
 
 
 async def test_the_pane_goes_with_the_session_that_had_sub_agents(tmp_path: Path) -> None:

@@ -76,6 +76,7 @@ def test_it_says_what_is_asked_and_why_it_ended(width: int) -> None:
     failed = rows("a.2", width, ("a.2", AgentFinished(1, "failed", "provider", error="no such model")))
     assert "failed (provider)" in failed[1]
     assert "waits 4.0 s: rate " in rows("a.2", width, ("a.2", StatusChanged("waiting_rate", "rate: 4.0")))[1]
+    assert "waits for tokens" in rows("a.2", width, ("a.2", StatusChanged("waiting_budget", "tokens")))[1]
 
 
 def test_what_is_unknown_is_not_told_as_nothing() -> None:

@@ -34,6 +34,19 @@ async def test_the_pane_opens_by_itself_where_there_is_room(tmp_path: Path, widt
             assert not chat.side.has_class("shown")
 
 
+async def test_who_waits_for_tokens_is_seen(tmp_path: Path) -> None:
+    """Both share 20,000 tokens, which is too little for two requests at once."""
+    async with opened(tmp_path, TWO, size=(130, 30), flags={"limits.max_tokens": 20_000}) as chat:
+        await chat.say("go")
+        await chat.until(lambda: {"running", "waiting_budget"} <= {a.status for a in chat.state.agents.values()})
+        await chat.until(lambda: "◔ general second" in chat.frame)
+        assert chat.frame.count("waits for tokens") >= 2, "its row, and its block in the transcript"
+        assert "1 agent at work, 2 waiting" in chat.frame
+        await chat.stop("a.1")
+        await chat.until(lambda: chat.state.agents["a.2"].status == "running")
+        assert "waits for tokens" not in chat.frame
+
+
 async def test_abort_names_the_descendants_and_wants_a_second_press(tmp_path: Path) -> None:
     async with opened(tmp_path, TWO, size=(130, 30)) as chat:
         await begun(chat)

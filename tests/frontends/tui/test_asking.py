@@ -44,6 +44,21 @@ async def test_a_call_is_asked_about_in_full_and_runs_after_a_yes(tmp_path: Path
         assert not panel.display
 
 
+async def test_a_call_in_the_spelling_of_another_program_is_asked_about_as_it_is_understood(
+    tmp_path: Path, no_grace: None
+) -> None:
+    (tmp_path / "f.txt").write_text("one\ntwo\n")
+    edit = does("edit_file", file_path="f.txt", old_string="two", new_string="2", instruction="A digit.")
+    async with opened(tmp_path, {"a": [does("read_file", file_path="f.txt"), edit, {"text": "Finished."}]}) as chat:
+        await asked(chat, say="go")
+        assert "old_string" not in chat.frame
+        assert re.search(r"-\s*two", chat.frame)
+        assert re.search(r"\+\s*2\b", chat.frame)
+        await chat.press("1")
+        await chat.idle()
+        assert (tmp_path / "f.txt").read_text() == "one\n2\n"
+
+
 async def test_a_no_carries_its_reason_to_the_agent(tmp_path: Path, no_grace: None) -> None:
     async with opened(tmp_path, ONE) as chat:
         await asked(chat, say="go")

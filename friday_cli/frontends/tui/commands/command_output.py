@@ -14,7 +14,7 @@ import msgspec
 from friday_cli.core.protocol.errors import FridayError, UsageError
 from friday_cli.core.protocol.format import cost, pluralize, price, tokens
 from friday_cli.core.text.sanitize import code_block, sanitize_line
-from friday_cli.view import MessageItem, NoteItem, SessionView, ToolRun
+from friday_cli.view import MessageItem, NoteItem, ResultItem, SessionView, ToolRun
 
 from ..controller import SessionController
 
@@ -112,7 +112,7 @@ def context_card(state: SessionView, window: int) -> str:
     root = state.root
     used = root.context if root else 0
     share = f" of {window:,} ({used / window:.0%}), {max(window - used, 0):,} free" if window else ""
-    items = root.transcript if root else []
+    items = [item for item in root.transcript if not isinstance(item, ResultItem)] if root else []
     kinds = {MessageItem: "messages", NoteItem: "remarks"}
     counts = Counter(f"calls of {i.tool}" if isinstance(i, ToolRun) else kinds[type(i)] for i in items)
     rows = [(code(name, 40), str(n)) for name, n in counts.most_common()]

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from itertools import takewhile
 
 from friday_cli.core.protocol.format import price, seconds, tokens
+from friday_cli.core.protocol.receipt import Receipt
 from friday_cli.core.text.sanitize import sanitize, sanitize_line
-from friday_cli.view import AgentView, Item, MessageItem, NoteItem, SessionView, ToolRun
+from friday_cli.view import AgentView, Item, NoteItem, ResultItem, SessionView, ToolRun
 
 
 class PlainWriter:
@@ -47,11 +48,13 @@ class PlainWriter:
         self._calls()
         self._writing(root.reply.text.text if root.reply is not None and not root.ended else "")
 
-    def _item(self, item: MessageItem | ToolRun | NoteItem) -> None:
+    def _item(self, item: Item) -> None:
         if isinstance(item, NoteItem):
             self._say(f"{item.level.capitalize() if item.level != 'info' else 'Note'}: {item.text}")
         elif isinstance(item, ToolRun):
             self._open_calls.append(item)
+        elif isinstance(item, ResultItem):
+            self._warn("a", item.receipt)
         elif item.role == "assistant":
             self._writing(item.text, whole=True)
             self._said = ""
@@ -96,3 +99,9 @@ class PlainWriter:
                 words = sanitize_line(agent.end.text or agent.end.error, 300)
                 spent = f"{seconds(agent.active_s(time.time()))}, {tokens(agent.usage)} tokens"
                 self._say(f"{name} has ended: {agent.status}, {spent}. {words}")
+                self._say(f"  {agent.receipt.short()}")
+                self._warn(agent.path, agent.receipt)
+
+    def _warn(self, path: str, receipt: Receipt) -> None:
+        for warning in receipt.warnings:
+            self._say(f"Warning: {path} {sanitize_line(warning, 500)}")

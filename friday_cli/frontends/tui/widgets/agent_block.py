@@ -1,28 +1,45 @@
-"""A delegation in a transcript: profile, task, status, summary and cost of each sub-agent; unfolded, its whole transcript.
+"""A delegation in a transcript: profile, task, status, cost, summary, warnings and receipt of each sub-agent; unfolded,
+its whole result and its transcript.
 
 `make_block` makes the block of any item of a transcript.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from rich.style import Style
 from rich.text import Text
 from textual.strip import Strip
 
 from friday_cli.core.protocol.format import pluralize, price, seconds, tokens
+from friday_cli.core.protocol.run_result import RunResult
 from friday_cli.core.text.sanitize import sanitize, sanitize_line
 from friday_cli.tool_catalog import DELEGATE_TASK, DELEGATE_TASKS
-from friday_cli.view import AgentView, Item, MessageItem, NoteItem, SessionView, ToolRun, status_text
-from friday_cli.view.tree import GLYPHS
+from friday_cli.view import (
+    AgentView,
+    Item,
+    MessageItem,
+    NoteItem,
+    ResultItem,
+    SessionView,
+    ToolRun,
+    finding_text,
+    status_text,
+)
+from friday_cli.view.tree import GLYPHS, WARNED
 
 from .block_list import BlockList
 from .blocks import Block, NoteBlock, RenderContext, ReplyBlock, UserBlock
+from .result_block import ResultBlock, count_findings, draw_findings, draw_receipt, draw_result, draw_warnings
 from .styles import TextRenderer, indented
 from .tool_blocks import MARKS, CallBlock, body
 
 SUMMARY_LINES = 3
 STATUS_MARKS = {**GLYPHS, "running": "●"}
 """One character per status. A triangle means folding here."""
+HEAD, RECEIPT = -1, -2
+"""In place of a line of an unfolded transcript: a line above it, and a line of the receipt."""
 
 
 def make_block(context: RenderContext, item: Item) -> Block:
@@ -32,6 +49,8 @@ def make_block(context: RenderContext, item: Item) -> Block:
         return AgentBlock(context, item) if delegates else CallBlock(context, item)
     if isinstance(item, NoteItem):
         return NoteBlock(context, item)
+    if isinstance(item, ResultItem):
+        return ResultBlock(context, item)
     assert isinstance(item, MessageItem)
     return UserBlock(context, item) if item.role == "user" else ReplyBlock(context, item)
 
@@ -47,8 +66,10 @@ class AgentBlock(Block):
         self._run = run
         self._lists: dict[str, BlockList] = {}
         self._unfolded: set[str] = set()
+        self._receipts: set[str] = set()
+        """The paths of the agents whose receipt is unfolded."""
         self._rows: list[tuple[str, int]] = []
-        """For each line: the path of the agent it is about, and the line of its unfolded transcript (-1: none)."""
+        """For each line: the path of the agent it is about, and the line of its unfolded transcript, `HEAD` or `RECEIPT`."""
 
     def _agents(self) -> list[AgentView]:
         agents = self.context.state.agents
@@ -59,19 +80,26 @@ class AgentBlock(Block):
         for agent in self._agents():
             clock = 0 if agent.ended else int(self.context.now())
             parts += [agent.status, agent.waiting, agent.run, agent.usage, len(agent.result), clock, agent.background]
-            parts.append(id(agent.current) if agent.current else 0)
+            parts += [id(agent.current) if agent.current else 0, agent.path in self._receipts]
             if agent.path in self._unfolded:
                 parts.append(self._list_of(agent.path).version())
         return tuple(parts)
 
     def text(self) -> str:
-        return "\n".join(f"{a.profile} {a.task}\n{a.result}" for a in self._agents()) or self._run.text
+        rows = []
+        for agent in self._agents():
+            rows += [f"{agent.profile} {agent.task}", agent.result]
+            rows += map(finding_text, agent.end.findings if agent.end else ())
+            rows += [*agent.receipt.warnings, agent.receipt.short()]
+        return "\n".join(rows) or self._run.text
 
     def estimate(self, width: int) -> int:
-        return max(1, len(self._run.agents)) * (2 + SUMMARY_LINES)
+        return max(1, len(self._run.agents)) * (3 + SUMMARY_LINES)
 
     def matches(self, what: str) -> bool:
-        failed = self._run.status in ("error", "denied") or any(a.status == "failed" for a in self._agents())
+        failed = self._run.status in ("error", "denied") or any(
+            a.status == "failed" or a.warned for a in self._agents()
+        )
         return what == "agent" or (what == "error" and failed)
 
     def agent_at(self, at: int) -> str:
@@ -87,15 +115,17 @@ class AgentBlock(Block):
             return True
         if row >= 0:
             return self._list_of(path).toggle(row)
-        self._unfolded ^= {path}
+        folded = self._receipts if row == RECEIPT else self._unfolded
+        folded ^= {path}
         return True
 
     def fold(self, open_: bool) -> None:
         self.open = open_
         self._unfolded = {agent.path for agent in self._agents()} if open_ else set()
+        self._receipts = set(self._unfolded)
 
     def _list_of(self, path: str) -> BlockList:
-        blocks = self._lists.setdefault(path, BlockList(self.context, path))
+        blocks = self._lists.setdefault(path, BlockList(self.context, path, without_result=True))
         blocks.follow()
         return blocks
 
@@ -107,14 +137,31 @@ class AgentBlock(Block):
             return _draw_call(self._run, self.open, renderer, width)
         for agent in agents:
             unfolded = agent.path in self._unfolded
-            lines = _draw_summary(self.context, agent, unfolded, width)
-            self._rows += [(agent.path, -1)] * len(lines)
+            lines = _draw_head(self.context, agent, unfolded, width)
+            if agent.end is not None:
+                lines += _draw_result(agent, agent.end, unfolded, renderer, width)
+            self._rows += [(agent.path, HEAD)] * len(lines)
             out += lines
+            if agent.end is not None:
+                receipt = draw_receipt(agent.receipt, agent.path in self._receipts, renderer, width - 6)
+                self._rows += [(agent.path, RECEIPT)] * len(receipt)
+                out += indented(receipt, "      ", "      ", renderer.styles.dim)
             if unfolded:
                 history = self._list_of(agent.path).all_strips(width - 4)
                 out += indented(history, "  │ ", "  │ ", renderer.styles.accent)
                 self._rows += [(agent.path, row) for row in range(len(history))]
+        self.stops = list(_stops(self._rows, self._lists))
         return out
+
+
+def _stops(rows: list[tuple[str, int]], lists: dict[str, BlockList]) -> Iterator[int]:
+    """The first line of each agent and of its receipt, and the stops of its unfolded transcript."""
+    before = ("", 0)
+    for at, (path, row) in enumerate(rows):
+        part = path, min(row, 0)
+        if lists[path].is_stop(row) if row >= 0 else part != before:
+            yield at
+        before = part
 
 
 def _draw_call(run: ToolRun, open_: bool, renderer: TextRenderer, width: int) -> list[Strip]:
@@ -137,29 +184,41 @@ def _draw_call(run: ToolRun, open_: bool, renderer: TextRenderer, width: int) ->
     return out
 
 
-def _draw_summary(context: RenderContext, agent: AgentView, unfolded: bool, width: int) -> list[Strip]:
-    """An agent in a few lines; its result only while it is folded."""
+def _draw_head(context: RenderContext, agent: AgentView, unfolded: bool, width: int) -> list[Strip]:
+    """The status and the task of an agent."""
     renderer, styles, now = context.renderer, context.renderer.styles, context.now()
     text = Text("▾ " if unfolded else "▸ ", style=styles.dim)
-    text.append(f"{STATUS_MARKS[agent.status]} ", style=status_style(agent, renderer))
+    text.append(f"{status_mark(agent)} ", style=status_style(agent, renderer))
     text.append(f"[{sanitize_line(agent.profile, 40)}]", style=styles.accent)
     text.append(f" {agent.path}", style=styles.dim)
     text.append(" · " + " · ".join(summary(context.state, agent, now)), style=styles.dim)
-    out = [renderer.line(text, width)]
     task = renderer.wrap(Text(sanitize_line(agent.task, 600)), width - 4)
     if len(task) > 2:
         task = [task[0], renderer.line(Text(task[1].text + "…"), width - 4)]
-    out += indented(task, "    ", "    ", styles.dim)
-    if agent.end is not None and not unfolded:
-        result = agent.end.text if agent.end.text.strip() else agent.end.error
-        shown = [part for part in sanitize(result).split("\n") if part.strip()]
+    return [renderer.line(text, width), *indented(task, "    ", "    ", styles.dim)]
+
+
+def _draw_result(agent: AgentView, end: RunResult, unfolded: bool, renderer: TextRenderer, width: int) -> list[Strip]:
+    """The result of an agent with its findings and warnings: the first lines, or all of it."""
+    styles, width = renderer.styles, width - 6
+    if unfolded and end.text.strip():
+        lines = draw_result(end.text, renderer, width) + draw_findings(end.findings, renderer, width)
+    else:
+        shown = [part for part in sanitize(end.text if end.text.strip() else end.error).split("\n") if part.strip()]
         style = styles.dim if agent.status == "completed" else styles.error
         texts = [Text(part[:1000], style=style) for part in shown[:SUMMARY_LINES]]
         if (left := len(shown) - SUMMARY_LINES) > 0:
             texts.append(Text(f"… {pluralize(left, 'more line')}", style=styles.dim))
-        lines = [renderer.line(line, width - 6) for line in texts]
-        out += indented(lines, "    └ ", "      ", styles.dim)
-    return out
+        if end.findings:
+            texts.append(Text(count_findings(end.findings), style=styles.dim))
+        lines = [renderer.line(line, width) for line in texts]
+    lines += draw_warnings(agent.receipt, renderer, width)
+    return indented(lines, "    └ ", "      ", styles.dim)
+
+
+def status_mark(agent: AgentView) -> str:
+    """One character for the status of an agent."""
+    return WARNED if agent.warned else STATUS_MARKS[agent.status]
 
 
 def summary(state: SessionView, agent: AgentView, now: float) -> tuple[str, str]:
@@ -173,6 +232,6 @@ def status_style(agent: AgentView, renderer: TextRenderer) -> Style:
     """The colour of the status of an agent."""
     styles = renderer.styles
     if agent.end is not None and agent.status == "completed":
-        return styles.ok if agent.end.stop_reason == "done" else styles.warn
+        return styles.ok if agent.end.stop_reason == "done" and not agent.warned else styles.warn
     return {"failed": styles.error, "timeout": styles.error, "interrupted": styles.error, "cancelled": styles.warn,
             "waiting_user": styles.warn, "running": styles.accent}.get(agent.status, styles.dim)  # fmt: skip

@@ -6,8 +6,9 @@ or the transcript, not both.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 from rich.text import Text
@@ -27,6 +28,7 @@ from .agent_block import status_style, summary
 from .agent_row import has_pending_worktree
 from .agent_tree import AgentTree
 from .blocks import RenderContext
+from .styles import Styles
 from .transcript import Transcript
 
 MIN_PANEL, MIN_CHAT = 28, 40
@@ -268,12 +270,19 @@ class PanelResizer:
 
 
 class ChildHeader(Static):
-    """The lines above the transcript of a sub-agent: who it is, its status, its task, and what it has used."""
+    """The lines above the transcript of a sub-agent: who it is, its status, its task, what it has used, its warnings and
+    its receipt. A click folds or unfolds the receipt; on the full screen it is unfolded without one."""
 
     _text = Text()
+    _unfolded = False
+    _chosen: bool | None = None
+    """Whether the user unfolded or folded the receipt by a click."""
+    _again: Callable[[], None] | None = None
 
     def show(self, context: RenderContext, agent: AgentView, width: int, *, full: bool) -> None:
         """Show an agent in `width` cells. Its usage has its own line if the first is too short (a `full` panel shows both)."""
+        self._unfolded = full if self._chosen is None else self._chosen
+        self._again = partial(self.show, context, agent, width, full=full)
         styles, renderer = context.renderer.styles, context.renderer
         text = Text(no_wrap=True, overflow="ellipsis")
         text.append(f"[{sanitize_line(agent.profile, 40)}] ", style=styles.accent)
@@ -288,10 +297,33 @@ class ChildHeader(Static):
         task = [strip.text for strip in renderer.wrap(Text(sanitize_line(sanitize(agent.task), 300)), width)] or [""]
         if fits and len(task) > 2:
             task = [task[0], f"{task[1]}…"]
-        rows = task[:2] if fits else [f"{task[0]}…" if len(task) > 1 else task[0], usage]
+        rows = [
+            Text(row, style=styles.dim)
+            for row in (task[:2] if fits else [f"{task[0]}…" if len(task) > 1 else task[0], usage])
+        ]
         if queued := [message.text for message in agent.queued if message.source == "person"]:
-            text.append(f"\n» at its next turn: {sanitize_line(queued[-1], 200)}", style=styles.accent)
-        text.append("\n" + "\n".join(rows), style=styles.dim)
+            rows.insert(0, Text(f"» at its next turn: {sanitize_line(queued[-1], 200)}", style=styles.accent))
+        rows = [text, *rows][: 2 if self.screen.has_class("-low") else 3]
+        if agent.ended or agent.receipt.tools:
+            rows += self._evidence(agent, styles, unfolded=self._unfolded)
+        text = Text("\n", no_wrap=True, overflow="ellipsis").join(rows)
         if text != self._text:
             self._text = text
+            self.styles.height = len(rows)
             self.update(text, layout=False)
+
+    def _evidence(self, agent: AgentView, styles: Styles, *, unfolded: bool) -> list[Text]:
+        """The warnings in one line and the receipt, which leaves most of the panel to the transcript."""
+        warnings = "; ".join(agent.receipt.warnings)
+        rows = [Text(f"! {sanitize_line(warnings, 500)}", style=styles.warn)] if warnings else []
+        rows.append(Text(f"{'▾' if unfolded else '▸'} {sanitize_line(agent.receipt.short(), 500)}", style=styles.dim))
+        facts = agent.receipt.facts() if unfolded else []
+        most = max(self.screen.size.height // 4, 2)
+        if len(facts) > most:
+            facts = [*facts[: most - 1], f"… {len(facts) - most + 1} more lines: see the end of the transcript"]
+        return [*rows, *(Text(f"  {sanitize_line(fact, 500)}", style=styles.dim) for fact in facts)]
+
+    def on_click(self) -> None:
+        if self._again is not None:
+            self._chosen = not self._unfolded
+            self._again()

@@ -15,7 +15,7 @@ from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.view import AgentView, SessionView, activity_text
 
-from .agent_block import STATUS_MARKS, status_style
+from .agent_block import status_mark, status_style
 from .blocks import RenderContext
 from .styles import Styles
 
@@ -44,7 +44,7 @@ def draw(context: RenderContext, agent: AgentView, branch: Branch, width: int, n
     top = Text().append(branch.first, style=styles.dim)
     has_branch = bool(agent.children) and not branch.flat
     top.append("▸" if branch.folded else "▾" if has_branch else " ", style=styles.dim)
-    top.append(f"{STATUS_MARKS[agent.status]} ", style=status_style(agent, renderer))
+    top.append(f"{status_mark(agent)} ", style=status_style(agent, renderer))
     if branch.flat:
         top.append(f"{agent.path} ", style=styles.dim)
     badges = _badges(agent, styles, branch)
@@ -55,7 +55,7 @@ def draw(context: RenderContext, agent: AgentView, branch: Branch, width: int, n
     available = width - bottom.cell_len
     activity = activity_text(state, agent)
     style = styles.warn if agent.asks else styles.text if not agent.ended else styles.dim
-    if agent.ended and agent.status != "completed":
+    if agent.ended and (agent.status != "completed" or agent.warned):
         style = status_style(agent, renderer)
     kept = min(len(activity), max(18, width * 2 // 5)) + bool(activity)
     figures = _figures(state, agent, styles, available - kept)

@@ -88,4 +88,5 @@ def _request_text(ask: PendingAsk, context: RenderContext, width: int) -> Text:
 def other_arguments(run: ToolRun, event: PermissionAsked) -> dict[str, Any]:
     """The arguments of a call without the one that is its subject."""
     subject = event.subject.strip()
-    return {name: value for name, value in run.arguments.items() if str(value).strip() != subject}
+    arguments = run.arguments if event.arguments is None else event.arguments
+    return {name: value for name, value in arguments.items() if str(value).strip() != subject}

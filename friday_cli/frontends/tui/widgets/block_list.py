@@ -12,7 +12,7 @@ from itertools import accumulate, groupby
 
 from textual.strip import Strip
 
-from friday_cli.view import AgentView, Item
+from friday_cli.view import AgentView, Item, ResultItem
 
 from .blocks import Block, RenderContext, ReplyBlock, WritingBlock
 
@@ -22,11 +22,13 @@ _NEAR_END = 8
 
 
 class BlockList:
-    """The transcript of an agent as blocks. `path` names the agent."""
+    """The transcript of an agent as blocks. `path` names the agent. `without_result` leaves out the result that ends the
+    transcript, which is shown elsewhere."""
 
-    def __init__(self, context: RenderContext, path: str) -> None:
+    def __init__(self, context: RenderContext, path: str, *, without_result: bool = False) -> None:
         self.context = context
         self.path = path
+        self._without_result = without_result
         self.blocks: list[Block] = []
         self._item_count = 0
         """How many items of the agent's transcript have a block."""
@@ -54,15 +56,18 @@ class BlockList:
     def _add_new(self, agent: AgentView) -> bool:
         """Make blocks of the new items of an agent's transcript. Returns whether anything was added or removed."""
         changed = self._clear_if_rewound(agent.transcript)
-        if self._item_count < len(agent.transcript):
+        end = len(agent.transcript)
+        if self._without_result and end and isinstance(agent.transcript[-1], ResultItem):
+            end -= 1
+        if self._item_count < end:
             writing = self._writing
             self._remove_writing()
-            for item in agent.transcript[self._item_count :]:
+            for item in agent.transcript[self._item_count : end]:
                 block = self.context.make_block(self.context, item)
                 if isinstance(block, ReplyBlock) and writing is not None:
                     block.reuse_drawing(writing)
                 self.add(block)
-            self._item_count = len(agent.transcript)
+            self._item_count = end
             changed = True
         if (agent.writing or agent.reply is not None) and not agent.ended:
             if self._writing is None:
@@ -135,6 +140,11 @@ class BlockList:
         """(index of the block, line within the block or -1 for its gap) of a line."""
         index = min(max(bisect_right(self.tops, y) - 1, 0), len(self.blocks) - 1)
         return index, y - self.tops[index] - (self._gaps[index] if self.blocks else 0)
+
+    def is_stop(self, y: int) -> bool:
+        """Whether the keys that move between entries stop at a line."""
+        index, row = self.at(y)
+        return row in self.blocks[index].stops
 
     def top(self, index: int) -> int:
         """The first line of a block below its gap."""

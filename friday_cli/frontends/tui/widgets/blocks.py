@@ -80,6 +80,8 @@ class Block:
     def __init__(self, context: RenderContext) -> None:
         self.context = context
         self.open = False
+        self.stops = [0]
+        """The lines of the block, as it was last drawn, at which the keys that move between entries stop."""
         self._key: tuple[int, int, object] | None = None
         self._strips: list[Strip] = []
         self._estimate: tuple[int, int] = (0, 0)

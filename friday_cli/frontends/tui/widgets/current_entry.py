@@ -1,4 +1,7 @@
-"""The current entry of a transcript: keys move to another entry, search for one, and act on it."""
+"""The current entry of a transcript: keys move to another entry, search for one, and act on it.
+
+A delegation has several stops: its agents, their receipts, and the entries of their unfolded transcripts.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,7 @@ class CurrentEntry:
     def __init__(self, view: ScrollView, position: ScrollPosition) -> None:
         self._view, self._position = view, position
         self.index: int | None = None
+        self._row = 0
         self.query = ""
         """The text that is searched, in lower case."""
 
@@ -31,24 +35,35 @@ class CurrentEntry:
         return self._blocks[self.index] if self.index is not None and self.index < len(self._blocks) else None
 
     @property
+    def row(self) -> int:
+        """The line within the entry at which the keys stopped; what is above it in the entry may have changed since."""
+        return max((row for row in self.block.stops if row <= self._row), default=0) if self.block is not None else 0
+
+    @property
     def line(self) -> int | None:
-        """The first line of the current entry."""
-        return None if self.block is None or self.index is None else self._position.blocks.top(self.index)
+        """The current line: the first of the entry, or of its current stop."""
+        return None if self.block is None or self.index is None else self._position.blocks.top(self.index) + self.row
 
     def _go_to(self, index: int, row: int = 0) -> None:
-        self.index = index
+        self.index, self._row = index, row
         self._position.reveal(index, row)
 
     def step(self, by: int) -> None:
-        """Go to the entry `by` further down. The first step goes to the first visible entry, or upwards to the last."""
+        """Go to the next stop (1) or the previous (-1). The first step goes to the first visible entry, or upwards to the
+        last."""
         count, position = len(self._blocks), self._position
         if not count:
             return
         if self.index is None:
             line = position.top + (position.size.height - 1 if by < 0 else 0)
             self._go_to(position.blocks.at(min(line, max(position.blocks.total - 1, 0)))[0])
-        else:
-            self._go_to(min(max(self.index + by, 0), count - 1))
+            return
+        index, here = min(self.index, count - 1), self.row
+        further = [row for row in self._blocks[index].stops if (row > here if by > 0 else row < here)]
+        if further:
+            self._go_to(index, further[0 if by > 0 else -1])
+        elif 0 <= index + by < count:
+            self._go_to(index + by, 0 if by > 0 else self._blocks[index + by].stops[-1])
 
     def jump(self, what: str) -> None:
         """Go to the next "error", "agent", "question" or message of the "user" below; from the last to the first."""
@@ -88,8 +103,8 @@ class CurrentEntry:
         """Fold or unfold the entry. Without one, open the agent of the transcript itself: it fills the screen."""
         if self.index is None:
             self._view.post_message(OpenAgent(self._position.blocks.path))
-        elif self._blocks:
-            self._position.toggle_fold(self._position.blocks.top(min(self.index, len(self._blocks) - 1)))
+        elif self.line is not None:
+            self._position.toggle_fold(self.line)
 
     def open_agent(self) -> None:
         """Open the sub-agent that the entry is about."""

@@ -161,7 +161,7 @@ class Transcript(ScrollView, can_focus=True):
         strip = strip.crop(0, width).apply_offsets(0, line)
         if self.has_focus and self.entry.index is not None and self.blocks.blocks:
             index, row = self.blocks.at(line)
-            if index == self.entry.index and row == 0:
+            if index == self.entry.index and row == self.entry.row:
                 strip = Strip([Segment(s.text, (s.style or base) + styles.cursor) for s in strip])
         strip = strip.extend_cell_length(width).apply_style(base)
         return self.marker.draw_caret(strip, line) if self.has_focus else strip

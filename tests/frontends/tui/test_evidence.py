@@ -1,0 +1,152 @@
+"""The chat shows what the harness knows of a sub-agent's work: its result, its receipt, warnings, and marks of findings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from friday_cli.frontends.tui.widgets.agent_panel import ChildHeader
+from friday_cli.frontends.tui.widgets.blocks import Block
+from friday_cli.frontends.tui.widgets.transcript import Transcript
+from tests.frontends.tui.chat import Chat, delegates, does, opened
+
+CLAIM = "I have fixed parser.py. All tests pass."
+NO_CHANGE = "! claims changes, but no file was changed"
+RESULT = "# Report\n\nThe **answer** is in notes.md.\n\n" + "\n".join(f"- point {n}" for n in range(1, 9))
+FINDINGS = [
+    {"claim": "It has two lines.", "evidence": "notes.md:2"},
+    {"claim": "It is old.", "evidence": "https://example.org/"},
+]
+
+
+def honest(**result: Any) -> list[dict[str, Any]]:
+    """A sub-agent that reads a file and returns a long result with two findings, of which one was seen."""
+    turn = does("task_result", result=RESULT, findings=FINDINGS, **result)
+    return [does("read_file", path="notes.md"), turn]
+
+
+def false_claim() -> list[dict[str, Any]]:
+    return [does("task_result", result=CLAIM)]
+
+
+async def started(chat: Chat, folder: Path) -> None:
+    (folder / "notes.md").write_text("one\ntwo\n")
+    await chat.ask("go", shows="Done.")
+
+
+def block(log: Transcript) -> Block:
+    """The delegation in the main agent's transcript."""
+    return next(found for found in log.blocks.blocks if found.matches("agent"))
+
+
+def rows(log: Transcript) -> list[str]:
+    """A whole transcript as text."""
+    return [strip.text.rstrip() for strip in log.blocks.all_strips(100)]
+
+
+async def test_warnings_are_words_and_a_mark_in_the_block_and_the_tree(tmp_path: Path) -> None:
+    agents = {
+        "a": [delegates("fix it", "read it"), {"text": "Done."}],
+        "a.1": false_claim(),
+        "a.2": honest(),
+    }
+    async with opened(tmp_path, agents, size=(150, 40)) as chat:
+        await started(chat, tmp_path)
+        chat.has("▸ ! [general] a.1 · completed", CLAIM, NO_CHANGE, "! claims that a command ran or tests pass")
+        chat.has("▸ tools: task_result", "▸ ✓ [general] a.2 · completed", "▸ tools: read_file, task_result")
+        chat.has("2 findings: 1 [seen], 1 [not seen]")
+        await chat.press("ctrl+t", shows="! general fix it")
+        chat.has("✓ general read it", "claims that a command ran or tests")
+
+
+async def test_enter_and_a_click_unfold_the_result_and_the_receipt_of_a_block(tmp_path: Path) -> None:
+    agents = {"a": [delegates("read it"), {"text": "Done."}], "a.1": honest()}
+    async with opened(tmp_path, agents, size=(100, 60)) as chat:
+        await started(chat, tmp_path)
+        chat.has("└ # Report", "… 7 more lines")
+        lines = chat.frame.split("\n")
+        receipt = next(y for y, line in enumerate(lines) if "▸ tools: read_file" in line)
+        await chat.pilot.click(offset=(20, receipt))
+        await chat.shows("tools run: read_file, task_result")
+        assert "… 7 more lines" in chat.frame, "only the receipt is unfolded"
+        chat.log.focus()
+        await chat.press("a", "enter", shows="point 8")
+        chat.has("The answer is in notes.md.", "[seen] It has two lines. (notes.md:2)", "[not seen] It is old.")
+        text = chat.frame
+        assert text.index("point 8") < text.index("│ » read it") < text.index("│ ▸ ✓ read_file notes.md")
+        assert text.count("point 8") == 1, "the history below does not repeat the result"
+        await chat.press("enter", shows="… 7 more lines")
+        await chat.press("ctrl+o", shows="│ » read it")
+        chat.has("[seen] It has two lines.", "tools run: read_file, task_result")
+
+
+async def test_attempts_at_tools_that_an_agent_does_not_have_are_in_its_receipt_and_its_row(tmp_path: Path) -> None:
+    tries = {"calls": [{"name": name, "arguments": {}} for name in ("launch", "launch", "write_file")]}
+    agents = {"a": [delegates("read it", profile="researcher"), {"text": "Done."}], "a.1": [tries, *honest()]}
+    async with opened(tmp_path, agents, size=(150, 40)) as chat:
+        await started(chat, tmp_path)
+        chat.has("▸ denied: launch x2, write_file · tools: read_file, task_result", "✓ researcher read it")
+        assert chat.frame.count("denied: launch") == 4, (
+            "in the block, the row, the head and at the end of the transcript"
+        )
+
+
+async def test_the_keys_stop_at_every_agent_and_receipt_of_a_batch(tmp_path: Path) -> None:
+    agents = {"a": [delegates("fix it", "read it"), {"text": "Done."}], "a.1": false_claim(), "a.2": honest()}
+    async with opened(tmp_path, agents, size=(100, 60)) as chat:
+        await started(chat, tmp_path)
+        chat.log.focus()
+        await chat.press("a", "j", "enter", shows="tools run: task_result")
+        await chat.press("j", "enter", shows="│ ▸ ✓ read_file notes.md")
+        assert "tools run: read_file" not in chat.frame
+        await chat.press("j", "enter", shows="tools run: read_file, task_result")
+        await chat.press("j", "j", "enter", shows="│     path: notes.md")  # into the history of a.2
+        await chat.press("k", "k", "k", "enter")
+        await chat.until(lambda: "read_file notes.md" not in chat.frame)
+        assert "tools run: task_result" in chat.frame, "only a.2 is folded"
+
+
+async def test_a_childs_own_transcript_ends_with_its_result(tmp_path: Path) -> None:
+    agents = {"a": [delegates("read it"), {"text": "Done."}], "a.1": honest()}
+    async with opened(tmp_path, agents, size=(150, 40)) as chat:
+        await started(chat, tmp_path)
+        await chat.press("ctrl+t", "home", "down", "enter")
+        await chat.until(lambda: chat.side.inside)
+        log = chat.side.log_view
+        shown = rows(log)
+        assert shown[-3:] == [
+            "· [seen] It has two lines. (notes.md:2)",
+            "! [not seen] It is old. (https://example.org/)",
+            "▸ tools: read_file, task_result",
+        ]
+        assert "The answer is in notes.md." in shown, "Markdown, not the arguments of the call"
+        await chat.press("k")  # the last entry
+        await chat.press("enter", shows="▾ tools: read_file, task_result")
+        chat.has("  tools run: read_file, task_result")
+
+
+@pytest.mark.parametrize("size", [(150, 40), (80, 24), (60, 15)])
+async def test_the_head_of_a_childs_transcript_has_its_warnings_and_its_receipt(
+    tmp_path: Path, size: tuple[int, int]
+) -> None:
+    agents = {"a": [delegates("fix it"), {"text": "Done."}], "a.1": false_claim()}
+    async with opened(tmp_path, agents, size=size) as chat:
+        await started(chat, tmp_path)
+        await chat.press("ctrl+t", "home", "down", "enter")
+        await chat.until(lambda: chat.side.inside)
+        head = chat.app.query_one(ChildHeader)
+
+        def content() -> list[str]:
+            return [strip.text.strip() for strip in head.render_lines(head.size.region)]
+
+        assert content()[0].startswith("[general] a.1 · completed")
+        assert content()[-2].startswith("! claims that a command ran or tests pass")
+        assert content()[-1] == "▸ tools: task_result"
+        await chat.press("enter")
+        await chat.until(lambda: chat.side.has_class("full"))
+        assert content()[-2:] == ["▾ tools: task_result", "tools run: task_result"], "the full screen unfolds it"
+        await chat.pilot.click(ChildHeader)
+        await chat.until(lambda: content()[-1] == "▸ tools: task_result")
+        assert chat.side.log_view.size.height >= 5

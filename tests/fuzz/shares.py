@@ -1,0 +1,168 @@
+"""A random tree of agents that share one budget, on a virtual clock; says what was unfair or wrong in it."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+from friday_cli.core.agent.agent import Policy
+from friday_cli.core.agent.model_call import prompt_tokens
+from friday_cli.core.protocol.agent_path import is_under
+from friday_cli.core.protocol.events import StatusChanged
+from friday_cli.core.protocol.messages import Message, Text, Usage
+from friday_cli.core.protocol.provider import Chunk, ReplyDone, Request
+from tests.engine_fixture import Bench, Model, Profile, batch, call, make
+from tests.virtual import run
+
+WORK_S = 20.0
+"""More than any agent of a tree works, and less than it may wait for others."""
+
+
+HORIZON_S = 100_000.0
+"""A tree that is not over by then waits for itself."""
+
+
+@dataclass
+class Part:
+    """What an agent will do: replies of so many tokens, each after so many seconds, and sub-agents after the first."""
+
+    replies: list[int]
+    seconds: list[float]
+    children: list[Part] = field(default_factory=list)
+
+    @property
+    def agents(self) -> int:
+        return 1 + sum(child.agents for child in self.children)
+
+
+def part(rng: random.Random, depth: int = 0) -> Part:
+    turns = 2 if depth == 0 else rng.randint(1, 3)
+    size = rng.choice([100, 1000, 4000, 4000, 9000])
+    replies = [rng.randint(size // 3, size) for _ in range(turns)]
+    below = rng.randint(2, 4) if depth == 0 else rng.choice([0, 0, 0, 2]) if depth == 1 and turns > 1 else 0
+    children = [part(rng, depth + 1) for _ in range(below)]
+    return Part(replies, [rng.choice([0.5, 2.0, WORK_S / 4]) for _ in replies], children)
+
+
+class Cutter(Model):
+    """A model with replies of given sizes. It cuts what is longer than the request allows, as a service does."""
+
+    def __init__(self, rng: random.Random) -> None:
+        super().__init__({}, max_output=rng.choice([8000, 32_000]), price=rng.choice([None, 1e-6]))
+        self.bench: Bench
+        self.top = part(rng)
+        self.faults: list[str] = []
+        self.largest = 0
+        self.tasks: dict[str, Part] = {}
+
+    async def stream(self, request: Request) -> AsyncIterator[Chunk]:
+        path, agent = request.agent, self.bench.agents[request.agent]
+        mine = self.tasks[path] = self._of(path)
+        turn = self._asked[path] = self._asked.get(path, -1) + 1
+        wraps_up = request.tool_choice == "none"
+        whole = 200 if wraps_up or turn >= len(mine.replies) else mine.replies[turn]
+        fresh = max(0, prompt_tokens(agent) - agent.sent)
+        if not wraps_up:
+            self._look(request, whole, fresh)
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        if not wraps_up:
+            self.open.add(path)
+        try:
+            await asyncio.sleep(1.0 if wraps_up or turn >= len(mine.seconds) else mine.seconds[turn])
+        finally:
+            self.at_once -= 1
+            self.open.discard(path)
+        output = min(whole, request.max_output)
+        usage = Usage(input=fresh + agent.sent, output=output, cached=False)
+        self.largest = max(self.largest, fresh + output)
+        calls = self._calls(mine, path, turn) if not wraps_up and output == whole else ()
+        stop = "max_tokens" if output < whole else "tool_use" if calls else "end_turn"
+        yield ReplyDone(Message("assistant", (Text(f"{path} {turn}"), *calls)), usage, stop)
+
+    def _of(self, path: str) -> Part:
+        parent, _, number = path.rpartition(".")
+        if not parent:
+            return self.top
+        return self.tasks[parent].children[int(number) - 1]
+
+    def _calls(self, mine: Part, path: str, turn: int) -> tuple[object, ...]:
+        if turn + 1 >= len(mine.replies):
+            return ()
+        if turn == 0 and mine.children:
+            names = ["lead" if child.children else "worker" for child in mine.children]
+            return (batch(*[{"profile": name, "task": f"{path} {n}"} for n, name in enumerate(names)]),)
+        return (call("look", text=f"{path} {turn}"),)
+
+    def _look(self, request: Request, whole: int, fresh: int) -> None:
+        """A request must not be cut short for the sake of what others may not even use."""
+        budget = self.bench.agents[request.agent].budget
+        cap, usual = request.max_output, min(budget.usual, self.max_output)
+        for node in budget.up():
+            left = node.tokens.left - fresh
+            others = [path for path in self.open if is_under(path, node.path)]
+            if cap < whole <= min(left, self.max_output) and all(n.tokens.left - fresh >= whole for n in budget.up()):
+                self.faults.append(f"{request.agent} may say {cap} of {whole} tokens, and {node.path} has {left}")
+            if cap < usual and left < usual and others:
+                self.faults.append(
+                    f"{request.agent} may say {cap} tokens while {others} have reserved some of {node.path}"
+                )
+
+
+def play(seed: int) -> tuple[list[str], Counter[str]]:
+    """What was wrong with the tree of a seed, and what it reached."""
+    reached: Counter[str] = Counter()
+    return run(_play(random.Random(seed), reached)), reached
+
+
+async def _play(rng: random.Random, reached: Counter[str]) -> list[str]:
+    model = Cutter(rng)
+    need = sum(_need(p) for p in _all(model.top))
+    limit = int(need * rng.choice([0.2, 0.4, 0.6, 1.0])) + rng.choice([1000, 8000, 40_000])
+    profiles = {
+        "lead": Profile(offers=("worker",), tokens=200_000, time_s=0),
+        "worker": Profile(tokens=200_000, time_s=WORK_S),
+    }
+    places = rng.choice([2, 5, 5, 10])
+    bench = Bench(
+        model, [make("look")], profiles, Profile(tokens=limit, time_s=0, turns=99), Policy(max_concurrent=places)
+    )  # fmt: skip
+    model.bench = bench
+    try:
+        async with asyncio.timeout(HORIZON_S):
+            await bench.prompt()
+    except TimeoutError:
+        await bench.tree.close()
+        return ["a deadlock"]
+    ends = {path: bench.finished(path) for path in bench.agents}
+    for end in ends.values():
+        reached[f"{end.status}, {end.stop_reason}"] += 1
+    waited = {
+        e.agent for e in bench.envelopes if isinstance(e.event, StatusChanged) and e.event.status == "waiting_budget"
+    }
+    reached["waited for tokens"] += len(waited)
+    faults = model.faults
+    faults += [f"{path} timed out" for path, end in ends.items() if end.status == "timeout"]
+    for path, agent in bench.agents.items():
+        pool = agent.budget.tokens
+        if pool.spent - (pool.limit or 0) > model.most_at_once * model.largest:
+            faults.append(f"{path} spent {pool.spent} of {pool.limit}")
+        if abs(pool.reserved) + abs(pool.kept) > 1e-6:
+            faults.append(f"{path}: {pool} at the end")
+    fits = need + 4000 * model.top.agents <= limit
+    reached["all fits"] += fits
+    if fits and {end.stop_reason for end in ends.values()} != {"done"}:
+        faults.append(f"{need} tokens are needed of {limit}, but {dict(reached)}")
+    return faults
+
+
+def _all(top: Part) -> list[Part]:
+    return [top, *(p for child in top.children for p in _all(child))]
+
+
+def _need(one: Part) -> int:
+    """Tokens that an agent needs at most: its replies, which it reads again, its prompt, and the reports of its children."""
+    return sum(one.replies) + sum(one.replies[:-1]) + 600 + 200 * len(one.replies) + 400 * len(one.children)

@@ -1,0 +1,51 @@
+"""A thousand random trees share budgets that hold too little for all their agents at once, or at all."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from friday_cli.core.agent import model_call
+from friday_cli.core.limits import budget
+from tests.fuzz.shares import play
+from tests.fuzz.test_mutants import Seed, changed
+
+TREES = 1000
+LEAST = {"waited for tokens": 1000, "completed, done": 2000, "completed, tokens": 200, "all fits": 100}
+"""What the trees must reach to prove anything."""
+
+
+def test_agents_share_a_budget_without_cut_replies_timeouts_and_deadlocks() -> None:
+    reached: Counter[str] = Counter()
+    for seed in range(TREES):
+        faults, happened = play(seed)
+        if faults:
+            pytest.fail(f"seed {seed}\n" + "\n".join(faults[:10]), pytrace=False)
+        reached += happened
+    missed = {name: (reached[name], least) for name, least in LEAST.items() if reached[name] < least}
+    assert not missed, f"reached too little (number, least): {missed}"
+
+
+MUTANTS: dict[str, Seed] = {
+    "the clock runs while an agent waits for tokens": changed(
+        model_call, "_attempt", ", waiting=agent.slot.waiting", ""),
+    "a request is sent with less than a usual reply": changed(
+        budget._Queue, "_short", "claim.least if budget.opened else claim.usual", "claim.least"),
+    "a reply may have no more than is reserved": changed(
+        budget.Budget, "_most", "return min(node.pools[quantity].left for node in self.up())", "return reservation.amounts[quantity]"),
+    "a reply may have half of what is left": changed(
+        budget.Budget, "_most", "min(node.pools[quantity].left for node in self.up())", "min(node.pools[quantity].left for node in self.up()) / 2"),
+    "agents wait for each other's reserve": changed(
+        budget._Queue, "may_come_free", "all(b in waiting for b in others)", "not others"),
+    "a reservation is not returned": changed(budget.Budget, "settle", "self.hold(reservation, -1)", "pass"),
+    "a reservation is not made": changed(budget._Queue, "_reserve", "budget.hold(reservation, 1)", "pass"),
+    "the wrap-up comes while tokens are reserved": changed(
+        budget._Queue, "_short", "held > DUST or", ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_the_trees_find_a_seeded_fault(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    MUTANTS[name](monkeypatch)
+    assert any(play(seed)[0] for seed in range(TREES)), f"{TREES} trees, and no fault is found: {name}"
