@@ -130,7 +130,7 @@ class _FieldReader:
         return seconds
 
     def _temperature(self) -> float | None:
-        temperature = self._fields.number("temperature", least=0)
+        temperature: float | None = self._fields.number("temperature", least=0)
         if temperature is not None and temperature > TEMPERATURE_MAX:
             raise self._fields.fail("temperature", f"{temperature:g} is too high; use 0 to {TEMPERATURE_MAX:g}.")
         return temperature
