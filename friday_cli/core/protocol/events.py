@@ -147,8 +147,7 @@ class ToolStarted(Event, frozen=True, tag="tool_started"):
 
 
 class ToolFinished(Event, frozen=True, tag="tool_finished"):
-    """A tool call ended. `duration_s` is seconds without the wait for its permission. `usage` is that of requests to a
-    model that the tool made."""
+    """A tool call ended after `duration_s` seconds (not counting the permission); `usage`: its own requests to a model."""
 
     call_id: str
     tool: str
