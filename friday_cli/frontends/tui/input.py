@@ -202,11 +202,6 @@ class InputController:
 
         await self._app.push_screen_wait(ProfileDialog(actions))
 
-    async def edit_text(self, text: str) -> str | None:
-        from .terminal.external_editor import edited
-
-        return await edited(self._app, text)
-
     def offer(self, text: str) -> None:
         composer = self._app.chat.composer
         if not composer.text:

@@ -61,10 +61,6 @@ class CommandContext(Protocol):
     async def show_profiles(self, actions: ProfileActions) -> None:
         """Show the profiles; the user chooses sub-agents and edits files."""
 
-    async def edit_text(self, text: str) -> str | None:
-        """A text as the user leaves it in an editor; None when the editor failed, which is reported. Raises UsageError when
-        there is none."""
-
     def offer(self, text: str) -> None:
         """Put a text into the prompt, unless it has one."""
 

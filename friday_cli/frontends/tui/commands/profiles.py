@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from friday_cli.session.sub_agents import SubAgentRow
 
+    from ..widgets.profile_dialog import Editor
+
 
 def card(rows: Sequence[SubAgentRow]) -> str:
     """The profiles as Markdown; what the main agent may delegate to is marked."""
@@ -55,11 +57,11 @@ class ChatProfileActions:
         except FridayError as error:
             self._chat.say_note(str(error), "error")
 
-    async def edit(self, name: str) -> None:
+    async def edit(self, name: str, editor: Editor) -> None:
         row = next(row for row in self.rows() if row.name == name)
         try:
             before = await asyncio.to_thread(row.path.read_text, encoding="utf-8")
-            after = await self._chat.edit_text(before)
+            after = await editor(before)
             if after is None or after.rstrip() == before.rstrip():
                 return
             path = await asyncio.to_thread(self._save, row, f"{after}\n")

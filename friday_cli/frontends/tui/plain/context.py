@@ -91,9 +91,6 @@ class PlainContext:
     async def show_profiles(self, actions: ProfileActions) -> None:
         self._say(profiles.card(actions.rows()))
 
-    async def edit_text(self, text: str) -> str | None:
-        raise UsageError("No editor is available with --plain.")
-
     def offer(self, text: str) -> None:
         self._say(f"Your message was:\n{show_invisible(text)}")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from rich.text import Text
@@ -26,6 +28,10 @@ HEAD = (
 KEYS = "Enter chooses or removes · e edits the file · Esc"
 
 
+Editor = Callable[[str], Awaitable[str | None]]
+"""A text as the user leaves it in an editor; None when the editor failed, which is reported."""
+
+
 class ProfileActions(Protocol):
     """Reads the profiles, and acts on them. Errors are shown to the user, not raised."""
 
@@ -35,8 +41,8 @@ class ProfileActions(Protocol):
     def toggle(self, name: str) -> None:
         """Choose a profile as a sub-agent of the main agent, or remove it."""
 
-    async def edit(self, name: str) -> None:
-        """Open the file of a profile in the user's editor."""
+    async def edit(self, name: str, editor: Editor) -> None:
+        """Change the file of a profile with `editor`."""
 
 
 class ProfileDialog(ModalScreen[None]):
@@ -100,7 +106,9 @@ class ProfileDialog(ModalScreen[None]):
     @work(exclusive=True)
     async def action_edit(self) -> None:
         if (row := self._row) is not None:
-            await self._actions.edit(row.name)
+            from ..terminal import external_editor
+
+            await self._actions.edit(row.name, partial(external_editor.edited, self.app))
             self._show()
 
 
