@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import typer
 
+from friday_cli.config import Settings
 from friday_cli.core.protocol.errors import FileError, FridayError, UsageError
 from friday_cli.core.protocol.format import pluralize
 from friday_cli.extensions import profiles
@@ -86,6 +87,8 @@ def check(
     for profile in good:
         for notice in profile.notices:
             output.show(f"{profile.path}: {notice}")
+        if text := _temperature_note(profile, context.settings):
+            output.show(f"{profile.path}: {text}")
     files = pluralize(len(good), "profile")
     if bad:
         output.remark(f"{files} valid, {pluralize(len(bad), 'error')}")
@@ -123,11 +126,28 @@ def _show(found: Profiles) -> None:
         output.show_table([name.upper() for name in render.COLUMNS], rows, right=("TOOLS",))
         return
     width = max((len(row[0]) for row in rows), default=0) + 2
-    for name, origin, tools, limits, description in rows:
+    for name, origin, tools, limits, delegates, description in rows:
         count = f"{tools} tool{'' if tools == '1' else 's'}" if tools.isdigit() else f"{tools} tools"
-        facts = " · ".join(part for part in (origin, count, limits) if part)
+        facts = " · ".join(
+            part for part in (origin, count, limits, "" if delegates == "none" else f"delegates to {delegates}") if part
+        )
         output.show_hanging(width, (f"{name:<{width}}", "cyan"), (facts, "dim"))
         output.show_hanging(width, (" " * width, ""), (description, ""))
+
+
+def _temperature_note(profile: Profile, settings: Settings) -> str:
+    """Tells that the model of a profile does not take its temperature; "" if it does, or no model can be found."""
+    from friday_cli.llm import models  # slow to import
+
+    if profile.temperature is None:
+        return ""
+    try:
+        choice = models.resolve(
+            profile.model or settings.subagent_model or None, settings, effort=profile.effort or None
+        )
+    except FridayError:
+        return ""
+    return choice.temperature_note
 
 
 def _data(profile: Profile) -> dict[str, Any]:

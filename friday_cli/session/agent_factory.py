@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
@@ -40,6 +40,8 @@ from .agent_tools import AgentTools
 from .isolation import WorktreeIsolation
 from .provider_pool import ProviderPool
 from .resume import report_from_log
+from .service_search import UNAVAILABLE
+from .sub_agents import SubAgentChoice
 from .worktree_changes import WorktreeChanges
 
 N = TypeVar("N", int, float)
@@ -60,7 +62,8 @@ class RootOptions(msgspec.Struct, frozen=True):
 
 class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
     """Implements `AgentHost` for a session. `environment` and `instructions` go into the prompts of the agents. A context
-    that is too long for a prompt is written into the folder that `overflow_folder` returns."""
+    that is too long for a prompt is written into the folder that `overflow_folder` returns. `search_noted`: the person was told
+    that there is no web search."""
 
     services: Services
     isolation: WorktreeIsolation
@@ -73,6 +76,8 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
     instructions: Instructions
     session: str
     overflow_folder: Callable[[], Path]
+    sub_agents: SubAgentChoice
+    search_noted: bool = False
 
     def build_root(self, tree: SubagentTree) -> Agent:
         """The main agent. Raises FridayError for a model or profile that cannot be used."""
@@ -80,7 +85,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         provider = self.providers.get(self.root.choice)
         budget = Budget("a", tokens=limits.max_tokens, cost=limits.max_cost)
         _check_price(provider, budget)
-        tools = self.tools.selectable(rules.tools)
+        tools = self.tools.with_service_search(tree, self.tools.selectable(rules.tools), provider, rules)
         if persona:
             rules = _profile_rules(rules, persona, tools)
             tools = {name: tools[name] for name in persona.select(tools)}
@@ -90,7 +95,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
             rules.allowed = frozenset((*tools, TASK_RESULT))  # its sub-agents have this tool even if it has not
         system = system_prompt.root_prompt(
             self.environment, tools, children=targets, instructions=self.instructions, persona=persona,
-            known_tools=rules.tools,
+            known_tools=rules.tools, searches=not _search_missing(persona, tools),
         )  # fmt: skip
         agent = self._agent(
             tree, "a", persona.name if persona else ROOT, provider=provider, system=system, tools=tools, rules=rules,
@@ -99,8 +104,9 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         agent.max_turns = limits.max_turns or (persona and persona.max_iterations) or ROOT_TURNS
         agent.time_s = limits.timeout or (persona and persona.timeout) or 0.0
         agent.effort = self.root.choice.effort
+        agent.temperature = persona.temperature if persona else None
         agent.supervision = self.settings.agents.delegation.supervision
-        agent.provider = self.providers.with_web_search(agent, persona)
+        self._note_missing_search(agent, persona)
         if self.settings.fallback_model:
             agent.fallback, _ = self.providers.named(self.settings.fallback_model, "fallback_model")
             _check_price(agent.fallback, budget)
@@ -122,8 +128,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         except FridayError as error:
             raise ToolError(str(error)) from None
         agent = self._child(tree, parent, spec, path, profile=profile, provider=provider, budget=budget, check=check)
-        agent.effort = effort
-        agent.provider = self.providers.with_web_search(agent, profile)
+        agent.effort, agent.temperature = effort, profile.temperature
         if spec.fork:
             return agent, self._fork(agent, parent, profile, spec)
         return agent, self._first_message(spec, path)
@@ -134,6 +139,11 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         sender = self.root.profile if parent.path == "a" else self.profiles.get(parent.profile)
         if profile not in self.profiles.children(sender):
             raise UsageError(f"The profile {parent.profile} may not delegate to {profile.name!r}.")
+        if parent.path == "a" and profile.name not in (chosen := self.sub_agents.chosen):
+            names = ", ".join(chosen) or "none"
+            raise UsageError(
+                f"The user allows no sub-agent {profile.name!r} in this session.", hint=f"Allowed: {names}."
+            )
         return profile
 
     def _child(
@@ -149,6 +159,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         check: Callable[[str], str] | None,
     ) -> Agent:
         inherited = {name: t for name, t in parent.tools.items() if name != TASK_RESULT}
+        inherited = self.tools.with_service_search(tree, inherited, provider, parent.rules)
         max_depth = min(parent.max_depth, spec.max_depth or parent.max_depth)
         targets = self.tools.targets(path, profile, max_depth)
         tools = {name: inherited[name] for name in profile.select(inherited)}
@@ -158,8 +169,9 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         workspace = spec.workspace or parent.workspace
         environment = self.isolation.environment_for(workspace, self.environment)
         system = system_prompt.child_prompt(
-            profile, environment, tools, children=targets, instructions=self.instructions, known_tools=rules.tools
-        )
+            profile, environment, tools, children=targets, instructions=self.instructions, known_tools=rules.tools,
+            searches=not _search_missing(profile, tools),
+        )  # fmt: skip
         agent = self._agent(
             tree, path, profile.name, provider=provider, system=system, tools=tools, rules=rules, budget=budget,
             workspace=workspace, parent=parent,
@@ -177,6 +189,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
             tokens = f"{granted:,.0f} token{'s' * (granted != 1)}"
             text = f"{path} ({profile.name}) has {tokens}. With fewer than {TOKENS_USEFUL:,} a sub-agent seldom returns a result."
             agent.start_events.append(Notice(text, "warning"))
+        self._note_missing_search(agent, profile)
         return agent
 
     async def restore(self, tree: SubagentTree, parent: Agent, path: str, spec: SubagentTask) -> Agent:
@@ -220,15 +233,21 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
             return
         try:
             agent.provider, _ = self.providers.named(model, f"the model of {agent.path}")
-            agent.provider = self.providers.with_web_search(agent, self.profiles.get(record.profile))
         except FridayError as error:
             text = f"{agent.path} resumes with {agent.model} instead of {model}: {error}"
             agent.start_events.append(Notice(text, "warning"))
 
+    def _note_missing_search(self, agent: Agent, profile: Profile | None) -> None:
+        """Tell the person, once in a session, that an agent cannot search the web though its profile lists that."""
+        if self.search_noted or is_demo(agent.model) or not _search_missing(profile, agent.tools):
+            return
+        self.search_noted = True
+        text = f"{agent.path} ({agent.profile}) cannot use {WEB_SEARCH}: {UNAVAILABLE}. `friday doctor` says more."
+        agent.start_events.append(Notice(text, "warning"))
+
     def _fork(self, agent: Agent, parent: Agent, profile: Profile, spec: SubagentTask) -> Message:
         """Let `agent` continue its parent's conversation with an identical prefix; calls it may not make are refused."""
         agent.provider, agent.effort, agent.cache_key = parent.provider, parent.effort, parent.cache_key
-        agent.provider = self.providers.with_web_search(agent, profile)  # its search cannot be refused later
         agent.system, agent.specs = parent.system, parent.specs
         agent.history = closed(parent.history, why="Continues in the main agent; you are a fork of it.")
         agent.context, agent.sent, agent.cold = parent.context, parent.sent, parent.cold
@@ -277,8 +296,15 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
 
 
 def _profile_rules(parent: Rules, profile: Profile, tools: Iterable[str]) -> Rules:
-    """The rules of an agent with `profile` and `tools`; its model's own web search needs the right to search, too."""
+    """The rules of an agent with `profile` and `tools`. It keeps the right to search the web where it cannot: the models of
+    its sub-agents may be able to."""
     return profile_rights(parent, profile, (*tools, *profile.select((WEB_SEARCH,))))
+
+
+def _search_missing(profile: Profile | None, tools: Collection[str]) -> bool:
+    """Whether `profile` lists the web search, but an agent with `tools` has none."""
+    listed = profile.allowed_tools if profile else None
+    return isinstance(listed, tuple) and WEB_SEARCH in listed and WEB_SEARCH not in tools
 
 
 def _least(*limits: N | None) -> N | None:

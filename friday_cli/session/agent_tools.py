@@ -10,11 +10,13 @@ from typing import Any
 from friday_cli.config import Settings
 from friday_cli.config.settings import DelegationSettings
 from friday_cli.core.agent.agent import Services
+from friday_cli.core.permissions.rules import Rules
 from friday_cli.core.protocol.agent_path import depth_of
 from friday_cli.core.protocol.errors import FridayError, ToolError
 from friday_cli.core.protocol.messages import Usage
+from friday_cli.core.protocol.provider import Provider
 from friday_cli.core.protocol.tool import Tool
-from friday_cli.core.protocol.tool_info import ToolCatalog
+from friday_cli.core.protocol.tool_info import WEB_SEARCH, ToolCatalog
 from friday_cli.core.protocol.workspace import Workspace
 from friday_cli.core.subagents.node import AgentSummary, SpawnEstimate, SubagentTask
 from friday_cli.core.subagents.tree import SubagentTree
@@ -26,6 +28,7 @@ from friday_cli.tools import delegate, documents, worktree
 from . import system_prompt
 from .isolation import WorktreeIsolation
 from .provider_pool import ProviderPool
+from .service_search import ServiceSearch
 from .spawn_limits import SpawnLimiter
 from .worktree_changes import WorktreeChanges
 
@@ -70,6 +73,18 @@ class AgentTools:
             made += import_module(f"friday_cli.tools.{group}").tools(**given.get(group, {}))
         return {tool.name: tool for tool in made}
 
+    def with_service_search(
+        self, tree: SubagentTree, tools: Mapping[str, Tool], provider: Provider, rules: Rules
+    ) -> dict[str, Tool]:
+        """`tools` of an agent with `provider` and a parent with `rules`. Where no search service is configured they have
+        `web_search` exactly if the model's service can search."""
+        if self._providers.search_tool is not None:
+            return dict(tools)
+        others = {name: tool for name, tool in tools.items() if name != WEB_SEARCH}
+        if self._providers.searching(provider) is None or not rules.may(WEB_SEARCH):
+            return others
+        return {**others, WEB_SEARCH: ServiceSearch(tree, self._services, self._providers).tool()}
+
     def targets(self, path: str, profile: Profile | None, max_depth: int) -> tuple[Profile, ...]:
         """The profiles that an agent may delegate to; none at `max_depth`."""
         if not self._settings.agents.delegation.enabled or depth_of(path) >= max_depth:
@@ -88,6 +103,7 @@ class AgentTools:
             isolated=frozenset(profile.name for profile in targets if profile.isolation),
             max_batch=delegation.max_batch,
             result_chars=delegation.result_chars,
+            profile_result_chars={p.name: p.result_chars for p in self._profiles.found.values() if p.result_chars},
         )
         made = [*delegate.delegate_tools(tree, host, settings), *worktree.worktree_tools(changes)]
         own = {tool.name: tool for tool in made}

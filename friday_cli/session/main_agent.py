@@ -90,8 +90,9 @@ class MainAgent:
         name = mentions.addressed(text, self._parts.profiles)
         if not name:
             return ""
-        if name not in self._parts.offered:
-            allowed = ", ".join(self._parts.offered)
+        offered = self._parts.sub_agents.chosen
+        if name not in offered:
+            allowed = ", ".join(offered)
             raise UsageError(
                 f"@{name}: the main agent cannot delegate to this profile.",
                 hint=f"It can delegate to: {allowed or 'no profile'}.",

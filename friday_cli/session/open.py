@@ -46,6 +46,7 @@ from .permissions import SessionPermissions
 from .provider_pool import ProviderPool
 from .resume import EventHistory, agent_summary, resume_root
 from .shared_rate_limit import FileSharedRateLimit
+from .sub_agents import SubAgentChoice
 from .worktree_changes import WorktreeChanges
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
 class Options(msgspec.Struct, frozen=True):
     """What a frontend was asked for; None or empty: as the settings say. `attended`: a person can answer questions.
     `resume`: the whole id of a session. `trusted`: treat the folder as trusted in this session. `flags`: settings of
-    the command line by dotted name."""
+    the command line by dotted name. `sub_agents`: the only profiles that the main agent may delegate to."""
 
     cwd: Path
     add_dirs: tuple[Path, ...] = ()
@@ -70,11 +71,12 @@ class Options(msgspec.Struct, frozen=True):
     resume: str | None = None
     config_file: Path | None = None
     flags: dict[str, object] = {}
+    sub_agents: tuple[str, ...] | None = None
 
 
 class SessionParts(msgspec.Struct, eq=False):
     """The parts of an open session. `notes` are for the model with the next prompt. `since`: number of the last event before
-    this opening. `profiles`: names of all profiles; `offered`: those that the main agent may delegate to. `changes` are
+    this opening. `profiles`: names of all profiles. `changes` are
     the worktrees' changes as a person applies or discards them."""
 
     id: str
@@ -88,7 +90,7 @@ class SessionParts(msgspec.Struct, eq=False):
     notes: list[str]
     since: int
     profiles: tuple[str, ...]
-    offered: tuple[str, ...]
+    sub_agents: SubAgentChoice
     isolation: WorktreeIsolation
     changes: WorktreeChanges
     workspace: LocalWorkspace
@@ -258,18 +260,19 @@ def _build(
         services, isolation, providers, settings=settings, profiles=context.profiles,
         memory_store=store.notes.for_session(text_of(context.trust.root), session, shared=shared),
     )  # fmt: skip
+    sub_agents = SubAgentChoice(context.profiles, persona, delegation, notes, options.sub_agents)
     factory = AgentFactory(
         services=services, isolation=isolation, providers=providers, tools=tools,
         root=RootOptions(context.choice, persona, rules), settings=settings, profiles=context.profiles,
         environment=_environment(options, context, workspace), instructions=context.instructions, session=session,
-        overflow_folder=workspace.spill.folder,
+        overflow_folder=workspace.spill.folder, sub_agents=sub_agents,
     )  # fmt: skip
     known = [agent_summary(record) for path, record in history.records.items() if path != "a"]
     tree = SubagentTree(services, factory, known=known, left=left_behind(history.envelopes))
     return SessionParts(
         id=session, store=store, ownership=ownership, log=log, services=services, tree=tree, rules=rules,
         permissions=permissions, notes=notes, since=history.last, profiles=context.profiles.names(),
-        offered=tuple(profile.name for profile in tools.targets("a", persona, services.policy.max_depth)), isolation=isolation,
+        sub_agents=sub_agents, isolation=isolation,
         changes=WorktreeChanges(tree, isolation, services), workspace=workspace, sandbox=context.sandbox,
     )  # fmt: skip
 

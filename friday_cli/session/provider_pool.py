@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from friday_cli.config import Settings
-from friday_cli.core.agent.agent import Agent
-from friday_cli.core.permissions.rule import RuleInput
 from friday_cli.core.protocol.format import is_demo
 from friday_cli.core.protocol.provider import Effort, Provider
-from friday_cli.core.protocol.tool_info import WEB_SEARCH
 from friday_cli.extensions.profiles import Profile
 from friday_cli.llm import models
 from friday_cli.tools import web
@@ -17,7 +14,7 @@ from friday_cli.tools import web
 
 class ProviderPool:
     """Finds the provider that the settings, a profile or the log name. `search_tool`: the tool for web searches, if a
-    search service is configured; without it a model's own search is used. Methods raise FridayError for a model that cannot
+    search service is configured. Methods raise FridayError for a model that cannot
     be used."""
 
     def __init__(self, settings: Settings, env: Mapping[str, str]) -> None:
@@ -57,12 +54,9 @@ class ProviderPool:
         name = self._settings.agents.delegation.supervisor_model
         return self.named(name, "supervisor_model")[0] if name and not is_demo(root.name) else None
 
-    def with_web_search(self, agent: Agent, profile: Profile | None) -> Provider:
-        """The agent's provider, with the web search of its service if there is no search tool and the agent may search."""
-        choice = self._choices.get(agent.provider)
-        if choice is None:  # not from this pool
-            return agent.provider
-        allowed = self.search_tool is None and (profile is None or WEB_SEARCH in profile.select((WEB_SEARCH,)))
-        allowed = allowed and models.can_search(choice, self._settings, env=self._env)
-        allowed = allowed and agent.rules.decide(RuleInput(WEB_SEARCH, "net")).decision == "allow"
-        return self.get(choice, web_search=allowed)
+    def searching(self, provider: Provider) -> Provider | None:
+        """The same model with the web search of its service; None if that has none."""
+        choice = self._choices.get(provider)
+        if choice is None or not models.can_search(choice, self._settings, env=self._env):
+            return None
+        return self.get(choice, web_search=True)

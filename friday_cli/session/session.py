@@ -58,6 +58,7 @@ class Session:
         self.sandbox = parts.sandbox.kind
         self.kept = not parts.store.in_memory
         self.permissions = parts.permissions
+        self.sub_agents = parts.sub_agents
         self._parts = parts
         self._log = parts.log
         self._tree = parts.tree

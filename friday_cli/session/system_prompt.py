@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from friday_cli.core.eventlog.notices import NOTE
-from friday_cli.core.protocol.tool_info import ToolCatalog
+from friday_cli.core.protocol.tool_info import WEB_SEARCH, ToolCatalog
 from friday_cli.core.text.sanitize import sanitize, sanitize_line
 from friday_cli.core.text.untrusted import wrap_untrusted
 from friday_cli.extensions.instructions import Instruction, Instructions
@@ -76,14 +76,16 @@ def root_prompt(
     instructions: Instructions | None = None,
     persona: Profile | None = None,
     known_tools: ToolCatalog = TOOLS,
+    searches: bool = True,
 ) -> str:
     """The main agent's system prompt. `tools`: names of its tools. `children`: profiles that it can delegate to. `persona`: the
-    profile of `--profile`. `known_tools`: the catalogue of the session."""
+    profile of `--profile`. `known_tools`: the catalogue of the session. `searches`: False if its profile lists a web search
+    that is not available."""
     who = FRIDAY if persona is None else f"{persona.prompt}\n\n{SHORT}"
     parts = [
         who,
         WORK,
-        _tools(tools, known_tools),
+        _tools(tools, known_tools, searches),
         HONESTY,
         UNTRUSTED,
         ANSWER,
@@ -101,10 +103,11 @@ def child_prompt(
     children: Sequence[Profile] = (),
     instructions: Instructions | None = None,
     known_tools: ToolCatalog = TOOLS,
+    searches: bool = True,
 ) -> str:
     """A sub-agent's system prompt: its profile's, then rules that no profile can remove. It contains AGENTS.md only if
     the profile has `projectContext: true`. The arguments are those of `root_prompt`."""
-    rules = [CHILD, _tools(tools, known_tools), HONESTY, UNTRUSTED, _delegation(children), _environment(here)]
+    rules = [CHILD, _tools(tools, known_tools, searches), HONESTY, UNTRUSTED, _delegation(children), _environment(here)]
     known = instructions if profile.project_context else None
     return "\n\n".join(part for part in (profile.prompt, *rules, *_instructions(known)) if part)
 
@@ -143,8 +146,8 @@ def catalog(children: Sequence[Profile]) -> str:
     return "\n".join(f"- `{profile.name}`: {sanitize_line(profile.description, 400)}" for profile in children)
 
 
-def _tools(tools: Collection[str], known: ToolCatalog) -> str:
-    lines = known.hints(tools)
+def _tools(tools: Collection[str], known: ToolCatalog, searches: bool) -> str:
+    lines = (*known.hints(tools), *(() if searches else (NO_SEARCH,)))
     return "# Tools\n\n" + "\n".join(f"- {text}" for text in lines) if lines else ""
 
 
@@ -278,6 +281,11 @@ PROJECTS = """\
 # The project's instructions
 
 Follow them. A file nearer to the folder has precedence; what the user says has the highest precedence."""
+
+NO_SEARCH = (
+    f"`{WEB_SEARCH}` is not available now, whatever is said elsewhere: no search service is configured. Say in your answer what "
+    "you could not look up."
+)
 
 PROJECTS_UNTRUSTED = """\
 # Files of a folder that the user has not trusted

@@ -152,7 +152,10 @@ def _agent_finished(db: sqlite3.Connection, key: int, envelope: Envelope, event:
         )
 
 
-_WithUsage = events.TurnFinished | events.AttemptFailed | events.Compacted | events.IntentStated | events.Verdict
+_WithUsage = (
+    events.TurnFinished | events.ToolFinished | events.AttemptFailed | events.Compacted | events.IntentStated
+    | events.Verdict
+)  # fmt: skip
 
 
 def _add_usage(db: sqlite3.Connection, key: int, envelope: Envelope, event: _WithUsage) -> None:

@@ -46,6 +46,24 @@ def test_it_names_what_friday_is_installed_with(console: Console) -> None:
     assert {part.split(" ")[0] for part in text.split(", ")} == needed
 
 
+@pytest.mark.parametrize(("variable", "model", "level", "text"), [
+    ("", "", "note", "none: web_search is not available"), ("", "groq", "note", "none: web_search is not available"),
+    ("", "anthropic", "ok", "anthropic searches for its own models"), ("BRAVE_API_KEY", "anthropic", "ok", "Brave, by BRAVE_API_KEY"),
+    ("SEARXNG_URL", "", "ok", "SearXNG, by SEARXNG_URL"), ("TAVILY_API_KEY", "", "ok", "Tavily, by TAVILY_API_KEY"),
+])  # fmt: skip
+def test_it_says_what_searches_the_web(
+    console: Console, monkeypatch: pytest.MonkeyPatch, variable: str, model: str, level: str, text: str
+) -> None:
+    for name, value in ((variable, "http://127.0.0.1:9"), (model and f"{model.upper()}_API_KEY", "k-0123456789")):
+        if name:
+            monkeypatch.setenv(name, value)
+    if model:
+        monkeypatch.setenv("FRIDAY_MODEL", f"{model}/x")
+    fact = facts(console)["web search/service"]
+    assert (fact["level"], fact["text"].startswith(text)) == (level, True), fact
+    assert (fact["hint"] == "Set SEARXNG_URL, BRAVE_API_KEY or TAVILY_API_KEY.") == (level == "note")
+
+
 def test_nothing_secret_and_no_home_is_shown(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
     secrets = ["sk-ant-canary-0123456789abcdefghij", "sk-other-0123456789abcdefghij", "pr0xypw", "s3cr3t", "tok-123456"]
     monkeypatch.setenv("ANTHROPIC_API_KEY", secrets[0])

@@ -21,7 +21,19 @@ def test_the_list_has_the_shipped_ones_with_tools_limits_and_description(console
     rows = {row[0]: row[1:] for row in ran.rows}
     assert rows.keys() == SHIPPED
     assert rows["general"][:3] == ["shipped", "parent's", "100,000 tokens, 40 turns, 600 s"]
-    assert rows["researcher"][3].startswith("Finds and checks facts")
+    assert rows["researcher"][3:] == ["none", rows["researcher"][4]]
+    assert rows["researcher"][4].startswith("Finds and checks facts")
+
+
+def test_the_list_says_whom_a_profile_may_delegate_to(console: Console) -> None:
+    console.profile(mine(console), "lead", "description: leads", "subAgents: [researcher, coder]")
+    console.profile(mine(console), "boss", "description: leads all", "subAgents: '*'", "maxIterations: 3")
+    ran = console("profiles", "list")
+    assert ran.out.split("\n")[0].split() == ["NAME", "FROM", "TOOLS", "LIMITS", "DELEGATES", "TO", "DESCRIPTION"]
+    rows = {row[0]: row for row in ran.rows}
+    assert "researcher, coder" in rows["lead"]
+    assert "all profiles" in rows["boss"]
+    assert "delegates to researcher, coder" in plain(console.terminal("profiles", "list", columns=100).out)
 
 
 def test_on_a_terminal_a_description_wraps_below_its_profile(console: Console) -> None:
@@ -100,6 +112,18 @@ def test_check_tells_remarks_without_failing(console: Console) -> None:
     path = console.profile(mine(console), "small", "description: x", "maxTokenBudget: 500")
     ran = console.ok("profiles", "check", str(path))
     assert ran.out.startswith(f"{path}: 500 tokens are rarely enough")
+
+
+@pytest.mark.parametrize(("model", "note"), [
+    ("anthropic/claude-opus-5-5", "temperature has no effect: claude-opus-5-5 does not take one."),
+    ("openai/gpt-5.4", "temperature has no effect: gpt-5.4 takes one only with effort: none."),
+    ("openai/gpt-5.4:none", ""), ("groq/x", ""), ("anthropic/claude-haiku-4-5", ""),
+    ("anthropic/claude-haiku-4-5:low", "temperature has no effect: claude-haiku-4-5 takes one only with effort: none."),
+])  # fmt: skip
+def test_check_tells_whether_a_temperature_has_an_effect(console: Console, model: str, note: str) -> None:
+    path = console.profile(mine(console), "warm", "description: x", f"model: {model}", "temperature: 0.3")
+    ran = console.ok("profiles", "check", str(path))
+    assert ran.out == (f"{path}: {note}\n" if note else "")
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"---\nname: x\n", b"---\nname: [x\n---\nhi\n", b""])

@@ -216,6 +216,21 @@ async def test_a_long_result_is_had_page_by_page(stage: Stage) -> None:
     assert "[the result has 3500 characters]" in rest[3]
 
 
+@pytest.mark.parametrize(("own", "shown"), [(600, 600), (5000, 1000)], ids=["profile is lower", "settings are lower"])
+async def test_the_lower_result_limit_of_profile_and_settings_counts(stage: Stage, own: int, shown: int) -> None:
+    stage.config("[agents.delegation]\nresult_chars = 1000\n")
+    stage.profile("terse", f"resultChars: {own}")
+    calls = [delegate("terse", "look"), delegate("researcher", "look")]
+    script = {"a": [Say("", calls), Say("fin")], "*": [Say("x" * 3500)]}
+    s = await stage.ran(script)
+    head = round(shown * 0.65)
+    assert (
+        f"truncated: 3500 characters in all; continue with get_delegation_result(id='a.1', offset={head})"
+        in s.results()[0]
+    )
+    assert "continue with get_delegation_result(id='a.2', offset=650)" in s.results()[1]
+
+
 @pytest.mark.parametrize("how", ["stop", "close", "close with news unread"])
 async def test_closing_ends_the_background_and_a_waiting_ask(stage: Stage, how: str) -> None:
     script = {"a": [Say("", [behind("researcher", "look")]), Say("begun")], "a.1": [Say("z", delay_s=50)]}

@@ -88,7 +88,7 @@ async def test_a_continued_child_keeps_its_model(stage: Stage) -> None:
         s.root.provider = other = Actors({"a": [Say("", [again("a.1")])], "a.1": [Say("two")]}, model="other")
         await s.session.prompt("continue it")
         assert [r.agent for r in other.requests] == ["a", "a.1", "a"]
-        (words,) = [n.text for n in s.of(Notice, "a.1")]
+        words = s.of(Notice, "a.1")[-1].text
         assert words.startswith("a.1 resumes with scripted/other instead of scripted/stage: "), "a model that cannot be had is said"  # fmt: skip
 
 

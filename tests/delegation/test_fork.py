@@ -36,8 +36,8 @@ async def test_a_fork_sends_the_system_tools_model_and_messages_of_its_parent(st
         assert strict(child.messages) == []
         assert s.of(Prefix, "a.1")[0] == s.of(Prefix, "a")[0]
         assert "it is blue" in s.results()[1]
-        (first,) = [i.text for i in SessionView.of(s.envelopes).agents["a.1"].transcript if isinstance(i, NoteItem)]
-        assert first.startswith("Started as a fork of its parent, with "), "nothing was compacted"
+        notes = [i.text for i in SessionView.of(s.envelopes).agents["a.1"].transcript if isinstance(i, NoteItem)]
+        assert notes[-1].startswith("Started as a fork of its parent, with "), "nothing was compacted"
 
 
 async def test_its_limits_act_at_dispatch_though_all_is_listed(stage: Stage) -> None:

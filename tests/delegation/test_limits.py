@@ -117,7 +117,7 @@ async def test_a_budget_too_small_to_be_useful_is_said_and_not_raised(stage: Sta
     wishes = [delegate("researcher", task, max_tokens=most) for task, most in (("x", 4000), ("y", 10_000), ("z", 1))]
     s = await stage.ran({"a": [Say("", wishes)]})
     few = "has 4,000 tokens. With fewer than 10,000 a sub-agent seldom returns a result."
-    assert s.of(Notice, "a.1") == [Notice(f"a.1 (researcher) {few}", "warning")]
+    assert Notice(f"a.1 (researcher) {few}", "warning") in s.of(Notice, "a.1")
     assert s.of(Notice, "a.3")[0].text.startswith("a.3 (researcher) has 1 token. ")
     assert (s.of(AgentStarted, "a.1")[0].tokens, s.of(Notice, "a.2")) == (4000, [])
     script = {"a": [Say("", [delegate("researcher", "x")], usage=Usage(input=10_000)), Say("fin")]}

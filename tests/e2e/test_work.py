@@ -8,6 +8,7 @@ import pytest
 
 from tests.e2e.friday import Friday
 from tests.servers.fake_model_server import WIRES, Brain, Say, Turn, Wire
+from tests.servers.script_player import Reply, document
 
 ALL = list(product(WIRES, ("http", "sdk")))
 everywhere = pytest.mark.parametrize(("wire", "transport"), ALL)
@@ -47,6 +48,62 @@ def test_a_loop_of_twenty_rounds(friday: Friday, wire: Wire, transport: str) -> 
     for before, after in zip(brain.turns, brain.turns[1:], strict=False):
         assert after.messages[: len(before.messages)] == before.messages
         assert (after.system, after.tools) == (before.system, before.tools)
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_profiles_temperature_is_sent_for_its_agents_only(friday: Friday, wire: Wire) -> None:
+    friday.profile("warm", "temperature: 0.25")
+
+    def rule(turn: Turn) -> Say:
+        if turn.agent == "root":
+            return Say(calls=[tasks("c", profile="warm")]) if not turn.turn else Say("done")
+        return Say("looked")
+
+    with friday.meets(rule, wire) as brain:
+        assert friday("go").code == 0
+    sent = [(turn.agent, turn.body.get("temperature")) for turn in brain.turns]
+    assert sent == [("root", None), ("c", 0.25), ("root", None)]
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_temperature_that_the_service_refuses_is_left_out_from_then_on(friday: Friday, wire: Wire) -> None:
+    friday.profile("warm", "temperature: 0.25")
+
+    def rule(turn: Turn) -> Say | Reply:
+        if turn.agent == "root":
+            return Say(calls=[tasks("c", profile="warm")]) if not turn.turn else Say("done")
+        if "temperature" in turn.body:
+            message = "`temperature` is deprecated for this model."
+            return document({"type": "error", "error": {"type": "invalid_request_error", "message": message}}, 400)
+        return Say("looked") if turn.turn else Say(calls=[("list_dir", {})])
+
+    with friday.meets(rule, wire) as brain:
+        ran = friday.json("go")
+    assert (ran.code, ran.agent("a.1")["status"]) == (0, "completed")
+    assert ["temperature" in turn.body for turn in brain.by("c")] == [True, False, False]
+
+
+def test_a_missing_web_search_is_said_once_on_standard_error(friday: Friday) -> None:
+    friday.plays("""
+agents:
+  a:
+    - calls:
+        - name: delegate_tasks
+          arguments: {tasks: [{profile: researcher, task: look}, {profile: researcher, task: look too}]}
+    - text: "{results}"
+  a.1:
+    - calls: [{name: web_search, arguments: {query: x}}]
+    - calls: [{name: task_result, arguments: {result: "I could not search. {results}"}}]
+  a.2:
+    - calls: [{name: task_result, arguments: {result: nothing}}]
+""")
+    ran = friday("go")
+    assert ran.code == 0
+    (line,) = [line for line in ran.lines if "web_search" in line]
+    assert (
+        "a.1 (researcher) cannot use web_search: no search service is configured (SEARXNG_URL, BRAVE_API_KEY," in line
+    )
+    assert "I could not search. web_search cannot be used now." in ran.out
 
 
 @everywhere

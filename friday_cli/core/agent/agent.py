@@ -102,6 +102,7 @@ class Agent(msgspec.Struct, eq=False):
     workspace: Workspace
     cache_key: str = ""
     effort: Effort | None = None
+    temperature: float | None = None
     fallback: Provider | None = None
     supervision: Supervision = "unsupervised"
     accept: Callable[[str], str] = lambda text: ""

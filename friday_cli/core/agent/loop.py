@@ -9,23 +9,18 @@ import msgspec
 
 from ..eventlog.notices import NOTE
 from ..limits.budget import LimitReached
-from ..protocol.displays import TableDisplay, TextDisplay
 from ..protocol.errors import ProviderError
 from ..protocol.events import (
     AnyEvent,
     AttemptFailed,
     MessageAdded,
-    ToolFinished,
-    ToolStarted,
     TurnFinished,
     TurnStarted,
 )
-from ..protocol.messages import Message, ResultStatus, Text, ToolResult, Usage, open_calls, user
-from ..protocol.provider import ReplyDone, ServerSearch
-from ..protocol.receipt import ToolFacts
+from ..protocol.messages import Message, Text, ToolResult, Usage, open_calls, user
+from ..protocol.provider import ReplyDone
 from ..protocol.run_result import RunResult, StopReason
 from ..protocol.tool import FinalReport
-from ..protocol.tool_info import WEB_SEARCH
 from . import compaction
 from .agent import Agent, Services, StopRun
 from .model_call import ask_model, prompt_tokens
@@ -169,20 +164,8 @@ async def add_reply(agent: Agent, services: Services, done: ReplyDone, *also: An
     if done.message.parts:  # providers reject an empty one in a request
         agent.history.append(done.message)
         events.insert(0, MessageAdded(done.message))
-    events[:0] = [event for search in done.searches for event in _searched(agent, search)]
     if events:
         await services.log.emit(agent.path, *events)
-
-
-def _searched(agent: Agent, search: ServerSearch) -> tuple[ToolStarted, ToolFinished]:
-    """The events of a web search that the service ran, as for a tool call. It ended within the reply."""
-    status: ResultStatus = "error" if search.error else "ok"
-    facts = ToolFacts(found=tuple(dict.fromkeys(url for _, url in search.pages)))
-    shown = TextDisplay(search.error) if search.error else TableDisplay(("title", "url"), search.pages)
-    agent.receipt_builder.add(WEB_SEARCH, status, facts)
-    return ToolStarted(search.id, WEB_SEARCH, search.query), ToolFinished(
-        search.id, WEB_SEARCH, status, 0.0, shown, facts
-    )
 
 
 async def add_system_note(agent: Agent, services: Services, text: str) -> None:

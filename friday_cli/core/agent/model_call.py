@@ -102,6 +102,7 @@ def _request(agent: Agent, messages: Sequence[Message], max_output: int = 1, *, 
     return Request(
         agent=agent.path, system=agent.system, tools=agent.specs, messages=tuple(messages), max_output=max_output,
         tool_choice="auto" if tools else "none", effort=agent.effort, cache_key=agent.cache_key or agent.path,
+        temperature=agent.temperature,
     )  # fmt: skip
 
 

@@ -146,7 +146,7 @@ async def _ruling(
     judge = msgspec.structs.replace(
         agent, provider=services.supervisor or agent.provider, system=SYSTEM, specs=(), tools={},
         history=[user(text, source="harness")], usage=Usage(), context=0, sent=0, cold=False, fallback=None,
-        cache_key="supervisor", streaming="", texts=[],
+        temperature=None, cache_key="supervisor", streaming="", texts=[],
     )  # fmt: skip
     try:
         done = await ask_model(judge, services, tools=False, quiet=True)

@@ -145,7 +145,7 @@ async def _run_call(agent: Agent, services: Services, call: ToolCall) -> _CallRe
             took = 0.0 if begun is None else asyncio.get_running_loop().time() - begun
             agent.receipt_builder.add(call.name, status, output.facts)
             finished = ToolFinished(
-                call.id, call.name, status, took, output.display, output.facts, text=output.text, images=output.images
+                call.id, call.name, status, took, output.display, output.facts, output.text, output.images, output.usage
             )
             await services.log.emit(agent.path, finished, *(Notice(text, "warning") for text in output.warnings))
     text = "\n".join(filter(None, (output.text, note)))
@@ -158,6 +158,7 @@ async def _understand(agent: Agent, services: Services, call: ToolCall) -> tuple
     tool = agent.tools.get(call.name)
     if tool is None:
         listed = any(spec.name == call.name for spec in agent.specs)
+        listed = listed or (call.name in agent.rules.tools.granted_by("profile") and agent.rules.may(call.name))
         names = ", ".join(sorted(agent.tools))
         near = "" if listed else closest_match(call.name, agent.tools)
         reason = "it cannot be used now" if listed else "the agent does not have this tool"

@@ -104,6 +104,7 @@ def fold_event(state: AgentState, event: events.AnyEvent, at: float) -> bool:
             return False
         case events.ToolFinished():
             state.receipt_builder.add(event.tool, event.status, event.facts)
+            state.usage += event.usage
         case events.TurnStarted():
             state.turn = event.turn
         case events.TurnFinished():

@@ -11,7 +11,7 @@ from typing import Literal, Protocol
 import msgspec
 
 from ..protocol.shell_script import SimpleCommand
-from ..protocol.tool_info import Effect, ToolCatalog
+from ..protocol.tool_info import WEB_SEARCH, Effect, ToolCatalog
 from ..text.sanitize import sanitize_line
 from .dangerous import is_protected, is_secret
 from .rule import BEYOND, Decision, Rule, RuleInput, covering, covering_step, names_host, parse_rule, touching
@@ -244,6 +244,8 @@ def suggested_rule(call: RuleInput) -> str:
     """The narrowest useful rules that would allow this call next time, one per line; "" when none should be offered."""
     if floor(call) or call.reach in BEYOND:
         return ""
+    if call.tool == WEB_SEARCH:  # hardly a query is sent twice
+        return WEB_SEARCH
     texts = _of_command(call) if call.effect == "run" else _of_subject(call)
     rules = [parse_rule(text, "allow") for text in texts]
     if any(str(rule) != text or not rule.pattern for rule, text in zip(rules, texts, strict=True)):

@@ -42,9 +42,8 @@ class SessionStarted(Event, frozen=True, tag="session_started"):
 
 
 class AgentStarted(Event, frozen=True, tag="agent_started"):
-    """A run of an agent begins. It is the first event of the run; `run` counts from 1. Budgets: `tokens` and `cost_usd`
-    for all runs of the agent, `turns` and `time_s` (active seconds) for this run; 0 or None means no limit. `max_depth`
-    is how deep agents may be nested below it, counted from the main agent, which is 0."""
+    """First event of a run of an agent; `run` counts from 1. Budgets: `tokens` and `cost_usd` for all its runs, `turns` and
+    `time_s` (active seconds) for this one; 0 or None: no limit. `max_depth`: how deep agents may be nested (main agent 0)."""
 
     run: int
     profile: str
@@ -63,10 +62,9 @@ class AgentStarted(Event, frozen=True, tag="agent_started"):
 
 
 class AgentFinished(Event, frozen=True, tag="agent_finished"):
-    """A run ended. It is written exactly once per run. `limit_of` is the path of the agent whose limit was reached.
-    `usage` is the agent's own over all runs; `tree_usage` includes its descendants. `duration_s` is active seconds of
-    this run, `wall_s` elapsed seconds. `partial` marks a result that the agent did not finish. An earlier version
-    wrote no `profile` and no `success` (completed with stop reason done)."""
+    """A run ended; written exactly once. `limit_of` is the path of the agent whose limit was reached. `usage` is the agent's
+    own over all runs, `tree_usage` with descendants. `duration_s` is active seconds of this run, `wall_s` elapsed ones.
+    `partial`: the agent did not finish the result. Older logs have no `profile` and no `success` (completed, done)."""
 
     run: int
     status: Status
@@ -110,9 +108,8 @@ class Prefix(Event, frozen=True, tag="prefix"):
 
 
 class TurnStarted(Event, frozen=True, tag="turn_started"):
-    """A request to the model begins. `wrap_up` marks the last one of a stopped run, without tools. `context` is the tokens
-    of the request, partly estimated; `window` is the size of the model's context window in tokens. `request` is an estimate
-    of its usage without the reply, and `output_usd` the price of one token of the reply, None if unknown."""
+    """A request begins. `wrap_up` marks the last one of a stopped run, without tools. `context` and `window` are its tokens,
+    partly estimated, and the most. `request` estimates its usage without the reply; `output_usd` is a reply token's price."""
 
     turn: int
     wrap_up: bool = False
@@ -123,8 +120,7 @@ class TurnStarted(Event, frozen=True, tag="turn_started"):
 
 
 class TurnFinished(Event, frozen=True, tag="turn_finished"):
-    """The reply of a turn is complete; its tool calls, if any, run next. `stop` is the provider's stop reason, `context`
-    the tokens of the conversation, `window` the size of the model's context window in tokens."""
+    """The reply is complete; its calls run next. `stop` is the provider's reason, `context` the tokens, `window` the most."""
 
     turn: int
     usage: Usage
@@ -140,8 +136,7 @@ class MessageAdded(Event, frozen=True, tag="message_added"):
 
 
 class ToolStarted(Event, frozen=True, tag="tool_started"):
-    """A tool call was permitted and runs. `title` is one short line for people. `facts` are true even if the call is
-    cancelled, such as that a command was started."""
+    """A tool call was permitted and runs. `title` is one line for people; `facts` hold even if the call is cancelled."""
 
     call_id: str
     tool: str
@@ -150,8 +145,8 @@ class ToolStarted(Event, frozen=True, tag="tool_started"):
 
 
 class ToolFinished(Event, frozen=True, tag="tool_finished"):
-    """A tool call ended. `duration_s` is seconds without the wait for its permission. `text` and `images` are what the
-    model reads; `text` is None in older logs and for a call that its process did not survive."""
+    """A tool call ended. The model reads `text` (None in older logs and for a call that its process did not survive) and
+    `images`. `usage` is that of its own requests. `duration_s`: seconds without the wait for a permission."""
 
     call_id: str
     tool: str
@@ -161,11 +156,11 @@ class ToolFinished(Event, frozen=True, tag="tool_finished"):
     facts: ToolFacts = ToolFacts()
     text: str | None = None
     images: tuple[Image, ...] = ()
+    usage: Usage = Usage()
 
 
 class StatusChanged(Event, frozen=True, tag="status_changed"):
-    """An agent waits or resumes. `detail` is what it waits for: paths of sub-agents, the id of a question, seconds,
-    `tokens` or `cost`."""
+    """An agent waits or resumes. `detail` is for what: paths, the id of a question, seconds, `tokens` or `cost`."""
 
     status: Status
     detail: str = ""
@@ -205,8 +200,7 @@ class PermissionAnswered(Event, frozen=True, tag="permission_answered"):
 
 
 class Denied(Event, frozen=True, tag="denied"):
-    """A call was denied without asking a person: by a rule, by a mode, because no person can answer, or because the
-    agent does not have the tool."""
+    """A call was denied without asking: by a rule or mode, as no person can answer, or the agent does not have the tool."""
 
     call_id: str
     tool: str

@@ -17,7 +17,8 @@ EFFORTS: tuple[Effort, ...] = get_args(Effort)
 
 
 class Request(msgspec.Struct, frozen=True):
-    """One request. `agent` is the path of the agent; `cache_key` is equal for requests that share a prefix."""
+    """One request. `agent` is the path of the agent; `cache_key` is equal for requests that share a prefix. A model that
+    takes no `temperature` does not get it."""
 
     agent: str
     system: str
@@ -27,6 +28,7 @@ class Request(msgspec.Struct, frozen=True):
     tool_choice: Literal["auto", "none"] = "auto"
     effort: Effort | None = None
     cache_key: str = ""
+    temperature: float | None = None
 
 
 class TextChunk(msgspec.Struct, frozen=True):

@@ -13,7 +13,7 @@ from .claims import Claims
 from .displays import AnyDisplay
 from .errors import ToolError
 from .events import ToolSpec
-from .messages import Image
+from .messages import Image, Usage
 from .receipt import Finding, ToolFacts
 from .shell_script import CommandAnalysis
 from .tool_info import Effect, ToolInfo
@@ -29,7 +29,7 @@ CHANGING: frozenset[str] = frozenset(("write", "run"))
 class Output(msgspec.Struct, frozen=True):
     """A tool's result: `text` for the model (the tool truncates it), `display` for people, `facts` for the receipt.
     `error` marks a failure. `ends` is the final report of the tool that ends an agent's run. `warnings` are shown to
-    people as notices."""
+    people as notices. `usage` is that of requests to a model, which the tool has charged to the agent."""
 
     text: str
     display: AnyDisplay | None = None
@@ -38,6 +38,7 @@ class Output(msgspec.Struct, frozen=True):
     error: bool = False
     ends: FinalReport | None = None
     warnings: tuple[str, ...] = ()
+    usage: Usage = Usage()
 
 
 class FinalReport(msgspec.Struct, frozen=True):

@@ -17,7 +17,7 @@ Grant = Literal["profile", "sub_agents", "harness"]
 WEB_FETCH = "web_fetch"
 """The tool whose rules name hosts: `web_fetch(domain:example.org)` holds for commands that reach the network, too."""
 WEB_SEARCH = "web_search"
-"""The tool that searches the web. A search by the model's service is reported under the same name (decision 013)."""
+"""The tool that searches the web. The model's service may run it (decision 022)."""
 DELEGATION_RESULT = "get_delegation_result"
 """The tool by which an agent reads the result of a sub-agent that worked in the background."""
 SERVER_PREFIX = "mcp__"

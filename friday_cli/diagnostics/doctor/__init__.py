@@ -55,6 +55,7 @@ def examine(
         add("settings", Fact("file", str(error), "bad"))
     check("model", lambda: services.model(settings, env, model))
     check("keys", lambda: services.keys(settings, env))
+    check("web search", lambda: services.web_search(settings, env, model))
     check("local servers", lambda: services.servers(settings, env))
     check("network", lambda: services.network(settings, env))
     check("folders", lambda: machine.folders(env))

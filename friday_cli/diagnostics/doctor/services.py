@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 
 from friday_cli.config import Settings
 from friday_cli.core.protocol.errors import FridayError, NotConfigured
 from friday_cli.core.protocol.format import pluralize
+from friday_cli.core.protocol.tool_info import WEB_SEARCH
 
 from .fact import Fact, Facts, Level
 
@@ -120,6 +122,23 @@ def network(settings: Settings, env: Mapping[str, str]) -> Facts:
             continue  # reported by `keys`
         if service.base_url_source:
             yield Fact(name, f"{service.host}, set by {service.base_url_source}")
+
+
+def web_search(settings: Settings, env: Mapping[str, str], named: str | None = None) -> Facts:
+    """What `web_search` uses with the model `named`, or that of the settings."""
+    from friday_cli.llm import models
+    from friday_cli.tools.web.search import VARIABLES, engine
+
+    if service := engine(env):
+        yield Fact("service", f"{service.name}, by {service.variable}")
+        return
+    with suppress(FridayError):  # reported by `model`
+        choice = models.resolve(named, settings, env=env)
+        if models.can_search(choice, settings, env=env):
+            yield Fact("service", f"{choice.provider} searches for its own models, in a request of its own")
+            return
+    hint = f"Set {', '.join(VARIABLES[:-1])} or {VARIABLES[-1]}."
+    yield Fact("service", f"none: {WEB_SEARCH} is not available", "note", hint)
 
 
 def without_credentials(value: str) -> str:

@@ -21,7 +21,7 @@ MEMORIES: dict[str, Memory] = {"user": "tagged", "project": "tagged", "local": "
 
 WITHOUT_EFFECT = frozenset(
     ("color", "skills", "mcpServers", "hooks", "background", "isolation", "initialPrompt", "icon", "version", "kind",
-     "temperature", "display_name", "displayName", "category", "tags", "author", "license", "argument-hint")
+     "display_name", "displayName", "category", "tags", "author", "license", "argument-hint")
 )  # fmt: skip
 """Keys of other tools that have no effect here."""
 

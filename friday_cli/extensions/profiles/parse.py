@@ -16,7 +16,19 @@ from friday_cli.tool_catalog import DELEGATE_TASK, MEMORY_LOAD, MEMORY_SAVE, TOO
 
 from .. import frontmatter
 from . import claude_import
-from .profile import MEMORIES, MODES, SUPERVISION, TOKENS_HARD, TOKENS_USEFUL, TURNS_HARD, Memory, Origin, Profile
+from .profile import (
+    MEMORIES,
+    MODES,
+    RESULT_CHARS_LEAST,
+    SUPERVISION,
+    TEMPERATURE_MAX,
+    TOKENS_HARD,
+    TOKENS_USEFUL,
+    TURNS_HARD,
+    Memory,
+    Origin,
+    Profile,
+)
 from .schema import ProfileFields, listed
 
 NAME = pattern(r"[a-z0-9][a-z0-9_-]{0,63}")
@@ -80,6 +92,8 @@ class _FieldReader:
             memory=self._memory(tools),
             mode=self._fields.choice("mode", MODES, claude_import.MODES),
             project_context=self._fields.flag("project_context", default=self._origin == "claude"),
+            temperature=self._temperature(),
+            result_chars=self._fields.number("result_chars", whole=True, least=RESULT_CHARS_LEAST),
             path=self._fields.path,
             origin=self._origin,
             imported=self._fields.imported,
@@ -114,6 +128,12 @@ class _FieldReader:
             hint = f"For {timeout:g} ms use {timeout / 1000:g}."
             raise self._fields.fail("timeout", f"{timeout:g} is too long; the unit is seconds.", hint)
         return seconds
+
+    def _temperature(self) -> float | None:
+        temperature: float | None = self._fields.number("temperature", least=0)
+        if temperature is not None and temperature > TEMPERATURE_MAX:
+            raise self._fields.fail("temperature", f"{temperature:g} is too high; use 0 to {TEMPERATURE_MAX:g}.")
+        return temperature
 
     def _allowed(self) -> tuple[Tools, tuple[str, ...], tuple[str, ...] | Literal["*"]]:
         """The allowed tools, rules that restrict them, and the profiles in `Agent(x, y)`."""

@@ -22,6 +22,10 @@ TURNS, TURNS_HARD = 20, 100
 """Default and maximum number of turns of a child."""
 TOKENS_HARD = 200_000
 """Maximum token budget of a profile, if the settings set no other."""
+TEMPERATURE_MAX = 2.0
+"""The highest temperature that any service takes."""
+RESULT_CHARS_LEAST = 500
+"""The fewest characters of a result that a parent can be shown at once, also in the settings."""
 TOKENS_USEFUL = 10_000
 """A child with fewer tokens rarely reaches a result."""
 
@@ -33,7 +37,9 @@ class Profile(msgspec.Struct, frozen=True):
     as `bash(git *)`; a tool in `only` is limited to these calls. `timeout`: active seconds; `max_cost`: US dollars; None =
     default of the settings. Empty `model`, `effort`, `mode`: those of the parent. `supervision`: can only be stricter than
     that of the parent. `isolation`: "worktree" for a separate git worktree. `sub_agents`: profiles it may delegate to, "*" =
-    all. `project_context`: its prompt includes AGENTS.md. `imported`: written for another tool.
+    all. `project_context`: its prompt includes AGENTS.md. `temperature`: for sampling, from 0 to 2; None = the model's
+    default. `result_chars`: characters of its result that its parent reads at once, if the settings allow as many.
+    `imported`: written for another tool.
     """
 
     name: str
@@ -55,6 +61,8 @@ class Profile(msgspec.Struct, frozen=True):
     supervision: Supervision | Literal[""] = ""
     isolation: Literal["", "worktree"] = ""
     project_context: bool = False
+    temperature: float | None = None
+    result_chars: int | None = None
     path: str = ""
     origin: Origin = "user"
     imported: bool = False

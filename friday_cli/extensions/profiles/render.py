@@ -9,7 +9,7 @@ from .lookup import Profiles
 from .parse import NAME, NAME_HINT
 from .profile import Profile
 
-COLUMNS = ("name", "from", "tools", "limits", "description")
+COLUMNS = ("name", "from", "tools", "limits", "delegates to", "description")
 
 TEMPLATE = """\
 ---
@@ -25,8 +25,8 @@ allowedTools:
   - glob
   - grep
   - task_result
-# More keys: disallowedTools, maxCost (US dollars), model, effort, subAgents (profiles it may delegate to),
-# memory (none, read, tagged), mode (ask, edits, plan, auto), projectContext (true: it gets AGENTS.md).
+# More keys: disallowedTools, maxCost (US dollars), model, effort, temperature, subAgents (profiles it may delegate to),
+# memory (none, read, tagged), mode (ask, edits, plan, auto), projectContext (true: it gets AGENTS.md), resultChars.
 ---
 
 # {title}
@@ -60,10 +60,10 @@ def template(name: str) -> str:
     return TEMPLATE.format(name=name, title=name.replace("-", " ").replace("_", " ").capitalize())
 
 
-def rows(profiles: Profiles) -> list[tuple[str, str, str, str, str]]:
+def rows(profiles: Profiles) -> list[tuple[str, str, str, str, str, str]]:
     """One row of `COLUMNS` for each profile, by name."""
     listed = (profiles.found[name] for name in profiles.names())
-    return [(p.name, p.origin, tools(p), limits(p), p.description) for p in listed]
+    return [(p.name, p.origin, tools(p), limits(p), delegates_to(p), p.description) for p in listed]
 
 
 def tools(profile: Profile) -> str:
@@ -86,6 +86,17 @@ def limits(profile: Profile) -> str:
     return ", ".join(part for part in parts if part)
 
 
+def delegates_to(profile: Profile) -> str:
+    """The profiles that it may delegate to, as text."""
+    return "all profiles" if profile.sub_agents == "*" else ", ".join(profile.sub_agents) or "none"
+
+
+def model(profile: Profile) -> str:
+    """Its model, effort and temperature, as text; "" if all are those of its parent."""
+    sampling = "" if profile.temperature is None else f"temperature {profile.temperature:g}"
+    return " ".join(part for part in (profile.model, profile.effort, sampling) if part)
+
+
 def show(profile: Profile) -> str:
     """Everything about a profile, for a person."""
     listed = ", ".join(sorted(profile.select(TOOLS.names))) or "none"
@@ -97,10 +108,11 @@ def show(profile: Profile) -> str:
         ("only", ", ".join(profile.only)),
         ("denied", ", ".join(profile.deny)),
         ("limits", limits(profile) or "those of the settings"),
-        ("model", " ".join(part for part in (profile.model, profile.effort) if part) or "those of its parent"),
+        ("model", model(profile) or "those of its parent"),
         ("mode", profile.mode or "those of its parent"),
         ("memory", profile.memory),
-        ("delegates to", "all profiles" if profile.sub_agents == "*" else ", ".join(profile.sub_agents) or "none"),
+        ("delegates to", delegates_to(profile)),
+        ("result", f"at most {profile.result_chars:,} characters at once" if profile.result_chars else ""),
         ("AGENTS.md", "in its prompt" if profile.project_context else "not in its prompt"),
         ("notices", "; ".join(profile.notices)),
     ]

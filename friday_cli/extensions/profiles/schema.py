@@ -23,7 +23,7 @@ MAX_VALUE = 4_000
 KEYS = (
     *("name", "description", "max_token_budget", "allowed_tools", "disallowed_tools", "max_iterations", "timeout"),
     *("max_cost", "model", "effort", "sub_agents", "memory", "mode", "project_context"),
-    *("supervision", "isolation"),
+    *("supervision", "isolation", "temperature", "result_chars"),
 )
 """The keys of a profile in snake_case; camelCase is accepted too."""
 _ALIASES = {
@@ -121,16 +121,18 @@ class ProfileFields:
             raise self.fail(name, "expected true or false.")
         return value
 
-    def number(self, name: str, *, whole: bool = False) -> Any:
-        """A number above 0, None without the key."""
+    def number(self, name: str, *, whole: bool = False, least: float | None = None) -> Any:
+        """A number above 0, or of `least` at least; None without the key."""
         value = self.values.get(name)
         if isinstance(value, str) and self.imported and re.fullmatch(r"\d{1,12}", value):
             value = int(value)
         if value is None:
             return None
         kinds = int if whole else (int, float)
-        if isinstance(value, bool) or not isinstance(value, kinds) or not 0 < value < 1e12:
-            raise self.fail(name, f"expected a {'whole ' if whole else ''}number above 0, got {str(value)[:40]}.")
+        valid = isinstance(value, kinds) and not isinstance(value, bool)
+        if not valid or not (value > 0 if least is None else value >= least) or value >= 1e12:
+            range_ = "above 0" if least is None else f"of {least:g} or more"
+            raise self.fail(name, f"expected a {'whole ' if whole else ''}number {range_}, got {str(value)[:40]}.")
         return value
 
     def entries(self, name: str) -> list[str]:

@@ -115,6 +115,10 @@ class SessionController:
             self._made = self._options()
         return self._made
 
+    def keep(self, **changes: Any) -> None:
+        """Change options that hold already, for the case that the session is opened again."""
+        self._made = msgspec.structs.replace(self.options, **changes)
+
     async def open(self, **changes: Any) -> None:
         """Close the open session and open another; `changes` are fields of the options. A session that another process
         drives is shown read-only.

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from .app import FridayApp
     from .widgets.diff_review import ReviewActions
+    from .widgets.profile_dialog import ProfileActions
 
 
 class InputController:
@@ -60,7 +61,7 @@ class InputController:
         await chat.furnished.wait()
         if not path and app.size.width < NARROW:
             chat.body.close_overlay()  # the reply comes in the transcript behind it
-        if not text.startswith("/") and self._read_only():
+        if not text.startswith("/") and _read_only(self):
             self.offer(text)
         elif path:
             if draft.images:
@@ -76,13 +77,6 @@ class InputController:
         else:
             await self.send(text, draft.images)
 
-    def _read_only(self) -> bool:
-        """Whether another process drives the session; then the user is told."""
-        window = self.controller.window
-        if window is not None:
-            self.say_note(str(window.refusal), "warning")
-        return window is not None
-
     def _queue(self, draft: Draft, *, first: bool = False) -> None:
         self._app.chat.composer.queue.put(draft, first=first)
         self._app.refresher.look_again()
@@ -96,7 +90,7 @@ class InputController:
     async def send_custom(self, custom: CustomCommand, rest: str, draft: Draft) -> None:
         """Send the prompt of a custom command, now or when the agent is done."""
         async with self._sending:
-            if self._read_only():
+            if _read_only(self):
                 self.offer(draft.text)
             elif self.controller.session is None or self.controller.working:
                 self._queue(draft)
@@ -196,6 +190,11 @@ class InputController:
 
         await self._app.push_screen_wait(Review(rows, self._app.chat.body.context.renderer, actions))
 
+    async def show_profiles(self, actions: ProfileActions) -> None:
+        from .widgets.profile_dialog import ProfileDialog
+
+        await self._app.push_screen_wait(ProfileDialog(actions))
+
     def offer(self, text: str) -> None:
         composer = self._app.chat.composer
         if not composer.text:
@@ -218,6 +217,14 @@ class InputController:
 
     def use_theme(self, name: str) -> None:
         self.say_note(f"Theme: {self._app.themes.choose(name)}")
+
+
+def _read_only(chat: InputController) -> bool:
+    """Whether another process drives the session; then the user is told."""
+    window = chat.controller.window
+    if window is not None:
+        chat.say_note(str(window.refusal), "warning")
+    return window is not None
 
 
 class ShellRunner:

@@ -33,6 +33,7 @@ class ModelQuirks(msgspec.Struct, frozen=True):
     thinking: Literal["", "adaptive", "budget", "reasoning", "none"] = ""
     off: Literal["", "disabled", "between_tools", "effort", "never"] = ""
     chat: Literal["any", "no_effort", "never"] = "any"
+    temperature: Literal["any", "no_effort", "never"] = "any"
 
 
 class Model(msgspec.Struct, frozen=True):

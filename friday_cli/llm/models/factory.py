@@ -52,7 +52,7 @@ def create_provider(
         from ..providers.anthropic_request import AnthropicQuirks
 
         known = choice.quirks
-        quirks = AnthropicQuirks(known.efforts, known.thinking, known.off)
+        quirks = AnthropicQuirks(known.efforts, known.thinking, known.off, known.temperature)
         return AnthropicProvider(service.name, choice.model, quirks=quirks, web_search=searches, **common)
     from ..providers.openai import OpenAIChat, OpenAIResponses
 
@@ -129,4 +129,6 @@ def openai_quirks(service: ModelService, choice: ModelChoice) -> OpenAIQuirks:
     elif service.catalog_name == "openai" and not reasons:
         quirks = msgspec.structs.replace(quirks, system_role="system")
     efforts = () if thinking == "none" else choice.quirks.efforts or quirks.efforts or EFFORTS
-    return msgspec.structs.replace(quirks, efforts=efforts, reasoning=thinking != "none")
+    return msgspec.structs.replace(
+        quirks, efforts=efforts, reasoning=thinking != "none", temperature=choice.quirks.temperature
+    )

@@ -53,6 +53,17 @@ class ModelChoice(msgspec.Struct, frozen=True):
             return f"scripted:{self.model}"
         return f"{self.provider}/{self.model}" + (f":{self.effort}" if self.effort else "")
 
+    @property
+    def temperature_note(self) -> str:
+        """Tells why a temperature has no effect with this model and effort; "" if it has one."""
+        accepted = self.quirks.temperature
+        if accepted == "never":
+            return f"temperature has no effect: {self.model} does not take one."
+        thinks = self.effort != "none" and (
+            accepted == "no_effort" or (self.quirks.thinking == "budget" and self.effort)
+        )
+        return f"temperature has no effect: {self.model} takes one only with effort: none." if thinks else ""
+
 
 class ServiceRow(msgspec.Struct, frozen=True):
     """A service in `friday models`: whether it is usable now, and `why`; `models` are full names."""

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
 from typing import Any, Literal
 
 import msgspec
 
 from friday_cli.core.protocol.errors import ProviderError
-from friday_cli.core.protocol.provider import Chunk, Request
+from friday_cli.core.protocol.provider import Request
 
 from ..transport.endpoint import Endpoint, parse_headers
 from .anthropic_request import AnthropicQuirks, messages_request
@@ -46,23 +44,14 @@ class AnthropicProvider(ServiceProvider):
         self._quirks = quirks or AnthropicQuirks()
         self._rejected_thinking: dict[str, Literal["drop", "strip"]] = {}
 
-    async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
-        """The reply in chunks, then one `ReplyDone`. Raises only ProviderError, with the usage known so far.
-
-        If the service rejects thinking blocks because the conversation has changed, the request is retried without
-        them, and all later requests of the conversation omit them. The rejection comes before the first chunk.
-        """
-        while True:
-            try:
-                async with aclosing(super().stream(request)) as chunks:
-                    async for chunk in chunks:
-                        yield chunk
-                return
-            except ProviderError as error:
-                remedy, conversation = _thinking_remedy(error), _conversation(request)
-                if remedy is None or self._rejected_thinking.get(conversation) in (remedy, "strip"):
-                    raise
-                self._rejected_thinking[conversation] = remedy
+    def _omit_refused(self, error: ProviderError, request: Request) -> bool:
+        """As the base class; thinking blocks that are rejected because the conversation has changed are omitted from it,
+        too."""
+        remedy, conversation = _thinking_remedy(error), _conversation(request)
+        if remedy is None or self._rejected_thinking.get(conversation) in (remedy, "strip"):
+            return super()._omit_refused(error, request)
+        self._rejected_thinking[conversation] = remedy
+        return True
 
     async def count_tokens(self, request: Request) -> int:
         """Input tokens of `request`, counted by the service. Raises ProviderError."""

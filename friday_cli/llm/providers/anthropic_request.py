@@ -12,11 +12,13 @@ from friday_cli.core.protocol.provider import EFFORTS, Effort, Request, clamp
 from friday_cli.core.text.lazy_regex import pattern
 
 from ..transport.tool_arguments import api_call_id, api_tool_name
+from .service_provider import temperature_for
 
 WEB_SEARCH = {"type": "web_search_20250305", "name": "web_search"}
 """The service's search tool ("Web search tool"); this version works with every model and platform that has search."""
 _BUDGETS = {"minimal": 2048, "low": 4096, "medium": 8192, "high": 16384, "xhigh": 32768, "max": 32768}
 _MIN_BUDGET = 1024
+_MAX_TEMPERATURE = 1.0
 _CACHE_CONTROL = {"type": "ephemeral"}
 _ID = pattern(r"[A-Za-z0-9_-]{1,64}")
 _Block = dict[str, Any]
@@ -26,12 +28,13 @@ class AnthropicQuirks(msgspec.Struct, frozen=True):
     """Differences between models, from the model's row in models.toml, which explains the values.
 
     `efforts` are the accepted levels (empty: not known). `thinking` is how thinking is requested, `off` how it is
-    switched off. The defaults are for an unknown model.
+    switched off. `temperature` is when it is sent. The defaults are for an unknown model.
     """
 
     efforts: tuple[Effort, ...] = ()
     thinking: str = ""
     off: str = ""
+    temperature: str = "any"
 
 
 def messages_request(
@@ -76,6 +79,9 @@ def messages_request(
         body["thinking"] = thinking
     if effort is not None:
         body["output_config"] = {"effort": effort}
+    temperature = temperature_for(request, quirks.temperature)
+    if temperature is not None and (thinking is None or thinking["type"] == "disabled"):
+        body["temperature"] = min(_MAX_TEMPERATURE, temperature)
     _add_cache_control(body, cache_blocks)
     return body
 

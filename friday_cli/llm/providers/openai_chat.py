@@ -27,6 +27,7 @@ from .openai_parts import (  # fmt: skip
     effort_for,
     result_text,
 )
+from .service_provider import temperature_for
 
 _STOPS: dict[str, Stop] = {
     "stop": "end_turn", "eos": "end_turn", "end": "end_turn", "end_turn": "end_turn", "stop_sequence": "end_turn",
@@ -60,6 +61,8 @@ def chat_request(request: Request, model: str, *, quirks: OpenAIQuirks, max_outp
             body["tool_choice"] = "none"
     if (effort := effort_for(request, quirks)) is not None:
         body["reasoning_effort"] = effort
+    if (temperature := temperature_for(request, quirks.temperature)) is not None:
+        body["temperature"] = temperature
     if quirks.cache_key and request.cache_key:
         body["prompt_cache_key"] = cache_key(request)
     return body

@@ -32,7 +32,7 @@ class OpenAIQuirks(msgspec.Struct, frozen=True):
     `stream_usage` requests usage. `images`: accepts images; `tool_images`: also in tool results (Chat Completions).
     `short_ids`: accepts only call ids of nine letters and digits. `signed_calls`: requires a signature on each call,
     also on calls of other models. `reasoning` (Responses): request summaries and encrypted reasoning, which models
-    without reasoning refuse.
+    without reasoning refuse. `temperature`: when it is sent, see models.toml.
     """
 
     max_tokens: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
@@ -46,6 +46,7 @@ class OpenAIQuirks(msgspec.Struct, frozen=True):
     short_ids: bool = False
     signed_calls: bool = False
     reasoning: bool = True
+    temperature: str = "any"
 
 
 SERVICES: dict[str, OpenAIQuirks] = {

@@ -26,7 +26,7 @@ from .openai_parts import (
     effort_for,
     result_text,
 )
-from .service_provider import server_search
+from .service_provider import server_search, temperature_for
 
 _MIN_OUTPUT = 16
 """The lowest `max_output_tokens` that the service accepts."""
@@ -63,6 +63,8 @@ def responses_request(
         reasoning["effort"] = effort
     if reasoning:
         body["reasoning"] = reasoning
+    if (temperature := temperature_for(request, quirks.temperature)) is not None:
+        body["temperature"] = temperature
     if include:
         body["include"] = include
     if quirks.cache_key and request.cache_key:

@@ -78,6 +78,13 @@ def server_search(
     return ServerSearch(call_id, text, tuple((title, url) for url, title in kept.items()), one_line(error, _MAX_TITLE))
 
 
+def temperature_for(request: Request, accepted: str) -> float | None:
+    """The temperature to send; None to omit it. `accepted`: when the model accepts one (see models.toml)."""
+    if accepted == "never" or (accepted == "no_effort" and request.effort != "none"):
+        return None
+    return request.temperature
+
+
 class ServiceProvider(ABC):
     """A model of a service; see `core.protocol.provider.Provider`.
 
@@ -107,6 +114,7 @@ class ServiceProvider(ABC):
         self._endpoint = endpoint
         self._origin = f"{name}/{model}"
         self._price, self._web_search = price, web_search
+        self._refuses_temperature = False
         self._transport: Transport = "sdk" if endpoint.platform else transport
 
     def __repr__(self) -> str:
@@ -120,8 +128,29 @@ class ServiceProvider(ABC):
         """The reply in chunks, then exactly one `ReplyDone`.
 
         Raises only ProviderError, with the usage known so far, and CancelledError. A failure after the event that
-        completes the reply is ignored.
+        completes the reply is ignored. A request is sent again without a field that the service refuses; such a refusal
+        comes before the first chunk.
         """
+        while True:
+            if self._refuses_temperature:
+                request = msgspec.structs.replace(request, temperature=None)
+            try:
+                async with aclosing(self._stream_once(request)) as chunks:
+                    async for chunk in chunks:
+                        yield chunk
+                return
+            except ProviderError as error:
+                if not self._omit_refused(error, request):
+                    raise
+
+    def _omit_refused(self, error: ProviderError, request: Request) -> bool:
+        """Omit the field of `request` that the service refused from now on; False if the request cannot be repaired."""
+        if request.temperature is None or error.kind != "invalid" or "temperature" not in error.message.lower():
+            return False
+        self._refuses_temperature = True
+        return True
+
+    async def _stream_once(self, request: Request) -> AsyncGenerator[Chunk, None]:
         reply = self.reply_stream(self._endpoint, self._origin, request)
         try:
             send = get_transport(self._transport)

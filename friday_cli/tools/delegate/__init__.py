@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from itertools import takewhile
 from typing import Protocol
@@ -70,12 +70,18 @@ class DelegationHost(Protocol):
 
 class DelegateSettings(msgspec.Struct, frozen=True):
     """`targets`: the profiles that the agent may delegate to, one per line; `isolated`: those whose agents always get a
-    workspace of their own. `max_batch`: tasks in one reply. `result_chars`: characters of a result that are shown at once."""
+    workspace of their own. `max_batch`: tasks in one reply. `result_chars`: characters of a result that are shown at once;
+    `profile_result_chars`: lower numbers of some profiles, by name."""
 
     targets: str
     isolated: frozenset[str] = frozenset()
     max_batch: int = 10
     result_chars: int = RESULT_CHARS
+    profile_result_chars: Mapping[str, int] = {}
+
+    def shown_chars(self, profile: str) -> int:
+        """Characters of a result of `profile` that are shown at once."""
+        return min(self.result_chars, self.profile_result_chars.get(profile, self.result_chars))
 
 
 def delegate_tools(tree: SubagentTree, host: DelegationHost, settings: DelegateSettings) -> list[Tool]:
@@ -285,7 +291,7 @@ class _DelegationTools:
             return _in_background(node)
         known = node.summary
         summary = None
-        if known.end and len(known.end.text) > self._settings.result_chars and not being_stopped():
+        if known.end and len(known.end.text) > self._settings.shown_chars(known.profile) and not being_stopped():
             with suppress(asyncio.CancelledError):
                 summary = await self._host.summarize(ctx.agent, known)
         return self._report(known, summary=summary)
@@ -303,7 +309,7 @@ class _DelegationTools:
         """A result as its parent reads it."""
         return report(
             known, self._tree.below(known.path), worktree=self._host.worktree_report(known.path), offset=offset,
-            limit=self._settings.result_chars, summary=summary,
+            limit=self._settings.shown_chars(known.profile), summary=summary,
         )  # fmt: skip
 
 

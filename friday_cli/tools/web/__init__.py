@@ -5,9 +5,9 @@ from __future__ import annotations
 from friday_cli.core.protocol.tool import Tool
 
 from .fetch import PdfReader, fetch_tool
-from .search import search_tool
+from .search import search_tool, search_tool_with
 
-__all__ = ["fetch_tool", "search_tool", "tools"]
+__all__ = ["fetch_tool", "search_tool", "search_tool_with", "tools"]
 
 
 def tools(*, private: bool = False, pdf: PdfReader | None = None, search: Tool | None = None) -> list[Tool]:

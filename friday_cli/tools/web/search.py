@@ -1,10 +1,11 @@
-"""The tool `web_search`, with SearXNG, Brave or Tavily: the first one configured in the environment."""
+"""The tool `web_search`, with SearXNG, Brave or Tavily: the first one configured in the environment. Without one the session
+lets the model's service search."""
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import msgspec
@@ -15,6 +16,7 @@ from friday_cli.core.protocol.displays import TableDisplay
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.receipt import ToolFacts
 from friday_cli.core.protocol.tool import Output, Tool, ToolContext
+from friday_cli.core.protocol.tool_info import WEB_SEARCH
 from friday_cli.core.text.untrusted import visible, wrap_untrusted
 from friday_cli.tool_catalog import TOOLS
 
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 
 _MAX_BYTES = 3_000_000
 _MAX_SNIPPET = 500
+VARIABLES = ("SEARXNG_URL", "BRAVE_API_KEY", "TAVILY_API_KEY")
+"""The environment variables that configure a search service, in order of precedence."""
 
 
 class WebSearchArguments(ToolArguments, frozen=True):
@@ -169,9 +173,14 @@ def search_tool(
         facts = ToolFacts(found=tuple(dict.fromkeys(hit.url for hit in hits)))
         return Output(text, TableDisplay(("title", "url"), tuple((hit.title, hit.url) for hit in hits)), facts)
 
+    return search_tool_with(run)
+
+
+def search_tool_with(run: Callable[[ToolContext, WebSearchArguments], Awaitable[Output]]) -> Tool:
+    """The tool `web_search` whose calls are done by `run`."""
     return Tool(
         run,
-        TOOLS["web_search"],
+        TOOLS[WEB_SEARCH],
         args=WebSearchArguments,
         subjects=lambda args, workspace: (args.query,),
         title=lambda args: args.query,

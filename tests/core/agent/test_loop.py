@@ -5,16 +5,13 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
 
 import pytest
 
-from friday_cli.core.eventlog.replay import replay
 from friday_cli.core.protocol import events as ev
-from friday_cli.core.protocol.displays import TableDisplay, TextDisplay
 from friday_cli.core.protocol.errors import ProviderError
-from friday_cli.core.protocol.messages import Message, Text, Usage
-from friday_cli.core.protocol.provider import Chunk, ReplyDone, Request, ServerSearch
+from friday_cli.core.protocol.messages import Usage
+from friday_cli.core.protocol.provider import Request
 from friday_cli.core.protocol.run_result import RunResult
 from friday_cli.core.protocol.tool import ToolContext
 from tests.engine_fixture import Arguments, Bench, Model, Profile, Say, call, make, others, ran, task_result, until
@@ -32,32 +29,6 @@ async def test_used_and_free_context_are_known_at_every_turn() -> None:
     assert 1050 < second.context < 1300, "the last reply's tokens, and an estimate of the result that came since"
     assert [e.context for e in bench.of(ev.TurnFinished)] == [1050, 1050]
     assert {e.window for e in (*bench.of(ev.TurnStarted), *bench.of(ev.TurnFinished))} == {9000}
-
-
-async def test_a_search_that_the_service_ran_is_told_like_a_tool_and_stands_in_the_receipt() -> None:
-    class Searching(Model):
-        async def stream(self, request: Request) -> AsyncIterator[Chunk]:
-            pages = (("E", "https://e.org"), ("F", "https://f.org"))
-            made = (ServerSearch("s1", "what is", pages), ServerSearch("s2", "more", (), "max_uses_exceeded"))
-            yield ReplyDone(Message("assistant", (Text("so"),)), Usage(10, output=5, searches=1), "end_turn", "", made)
-
-    bench = Bench(Searching({}, price=1.0), [LOOK])
-    assert (await bench.prompt()).text == "so"
-    kinds = [type(e.event) for e in bench.envelopes]
-    assert kinds.index(ev.ToolStarted) < kinds.index(ev.ToolFinished) < kinds.index(ev.TurnFinished)
-    assert [(e.tool, e.title) for e in bench.of(ev.ToolStarted)] == [("web_search", "what is"), ("web_search", "more")]
-    found, failed = bench.of(ev.ToolFinished)
-    assert (found.status, found.display) == (
-        "ok",
-        TableDisplay(("title", "url"), (("E", "https://e.org"), ("F", "https://f.org"))),
-    )
-    assert (failed.status, failed.display) == ("error", TextDisplay("max_uses_exceeded"))
-    receipt = bench.finished().receipt
-    assert (receipt.tools, receipt.failed, receipt.found) == ({"web_search": 2}, 1, ("https://e.org", "https://f.org"))
-    assert "found by a web search: https://e.org" in receipt.lines()
-    assert bench.finished().usage.searches == 1
-    record = replay(bench.envelopes)["a"]
-    assert (record.receipt, record.usage) == (receipt, bench.finished().usage)
 
 
 @pytest.mark.parametrize(("fail", "end"), [(False, ("completed", "done")), (True, ("failed", "reported"))])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -58,18 +60,30 @@ def test_the_example_of_adr_034() -> None:
 def test_every_key_in_both_spellings() -> None:
     camel = (
         "maxTokenBudget: 9\nallowedTools: [bash]\ndisallowedTools: [grep]\nmaxIterations: 7\ntimeout: 60.5\nmaxCost: 0.5\n"
-        "model: openai/gpt-6-luna\neffort: low\nsubAgents: [coder]\nmemory: none\nmode: plan\nprojectContext: true"
+        "model: openai/gpt-6-luna\neffort: low\nsubAgents: [coder]\nmemory: none\nmode: plan\nprojectContext: true\n"
+        "temperature: 0\nresultChars: 900"
     )
     snake = (
         "max_token_budget: 9\nallowed_tools: bash\ndisallowed_tools: grep\nmax_iterations: 7\ntimeout: 60.5\nmax_cost: 0.5\n"
-        "model: openai/gpt-6-luna\neffort: low\nsub_agents: coder\nmemory: none\nmode: plan\nproject_context: true"
+        "model: openai/gpt-6-luna\neffort: low\nsub_agents: coder\nmemory: none\nmode: plan\nproject_context: true\n"
+        "temperature: 0\nresult_chars: 900"
     )
     found = ours(camel)
     assert found == ours(snake)
     assert (found.max_token_budget, found.max_iterations, found.timeout, found.max_cost) == (9, 7, 60.5, 0.5)
     assert (found.model, found.effort, found.memory, found.mode) == ("openai/gpt-6-luna", "low", "none", "plan")
     assert (found.allowed_tools, found.disallowed_tools, found.sub_agents) == (("bash",), ("grep",), ("coder",))
-    assert found.project_context
+    assert (found.project_context, found.temperature, found.result_chars) == (True, 0, 900)
+
+
+@pytest.mark.parametrize(("line", "problem"), [
+    ("temperature: -0.1", "expected a number of 0 or more, got -0.1."),
+    ("temperature: 2.5", "2.5 is too high; use 0 to 2."), ("temperature: warm", "expected a number of 0 or more, got warm."),
+    ("resultChars: 499", "expected a whole number of 500 or more, got 499."),
+])  # fmt: skip
+def test_numbers_out_of_range(line: str, problem: str) -> None:
+    with pytest.raises(FileError, match=re.escape(problem)):
+        ours(line)
 
 
 class TestTools:

@@ -185,6 +185,23 @@ def test_quirks_of_the_openai_wires_and_of_services(env: dict[str, str]) -> None
     assert quirks("ollama/x", env).efforts == EFFORTS
 
 
+@pytest.mark.parametrize(("name", "effort", "sent"), [
+    ("anthropic/claude-opus-5-5", None, None), ("anthropic/claude-haiku-5-5", "none", None),
+    ("anthropic/claude-sonnet-4-6", None, None), ("anthropic/claude-sonnet-4-6", "none", 1.0),
+    ("anthropic/claude-haiku-4-5", None, 1.0), ("anthropic/claude-haiku-4-5", "low", None),
+    ("openai/gpt-6.1-sol", None, None), ("openai/gpt-5.4", None, None), ("openai/gpt-5.4", "none", 1.5),
+    ("openai/gpt-4.1", None, 1.5), ("groq/openai/gpt-oss-120b", None, 1.5), ("ollama/x", None, 1.5),
+])  # fmt: skip
+def test_a_temperature_is_sent_where_the_model_takes_one(
+    env: dict[str, str], name: str, effort: Any, sent: float | None
+) -> None:
+    env |= {"GROQ_API_KEY": "k"}
+    choice = resolve(name, Settings(), env=env, effort=effort)
+    made: Any = create_provider(choice, Settings(), env=env)
+    request = Request("a", "", (), (user("news?"),), 8_000, effort=choice.effort, temperature=1.5)
+    assert made._body(request).get("temperature") == sent
+
+
 def test_a_moved_openai_address_gets_what_every_server_takes(env: dict[str, str]) -> None:
     env["OPENAI_BASE_URL"] = "http://127.0.0.1:1/v1"
     assert type(built("openai/qwen3", env)) is OpenAIChat

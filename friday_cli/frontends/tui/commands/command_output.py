@@ -6,7 +6,6 @@ import asyncio
 import os
 from collections import Counter
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -60,13 +59,6 @@ Esc interrupts. F1 or `/keys` shows all keys."""
     wrong = "".join(f"\n- {code(str(problem), 300)}" for problem in problems)
     tail = f"\n\n**Not used**:\n{wrong}" if wrong else ""
     return how + "\n\n" + table(("command", "what it does"), rows) + tail
-
-
-async def profiles_card(cwd: Path, *, trusted: bool) -> str:
-    """The profiles that can be used in a folder; `trusted` counts it as trusted."""
-    named = await asyncio.to_thread(partial(profile_names, cwd, trusted=trusted))
-    rows = [(code(name, 40), sanitize_line(text, 160).replace("*", "")) for name, text in named]
-    return "**Profiles**: `@NAME` at the start of a message asks for one.\n\n" + table(("name", "what it is for"), rows)
 
 
 def profile_names(cwd: Path, *, trusted: bool) -> list[tuple[str, str]]:

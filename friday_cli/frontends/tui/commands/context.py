@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from friday_cli.workspace.checkpoints.review import FileDiff
 
     from ..widgets.diff_review import ReviewActions
+    from ..widgets.profile_dialog import ProfileActions
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
 
@@ -56,6 +57,9 @@ class CommandContext(Protocol):
 
     async def review(self, rows: Sequence[FileDiff], actions: ReviewActions) -> None:
         """Let the user review what the agents changed, and accept or restore it."""
+
+    async def show_profiles(self, actions: ProfileActions) -> None:
+        """Show the profiles; the user chooses sub-agents and edits files."""
 
     def offer(self, text: str) -> None:
         """Put a text into the prompt, unless it has one."""

@@ -22,7 +22,7 @@ from friday_cli.view import MessageItem
 from ..state.keymap import file as keys_file
 from ..widgets.completion_popup import Completion
 from ..widgets.message_queue import Draft
-from . import command_output, rewind
+from . import command_output, profiles, rewind
 from .context import CommandContext
 
 if TYPE_CHECKING:
@@ -188,10 +188,22 @@ async def _agents(chat: CommandContext, rest: str) -> None:
     chat.focus_tree()
 
 
-@command("profiles", "The kinds of sub-agents there are here")
+@command("profiles", "The kinds of sub-agents: choose those of the main agent, edit their files", usage="[NAME ...]")
 async def _profiles(chat: CommandContext, rest: str) -> None:
-    options = chat.controller.options
-    chat.show_card(await command_output.profiles_card(options.cwd, trusted=options.trusted))
+    if rest:
+        names = rest.replace(",", " ").split()
+        profiles.choose(chat, names)
+        chat.say_note(f"Sub-agents of the main agent: {', '.join(names)}.")
+        return
+    chat.controller.require_session()
+    actions = profiles.ChatProfileActions(chat)
+    await chat.show_profiles(actions)
+    if not actions.edited:
+        return
+    if chat.controller.working or chat.controller.state.working:
+        chat.say_note("An agent is at work: your changes count when the session is opened again (/resume).", "warning")
+    elif await chat.reopen(resume=_resumable(chat)):
+        chat.say_note("Your changes of profiles count now.")
 
 
 @command("context", "What the context window holds")
@@ -275,12 +287,12 @@ async def _resume(chat: CommandContext, rest: str) -> None:
 
     async with Store(store_path()) as store:
         found = await store.find(rest)
-    await chat.reopen(resume=found)
+    await chat.reopen(resume=found, sub_agents=None)
 
 
 @command("new", "Begin a new session; this one is kept", aliases=("clear",), idle=True)
 async def _new(chat: CommandContext, rest: str) -> None:
-    await chat.reopen(resume=None)
+    await chat.reopen(resume=None, sub_agents=None)
 
 
 @command("rename", "Give the session a title", usage="TITLE")

@@ -50,6 +50,7 @@ def places() -> list[tuple[str, list[Binding]]]:
     from ..widgets.agent_tree import AgentTree
     from ..widgets.approval_panel import Approval
     from ..widgets.diff_review import Review
+    from ..widgets.profile_dialog import ProfileDialog
     from ..widgets.text_input import Prompt
     from ..widgets.transcript import Transcript
 
@@ -61,6 +62,7 @@ def places() -> list[tuple[str, list[Binding]]]:
         ("Tree and sub-agent's transcript", AgentPanel.BINDINGS),
         ("Questions and permissions", Approval.BINDINGS),
         ("Review of changes", Review.BINDINGS),
+        ("Profiles", ProfileDialog.BINDINGS),
     ]
     return [(place, [b for b in bindings if isinstance(b, Binding)]) for place, bindings in found]
 

@@ -9,7 +9,7 @@ from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.text.sanitize import sanitize_line, show_invisible
 from friday_cli.extensions.commands import CustomCommand, CustomCommands
 
-from ..commands import slash_commands
+from ..commands import profiles, slash_commands
 from ..commands.command_output import diff_card
 from ..commands.context import NOTHING
 from ..controller import SessionController
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from friday_cli.workspace.checkpoints.review import FileDiff
 
     from ..widgets.diff_review import ReviewActions
+    from ..widgets.profile_dialog import ProfileActions
 
 
 class PlainContext:
@@ -86,6 +87,9 @@ class PlainContext:
 
     async def review(self, rows: Sequence[FileDiff], actions: ReviewActions) -> None:
         self._say(diff_card(rows))
+
+    async def show_profiles(self, actions: ProfileActions) -> None:
+        self._say(profiles.card(actions.rows()))
 
     def offer(self, text: str) -> None:
         self._say(f"Your message was:\n{show_invisible(text)}")

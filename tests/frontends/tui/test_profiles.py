@@ -1,0 +1,150 @@
+"""`/profiles`: every profile with its facts, the sub-agents of the main agent chosen by Enter, files edited by `e`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from friday_cli.core.protocol.events import AgentStarted
+from friday_cli.extensions.profiles import user_folder
+from friday_cli.frontends.tui.terminal import external_editor
+from friday_cli.frontends.tui.widgets.profile_dialog import ProfileDialog
+from tests.frontends.tui.chat import Chat, delegates, does, opened
+
+SIZES = [(120, 40), (80, 24)]
+LEAD = "---\nname: lead\ndescription: Leads.\nsubAgents: [coder, researcher]\nmaxCost: 2\nmodel: anthropic/claude-haiku-4-5\n---\nYou lead.\n"
+HANDED_IN = does("task_result", result="It is blue.")
+
+
+@pytest.fixture
+def lead() -> Path:
+    path = user_folder() / "lead.md"
+    path.parent.mkdir(parents=True)
+    path.write_text(LEAD, encoding="utf-8")
+    return path
+
+
+async def shown(chat: Chat) -> None:
+    await chat.say("/profiles")
+    await chat.until(lambda: isinstance(chat.app.screen, ProfileDialog))
+
+
+def words(chat: Chat) -> str:
+    """The screen as one line, without the borders of boxes."""
+    return " ".join(re.sub(r"[^\x00-\u00ff]", " ", chat.frame).split())
+
+
+def has(chat: Chat, *texts: str) -> None:
+    """Check that the screen shows each text, wrapped or not."""
+    assert [text for text in texts if text not in words(chat)] == [], chat.frame
+
+
+async def closed(chat: Chat) -> None:
+    await chat.press("escape")
+    await chat.until(lambda: not isinstance(chat.app.screen, ProfileDialog))
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_a_profile_is_shown_with_its_tools_limits_model_sub_agents_and_depth(
+    tmp_path: Path, lead: Path, size: tuple[int, int]
+) -> None:
+    async with opened(tmp_path, {}, size=size) as chat:
+        await shown(chat)
+        has(chat, "6 of 6 profiles", "The main agent is at depth 0", "[x] analyst", "[x] researcher", "Enter chooses")
+        await chat.press("j", "j", "j", shows="Leads.")
+        has(chat, "tools: document_query, glob, grep, list_dir", "limits: 50,000 tokens, 20 turns, 300 s, $2")
+        has(chat, "model: anthropic/claude-haiku-4-5", "delegates to: coder, researcher")
+        has(chat, "it runs at depth 1 of 3; levels below it: 2")
+        await chat.press("j", shows="delegates to: none")
+        has(chat, "levels below it: 0")
+
+
+async def test_the_last_depth_is_explained(tmp_path: Path, lead: Path) -> None:
+    async with opened(tmp_path, {}, flags={"agents.delegation.max_depth": 1}) as chat:
+        await shown(chat)
+        await chat.press("j", "j", "j", shows="the last one (max_depth")
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_enter_chooses_the_sub_agents_of_the_main_agent(tmp_path: Path, size: tuple[int, int]) -> None:
+    turns = [delegates("look", profile="coder"), delegates("look", profile="researcher"), {"text": "{results}"}]
+    async with opened(tmp_path, {"a": turns, "a.1": [HANDED_IN]}, size=size) as chat:
+        await shown(chat)
+        await chat.press("j", "enter", shows="[ ] coder")
+        chat.has("4 of 5 profiles")
+        await closed(chat)
+        await chat.ask("go", shows="It is blue.")
+        started = [e.event for e in await chat.session.history() if isinstance(e.event, AgentStarted)]
+        assert [event.profile for event in started] == ["friday", "researcher"]
+        prompt, _, refused, *_ = chat.session._main.agent.history
+        assert "The user allows no sub-agent 'coder' in this session. Allowed: analyst," in refused.results[0].text
+        assert "you may delegate to now: analyst, general, researcher, summarizer." in prompt.text
+        await chat.say("@coder do it", shows="@coder: the main agent")
+        await shown(chat)
+        await chat.press("j", "enter", shows="[x] coder")
+        await closed(chat)
+        assert "coder" in chat.session.sub_agents.chosen
+
+
+async def test_a_choice_outlives_another_model_and_ends_with_the_session(tmp_path: Path) -> None:
+    async with opened(tmp_path, {"a": [{"text": "fine"}]}) as chat:
+        await chat.ask("hello", shows="fine")
+        await chat.say("/profiles coder", shows="Sub-agents of the main agent: coder.")
+        await chat.say("/effort low", shows="The effort is low now.")
+        assert chat.session.sub_agents.chosen == ("coder",)
+        await chat.say("/profiles nobody", shows="There is no profile 'nobody'.")
+        before = chat.session.id
+        await chat.say("/new")
+        await chat.until(lambda: chat.app.controller.session and chat.session.id != before)
+        assert len(chat.session.sub_agents.chosen) == 5
+
+
+async def test_a_main_agent_with_a_profile_excludes_itself(tmp_path: Path, lead: Path) -> None:
+    async with opened(tmp_path, {}, profile="lead") as chat:
+        await shown(chat)
+        has(chat, "2 of 6 profiles", "[-] analyst", "[x] coder", "[-] lead")
+        await chat.press("j", "j", "j", shows="Not possible: an agent cannot delegate to its own profile.")
+        await chat.press("enter", shows="lead cannot be a sub-agent")
+        await chat.press("k", "k", "k", shows="Not possible: not in subAgents of lead.")
+        assert chat.session.sub_agents.chosen == ("coder", "researcher")
+
+
+def editor(monkeypatch: pytest.MonkeyPatch, before: str, after: str) -> None:
+    """An editor that replaces a text, in place of a program that would need a terminal."""
+
+    async def edited(app: Any, text: str) -> str:
+        return text.replace(before, after).rstrip("\n")
+
+    monkeypatch.setattr(external_editor, "edited", edited)
+
+
+async def test_e_edits_a_file_that_counts_when_the_dialog_closes(
+    tmp_path: Path, lead: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    editor(monkeypatch, "Leads.", "Leads well.")
+    async with opened(tmp_path, {"a": [{"text": "fine"}]}) as chat:
+        await chat.ask("hello", shows="fine")
+        await shown(chat)
+        await chat.press("j", "j", "j", "e", shows="Saved: ")
+        await closed(chat)
+        await chat.shows("Your changes of profiles count now.")
+        assert lead.read_text() == LEAD.replace("Leads.", "Leads well.")  # noqa: ASYNC240
+        await shown(chat)
+        chat.has("Leads well.")
+
+
+async def test_a_built_in_profile_is_edited_as_a_file_of_the_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    editor(monkeypatch, "maxIterations:", "maxIteration:")
+    async with opened(tmp_path, {}) as chat:
+        await shown(chat)
+        await chat.press("j", "e")
+        await chat.until(lambda: "unknown key" in words(chat))
+        path = user_folder() / "coder.md"
+        assert "maxIteration:" in path.read_text()
+        await chat.press("e")
+        await chat.until(lambda: "already exists." in words(chat))
