@@ -167,8 +167,7 @@ class StatusChanged(Event, frozen=True, tag="status_changed"):
 
 
 class InboxMessage(Event, frozen=True, tag="inbox_message"):
-    """A message was sent to the agent. It is added to the history at the next turn boundary. A `quiet` message does not
-    wake an idle agent."""
+    """A message was sent to the agent, for its next turn boundary. A `quiet` message does not wake an idle agent."""
 
     text: str
     source: Literal["person", "parent", "harness"] = "person"
@@ -176,7 +175,7 @@ class InboxMessage(Event, frozen=True, tag="inbox_message"):
 
 
 class PermissionAsked(Event, frozen=True, tag="permission_asked"):
-    """A call waits for the permission of a person. `subject` is all of what it would do."""
+    """A call waits for a person's permission. `subject`: all of what it would do; `rule`: what "for this session" adds."""
 
     id: str
     call_id: str
@@ -184,7 +183,6 @@ class PermissionAsked(Event, frozen=True, tag="permission_asked"):
     subject: str
     reason: str = ""
     rule: str = ""
-    """The rule that "allow for this session" would add."""
     arguments: dict[str, Any] | None = None
     """The arguments of the call as the tool understands them, if the model spelled them otherwise."""
 
