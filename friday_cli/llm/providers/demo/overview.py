@@ -69,6 +69,7 @@ def overview(rounds: Rounds) -> Step | End:
 def _passed_on(body: str) -> str:
     """What a sub-agent handed in: its text, then its findings with their sources."""
     text, _, listed = body.partition("\n\nFindings:\n")
+    text = re.sub(r"^> ?", "", text, flags=re.M)
     return "\n".join((text, "", *(f"- {claim} ({code(source)})" for claim, source in _FINDING.findall(listed)))).strip()
 
 
