@@ -68,7 +68,7 @@ def test_the_overview_is_by_three_sub_agents_and_a_permission_without_a_person_i
     assert [words for words in shown if words not in ran.out] == []
     for pattern in (
         r"├─ a\.1 researcher: completed, [\d.]+ s, ~[\d,]+ tokens\n│       tools run: list_dir, read_file x2, task_result\n",
-        r"└─ a\.3 analyst: completed, [^\n]+\n        tools run: [^\n]+\n        calls denied: 1\n```\n",
+        r"└─ a\.3 analyst: completed, [^\n]+\n        tools run: [^\n]+\n        calls denied: 1 \(bash\)\n```\n",
         r"\*\*Three things to try next\*\*\n\n1\. [^\n]+\n2\. [^\n]+\n3\. [^\n]+\n\n\*Offline demo: a script, no AI model\.",
     ):
         assert re.search(pattern, ran.out), pattern
