@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from friday_cli.core.agent.agent import Agent, Policy
@@ -128,9 +129,10 @@ class Scene(People):
         bench = self.bench
         names, rules, notes = tuple(bench.profiles), bench.root.rules, []
         nothing: Any = _Nothing()
+        chosen: Any = SimpleNamespace(chosen=names)
         self.opened = SessionParts(
             id="fuzz", log=bench.log, tree=bench.tree, rules=rules, permissions=SessionPermissions(rules, bench.log, notes),
-            notes=notes, services=bench.services, since=0, profiles=names, offered=names, store=nothing, ownership=nothing,
+            notes=notes, services=bench.services, since=0, profiles=names, sub_agents=chosen, store=nothing, ownership=nothing,
             isolation=bench.apart or nothing, changes=WorktreeChanges(bench.tree, bench.apart, bench.services) if bench.apart else nothing, workspace=nothing,
             sandbox=SandboxChoice("none"),
         )  # fmt: skip
