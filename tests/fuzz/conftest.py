@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 FIXED_PARTS = 20
-RARE = {"detached": 50, "worktrees applied": 10}
+RARE = {"continued twice": 40, "detached": 50, "worktrees applied": 10}
 """What all parts of test_trees.py with fixed seeds must reach together: too rare to demand it of each."""
 
 

@@ -31,7 +31,7 @@ LEAST = {
     "ends: cancelled, parent": 25, "ends: timeout, time": 15, "ends: failed, tokens": 50, "ends: failed, provider": 12,
     "ends: failed, refusal": 7, "ends: failed, supervision": 4, "ends: interrupted, process": 1, "background": 38,
     "woken": 11, "told of an end behind it": 30, "continued by a model": 5, "continued by a person": 32,
-    "continued twice": 7, "forks": 19, "calls of message_sub_agent": 10, "calls of cancel_sub_agent": 5,
+    "forks": 19, "calls of message_sub_agent": 10, "calls of cancel_sub_agent": 5,
     "verdicts: accept by harness": 3, "verdicts: accept by model": 1, "verdicts: redo by model": 3,
     "verdicts: pause by model": 6, "stopped while continued": 16, "stopped with somebody behind it": 2, "worktrees": 30,
     "worktrees unchanged": 7, "worktrees discarded": 10,

@@ -57,7 +57,7 @@ async def test_a_grandchild_gets_no_memory_that_its_parent_has_not(stage: Stage)
     })  # fmt: skip
     session = await stage.ran()
     ((status, text),) = await stage.results(session.id, "a.1.1")
-    assert (status, "There is no tool 'memory_load'" in text) == ("error", True)
+    assert (status, "There is no tool 'memory_load'" in text) == ("denied", True)
 
 
 async def test_a_childs_note_reaches_its_parent_once_a_person_promoted_it(stage: Stage) -> None:
@@ -90,7 +90,7 @@ async def test_with_memory_read_a_child_reads_and_cannot_save(stage: Stage) -> N
     session = await stage.ran()
     (loaded, saved) = await stage.results(session.id, "a.1")
     assert (loaded[0], "Known to all" in loaded[1]) == ("ok", True)
-    assert saved[0] == "error"
+    assert saved[0] == "denied"
     assert len(await notes()) == 1
 
 

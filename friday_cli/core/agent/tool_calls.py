@@ -145,8 +145,9 @@ async def _run_call(agent: Agent, services: Services, call: ToolCall) -> _CallRe
             took = 0.0 if begun is None else asyncio.get_running_loop().time() - begun
             agent.receipt_builder.add(call.name, status, output.facts)
             finished = ToolFinished(
-                call.id, call.name, status, took, output.display, output.facts, output.text, output.images, output.usage
-            )
+                call.id, call.name, status, took, output.display, output.facts,
+                text=output.text, images=output.images, usage=output.usage,
+            )  # fmt: skip
             await services.log.emit(agent.path, finished, *(Notice(text, "warning") for text in output.warnings))
     text = "\n".join(filter(None, (output.text, note)))
     return _CallResult(ToolResult(call.id, text, status, output.images), output.ends)
