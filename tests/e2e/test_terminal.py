@@ -41,6 +41,9 @@ agents:
   a.1: [{delay_s: 0.3, text: found}]
 """
 
+SEARCH = {"SEARXNG_URL": "http://127.0.0.1:9"}
+"""With a search service, no notice says that a researcher has none."""
+
 
 def slower(play: str, pace: float) -> str:
     """The scenario `play` with `pace` times as long waits."""
@@ -57,7 +60,7 @@ def shown(friday: Friday, *argv: str, model: str = "", **more: Any) -> Terminal:
 @paced
 def test_a_run_as_it_is_seen(friday: Friday, columns: int, pace: float) -> None:
     friday.plays(slower(PLAY, pace))
-    with shown(friday, "look", "--yolo", columns=columns) as terminal:
+    with shown(friday, "look", "--yolo", columns=columns, env=SEARCH) as terminal:
         assert terminal.end() == 0
         assert terminal.clean
         screen, frames = terminal.screen, terminal.frames
@@ -73,12 +76,12 @@ def test_a_run_as_it_is_seen(friday: Friday, columns: int, pace: float) -> None:
         rows = [row for f in frames for row in f.splitlines() if row.startswith(("▸ a.", "◌ a."))]
         assert {len(row) for row in rows if row.endswith(" s")} == {columns - 9}, "columns that hold still"
     assert all(len(row) < columns for f in frames for row in f.splitlines() if row.startswith(("▸", "◌", "◦")))
-    assert screen.wrapped == 0 or columns == 40  # where the last line, the summary, takes two
+    assert screen.wrapped == 0 or columns == 40  # where the summary and the warnings take more than one
     final = screen.text
     assert not re.search(r"[▸◌◦·] a", final), "nothing is left of the live lines"
     words = [
         "friday: scripted", "I hand it on.", "Findings", "one of a.py", "two", "name", "That is all.",
-        "friday: session",
+        "friday: session", "friday: 1 warning: a.3: no tool",
     ]  # fmt: skip
     assert [final.find(w) for w in words] == sorted(final.find(w) for w in words)
     assert final.find("friday: scripted") == 0
@@ -147,7 +150,7 @@ def test_no_color(friday: Friday, pace: float, to_file: bool) -> None:
 @pytest.mark.parametrize("term", ["dumb", "unknown", ""])
 def test_a_terminal_that_can_nothing(friday: Friday, term: str) -> None:
     friday.plays(SHORT)
-    with shown(friday, "look", env={"TERM": term}) as terminal:
+    with shown(friday, "look", env={"TERM": term} | SEARCH) as terminal:
         assert terminal.end() == 0
         assert "\x1b[F" not in terminal.raw
         if term == "dumb":

@@ -99,10 +99,11 @@ agents:
 """)
     ran = friday("go")
     assert ran.code == 0
-    (line,) = [line for line in ran.lines if "web_search" in line]
+    notice, denied = [line for line in ran.lines if "web_search" in line]
     assert (
-        "a.1 (researcher) cannot use web_search: no search service is configured (SEARXNG_URL, BRAVE_API_KEY," in line
+        "a.1 (researcher) cannot use web_search: no search service is configured (SEARXNG_URL, BRAVE_API_KEY," in notice
     )
+    assert denied == "friday: denied: a.1 web_search: it cannot be used now"
     assert "I could not search. web_search cannot be used now." in ran.out
 
 
