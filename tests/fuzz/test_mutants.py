@@ -66,7 +66,7 @@ MUTANTS: dict[str, Seed] = {
     "6 a child is stopped with the reason of its parent": changed(
         tree.SubagentTree, "_mark_stopped", '(why if node.path == path else "parent")', "why"),
     "6 the cancellation of a tool by itself counts as a stop": changed(
-        tool_calls, "_run_call", "if (task := asyncio.current_task()) and task.cancelling():", "if True:"),
+        tool_calls, "_run_call", "        if being_stopped():", "        if True:"),
     "6 a limit replaces the reason of a stop": changed(
         run, "run", 'RunResult("cancelled", node.why or "aborted",', 'RunResult("cancelled", "aborted",', tree),
     "7 a run slot is held while waiting": changed(
