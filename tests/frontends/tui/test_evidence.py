@@ -85,7 +85,7 @@ async def test_enter_and_a_click_unfold_the_result_and_the_receipt_of_a_block(tm
 
 
 async def test_attempts_at_tools_that_an_agent_does_not_have_are_in_its_receipt_and_its_row(tmp_path: Path) -> None:
-    tries = {"calls": [{"name": name, "arguments": {}} for name in ("launch", "launch", "write_file")]}
+    tries: dict[str, Any] = {"calls": [{"name": name, "arguments": {}} for name in ("launch", "launch", "write_file")]}
     agents = {"a": [delegates("read it", profile="researcher"), {"text": "Done."}], "a.1": [tries, *honest()]}
     async with opened(tmp_path, agents, size=(150, 40)) as chat:
         await started(chat, tmp_path)
