@@ -144,7 +144,8 @@ async def test_the_head_of_a_childs_transcript_has_its_warnings_and_its_receipt(
             return [strip.text.strip() for strip in head.render_lines(head.size.region)]
 
         assert content()[0].startswith("[general] a.1 · completed")
-        assert content()[-2].startswith("! claims that a command ran or tests")  # as much as fits in the panel
+        assert content()[-2].startswith("! claims that a command ran or test")  # as much as fits in the panel
+        assert content()[-2].endswith("…")
         assert content()[-1] == "▸ tools: task_result"
         await chat.press("enter")
         await chat.until(lambda: chat.side.has_class("full"))

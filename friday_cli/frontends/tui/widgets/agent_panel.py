@@ -309,7 +309,9 @@ class ChildHeader(Static):
         rows = [text, *rows][: 2 if self.screen.has_class("-low") else 3]
         if agent.ended or agent.receipt.tools:
             rows += self._evidence(agent, styles, unfolded=self._unfolded)
-        text = Text("\n", no_wrap=True, overflow="ellipsis").join(rows)
+        for row in rows:
+            row.truncate(width, overflow="ellipsis")
+        text = Text("\n", no_wrap=True).join(rows)
         if text != self._text:
             self._text = text
             self.styles.height = len(rows)
