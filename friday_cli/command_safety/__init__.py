@@ -10,9 +10,10 @@ from friday_cli.core.protocol.shell_script import CommandAnalysis
 from . import forbidden_folders, hosts
 from .analyzer import CommandAnalyzer
 from .context import AnalysisContext, NoFiles
+from .literal import is_literal_command
 from .syntax import Unparseable
 
-__all__ = ["AnalysisContext", "analyze", "network_targets"]
+__all__ = ["AnalysisContext", "analyze", "is_literal_command", "network_targets"]
 
 
 def analyze(command: str, context: AnalysisContext) -> CommandAnalysis:
