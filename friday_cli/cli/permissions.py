@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import msgspec
 import typer
 
-from friday_cli.command_safety import AnalysisContext, analyze, network_targets
+from friday_cli.command_safety import AnalysisContext, analyze, network_targets, without_sandbox
 from friday_cli.config.rule_locations import rule_places
 from friday_cli.core.permissions.rule import RuleInput
 from friday_cli.core.permissions.rules import MODES, PermissionDecision, Rules, decide, suggested_rule
@@ -16,7 +16,7 @@ from friday_cli.core.permissions.taint import TaintTracker
 from friday_cli.core.protocol.errors import FridayError, UsageError
 from friday_cli.core.protocol.shell_script import CommandAnalysis
 from friday_cli.core.protocol.tool_info import WEB_FETCH, ToolCatalog
-from friday_cli.core.protocol.workspace import Access, Reach
+from friday_cli.core.protocol.workspace import Access
 from friday_cli.paths import cache_dir, with_tilde, working_folder
 from friday_cli.session.agent_rules import profile_rights, session_rules
 from friday_cli.tool_catalog import BASH, TASK_RESULT, TOOLS
@@ -32,6 +32,10 @@ from .session_args import JSON
 
 _SANDBOX_ACCESS: dict[str, Access] = {f"{BASH}_network": "network", f"{BASH}_outside": "outside"}
 """Names in rules for commands with access beyond the sandbox."""
+ONLY_LOOKS = (
+    "it runs where it can only look: it can write nothing but its temporary folder, has no network, and reads no secret files."
+    " If it fails because it wanted more, it is asked about"
+)
 _DECISIONS = {"allow": "allowed", "ask": "asked", "deny": "denied"}
 _STYLES: dict[str, Style] = {"allow": "green", "ask": "yellow", "deny": "red"}
 _MODE = typer.Option(
@@ -90,6 +94,7 @@ def explain(
         output.show_json(
             {
                 "tool": wanted.tool, "subjects": list(wanted.subjects), "mode": rules.effective_mode, **_plain(verdict),
+                "looks": verdict.looks and _sandbox().can_look,
                 "commands": [{"command": text, **_plain(one)} for text, one in steps], "offered": offered,
                 "after_strangers": later,
             }
@@ -98,6 +103,8 @@ def explain(
     _show(wanted.tool + (f": {'; '.join(wanted.subjects)}" if wanted.subjects else ""), verdict, 0)
     for text, one in steps:
         _show(text, one, 2)
+    if verdict.looks and _sandbox().can_look:
+        output.remark(ONLY_LOOKS)
     if later:
         output.remark(f"after untrusted content was read: {later}")
     if offered:
@@ -156,7 +163,9 @@ def _call(text: str, tools: ToolCatalog) -> RuleInput:
         return RuleInput(tool, effect)
     if tool == BASH:
         script = analyze(subject, AnalysisContext(LocalWorkspace(working_folder())))
-        return RuleInput(tool, effect, (subject,), script, _reach(access))
+        sandbox = _sandbox()
+        script = script if sandbox.can_look else without_sandbox(subject, script)
+        return RuleInput(tool, effect, (subject,), script, sandbox.reach(access))
     if effect in ("read", "write"):
         try:
             return RuleInput(tool, effect, LocalWorkspace(working_folder()).labels(subject))
@@ -167,11 +176,11 @@ def _call(text: str, tools: ToolCatalog) -> RuleInput:
     return RuleInput(tool, effect, (subject,))
 
 
-def _reach(access: Access) -> Reach:
-    """The reach of a command with this access, by the available sandbox. Raises UsageError."""
+def _sandbox() -> SandboxPolicy:
+    """The available sandbox. Raises UsageError."""
     settings = look().settings.sandbox
     choice = detect_sandbox(settings.kind, os.environ, cache=cache_dir(os.environ))
-    return SandboxPolicy(choice, environ=os.environ, network=settings.network).reach(access)
+    return SandboxPolicy(choice, environ=os.environ, network=settings.network)
 
 
 def _steps(rules: Rules, call: RuleInput) -> list[tuple[str, PermissionDecision]]:

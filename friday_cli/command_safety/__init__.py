@@ -5,6 +5,8 @@ Nothing is executed. What cannot be understood is reported as such and needs app
 
 from __future__ import annotations
 
+import msgspec
+
 from friday_cli.core.protocol.shell_script import CommandAnalysis
 
 from . import forbidden_folders, hosts
@@ -13,7 +15,7 @@ from .context import AnalysisContext, NoFiles
 from .literal import is_literal_command
 from .syntax import Unparseable
 
-__all__ = ["AnalysisContext", "analyze", "is_literal_command", "network_targets"]
+__all__ = ["AnalysisContext", "analyze", "is_literal_command", "network_targets", "without_sandbox"]
 
 
 def analyze(command: str, context: AnalysisContext) -> CommandAnalysis:
@@ -35,6 +37,15 @@ def analyze(command: str, context: AnalysisContext) -> CommandAnalysis:
     return CommandAnalysis(
         tuple(analyzer.found.steps), trouble, hosts.network_targets(command, analyzer.found.forms), leaves
     )
+
+
+def without_sandbox(command: str, script: CommandAnalysis) -> CommandAnalysis:
+    """The analysis where no sandbox can confine a command to looking: then only literal commands pass because they look."""
+    if is_literal_command(command):
+        return script
+    why = "no sandbox works here, and this is more than programs with literal arguments"
+    steps = [msgspec.structs.replace(step, looks=False, why=why) if step.looks else step for step in script.steps]
+    return msgspec.structs.replace(script, steps=tuple(steps))
 
 
 def network_targets(command: str) -> tuple[tuple[str, str], ...]:

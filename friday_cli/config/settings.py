@@ -217,6 +217,9 @@ class SandboxSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Whether commands can access the network. If not, a command can request it, and you are asked each time."""
     write: tuple[str, ...] = ()
     """Additional folders and files that commands can write, such as `~/.cache`."""
+    read: tuple[str, ...] = ()
+    """Hidden folders and files of your home that commands can read, such as `~/.config/mytool`; others than those that tools
+    need are denied."""
     read_deny: tuple[str, ...] = ()
     """Additional folders and files that commands cannot read; keys of common programs and of Friday are always denied."""
 

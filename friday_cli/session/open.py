@@ -295,6 +295,7 @@ def _workspace(
             context.sandbox,
             environ=env,
             write=settings.sandbox.write,
+            read=settings.sandbox.read,
             read_deny=settings.sandbox.read_deny,
             network=settings.sandbox.network,
             own=[folder(env) for folder in (config_dir, data_dir, state_dir, cache_dir)],

@@ -103,9 +103,10 @@ def _reach(args: BashArguments, workspace: Workspace) -> tuple[Reach, str]:
 
 def _script(args: BashArguments, workspace: Workspace) -> CommandAnalysis:
     """Analyze the command. Raises ToolError if it names a folder outside of the agent's worktree."""
-    from friday_cli.command_safety import AnalysisContext, analyze
+    from friday_cli.command_safety import AnalysisContext, analyze, without_sandbox
 
     script = analyze(args.command, AnalysisContext(workspace))
+    script = script if workspace.can_look else without_sandbox(args.command, script)
     if script.leaves:
         hint = f"Your folder {workspace.root} is a full copy; use relative paths."
         raise ToolError(f"The command names a path outside your worktree: {script.leaves}.", hint=hint)
@@ -113,22 +114,24 @@ def _script(args: BashArguments, workspace: Workspace) -> CommandAnalysis:
 
 
 async def _bash(context: ToolContext, args: BashArguments, timeout_s: float) -> Output:
+    access: Access = "look" if context.looks else args.access
     if args.background:
-        job = await context.workspace.start(args.command, agent=context.agent, access=args.access)
+        job = await context.workspace.start(args.command, agent=context.agent, access=access)
         text = f"Started in the background as {job.id}. Read its output with bash_output, stop it with bash_kill."
         return Output(text, CommandDisplay(args.command, None, f"started as {job.id}"), _started(args))
     ran = await context.workspace.run(
-        args.command, agent=context.agent, timeout_s=timeout_s, on_output=context.emit, access=args.access
+        args.command, agent=context.agent, timeout_s=timeout_s, on_output=context.emit, access=access
     )
     output = sanitize(ran.output)
     parts = [output.rstrip("\n")] if output.strip() else []
     parts.append(f"[{_ending(ran, timeout_s)}]")
     return Output(
-        "\n".join([*parts, *_sandbox(ran)]),
+        "\n".join([*parts, *_sandbox(ran, looks=context.looks)]),
         CommandDisplay(args.command, ran.exit_code, output, ran.spill),
         ToolFacts(files=ran.changed, commands=(CommandRun(args.command, ran.exit_code, ran.timed_out),)),
         error=ran.exit_code != 0,
         warnings=_warnings(args.command, ran.tampered),
+        denied=ran.blocked if context.looks else "",
     )
 
 
@@ -136,10 +139,14 @@ def _started(args: BashArguments) -> ToolFacts:
     return ToolFacts(commands=(CommandRun(args.command, None),))
 
 
-def _sandbox(done: Ran | BackgroundJob) -> list[str]:
-    """Notes for the model about the sandbox."""
+def _sandbox(done: Ran | BackgroundJob, *, looks: bool) -> list[str]:
+    """Notes for the model about the sandbox. `looks`: it was one in which a command can only look."""
     lines = []
-    if done.blocked:
+    if done.blocked and looks:
+        lines.append(
+            "[It ran where it can only look. If it must do more, call bash without background: the user is asked.]"
+        )
+    elif done.blocked:
         lines.append(f"[{done.blocked} If the task needs it, call bash again with network or outside and a reason.]")
     if done.tampered:
         names = sanitize(", ".join(done.tampered[:5]))
@@ -202,7 +209,7 @@ def _job_output(job: BackgroundJob) -> Output:
     else:
         state = f"ended: exit {job.exit_code}"
     text = f"{output.rstrip(chr(10))}\n" if output.strip() else "(no new output)\n"
-    text = "\n".join([f"{text}[{job.id} {state}]", *_sandbox(job)])
+    text = "\n".join([f"{text}[{job.id} {state}]", *_sandbox(job, looks=job.looks)])
     commands = (CommandRun(job.command, job.exit_code),)
     facts = ToolFacts(files=job.changed, commands=commands) if job.ended else ToolFacts()
     display = CommandDisplay(job.command, job.exit_code, output, job.spill)

@@ -74,6 +74,10 @@ class LocalWorkspace(WorkspaceFiles):
         owner._siblings.add(sibling)
         return sibling
 
+    @property
+    def can_look(self) -> bool:
+        return self._settings.sandbox is not None and self._settings.sandbox.can_look
+
     def reach(self, access: Access) -> Reach:
         return "" if self._settings.sandbox is None else self._settings.sandbox.reach(access)
 
@@ -96,7 +100,8 @@ class LocalWorkspace(WorkspaceFiles):
             timed_out = True
         finally:
             await running.finish()
-            await self._finish(self.write_hook.command_ended(agent))
+            if not running.only_looks:
+                await self._finish(self.write_hook.command_ended(agent))
         output = running.capture.text()
         return Ran(
             exit_code=None if timed_out else running.exit_code,
@@ -136,7 +141,7 @@ class LocalWorkspace(WorkspaceFiles):
         fresh, running.capture.fresh = running.capture.fresh, HeadTailBuffer()
         ended = not alive and not running.end_reported
         running.end_reported = running.end_reported or ended
-        if ended:
+        if ended and not running.only_looks:
             await self.write_hook.command_ended(agent)
         return BackgroundJob(
             id=running.id,
@@ -149,6 +154,7 @@ class LocalWorkspace(WorkspaceFiles):
             changed=await self._effects.changed(running, self.written) if ended else (),
             blocked=running.denial(fresh.text()) if ended else "",
             tampered=await self._effects.tampered(running) if ended else (),
+            looks=running.only_looks,
         )
 
     async def release(self, agent: str) -> None:
@@ -174,8 +180,9 @@ class LocalWorkspace(WorkspaceFiles):
     async def _start(
         self, command: str, agent: str, live: LiveOutput | None, cwd: Path | None, access: Access
     ) -> RunningCommand:
-        prepared = self._starter.prepare(command, cwd, access)
-        await self.write_hook.command_started(self._starter.commands)
+        prepared = await asyncio.to_thread(self._starter.prepare, command, cwd, access)
+        if not prepared.only_looks:
+            await self.write_hook.command_started(self._starter.commands)
         return await self._starter.start(prepared, agent, live)
 
     async def _finish(self, work: Coroutine[None, None, None]) -> None:

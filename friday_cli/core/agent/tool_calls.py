@@ -7,8 +7,10 @@ import logging
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import msgspec
+
 from ..limits.budget import LimitReached
-from ..permissions.rule import RuleInput
+from ..permissions.rule import RuleInput, beyond_looking
 from ..permissions.rules import PermissionDecision, decide
 from ..protocol.call_arguments import UnderstoodArguments
 from ..protocol.errors import FridayError, PermissionDenied, ToolError
@@ -118,12 +120,21 @@ async def _run_call(agent: Agent, services: Services, call: ToolCall) -> _CallRe
         tool, sent = await _understand(agent, services, call)
         note = sent.note
         args = tool.parse(sent.arguments)
-        await _require_permission(agent, services, call, _rule_input(agent, tool, args), sent.arguments)
+        wanted = _rule_input(agent, tool, args)
+        looks = await _require_permission(agent, services, call, wanted, sent.arguments)
+        looks = looks and agent.workspace.can_look
+        context = _context(agent, services, call, looks=looks)
+        begins = ToolStarted(call.id, tool.name, tool.title(args), tool.begins(args), looks)
         started, begun = True, asyncio.get_running_loop().time()  # the time a person took to answer does not count
-        begins = ToolStarted(call.id, tool.name, tool.title(args), tool.begins(args))
         await services.log.emit(agent.path, begins, durable=tool.effect in CHANGING)
         output = Output(STOPPED, facts=begins.facts)  # for the case that it is cancelled
-        output = await tool.run(_context(agent, services, call), args)
+        ran = await tool.run(context, args)
+        if ran.denied:
+            await _require_permission(agent, services, call, beyond_looking(wanted, ran.denied), sent.arguments)
+            begun = asyncio.get_running_loop().time()
+            await services.log.emit(agent.path, msgspec.structs.replace(begins, looks=False), durable=True)
+            ran = await tool.run(msgspec.structs.replace(context, looks=False), args)
+        output = ran
         status = "cancelled" if being_stopped() else "error" if output.error else "ok"
     except PermissionDenied as error:
         started, status, output = True, "denied", Output(str(error))
@@ -181,8 +192,9 @@ def _rule_input(agent: Agent, tool: Tool, args: object) -> RuleInput:
 
 async def _require_permission(
     agent: Agent, services: Services, call: ToolCall, wanted: RuleInput, arguments: dict[str, Any]
-) -> None:
-    """Return when the call with `arguments`, as understood, may run. Raises PermissionDenied with the reason otherwise."""
+) -> bool:
+    """Return when the call with `arguments`, as understood, may run: whether it may do nothing but look. Raises
+    PermissionDenied with the reason otherwise."""
 
     def decision() -> PermissionDecision:
         return decide(wanted, arguments, agent.rules, services.taint)
@@ -192,7 +204,7 @@ async def _require_permission(
 
     verdict = decision()
     if verdict.decision == "allow":
-        return
+        return verdict.looks
     if verdict.decision == "ask" and services.approvals.interactive:
         async with agent.slot.waiting("waiting_user", call.id):
             shown = None if arguments == call.arguments else arguments
@@ -200,7 +212,7 @@ async def _require_permission(
                 agent.path, call.id, wanted, reason=verdict.reason, arguments=shown, again=passes
             )
         if answer.decision == "allow":
-            return
+            return wanted.effect == "run" and agent.rules.effective_mode == "plan"
         words = f": {answer.reason}" if answer.reason else "."
         raise PermissionDenied(f"The user denied this {wanted.tool} call{words}")
     reason = verdict.reason + (", and no person can be asked here" if verdict.decision == "ask" else "")
@@ -208,7 +220,7 @@ async def _require_permission(
     raise PermissionDenied(f"Not permitted: {reason}.", hint="Continue without it, or report what you could not do.")
 
 
-def _context(agent: Agent, services: Services, call: ToolCall) -> ToolContext:
+def _context(agent: Agent, services: Services, call: ToolCall, *, looks: bool) -> ToolContext:
     offset = 0
 
     def emit(text: str) -> None:
@@ -220,4 +232,4 @@ def _context(agent: Agent, services: Services, call: ToolCall) -> ToolContext:
         async with agent.slot.waiting("waiting_user", call.id):
             return await services.approvals.question(agent.path, call.id, question, choices)
 
-    return ToolContext(agent.path, call.id, agent.workspace, agent.seen, emit, ask)
+    return ToolContext(agent.path, call.id, agent.workspace, agent.seen, emit, ask, looks)

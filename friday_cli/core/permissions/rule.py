@@ -74,6 +74,15 @@ class RuleInput(msgspec.Struct, frozen=True):
     plea: str = ""
 
 
+def beyond_looking(call: RuleInput, denied: str) -> RuleInput:
+    """The call of a command that ran where it can only look and failed there, for the decision whether it may run as
+    usual. `denied` says what it was denied."""
+    steps = call.script.steps if call.script else ()
+    hosts = call.script.hosts if call.script else ()
+    trouble = f"it ran where it can only look, and failed: {denied}"
+    return msgspec.structs.replace(call, script=CommandAnalysis(steps, trouble, hosts))
+
+
 BEYOND = frozenset(("network", "outside"))
 """Reaches beyond a sandbox. Rules allow such calls by the names `bash_network` and `bash_outside`."""
 

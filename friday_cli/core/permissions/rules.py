@@ -36,12 +36,13 @@ _PARTICIPLES = {"allow": "allowed", "ask": "asked about", "deny": "refused"}
 
 class PermissionDecision(msgspec.Struct, frozen=True):
     """A decision with its reason as text. `rule` is the rule that decided, "" when it was a mode or the floor, and
-    `source` where the rule is defined."""
+    `source` where the rule is defined. `looks`: a command is allowed only because it looks, so it may do nothing else."""
 
     decision: Decision
     reason: str = ""
     rule: str = ""
     source: str = ""
+    looks: bool = False
 
 
 class Taint(Protocol):
@@ -104,7 +105,9 @@ class Rules:
         if self.parent is None:
             return own
         above = self.parent.decide(call)
-        return above if _STRICTNESS[above.decision] >= _STRICTNESS[own.decision] else own
+        stricter = above if _STRICTNESS[above.decision] >= _STRICTNESS[own.decision] else own
+        looks = stricter.decision == "allow" and (own.looks or above.looks)
+        return msgspec.structs.replace(stricter, looks=looks)
 
     def may(self, tool: str) -> bool:
         """Whether the allowlists of this agent and its ancestors contain `tool`."""
@@ -156,7 +159,9 @@ class Rules:
             return _by(rule, "allowed by")
         if call.script is not None and not call.script.trouble and call.script.steps:
             found = [self._step(call, step, rules) for step in call.script.steps]
-            return max(found, key=lambda verdict: _STRICTNESS[verdict.decision])
+            strictest = max(found, key=lambda verdict: _STRICTNESS[verdict.decision])
+            only = all(step.looks for step in call.script.steps) and self._by_mode(call).decision != "allow"
+            return msgspec.structs.replace(strictest, looks=only)
         return self._by_mode(call, call.script.trouble if call.script else "")
 
     def _beyond(self, call: RuleInput, rules: Sequence[Rule]) -> PermissionDecision:
@@ -174,7 +179,7 @@ class Rules:
         if call.script is not None and not call.script.trouble and call.script.steps:
             other = next((step for step in call.script.steps if not step.looks), None)
             if other is None and not floor(call, self.mode):
-                return PermissionDecision("allow", "mode plan: it only reads")
+                return PermissionDecision("allow", "mode plan: it only reads", looks=True)
             if other is not None:
                 return PermissionDecision(
                     "deny", f"mode plan changes nothing, and {other.why} ({sanitize_line(other.raw, 60)})"

@@ -136,12 +136,15 @@ class MessageAdded(Event, frozen=True, tag="message_added"):
 
 
 class ToolStarted(Event, frozen=True, tag="tool_started"):
-    """A tool call was permitted and runs. `title` is one line for people; `facts` hold even if the call is cancelled."""
+    """A tool call was permitted and runs. `title` is one line for people; `facts` hold even if the call is cancelled.
+    `looks`: it is permitted only because it looks, and runs where it can do nothing else. If it fails there and may run as
+    usual, another event of the same call follows."""
 
     call_id: str
     tool: str
     title: str = ""
     facts: ToolFacts = ToolFacts()
+    looks: bool = False
 
 
 class ToolFinished(Event, frozen=True, tag="tool_finished"):

@@ -10,8 +10,9 @@ import msgspec
 
 from .receipt import FileChange
 
-Access = Literal["", "network", "outside"]
-"""What a command may do beyond the sandbox: nothing, use the network, or everything (no sandbox at all)."""
+Access = Literal["", "look", "network", "outside"]
+"""How a command is confined: as usual, to looking, with the network on, or not at all. Without a sandbox for it, `look` is
+as usual."""
 Reach = Literal["", "confined", "network", "outside"]
 """What a call may reach with a sandbox: only the sandbox, the network, or everything. "" without a sandbox."""
 
@@ -33,7 +34,7 @@ class Ran(msgspec.Struct, frozen=True):
     `exit_code` is None when the command was killed (`timed_out`: by its time limit), 128 + N when signal N ended it.
     `left` counts the processes that outlived the command and were ended after it. `changed` are changes in the
     workspace meanwhile, as far as they were detected. `blocked` says what a sandbox seems to have denied, "" for
-    nothing; `tampered` names protected files that were changed all the same.
+    nothing, for a command that was confined to looking only the line of its output; `tampered` names protected files that were changed all the same.
     """
 
     exit_code: int | None
@@ -51,7 +52,7 @@ class Ran(msgspec.Struct, frozen=True):
 class BackgroundJob(msgspec.Struct, frozen=True):
     """A command in the background; `exit_code` is None while it runs and when it was killed. `output` is the output
     since the last call of `job`, truncated; `spill` as in `Ran`. `ended` is True in the first result after its end, and
-    only that one has `changed`, `blocked` and `tampered`."""
+    only that one has `changed`, `blocked` and `tampered`. `looks`: it is confined to looking."""
 
     id: str
     command: str
@@ -63,6 +64,7 @@ class BackgroundJob(msgspec.Struct, frozen=True):
     changed: tuple[FileChange, ...] = ()
     blocked: str = ""
     tampered: tuple[str, ...] = ()
+    looks: bool = False
 
 
 class Printed(msgspec.Struct, frozen=True):
@@ -78,11 +80,14 @@ class Printed(msgspec.Struct, frozen=True):
 
 class Workspace(Protocol):
     """Files and commands. Paths are resolved with their symbolic links and must be inside `roots`. Commands of agents may
-    not name a folder in `away`."""
+    not name a folder in `away`. `can_look`: a command can be confined to looking."""
 
     root: Path
     roots: tuple[Path, ...]
     away: tuple[Path, ...]
+
+    @property
+    def can_look(self) -> bool: ...
 
     def reach(self, access: Access) -> Reach:
         """The reach of a command with that access."""
@@ -122,8 +127,7 @@ class Workspace(Protocol):
         cwd: Path | None = None,
         access: Access = "",
     ) -> Ran:
-        """Run a shell command in a new process session. All its processes have ended when this returns. `access` is what it
-        may do beyond the sandbox."""
+        """Run a shell command in a new process session. All its processes have ended when this returns."""
 
     async def execute(
         self, argv: Sequence[str], *, agent: str, timeout_s: float, limit: int, cwd: Path | None = None

@@ -142,33 +142,45 @@ def programs(env: Mapping[str, str]) -> Facts:
 
 def sandbox(settings: SandboxSettings, env: Mapping[str, str]) -> Facts:
     """The sandbox that commands run in, and its limitations."""
+    from friday_cli.workspace.sandbox import system_call_filter
     from friday_cli.workspace.sandbox.detect import detect_sandbox
 
     found = detect_sandbox(settings.kind, env)
     label = " ".join(filter(None, (found.kind, found.detail, f"({found.program})" if found.program else "")))
     network = "may use the network" if settings.network else "have no network unless you allow it"
     if found.kind == "none":
-        text = f"none ({found.why}): commands run with all your permissions; mode auto asks before each"
+        text = (
+            f"none ({found.why}): commands run with all your permissions; mode auto asks before each, and in every mode only"
+            " programs with literal arguments pass because they look"
+        )
         hint = "Install bubblewrap, or use a kernel with Landlock (Linux 5.13 or later)."
         hint = "" if settings.kind == "none" else hint
         yield Fact("kind", text, "note", hint)
         return
     text = f"{label}: commands can write to the project and a private temporary folder, cannot read keys, and {network}"
     yield Fact("kind", text)
+    if found.look == "none":
+        text = "cannot be confined to looking: only those with literal arguments pass because they look"
+        yield Fact("look", f"commands {text}", "note")
+    else:
+        text = "that pass because they look can write nothing, connect nowhere and read no secret files"
+        yield Fact("look", f"{found.look}: commands {text}")
     if found.why:
         yield Fact("better", found.why, "note", "Install bubblewrap for a stricter sandbox.")
     for missing in LACKS.get(found.kind, ()):
         yield Fact("cannot", missing, "note")
     if found.kind == "landlock":
+        filtered = system_call_filter.supported()
+        if not filtered:
+            yield Fact("cannot", f"block UDP, and with it DNS queries, on {os.uname().machine}", "note")
         for abi, missing in LANDLOCK_SINCE:
-            if found.abi < abi:
+            if found.abi < abi and not (filtered and missing == NETWORK):
                 yield Fact("cannot", f"{missing} (needs Landlock {abi}, this kernel has {found.abi})", "note")
 
 
 LACKS = {
     "landlock": (
         "protect .git/hooks, .git/config and .friday in the project: changes are reported after each command",
-        "block UDP, and with it DNS queries: only TCP is blocked",
         "block Unix sockets with a path (docker, D-Bus): only the variables that name them are removed",
         "prevent changes of times, modes and owners of files outside the project",
         "hide file names in folders with secrets, or secrets inside the project",
@@ -176,9 +188,10 @@ LACKS = {
     "seatbelt": ("prevent signals to your other processes",),
 }
 """Limitations of each kind of sandbox; see docs/sandbox.md."""
+NETWORK = "block the network"
 LANDLOCK_SINCE = (
     (3, "prevent truncating files outside the project"),
-    (4, "block the network"),
+    (4, NETWORK),
     (6, "prevent signals to your processes, and connections to abstract sockets"),
 )
 """What Landlock cannot do before a given version of its ABI."""

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from friday_cli.core.protocol.errors import ToolError
 
@@ -139,7 +140,7 @@ class SupervisorClient:
 
     def __init__(self, environ: Mapping[str, str], limits: Mapping[str, int]) -> None:
         self._environ = dict(environ)
-        self._limits = " ".join(f"{name}={value}" for name, value in limits.items()).encode()
+        self._limits = dict(limits)
         self._socket: socket.socket | None = None
         self._launcher: subprocess.Popen[bytes] | None = None
         self._starting = asyncio.Lock()
@@ -183,11 +184,11 @@ class SupervisorClient:
         environ: Mapping[str, str],
         *,
         plan: SandboxPlan | None = None,
-        most: int = 0,
+        limits: Mapping[str, int] = MappingProxyType({}),
     ) -> bytes:
-        """The request that a supervisor reads: folder, limits, sandbox plan, program with arguments, environment. A program
-        that writes more than `most` bytes (0: unlimited) to a file is ended. Raises ToolError for invalid arguments."""
-        limits = self._limits + b" fsize=%d" % most if most else self._limits
+        """The request that a supervisor reads: folder, limits, sandbox plan, program with arguments, environment. `limits`
+        apply in addition to those of the workspace. Raises ToolError for invalid arguments."""
+        limited = " ".join(f"{name}={value}" for name, value in (*self._limits.items(), *limits.items()))
         try:
             words = [os.fsencode(word) for word in argv]
         except UnicodeEncodeError:
@@ -196,7 +197,7 @@ class SupervisorClient:
             raise ToolError("The command contains a NUL character.")
         pairs = [os.fsencode(f"{name}={value}") for name, value in {**environ, "PWD": str(cwd)}.items()]
         sandbox = [b"0"] if plan is None else plan.fields()
-        body = b"\0".join([os.fsencode(cwd), limits, *sandbox, str(len(words)).encode(), *words, *pairs])
+        body = b"\0".join([os.fsencode(cwd), limited.encode(), *sandbox, str(len(words)).encode(), *words, *pairs])
         return len(body).to_bytes(8, "big") + body
 
     async def close(self) -> None:

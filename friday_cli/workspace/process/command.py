@@ -29,6 +29,11 @@ class PreparedCommand(NamedTuple):
     plan: SandboxPlan | None
     request: bytes
 
+    @property
+    def only_looks(self) -> bool:
+        """Whether it is confined to looking, so that it changes nothing."""
+        return self.plan is not None and bool(self.plan.look)
+
 
 class RunningCommand:
     """A command from start to end. `id` is set for one in the background, `shared` if a command of another agent ran at
@@ -43,6 +48,7 @@ class RunningCommand:
         protected_before: tamper_check.ScannedFiles | None,
     ) -> None:
         self.process, self.text, self.capture = process, prepared.text, capture
+        self.only_looks = prepared.only_looks
         self.protected_before = protected_before
         self.id = ""
         self.started_at = time.monotonic()
@@ -130,6 +136,8 @@ class EffectDetector:
     async def changed(self, command: RunningCommand, written: Mapping[str, str]) -> tuple[FileChange, ...]:
         """The files that changed while `command` ran, except those with just the content that Friday wrote (`written`:
         sha256 by path). Empty if the scan takes too long."""
+        if command.only_looks:
+            return ()
         if self._scans_to_skip:
             self._scans_to_skip -= 1
             return ()

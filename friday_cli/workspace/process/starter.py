@@ -12,6 +12,7 @@ from typing import NamedTuple
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.workspace import Access, Printed
 
+from ..sandbox import look_only
 from ..sandbox.plan import SandboxPlan
 from ..sandbox.policy import SandboxPolicy
 from .client import Process, SupervisorClient
@@ -47,7 +48,7 @@ class CommandStarter:
         self.closed = False
 
     def prepare(self, command: str, cwd: Path | None, access: Access) -> PreparedCommand:
-        """The request for a command in `cwd` (default: the root). Raises ToolError if it is too long or not valid."""
+        """The request for a command in `cwd` (default: the root). Raises ToolError if it is too long or not valid. Blocks."""
         if len(command.encode("utf-8", "replace")) > COMMAND_BYTES:
             raise ToolError(
                 f"The command is longer than {COMMAND_BYTES:,} bytes.", hint="Put it into a file and run that."
@@ -57,21 +58,24 @@ class CommandStarter:
         if sandbox is not None:
             plan = sandbox.plan(self._roots, folder, show=self._settings.overflow.path, access=access)
             if plan is not None:
-                environ = sandbox.environ(environ, keep=self._settings.keep)
-        request = self._supervisor.request([self._shell, "-c", command], folder, environ, plan=plan)
+                environ = sandbox.environ(environ, plan, keep=self._settings.keep)
+        limits = look_only.limits() if plan is not None and plan.look else {}
+        request = self._supervisor.request([self._shell, "-c", command], folder, environ, plan=plan, limits=limits)
         return PreparedCommand(command, plan, request)
 
     async def start(self, prepared: PreparedCommand, agent: str, live: LiveOutput | None) -> RunningCommand:
         """Reserve a process for a command of `agent`; `RunningCommand.run` starts it. Raises ToolError."""
-        protected = None if prepared.plan is None else await self._effects.protected_files()
+        changes = not prepared.only_looks
+        protected = None if prepared.plan is None or not changes else await self._effects.protected_files()
         process = await self._process(agent)
         capture = OutputCapture(self._settings.overflow.folder, shown=self._settings.shown)
         started = RunningCommand(process, prepared, capture, live, protected)
         self.commands = {other for other in self.commands if other.process.running}
         for other in self.commands:
-            if other.process.agent != agent:
+            if other.process.agent != agent and changes:
                 other.shared = started.shared = True
-        self.commands.add(started)
+        if changes:
+            self.commands.add(started)
         return started
 
     async def execute(
@@ -82,7 +86,7 @@ class CommandStarter:
         if program is None:
             raise ToolError(f"The program {argv[0]} was not found.")
         request = self._supervisor.request(
-            [program, *argv[1:]], cwd or self._roots[0], self._settings.environ, most=limit + 1
+            [program, *argv[1:]], cwd or self._roots[0], self._settings.environ, limits={"fsize": limit + 1}
         )
         timed_out = False
         with unnamed_file() as out, unnamed_file() as err:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from typing import Literal, NamedTuple
 
+from . import system_call_filter
 from .plan import SandboxPlan, inside
 
 _FLAGS = (
@@ -58,7 +59,17 @@ def wrap(plan: SandboxPlan, words: list[bytes]) -> list[bytes]:
             argv += ["--perms", "0755" if act == "freeze" else "0111" if leads else "0000", "--tmpfs", path]
             sealed.append(path)
     argv += [word for path in sealed for word in ("--remount-ro", path)]
+    if plan.look and (code := system_call_filter.as_bytes(network=False, looks=True)):
+        argv += ["--seccomp", str(_inherited(code))]  # no connection to a socket with a path
     return [*map(os.fsencode, [*argv, "--chdir", plan.cwd, "--"]), *words]
+
+
+def _inherited(content: bytes) -> int:
+    """A file descriptor with `content` that the program gets."""
+    fd = os.memfd_create("filter", 0)
+    os.write(fd, content)
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd
 
 
 def _mounts(plan: SandboxPlan) -> list[_Mount]:
@@ -66,7 +77,7 @@ def _mounts(plan: SandboxPlan) -> list[_Mount]:
     found = [_Mount(path, "hide") for path in (*plan.deny, *SOCKETS) if os.path.realpath(path) == path]
     found = [mount for mount in found if os.path.lexists(mount.path)]
     found += [_Mount(path, "tmp") for path in TEMPORARY if os.path.isdir(path) and os.path.realpath(path) == path]
-    found += [_Mount(path, "show") for path in (*plan.show, *_RUN) if os.path.lexists(path)]
+    found += [_Mount(path, "show") for path in (*plan.show, *plan.look, *_RUN) if os.path.lexists(path)]
     found += [_Mount(path, "write") for path in plan.write]
     found += [_Mount(path, "freeze") for path in plan.freeze]
     found.sort(key=lambda mount: mount.path.count("/"))  # stable: for equal paths the later kind overrides

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 from friday_cli.core.text.lazy_regex import pattern
@@ -20,14 +21,17 @@ _OFFLINE = pattern(
     re.I,
 )
 _PATH = pattern(r"(?<![\w.])/[^\s'\":;,()<>`\[\]]+")
-SEARCHED = 20_000
-"""Characters at the end of an output that are searched."""
+SEARCHED, ROW_CHARS = 20_000, 200
+"""Characters at the end of an output that are searched, and most characters of a line that is quoted."""
 
 
 def explain(output: str, plan: SandboxPlan) -> str:
-    """What the sandbox seems to have denied, as a sentence for the model; "" if nothing indicates a denial."""
-    plan = plan.resolved()
+    """What the sandbox seems to have denied, as a sentence for the model; "" if nothing indicates a denial. For a command
+    that may only look it is the line of the output that indicates it."""
     rows = output[-SEARCHED:].splitlines()
+    if plan.look:
+        return next((row.strip()[:ROW_CHARS] for row in rows if _denied_to_look(row, plan)), "")
+    plan = plan.resolved()
     if rows and rows[0].startswith("bwrap: "):
         return f"The sandbox itself failed, so the command did not run ({rows[0][:200]})."
     found = []
@@ -38,6 +42,15 @@ def explain(output: str, plan: SandboxPlan) -> str:
         own_localhost = ", and each command has its own localhost" if plan.kind == "bubblewrap" else ""
         found.append(f"the network is off{own_localhost}")
     return f"The sandbox ({plan.kind}) may be the reason: {'; '.join(found)}." if found else ""
+
+
+def _denied_to_look(row: str, plan: SandboxPlan) -> bool:
+    """Whether a line reports that something was denied that the user may do."""
+    if _READ_ONLY().search(row) or _OFFLINE().search(row):
+        return True
+    names = [os.path.join(plan.cwd, name) for name in re.split(r"['‘’`\"]|: ", row) if name]
+    refused = any(os.path.lexists(name) and not os.access(name, os.R_OK) for name in names if "\0" not in name)
+    return _REFUSED().search(row) is not None and not refused
 
 
 def _names_denied_path(row: str, plan: SandboxPlan) -> bool:

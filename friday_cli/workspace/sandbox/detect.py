@@ -19,6 +19,7 @@ import msgspec
 from friday_cli import __version__, atomic_file
 from friday_cli.core.protocol.errors import UsageError
 
+from . import system_call_filter
 from .plan import Kind, SandboxPlan
 
 Wanted = Literal["auto", "bubblewrap", "landlock", "seatbelt", "none"]
@@ -39,12 +40,15 @@ except PermissionError:
 
 
 class SandboxChoice(msgspec.Struct, frozen=True):
-    """A sandbox that works here: its `program`, its version (`detail`), and `why` no better one is used."""
+    """A sandbox that works here: its `program`, its version (`detail`), and `why` no better one is used. `look` is the kind
+    for commands that may only look: Landlock where it works, because it costs least and alone prevents that a file of the
+    folder is executed."""
 
     kind: Kind
     program: str = ""
     detail: str = ""
     why: str = ""
+    look: Kind = "none"
 
     @property
     def abi(self) -> int:
@@ -78,7 +82,8 @@ def _try(wanted: Wanted, path: str) -> SandboxChoice:
         if wanted in ("auto", kind):
             result = attempt(path)
             if result.kind != "none":
-                return msgspec.structs.replace(result, why="; ".join(reasons))
+                look = _look_kind(result.kind, path)
+                return msgspec.structs.replace(result, why="; ".join(reasons), look=look)
             reasons.append(f"{kind}: {result.why}")
     return SandboxChoice("none", why="; ".join(reasons) or f"{wanted} does not exist on {sys.platform}")
 
@@ -102,6 +107,13 @@ def _landlock(path: str) -> SandboxChoice:
     if not problem and not printed.strip().isdigit():
         problem = "it did not prevent writing a file outside"
     return SandboxChoice("none", why=problem) if problem else SandboxChoice("landlock", detail=printed.strip())
+
+
+def _look_kind(kind: Kind, path: str) -> Kind:
+    """The kind of sandbox for commands that may only look, where `kind` works."""
+    if system_call_filter.supported() and (kind == "landlock" or (kind == "bubblewrap" and not _landlock(path).why)):
+        return "landlock"
+    return "none" if kind == "landlock" else kind
 
 
 def _seatbelt(path: str) -> SandboxChoice:
@@ -140,7 +152,7 @@ _detected: dict[str, SandboxChoice] = {}
 
 def _cache_key(wanted: Wanted, path: str) -> str:
     """A hash of what the result depends on: the program, the kernel, our namespaces and our capabilities."""
-    parts = [__version__, wanted, sys.executable, str(os.getuid()), os.uname().release]
+    parts = [__version__, "look", wanted, sys.executable, str(os.getuid()), os.uname().release]
     program = shutil.which("bwrap", path=path)
     if program is not None:
         status = os.stat(program)

@@ -2,8 +2,8 @@
 
 Landlock can only grant access, and access to a folder covers everything below it. So reading is granted for the siblings
 of each folder above a secret, never for a folder above it; names there can still be listed. Nothing below a writable
-folder can be protected. Landlock restricts TCP, but no other network protocol. (Reference: the kernel's
-Documentation/userspace-api/landlock.rst.)
+folder can be protected. Landlock restricts TCP, but no other network protocol: `system_call_filter` does. (Reference: the
+kernel's Documentation/userspace-api/landlock.rst.)
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ import ctypes
 import os
 import stat
 import struct
+from collections.abc import Sequence
 
+from . import system_call_filter
 from .plan import SandboxPlan, inside
 
 _CREATE, _ADD, _RESTRICT = 444, 445, 446
@@ -43,28 +45,50 @@ def restrict(plan: SandboxPlan) -> None:
     shape = struct.pack("=QQQ", handled, tcp, _SCOPES if abi >= 6 else 0)[: 8 if abi < 4 else 16 if abi < 6 else 24]
     ruleset = _call(_CREATE, shape, ctypes.c_size_t(len(shape)), ctypes.c_uint32(0))
     try:
-        _grant(ruleset, "/", _EXECUTE | _READ_DIR)
-        for path in (*readable(plan), *plan.show):
-            _grant(ruleset, path, _READ_FILE)
+        _grant(ruleset, "/", _READ_DIR if plan.look else _READ_DIR | _EXECUTE)
+        for path in readable(plan):
+            _grant(ruleset, path, _READ_FILE | _EXECUTE)
+        for top in (*plan.look, *(path for path in plan.show if _looked_at(path, plan))):
+            for path in _covering(top, plan.deny):
+                _grant(ruleset, path, _READ_FILE)
         for path in DEVICES:
             _grant(ruleset, path, (_READ_FILE | _WRITE_FILE | _TRUNCATE | _IOCTL_DEV) & handled)
         for path in (*plan.write, plan.tmp):
-            _grant(ruleset, path, handled & ~_IOCTL_DEV)
+            _grant(ruleset, path, handled & ~(_IOCTL_DEV | _EXECUTE if plan.look else _IOCTL_DEV))
         if _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
             raise OSError(ctypes.get_errno(), "no_new_privs")
         if _libc.capset(struct.pack("=Ii", _CAPABILITY_VERSION_3, 0), bytes(24)):  # root could read others' memory
             raise OSError(ctypes.get_errno(), "capabilities")
         _call(_RESTRICT, ctypes.c_int(ruleset), ctypes.c_uint32(0))
+        system_call_filter.install(network=plan.network, looks=bool(plan.look))
     finally:
         os.close(ruleset)
 
 
 def readable(plan: SandboxPlan) -> list[str]:
-    """Folders and files that together cover the whole file system except the denied paths. A denied path inside a
-    writable folder stays readable."""
+    """Folders and files that together cover the whole file system except the denied paths and `plan.look`. A denied path
+    inside a writable folder stays readable."""
     denied = [path for path in (*plan.deny, "/dev") if not any(inside(path, root) for root in plan.write)]
+    denied += plan.look
+    tops = [path for path in ("/", *plan.show) if not _looked_at(path, plan)]
+    return [path for top in tops for path in _covering(top, denied)]
+
+
+def _looked_at(path: str, plan: SandboxPlan) -> bool:
+    return any(inside(path, root) for root in plan.look)
+
+
+def _covering(top: str, denied: Sequence[str]) -> list[str]:
+    """Folders and files that together cover `top` except the denied paths below it."""
+    below = {path for path in denied if path != top and inside(path, top)}
+    if not below:
+        return [top]
+    above: set[str] = set()
+    for path in below:
+        while (path := os.path.dirname(path)) not in above and path != top:
+            above.add(path)
     found: list[str] = []
-    waiting = ["/"]
+    waiting = [top]
     while waiting:
         folder = waiting.pop()
         try:
@@ -73,11 +97,9 @@ def readable(plan: SandboxPlan) -> list[str]:
             continue  # not readable anyway
         for name in names:
             path = os.path.join(folder, name)
-            if any(inside(path, other) for other in denied):
-                continue
-            if any(inside(other, path) for other in denied):
+            if path in above and path not in below:
                 waiting.append(path)
-            else:
+            elif path not in below:
                 found.append(path)
     return found
 

@@ -7,13 +7,16 @@ from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
 Kind = Literal["bubblewrap", "landlock", "seatbelt", "none"]
-_LISTS = ("write", "deny", "show", "freeze")
+_LISTS = ("write", "deny", "show", "freeze", "look")
 
 
 class SandboxPlan(NamedTuple):
     """All paths are absolute. `program` is the program of the sandbox ("" for Landlock); `tmp` is the private temp folder.
     `write` can be written. `deny` cannot even be read. `show` can be read inside a denied folder. `freeze` is read-only
-    inside a writable folder, and a path of it that does not exist cannot be created. The deeper of two entries applies."""
+    inside a writable folder, and a path of it that does not exist cannot be created. The deeper of two entries applies.
+
+    `look` are the folders of a command that may only look, () for another command: they can be read, even inside a denied
+    folder, and no file in them can be executed (bubblewrap cannot prevent that)."""
 
     kind: Kind
     program: str
@@ -24,6 +27,7 @@ class SandboxPlan(NamedTuple):
     deny: tuple[str, ...] = ()
     show: tuple[str, ...] = ()
     freeze: tuple[str, ...] = ()
+    look: tuple[str, ...] = ()
 
     def fields(self) -> list[bytes]:
         """The plan as NUL-free fields of a request; the first is the number of fields."""
@@ -44,11 +48,19 @@ class SandboxPlan(NamedTuple):
 
     def resolved(self) -> SandboxPlan:
         """The same plan with links followed, without paths that do not exist and cannot be created."""
-        write = tuple(dict.fromkeys(real for path in self.write if os.path.isdir(real := os.path.realpath(path))))
-        deny = tuple(dict.fromkeys(real for path in self.deny if os.path.lexists(real := os.path.realpath(path))))
-        show = tuple(dict.fromkeys(real for path in self.show if os.path.lexists(real := os.path.realpath(path))))
         freeze = tuple(dict.fromkeys(_resolved_parent(path) for path in self.freeze))
-        return self._replace(write=write, deny=deny, show=show, freeze=tuple(path for path in freeze if path))
+        return self._replace(
+            write=tuple(path for path in _existing(self.write) if os.path.isdir(path)),
+            deny=_existing(self.deny),
+            show=_existing(self.show),
+            freeze=tuple(path for path in freeze if path),
+            look=_existing(self.look),
+        )
+
+
+def _existing(paths: Sequence[str]) -> tuple[str, ...]:
+    """The paths that exist, with links followed."""
+    return tuple(dict.fromkeys(real for path in paths if os.path.lexists(real := os.path.realpath(path))))
 
 
 def _resolved_parent(path: str) -> str:

@@ -1,4 +1,4 @@
-"""The sandbox of one session: makes the plan of each command and owns their temp folder."""
+"""The sandbox of one session: makes the plan of each command and owns their temp folders."""
 
 from __future__ import annotations
 
@@ -6,20 +6,27 @@ import contextlib
 import os
 import shutil
 import tempfile
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from friday_cli.core.protocol.workspace import Access, Reach
 
+from . import look_only
 from .detect import SandboxChoice
-from .plan import SandboxPlan
-from .protected_paths import SERVICE_VARIABLES, absolute_paths, secret_paths, writable_folder
+from .home import hidden_paths, readable_paths
+from .plan import SandboxPlan, inside
+from .protected_paths import SERVICE_VARIABLES, absolute_paths, repository_folders, secret_paths, writable_folder
+
+_TEMPORARY = ("/tmp", "/var/tmp")
+"""Folders in which a command that may only look sees nothing but its own temp folder."""
 
 
 class SandboxPolicy:
     """Makes the plans of a session's commands. `environ` is the user's environment. `write` and `read_deny` come from the
-    settings; `own` are Friday's folders, which cannot be read except `show`; `network` allows the network for every
-    command. Raises UsageError for a relative path. `close` removes what was created for the commands."""
+    settings, as does `read`: what can be read though it is hidden in the home or secret. `own` are Friday's folders, which
+    cannot be read except `show`; `network` allows the network for every command. Raises UsageError for a relative path.
+    `close` removes what was created for the commands."""
 
     def __init__(
         self,
@@ -27,6 +34,7 @@ class SandboxPolicy:
         *,
         environ: Mapping[str, str],
         write: Sequence[str] = (),
+        read: Sequence[str] = (),
         read_deny: Sequence[str] = (),
         network: bool = False,
         own: Sequence[Path] = (),
@@ -35,7 +43,13 @@ class SandboxPolicy:
         self.network = network
         self._write = absolute_paths(environ, write)
         self._deny = secret_paths(environ, read_deny, [str(path) for path in own])
-        self._tmp = ""
+        home = environ.get("HOME", "")
+        self._home = os.path.realpath(home) if home.startswith("/") and home.strip("/") else ""
+        denied = absolute_paths(environ, read_deny)
+        wanted = (*readable_paths(environ, self._home), *absolute_paths(environ, read)) if self._home else ()
+        self._show = tuple(path for path in wanted if not any(inside(path, top) for top in denied))
+        self._tmp: dict[bool, str] = {}
+        self._creating = threading.Lock()
         self._mount_points: set[str] = set()
 
     def reach(self, access: Access) -> Reach:
@@ -44,10 +58,36 @@ class SandboxPolicy:
             return ""
         return access if access == "outside" or (access == "network" and not self.network) else "confined"
 
+    @property
+    def can_look(self) -> bool:
+        """Whether a command can be confined to looking."""
+        return self.choice.look != "none"
+
     def plan(self, roots: Sequence[Path], cwd: Path, *, show: Path | None, access: Access) -> SandboxPlan | None:
-        """The plan of a command in `cwd` that may write below `roots` and read in `show`; None if it is not confined."""
-        if self.choice.kind == "none" or access == "outside":
+        """The plan of a command in `cwd` that may write below `roots` and read in `show`; None if it is not confined. With
+        the access `look` it can write nothing but its temp folder. Blocks."""
+        if self.choice.kind == "none" or access == "outside" or (access == "look" and not self.can_look):
             return None
+        shown = (*self._show, *((str(show),) if show else ()))
+        hidden = self._hidden(roots)
+        if access == "look":
+            folders = [os.path.realpath(path) for root in roots for path in (str(root), *repository_folders(str(root)))]
+            return SandboxPlan(
+                kind=self.choice.look,
+                program=self.choice.program if self.choice.look == self.choice.kind else "",
+                tmp=self._temporary(look=True),
+                cwd=str(cwd),
+                network=False,
+                deny=(
+                    *filter(None, (self._home,)),
+                    *_TEMPORARY,
+                    *hidden,
+                    *self._deny,
+                    *look_only.secret_files(folders),
+                ),
+                show=shown,
+                look=tuple(dict.fromkeys(folders)),
+            )
         writable = [writable_folder(str(root)) for root in roots]
         plan = SandboxPlan(
             kind=self.choice.kind,
@@ -56,30 +96,37 @@ class SandboxPolicy:
             cwd=str(cwd),
             network=self.network or access == "network",
             write=(*map(str, roots), *(path for folder in writable for path in folder.write), *self._write),
-            deny=self._deny,
-            show=(str(show),) if show else (),
+            deny=(*hidden, *self._deny),
+            show=shown,
             freeze=tuple(path for folder in writable for path in folder.freeze),
         )
         if self.choice.kind == "bubblewrap":  # it creates an empty folder as mount point for a path that does not exist
             self._mount_points |= {path for path in plan.resolved().freeze if not os.path.lexists(path)}
         return plan
 
-    def environ(self, given: Mapping[str, str], *, keep: Sequence[str] = ()) -> dict[str, str]:
-        """The environment of a confined command: without addresses of services, and with the private temp folder."""
+    def environ(self, given: Mapping[str, str], plan: SandboxPlan, *, keep: Sequence[str] = ()) -> dict[str, str]:
+        """The environment of a command with this plan: without addresses of services, and with its private temp folder."""
         passed = {name: value for name, value in given.items() if name not in SERVICE_VARIABLES or name in keep}
-        tmp = "/tmp" if self.choice.kind == "bubblewrap" else self._temporary()
+        tmp = "/tmp" if plan.kind == "bubblewrap" else plan.tmp
+        passed = look_only.environ(passed) if plan.look else passed
         return {**passed, "TMPDIR": tmp, "TMP": tmp, "TEMP": tmp}
 
-    def _temporary(self) -> str:
-        if not self._tmp:
-            self._tmp = os.path.realpath(tempfile.mkdtemp(prefix="friday-tmp-"))
-        return self._tmp
+    def _hidden(self, roots: Sequence[Path]) -> tuple[str, ...]:
+        """What is hidden in the home. A folder of the commands that contains the home hides nothing but secrets."""
+        whole = any(inside(self._home, os.path.realpath(root)) for root in roots)
+        return () if whole or not self._home else hidden_paths(self._home)
+
+    def _temporary(self, *, look: bool = False) -> str:
+        with self._creating:
+            if look not in self._tmp:
+                self._tmp[look] = os.path.realpath(tempfile.mkdtemp(prefix="friday-tmp-"))
+            return self._tmp[look]
 
     def close(self) -> None:
-        """Remove the temp folder and the empty folders that were created as mount points."""
+        """Remove the temp folders and the empty folders that were created as mount points."""
         for path in self._mount_points:
             with contextlib.suppress(OSError):  # not empty any longer
                 os.rmdir(path)
-        if self._tmp:
-            shutil.rmtree(self._tmp, ignore_errors=True)
-        self._mount_points, self._tmp = set(), ""
+        for path in self._tmp.values():
+            shutil.rmtree(path, ignore_errors=True)
+        self._mount_points, self._tmp = set(), {}

@@ -10,16 +10,23 @@ from typing import NamedTuple
 from friday_cli.core.protocol.errors import UsageError
 
 SECRETS = (
-    "~/.ssh", "~/.aws", "~/.config/gcloud", "~/.azure", "~/.kube", "~/.gnupg", "~/.netrc", "~/.docker/config.json",
-    "~/.npmrc", "~/.pypirc", "~/.git-credentials", "~/.config/git/credentials", "~/.config/gh", "~/.config/hub",
-    "~/.pgpass", "~/.cargo/credentials", "~/.cargo/credentials.toml", "~/.gem/credentials", "~/.vault-token",
-    "~/.terraform.d/credentials.tfrc.json", "~/.password-store", "~/.local/share/keyrings", "~/.config/op",
-    "~/.1password", "~/.config/containers/auth.json", "~/.claude/.credentials.json", "~/.codex/auth.json", "~/.mozilla",
-    "~/.config/google-chrome", "~/.config/chromium", "~/Library/Keychains", "~/.bash_history", "~/.zsh_history",
-    "~/.python_history", "~/.node_repl_history", "~/.psql_history", "~/.mysql_history", "~/.docker/run",
-    "~/.docker/desktop", "~/.colima", "~/.orbstack",
+    "~/.ssh", "~/.aws", "~/.config/gcloud", "~/.azure", "~/.kube", "~/.gnupg", "~/.netrc", "~/.docker", "~/.npmrc", "~/.yarnrc",
+    "~/.yarnrc.yml", "~/.pypirc", "~/.config/pip", "~/.git-credentials", "~/.config/git/credentials", "~/.config/gh",
+    "~/.config/hub", "~/.config/glab-cli", "~/.pgpass", "~/.my.cnf", "~/.s3cfg", "~/.boto", "~/.cargo/credentials",
+    "~/.cargo/credentials.toml", "~/.gem/credentials", "~/.bundle/config", "~/.m2/settings.xml", "~/.m2/settings-security.xml",
+    "~/.gradle/gradle.properties", "~/.gradle/init.gradle", "~/.gradle/init.d", "~/.ivy2/.credentials", "~/.sbt/.credentials",
+    "~/.composer/auth.json", "~/.config/composer/auth.json", "~/.nuget/NuGet", "~/.hex/hex.config", "~/.julia/servers",
+    "~/.vault-token", "~/.terraform.d/credentials.tfrc.json", "~/.terraformrc", "~/.config/rclone", "~/.cache/huggingface/token",
+    "~/.cache/huggingface/stored_tokens", "~/.huggingface", "~/.config/doctl", "~/.fly", "~/.config/fly", "~/.password-store",
+    "~/.local/share/keyrings", "~/.config/op", "~/.1password", "~/.config/containers/auth.json", "~/.claude", "~/.claude.json",
+    "~/.codex", "~/.gemini", "~/.config/github-copilot", "~/.local/share/opencode", "~/.mozilla", "~/.thunderbird",
+    "~/.config/google-chrome", "~/.config/chromium", "~/.config/BraveSoftware", "~/.config/microsoft-edge", "~/.config/vivaldi",
+    "~/Library/Keychains", "~/Library/Application Support", "~/Library/Cookies", "~/.bash_history", "~/.zsh_history",
+    "~/.local/share/fish", "~/.python_history", "~/.node_repl_history", "~/.psql_history", "~/.mysql_history", "~/.colima",
+    "~/.orbstack",
 )  # fmt: skip
-"""Files and folders of a user that no confined command can read; the last four are sockets of docker."""
+"""Files and folders of a user with keys or a history, that no confined command can read unless the settings name it: also
+where the home itself is the folder of the commands, and below what tools need."""
 SERVICE_VARIABLES = frozenset(
     ("SSH_AUTH_SOCK", "SSH_AGENT_PID", "GPG_AGENT_INFO", "DBUS_SESSION_BUS_ADDRESS", "DBUS_SYSTEM_BUS_ADDRESS",
      "DOCKER_HOST", "CONTAINER_HOST", "XDG_RUNTIME_DIR", "WAYLAND_DISPLAY", "DISPLAY", "XAUTHORITY", "TMUX", "STY",
@@ -73,11 +80,9 @@ def writable_folder(root: str) -> WritableFolder:
     its own git folder, the objects and its own branches; hooks, settings, index and branches of the main repository are
     not writable then."""
     freeze = [os.path.join(root, ".friday")]
-    top = root
-    while not os.path.lexists(git := os.path.join(top, ".git")):
-        if top == (parent := os.path.dirname(top)):
-            return WritableFolder((), tuple(freeze))
-        top = parent
+    git = _git_above(root)
+    if not git:
+        return WritableFolder((), tuple(freeze))
     if os.path.isdir(git) and not os.path.islink(git):
         parts = [os.path.join(git, name) for name in _FOLDERS]
         return WritableFolder((git,), (*freeze, *parts, *_existing(git, _FILES), *_other_worktrees(git)))
@@ -91,6 +96,31 @@ def writable_folder(root: str) -> WritableFolder:
     return WritableFolder(
         (admin, *(os.path.join(common, name.rstrip("/")) for name in ("objects", *refs))), tuple(freeze)
     )
+
+
+def repository_folders(root: str) -> tuple[str, ...]:
+    """The folders that git reads in the repository around `root`: all its files, and its git folder if it is elsewhere."""
+    git = _git_above(root)
+    if not git:
+        return ()
+    top = os.path.dirname(git)
+    if os.path.isdir(git):
+        return (top,)
+    if linked := _linked(git):
+        return (top, linked[1])
+    module = os.path.realpath(os.path.join(top, _line(git).removeprefix("gitdir:").strip()))
+    outer, found, _ = module.partition("/.git/modules/")  # a submodule's git folder is in the repository around it
+    return (top, module) if found and os.path.realpath(top).startswith(f"{outer}/") else (top,)
+
+
+def _git_above(root: str) -> str:
+    """The `.git` of the repository around `root`, "" without one."""
+    top = root
+    while not os.path.lexists(git := os.path.join(top, ".git")):
+        if top == (parent := os.path.dirname(top)):
+            return ""
+        top = parent
+    return git
 
 
 def _existing(folder: str, names: Sequence[str]) -> list[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from friday_cli.core.protocol.errors import UsageError
-from friday_cli.workspace.sandbox import detect, landlock
+from friday_cli.workspace.sandbox import detect, landlock, system_call_filter
 from friday_cli.workspace.sandbox.detect import SandboxChoice, detect_sandbox
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap and Landlock are Linux's")
@@ -43,7 +43,7 @@ def test_the_result_is_cached_until_the_program_changes(tmp_path: Path) -> None:
     count = tmp_path / "count"
     environ = program(tmp_path / "bin", f'echo x >> {count}; [ "$1" = --version ] && echo bubblewrap 0.99.1; exit 0')
     first = detect_sandbox("auto", environ, cache=cache)
-    assert first == SandboxChoice("bubblewrap", str(tmp_path / "bin/bwrap"), "0.99.1")
+    assert (first.kind, first.program, first.detail) == ("bubblewrap", str(tmp_path / "bin/bwrap"), "0.99.1")
     calls = count.read_text()
     detect._detected.clear()
     assert detect_sandbox("auto", environ, cache=cache) == first
@@ -60,7 +60,9 @@ def test_the_result_is_cached_until_the_program_changes(tmp_path: Path) -> None:
 def test_landlock_is_detected_where_the_kernel_has_it() -> None:
     if landlock.version() < 1:
         pytest.skip("NOT TESTED HERE: this kernel has no Landlock")
-    assert detect_sandbox("landlock", os.environ) == SandboxChoice("landlock", detail=str(landlock.version()))
+    found = detect_sandbox("landlock", os.environ)
+    assert found == SandboxChoice("landlock", detail=str(landlock.version()), look=found.look)
+    assert found.look == ("landlock" if system_call_filter.supported() else "none")
 
 
 def test_none_and_a_kind_of_another_system(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,130 @@
+"""A filter of system calls (seccomp) for what Landlock does not restrict. The supervisor imports this: standard library
+only. A refused call fails with an error; the program continues.
+
+Always refused: changing the resource limits of another process. With the network off: sockets of every kind except local
+ones and those of the kernel (netlink), and io_uring, which makes sockets without the system call. A command that may only
+look can also make no local socket, and change no mode, owner, time or attribute of a file.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import struct
+from typing import NamedTuple
+
+_PR_SET_SECCOMP, _MODE_FILTER = 22, 2
+_LOAD, _AND, _EQUAL, _AT_LEAST, _JUMP, _RETURN = 0x20, 0x54, 0x15, 0x35, 0x05, 0x06
+_ALLOW, _FAIL = 0x7FFF0000, 0x00050000
+_NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
+"""Offsets in the kernel's `struct seccomp_data`."""
+_X32 = 0x40000000
+"""The first number of a second set of system calls on x86_64."""
+_UNIX, _NETLINK = 1, 16
+_TRUNC, _ACCESS_MODE, _NO_ACCESS = 0o1000, 3, 3
+
+
+class _Numbers(NamedTuple):
+    """System calls of one architecture; 0 where it does not have one. `architecture` is the kernel's AUDIT_ARCH_*."""
+
+    architecture: int
+    socket: int
+    prlimit: int
+    socketcall: int
+    open: int = 0
+    openat: int = 0
+    attributes: tuple[int, ...] = ()
+    """chmod, chown, utimes, setxattr, removexattr and truncate in all their forms."""
+
+
+_NEW = (452, 463, 466, 469)
+"""fchmodat2, setxattrat, removexattrat, file_setattr: the same everywhere."""
+_IO_URING_SETUP, _OPENAT2 = 425, 437
+_TABLES = {
+    "x86_64": (
+        _Numbers(0xC000003E, 41, 302, 0, 2, 257, (
+            76, 90, 91, 92, 93, 94, 132, 188, 189, 190, 197, 198, 199, 235, 260, 261, 268, 280, *_NEW)),
+        _Numbers(0x40000003, 359, 340, 102),
+    ),
+    "aarch64": (
+        _Numbers(0xC00000B7, 198, 261, 0, 0, 56, (5, 6, 7, 14, 15, 16, 45, 52, 53, 54, 55, 88, *_NEW)),
+        _Numbers(0x40000028, 281, 369, 102),
+    ),
+    "riscv64": (_Numbers(0xC00000F3, 198, 261, 0, 0, 56, (5, 6, 7, 14, 15, 16, 45, 52, 53, 54, 55, 88, *_NEW)),),
+}  # fmt: skip
+"""By machine: its own system calls, and those of its 32-bit programs."""
+
+
+def supported() -> bool:
+    """Whether there is a filter for this machine."""
+    return os.uname().machine in _TABLES
+
+
+def as_bytes(*, network: bool, looks: bool) -> bytes:
+    """The filter of this machine as the kernel reads it, empty without a table."""
+    steps = program(os.uname().machine, network=network, looks=looks) if supported() else []
+    return b"".join(struct.pack("=HBBI", *step) for step in steps)
+
+
+def install(*, network: bool, looks: bool) -> None:
+    """Filter the system calls of this process and its future children, which have `no_new_privs`. Does nothing on a machine
+    without a table. Raises OSError."""
+    code = as_bytes(network=network, looks=looks)
+    if not code:
+        return
+    text = ctypes.create_string_buffer(code, len(code))
+    shape = struct.pack("@HP", len(code) // 8, ctypes.addressof(text))
+    if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_SECCOMP, _MODE_FILTER, shape, 0, 0):
+        raise OSError(ctypes.get_errno(), "system call filter")
+
+
+_Step = tuple[int, int, int, int]
+"""An instruction of the kernel's BPF: code, instructions to skip if a test is true, if it is false, operand."""
+_Condition = tuple[int, int, int, bool]
+"""Number of an argument, mask, value, and whether they must be equal (or must differ)."""
+_WHOLE = 0xFFFFFFFF
+
+
+def program(machine: str, *, network: bool, looks: bool) -> list[_Step]:
+    """The filter for a machine of the table."""
+    own, *others = _TABLES[machine]
+    steps: list[_Step] = []
+    for numbers in (own, *([] if looks else others)):
+        body: list[_Step] = [(_LOAD, 0, 0, _NUMBER), (_AT_LEAST, 0, 1, _X32), (_RETURN, 0, 0, _FAIL | errno.ENOSYS)]
+        body += [step for rule in _rules(numbers, network=network, looks=looks) for step in _refuse(*rule)]
+        steps += [(_LOAD, 0, 0, _ARCHITECTURE), (_EQUAL, 1, 0, numbers.architecture), (_JUMP, 0, 0, len(body) + 1)]
+        steps += [*body, (_RETURN, 0, 0, _ALLOW)]
+    return [*steps, (_RETURN, 0, 0, _FAIL | errno.ENOSYS if looks else _ALLOW)]
+
+
+def _rules(numbers: _Numbers, *, network: bool, looks: bool) -> list[tuple[int, list[_Condition], int]]:
+    """The system calls to refuse: number, conditions on its arguments, error."""
+    rules: list[tuple[int, list[_Condition], int]] = [(numbers.prlimit, [(0, _WHOLE, 0, False)], errno.EPERM)]
+    families = [_NETLINK] if looks else [_NETLINK, _UNIX]
+    if looks or not network:
+        rules.append((numbers.socket, [(0, _WHOLE, family, False) for family in families], errno.EACCES))
+        rules.append((_IO_URING_SETUP, [], errno.ENOSYS))
+        if numbers.socketcall:
+            rules.append((numbers.socketcall, [], errno.EACCES))
+    if looks:
+        rules += [(number, [], errno.EPERM) for number in numbers.attributes]
+        rules.append((_OPENAT2, [], errno.ENOSYS))  # its flags cannot be read here
+        for number, flags in (
+            (numbers.open, 1),
+            (numbers.openat, 2),
+        ):  # truncates a file that is not opened for writing
+            for mode in (0, _NO_ACCESS) if number else ():
+                rules.append((number, [(flags, _TRUNC | _ACCESS_MODE, _TRUNC | mode, True)], errno.EACCES))
+    return rules
+
+
+def _refuse(number: int, conditions: list[_Condition], error: int) -> list[_Step]:
+    """Refuse a system call if all conditions hold."""
+    left = 3 * len(conditions) + 1
+    steps = [(_LOAD, 0, 0, _NUMBER), (_EQUAL, 0, left, number)]
+    for argument, mask, value, equal in conditions:
+        left -= 3
+        steps += [(_LOAD, 0, 0, _ARGUMENTS + 8 * argument), (_AND, 0, 0, mask)]
+        steps.append((_EQUAL, 0, left, value) if equal else (_EQUAL, left, 0, value))
+    return [*steps, (_RETURN, 0, 0, _FAIL | error)]

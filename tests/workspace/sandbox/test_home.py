@@ -1,0 +1,55 @@
+"""Nothing hidden in a home can be read but what tools need, and what a person adds."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from friday_cli.workspace.local import LocalWorkspace
+from friday_cli.workspace.sandbox import home as home_paths
+from friday_cli.workspace.sandbox.detect import SandboxChoice
+from tests.workspace.commands import run
+from tests.workspace.sandbox.conftest import confined
+
+OPEN = (".gitconfig", ".config/git/ignore", ".cargo/config.toml", ".rustup/x", ".nvm/v/bin/x", ".pyenv/shims/x", ".local/bin/x",
+        ".local/share/uv/x", ".m2/repository/x", ".cache/pip/x", ".odd/1/bin/x", ".odd/1/lib/x", "plain/x", ".mine/x")  # fmt: skip
+CLOSED = (".npmrc", ".cargo/credentials.toml", ".m2/settings.xml", ".gradle/gradle.properties", ".docker/config.json",
+          ".config/rclone/rclone.conf", ".cache/huggingface/token", ".s3cfg", ".my.cnf", ".config/doctl/config.yaml", ".fly/config",
+          ".config/git/credentials", ".unknown", ".unknown.d/x", ".config/unknown/x", ".local/share/unknown/x", ".cache/unknown",
+          ".odd/token", ".mine/secret")  # fmt: skip
+
+
+@pytest.mark.parametrize("access", ["", "look"])
+async def test_only_what_tools_need_can_be_read(
+    root: Path, outside_tmp: Path, choice: SandboxChoice, access: str
+) -> None:
+    home = outside_tmp / "home"
+    for name in (*OPEN, *CLOSED):
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text(f"<{name}>")
+    environ = {**os.environ, "HOME": str(home), "PATH": f"{home}/.odd/1/bin:{os.environ['PATH']}"}
+    policy = confined(choice, environ, read=("~/.mine", "~/.mine/secret"), read_deny=("~/.mine/secret",))
+    workspace = LocalWorkspace(root, environ=environ, sandbox=policy)
+    ran = await run(workspace, "cd; " + "; ".join(f"cat {name}" for name in (*OPEN, *CLOSED)), access=access)  # type: ignore[arg-type]
+    await workspace.close()
+    seen = {name for name in (*OPEN, *CLOSED) if f"<{name}>" in ran.output}
+    assert seen == set(OPEN) - ({"plain/x"} if access == "look" else set())
+
+
+async def test_a_home_that_is_the_folder_itself_hides_only_keys(outside_tmp: Path, choice: SandboxChoice) -> None:
+    if choice.kind == "landlock":
+        pytest.skip("NOT TESTED HERE: Landlock protects nothing below the folder")
+    for name in (".npmrc", ".unknown"):
+        (outside_tmp / name).write_text(f"<{name}>")
+    environ = {**os.environ, "HOME": str(outside_tmp)}
+    workspace = LocalWorkspace(outside_tmp, environ=environ, sandbox=confined(choice, environ))
+    assert (await run(workspace, "cat .npmrc .unknown")).output.endswith("<.unknown>")
+    await workspace.close()
+
+
+def test_folders_of_programs_are_shown_without_their_surroundings() -> None:
+    path = "/h/.docker/bin:/h/.nvm/versions/20/bin:/h/.local/bin:/h/.bun/bin:/h/bin:/h:/usr/bin:relative:/h/.config/bin"
+    shown = home_paths.readable_paths({"PATH": path}, "/h")[len(home_paths.READABLE) :]
+    assert shown == ("/h/.docker/bin", "/h/.nvm/versions/20", "/h/bin", "/h/.config/bin")

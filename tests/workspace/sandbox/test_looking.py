@@ -1,0 +1,180 @@
+"""Commands that may only look, with a witness: no file of the folder is changed or executed, nothing connects, no secret is
+read, whatever the command is."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from friday_cli.workspace.local import LocalWorkspace
+from friday_cli.workspace.sandbox.detect import SandboxChoice
+from tests.command_safety import workspace_fixture
+from tests.command_safety.rows import MUST_PASS
+from tests.workspace.commands import run
+from tests.workspace.sandbox.conftest import chosen, confined
+
+CANARY = "canary-4711"
+LOOK = [command for _, mode, _, commands in MUST_PASS if mode in ("ask", "plan") for command in commands]
+WRITE = (
+    "echo x > new", "echo x >> README.md", ": > README.md", "cp README.md new", "mv x.txt moved", "rm -f x.txt", "rm -rf src",
+    "touch new", "touch README.md", "mkdir made", "rmdir 'my dir'", "ln -s x made", "ln README.md made", "chmod 777 run.sh",
+    "chmod -x run.sh", "chown 1:1 x.txt", "truncate -s 0 README.md", "dd if=/dev/zero of=x.txt count=1", "tee new < README.md",
+    "sed -i s/text/bad/ README.md", "sed -n 'w new' README.md", "sed '/[]/s,]/w new' README.md", "sort -o new README.md",
+    "awk '{ print > \"new\" }' README.md", "find . -name x.txt -delete", "find src -type f -exec rm {} +",
+    "find . -fprint new", "git init made", "git add x.txt", "git config --file new a.b c", "git -c user.name=a commit -m x",
+    "install README.md new", "mknod made p", "split -l 1 README.md made", "{python} -c 'open(\"new\", \"w\")'",
+    "{python} -c 'import os; os.setxattr(\"x.txt\", \"user.a\", b\"b\")'", "{python} -c 'import os; os.utime(\"x.txt\", (1, 1))'",
+    "echo x > {outside}/new", "rm -f {outside}/key.txt", "echo x > /var/tmp/friday-witness", "echo x > $HOME/new",
+)  # fmt: skip
+EXECUTE = (
+    "./run.sh", "{root}/run.sh", "find . -name run.sh -exec {} \\;", "echo ./run.sh | xargs -n 1 env", "env ./run.sh",
+    "awk 'BEGIN { system(\"./run.sh\") }'", "sed '1e ./run.sh' README.md", "git -c core.fsmonitor=./run.sh status",
+    "git -c diff.external=./run.sh diff --no-index x.txt README.md", "git -c core.pager=./run.sh -p log", "PATH=. run.sh",
+    "cp run.sh $TMPDIR/mine; $TMPDIR/mine", "sort --compress-program=./run.sh -S 1b README.md", "tar -cf - x.txt -I ./run.sh",
+    "{python} -c 'import os; os.execv(\"./run.sh\", [\"a\"])'", "timeout 5 ./run.sh",
+)  # fmt: skip
+READ = (
+    "cat .env", "cat .[^x]nv", "grep -r canary .", "grep '' .env", "head server.pem", "xargs cat <<< .env", "od -c .env",
+    "{python} -c 'print(open(\".env\").read())'", "cat $HOME/.netrc", "cat $HOME/notes.txt", "git diff --no-index /dev/null .env",
+    "cp .env $TMPDIR/e; cat $TMPDIR/e", "ln .env $TMPDIR/e; cat $TMPDIR/e", "cat /proc/self/root{root}/.env", "strings server.pem",
+)  # fmt: skip
+CONNECT = (
+    "echo x > /dev/tcp/127.0.0.1/{port}", "{python} -c 'import socket; socket.create_connection((\"127.0.0.1\", {port}))'",
+    "{python} -c 'import socket; socket.socket(2, 1, 262).connect((\"127.0.0.1\", {port}))'",
+    "{python} -c 'import socket; socket.socket(2, 2).sendto(b\"x\", (\"127.0.0.1\", {port}))'",
+    "{python} -c 'import socket; socket.socket(1).connect(\"{outside}/socket\")'", "echo x > /dev/udp/127.0.0.1/{port}",
+)  # fmt: skip
+FORMS = (
+    "{0}", "( {0} )", "{ {0}; } & wait", "f() { {0}; }; f", "eval {1}", "bash -c {1}", "ls | while read l; do {0}; break; done",
+    "if true; then {0}; fi", "x=$({0}); echo \"$x\"", "nice timeout 5 bash -c {1}",
+)  # fmt: skip
+BATCH = 40
+
+
+def state(folder: Path) -> dict[str, object]:
+    """Everything that a command could change in a folder."""
+    found: dict[str, object] = {}
+    for path in sorted(folder.rglob("*")):
+        status = path.lstat()
+        content = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() and not path.is_symlink() else ""
+        found[str(path.relative_to(folder))] = (
+            status.st_mode, status.st_uid, status.st_mtime_ns, status.st_ctime_ns, status.st_nlink, content,
+        )  # fmt: skip
+    return found
+
+
+class Witness:
+    """A project with secrets, a program that leaves a mark, and a server, next to a home."""
+
+    def __init__(self, folder: Path, home: Path) -> None:
+        self.folder, self.home = folder, home
+        self.root = workspace_fixture.create_project(folder)
+        self.tcp, self.udp, self.local = socket.create_server(("127.0.0.1", 0)), socket.socket(2, 2), socket.socket(1)
+        port = self.tcp.getsockname()[1]
+        self.udp.bind(("127.0.0.1", port))
+        here = os.getcwd()
+        os.chdir(folder / "outside")  # the name of a socket is short
+        self.local.bind("socket")
+        os.chdir(here)
+        self.local.listen()
+        for server in (self.tcp, self.udp, self.local):
+            server.setblocking(False)
+        for name in (".env", "server.pem"):
+            (self.root / name).write_text(f"KEY={CANARY}\n")
+        for name in (".netrc", "notes.txt"):
+            (home / name).write_text(f"{CANARY}\n")
+        (self.root / "run.sh").write_text("#!/bin/sh\necho ran-$((1 + 1))\n")
+        (self.root / "run.sh").chmod(0o755)
+        self.names = {"root": self.root, "outside": folder / "outside", "port": port, "python": sys.executable}
+        self.before = state(folder), state(home)
+
+    def unharmed(self) -> bool:
+        return (state(self.folder), state(self.home)) == self.before and not self._connected()
+
+    def _connected(self) -> bool:
+        for server in (self.tcp, self.local):
+            try:
+                server.accept()
+                return True
+            except BlockingIOError:
+                pass
+        try:
+            self.udp.recv(10)
+            return True
+        except BlockingIOError:
+            return False
+
+    def close(self) -> None:
+        for server in (self.tcp, self.udp, self.local):
+            server.close()
+
+
+@pytest.fixture
+def witness(outside_tmp: Path, home: Path) -> Iterator[Witness]:
+    made = Witness(outside_tmp, home)
+    yield made
+    made.close()
+
+
+@pytest.fixture(params=("landlock", "bubblewrap"))
+def looking(request: pytest.FixtureRequest) -> SandboxChoice:
+    """A sandbox in which a command can only look."""
+    found = chosen(request.param)
+    if isinstance(found, str):
+        pytest.skip(f"NOT TESTED HERE: {found}")
+    return SandboxChoice(found.kind, found.program, found.detail, look=found.kind)
+
+
+def variants(commands: tuple[str, ...], witness: Witness) -> list[str]:
+    filled = list(commands)
+    for name, value in witness.names.items():
+        filled = [command.replace(f"{{{name}}}", str(value)) for command in filled]
+    return [form.replace("{0}", command).replace("{1}", shlex.quote(command)) for command in filled for form in FORMS]
+
+
+async def outputs(choice: SandboxChoice, witness: Witness, commands: list[str]) -> str:
+    """What all commands print; each batch of them runs in one look-only shell, each command in a shell of its own."""
+    workspace = LocalWorkspace(witness.root, sandbox=confined(choice, write=()))
+    assert workspace.can_look
+    printed = []
+    for first in range(0, len(commands), BATCH):
+        script = "\n".join(f"bash -c {shlex.quote(command)}" for command in commands[first : first + BATCH])
+        printed.append((await run(workspace, script, access="look")).output)
+        assert witness.unharmed(), commands[first : first + BATCH]
+    await workspace.close()
+    return "".join(printed)
+
+
+@pytest.mark.parametrize(
+    "commands",
+    [WRITE[:14], WRITE[14:28], WRITE[28:], EXECUTE, READ, CONNECT],
+    ids=("write", "write 2", "write 3", "execute", "read", "connect"),
+)
+async def test_nothing_is_changed_executed_read_or_reached(
+    witness: Witness, looking: SandboxChoice, commands: tuple[str, ...]
+) -> None:
+    printed = await outputs(looking, witness, variants(commands, witness))
+    assert CANARY not in printed
+    if looking.look == "landlock":  # bubblewrap cannot prevent that a file of the folder is executed
+        assert "ran-2" not in printed
+
+
+@pytest.mark.parametrize("part", range(8))
+async def test_what_passes_because_it_looks_harms_nothing(witness: Witness, looking: SandboxChoice, part: int) -> None:
+    assert CANARY not in await outputs(looking, witness, LOOK[part::8])
+
+
+async def test_the_witness_notices(witness: Witness) -> None:
+    """The same commands do harm where nothing confines them."""
+    workspace = LocalWorkspace(witness.root)
+    ran = await run(workspace, f"cat .env; ./run.sh; echo x > /dev/tcp/127.0.0.1/{witness.names['port']}")
+    await workspace.close()
+    assert ran.output == f"KEY={CANARY}\nran-2\n"
+    assert not witness.unharmed()
