@@ -11,8 +11,12 @@ from textual.widgets import Input
 
 from friday_cli.frontends.tui.widgets import approval_panel
 from friday_cli.frontends.tui.widgets.approval_panel import Approval
+from friday_cli.workspace.sandbox.detect import SandboxChoice
 from tests.frontends.tui.chat import Chat, delegates, does, opened
 from tests.timing import paced
+from tests.workspace.sandbox.conftest import choice
+
+__all__ = ["choice"]
 
 ONE = {"a": [does("bash", command="echo first > out.txt"), {"text": "Finished."}]}
 
@@ -42,6 +46,23 @@ async def test_a_call_is_asked_about_in_full_and_runs_after_a_yes(tmp_path: Path
         await chat.idle()
         assert (tmp_path / "out.txt").read_text() == "first\n"
         assert not panel.display
+
+
+async def test_a_command_that_failed_where_it_can_only_look_is_asked_about_with_the_reason(
+    tmp_path: Path, no_grace: None, choice: SandboxChoice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FRIDAY_SANDBOX", choice.kind)
+    (tmp_path / ".env").write_text("KEY=1\n")
+    agents = {"a": [does("bash", command="find . -name '.e*' -type f -exec wc -l {} +"), {"text": "Finished."}]}
+    async with opened(tmp_path, agents) as chat:
+        await asked(chat, say="go")
+        told = " ".join(chat.frame.replace("│", " ").split())
+        assert "it ran where it can only look, and failed: wc: ./.env: Permission denied" in told
+        await chat.press("1")
+        await chat.idle()
+        run = next(iter(chat.state.agents["a"].calls.values()))
+        assert run.status == "ok"
+        assert "1 ./.env" in run.text
 
 
 async def test_a_call_in_the_spelling_of_another_program_is_asked_about_as_it_is_understood(
