@@ -25,6 +25,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from friday_cli import own_programs
+
 # a slow machine is no finding
 settings.register_profile("friday", deadline=None, suppress_health_check=list(HealthCheck))
 settings.register_profile("ci", settings.get_profile("friday"), derandomize=True, database=None, print_blob=True)
@@ -132,6 +134,13 @@ def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
 
 
 # ---- what must not happen --------------------------------------------------------
+
+
+@pytest.fixture
+def programs_in_temporary_folders(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Friday runs the programs that a test puts in a temporary folder on PATH, unless it is below the present folder."""
+    monkeypatch.setattr(own_programs, "TEMPORARY", ())
+    monkeypatch.setattr(own_programs, "_found", {})
 
 
 def _loopback(host: object) -> bool:

@@ -193,7 +193,9 @@ async def _read_context(options: Options, env: Mapping[str, str]) -> _OpenContex
         *choice.notes, *loaded.notices, *notes.notices, *found.announcements, *map(str, found.problems),
         *_about(folder_trust),
     )  # fmt: skip
-    sandbox = await asyncio.to_thread(detect_sandbox, settings.sandbox.kind, env, cache=cache_dir(env))
+    sandbox = await asyncio.to_thread(
+        detect_sandbox, settings.sandbox.kind, env, cache=cache_dir(env), workspace=(cwd, *options.add_dirs)
+    )
     if sandbox.kind == "none" and (options.mode or settings.mode) == "auto":
         notices += (f"sandbox: none ({sandbox.why}). Commands are not confined, so mode auto asks about them.",)
     return _OpenContext(
@@ -322,7 +324,8 @@ def _isolation(context: _OpenContext, services: Services, session: str) -> Workt
         from friday_cli.workspace.worktrees.worktrees import Worktrees
 
         include = context.settings.agents.delegation.worktree_include
-        return Worktrees(folder, session=session, include=include, environ=context.env)
+        workspace = (context.cwd,)
+        return Worktrees(folder, session=session, include=include, environ=context.env, workspace=workspace)
 
     return WorktreeIsolation(data_dir(context.env) / "worktrees" / session, worktrees, services)
 

@@ -162,6 +162,7 @@ def test_a_project_that_waits_for_trust_is_worth_a_note(console: Console) -> Non
     assert facts(console)["settings/project"]["level"] == "note"
 
 
+@pytest.mark.usefixtures("programs_in_temporary_folders")
 def test_programs_that_are_missing_are_notes(console: Console, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     found = facts(console)

@@ -105,6 +105,7 @@ def without_ripgrep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
 
 
+@pytest.mark.usefixtures("programs_in_temporary_folders")
 @pytest.mark.skipif(not RIPGREP, reason="ripgrep is not installed")
 async def test_a_ripgrep_with_one_thread_is_understood_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It parts files in another way; that is what a machine with one processor has."""

@@ -92,7 +92,7 @@ def _versions() -> Facts:
 
     yield Fact("friday", __version__)
     yield Fact("python", f"{platform.python_version()} ({sys.executable})")
-    yield Fact("platform", platform.platform(terse=True))
+    yield Fact("platform", f"{platform.system()} {platform.release()}")  # platform.platform() runs a command
     yield Fact("sqlite", sqlite3.sqlite_version)
     installed, missing = [], []
     for name in PACKAGES:

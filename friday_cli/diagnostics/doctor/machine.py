@@ -128,16 +128,19 @@ def _wal_size(path: Path) -> str:
 
 
 def programs(env: Mapping[str, str]) -> Facts:
-    """Optional programs that Friday uses."""
-    import shutil
+    """Programs that Friday uses, and those on PATH that it does not trust."""
+    from friday_cli.own_programs import find_program, why_not_used
 
     for name, missing in (
         ("git", "not found: no git status and no worktrees"),
         ("rg", "not found: search uses Python, slower and with Python's own regular expressions"),
         ("bash", "not found: commands use /bin/sh"),
+        ("bwrap", "not found: no bubblewrap sandbox"),
     ):
-        path = shutil.which(name, path=env.get("PATH"))
+        path = find_program(name, env.get("PATH"))
         yield Fact(name, f"{_version_of(path)} ({path})" if path else missing, "ok" if path else "note")
+        if reason := why_not_used(name, env.get("PATH")):
+            yield Fact("not used", reason, "note")
 
 
 def sandbox(settings: SandboxSettings, env: Mapping[str, str]) -> Facts:

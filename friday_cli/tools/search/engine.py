@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import shutil
 import sys
 from collections.abc import Callable, Collection, Sequence
 from heapq import nsmallest
@@ -21,6 +20,7 @@ from friday_cli.core.permissions.dangerous import secrets
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.tool import ToolContext
 from friday_cli.core.text.lazy_regex import pattern
+from friday_cli.own_programs import find_program
 from friday_cli.workspace.fs import gitignore, globs
 
 from . import regex
@@ -191,7 +191,7 @@ async def _command(context: ToolContext, search: SearchQuery, hidden: bool) -> l
     escaped = not search.literal and "\\n" in search.pattern.replace("\\\\", "")
     if escaped or "\n" in search.pattern:
         raise ToolError("The pattern contains a line end, but lines are searched one by one.", hint="Remove \\n.")
-    if shutil.which("rg") and (search.literal or not regex.needs_python(search.pattern)):
+    if find_program("rg", None, context.workspace.roots) and (search.literal or not regex.needs_python(search.pattern)):
         return _ripgrep(search, hidden, ignored)
     if not search.literal:
         regex.check_python(search.pattern)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.workspace import Access, Printed
+from friday_cli.own_programs import find_program
 
 from ..sandbox import look_only
 from ..sandbox.plan import SandboxPlan
@@ -43,7 +43,7 @@ class CommandStarter:
     ) -> None:
         self.commands: set[RunningCommand] = set()
         self._roots, self._settings, self._supervisor, self._effects = roots, settings, supervisor, effects
-        self._shell = shutil.which("bash", path=settings.environ.get("PATH")) or "/bin/sh"
+        self._shell = find_program("bash", settings.environ.get("PATH"), roots) or "/bin/sh"
         self._processes: set[Process] = set()
         self.closed = False
 
@@ -82,7 +82,9 @@ class CommandStarter:
         self, argv: Sequence[str], agent: str, *, timeout_s: float, limit: int, cwd: Path | None
     ) -> Printed:
         """As `Workspace.execute`."""
-        program = shutil.which(argv[0], path=self._settings.environ.get("PATH"))
+        program = argv[0]
+        if not os.path.isabs(program):
+            program = find_program(program, self._settings.environ.get("PATH"), self._roots)
         if program is None:
             raise ToolError(f"The program {argv[0]} was not found.")
         request = self._supervisor.request(

@@ -6,11 +6,11 @@ import contextlib
 import hashlib
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -18,6 +18,7 @@ import msgspec
 
 from friday_cli import __version__, atomic_file
 from friday_cli.core.protocol.errors import UsageError
+from friday_cli.own_programs import find_program
 
 from . import system_call_filter
 from .plan import Kind, SandboxPlan
@@ -56,17 +57,20 @@ class SandboxChoice(msgspec.Struct, frozen=True):
         return int(self.detail) if self.kind == "landlock" else 0
 
 
-def detect_sandbox(wanted: Wanted, environ: Mapping[str, str], *, cache: Path | None = None) -> SandboxChoice:
+def detect_sandbox(
+    wanted: Wanted, environ: Mapping[str, str], *, cache: Path | None = None, workspace: Sequence[Path] = ()
+) -> SandboxChoice:
     """The sandbox `wanted`, or with `auto` the best that works. `cache` is the folder for the result, without which this
-    blocks for some milliseconds. Raises UsageError if a kind other than `auto` and `none` is wanted and does not work."""
+    blocks for some milliseconds. No program of a `workspace` is used. Raises UsageError if a kind other than `auto` and `none` is wanted and does not work."""
     if wanted == "none":
         return SandboxChoice("none", why="switched off in the settings")
     path = environ.get("PATH", os.defpath)
+    bwrap, true = (find_program(name, path, workspace) for name in ("bwrap", "true"))
     file = cache / "sandbox.json" if cache else None
-    key = _cache_key(wanted, path)
+    key = _cache_key(wanted, bwrap)
     found = _detected.get(key) or _load(file, key)
     if found is None:
-        found = _try(wanted, path)
+        found = _try(wanted, bwrap, true)
         _save(file, key, found)
     _detected[key] = found
     if found.kind != wanted and wanted != "auto":
@@ -75,23 +79,23 @@ def detect_sandbox(wanted: Wanted, environ: Mapping[str, str], *, cache: Path | 
     return found
 
 
-def _try(wanted: Wanted, path: str) -> SandboxChoice:
-    tries = {"bubblewrap": _bubblewrap, "landlock": _landlock} if sys.platform == "linux" else {"seatbelt": _seatbelt}
+def _try(wanted: Wanted, bwrap: str | None, true: str | None) -> SandboxChoice:
+    linux = {"bubblewrap": partial(_bubblewrap, bwrap, true), "landlock": _landlock}
+    tries = linux if sys.platform == "linux" else {"seatbelt": _seatbelt}
     reasons: list[str] = []
     for kind, attempt in tries.items():
         if wanted in ("auto", kind):
-            result = attempt(path)
+            result = attempt()
             if result.kind != "none":
-                look = _look_kind(result.kind, path)
+                look = _look_kind(result.kind)
                 return msgspec.structs.replace(result, why="; ".join(reasons), look=look)
             reasons.append(f"{kind}: {result.why}")
     return SandboxChoice("none", why="; ".join(reasons) or f"{wanted} does not exist on {sys.platform}")
 
 
-def _bubblewrap(path: str) -> SandboxChoice:
+def _bubblewrap(program: str | None, true: str | None) -> SandboxChoice:
     from . import bubblewrap
 
-    program, true = shutil.which("bwrap", path=path), shutil.which("true", path=path)
     if program is None or true is None:
         return SandboxChoice("none", why="the program bwrap was not found")
     if problem := _probe("bubblewrap", program, bubblewrap.wrap, true):
@@ -100,7 +104,7 @@ def _bubblewrap(path: str) -> SandboxChoice:
     return SandboxChoice("bubblewrap", program, version[0] if version else "")
 
 
-def _landlock(path: str) -> SandboxChoice:
+def _landlock() -> SandboxChoice:
     package = str(Path(__file__).parents[3])
     with tempfile.TemporaryDirectory(prefix="friday-") as folder:
         printed, problem = _run([sys.executable, "-I", "-S", "-c", _LANDLOCK, package, folder + "/."])
@@ -109,14 +113,14 @@ def _landlock(path: str) -> SandboxChoice:
     return SandboxChoice("none", why=problem) if problem else SandboxChoice("landlock", detail=printed.strip())
 
 
-def _look_kind(kind: Kind, path: str) -> Kind:
+def _look_kind(kind: Kind) -> Kind:
     """The kind of sandbox for commands that may only look, where `kind` works."""
-    if system_call_filter.supported() and (kind == "landlock" or (kind == "bubblewrap" and not _landlock(path).why)):
+    if system_call_filter.supported() and (kind == "landlock" or (kind == "bubblewrap" and not _landlock().why)):
         return "landlock"
     return "none" if kind == "landlock" else kind
 
 
-def _seatbelt(path: str) -> SandboxChoice:
+def _seatbelt() -> SandboxChoice:
     from . import seatbelt
 
     if not os.access(seatbelt.PROGRAM, os.X_OK):
@@ -150,10 +154,9 @@ _detected: dict[str, SandboxChoice] = {}
 """The results of this process by cache key."""
 
 
-def _cache_key(wanted: Wanted, path: str) -> str:
+def _cache_key(wanted: Wanted, program: str | None) -> str:
     """A hash of what the result depends on: the program, the kernel, our namespaces and our capabilities."""
     parts = [__version__, "look", wanted, sys.executable, str(os.getuid()), os.uname().release]
-    program = shutil.which("bwrap", path=path)
     if program is not None:
         status = os.stat(program)
         parts += [os.path.realpath(program), str(status.st_mtime_ns), str(status.st_size)]

@@ -22,6 +22,7 @@ import msgspec
 
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.text.sanitize import sanitize_line
+from friday_cli.own_programs import find_program
 
 from ..process.output import unnamed_file
 
@@ -68,10 +69,10 @@ _RAW = "* -text -ident !filter !working-tree-encoding\n"
 
 
 class Git:
-    """Runs git, found on the PATH of `environ`. Raises ToolError if it is not installed."""
+    """Runs git, found on the PATH of `environ`, not in `workspace`. Raises ToolError if it is not installed."""
 
-    def __init__(self, environ: Mapping[str, str]) -> None:
-        program = shutil.which("git", path=environ.get("PATH"))
+    def __init__(self, environ: Mapping[str, str], workspace: Sequence[Path] = ()) -> None:
+        program = find_program("git", environ.get("PATH", os.defpath), workspace)
         if program is None:
             raise ToolError(
                 "git was not found, and worktrees need it.", hint="Install git, or continue without isolation."

@@ -29,23 +29,30 @@ ENDED: Mapping[State, str] = {
 
 class Worktrees:
     """Creates worktrees below `folder` (created with mode 0700), of the repository that contains a workspace. `include` are
-    patterns of ignored files to copy; git is found on the PATH of `environ`. Calls run one at a time. All may raise
+    patterns of ignored files to copy; git is found on the PATH of `environ`, not in `workspace`. Calls run one at a time. All may raise
     ToolError."""
 
     def __init__(
-        self, folder: Path, *, session: str, include: Sequence[str] = (), environ: Mapping[str, str] | None = None
+        self,
+        folder: Path,
+        *,
+        session: str,
+        include: Sequence[str] = (),
+        environ: Mapping[str, str] | None = None,
+        workspace: Sequence[Path] = (),
     ) -> None:
         self.folder = Path(os.path.realpath(folder))
         self.session = session
         self._include = tuple(include)
         self._environ = os.environ if environ is None else environ
+        self._workspace = workspace
         self.all: list[Worktree] = []
         """Every worktree of this session, the newest last."""
         self._lock = asyncio.Lock()
 
     @cached_property
     def git(self) -> Git:
-        return Git(self._environ)
+        return Git(self._environ, self._workspace)
 
     def newest_of(self, path: str) -> Worktree | None:
         """The newest worktree that belongs to the agent `path`."""

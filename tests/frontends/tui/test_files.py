@@ -47,6 +47,7 @@ async def test_so_many_are_offered_and_no_name_twice(tmp_path: Path) -> None:
     assert len(found) == len(set(found)) == SHOWN
 
 
+@pytest.mark.usefixtures("programs_in_temporary_folders")
 @pytest.mark.parametrize("programs", ["", "git"])
 async def test_without_ripgrep_git_or_a_walk_tells_the_same(
     programs: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -65,7 +66,7 @@ async def test_without_ripgrep_git_or_a_walk_tells_the_same(
 
 
 @pytest.fixture
-def pipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[IO[bytes]]:
+def pipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, programs_in_temporary_folders: None) -> Iterator[IO[bytes]]:
     """A ripgrep that lists what is written here, as long as this is open, in the folder `root`."""
     (tmp_path / "root").mkdir()
     (tmp_path / "bin").mkdir()

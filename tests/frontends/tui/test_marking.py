@@ -75,19 +75,17 @@ async def test_a_link_is_chosen_opened_and_copied(tmp_path: Path, monkeypatch: p
         assert went == ["https://example.org/a_b?c=1"]
 
 
-@pytest.mark.parametrize(
-    ("name", "taker"), [("WAYLAND_DISPLAY", "wl-copy"), ("DISPLAY", "xclip"), ("WSL_DISTRO_NAME", "clip.exe"), ("", "")]
-)
+@pytest.mark.parametrize(("name", "taker"), [("WAYLAND_DISPLAY", "wl-copy"), ("DISPLAY", "xclip"), ("", "")])
 def test_the_program_of_the_desktop_that_is_there_takes_what_is_copied(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, taker: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, programs_in_temporary_folders: None, name: str, taker: str
 ) -> None:
     for known in ("WAYLAND_DISPLAY", "DISPLAY", "WSL_DISTRO_NAME", "TMUX"):
         monkeypatch.delenv(known, raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr("sys.platform", "linux")
-    for program in ("wl-copy", "xclip", "xsel", "pbcopy", "clip.exe"):
+    for program in ("wl-copy", "xclip", "xsel", "pbcopy"):
         (tmp_path / program).write_text("#!/bin/sh\n")
         (tmp_path / program).chmod(0o755)
     if name:
         monkeypatch.setenv(name, "there")
-    assert [command[0] for command in takers()] == [taker] * bool(taker)
+    assert [command[0] for command in takers()] == [str(tmp_path / taker)] * bool(taker)

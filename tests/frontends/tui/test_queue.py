@@ -90,6 +90,7 @@ async def test_neither_a_deleted_chip_nor_a_path_of_something_else_sends_a_pictu
         assert chat.composer.text == str(tmp_path / "cat.png")
 
 
+@pytest.mark.usefixtures("programs_in_temporary_folders")
 async def test_a_picture_on_the_clipboard_is_pasted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "cat").write_bytes(PNG)
     program = tmp_path / "bin" / "wl-paste"

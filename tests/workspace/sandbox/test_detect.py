@@ -14,7 +14,7 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap and Landl
 
 
 @pytest.fixture(autouse=True)
-def _no_cached_result(monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_cached_result(monkeypatch: pytest.MonkeyPatch, programs_in_temporary_folders: None) -> None:
     monkeypatch.setattr(detect, "_detected", {})
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import shutil
 import time
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing, suppress
@@ -16,6 +15,8 @@ from dataclasses import dataclass
 from heapq import nsmallest
 from itertools import chain, islice
 from pathlib import Path
+
+from friday_cli.own_programs import find_program
 
 RIPGREP = ("rg", "--no-config", "--files", "--hidden", "--glob", "!.git", "--null")
 GIT = ("git", "-c", "core.fsmonitor=false", "ls-files", "--cached", "--others", "--exclude-standard", "-z")
@@ -200,7 +201,7 @@ async def listed(root: Path) -> AsyncGenerator[list[str], None]:
 
 async def _list_with(root: Path, name: str, *arguments: str) -> AsyncGenerator[list[str], None]:
     """The files that a program lists. Raises _ListingFailed."""
-    program = shutil.which(name)
+    program = find_program(name, None, (root,))
     if program is None:
         raise _ListingFailed
     try:

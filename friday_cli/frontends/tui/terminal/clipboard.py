@@ -6,9 +6,12 @@ import asyncio
 import os
 import shutil
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 from textual.app import App
+
+from friday_cli.own_programs import find_program
 
 MAX_CHARS = 500_000
 """Characters that are copied; the rest is cut off."""
@@ -17,7 +20,7 @@ _PROGRAMS = (
     ("DISPLAY", ("xclip", "-selection", "clipboard")),
     ("DISPLAY", ("xsel", "--clipboard", "--input")),
     ("", ("pbcopy",)),
-    ("WSL_DISTRO_NAME", ("clip.exe",)),
+    ("WSL_DISTRO_NAME", ("/mnt/c/Windows/System32/clip.exe",)),
 )
 """Clipboard programs, each with the environment variable of its desktop."""
 
@@ -34,7 +37,13 @@ def takers() -> list[tuple[str, ...]]:
     """The commands that read a text to copy: tmux, and the first clipboard program that is installed."""
     tmux = [("tmux", "load-buffer", "-w", "-")] if os.environ.get("TMUX") else []
     there = [command for name, command in _PROGRAMS if os.environ.get(name) or (not name and sys.platform == "darwin")]
-    return [*tmux, *[command for command in there if shutil.which(command[0])][:1]]
+    return [*_found(tmux), *_found(there)[:1]]
+
+
+def _found(commands: Iterable[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """The commands whose programs there are, with the paths of these."""
+    found = [(find_program(name, None) if "/" not in name else shutil.which(name), *more) for name, *more in commands]
+    return [(program, *more) for program, *more in found if program]
 
 
 def has_desktop() -> bool:

@@ -7,7 +7,6 @@ import base64
 import os
 import re
 import shlex
-import shutil
 import sys
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -15,6 +14,7 @@ from urllib.parse import unquote, urlsplit
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.messages import Image
 from friday_cli.core.text.sanitize import sanitize_line
+from friday_cli.own_programs import find_program
 from friday_cli.session.attachments import MOST_IMAGE_BYTES
 
 _MAGIC = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif"))
@@ -68,13 +68,13 @@ async def on_clipboard() -> Image | None:
     """The picture on the clipboard, None where there is none or nothing to ask. Raises UsageError for one too large."""
     types: tuple[str, ...]
     show: tuple[str, ...]
-    if os.environ.get("WAYLAND_DISPLAY") and shutil.which("wl-paste"):
-        types, show = ("wl-paste", "--list-types"), ("wl-paste", "--no-newline", "--type", "image/png")
-    elif os.environ.get("DISPLAY") and shutil.which("xclip"):
-        asked = ("xclip", "-selection", "clipboard", "-o", "-t")
+    if os.environ.get("WAYLAND_DISPLAY") and (program := find_program("wl-paste", None)):
+        types, show = (program, "--list-types"), (program, "--no-newline", "--type", "image/png")
+    elif os.environ.get("DISPLAY") and (program := find_program("xclip", None)):
+        asked = (program, "-selection", "clipboard", "-o", "-t")
         types, show = (*asked, "TARGETS"), (*asked, "image/png")
-    elif sys.platform == "darwin" and shutil.which("osascript"):
-        types, show = ("osascript", "-e", "clipboard info"), ("osascript", "-e", "the clipboard as «class PNGf»")
+    elif sys.platform == "darwin" and (program := find_program("osascript", None)):
+        types, show = (program, "-e", "clipboard info"), (program, "-e", "the clipboard as «class PNGf»")
     else:
         return None
     if not re.search(rb"image/png|PNGf", await _output(types)):

@@ -1,0 +1,91 @@
+"""Finds the programs that Friday runs for itself (bwrap, bash, git, rg, clipboard programs) on PATH. Never in the workspace, a
+temporary folder or a place that other users can write: `.venv/bin` or `node_modules/.bin` on PATH may hold anything."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterable
+
+TEMPORARY = ("/tmp", "/var/tmp", "/dev/shm", tempfile.gettempdir())
+"""Folders of temporary files."""
+_NOBODY = 65534
+"""The owner that files of root appear to have in a user namespace."""
+_found: dict[tuple[str, str, tuple[str, ...]], str] = {}
+"""The programs of this process by name, PATH and workspaces."""
+
+
+def find_program(name: str, path: str | None, workspace: Iterable[str | os.PathLike[str]] = ()) -> str | None:
+    """The program `name` in the folders of `path` (None: PATH of this process), None if there is none that can be trusted.
+    The present folder counts as a `workspace`, and so do the repositories around them. A program that was found does not
+    change while this process runs."""
+    key = name, _folders(path), _projects(workspace)
+    if key not in _found and (found := _find(*key)):
+        _found[key] = found
+    return _found.get(key)
+
+
+def why_not_used(name: str, path: str | None, workspace: Iterable[str | os.PathLike[str]] = ()) -> str:
+    """The program `name` that comes before the one that is used, and why it is not; "" if none does."""
+    first = shutil.which(name, path=_folders(path))
+    if first is None or first == find_program(name, path, workspace):
+        return ""
+    return f"{first} is {_distrust(first, _projects(workspace)) or 'not found in an absolute folder'}"
+
+
+def _folders(path: str | None) -> str:
+    return os.environ.get("PATH", os.defpath) if path is None else path
+
+
+def _projects(workspace: Iterable[str | os.PathLike[str]]) -> tuple[str, ...]:
+    present = [os.getcwd()] if os.path.isdir(".") else []  # it may be deleted
+    return tuple(dict.fromkeys(_project(os.path.realpath(folder)) for folder in (*present, *workspace)))
+
+
+def _project(folder: str) -> str:
+    """The top of the repository around `folder`, or `folder` itself."""
+    top = folder
+    while top != "/":
+        if os.path.lexists(os.path.join(top, ".git")):
+            return top
+        top = os.path.dirname(top)
+    return folder
+
+
+def _find(name: str, path: str, projects: tuple[str, ...]) -> str | None:
+    for folder in path.split(os.pathsep):
+        found = shutil.which(name, path=folder) if os.path.isabs(folder) else None
+        if found and not _distrust(found, projects):
+            return found
+    return None
+
+
+def _distrust(program: str, projects: tuple[str, ...]) -> str:
+    """Why a program must not be run, "" if it may."""
+    for path in (os.path.realpath(os.path.dirname(program)), os.path.realpath(program)):
+        if any(_inside(path, top) for top in projects if top != "/"):
+            return "below the folder"
+        if any(_inside(path, os.path.realpath(top)) for top in TEMPORARY):
+            return "in a temporary folder"
+        if (writable := _others_write(path)) is not None:
+            return f"in a place that other users can write ({writable})"
+    return ""
+
+
+def _others_write(path: str) -> str | None:
+    """The path itself or a folder above it that other users can change; None if there is none."""
+    first = True
+    while True:
+        status = os.stat(path)
+        open_to_all = status.st_mode & stat.S_IWOTH and (first or not status.st_mode & stat.S_ISVTX)
+        if open_to_all or status.st_uid not in (0, os.getuid(), _NOBODY):
+            return path
+        if path == "/":
+            return None
+        path, first = os.path.dirname(path), False
+
+
+def _inside(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
