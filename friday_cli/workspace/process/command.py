@@ -159,8 +159,11 @@ class EffectDetector:
         return await asyncio.to_thread(tamper_check.scan, [str(root) for root in self._roots], before)
 
     async def tampered(self, command: RunningCommand) -> tuple[str, ...]:
-        """The labels of protected files that changed while a sandboxed command ran."""
-        if command.protected_before is None:
+        """The labels of protected files that changed while a sandboxed command ran. Some are restored."""
+        before = command.protected_before
+        if before is None:
             return ()
-        after = await self.protected_files(command.protected_before)
-        return tuple(self._label(Path(name)) for name in tamper_check.changed(command.protected_before, after))
+        found = tamper_check.changed(before, await self.protected_files(before))
+        if found:
+            await asyncio.to_thread(tamper_check.restore, before, found)
+        return tuple(self._label(Path(name)) for name in found)

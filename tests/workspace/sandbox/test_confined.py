@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import signal
 import socket
 import sys
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from friday_cli.workspace.local import LocalWorkspace
+from friday_cli.workspace.sandbox import system_call_filter
 from friday_cli.workspace.sandbox.detect import SandboxChoice
 from tests.workspace.commands import run
 from tests.workspace.sandbox.conftest import confined
@@ -203,6 +205,38 @@ async def test_the_network_is_off_unless_allowed(
     allowed = LocalWorkspace(root, sandbox=confined(choice, network=True))
     assert (await run(allowed, connect)).output == "reached\n"
     await allowed.close()
+
+
+async def test_no_kind_of_socket_leaves_the_machine(
+    workspace: LocalWorkspace, choice: SandboxChoice, port: int
+) -> None:
+    if choice.kind == "landlock" and not system_call_filter.supported():
+        pytest.skip(f"NOT TESTED HERE: no filter of system calls for {os.uname().machine}")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
+        server.bind(("127.0.0.1", 0))
+        server.setblocking(False)
+        udp = server.getsockname()[1]
+        for program in (
+            f"import socket; socket.socket(2, 1, 262).connect(('127.0.0.1', {port})); print('reached')",  # MPTCP
+            f"import socket; socket.socket(2, 1).sendto(b'x', 0x20000000, ('127.0.0.1', {port})); print('reached')",  # fast open
+            f"import socket; socket.socket(2, 2).sendto(b'x', ('127.0.0.1', {udp}))",
+        ):
+            assert "reached" not in (await run(workspace, f'{sys.executable} -c "{program}"')).output
+        with pytest.raises(BlockingIOError):
+            server.recv(10)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="prlimit")
+async def test_the_limits_of_other_processes_cannot_be_changed(
+    workspace: LocalWorkspace, unconfined: LocalWorkspace, friday: asyncio.subprocess.Process
+) -> None:
+    call = f"resource.prlimit({friday.pid}, resource.RLIMIT_NOFILE, (100, 100))"
+    change = f'{sys.executable} -c "import resource; {call}"'
+    resource.prlimit(friday.pid, resource.RLIMIT_NOFILE, (200, 200))
+    await run(workspace, change)
+    assert resource.prlimit(friday.pid, resource.RLIMIT_NOFILE) == (200, 200)
+    await run(unconfined, change)
+    assert resource.prlimit(friday.pid, resource.RLIMIT_NOFILE) == (100, 100)
 
 
 async def test_an_abstract_socket_cannot_be_reached(

@@ -101,10 +101,11 @@ async def test_the_settings_of_the_users_other_worktrees_cannot_be_changed(
     await git(repository, "worktree", "add", "-q", "-b", "feature", str(outside_tmp / "feature"))
     file = repository / ".git/worktrees/feature/commondir"
     ran = await run(workspace, "echo /evil > .git/worktrees/feature/commondir")
+    assert file.read_text() == "../..\n"  # under Landlock it was changed and restored
+    assert ran.tampered == ((".git/worktrees/feature/commondir",) if choice.kind == "landlock" else ())
+    await git(repository, "worktree", "list")
     if choice.kind == "landlock":
-        assert ran.tampered == (".git/worktrees/feature/commondir",)
         return
-    assert (file.read_text(), ran.tampered) == ("../..\n", ())
     move = "mv .git/worktrees old; cp -r old .git/worktrees"
     await run(workspace, f"{move}; echo /evil > .git/worktrees/feature/commondir")
     assert file.read_text() == "../..\n"
@@ -123,6 +124,23 @@ async def test_missing_protected_files_cannot_be_created(
     left = os.listdir(repository / ".git") + os.listdir(repository)
     assert not {"modules", ".friday", "x"} & set(left)
     assert left.count("hooks") == left.count("info") == 1  # only those that the user moved away
+
+
+async def test_files_that_other_programs_run_are_reported(workspace: LocalWorkspace, root: Path) -> None:
+    (root / ".vscode").mkdir()
+    (root / ".vscode/tasks.json").write_text("{}")
+    names = (
+        ".envrc",
+        ".github/workflows/ci.yml",
+        ".husky/pre-commit",
+        ".mcp.json",
+        ".claude/settings.json",
+        ".vscode/tasks.json",
+    )
+    writing = "; ".join(f"mkdir -p $(dirname {name}); echo bad > {name}" for name in names)
+    ran = await run(workspace, f"{writing}; echo fine > plain")
+    assert ran.tampered == tuple(sorted(names))
+    assert (await run(workspace, "cat .envrc")).tampered == ()
 
 
 async def test_hooks_of_a_new_repository_are_reported(workspace: LocalWorkspace, root: Path) -> None:
@@ -156,6 +174,7 @@ async def test_a_worktree_can_only_commit_on_its_own_branch(
     worktree = await trees.create(workspace)
     child = worktree.workspace
     assert child is not None
+    await run(child, "echo /evil > $(git rev-parse --git-dir)/commondir; echo /evil > $(cut -d' ' -f2 .git)/gitdir")
     ran = await run(child, f"echo two > g && git add g && {COMMIT} -m two && git log --format=%s")
     assert ran.output.endswith("two\none\n")  # newer versions of git complain first that they cannot lock packed-refs
     common = repository / ".git"
