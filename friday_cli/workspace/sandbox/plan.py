@@ -60,7 +60,8 @@ class SandboxPlan(NamedTuple):
 
 def _existing(paths: Sequence[str]) -> tuple[str, ...]:
     """The paths that exist, with links followed."""
-    return tuple(dict.fromkeys(real for path in paths if os.path.lexists(real := os.path.realpath(path))))
+    there = (os.path.realpath(path) for path in paths if os.path.lexists(path))
+    return tuple(dict.fromkeys(path for path in there if os.path.lexists(path)))
 
 
 def _resolved_parent(path: str) -> str:
