@@ -275,7 +275,9 @@ def _stems(*words: str) -> frozenset[str]:
     return frozenset(word.partition("[")[0] for group in words for word in group.split("|"))
 
 
-_OF_PASSES = "pass|succe|green|clean|exit|.sh|✅|✔|✓|bestanden|bestehen|grün|durch|erfolgreich|pasa|verde|superad|exitos"
+_OF_PASSES = (
+    "pass|succe|green|clean|exit|.sh|✅|✔|✓|bestanden|bestehen|grün|durch|erfolgreich|pasa|verde|superad|exitos"
+)
 _OF_RUNS = "ran|run|execut|ausgeführt|laufen lassen|gestartet|ejecut|lancé|corrí|运行|执行|跑"
 _OK = pattern(r"\bok(?:ay)?\b")
 _STEMS = _stems(_OF_PASSES, "通过|成功|绿|正常", _OF_RUNS, _EN, _DE, _ES, _ES_WE, _ES_PASSIVE, _ZH, "now|in place")
