@@ -18,6 +18,7 @@ __all__ = ["AnalysisContext", "analyze", "is_literal_command", "network_targets"
 
 def analyze(command: str, context: AnalysisContext) -> CommandAnalysis:
     """Analyze `command` as bash would run it in the workspace of `context`."""
+    context.start()
     analyzer, trouble = CommandAnalyzer(context), ""
     try:
         analyzer.run(command)

@@ -146,6 +146,8 @@ class CommandClassifier:
         if last.looks and foreign:
             reason = f"${foreign} may hold a secret"
             return msgspec.structs.replace(last, looks=False, why=reason, dynamic_arguments=reason)
+        if len(variants) > 1:
+            self._state.pipe_output = programs.NO_INPUT
         if len(variants) > 1 and not last.looks:
             dynamic = last.dynamic_arguments or "its variables have several values"
             return msgspec.structs.replace(last, dynamic_arguments=dynamic, suggest="")
@@ -174,7 +176,7 @@ class CommandClassifier:
         if reason and not dynamic and name in _CHANGE_THE_SHELL:
             dynamic = f"{name} changes how later commands behave"
         if not reason:
-            self._state.pipe_input = programs.pipe_output(argv, self._state.pipe_input)
+            self._state.pipe_output = programs.pipe_output(argv, self._state.pipe_input)
             why = "it is read-only"
             return SimpleCommand(_joined(argv), text, _readings(texts), True, why, dynamic, reads=tuple(reads))
         return SimpleCommand(
@@ -193,7 +195,8 @@ class CommandClassifier:
         state = self._state
         args = [ProgramWord(word.text, word.glob, bool(word.text)) for word in words[1:]]
         if name == "read":
-            reason = embedded_languages.read_builtin(args) if all(arg.known for arg in args) else "read sets variables"
+            literal = all(arg.known and not arg.glob for arg in args) and not re.search(r"[$`]", text)
+            reason = embedded_languages.read_builtin(args) if literal else "read sets variables"
             state.forget({arg.text for arg in args})
             return SimpleCommand(text, text, looks=not reason, why=reason or "it only reads a line")
         if len(args) != 1 or not args[0].known or args[0].glob or args[0].text.startswith("-") or state.loops:
@@ -201,7 +204,7 @@ class CommandClassifier:
             return SimpleCommand(text, text, why=why, dynamic_arguments=why)
         targets = {self.context.cd_target(args[0].text, directory) for directory in state.directories}
         if "" in targets:
-            why = f"{args[0].text} is outside the workspace"
+            why = f"{args[0].text} is outside the workspace, or leads through a link"
             return SimpleCommand(quote_words(("cd", args[0].text)), text, why=why, dynamic_arguments=why)
         state.previous_directories |= state.directories
         state.directories = targets

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 import os
 import re
 import shutil
@@ -17,10 +16,15 @@ from friday_cli.core.protocol.workspace import Workspace
 
 from . import project_overrides, repository
 from .directory_scan import DirectoryScan, scan_directory
+from .name_patterns import name_regex
 from .options import ProgramWord
 
 MAX_MATCHES = 2_000
 """Names that a pattern may match; all of them are checked."""
+MAX_ENTRIES = 50_000
+"""Directory entries that are compared with the patterns of one command."""
+MAX_SCANS = 8
+"""Different scans of folders for one command."""
 HARMLESS = frozenset(("/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr"))
 
 
@@ -34,6 +38,13 @@ class AnalysisContext:
         self.away = workspace.away
         self.home = environ.get("HOME", "")
         self._path = environ.get("PATH", os.defpath)
+        self.start()
+
+    def start(self) -> None:
+        """Start the analysis of one command: forget what was read for the last one."""
+        self._git_reasons: dict[str, str] = {}
+        self._scans: dict[tuple[object, ...], DirectoryScan] = {}
+        self._entries = MAX_ENTRIES
 
     def path_reason(self, path: str, directory: str, *, glob: bool = False) -> str:
         """Why reading `path` needs approval, or "". With `glob` every existing name that matches is checked."""
@@ -41,8 +52,8 @@ class AnalysisContext:
             return ""
         if glob and re.search(r"[*?\[]", directory or self.root):
             return f"{path} is a pattern in a folder whose name contains pattern characters"
-        matches = list(_matches(self._join(path, directory), MAX_MATCHES)) if glob else []
-        if len(matches) > MAX_MATCHES:
+        matches = self._matching(path, directory) if glob else []
+        if len(matches) > MAX_MATCHES or self._entries <= 0:
             return f"{path} matches too many files"
         for name in matches:
             last = os.path.basename(name)
@@ -54,8 +65,12 @@ class AnalysisContext:
 
     def match_has_blanks(self, pattern: str, directory: str) -> bool:
         """Whether a matching name contains blanks: unquoted, it would become several words."""
-        names = _matches(self._join(pattern, directory), MAX_MATCHES)
+        names = self._matching(pattern, directory)
         return any(re.search(r"\s", name[len(directory or self.root) :]) for name in names)
+
+    def _matching(self, pattern: str, directory: str) -> list[str]:
+        """The names that the shell would expand a pattern to; above `MAX_MATCHES` not all."""
+        return list(self._expand(self._join(pattern, directory), MAX_MATCHES))
 
     def labels(self, path: str, directory: str) -> tuple[str, ...]:
         """The labels of `path` in permission rules; empty if it is outside the workspace."""
@@ -77,11 +92,13 @@ class AnalysisContext:
         return self.labels(path, directory)
 
     def cd_target(self, path: str, directory: str) -> str:
-        """The folder that `cd path` enters, or "" if it is outside the workspace."""
+        """The folder that `cd path` enters, or "" if it is outside the workspace or reached through a link: then `..`
+        means another folder for `cd` than for a program."""
         try:
-            return str(self._workspace.resolve(self._join(path, directory)))
+            real = str(self._workspace.resolve(self._join(path, directory)))
         except FridayError:
             return ""
+        return real if real == os.path.normpath(self._join(path, directory)) else ""
 
     def program_reason(self, name: str) -> str:
         """Why `name` may not be the program of the system, or ""."""
@@ -102,7 +119,13 @@ class AnalysisContext:
 
     def git_reason(self, directory: str) -> str:
         """Why a read-only git command in `directory` would run other programs (because of its config), or ""."""
-        return repository.git_reason(directory, tuple(map(str, self._workspace.roots)))
+        if directory not in self._git_reasons:
+            self._git_reasons[directory] = repository.git_reason(directory, tuple(map(str, self._workspace.roots)))
+        return self._git_reasons[directory]
+
+    def are_files_outside_git(self, paths: Sequence[str], directory: str) -> bool:
+        """Whether all `paths` exist and git finds no repository for `directory`."""
+        return all(os.path.lexists(self._join(path, directory)) for path in paths) and not repository.exists(directory)
 
     def password_reason(self, directory: str) -> str:
         """Why a URL that git prints in `directory` may contain a password, or ""."""
@@ -113,16 +136,66 @@ class AnalysisContext:
         return project_overrides.override_reason(name, directory, self.root)
 
     def scan(
-        self, directory: str, under: Sequence[str] = (), *, vendored: bool = True, skip_ignored: bool = False
+        self,
+        directory: str,
+        under: Sequence[str] = (),
+        *,
+        vendored: bool = True,
+        skip_ignored: bool = False,
+        lenient: bool = False,
     ) -> DirectoryScan:
-        """Scan the files a recursive command would reach. `skip_ignored`: it skips hidden and ignored files."""
+        """Scan the files a recursive command would reach. `skip_ignored`: it skips hidden and ignored files. `lenient`:
+        a tree that is too large counts as complete."""
+        key = (directory, tuple(under), vendored, skip_ignored, lenient)
+        if key not in self._scans:
+            if len(self._scans) >= MAX_SCANS:
+                return DirectoryScan(complete=False)
+            self._scans[key] = self._scan(directory, under, vendored, skip_ignored, lenient)
+        return self._scans[key]
+
+    def _scan(
+        self, directory: str, under: Sequence[str], vendored: bool, skip_ignored: bool, lenient: bool
+    ) -> DirectoryScan:
         roots = tuple(map(str, self._workspace.roots))
         inside = partial(_is_inside, roots=roots)
         ignored = partial(project_overrides.is_ignored_by_rg, self.root)
         skip_ignored = skip_ignored and not any(label != "." and ignored(f"{label}/x") for label in under)
-        found = scan_directory(self.root, directory, inside, under, vendored=vendored, skip_ignored=skip_ignored)
+        found = scan_directory(
+            self.root, directory, inside, under, vendored=vendored, skip_ignored=skip_ignored, lenient=lenient
+        )
         secrets = tuple(label for label in found.secrets if not (skip_ignored and ignored(label)))
         return msgspec.structs.replace(found, secrets=secrets)
+
+    def _expand(self, pattern: str, limit: int) -> Iterator[str]:
+        """At most `limit` + 1 names that match a pattern; none after `MAX_ENTRIES` directory entries were read."""
+        at = re.search(r"[*?\[]", pattern)
+        if at is None:
+            if os.path.lexists(pattern):
+                yield pattern
+            return
+        start = pattern.rfind("/", 0, at.start()) + 1
+        end = pattern.find("/", at.end())
+        part, rest = (pattern[start:end], pattern[end + 1 :]) if end >= 0 else (pattern[start:], "")
+        regex, left = name_regex(part), limit + 1
+        for name in self._names(pattern[:start] or "."):
+            self._entries -= 1
+            if self._entries <= 0:
+                return
+            if (name.startswith(".") and not part.startswith(".")) or not regex.fullmatch(name):
+                continue
+            name = pattern[:start] + name
+            for found in self._expand(f"{name}/{rest}", left) if end >= 0 else (name,):
+                yield found
+                left -= 1
+                if left <= 0:
+                    return
+
+    @staticmethod
+    def _names(folder: str) -> list[str]:
+        try:
+            return [".", "..", *os.listdir(folder)]  # before bash 5.2, `.*` matches `..`
+        except OSError:
+            return []
 
     def _single_path_reason(self, path: str, directory: str) -> str:
         try:
@@ -175,9 +248,18 @@ class NoFiles(AnalysisContext):
         return ""
 
     def scan(
-        self, directory: str, under: Sequence[str] = (), *, vendored: bool = True, skip_ignored: bool = False
+        self,
+        directory: str,
+        under: Sequence[str] = (),
+        *,
+        vendored: bool = True,
+        skip_ignored: bool = False,
+        lenient: bool = False,
     ) -> DirectoryScan:
         return DirectoryScan()
+
+    def are_files_outside_git(self, paths: Sequence[str], directory: str) -> bool:
+        return False
 
 
 def _is_inside(path: str, roots: Sequence[str]) -> bool:
@@ -193,31 +275,3 @@ def _workspace_path_entries(path: str, roots: tuple[str, ...]) -> tuple[str, ...
         if not os.path.isabs(folder) or _is_inside(real, roots):
             entries.append(folder)
     return tuple(entries)
-
-
-def _matches(pattern: str, limit: int) -> Iterator[str]:
-    """The names that the shell would expand a pattern to; at most `limit` + 1 of them."""
-    at = re.search(r"[*?\[]", pattern)
-    if at is None:
-        if os.path.lexists(pattern):
-            yield pattern
-        return
-    start = pattern.rfind("/", 0, at.start()) + 1
-    end = pattern.find("/", at.end())
-    part, rest = (pattern[start:end], pattern[end + 1 :]) if end >= 0 else (pattern[start:], "")
-    left = limit + 1
-    try:
-        with os.scandir(pattern[:start] or ".") as entries:
-            for entry in entries:
-                if entry.name.startswith(".") and not part.startswith("."):
-                    continue
-                if not fnmatch.fnmatchcase(entry.name, part):
-                    continue
-                name = pattern[:start] + entry.name
-                for found in _matches(f"{name}/{rest}", left) if end >= 0 else (name,):
-                    yield found
-                    left -= 1
-                    if left <= 0:
-                        return
-    except OSError:
-        return

@@ -91,10 +91,7 @@ def assigned_names(node: Node, source: bytes) -> Iterator[str]:
         elif current.type == "for_statement":
             yield from (raw(child, source) for child in current.children if child.type == "variable_name")
         elif current.type == "command":
-            name = current.child_by_field_name("name")
-            program = raw(name, source) if name is not None else ""
-            if program in ("read", "getopts", "mapfile", "readarray") or (
-                program == "printf" and "-v" in raw(current, source)
-            ):
-                yield from re.findall(r"[A-Za-z_]\w*", raw(current, source))
+            text = re.sub(r"['\"\\]", "", raw(current, source))
+            if re.match(r"(?:read|getopts|mapfile|readarray)\b|printf\b.*-v", text, re.S):
+                yield from re.findall(r"[A-Za-z_]\w*", text)
         stack += current.children
