@@ -18,12 +18,15 @@ from . import project_overrides, repository
 from .directory_scan import DirectoryScan, scan_directory
 from .name_patterns import name_regex
 from .options import ProgramWord
+from .syntax import TooLong
 
 MAX_MATCHES = 2_000
 """Names that a pattern may match; all of them are checked."""
 MAX_ENTRIES = 50_000
 """Directory entries that are compared with the patterns of one command."""
-MAX_SCANS = 8
+MAX_PATHS = 10_000
+"""Paths that are looked up for one command."""
+MAX_SCANS = 4
 """Different scans of folders for one command."""
 HARMLESS = frozenset(("/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr"))
 
@@ -45,6 +48,7 @@ class AnalysisContext:
         self._git_reasons: dict[str, str] = {}
         self._scans: dict[tuple[object, ...], DirectoryScan] = {}
         self._entries = MAX_ENTRIES
+        self._paths = MAX_PATHS
 
     def path_reason(self, path: str, directory: str, *, glob: bool = False) -> str:
         """Why reading `path` needs approval, or "". With `glob` every existing name that matches is checked."""
@@ -73,11 +77,17 @@ class AnalysisContext:
         return list(self._expand(self._join(pattern, directory), MAX_MATCHES))
 
     def labels(self, path: str, directory: str) -> tuple[str, ...]:
-        """The labels of `path` in permission rules; empty if it is outside the workspace."""
+        """The labels of `path` in permission rules; empty if it is outside the workspace. Raises TooLong after
+        `MAX_PATHS` paths."""
+        self._count_path()
         try:
             return self._workspace.labels(self._join(path, directory))
         except FridayError:
             return ()
+
+    def matching_labels(self, pattern: str, directory: str) -> tuple[str, ...]:
+        """The labels of the files that the shell puts in place of a pattern."""
+        return tuple(label for name in self._matching(pattern, directory) for label in self.labels(name, directory))
 
     def searched_labels(self, paths: Sequence[ProgramWord], directory: str) -> Sequence[str]:
         """The labels of the paths that a program searches: `directory` without any."""
@@ -197,7 +207,13 @@ class AnalysisContext:
         except OSError:
             return []
 
+    def _count_path(self) -> None:
+        self._paths -= 1
+        if self._paths < 0:
+            raise TooLong(f"more than {MAX_PATHS:,} paths")
+
     def _single_path_reason(self, path: str, directory: str) -> str:
+        self._count_path()
         try:
             labels = self._workspace.labels(self._join(path, directory))
         except FridayError:
@@ -229,6 +245,9 @@ class NoFiles(AnalysisContext):
         return ()
 
     write_labels = labels
+
+    def matching_labels(self, pattern: str, directory: str) -> tuple[str, ...]:
+        return ()
 
     def cd_target(self, path: str, directory: str) -> str:
         return self._join(path, directory)

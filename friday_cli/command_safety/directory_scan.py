@@ -19,6 +19,8 @@ MAX_NAMES = 50_000
 """Directory entries that are scanned; in a larger tree the command needs approval."""
 MAX_UNIGNORED_NAMES = 10_000
 """The same limit for searches that skip hidden and ignored files."""
+MAX_SECRETS = 100
+"""Files that may hold secrets, of which each is checked; with more the command needs approval."""
 _VENDORED = frozenset((".git", ".venv", "venv", "node_modules", "site-packages", "vendor"))
 """Folders of third-party code: a file there that looks like a key is an example."""
 _AMBIGUOUS = re.compile(r"\s(?:\Z|[-'\"\\]|\.\.\Z)")
@@ -71,7 +73,7 @@ def scan_directory(
     links: list[str] = []
     secrets: list[str] = []
     odd: list[str] = []
-    seen = 0
+    seen = checked = 0
     pending = [os.path.join(root, top) if top != "." else root for top in under] or [root]
     while pending:
         folder = pending.pop()
@@ -80,6 +82,8 @@ def scan_directory(
         except OSError:
             continue
         seen += len(entries)
+        if len(secrets) > MAX_SECRETS:
+            return DirectoryScan(complete=False)
         if seen > (MAX_UNIGNORED_NAMES if skip_ignored or lenient else MAX_NAMES):
             return DirectoryScan(tuple(links), tuple(secrets), tuple(odd), complete=skip_ignored or lenient)
         for entry in entries:
@@ -94,7 +98,8 @@ def scan_directory(
                 continue
             elif entry.is_dir():
                 hidden = skip_ignored and entry.name.startswith(".")
-                skipped = hidden and is_ignored_by_rg(root, f"{label}/x")
+                checked += hidden
+                skipped = hidden and checked <= MAX_SECRETS and is_ignored_by_rg(root, f"{label}/x")
                 if not skipped and (vendored or entry.name not in _VENDORED):
                     pending.append(entry.path)
                 continue

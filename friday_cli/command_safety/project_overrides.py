@@ -21,6 +21,8 @@ _SHARED_PATTERN = {"pytest": re.compile(r"\baddopts\b|\[pytest\]|\[tool:pytest\]
 _SHARED = {"pytest": ("pyproject.toml", "tox.ini", "setup.cfg")}
 """Files that several programs read; they count if they configure this one."""
 _TOOL_PATH = re.compile(r"\bpath:")
+_MAX_IGNORE_CHARACTERS = 20_000
+"""Length of an ignore file that is read; with a longer one nothing counts as ignored."""
 _MAX_BYTES = 256 * 2**10
 
 
@@ -52,7 +54,9 @@ def is_ignored_by_rg(root: str, label: str) -> bool:
         for file in (".gitignore", ".ignore", ".rgignore", ".git/info/exclude"):
             if file == ".gitignore" and not (Path(root) / ".git").exists():
                 continue
-            for line in _text(folder / file).split("\n"):
+            if len(text := _text(folder / file)) > _MAX_IGNORE_CHARACTERS:
+                return False
+            for line in text.split("\n"):
                 if line.startswith("!") and _may_match(line[1:].strip(), parts[depth:]):
                     return False
                 ignored = ignored or _line_matches(line.strip(), parts[depth:])

@@ -142,7 +142,7 @@ WRAPPERS = word_set(
 """Programs that run the command in their arguments."""
 NETWORK = word_set(
     "curl wget wget2 aria2c http https xh httpie nc ncat netcat socat telnet ftp sftp lftp tftp ssh scp rsync mosh"
-    " dig drill nslookup host ping ping6 traceroute tracepath whois openssl mail sendmail swaks"
+    " dig drill nslookup host getent ping ping6 traceroute tracepath whois openssl mail sendmail swaks"
 )
 """Programs that contact the host in their arguments."""
 RUNNERS = WRAPPERS | NETWORK

@@ -23,10 +23,12 @@ _FETCH_SETTINGS = re.compile(
 """Settings that run when a partial clone fetches a missing object."""
 _LFS = re.compile(r"git-lfs (?:clean|smudge|filter-process)(?: --skip)?(?: -- %f)?")
 _HEADER = re.compile(r'\[\s*([\w.-]+)\s*(?:"((?:\\.|[^"\\])*)")?\s*\](.*)')
-_SETTING = re.compile(r'([A-Za-z][A-Za-z0-9-]*)\s*(?:=((?:"(?:\\.|[^"\\])*"|\\.|[^"\\#;])*(?:[#;].*)?))?\s*(?:[#;].*)?')
+_SETTING = re.compile(r'([A-Za-z][A-Za-z0-9-]*+)\s*+(?:=((?:"(?:\\.|[^"\\])*+"|\\.|[^"\\#;])*+))?\s*+(?:[#;].*)?')
 _AMBIGUOUS = re.compile(r"\\\n|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n)")
 _SUBMODULE_MODE = b"\x00\x00\xe0\x00"
 _MAX_CONFIG_BYTES = 2**20
+_MAX_LINE = 2_000
+"""Characters of a line of a git config file."""
 _MAX_INDEX_BYTES = 64 * 2**20
 _MAX_NESTING = 3
 """Levels of nested repositories that are checked."""
@@ -168,6 +170,8 @@ def _pairs(data: bytes) -> Iterator[tuple[str, str]]:
     section = ""
     for number, line in enumerate(text.split("\n"), 1):
         line = line.strip(" \t\r")
+        if len(line) > _MAX_LINE:
+            raise ValueError(f"line {number} is too long")
         while line.startswith("["):  # git reads several headers in a line
             match = _HEADER.fullmatch(line)
             if match is None:

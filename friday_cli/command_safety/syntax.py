@@ -27,6 +27,13 @@ class Unparseable(Exception):
     """A command that cannot be analyzed; the text tells a person why."""
 
 
+class TooLong(Unparseable):
+    """A command whose analysis would take too much work. It is asked about in every mode."""
+
+    def __init__(self, size: str) -> None:
+        super().__init__(f"it is too long to be checked: {size}")
+
+
 @cache
 def _parser() -> Parser:
     """The parser, imported for the first command to keep start-up fast."""
