@@ -24,7 +24,7 @@ MAX_MATCHES = 2_000
 """Names that a pattern may match; all of them are checked."""
 MAX_ENTRIES = 50_000
 """Directory entries that are compared with the patterns of one command."""
-MAX_PATHS = 10_000
+MAX_PATHS = 5_000
 """Paths that are looked up for one command."""
 MAX_SCANS = 4
 """Different scans of folders for one command."""
@@ -48,7 +48,7 @@ class AnalysisContext:
         self._git_reasons: dict[str, str] = {}
         self._scans: dict[tuple[object, ...], DirectoryScan] = {}
         self._entries = MAX_ENTRIES
-        self._paths = MAX_PATHS
+        self._labels: dict[str, tuple[str, ...]] = {}
 
     def path_reason(self, path: str, directory: str, *, glob: bool = False) -> str:
         """Why reading `path` needs approval, or "". With `glob` every existing name that matches is checked."""
@@ -79,11 +79,15 @@ class AnalysisContext:
     def labels(self, path: str, directory: str) -> tuple[str, ...]:
         """The labels of `path` in permission rules; empty if it is outside the workspace. Raises TooLong after
         `MAX_PATHS` paths."""
-        self._count_path()
-        try:
-            return self._workspace.labels(self._join(path, directory))
-        except FridayError:
-            return ()
+        path = self._join(path, directory)
+        if path not in self._labels:
+            if len(self._labels) >= MAX_PATHS:
+                raise TooLong(f"more than {MAX_PATHS:,} paths")
+            try:
+                self._labels[path] = self._workspace.labels(path)
+            except FridayError:
+                self._labels[path] = ()
+        return self._labels[path]
 
     def matching_labels(self, pattern: str, directory: str) -> tuple[str, ...]:
         """The labels of the files that the shell puts in place of a pattern."""
@@ -207,16 +211,8 @@ class AnalysisContext:
         except OSError:
             return []
 
-    def _count_path(self) -> None:
-        self._paths -= 1
-        if self._paths < 0:
-            raise TooLong(f"more than {MAX_PATHS:,} paths")
-
     def _single_path_reason(self, path: str, directory: str) -> str:
-        self._count_path()
-        try:
-            labels = self._workspace.labels(self._join(path, directory))
-        except FridayError:
+        if not (labels := self.labels(path, directory)):
             return f"{path} is outside the workspace"
         if bad := next((label for label in labels if is_secret(label)), ""):
             return f"{bad} may hold secrets"

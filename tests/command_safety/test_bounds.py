@@ -19,11 +19,12 @@ def fill(text: str) -> str:
     return text * (99_000 // len(text))
 
 
+NAMES = map("".join, itertools.islice(itertools.product("abcdefghijklmnopqrstuvwxyz0123456789", repeat=3), 21_000))
 TOO_LONG = {
     "echo aaa;" * 110_000: "990,000 bytes", "echo '" + "\u00e4" * 60_000 + "'": "120,007 bytes", "eval " * 1_000 + "ls": "400,000 characters",
     "bash -c " * 700 + "ls": "400,000 characters", "env " * 1_000 + "ls": "400,000 characters", fill("eval "): "400,000 characters",
-    fill("sudo b "): "400,000 characters", ";".join(map("".join, itertools.islice(itertools.product("abcdefghijklmnopqrstuvwxyz0123456789", repeat=3), 21_000))): "20,000 commands", "; ".join(f"cd a{at}" for at in range(45)): "16 folders",
-    "for x in a b c d e f g h i j k l m n; do cat " + "a " * 900 + "$x; done": "10,000 paths",
+    fill("sudo b "): "400,000 characters", ";".join(NAMES): "20,000 commands", "; ".join(f"cd a{at}" for at in range(45)): "16 folders",
+    "cd a; cd b; cd c; ls " + " ".join(map(str, range(900))): "5,000 paths",
 }  # fmt: skip
 
 
