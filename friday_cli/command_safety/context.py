@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
+from typing import Any
 
 import msgspec
 
@@ -16,14 +17,10 @@ from friday_cli.core.protocol.workspace import Workspace
 
 from . import project_overrides, repository
 from .directory_scan import DirectoryScan, scan_directory
-from .name_patterns import name_regex
+from .name_patterns import MAX_MATCHES, NameMatcher
 from .options import ProgramWord
 from .syntax import TooLong
 
-MAX_MATCHES = 2_000
-"""Names that a pattern may match; all of them are checked."""
-MAX_ENTRIES = 50_000
-"""Directory entries that are compared with the patterns of one command."""
 MAX_PATHS = 5_000
 """Paths that are looked up for one command."""
 MAX_SCANS = 4
@@ -47,7 +44,7 @@ class AnalysisContext:
         """Start the analysis of one command: forget what was read for the last one."""
         self._git_reasons: dict[str, str] = {}
         self._scans: dict[tuple[object, ...], DirectoryScan] = {}
-        self._entries = MAX_ENTRIES
+        self._matcher = NameMatcher()
         self._labels: dict[str, tuple[str, ...]] = {}
 
     def path_reason(self, path: str, directory: str, *, glob: bool = False) -> str:
@@ -56,8 +53,8 @@ class AnalysisContext:
             return ""
         if glob and re.search(r"[*?\[]", directory or self.root):
             return f"{path} is a pattern in a folder whose name contains pattern characters"
-        matches = self._matching(path, directory) if glob else []
-        if len(matches) > MAX_MATCHES or self._entries <= 0:
+        matches = self._matcher.matching(self._join(path, directory)) if glob else []
+        if self._matcher.exhausted or len(matches) > MAX_MATCHES:
             return f"{path} matches too many files"
         for name in matches:
             last = os.path.basename(name)
@@ -69,12 +66,8 @@ class AnalysisContext:
 
     def match_has_blanks(self, pattern: str, directory: str) -> bool:
         """Whether a matching name contains blanks: unquoted, it would become several words."""
-        names = self._matching(pattern, directory)
+        names = self._matcher.matching(self._join(pattern, directory))
         return any(re.search(r"\s", name[len(directory or self.root) :]) for name in names)
-
-    def _matching(self, pattern: str, directory: str) -> list[str]:
-        """The names that the shell would expand a pattern to; above `MAX_MATCHES` not all."""
-        return list(self._expand(self._join(pattern, directory), MAX_MATCHES))
 
     def labels(self, path: str, directory: str) -> tuple[str, ...]:
         """The labels of `path` in permission rules; empty if it is outside the workspace. Raises TooLong after
@@ -91,7 +84,8 @@ class AnalysisContext:
 
     def matching_labels(self, pattern: str, directory: str) -> tuple[str, ...]:
         """The labels of the files that the shell puts in place of a pattern."""
-        return tuple(label for name in self._matching(pattern, directory) for label in self.labels(name, directory))
+        names = self._matcher.matching(self._join(pattern, directory))
+        return tuple(label for name in names for label in self.labels(name, directory))
 
     def searched_labels(self, paths: Sequence[ProgramWord], directory: str) -> Sequence[str]:
         """The labels of the paths that a program searches: `directory` without any."""
@@ -180,37 +174,6 @@ class AnalysisContext:
         secrets = tuple(label for label in found.secrets if not (skip_ignored and ignored(label)))
         return msgspec.structs.replace(found, secrets=secrets)
 
-    def _expand(self, pattern: str, limit: int) -> Iterator[str]:
-        """At most `limit` + 1 names that match a pattern; none after `MAX_ENTRIES` directory entries were read."""
-        at = re.search(r"[*?\[]", pattern)
-        if at is None:
-            if os.path.lexists(pattern):
-                yield pattern
-            return
-        start = pattern.rfind("/", 0, at.start()) + 1
-        end = pattern.find("/", at.end())
-        part, rest = (pattern[start:end], pattern[end + 1 :]) if end >= 0 else (pattern[start:], "")
-        regex, left = name_regex(part), limit + 1
-        for name in self._names(pattern[:start] or "."):
-            self._entries -= 1
-            if self._entries <= 0:
-                return
-            if (name.startswith(".") and not part.startswith(".")) or not regex.fullmatch(name):
-                continue
-            name = pattern[:start] + name
-            for found in self._expand(f"{name}/{rest}", left) if end >= 0 else (name,):
-                yield found
-                left -= 1
-                if left <= 0:
-                    return
-
-    @staticmethod
-    def _names(folder: str) -> list[str]:
-        try:
-            return [".", "..", *os.listdir(folder)]  # before bash 5.2, `.*` matches `..`
-        except OSError:
-            return []
-
     def _single_path_reason(self, path: str, directory: str) -> str:
         if not (labels := self.labels(path, directory)):
             return f"{path} is outside the workspace"
@@ -224,6 +187,14 @@ class AnalysisContext:
         return os.path.join(directory or self.root, path)
 
 
+def _nothing(*args: Any, **options: Any) -> Any:
+    return ""
+
+
+def _no_labels(*args: Any, **options: Any) -> Any:
+    return ()
+
+
 class NoFiles(AnalysisContext):
     """A context that reads no files and objects to nothing: for past commands, whose files may have changed since.
     Never grant a permission because of its results."""
@@ -231,50 +202,15 @@ class NoFiles(AnalysisContext):
     def __init__(self) -> None:
         self.root, self.home, self.away = "/", "", ()
 
-    def path_reason(self, path: str, directory: str, *, glob: bool = False) -> str:
-        return ""
-
-    def match_has_blanks(self, pattern: str, directory: str) -> bool:
-        return False
-
-    def labels(self, path: str, directory: str) -> tuple[str, ...]:
-        return ()
-
-    write_labels = labels
-
-    def matching_labels(self, pattern: str, directory: str) -> tuple[str, ...]:
-        return ()
-
     def cd_target(self, path: str, directory: str) -> str:
         return self._join(path, directory)
 
-    def program_reason(self, name: str) -> str:
-        return ""
-
-    def has_program(self, name: str) -> bool:
-        return False
-
-    def git_reason(self, directory: str) -> str:
-        return ""
-
-    password_reason = git_reason
-
-    def override_reason(self, name: str, directory: str) -> str:
-        return ""
-
-    def scan(
-        self,
-        directory: str,
-        under: Sequence[str] = (),
-        *,
-        vendored: bool = True,
-        skip_ignored: bool = False,
-        lenient: bool = False,
-    ) -> DirectoryScan:
+    def scan(self, *args: Any, **options: Any) -> DirectoryScan:
         return DirectoryScan()
 
-    def are_files_outside_git(self, paths: Sequence[str], directory: str) -> bool:
-        return False
+    path_reason = program_reason = git_reason = password_reason = override_reason = _nothing
+    match_has_blanks = has_program = are_files_outside_git = _nothing
+    labels = write_labels = matching_labels = _no_labels
 
 
 def _is_inside(path: str, roots: Sequence[str]) -> bool:
