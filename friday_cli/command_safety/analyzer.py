@@ -7,7 +7,7 @@ command, and `classifier` decides whether it is read-only.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from .classifier import CommandClassifier
@@ -55,12 +55,14 @@ class CommandAnalyzer:
         }  # fmt: skip
         self._source = b""
         self._depth = 0
+        self._defined: set[str] = set()
         self._root: Node | None = None
 
     def run(self, command: str) -> None:
         """Analyze a whole command."""
         root, self._source = parse(command)
         self._reader.read(self._source)
+        self._state.unstable |= set(_set_in_functions(root, self._source))
         self._walk(root)
 
     def _walk(self, node: Node) -> None:
@@ -78,6 +80,15 @@ class CommandAnalyzer:
         for child in children(node, self._source):
             if child.type != "!":
                 self._walk(child)
+        self._state.allow_failed_cd()
+
+    def _statement(self, node: Node) -> None:
+        """One statement of a list. With `&` behind it, it runs in a subshell."""
+        state, snapshot = self._state, self._state.snapshot()
+        self._walk(node)
+        state.allow_failed_cd()
+        if node.next_sibling is not None and node.next_sibling.type == "&":
+            state.restore(snapshot)
 
     def _body(self, node: Node) -> None:
         """Statements in sequence; some of them may not run."""
@@ -95,8 +106,7 @@ class CommandAnalyzer:
             if child.type in WORDS:
                 self._reader.word(child)
                 continue
-            self._walk(child)
-            state.allow_failed_cd()
+            self._statement(child)
         if node.type == "while_statement":
             state.loops -= 1
         state.forget(changed)
@@ -104,6 +114,7 @@ class CommandAnalyzer:
     def _list(self, node: Node) -> None:
         """`a && b`, `a || b`: the second may not run."""
         parts = children(node, self._source)
+        either = any(part.type == "||" for part in parts)
         for part in parts:
             if part.type == "||":
                 self._state.allow_failed_cd()
@@ -111,29 +122,32 @@ class CommandAnalyzer:
                 changed = set(assigned_names(part, self._source)) if part is not parts[0] else set()
                 self._walk(part)
                 self._state.forget(changed)
+        if either:
+            self._state.allow_failed_cd()
 
     def _subshell(self, node: Node) -> None:
         """A subshell or substitution: its variables and directory do not outlive it."""
         snapshot = self._state.snapshot()
         for child in children(node, self._source):
             if child.type not in ("(", ")", "$(", "<(", "`", ";", "\n", "&"):
-                self._walk(child)
-                self._state.allow_failed_cd()
+                self._statement(child)
         self._state.restore(snapshot)
 
     def _pipeline(self, node: Node) -> None:
         state = self._state
-        snapshot = state.snapshot()
-        state.pipe_input = PipeInput()
+        snapshot, output = state.snapshot(), PipeInput()
+        replaced, state.input_replaced = state.input_replaced, False
         for child in children(node, self._source):
             if child.type in ("|", "|&"):
                 continue
             before = len(self.found.steps)
+            state.pipe_input = output if child.type == "command" and not replaced else PipeInput()
+            state.pipe_output = PipeInput()
             self._walk(child)
-            if child.type != "command" or len(self.found.steps) != before + 1:
-                state.pipe_input = PipeInput()
+            single = child.type == "command" and len(self.found.steps) == before + 1
+            output = state.pipe_output if single else PipeInput()
             state.restore(snapshot)
-        state.pipe_input = PipeInput()
+        state.pipe_input = state.pipe_output = PipeInput()
 
     def _for(self, node: Node) -> None:
         state = self._state
@@ -155,7 +169,7 @@ class CommandAnalyzer:
         known = values and all(value.known for value in values) and len(texts) <= 32 and name not in changed
         glob = any(value.glob for value in values)
         after = unknown(f"the value of ${name} is not known", next((v.foreign for v in values if v.foreign), ""))
-        state.variables[name] = Word(texts, glob=glob) if known else after
+        state.assign(name, Word(texts, glob=glob) if known else after)
         state.loops += 1
         self._walk(body)
         state.loops -= 1
@@ -168,6 +182,9 @@ class CommandAnalyzer:
             raise Unparseable("a function cannot be parsed")
         after = node.next_sibling.type if node.next_sibling else ""
         name, before = raw(parts[0], self._source), len(self.found.steps)
+        if name in self._defined:
+            raise Unparseable(f"the function {name} is defined twice")
+        self._defined.add(name)
         state.forget(set(assigned_names(node, self._source)) | set(state.variables))
         state.loops += 1
         self._walk(parts[1])
@@ -176,3 +193,14 @@ class CommandAnalyzer:
         if any(reading.split(" ", 1)[0] == name for step in steps for reading in step.readings[:1]):
             raise Unparseable(f"the function {name} may call itself")
         self.classifier.define_function(name, always_defined=node.parent == self._root and after != "&")
+
+
+def _set_in_functions(root: Node, source: bytes) -> Iterator[str]:
+    """The variables that a function of the command may set: it is not known when it is called."""
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        if node.type == "function_definition":
+            yield from assigned_names(node, source)
+        else:
+            stack += node.children

@@ -10,16 +10,21 @@ import msgspec
 
 from friday_cli.core.protocol.shell_script import SimpleCommand
 
-from . import destructive, embedded_languages, git, programs, text_scan, wrappers
+from . import destructive, embedded_languages, git, open_ended, programs, text_scan, wrappers
 from .context import HARMLESS, AnalysisContext
 from .options import ProgramWord
 from .readonly_programs import BUILTINS, ENVIRONMENT, INTERPRETERS, RUNNERS, SHELLS
 from .rule_suggestion import suggest_rule
 from .state import FoundCommands, ShellState
+from .syntax import TooLong
 from .words import Word, quote_words
 
 MAX_VARIANTS = 64
 """Word lists that one simple command may stand for (the values of its variables, multiplied)."""
+MAX_WRAPPERS = 8
+"""Wrappers around one command (`nice timeout 5 ls`); with more it needs approval."""
+MAX_FOLDERS = 16
+"""Folders in which the shell may be, after several `cd` that may have failed."""
 _RUN_THEIR_ARGUMENTS = SHELLS | {"eval", "source", ".", "exec"}
 _CHANGE_THE_SHELL = frozenset(("eval", "source", ".", "exec", "trap", "alias", "hash", "enable", "coproc"))
 
@@ -57,6 +62,7 @@ class CommandClassifier:
             if not write:
                 dynamic = dynamic or self.context.path_reason(name, directory, glob=target.glob)
                 labels += self.context.labels(name, directory)
+                labels += self.context.matching_labels(name, directory) if target.glob else ()
             elif found := self.context.write_labels(name, directory):
                 labels += found
             else:
@@ -102,9 +108,9 @@ class CommandClassifier:
             at = max((at for at, step in enumerate(steps) if step.readings), default=-1)
             steps[at] = self._with_text_scan(steps[at], text)
 
-    def add_unparseable(self, text: str, trouble: str) -> None:
+    def add_unparseable(self, text: str, trouble: str, danger: str = "") -> None:
         """Add a whole command that could not be parsed, with the commands that a text scan finds in it."""
-        step = SimpleCommand(text, text, why=trouble, dynamic_arguments=trouble, dynamic_program=True)
+        step = SimpleCommand(text, text, why=trouble, dynamic_arguments=trouble, dynamic_program=True, danger=danger)
         self.found.steps.append(self._with_text_scan(step, text))
 
     def _with_text_scan(self, step: SimpleCommand, text: str, parsed: Sequence[Sequence[str]] = ()) -> SimpleCommand:
@@ -146,54 +152,68 @@ class CommandClassifier:
         if last.looks and foreign:
             reason = f"${foreign} may hold a secret"
             return msgspec.structs.replace(last, looks=False, why=reason, dynamic_arguments=reason)
+        if len(variants) > 1:
+            self._state.pipe_output = programs.NO_INPUT
         if len(variants) > 1 and not last.looks:
             dynamic = last.dynamic_arguments or "its variables have several values"
             return msgspec.structs.replace(last, dynamic_arguments=dynamic, suggest="")
         return last
 
-    def _classify_argv(self, text: str, argv: Sequence[ProgramWord]) -> SimpleCommand:
-        """Classify one list of words."""
-        if (inner := wrappers.unwrap(argv)) is not None:
-            step = self._classify_argv(text, inner)
+    def _classify_argv(self, text: str, argv: Sequence[ProgramWord], depth: int = 0) -> SimpleCommand:
+        """Classify one list of words, which is behind `depth` wrappers."""
+        if depth < MAX_WRAPPERS and (inner := wrappers.unwrap(argv)) is not None:
+            step = self._classify_argv(text, inner, depth + 1)
             return msgspec.structs.replace(step, raw=text, readings=(*step.readings, _joined(argv)))
         if (script := wrappers.shell_script(argv)) is not None and self._run_script is not None:
             self._run_script(script)
             readings = _readings([arg.text for arg in argv])
             return SimpleCommand(_joined(argv), text, readings, looks=True, why="its script is classified separately")
         name = argv[0].text.rsplit("/", 1)[-1]
-        reason, reads = "", []
+        reason, reads, searches = "", [], []
         for directory in sorted(self._state.directories):
             reason = reason or programs.approval_reason(argv, self.context, directory, self._state.pipe_input)
             named, base = argv[1:], directory
             if name == "git":
                 named, base = git.resolve_global_options(named, self.context, base)
-            reads += [label for arg in named if arg.known for label in self._labels(arg, base)]
+            reads += [label for arg in named if arg.known for label in self._labels(arg, base, in_git=name == "git")]
+            searches += open_ended.searched_folders(argv, self.context, directory)
         known = all(arg.known and not arg.glob for arg in argv)
         texts = [arg.text for arg in argv]
         dynamic = "" if known else "one of its words is not known before it runs"
         if reason and not dynamic and name in _CHANGE_THE_SHELL:
             dynamic = f"{name} changes how later commands behave"
         if not reason:
-            self._state.pipe_input = programs.pipe_output(argv, self._state.pipe_input)
+            self._state.pipe_output = programs.pipe_output(argv, self._state.pipe_input)
             why = "it is read-only"
-            return SimpleCommand(_joined(argv), text, _readings(texts), True, why, dynamic, reads=tuple(reads))
+            return SimpleCommand(
+                _joined(argv), text, _readings(texts), True, why, dynamic, reads=tuple(reads), searches=tuple(searches)
+            )
         return SimpleCommand(
             _joined(argv), text, _readings(texts), why=reason, dynamic_arguments=dynamic,
-            dynamic_program=name in _RUN_THEIR_ARGUMENTS and not known, reads=tuple(reads),
+            dynamic_program=not argv[0].text or argv[0].glob or (name in _RUN_THEIR_ARGUMENTS and not known), reads=tuple(reads),
+            searches=tuple(searches), unread_words=open_ended.unread_words(argv), unread_program=open_ended.unread_program(argv), risky=open_ended.risky_options(texts),
             suggest=suggest_rule(texts) if known else "",
         )  # fmt: skip
 
-    def _labels(self, arg: ProgramWord, directory: str) -> tuple[str, ...]:
-        if arg.text.startswith("-") or len(arg.text) > 250 or "\n" in arg.text:
+    def _labels(self, arg: ProgramWord, directory: str, *, in_git: bool = False) -> tuple[str, ...]:
+        """The labels of a file that an argument may name."""
+        if arg.text.startswith("-") or len(arg.text) > 250 or "\n" in arg.text or not arg.text:
             return ()
-        return self.context.labels(arg.text, directory) if arg.text else ()
+        labels = self.context.labels(arg.text, directory)
+        if arg.glob:
+            labels += self.context.matching_labels(arg.text, directory)
+        if in_git and ":" in arg.text:  # a file of a revision, relative to the top or to the folder
+            for path in {arg.text.partition(":")[2], arg.text.rpartition(":")[2]} - {""}:
+                labels += self.context.labels(path, directory) + self.context.labels(path, "")
+        return labels
 
     def _cd_or_read(self, text: str, name: str, words: list[Word]) -> SimpleCommand:
         """`cd` into a folder of the workspace, or `read` into variables of the command itself."""
         state = self._state
         args = [ProgramWord(word.text, word.glob, bool(word.text)) for word in words[1:]]
         if name == "read":
-            reason = embedded_languages.read_builtin(args) if all(arg.known for arg in args) else "read sets variables"
+            literal = all(arg.known and not arg.glob for arg in args) and not re.search(r"[$`]", text)
+            reason = embedded_languages.read_builtin(args) if literal else "read sets variables"
             state.forget({arg.text for arg in args})
             return SimpleCommand(text, text, looks=not reason, why=reason or "it only reads a line")
         if len(args) != 1 or not args[0].known or args[0].glob or args[0].text.startswith("-") or state.loops:
@@ -201,10 +221,12 @@ class CommandClassifier:
             return SimpleCommand(text, text, why=why, dynamic_arguments=why)
         targets = {self.context.cd_target(args[0].text, directory) for directory in state.directories}
         if "" in targets:
-            why = f"{args[0].text} is outside the workspace"
+            why = f"{args[0].text} is outside the workspace, or leads through a link"
             return SimpleCommand(quote_words(("cd", args[0].text)), text, why=why, dynamic_arguments=why)
         state.previous_directories |= state.directories
         state.directories = targets
+        if len(targets | state.previous_directories) > MAX_FOLDERS:
+            raise TooLong(f"more than {MAX_FOLDERS} folders")
         return SimpleCommand(text, text, looks=True, why="it stays in the workspace")
 
     def _variants(self, words: list[Word]) -> list[list[ProgramWord]] | None:

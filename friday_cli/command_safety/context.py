@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import fnmatch
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
+from typing import Any
 
 import msgspec
 
@@ -17,10 +17,14 @@ from friday_cli.core.protocol.workspace import Workspace
 
 from . import project_overrides, repository
 from .directory_scan import DirectoryScan, scan_directory
+from .name_patterns import MAX_MATCHES, NameMatcher
 from .options import ProgramWord
+from .syntax import TooLong
 
-MAX_MATCHES = 2_000
-"""Names that a pattern may match; all of them are checked."""
+MAX_PATHS = 5_000
+"""Paths that are looked up for one command."""
+MAX_SCANS = 4
+"""Different scans of folders for one command."""
 HARMLESS = frozenset(("/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr"))
 
 
@@ -34,6 +38,14 @@ class AnalysisContext:
         self.away = workspace.away
         self.home = environ.get("HOME", "")
         self._path = environ.get("PATH", os.defpath)
+        self.start()
+
+    def start(self) -> None:
+        """Start the analysis of one command: forget what was read for the last one."""
+        self._git_reasons: dict[str, str] = {}
+        self._scans: dict[tuple[object, ...], DirectoryScan] = {}
+        self._matcher = NameMatcher()
+        self._labels: dict[str, tuple[str, ...]] = {}
 
     def path_reason(self, path: str, directory: str, *, glob: bool = False) -> str:
         """Why reading `path` needs approval, or "". With `glob` every existing name that matches is checked."""
@@ -41,8 +53,8 @@ class AnalysisContext:
             return ""
         if glob and re.search(r"[*?\[]", directory or self.root):
             return f"{path} is a pattern in a folder whose name contains pattern characters"
-        matches = list(_matches(self._join(path, directory), MAX_MATCHES)) if glob else []
-        if len(matches) > MAX_MATCHES:
+        matches = self._matcher.matching(self._join(path, directory)) if glob else []
+        if self._matcher.exhausted or len(matches) > MAX_MATCHES:
             return f"{path} matches too many files"
         for name in matches:
             last = os.path.basename(name)
@@ -54,15 +66,26 @@ class AnalysisContext:
 
     def match_has_blanks(self, pattern: str, directory: str) -> bool:
         """Whether a matching name contains blanks: unquoted, it would become several words."""
-        names = _matches(self._join(pattern, directory), MAX_MATCHES)
+        names = self._matcher.matching(self._join(pattern, directory))
         return any(re.search(r"\s", name[len(directory or self.root) :]) for name in names)
 
     def labels(self, path: str, directory: str) -> tuple[str, ...]:
-        """The labels of `path` in permission rules; empty if it is outside the workspace."""
-        try:
-            return self._workspace.labels(self._join(path, directory))
-        except FridayError:
-            return ()
+        """The labels of `path` in permission rules; empty if it is outside the workspace. Raises TooLong after
+        `MAX_PATHS` paths."""
+        path = self._join(path, directory)
+        if path not in self._labels:
+            if len(self._labels) >= MAX_PATHS:
+                raise TooLong(f"more than {MAX_PATHS:,} paths")
+            try:
+                self._labels[path] = self._workspace.labels(path)
+            except FridayError:
+                self._labels[path] = ()
+        return self._labels[path]
+
+    def matching_labels(self, pattern: str, directory: str) -> tuple[str, ...]:
+        """The labels of the files that the shell puts in place of a pattern."""
+        names = self._matcher.matching(self._join(pattern, directory))
+        return tuple(label for name in names for label in self.labels(name, directory))
 
     def searched_labels(self, paths: Sequence[ProgramWord], directory: str) -> Sequence[str]:
         """The labels of the paths that a program searches: `directory` without any."""
@@ -77,11 +100,13 @@ class AnalysisContext:
         return self.labels(path, directory)
 
     def cd_target(self, path: str, directory: str) -> str:
-        """The folder that `cd path` enters, or "" if it is outside the workspace."""
+        """The folder that `cd path` enters, or "" if it is outside the workspace or reached through a link: then `..`
+        means another folder for `cd` than for a program."""
         try:
-            return str(self._workspace.resolve(self._join(path, directory)))
+            real = str(self._workspace.resolve(self._join(path, directory)))
         except FridayError:
             return ""
+        return real if real == os.path.normpath(self._join(path, directory)) else ""
 
     def program_reason(self, name: str) -> str:
         """Why `name` may not be the program of the system, or ""."""
@@ -102,7 +127,13 @@ class AnalysisContext:
 
     def git_reason(self, directory: str) -> str:
         """Why a read-only git command in `directory` would run other programs (because of its config), or ""."""
-        return repository.git_reason(directory, tuple(map(str, self._workspace.roots)))
+        if directory not in self._git_reasons:
+            self._git_reasons[directory] = repository.git_reason(directory, tuple(map(str, self._workspace.roots)))
+        return self._git_reasons[directory]
+
+    def are_files_outside_git(self, paths: Sequence[str], directory: str) -> bool:
+        """Whether all `paths` exist and git finds no repository for `directory`."""
+        return all(os.path.lexists(self._join(path, directory)) for path in paths) and not repository.exists(directory)
 
     def password_reason(self, directory: str) -> str:
         """Why a URL that git prints in `directory` may contain a password, or ""."""
@@ -113,21 +144,38 @@ class AnalysisContext:
         return project_overrides.override_reason(name, directory, self.root)
 
     def scan(
-        self, directory: str, under: Sequence[str] = (), *, vendored: bool = True, skip_ignored: bool = False
+        self,
+        directory: str,
+        under: Sequence[str] = (),
+        *,
+        vendored: bool = True,
+        skip_ignored: bool = False,
+        lenient: bool = False,
     ) -> DirectoryScan:
-        """Scan the files a recursive command would reach. `skip_ignored`: it skips hidden and ignored files."""
+        """Scan the files a recursive command would reach. `skip_ignored`: it skips hidden and ignored files. `lenient`:
+        a tree that is too large counts as complete."""
+        key = (directory, tuple(under), vendored, skip_ignored, lenient)
+        if key not in self._scans:
+            if len(self._scans) >= MAX_SCANS:
+                return DirectoryScan(complete=False)
+            self._scans[key] = self._scan(directory, under, vendored, skip_ignored, lenient)
+        return self._scans[key]
+
+    def _scan(
+        self, directory: str, under: Sequence[str], vendored: bool, skip_ignored: bool, lenient: bool
+    ) -> DirectoryScan:
         roots = tuple(map(str, self._workspace.roots))
         inside = partial(_is_inside, roots=roots)
         ignored = partial(project_overrides.is_ignored_by_rg, self.root)
         skip_ignored = skip_ignored and not any(label != "." and ignored(f"{label}/x") for label in under)
-        found = scan_directory(self.root, directory, inside, under, vendored=vendored, skip_ignored=skip_ignored)
+        found = scan_directory(
+            self.root, directory, inside, under, vendored=vendored, skip_ignored=skip_ignored, lenient=lenient
+        )
         secrets = tuple(label for label in found.secrets if not (skip_ignored and ignored(label)))
         return msgspec.structs.replace(found, secrets=secrets)
 
     def _single_path_reason(self, path: str, directory: str) -> str:
-        try:
-            labels = self._workspace.labels(self._join(path, directory))
-        except FridayError:
+        if not (labels := self.labels(path, directory)):
             return f"{path} is outside the workspace"
         if bad := next((label for label in labels if is_secret(label)), ""):
             return f"{bad} may hold secrets"
@@ -139,6 +187,14 @@ class AnalysisContext:
         return os.path.join(directory or self.root, path)
 
 
+def _nothing(*args: Any, **options: Any) -> Any:
+    return ""
+
+
+def _no_labels(*args: Any, **options: Any) -> Any:
+    return ()
+
+
 class NoFiles(AnalysisContext):
     """A context that reads no files and objects to nothing: for past commands, whose files may have changed since.
     Never grant a permission because of its results."""
@@ -146,38 +202,15 @@ class NoFiles(AnalysisContext):
     def __init__(self) -> None:
         self.root, self.home, self.away = "/", "", ()
 
-    def path_reason(self, path: str, directory: str, *, glob: bool = False) -> str:
-        return ""
-
-    def match_has_blanks(self, pattern: str, directory: str) -> bool:
-        return False
-
-    def labels(self, path: str, directory: str) -> tuple[str, ...]:
-        return ()
-
-    write_labels = labels
-
     def cd_target(self, path: str, directory: str) -> str:
         return self._join(path, directory)
 
-    def program_reason(self, name: str) -> str:
-        return ""
-
-    def has_program(self, name: str) -> bool:
-        return False
-
-    def git_reason(self, directory: str) -> str:
-        return ""
-
-    password_reason = git_reason
-
-    def override_reason(self, name: str, directory: str) -> str:
-        return ""
-
-    def scan(
-        self, directory: str, under: Sequence[str] = (), *, vendored: bool = True, skip_ignored: bool = False
-    ) -> DirectoryScan:
+    def scan(self, *args: Any, **options: Any) -> DirectoryScan:
         return DirectoryScan()
+
+    path_reason = program_reason = git_reason = password_reason = override_reason = _nothing
+    match_has_blanks = has_program = are_files_outside_git = _nothing
+    labels = write_labels = matching_labels = _no_labels
 
 
 def _is_inside(path: str, roots: Sequence[str]) -> bool:
@@ -193,31 +226,3 @@ def _workspace_path_entries(path: str, roots: tuple[str, ...]) -> tuple[str, ...
         if not os.path.isabs(folder) or _is_inside(real, roots):
             entries.append(folder)
     return tuple(entries)
-
-
-def _matches(pattern: str, limit: int) -> Iterator[str]:
-    """The names that the shell would expand a pattern to; at most `limit` + 1 of them."""
-    at = re.search(r"[*?\[]", pattern)
-    if at is None:
-        if os.path.lexists(pattern):
-            yield pattern
-        return
-    start = pattern.rfind("/", 0, at.start()) + 1
-    end = pattern.find("/", at.end())
-    part, rest = (pattern[start:end], pattern[end + 1 :]) if end >= 0 else (pattern[start:], "")
-    left = limit + 1
-    try:
-        with os.scandir(pattern[:start] or ".") as entries:
-            for entry in entries:
-                if entry.name.startswith(".") and not part.startswith("."):
-                    continue
-                if not fnmatch.fnmatchcase(entry.name, part):
-                    continue
-                name = pattern[:start] + entry.name
-                for found in _matches(f"{name}/{rest}", left) if end >= 0 else (name,):
-                    yield found
-                    left -= 1
-                    if left <= 0:
-                        return
-    except OSError:
-        return

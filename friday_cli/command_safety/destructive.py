@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import posixpath
 import re
 from collections.abc import Iterable
 
@@ -12,7 +14,14 @@ _SYSTEM = re.compile(
     re.S,
 )
 _DISK = re.compile(r">\s*/dev/(?:sd|nvme|hd|vd|disk)")
-_FORK_BOMB = re.compile(r":\s*\(\s*\)\s*\{.*\|.*&")
+_HOME_OR_SYSTEM = re.compile(
+    r"(?:/|~|\$HOME|\$\{HOME\}|/(?:bin|boot|dev|etc|home|lib\w*|opt|proc|root|sbin|srv|sys|usr|var|Users|System|Library)"
+    r"|/(?:home|Users)/[^/]+)(?:/|/\*)?|(?:\./)?\.git/?|/\*"
+)
+_WORD = r"[^\s;{}()&|]"
+_FUNCTION = re.compile(rf"(?<!{_WORD})({_WORD}{{1,50}})\s{{0,9}}\(\s{{0,9}}\)|\bfunction\s{{1,9}}({_WORD}{{1,50}})")
+_MAX_FUNCTIONS, _MAX_BODY = 50, 1_000
+"""Functions of a text that are examined, and characters of each."""
 _MACHINE = frozenset(("shutdown", "reboot", "halt", "poweroff", "wipefs", "fdisk", "parted"))
 
 
@@ -22,7 +31,49 @@ def reason(text: str, commands: Iterable[str] = ()) -> str:
         return found
     if _DISK.search(text):
         return "writes to a disk device"
-    return "a fork bomb" if _FORK_BOMB.search(text) else ""
+    return fork_bomb(text)
+
+
+def fork_bomb(text: str) -> str:
+    """Why shell text may be a fork bomb: a function of it starts processes in which it is called again; "" if not."""
+    text = re.sub(r"['\"\\]", "", text)
+    bodies: dict[str, str] = {}
+    for found in itertools.islice(_FUNCTION.finditer(text), _MAX_FUNCTIONS):
+        name = found[1] or found[2]
+        bodies[name] = (_body(text[found.end() : found.end() + _MAX_BODY]) + bodies.get(name, ""))[: 2 * _MAX_BODY]
+    calls = {name: {n for n in re.findall(rf"{_WORD}+", body) if n in bodies} for name, body in bodies.items()}
+    for name, body in bodies.items():
+        for other in calls[name]:
+            word = rf"(?<!{_WORD}){re.escape(other)}(?!{_WORD})"
+            spawns = re.search(rf"{word}[^;\n&|{{}}]*(?:\|(?!\|)|&(?![&>]))|(?<!\|)\|&?\s*{word}", body)
+            if spawns and name in _reachable(other, calls):
+                return "a fork bomb"
+    return ""
+
+
+def _body(text: str) -> str:
+    """The body of a function, at the start of `text`."""
+    depth = 0
+    for at, char in enumerate(text):
+        depth += (char in "{(") - (char in "})")
+        if depth == 0 and char in "})":
+            return text[:at]
+    return text
+
+
+def _reachable(name: str, calls: dict[str, set[str]]) -> set[str]:
+    """The functions that are called when `name` is, with itself."""
+    found, left = {name}, [name]
+    while left:
+        new = calls[left.pop()] - found
+        found |= new
+        left += new
+    return found
+
+
+def _is_system(path: str) -> bool:
+    """Whether a path is the present folder, one above it, a home or a folder of the system."""
+    return any(map(_SYSTEM.fullmatch, (path, posixpath.normpath(path))))
 
 
 def _of_command(command: str) -> str:
@@ -35,11 +86,16 @@ def _of_command(command: str) -> str:
     if name == "rm" and ("r" in short.lower() or "--recursive" in flags):
         if not operands:
             return "recursive delete of files that are not named"
-        if bad := next((o for o in operands if "$" in o or o.startswith(("/", "~")) or _SYSTEM.fullmatch(o)), None):
+        if bad := next((o for o in operands if "$" in o or o.startswith(("/", "~")) or _is_system(o)), None):
             return f"recursive delete of {bad}"
+    if name == "mv" and len(operands) > 1:
+        if bad := next((o for o in operands if _HOME_OR_SYSTEM.fullmatch(posixpath.normpath(o))), None):
+            return f"mv of {bad}"
+        if "/dev/null" in operands:
+            return "mv to /dev/null"
     if name == "find" and ("-delete" in words or "rm" in words):
         top = words[1] if not words[1].startswith("-") else "."
-        if _SYSTEM.fullmatch(top) or top.startswith(("/", "~", "$")):
+        if _is_system(top) or top.startswith(("/", "~", "$")):
             return f"recursive delete below {top}"
     if name == "git" and git.without_global_options(words)[1:2] == ["clean"] and ("f" in short or "--force" in flags):
         return "git clean deletes untracked files"
@@ -48,6 +104,6 @@ def _of_command(command: str) -> str:
     if name == "dd" and any(o.startswith("of=/dev/") for o in operands):
         return "dd writes to a device"
     recursive = "R" in short or "--recursive" in flags
-    if name in ("chmod", "chown") and recursive and any(map(_SYSTEM.fullmatch, operands)):
+    if name in ("chmod", "chown") and recursive and any(map(_is_system, operands)):
         return f"recursive {name} of a system folder"
     return ""

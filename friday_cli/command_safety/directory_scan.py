@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 import os
 import re
 import stat
@@ -12,12 +11,16 @@ import msgspec
 
 from friday_cli.core.permissions.dangerous import is_secret
 
+from .name_patterns import matches_any
+from .project_overrides import is_ignored_by_rg
 from .repository import holds_password
 
 MAX_NAMES = 50_000
 """Directory entries that are scanned; in a larger tree the command needs approval."""
 MAX_UNIGNORED_NAMES = 10_000
 """The same limit for searches that skip hidden and ignored files."""
+MAX_SECRETS = 100
+"""Files that may hold secrets, of which each is checked; with more the command needs approval."""
 _VENDORED = frozenset((".git", ".venv", "venv", "node_modules", "site-packages", "vendor"))
 """Folders of third-party code: a file there that looks like a key is an example."""
 _AMBIGUOUS = re.compile(r"\s(?:\Z|[-'\"\\]|\.\.\Z)")
@@ -49,8 +52,7 @@ class DirectoryScan(msgspec.Struct, frozen=True):
             (links, self.links, "links out of the workspace"), (secrets, self.secrets, "may hold secrets"),
         ):  # fmt: skip
             for path in paths if wanted else ():
-                name = os.path.basename(path).lower()
-                if not globs or any(fnmatch.fnmatchcase(name, glob.lower()) for glob in globs):
+                if matches_any(path, globs):
                     return f"{path} {why}"
         return f"{self.ambiguous[0]!r} would be split into several names" if split_on_blanks and self.ambiguous else ""
 
@@ -63,14 +65,15 @@ def scan_directory(
     *,
     vendored: bool = True,
     skip_ignored: bool = False,
+    lenient: bool = False,
 ) -> DirectoryScan:
     """Scan `root`, or the paths `under` it, for a command that runs in `directory`. `inside`: whether a real path
-    belongs to the workspace. `vendored`: scan third-party folders too. `skip_ignored`: skip hidden folders; then a tree
-    that is too large counts as complete, so that not every search there needs approval."""
+    belongs to the workspace. `vendored`: scan third-party folders too. `skip_ignored`: skip hidden folders. With it, or
+    `lenient`, a tree that is too large counts as complete, so that not every search there needs approval."""
     links: list[str] = []
     secrets: list[str] = []
     odd: list[str] = []
-    seen = 0
+    seen = checked = 0
     pending = [os.path.join(root, top) if top != "." else root for top in under] or [root]
     while pending:
         folder = pending.pop()
@@ -79,8 +82,10 @@ def scan_directory(
         except OSError:
             continue
         seen += len(entries)
-        if seen > (MAX_UNIGNORED_NAMES if skip_ignored else MAX_NAMES):
-            return DirectoryScan(tuple(links), tuple(secrets), tuple(odd), complete=skip_ignored)
+        if len(secrets) > MAX_SECRETS:
+            return DirectoryScan(complete=False)
+        if seen > (MAX_UNIGNORED_NAMES if skip_ignored or lenient else MAX_NAMES):
+            return DirectoryScan(tuple(links), tuple(secrets), tuple(odd), complete=skip_ignored or lenient)
         for entry in entries:
             label = entry.path[len(root.rstrip("/")) + 1 :]
             if _AMBIGUOUS.search(entry.name) or (folder in (root, directory) and _AMBIGUOUS_FIRST.match(entry.name)):
@@ -92,7 +97,9 @@ def scan_directory(
                 secrets.append(f"{label}/config")
                 continue
             elif entry.is_dir():
-                skipped = skip_ignored and entry.name.startswith(".")
+                hidden = skip_ignored and entry.name.startswith(".")
+                checked += hidden
+                skipped = hidden and checked <= MAX_SECRETS and is_ignored_by_rg(root, f"{label}/x")
                 if not skipped and (vendored or entry.name not in _VENDORED):
                     pending.append(entry.path)
                 continue

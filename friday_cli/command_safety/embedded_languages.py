@@ -6,8 +6,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from .context import AnalysisContext
@@ -23,6 +22,7 @@ _TESTS_WITH_WORD = word_set(
     " -maxdepth -mindepth -perm -user -group -uid -gid -links -inum -regex -iregex -regextype -lname -ilname -printf"
     " -newermt -fstype -used"
 )
+_TESTS_WITH_FILE = frozenset(("-newer", "-anewer", "-cnewer", "-samefile"))
 SAFE_ON_ALL_FILES = word_set("wc ls du stat file basename dirname echo md5sum sha1sum sha256sum grep egrep fgrep")
 """Programs that may run on every name that find or git prints: none prints whole files."""
 PRINTS = frozenset(("cat", "head", "tail", "nl"))
@@ -46,7 +46,6 @@ def find(
         start = rest.pop(0)
         if reason := context.path_reason(start.text, directory, glob=start.glob):
             return reason
-    results = find_results([arg.text for arg in args])
     while rest:
         arg = rest.pop(0)
         if not arg.known or arg.glob:
@@ -59,11 +58,12 @@ def find(
             word = rest.pop(0)
             if word.glob and (reason := context.path_reason(word.text, directory, glob=True)):  # the shell expands it
                 return reason
-        elif arg.text in ("-newer", "-anewer", "-cnewer", "-samefile"):
+        elif arg.text in _TESTS_WITH_FILE:
             if not rest or (reason := context.path_reason(rest.pop(0).text, directory)):
                 return "it compares with a file outside the workspace"
         elif arg.text == "-exec":
             ends = next((i for i, a in enumerate(rest) if a.text in (";", "+")), len(rest))
+            results = find_results([arg.text for arg in args[: len(args) - len(rest)]])
             command, rest = rest[:ends], rest[ends + 1 :]
             if reason := _exec_reason(command, results, context, directory, inner):
                 return reason
@@ -82,24 +82,35 @@ class FindResults(NamedTuple):
 
 
 def find_results(words: Sequence[str]) -> FindResults:
-    """What `find` with these arguments certainly prints."""
+    """What `find` certainly passes to its first action in these arguments, or to an action after them."""
     start = (word for word in words if word not in ("-H", "-P"))
     under = tuple(itertools.takewhile(lambda word: not word.startswith(("-", "(", "!", ",")), start))
+    tests = list(_tests(words[len(under) + sum(word in ("-H", "-P") for word in words[:2]) :]))
     regular, either, depth, globs, named = False, False, 0, [], True
-    for at, word in enumerate(words):
-        before, after = words[at - 1] if at else "", words[at + 1] if at + 1 < len(words) else ""
+    for at, (word, value) in enumerate(tests):
+        before, after = tests[at - 1][0] if at else "", tests[at + 1][0] if at + 1 < len(tests) else ""
+        negated = before in ("!", "-not")
         depth += (word == "(") - (word == ")")
         if word in ("-o", "-or", ","):
             either = either or depth == 0
-            named = named and words[at - 2 : at - 1] in (["-name"], ["-iname"]) and after in ("-name", "-iname")
-        elif before in ("!", "-not"):
-            continue
-        elif word == "-type" and after == "f" and depth == 0:
+            behind_not = at > 1 and tests[at - 2][0] in ("!", "-not")
+            named = named and before in ("-name", "-iname") and after in ("-name", "-iname") and not behind_not
+        elif negated and word in ("(", "!", "-not"):
+            named = False
+            either = True
+        elif not negated and word == "-type" and value == "f" and depth == 0:
             regular = True
-        elif word in ("-name", "-iname"):
-            globs.append(after)
-    negated = any(word in ("!", "-not") and after == "(" for word, after in pairwise(words))
-    return FindResults(regular and not either, tuple(globs) if named and not negated else (), under)
+        elif not negated and word in ("-name", "-iname"):
+            globs.append(value)
+    return FindResults(regular and not either, tuple(globs) if named else (), under)
+
+
+def _tests(words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """The tests of `find` up to its first action, with their values."""
+    rest = list(words)
+    while rest and rest[0] not in ("-exec", "-print", "-print0", "-printf", "-ls"):
+        word = rest.pop(0)
+        yield word, rest.pop(0) if word in _TESTS_WITH_WORD | _TESTS_WITH_FILE and rest else ""
 
 
 def _exec_reason(
@@ -112,12 +123,21 @@ def _exec_reason(
     name = command[0].text if command else ""
     if name not in SAFE_ON_ALL_FILES and not (results.regular_files and name in PRINTS):
         return f"find -exec runs {name or 'a program'} on every file"
+    if any("{}" in arg.text and arg.text != "{}" for arg in command):
+        return "find -exec builds other names"
+    if name in READS and searches_folders(command):
+        results = FindResults(results.regular_files, (), ())
     if name in READS:
         under = [label for path in results.under for label in context.labels(path, directory)]
         found = context.scan(directory, under, vendored=not results.regular_files)
         if reason := found.approval_reason(results.globs, links=not results.regular_files):
             return reason
     return inner([ProgramWord("./x") if arg.text == "{}" else arg for arg in command])
+
+
+def searches_folders(command: Sequence[ProgramWord]) -> bool:
+    """Whether `grep` reads the files below the folders that it gets: then patterns of names tell nothing about them."""
+    return any(re.match(r"-[a-zA-Z]*[rRd]|--(?:r|d)", arg.text) for arg in command)
 
 
 def sed(args: Sequence[ProgramWord]) -> str:
@@ -128,8 +148,12 @@ def sed(args: Sequence[ProgramWord]) -> str:
     scripts = [word.text for name, word in parsed.options if name in ("-e", "--expression") and word is not None]
     if not scripts and parsed.operands:
         scripts = [parsed.operands[0].text]
+    if any(operand.glob for operand in parsed.operands[:1]):
+        return "its sed script is a pattern"
     for script in scripts:
-        if re.search(r"\[[^\]]*[/|,#:@!%]", script):  # implementations differ on where this expression ends
+        if _unusual_bracket(script) or (
+            "s:" in script and "[:" in script
+        ):  # implementations differ on where this expression ends
             return "its sed script is ambiguous"
         at = 0
         while at < len(script):
@@ -148,6 +172,8 @@ AWK = ProgramSpec(values="Fv", lead=1)
 _AWK_BAD = re.compile(
     r"\b(?:system|getline|close|fflush|ARGV|ARGC|ENVIRON|PROCINFO|FUNCTAB|SYMTAB|printf?\s*[^;}\n]*>|function)\b|@|(?<!\|)\|(?!\|)"
 )
+_PLAIN_BRACKETS = re.compile(r"(?:\\.|\[\^?+(?:[^][\\\n/|,#:@!%;{}]|\[:[a-z]+:\])+\]|[^\\\[])*", re.S)
+"""A regular expression whose sets of characters contain none that end a part of a program."""
 _LITERALS = re.compile(r'"(?:\\.|[^"\\\n])*"|(?:(?<=[~!({,;&|}\n])|\A)[ \t]*/(?:\\.|[^/\\\n])+/|#[^\n]*')
 """Strings, patterns (a slash after a value is a division) and comments, in the order awk reads them."""
 
@@ -159,16 +185,23 @@ def awk(args: Sequence[ProgramWord]) -> str:
         return parsed
     program = parsed.operands[0].text if parsed.operands else ""
     code = _LITERALS.sub('""', program)
-    patterns = (re.sub(r"\\.", "", match[0][:-1]) for match in _LITERALS.finditer(program))
-    unclosed = any(re.search(r"\[\^?\]?[^\]]*\Z", pattern) for pattern in patterns)
-    if ("/" in code or unclosed) and ">" in program and "print" in program:
+    patterns = [match[0] for match in _LITERALS.finditer(program) if match[0].lstrip().startswith("/")]
+    if ("/" in code or any(map(_unusual_bracket, patterns))) and ">" in program and "print" in program:
         return "its awk program may write files or run programs"
     if not program or "\\" in code or _AWK_BAD.search(code) or _AWK_BAD.search(program.replace('"', " ")):
         return "its awk program may write files or run programs"
-    for block in re.findall(r"\{[^{}]*\}?", code) or ([code] if "{" in code else []):
-        if ">" in re.sub(r"\([^()]*\)", "", block):
+    braces = parentheses = 0
+    for char in code:  # in a block, `>` outside of parentheses is a redirection
+        braces += (char == "{") - (char == "}")
+        parentheses += (char == "(") - (char == ")")
+        if braces < 0 or parentheses < 0 or (char == ">" and braces and not parentheses):
             return "its awk program may write files or run programs"
     return ""
+
+
+def _unusual_bracket(text: str) -> bool:
+    """Whether a regular expression has a set of characters whose end, or a delimiter in it, programs read differently."""
+    return _PLAIN_BRACKETS.fullmatch(text) is None
 
 
 def test(args: Sequence[ProgramWord], context: AnalysisContext, directory: str, *, arithmetic: bool) -> str:
@@ -189,8 +222,12 @@ def test(args: Sequence[ProgramWord], context: AnalysisContext, directory: str, 
 
 def set_builtin(args: Sequence[ProgramWord]) -> str:
     """`set`: only options that change when a script exits."""
-    text = " ".join(arg.text for arg in args)
-    return "" if re.fullmatch(r"(?:[-+][eux]*o? ?(?:pipefail|errexit|nounset)? ?)+", text) else "set changes the shell"
+    words = [arg.text for arg in args]
+    names = {at + 1 for at, word in enumerate(words) if re.fullmatch(r"[-+][eux]*o", word)}
+    known = (
+        re.fullmatch(r"pipefail|errexit|nounset" if at in names else r"[-+][eux]*o?", w) for at, w in enumerate(words)
+    )
+    return "" if words and all(known) else "set changes the shell"
 
 
 def read_builtin(args: Sequence[ProgramWord]) -> str:

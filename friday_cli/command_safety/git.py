@@ -167,16 +167,22 @@ def _operands_reason(name: str, parsed: ProgramArguments, context: AnalysisConte
     for option, word in parsed.options:
         if option.startswith("--output") or option in ("--ext-diff", "--textconv"):
             return f"{option} runs a program or writes a file"
+        if option == "--submodule" and word is not None and word.text == "diff":
+            return "git diff in submodules reads their settings"
+        if option in ("--format", "--pretty") and word is not None and re.search(r"%G|%\(signature", word.text):
+            return f"{option} with a signature runs gpg"
         if option == "-L" and word is not None and is_secret(word.text.rpartition(":")[2]):
             return f"{word.text} may hold secrets"
     if name == "grep" and parsed.has("--untracked", "--no-exclude-standard"):
         under = context.searched_labels(parsed.paths, directory)
         if reason := context.scan(directory, under, vendored=False).approval_reason((), links=False):
             return reason
+    names = [arg.text for arg in parsed.operands]
+    if name == "diff" and len(names) == 2 and context.are_files_outside_git(names, directory):
+        return "git diff outside a repository compares any files"
     for arg in parsed.operands:
         text = arg.text
-        path = text.partition(":")[2] if re.match(r"[^/]*:", text) else text
-        if is_secret(path) or is_secret(text):
+        if any(map(is_secret, (text, text.partition(":")[2], text.rpartition(":")[2]))):
             return f"{text} may hold secrets"
         if text.startswith(("/", "~", "../")) or text == ".." or "/../" in text or text.endswith("/.."):
             outside = True

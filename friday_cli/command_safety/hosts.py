@@ -9,8 +9,25 @@ from friday_cli.core.permissions.taint import HOST, UNREAD, URL, host_of
 
 from .readonly_programs import GIT_QUIET, NETWORK, QUIET
 
+MAX_TARGETS = 100
+"""Hosts and URLs of one command that are told apart."""
 _OPERAND = re.compile(rf"(?:[\w.+-]+@)?({HOST}|[a-z0-9-]+(?=:))(?::.*|/.*)?", re.I)
-_AT = re.compile(rf"\b[\w.+-]+@({HOST}):", re.I)
+_AT = re.compile(rf"(?<=[\w.+-])@({HOST}):", re.I)
+_HOST = re.compile(HOST, re.I)
+_PROXY_VARIABLE = re.compile(r"\b\w{1,20}_proxy=([^\s;|&]+)", re.I)
+_OPTION_HOSTS = {
+    "curl": re.compile(r"(?<!\S)(?:-[a-zA-Z#]*?x|--(?:pro|pre|soc|res|connect-to|doh)[\w-]*)[= ]?(\S+)"),
+    **dict.fromkeys(
+        ("ssh", "scp", "sftp", "mosh", "rsync"), re.compile(r"(?<!\S)-[a-zA-Z0-9]*?(?:[oJWLRe]) ?(\S.{0,200})")
+    ),
+    **dict.fromkeys(("wget", "wget2"), re.compile(r"(?<!\S)(?:-[a-zA-Z]*?e|--exe\w*)[= ]?(\S+)")),
+}
+"""Options of network programs that name hosts to contact, with their values."""
+_OPTION_FILES = {
+    "curl": re.compile(r"(?<!\S)(?:-[a-zA-Z#]*?K|--conf)"), "wget": re.compile(r"(?<!\S)(?:-[a-zA-Z]*?i|--(?:inp|conf))"),
+    **dict.fromkeys(("ssh", "scp", "sftp"), re.compile(r"(?<!\S)-[a-zA-Z0-9]*?F")),
+}  # fmt: skip
+"""Options that read further options or addresses from a file."""
 _DEVICE = re.compile(r"/dev/(?:tcp|udp)/([^/\s]+)")
 
 
@@ -23,15 +40,22 @@ def network_targets(command: str, steps: Sequence[Sequence[str]]) -> tuple[tuple
     text = "\n".join((command, *(form for forms in steps for form in forms)))
     found = [(host_of(url), url) for url in URL().findall(text) if not url.lower().startswith("file:")]
     found += [(host.lower(), "") for pattern in (_AT, _DEVICE) for host in pattern.findall(text)]
+    found += [(host.lower(), "") for value in _PROXY_VARIABLE.findall(text) for host in _HOST.findall(value)]
     for name, *words in filter(None, (form.split() for forms in steps for form in forms)):
         if name not in NETWORK or words in (["--version"], ["--help"]):
             continue
         operands = [word for word in words if not word.startswith("-") and "://" not in word]
         hosts = [m[1].lower() for word in operands if (m := _OPERAND.fullmatch(word))]
+        line = " ".join(words)
+        values = _OPTION_HOSTS[name].findall(line) if name in _OPTION_HOSTS else []
         found += [(host, "") for host in hosts]
+        found += [(host.lower(), "") for value in values for host in _HOST.findall(value)]
+        if name in _OPTION_FILES and _OPTION_FILES[name].search(line):
+            found.append((UNREAD, ""))
         if not (hosts or URL().search(" ".join(words))) or "$" in command or "`" in command:
             found.append((UNREAD, ""))
-    return tuple((host, url) for host, url in dict.fromkeys(found) if host)
+    unique = [(host, url) for host, url in dict.fromkeys(found) if host]
+    return (*unique[:MAX_TARGETS], (UNREAD, "")) if len(unique) > MAX_TARGETS else tuple(unique)
 
 
 def _is_quiet(words: Sequence[str]) -> bool:

@@ -86,6 +86,8 @@ class NodeReader:
                 words.append(Word((child.type,)))
             else:
                 raise Unparseable(f"it uses {child.type.replace('_', ' ')}")
+        if any(_reads_input(redirect) for redirect in redirects):
+            self._state.pipe_input = PipeInput()
         self._classifier.add_command(text, words, prefix)
         for redirect in redirects:
             self._redirect(redirect)
@@ -108,7 +110,7 @@ class NodeReader:
         parts = children(node, self._source) if node.type == "variable_assignments" else [node]
         for part in parts:
             name, value = self._assignment(part)
-            self._state.variables[name] = value
+            self._state.assign(name, value)
             local = re.fullmatch(r"[a-z_][a-z0-9_]*", name) and not name.endswith("_proxy")
             if not local and name not in ENVIRONMENT:
                 text = raw(part, self._source)
@@ -131,7 +133,7 @@ class NodeReader:
         self._words.directory = next(iter(directories)) if len(directories) == 1 else ""
         word = self._words.word(node)
         substitutions, self._words.substitutions = self._words.substitutions, []
-        pipe_input = self._state.pipe_input
+        pipe_input, self._state.pipe_input = self._state.pipe_input, PipeInput()
         for substitution in substitutions:
             text = self._source[substitution.start_byte : substitution.end_byte]
             if text[:1] == b"`" and b"\\" in text:
@@ -159,6 +161,7 @@ class NodeReader:
         redirects = [child for child in children(node, self._source) if child.type.endswith("redirect")]
         for child in children(node, self._source):
             if child not in redirects:
+                self._state.input_replaced = child.type == "pipeline" and any(map(_reads_input, redirects))
                 self._walk(child)
         for child in redirects:
             self._redirect(child)
@@ -220,3 +223,8 @@ class NodeReader:
             )
         if re.search(rb"`|\$[({\w@*#?!-]", re.sub(rb"\\.", b"", bytes(literal))):
             raise Unparseable("a here-document cannot be parsed")
+
+
+def _reads_input(redirect: Node) -> bool:
+    """Whether a redirection opens something to read, perhaps as the input."""
+    return any(child.type.startswith("<") for child in redirect.children)

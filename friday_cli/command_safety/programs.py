@@ -12,7 +12,7 @@ from friday_cli.core.permissions.dangerous import is_secret
 from . import embedded_languages, git
 from .context import AnalysisContext
 from .options import ProgramArguments, ProgramSpec, ProgramWord, read
-from .readonly_programs import BUILTINS, SHORT_VERSIONS, SPECS, VERSIONED
+from .readonly_programs import BUILTINS, SHORT_VERSIONS, SPECS, VERSIONED, word_set
 
 _XARGS = ProgramSpec(
     flags="0rt",
@@ -22,13 +22,14 @@ _XARGS = ProgramSpec(
 )
 _LISTERS = {"pip": ("list", "show", "freeze"), "pip3": ("list", "show", "freeze"), "npm": ("ls", "list", "root", "prefix"),
             "conda": ("list", "info"), "rustup": ("show",), "go": ("env",)}  # fmt: skip
-_LANGUAGES = {"sed": embedded_languages.sed, "set": embedded_languages.set_builtin, "read": embedded_languages.read_builtin,
+_LANGUAGES = {"sed": embedded_languages.sed, "set": embedded_languages.set_builtin,
               **dict.fromkeys(("awk", "gawk", "mawk"), embedded_languages.awk)}  # fmt: skip
 _SOURCES = frozenset(
     ("py", "python", "js", "ts", "rust", "go", "c", "cpp", "h", "java", "kotlin", "scala", "swift", "ruby", "php", "cs", "lua",
      "html", "css", "md", "markdown", "sql", "sh")
 )  # fmt: skip
 """Types of source files, as rg names them."""
+_DIGITS = frozenset(f"-{digit}" for digit in "0123456789")
 _VISIBLE = re.compile(r"(?:HOME|PATH|USER|SHELL|LANG|PWD|TERM|VIRTUAL_ENV|GOPATH|GOROOT|JAVA_HOME|NODE_ENV|CI|TMPDIR)")
 
 
@@ -48,6 +49,12 @@ class PipeInput(msgspec.Struct, frozen=True):
 
 
 NO_INPUT = PipeInput()
+_PASSES_NAMES_ON: dict[str, frozenset[str]] = {
+    "sort": word_set("-u -r -n -V -f -h -k -t"), "uniq": word_set("-u -d -i"), "head": word_set("-n --lines -q") | _DIGITS,
+    "tail": word_set("-n --lines -q") | _DIGITS,
+    "grep": word_set("-v -i -E -F -G -P -w -x -e -m --invert-match --ignore-case --regexp --max-count"),
+}  # fmt: skip
+"""Programs that print whole lines of their input, with the options under which they do."""
 
 
 def approval_reason(
@@ -57,6 +64,9 @@ def approval_reason(
     name, args = argv[0].text.rsplit("/", 1)[-1], list(argv[1:])
     if argv[0].text not in BUILTINS and (reason := context.program_reason(argv[0].text)):
         return reason
+    for arg in args:  # wherever it is: the first names may become options or a pattern to search, the others files
+        if arg.glob and (reason := context.path_reason(arg.text, directory, glob=True)):
+            return reason
     only_argument = args[0].text if len(args) == 1 else ""
     if name in VERSIONED and (reason := context.override_reason(name, directory)):
         return reason
@@ -131,7 +141,7 @@ def _special_reason(name: str, parsed: ProgramArguments) -> str:
         return "man would read a file as a page"
     if name == "jq":
         program = parsed.operands[0].text if parsed.operands else ""
-        if re.search(r"\b(?:env|ENV|import|include|input_filename)\b|\$\s*__", program):
+        if re.search(r"\b(?:env|ENV|import|include|input_filename|modulemeta)\b|\$\s*__", program):
             return "its jq program reads more than its input"
     return ""
 
@@ -156,22 +166,29 @@ def _recursive_reason(name: str, parsed: ProgramArguments, context: AnalysisCont
     if not (searches or rg or (compares and not parsed.has("-q", "--brief"))):
         return ""
     included = tuple(w.text for option, w in parsed.options if option == "--include" and w is not None)
-    if (globs := _rg_globs(parsed) if rg else included) is None:
-        return ""
-    skip_ignored = rg and not parsed.has("-.", "-u", "--hidden", "--unrestricted", "--no-ignore", "--no-ignore-vcs")
     under = context.searched_labels(parsed.paths, directory)
+    if rg:
+        globs, skip_ignored, lenient = _rg_globs(parsed)
+        found = context.scan(directory, under, vendored=False, skip_ignored=skip_ignored, lenient=lenient)
+        return found.approval_reason(globs, links=False)
     links = compares and not parsed.has("--no-dereference")
-    return context.scan(directory, under, vendored=links, skip_ignored=skip_ignored).approval_reason(globs, links=links)
+    return context.scan(directory, under, vendored=links).approval_reason(included, links=links)
 
 
-def _rg_globs(parsed: ProgramArguments) -> tuple[str, ...] | None:
-    """The file name patterns that rg searches (empty: all files); None if it only searches source files."""
+def _rg_globs(parsed: ProgramArguments) -> tuple[tuple[str, ...], bool, bool]:
+    """The file name patterns that rg searches (empty: all files), whether it skips hidden and ignored files, and whether
+    all patterns are for source files. A file that matches a pattern of `-g` is searched although it is hidden or ignored,
+    one that matches a type although it is hidden."""
     words = [(option, word.text) for option, word in parsed.options if word is not None]
     types = [text for option, text in words if option in ("-t", "--type")]
-    globs = [text for option, text in words if option in ("-g", "--glob", "--iglob")]
+    globs = [text for option, text in words if option in ("-g", "--glob", "--iglob") and not text.startswith("!")]
+    skip_ignored = not parsed.has("-.", "-u", "--hidden", "--unrestricted", "--no-ignore", "--no-ignore-vcs")
     if types and not globs and all(text in _SOURCES for text in types):
-        return None
-    return tuple(globs) if all(re.fullmatch(r"\*\.\w+", text) for text in globs) else ()
+        return (".env.*",), False, True
+    lenient = all(
+        re.fullmatch(r"(?:.*/)?\*\.(\w+)", text, re.S) and text.rpartition(".")[2] in _SOURCES for text in globs
+    )
+    return tuple(globs), skip_ignored and not globs, bool(globs) and lenient
 
 
 def _xargs(args: list[ProgramWord], context: AnalysisContext, directory: str, pipe_input: PipeInput) -> str:
@@ -198,6 +215,8 @@ def _xargs(args: list[ProgramWord], context: AnalysisContext, directory: str, pi
         return "the names that xargs gets are not known"
     if name not in ("", "echo", "basename", "dirname"):
         split_on_blanks, reads = not (pipe_input.nul_separated and nul_separated), name in embedded_languages.READS
+        if reads and embedded_languages.searches_folders(command):
+            pipe_input = PipeInput(True)
         under = [label for path in pipe_input.under for label in context.labels(path, directory)]
         vendored, links = split_on_blanks or not pipe_input.regular_files, reads and not pipe_input.regular_files
         tree = context.scan(directory, under, vendored=vendored, skip_ignored=pipe_input.skip_ignored)
@@ -223,17 +242,20 @@ def pipe_output(argv: Sequence[ProgramWord], before: PipeInput) -> PipeInput:
         names = [word for word in words[1:] if not word.startswith("-")]
         globs = tuple(word.rsplit("/", 1)[-1] for word in names) if all("*" in word for word in names) else ()
         others = any(re.fullmatch(r"-\w*[oi]\w*", word) for word in words)
-        plain = not any(word.startswith("--") for word in words[1:])
+        plain = not any(word.startswith(("--", ":")) or ".." in word for word in words[1:])
         return PipeInput(plain, nul_separated="-z" in words, checked=not others, globs=globs)
     if name == "rg" and ({"-l", "--files", "--files-with-matches"} & set(words)):
         certain = not any(re.match(r"-\w*r|--(?:replace|json|color)", word) for word in words)
-        skip_ignored = not any(re.match(r"-\w*[u.]|--(?:hidden|no-ig|unres)", word) for word in words)
         parsed = read(argv[1:], SPECS["rg"])
-        paths = () if isinstance(parsed, str) else tuple(path.text for path in parsed.paths)
-        return PipeInput(certain, True, skip_ignored=skip_ignored, under=paths or (".",))
+        if isinstance(parsed, str):
+            return PipeInput()
+        globs, skip_ignored, _ = _rg_globs(parsed)
+        paths = tuple(path.text for path in parsed.paths)
+        return PipeInput(certain, True, skip_ignored=skip_ignored, globs=globs, under=paths or (".",))
     if name in ("grep", "egrep") and any(re.fullmatch(r"-[a-zA-Z]*l[a-zA-Z]*", word) for word in words):
         return PipeInput(not any(word.startswith("--label") for word in words), True, checked=True)
-    operands = [word for word in words if not word.startswith("-")]
-    most_operands = {"sort": 0, "uniq": 0, "head": 1, "tail": 1, "grep": 1}.get(name, -1)
-    changes = any(re.fullmatch(r"--.*|-\w*[oc]\w*", word) for word in words)
-    return before if len(operands) <= most_operands and not changes else PipeInput()
+    if (flags := _PASSES_NAMES_ON.get(name)) is None or not before.file_names:
+        return PipeInput()
+    parsed = read(argv[1:], SPECS[name])
+    same = not isinstance(parsed, str) and not parsed.paths and all(option in flags for option, _ in parsed.options)
+    return msgspec.structs.replace(before, nul_separated=False) if same else PipeInput()

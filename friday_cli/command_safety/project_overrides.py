@@ -6,6 +6,8 @@ import fnmatch
 import re
 from pathlib import Path
 
+from .name_patterns import name_regex
+
 _FILES: dict[str, tuple[str, ...]] = {
     "yarn": (".yarnrc", ".yarnrc.yml", ".corepack.env"), "pnpm": (".npmrc", ".pnpmfile.cjs", "pnpm-workspace.yaml", ".corepack.env"),
     "npm": (".corepack.env",), "npx": (".corepack.env",),
@@ -19,6 +21,8 @@ _SHARED_PATTERN = {"pytest": re.compile(r"\baddopts\b|\[pytest\]|\[tool:pytest\]
 _SHARED = {"pytest": ("pyproject.toml", "tox.ini", "setup.cfg")}
 """Files that several programs read; they count if they configure this one."""
 _TOOL_PATH = re.compile(r"\bpath:")
+_MAX_IGNORE_CHARACTERS = 20_000
+"""Length of an ignore file that is read; with a longer one nothing counts as ignored."""
 _MAX_BYTES = 256 * 2**10
 
 
@@ -42,22 +46,27 @@ def override_reason(name: str, directory: str, root: str) -> str:
 
 
 def is_ignored_by_rg(root: str, label: str) -> bool:
-    """Whether `rg` skips the file `label` (relative to `root`) by default: it is hidden, or a simple ignore line names
-    it. An ignore file with a negated line counts as not ignoring."""
+    """Whether `rg` skips the file `label` (relative to `root`) by default: it is hidden, or a simple ignore line names it, and no negated line may match it."""
     parts = label.split("/")
-    if any(part.startswith(".") for part in parts):
-        return True
-    ignored = False
+    ignored = any(part.startswith(".") for part in parts)
     for depth in range(len(parts)):
         folder = Path(root, *parts[:depth])
-        for file in (".gitignore", ".ignore", ".rgignore"):
+        for file in (".gitignore", ".ignore", ".rgignore", ".git/info/exclude"):
             if file == ".gitignore" and not (Path(root) / ".git").exists():
                 continue
-            for line in _text(folder / file).split("\n"):
-                if line.startswith("!"):
+            if len(text := _text(folder / file)) > _MAX_IGNORE_CHARACTERS:
+                return False
+            for line in text.split("\n"):
+                if line.startswith("!") and _may_match(line[1:].strip(), parts[depth:]):
                     return False
                 ignored = ignored or _line_matches(line.strip(), parts[depth:])
     return ignored
+
+
+def _may_match(line: str, parts: list[str]) -> bool:
+    """Whether a negated line of an ignore file may match the path or a folder above it. It shows hidden names, too."""
+    wanted = name_regex(line.rstrip("/").rpartition("/")[2])
+    return any(wanted.fullmatch(part) for part in (parts[:-1] if line.endswith("/") else parts))
 
 
 def _line_matches(line: str, parts: list[str]) -> bool:

@@ -90,7 +90,7 @@ SPECS: dict[str, ProgramSpec] = {
         " no-heading fixed-strings multiline multiline-dotall json column stats quiet no-messages trim null type-list text"
         " with-filename no-filename unrestricted pcre2 no-config pretty vimgrep passthru crlf max-columns-preview",
         long_values="glob iglob type type-not context after-context before-context max-count max-depth regexp replace sort sortr"
-        " color colors max-columns max-filesize threads encoding engine context-separator", long_files="file ignore-file",
+        " color colors max-columns max-filesize threads encoding engine context-separator", long_files="file",
     ),
     "fd": ProgramSpec(flags="HIuasigFpl0" + _NUMBERS, values="tedEScjn", lead=1,
                long="hidden no-ignore unrestricted absolute-path case-sensitive ignore-case glob fixed-strings full-path print0"
@@ -142,7 +142,7 @@ WRAPPERS = word_set(
 """Programs that run the command in their arguments."""
 NETWORK = word_set(
     "curl wget wget2 aria2c http https xh httpie nc ncat netcat socat telnet ftp sftp lftp tftp ssh scp rsync mosh"
-    " dig drill nslookup host ping ping6 traceroute tracepath whois openssl mail sendmail swaks"
+    " dig drill nslookup host getent ping ping6 traceroute tracepath whois openssl mail sendmail swaks"
 )
 """Programs that contact the host in their arguments."""
 RUNNERS = WRAPPERS | NETWORK

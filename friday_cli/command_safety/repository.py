@@ -23,9 +23,12 @@ _FETCH_SETTINGS = re.compile(
 """Settings that run when a partial clone fetches a missing object."""
 _LFS = re.compile(r"git-lfs (?:clean|smudge|filter-process)(?: --skip)?(?: -- %f)?")
 _HEADER = re.compile(r'\[\s*([\w.-]+)\s*(?:"((?:\\.|[^"\\])*)")?\s*\](.*)')
+_SETTING = re.compile(r'([A-Za-z][A-Za-z0-9-]*+)\s*+(?:=((?:"(?:\\.|[^"\\])*+"|\\.|[^"\\#;])*+))?\s*+(?:[#;].*)?')
 _AMBIGUOUS = re.compile(r"\\\n|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n)")
 _SUBMODULE_MODE = b"\x00\x00\xe0\x00"
 _MAX_CONFIG_BYTES = 2**20
+_MAX_LINE = 2_000
+"""Characters of a line of a git config file."""
 _MAX_INDEX_BYTES = 64 * 2**20
 _MAX_NESTING = 3
 """Levels of nested repositories that are checked."""
@@ -34,8 +37,8 @@ _MAX_NESTING = 3
 def git_reason(directory: str, roots: tuple[str, ...]) -> str:
     """Why a read-only git command in `directory` may run other programs, or "". `roots`: the folders of the workspace."""
     try:
-        found = _repository(Path(directory))
-        return _check(*found, roots, 0) if found else ""
+        found = (_check(*repository, roots, 0) for repository in _repositories(Path(directory)))
+        return next(filter(None, found), "")
     except (OSError, ValueError, IndexError) as error:
         return f"the git config of this repository cannot be checked ({error})"
 
@@ -43,9 +46,11 @@ def git_reason(directory: str, roots: tuple[str, ...]) -> str:
 def password_file(directory: str) -> str:
     """The git config file that contains a password, for the repository of `directory`, or ""."""
     try:
-        found = _repository(Path(directory))
-        common = _common_dir(found[0]) if found else Path()
-        files = (found[0] / "config", found[0] / "config.worktree", common / "config") if found else ()
+        files = [
+            folder / name
+            for git, _ in _repositories(Path(directory))
+            for folder, name in ((git, "config"), (git, "config.worktree"), (_common_dir(git), "config"))
+        ]
     except (OSError, ValueError):
         return ""  # git would not read it either
     return next((str(file) for file in files if holds_password(str(file))), "")
@@ -69,9 +74,9 @@ def _check(git: Path, tree: Path | None, roots: tuple[str, ...], depth: int) -> 
     common = _common_dir(git)
     pairs: list[tuple[str, str]] = []
     for file in dict.fromkeys((git / "config", git / "config.worktree", common / "config")):
-        pairs += _pairs(file.read_bytes() if file.is_file() else b"")
+        pairs += _pairs(_bounded(file) if file.is_file() else b"")
     for file in sorted((common / "modules").glob("*/config"))[:50]:
-        pairs += [pair for pair in _pairs(file.read_bytes()) if _program_setting([pair])]
+        pairs += [pair for pair in _pairs(_bounded(file)) if _program_setting([pair])]
     if name := _program_setting(pairs):
         return f"the git config of this repository sets {name}, which can run programs"
     hooks = [common / "hooks", *((tree or git) / value for name, value in pairs if name == "core.hookspath")]
@@ -94,14 +99,36 @@ def _inside(folder: str, tree: Path | None, roots: tuple[str, ...]) -> bool:
     return within or (tree is not None and folder == os.path.realpath(tree))
 
 
-def _repository(folder: Path) -> tuple[Path, Path | None] | None:
-    """The git directory that git uses in `folder`, with its working tree (None for a bare repository)."""
+def exists(directory: str) -> bool:
+    """Whether git finds a repository in `directory`."""
+    try:
+        return any(_is_certain(git) for git, _ in _repositories(Path(directory)))
+    except (OSError, ValueError):
+        return False
+
+
+def _repositories(folder: Path) -> Iterator[tuple[Path, Path | None]]:
+    """The git directories that git may use in `folder`, each with its working tree (None for a bare repository). The
+    last one is the first that git certainly accepts: it skips what is not a repository."""
     for parent in (folder, *folder.parents):
         if (inner := _git_of(parent)) is not None:
-            return inner, parent
-        if (parent / "HEAD").is_file() and (parent / "objects").is_dir() and (parent / "refs").is_dir():
-            return parent, None
-    return None
+            yield inner, parent
+            if _is_certain(inner):
+                return
+        if os.path.lexists(parent / "HEAD") and any(
+            os.path.lexists(parent / name) for name in ("objects", "commondir")
+        ):
+            yield parent, None
+            if _is_certain(parent):
+                return
+
+
+def _is_certain(git: Path) -> bool:
+    """Whether git accepts a folder as a git directory."""
+    head, common = git / "HEAD", _common_dir(git)
+    if head.is_symlink() or not head.is_file() or not re.match(rb"ref: refs/|[0-9a-f]{40}", _bounded(head)):
+        return False
+    return (common / "objects").is_dir() and (common / "refs").is_dir()
 
 
 def _git_of(folder: Path) -> Path | None:
@@ -109,15 +136,30 @@ def _git_of(folder: Path) -> Path | None:
     inner = folder / ".git"
     if inner.is_dir():
         return inner
-    if inner.is_file():
-        return folder / inner.read_text(encoding="utf-8", errors="replace").partition("gitdir:")[2].strip()
-    return None
+    return folder / _one_path(inner, b"gitdir: ") if inner.is_file() else None
 
 
 def _common_dir(git: Path) -> Path:
     """The git directory shared by all worktrees of the repository."""
     shared = git / "commondir"
-    return git / shared.read_text(encoding="utf-8", errors="replace").strip() if shared.is_file() else git
+    return git / _one_path(shared) if shared.is_file() else git
+
+
+def _one_path(file: Path, start: bytes = b"") -> str:
+    """The path in a file of git. Raises ValueError if git may read another one."""
+    found = re.fullmatch(re.escape(start) + rb"([^\s\0](?:[^\r\n\0]*[^\s\0])?)[\r\n]*", _bounded(file))
+    if found is None:
+        raise ValueError(f"{file.name} names no folder")
+    return os.fsdecode(found[1])
+
+
+def _bounded(file: Path) -> bytes:
+    """The contents of a file of git. Raises ValueError if it is too large to be checked."""
+    with open(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as opened:
+        data = opened.read(_MAX_CONFIG_BYTES + 1)
+    if len(data) > _MAX_CONFIG_BYTES:
+        raise ValueError(f"{file.name} is too large")
+    return data
 
 
 def _pairs(data: bytes) -> Iterator[tuple[str, str]]:
@@ -128,22 +170,33 @@ def _pairs(data: bytes) -> Iterator[tuple[str, str]]:
     section = ""
     for number, line in enumerate(text.split("\n"), 1):
         line = line.strip(" \t\r")
-        if line.startswith("["):
+        if len(line) > _MAX_LINE:
+            raise ValueError(f"line {number} is too long")
+        while line.startswith("["):  # git reads several headers in a line
             match = _HEADER.fullmatch(line)
             if match is None:
                 raise ValueError(f"line {number} cannot be parsed")
             section = ".".join(part for part in (match[1], match[2] or "") if part).lower()
             line = match[3].strip(" \t")
-        name, _, value = line.partition("=")
-        if name.strip() and not name.strip().startswith(("#", ";")):
-            yield f"{section}.{name.strip().lower()}", value.strip().strip('"')
+        if not line or line.startswith(("#", ";")):
+            continue
+        found = _SETTING.fullmatch(line)
+        if found is None:
+            raise ValueError(f"line {number} cannot be parsed")
+        yield f"{section}.{found[1].lower()}", _value(found[2] or "")
+
+
+def _value(text: str) -> str:
+    """The value of a setting: without its comment, quotes and escapes."""
+    found = re.sub(r'("(?:\\.|[^"\\])*")|[#;].*', lambda part: part[1] or "", text).strip(" \t")
+    return re.sub(r'"|\\(.)', lambda part: part[1] or "", found)
 
 
 def _program_setting(pairs: list[tuple[str, str]]) -> str:
     """The first setting that makes a read-only git command run a program, or ""."""
     for name, value in pairs:
         runs = value.lower() not in ("", "true", "false") and not _LFS.fullmatch(value)
-        if runs and _PROGRAM_SETTINGS.fullmatch(name):
+        if (runs and _PROGRAM_SETTINGS.fullmatch(name)) or (name == "diff.submodule" and value == "diff"):
             return name
     names = dict(pairs)
     if any(re.fullmatch(r"extensions\.partialclone|remote\..*\.promisor", name) for name in names):

@@ -9,7 +9,7 @@ from .readonly_programs import INTERPRETERS, RUNNERS
 from .words import quote_words
 
 _PREFIXES = re.compile(
-    r"(?:npm|pnpm|yarn|bun) run [\w:@./-]+|(?:npm|pnpm|yarn|bun) test|(?:uv|poetry|hatch|pdm) run (?:pytest|ruff|mypy|tox)"
+    r"(?:npm|pnpm|yarn|bun) run \w[\w:@./-]*|(?:npm|pnpm|yarn|bun) test|(?:uv|poetry|hatch|pdm) run (?:pytest|ruff|mypy|tox)"
     r"|cargo (?:test|build|check|clippy|fmt)|git (?:add|commit)|ruff (?:check|format)|pytest|mypy|tox"
 )
 """Commands whose further arguments do not change what they are: their rule ends with ` *`."""

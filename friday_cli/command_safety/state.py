@@ -32,7 +32,10 @@ class FoundCommands(msgspec.Struct):
 
 class ShellState:
     """Variables, functions, possible working directories and pipe input. `previous_directories`: where the shell still
-    is if a `cd` before failed. `loops`: the number of enclosing loops."""
+    is if a `cd` before failed. `loops`: the number of enclosing loops. `unstable`: variables whose value is never known,
+    because a function sets them, or the shell itself. `input_replaced`: a redirection replaces the
+    input of the next pipeline. `pipe_input` is what the next simple command gets from a pipe,
+    `pipe_output` what the last one prints."""
 
     def __init__(self, directories: set[str]) -> None:
         self.variables: dict[str, Word] = {}
@@ -40,7 +43,14 @@ class ShellState:
         self.directories = set(directories)
         self.previous_directories: set[str] = set()
         self.loops = 0
-        self.pipe_input = PipeInput()
+        self.input_replaced = False
+        self.unstable: set[str] = {"_"}
+        self.pipe_input = self.pipe_output = PipeInput()
+
+    def assign(self, name: str, value: Word) -> None:
+        """Set a variable."""
+        known = name not in self.unstable or not value.known
+        self.variables[name] = value if known else unknown(f"the value of ${name} is not known")
 
     def forget(self, names: set[str]) -> None:
         """Mark the values of these variables as unknown."""

@@ -27,6 +27,13 @@ class Unparseable(Exception):
     """A command that cannot be analyzed; the text tells a person why."""
 
 
+class TooLong(Unparseable):
+    """A command whose analysis would take too much work. It is asked about in every mode."""
+
+    def __init__(self, size: str) -> None:
+        super().__init__(f"it is too long to be checked: {size}")
+
+
 @cache
 def _parser() -> Parser:
     """The parser, imported for the first command to keep start-up fast."""
@@ -91,10 +98,7 @@ def assigned_names(node: Node, source: bytes) -> Iterator[str]:
         elif current.type == "for_statement":
             yield from (raw(child, source) for child in current.children if child.type == "variable_name")
         elif current.type == "command":
-            name = current.child_by_field_name("name")
-            program = raw(name, source) if name is not None else ""
-            if program in ("read", "getopts", "mapfile", "readarray") or (
-                program == "printf" and "-v" in raw(current, source)
-            ):
-                yield from re.findall(r"[A-Za-z_]\w*", raw(current, source))
+            text = re.sub(r"['\"\\]", "", raw(current, source))
+            if re.match(r"(?:read|getopts|mapfile|readarray)\b|printf\b.*-v", text, re.S):
+                yield from re.findall(r"[A-Za-z_]\w*", text)
         stack += current.children

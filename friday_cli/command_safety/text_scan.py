@@ -5,9 +5,10 @@ It splits at every character that could start another command, so it reports mor
 
 from __future__ import annotations
 
+import itertools
 import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from . import destructive
@@ -19,8 +20,10 @@ _COMMAND_OPTION = re.compile(r"-[A-Za-z]*c[A-Za-z]*")
 _KEYWORDS = frozenset(("then", "do", "else", "elif", "if", "while", "until", "!"))
 _MAX_STARTS = 200
 """Words after a wrapper (`env`, `xargs`) that are tried as the start of a command: not all its options are known."""
-MAX_CHARACTERS = 2_000_000
-"""Total length of the commands found in one text; a longer text needs approval in every mode."""
+MAX_CHARACTERS = 400_000
+"""Total length of the commands found in one text, and of the texts in them; beyond it needs approval in every mode."""
+MAX_FOUND = 20_000
+"""Commands found in one text."""
 
 
 class TextScan(NamedTuple):
@@ -36,43 +39,49 @@ def scan(text: str, parsed: Iterable[Sequence[str]] = ()) -> TextScan:
     size = 0
     seen = set()
     left = [text]
-    commands = [command for words in parsed for command in _commands(list(words))]
-    while left or commands:
+    commands: Iterator[list[str]] = (command for words in parsed for command in _commands(list(words)))
+    while True:
         for words in commands:
             size += sum(map(len, words))
-            if size > MAX_CHARACTERS:
-                return TextScan(tuple(found), "it has too many commands to check")
+            if size > MAX_CHARACTERS or len(found) > MAX_FOUND:
+                beyond = f"{MAX_CHARACTERS:,} characters" if size > MAX_CHARACTERS else f"{MAX_FOUND:,} commands"
+                return TextScan(tuple(found), f"it is too long to be checked: more than {beyond} in its parts")
             found[" ".join(words)] = None
             left.append(_script_of(words))
-        commands, part = [], left.pop() if left else ""
+        commands = iter(())
+        if not left:
+            return TextScan(tuple(found), destructive.reason(text, found))
+        part = left.pop()
         if part in seen:
             continue
         seen.add(part)
         if "\\\n" in part:  # a continued line, or two lines
             left += (part.replace("\\\n", ""), part.replace("\\\n", "\n"))
         else:
-            commands = [command for piece in _SPLIT.split(part) for command in _commands(_words(piece))]
-    return TextScan(tuple(found), destructive.reason(text, found))
+            commands = (command for piece in _SPLIT.split(part) for command in _commands(_words(piece)))
 
 
 def _words(piece: str) -> list[str]:
+    if not re.search(r"['\"\\]", piece):
+        return re.split(r"[ \t\r]+", piece.strip(" \t\r")) if piece.strip(" \t\r") else []
     try:
         return shlex.split(piece)
     except ValueError:
         return piece.replace('"', "").replace("'", "").split()
 
 
-def _commands(words: list[str]) -> list[list[str]]:
+def _commands(words: list[str]) -> Iterator[list[str]]:
     """The commands a list of words may run: itself, or after a wrapper one that starts at any later word."""
-    while words and (_ASSIGNMENT.match(words[0]) or words[0] in _KEYWORDS):
-        words = words[1:]
+    skipped = itertools.takewhile(lambda word: _ASSIGNMENT.match(word) or word in _KEYWORDS, words)
+    words = words[sum(1 for _ in skipped) :]
     if not words:
-        return []
+        return
     first = _without_folder(words)
     if first[0] not in WRAPPERS:
-        return [first]
-    starts = [i for i, word in enumerate(words[1:], 1) if not word.startswith("-")]
-    return [_without_folder(words[i:]) for i in starts[:_MAX_STARTS]]
+        yield first
+        return
+    starts = (i for i, word in enumerate(words[1:], 1) if not word.startswith("-"))
+    yield from (_without_folder(words[i:]) for i in itertools.islice(starts, _MAX_STARTS))
 
 
 def _without_folder(words: list[str]) -> list[str]:

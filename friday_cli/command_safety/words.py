@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 MAX_VALUES = 32
 """Values a word may have; with more it counts as unknown."""
+MAX_TEXT = 20_000
+"""Characters of all values of a word: `x=$x$x` doubles them."""
 _UNQUOTED = re.compile(r"(?:[^\s;&|<>()$`\"'\\]|\\[^\n])*")
 _GLOB = re.compile(r"[*?\[]")
 _BRACES = re.compile(r"\{[^{}]*(?:,|\.\.)[^{}]*\}")
@@ -202,7 +204,7 @@ def _concatenated(parts: Iterable[Word]) -> Word:
     if first := next((part for part in parts if not part.known), None):
         return unknown(first.why, foreign)
     texts = tuple(itertools.islice(("".join(t) for t in itertools.product(*(p.texts for p in parts))), MAX_VALUES + 1))
-    if len(texts) > MAX_VALUES:
+    if len(texts) > MAX_VALUES or sum(map(len, texts)) > MAX_TEXT:
         return unknown("a word with too many values", foreign)
     return Word(
         tuple(dict.fromkeys(texts)),

@@ -29,12 +29,20 @@ DESTROYS = [
     "mkfs.ext4 /dev/sda1", "dd if=x of=/dev/sda", "cat x > /dev/sda", "shutdown -h now", "sudo reboot", "wipefs -a /dev/sda", "parted /dev/sda rm 1", "chmod -R 777 /", "chmod --recursive 777 ~",
     "chown -R me /etc", ":(){ :|:& };:", "bash <<E\nrm -rf /\nE", "cat <<E | sh\nrm -rf /\nE", "f() { eval \"$1\"; }; f 'x; rm -rf /'",
     "x='a; rm -rf /'; python -c \"os.system('$x')\"", "d=/; rm -rf $d", "for d in build /; do rm -rf $d; done", "ssh host 'cd /; rm -rf *'",
+    "rm -rf src/..", "rm -rf src/../..", "rm -rf ./src/../*", "rm -rf src/../.git", "rm -r a/b/../..", "find src/.. -delete", "chmod -R 777 src/../..",
+    "mv ~ /dev/null", "mv ~/ x", "mv / x", "mv $HOME /tmp/x", "mv x.txt /dev/null", "mv .git old", "mv /home/me /tmp/x", "mv -t /tmp ~", "sudo mv ~ x", "mv /etc old",
+    "f() { f|f& }; f", "f(){ f|f& };f", "bomb() { bomb | bomb & }; bomb", "function b { b & b; }; b", "f() { (f)& f; }; f", "f() { g & g; }; g() { f & f; }; f",
+    "f() { while :; do f & done; }; f", "'f'() { f|f& }; f", "f() ( f | f & ); f", "f() { g; }; g() { f | f; }; f", "f() { f \"$@\" & f; }; f",
+    "eval 'f() { f|f& }; f'", "bash -c 'f() { f|f& }; f'", "g() { ls; }; f() { g; }; g() { f; f & }; f",
 ]  # fmt: skip
 WORKS = [
     "ls -la", "rm x.txt", "rm -f build.log", "rm -rf build", "rm -rf ./dist node_modules", "rm -r src/old", "git status", "git clean -n", "git commit -m 'clean up'",
     "git log --oneline", "npm run build", "pytest -q", "make clean", "find . -name '*.py'", "find src -name x -type f", "chmod +x run.sh", "chmod -R u+w build", "dd --version",
     "dd if=a of=b", "echo 'rm -rf /tmp is bad'", "grep -rf patterns.txt src", "cp -r a b", "mv a b", "cat /etc/hosts", "python -m pip install x", "cargo build", "sed -n 1,5p a", "tar -czf a.tgz src",
     "docker ps", "ls > out.txt", "sleep 5", "du -sh .", "diff a b", "touch a", "mkdir -p x/y", "head -3 a", "which rm", "man rm", "rmdir empty", "git rm -r old",
+    "f() { ls | head; }; f | cat; f & wait", "walk() { for d in $1/*; do [ -d $d ] && walk $d; done; }; walk .", "f() { ls; }; g() { f | head; }; g & wait",
+    "mv /tmp/x .", "mv src/* dist/", "mv ../x .", "mv ./* ../backup/", "mv /etc/nginx/x.conf .", "rm -rf build/../dist", "log() { echo \"$1\" >&2; }; log x | tee y",
+    "fact() { [ $1 -le 1 ] && echo 1 || fact $(($1-1)); }; fact 3",
 ]  # fmt: skip
 
 
@@ -66,4 +74,4 @@ def test_text_that_nothing_runs_is_no_command(command: str) -> None:
 
 @pytest.mark.parametrize("command", ["env sh -c " * 200 + "rm x", "sudo " + "b " * 199 + "a" * 20_000])
 def test_a_text_with_too_much_in_it_is_asked_about_at_once(command: str) -> None:
-    assert danger(command) == "it has too many commands to check"
+    assert danger(command).startswith("it is too long to be checked")

@@ -32,7 +32,10 @@ def git(folder: Path, *words: str) -> None:
         b"[core]\r[foo]\n\tfsmonitor = ./run.sh\n", b"[core]\n\tworktree = /\n", b"[core\n\tfsmonitor = ./run.sh\n",
         b'[remote "o"]\n\turl = .\n\tpromisor = true\n\tuploadpack = ./run.sh\n',
         b'[extensions]\n\tpartialClone = o\n[core]\n\tsshCommand = ./run.sh\n',
-        b'[remote "o"]\n\turl = ext::./run.sh\n\tpromisor = true\n',
+        b'[remote "o"]\n\turl = ext::./run.sh\n\tpromisor = true\n', b"[x][core] fsmonitor = ./run.sh\n", b"[x] [include] path = ../inc\n",
+        b'[x "a]"] [core] fsmonitor = ./run.sh\n', b"[core]\n\tworktree = ../../o # /../ws\n", b"[core]\n\tworktree = ../../o ; /../ws\n",
+        b'[core]\n\tfsmonitor = "true"x\n', b'[core]\n\tfsmonitor = "./r" # "\n', b"[core]\n\tfsmonitor = ./run.sh\\\\\n", b'[core]\n\tfsmonitor = "\n',
+        b"[diff]\n\tsubmodule = diff\n", b"[core] fsmonitor=./run.sh", b"[core]\n\tfs monitor = ./run.sh\n", b"[core]x = 1\n" + b"#" * 2**20,
     ],
 )  # fmt: skip
 def test_settings_that_are_written_to_be_misread_are_asked_about(root: Path, config: bytes) -> None:
@@ -44,7 +47,7 @@ def test_settings_that_are_written_to_be_misread_are_asked_about(root: Path, con
 @pytest.mark.parametrize(
     "config",
     [
-        "[core]\n\tbare = false\n\tworktree = ..\n", '[filter "lfs"]\n\tsmudge = git-lfs smudge --skip -- %f\n\trequired = true\n',
+        "[core]\n\tbare = false\n\tworktree = .. ; here\n", "[core]\n\tbare\n\tautocrlf = input # x\n[a][b]\n\tx = \"a # b\" ; c\n", '[alias]\n\tl = "!f() { ls; }; f"\n', '[filter "lfs"]\n\tsmudge = git-lfs smudge --skip -- %f\n\trequired = true\n',
         '[remote "o"]\n\turl = https://example.org/x.git\n\tpromisor = true\n\tpartialclonefilter = blob:none\n',
         '[branch "a \\"b\\""]\n\tremote = o ; said here\n# [core] fsmonitor = ./x\n', "[remote \"o\"]\n\turl = ../other\n\tuploadpack = x\n",
     ],
@@ -52,6 +55,41 @@ def test_settings_that_are_written_to_be_misread_are_asked_about(root: Path, con
 def test_settings_as_people_have_them_are_not(root: Path, config: str) -> None:
     (root / ".git/config").write_text(config)
     assert passes("git status", root)
+
+
+def test_a_hook_in_the_folder_that_the_settings_name_with_a_comment_is_found(root: Path) -> None:
+    (root / ".git/config").write_text("[core]\n\thooksPath = hk ; c\n")
+    assert passes("git status", root)
+    (root / "hk").mkdir()
+    (root / "hk/post-index-change").write_text("")
+    assert not passes("git status", root)
+
+
+def test_a_folder_that_only_looks_like_a_repository_does_not_hide_the_one_above(root: Path) -> None:
+    """git skips it: the settings above count."""
+    (root / "sub/.git").mkdir(parents=True)
+    (root / "sub/.git/HEAD").write_text("nothing\n")
+    assert passes("cd sub && git status", root)
+    (root / ".git/config").write_text("[core]\n\tfsmonitor = ./run.sh\n")
+    assert not passes("cd sub && git status", root)
+
+
+@pytest.mark.parametrize(("head", "files"), [
+    ("ref: refs/heads/main\n", {"commondir": "../shared\n"}), ("", {"objects/x": "", "refs/x": ""}), ("x" * 40, {"objects/x": "", "refs/x": ""}),
+])  # fmt: skip
+def test_a_bare_repository_of_any_kind_is_found(root: Path, head: str, files: dict[str, str]) -> None:
+    (root / "bare").mkdir()
+    (root / "bare/config").write_text('[diff "x"]\n\ttextconv = ./run.sh\n')
+    (root / "bare/HEAD").write_text(head) if head else (root / "bare/HEAD").symlink_to("refs/heads/main")
+    for name, text in files.items():
+        (root / "bare" / name).parent.mkdir(exist_ok=True)
+        (root / "bare" / name).write_text(text)
+    assert not any(passes(command, root) for command in ("git -C bare log -p", "cd bare && git show"))
+
+
+def test_two_files_outside_a_repository_are_not_compared_unasked(root: Path) -> None:
+    assert passes("git diff HEAD x.txt", root)
+    assert not passes("git diff docs src", root)
 
 
 def test_a_hook_that_looking_runs_is_asked_about(root: Path) -> None:

@@ -77,10 +77,10 @@ class RuleInput(msgspec.Struct, frozen=True):
 def beyond_looking(call: RuleInput, denied: str) -> RuleInput:
     """The call of a command that ran where it can only look and failed there, for the decision whether it may run as
     usual. `denied` says what it was denied."""
-    steps = call.script.steps if call.script else ()
-    hosts = call.script.hosts if call.script else ()
     trouble = f"it ran where it can only look, and failed: {denied}"
-    return msgspec.structs.replace(call, script=CommandAnalysis(steps, trouble, hosts))
+    return msgspec.structs.replace(
+        call, script=msgspec.structs.replace(call.script or CommandAnalysis(), trouble=trouble)
+    )
 
 
 BEYOND = frozenset(("network", "outside"))
@@ -102,6 +102,31 @@ def touching(rules: Iterable[Rule], call: RuleInput, decision: Decision, tools: 
                 return rule
         if call.script is not None and _touches_files(rule, call.script, tools):
             return rule
+    return None
+
+
+def may_touch(rules: Iterable[Rule], call: RuleInput, tools: ToolCatalog) -> tuple[Rule, str] | None:
+    """The first deny or ask rule with a pattern that may match a part of the call that cannot be read, and why."""
+    script = call.script
+    for rule in rules if script is not None else ():
+        if rule.decision == "allow" or not rule.pattern or script is None:
+            continue
+        if fnmatch.fnmatchcase(call.tool, rule.tool):
+            unread = next((step.unread_program for step in script.steps if step.unread_program), "")
+            if script.dynamic_program or unread:
+                return rule, script.trouble or unread or "it runs a program that is not known beforehand"
+            program = rule.pattern.split(" ", 1)[0]
+            for step in script.steps:
+                heads = {text.split(" ", 1)[0] for text in (step.text, *step.readings)} if step.unread_words else ()
+                if any(
+                    fnmatch.fnmatchcase(head, program) or head.startswith(program.partition("*")[0]) for head in heads
+                ):
+                    return rule, step.unread_words
+        if any(fnmatch.fnmatchcase(tool, rule.tool) for tool in tools.for_files("read")) and rule.tool != "*":
+            folder = re.split(r"[*?\[]", rule.pattern.removeprefix("./"))[0]
+            for top in (top for step in script.steps for top in step.searches):
+                if top == "." or folder.startswith(f"{top}/") or f"{top}/".startswith(folder):
+                    return rule, f"it reads all files in {'the workspace' if top == '.' else top}"
     return None
 
 
@@ -154,6 +179,8 @@ def covering_step(rules: Sequence[Rule], call: RuleInput, step: SimpleCommand) -
             continue
         if re.search(r"[*?\[]", rule.pattern.split(" ", 1)[0]) and not step.suggest:
             continue  # a rule without a program name never covers a program that runs others
+        if any(option not in rule.pattern for option in step.risky):
+            continue
         if any(matches(rule, call, text) for text in (step.text, step.raw)):
             return rule
     return None
@@ -164,8 +191,8 @@ def matches(rule: Rule, call: RuleInput, subject: str) -> bool:
     if rule.pattern.startswith("domain:"):
         return subject.startswith("domain:") and names_host(rule, subject.removeprefix("domain:"))
     if call.effect == "run":
-        words = " ".join(subject.split())
-        if rule.pattern.endswith(" *") and words == rule.pattern[:-2]:
+        words = _one_line(subject)
+        if rule.pattern.endswith(" *") and fnmatch.fnmatchcase(words, rule.pattern[:-2]):
             return True
         return fnmatch.fnmatchcase(words, rule.pattern)
     return _glob(rule.pattern).fullmatch(subject) is not None
@@ -177,6 +204,11 @@ def names_host(rule: Rule, host: str) -> bool:
         return False
     host, wanted = host.lower().rstrip("."), rule.pattern[7:].lower().strip(".")
     return host == wanted or host.endswith("." + wanted.removeprefix("*."))
+
+
+@lru_cache(maxsize=64)
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 @lru_cache(maxsize=512)

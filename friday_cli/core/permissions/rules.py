@@ -14,7 +14,18 @@ from ..protocol.shell_script import SimpleCommand
 from ..protocol.tool_info import WEB_SEARCH, Effect, ToolCatalog
 from ..text.sanitize import sanitize_line
 from .dangerous import is_protected, is_secret
-from .rule import BEYOND, Decision, Rule, RuleInput, covering, covering_step, names_host, parse_rule, touching
+from .rule import (
+    BEYOND,
+    Decision,
+    Rule,
+    RuleInput,
+    covering,
+    covering_step,
+    may_touch,
+    names_host,
+    parse_rule,
+    touching,
+)
 
 Mode = Literal["ask", "edits", "plan", "auto", "yolo"]
 MODES: tuple[Mode, ...] = ("ask", "edits", "plan", "auto", "yolo")
@@ -152,9 +163,9 @@ class Rules:
             return PermissionDecision("ask", reason)
         if beyond:
             return self._beyond(call, rules)
-        if call.script is not None and call.script.dynamic_program and (unseen := _patterned(rules, call)):
-            why = call.script.trouble or "it runs a program that is not known beforehand"
-            return PermissionDecision("ask", f"{why}, so the rule {unseen} may apply to it", str(unseen), unseen.source)
+        if (unseen := may_touch(rules, call, self.tools)) is not None:
+            rule, why = unseen
+            return PermissionDecision("ask", f"{why}, so the rule {rule} may apply to it", str(rule), rule.source)
         if (rule := covering(rules, call)) is not None:
             return _by(rule, "allowed by")
         if call.script is not None and not call.script.trouble and call.script.steps:
@@ -219,13 +230,6 @@ def decide(call: RuleInput, arguments: object, rules: Rules, taint: Taint) -> Pe
 def _by(rule: Rule, words: str) -> PermissionDecision:
     more = f": {rule.reason}" if rule.reason else ""
     return PermissionDecision(rule.decision, f"{words} the rule {rule}{more}", str(rule), rule.source)
-
-
-def _patterned(rules: Sequence[Rule], call: RuleInput) -> Rule | None:
-    """A deny or ask rule with a pattern for the tool of the call."""
-    return next(
-        (r for r in rules if r.decision != "allow" and r.pattern and fnmatch.fnmatchcase(call.tool, r.tool)), None
-    )
 
 
 def floor(call: RuleInput, mode: Mode = "ask") -> str:

@@ -26,11 +26,14 @@ KEPT = 1_000_000
 """Characters of text that URLs are compared with; the oldest are dropped first."""
 LONGEST_QUERY = 200
 """Characters of a query above which it counts as carrying data."""
+LONGEST_URL = 2_000
+"""Characters of a URL above which it counts as carrying data."""
 SHARED = 24
 """Consecutive characters of a file in a URL from which on it counts as carrying text of the file."""
 
-HOST = r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)+"
-URL = pattern(r"\b[a-z][a-z0-9+.-]*://[^\s'\"<>|;()`\\]+", re.I)
+_LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
+HOST = rf"{_LABEL}(?:\.{_LABEL})+"
+URL = pattern(r"\b[a-z][a-z0-9+.-]{0,30}://[^\s'\"<>|;()`\\]+", re.I)
 _AUTHORITY = pattern(r"[a-z][a-z0-9+.-]*://(?:[^/?#@\s]*@)?(\[[0-9a-f:.]+\]|[^/?#:\s]+)", re.I)
 _NAMED = pattern(rf"\b{HOST}\b", re.I)
 _TOP = pattern(r".*\.(?:com|org|net|edu|gov|io|dev|ai|app|eu|uk|de|fr|ch|nl|jp|info)", re.I)
@@ -137,6 +140,8 @@ class TaintTracker:
         rest = url.partition("://")[2].partition("/")[2] or url.partition("?")[2]
         if not rest or url.partition("#")[0] in self._links:
             return ""
+        if len(url) > LONGEST_URL:
+            return "it is long"
         if len(rest.partition("?")[2]) > LONGEST_QUERY:
             return "its query is long"
         words = _unquoted(rest)

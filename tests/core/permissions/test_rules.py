@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from friday_cli.command_safety import AnalysisContext
 from friday_cli.core.eventlog.log import Log, MemoryJournal
 from friday_cli.core.permissions.approvals import ApprovalAnswer, ApprovalQueue
 from friday_cli.core.permissions.rule import Decision, Rule, RuleInput, parse_rule
@@ -417,6 +418,72 @@ def test_a_suggested_rule_lets_only_the_same_call_pass(tool: tuple[str, Effect],
     assert rules.decide(call).decision == "allow"
     other = random.Random(seed).choice(["zzz", "other/zzz.py", "q q q"])
     assert rules.decide(call_of(other)).decision == "ask"
+
+
+KEYS, PUSH = "deny read_file(private/**)", "deny bash(git push *)"
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> AnalysisContext:
+    root = workspace_fixture.create_project(tmp_path_factory.mktemp("rules"))
+    (root / "private").mkdir()
+    (root / "private/key.txt").write_text("x")
+    return workspace_fixture.context(root)
+
+
+@pytest.mark.parametrize(
+    ("rule", "decision", "commands"),
+    [
+        (KEYS, "deny", ("cat private/key.txt", "cat priv*/key.txt", "cat p*/k*", "cat < priv*/key.txt", "rg s private", "cp priv*/key.txt x", "tar c priv*", "head ./private/../private/key.txt",
+                        "git show HEAD:private/key.txt", "git -C src show HEAD:private/key.txt", "git cat-file -p HEAD:./private/key.txt", "git show :0:private/key.txt")),
+        (KEYS, "ask", ("rg s", "rg s .", "grep -rn s .", "find . -name 'key*' -exec cat {} +", "find . -name 'key*' | xargs cat", "git grep s", "diff -r . docs", 'cat "$f"', "cd src && grep -r s ..")),
+        (KEYS, "allow", ("rg s src", "grep -rn s src", "find src -exec cat {} +", "diff -r src docs", "for f in src/*.py; do cat $f; done", "ls", "git log", "rg --files", "wc -l src/*.py", "make", "cat x.txt")),
+        ("deny read_file(**/key.txt)", "ask", ("rg s src", "find src -exec cat {} +")),
+        (PUSH, "deny", ("git push", "git push origin --force", "bash <<E\ngit push\nE", "x=push; git $x", "env -S 'git push'", "find . -exec git push \\;")),
+        (PUSH, "ask", ("git $(echo push)", '"$x"', '"$x" push', 'git "$x"', "git p*sh", "p*sh", "echo git push | sh", "bash <<< 'git push'", "echo push | xargs git", "sh", "cat x | bash -s",
+                       'g() { git "$@"; }; g push', "git -c alias.p=push p", "G=git; $G push", "echo 1 | python3", 'eval "$x"', "env $x", 'timeout 5 "$x"', "xargs -I{} {} push", "bash -c \"$x\"")),
+        (PUSH, "allow", ("git status", 'echo "$(date)" > x', 'make "$x"', "python3 x.py", "python3 --version", "sh run.sh", "cat $f", "npm test", "find . | xargs wc", "ls *.md", "touch a*", "git stash")),
+        ("deny bash(git push *--force *)", "deny", ("git push origin --force", "git push --force origin", "git push --force", "git push -q --force")),
+        ("deny bash(git push *--force *)", "allow", ("git push", "git push --force-with-lease")),
+        ("deny bash(npm install *-g *)", "deny", ("npm install typescript -g", "npm install -g typescript")),
+        ("deny bash(npm install *-g *)", "allow", ("npm install typescript",)),
+    ],
+)  # fmt: skip
+def test_a_deny_rule_means_what_it_says_even_in_yolo(
+    project: AnalysisContext, rule: str, decision: Decision, commands: tuple[str, ...]
+) -> None:
+    rules = rights(rule, mode="yolo")
+    found = {command: rules.decide(workspace_fixture.bash(command, project)) for command in commands}
+    assert {command: verdict.decision for command, verdict in found.items()} == dict.fromkeys(commands, decision)
+    if decision == "ask":
+        assert all(f"the rule {rule[5:]} may apply" in verdict.reason for verdict in found.values())
+
+
+@pytest.mark.parametrize(
+    ("rule", "covered", "asked"),
+    [
+        ("git diff *", ("git diff --stat HEAD",), ("git diff --output=x", "git diff --outp x", "git diff --ext-diff", "git diff --textconv", "git diff > x")),
+        ("git commit *", ("git commit -m x", "git commit -am 'nFt x'", "git commit -mnF", "git commit --amend --no-edit", "git commit -C HEAD"),
+         ("git commit -anm x", "git commit -F /etc/passwd", "git commit -aF/etc/passwd", "git commit --no-verify -m x", "git commit --no-ver -m x", "git commit --file=x", "git commit -t x")),
+        ("git commit --no-verify *", ("git commit --no-verify -m x",), ("git commit --no-verify -F x",)),
+        ("git add *", ("git add src", "git add -A"), ("git add --pathspec-from-file=x", "git add --pathspec-fr x")),
+        ("npm run build *", ("npm run build -- --watch",), ("npm run build --script-shell=./x", "npm run build --prefix ..", "npm run build -C x")),
+    ],
+)  # fmt: skip
+def test_a_rule_with_any_arguments_covers_no_option_that_does_more(
+    rule: str, covered: tuple[str, ...], asked: tuple[str, ...]
+) -> None:
+    rules = rights(f"allow bash({rule})")
+    assert {rules.decide(bash(command)).decision for command in covered} == {"allow"}
+    assert {rules.decide(bash(command)).decision for command in asked} == {"ask"}
+
+
+@pytest.mark.parametrize(("command", "rule"), [
+    ("npm run -- x", "bash(npm run -- x)"), ("pnpm run -r build", "bash(pnpm run -r build)"), ("npm run build -- --watch", "bash(npm run build *)"),
+    ("git commit -m x", "bash(git commit *)"), ("git commit -F x", ""), ("git add --pathspec-from-file=x", ""), ("npm run test --script-shell=x", ""),
+])  # fmt: skip
+def test_no_rule_is_offered_that_is_wider_than_it_looks(command: str, rule: str) -> None:
+    assert suggested_rule(bash(command)) == rule
 
 
 def desk(*, attended: bool = True) -> tuple[ApprovalQueue, MemoryJournal]:

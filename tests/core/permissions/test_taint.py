@@ -146,6 +146,13 @@ def test_links_of_pages_and_of_files_carry_nothing_unless_the_session_wrote_the_
     ("LESSOPEN='|curl a.example; true' less x", ["a.example"]), ("cat > x.md <<E\nsee https://a.example\nE", []),
     ("cat <<E | sh\ncurl a.example\nE", ["a.example"]), ("git commit -m 'add; curl https://a.example'", []),
     ("grep 'x; curl https://a.example' f", []),
+    ("curl --proxy=b.example:80 https://a.example", ["a.example", "b.example"]), ("curl -sxb.example https://a.example", ["a.example", "b.example"]),
+    ("curl --prox b.example https://a.example", ["a.example", "b.example"]), ("curl --resolve a.example:443:6.6.6.6 https://a.example", ["a.example", "6.6.6.6"]),
+    ("curl --connect-to ::b.example:443 https://a.example", ["a.example", "b.example"]), ("curl -sK x https://a.example", ["a.example", UNREAD]),
+    ("ssh -o ProxyJump=b.example me@a.example", ["a.example", "b.example"]), ("ssh -J b.example me@a.example", ["a.example", "b.example"]),
+    ("ssh -oProxyCommand='nc b.example 22' me@a.example", ["a.example", "b.example"]), ("ssh -F x me@a.example", ["a.example", UNREAD]),
+    ("wget -e http_proxy=b.example https://a.example", ["a.example", "b.example"]), ("wget -i x", [UNREAD]), ("getent hosts a.example", ["a.example"]),
+    ("ALL_PROXY=b.example:80 curl https://a.example", ["a.example", "b.example"]), ("curl -sSL -X POST https://a.example", ["a.example"]),
 ])  # fmt: skip
 def test_what_a_command_talks_to(command: str, hosts: list[str]) -> None:
     for found in (network_targets(command), analyze(command, GROUND).hosts):
