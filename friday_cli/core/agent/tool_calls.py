@@ -232,4 +232,4 @@ def _context(agent: Agent, services: Services, call: ToolCall, *, looks: bool) -
         async with agent.slot.waiting("waiting_user", call.id):
             return await services.approvals.question(agent.path, call.id, question, choices)
 
-    return ToolContext(agent.path, call.id, agent.workspace, agent.seen, emit, ask, looks)
+    return ToolContext(agent.path, call.id, agent.workspace, agent.seen, emit, ask, looks=looks)

@@ -137,8 +137,7 @@ class MessageAdded(Event, frozen=True, tag="message_added"):
 
 class ToolStarted(Event, frozen=True, tag="tool_started"):
     """A tool call was permitted and runs. `title` is one line for people; `facts` hold even if the call is cancelled.
-    `looks`: it is permitted only because it looks, and runs where it can do nothing else. If it fails there and may run as
-    usual, another event of the same call follows."""
+    `looks`: it runs where it can only look; when it fails there and may run as usual, the same call has another such event."""
 
     call_id: str
     tool: str

@@ -34,7 +34,8 @@ class Ran(msgspec.Struct, frozen=True):
     `exit_code` is None when the command was killed (`timed_out`: by its time limit), 128 + N when signal N ended it.
     `left` counts the processes that outlived the command and were ended after it. `changed` are changes in the
     workspace meanwhile, as far as they were detected. `blocked` says what a sandbox seems to have denied, "" for
-    nothing, for a command that was confined to looking only the line of its output; `tampered` names protected files that were changed all the same.
+    nothing; for a command that was confined to looking it is the line of its output. `tampered` names protected files
+    that were changed all the same.
     """
 
     exit_code: int | None

@@ -82,9 +82,8 @@ class CommandStarter:
         self, argv: Sequence[str], agent: str, *, timeout_s: float, limit: int, cwd: Path | None
     ) -> Printed:
         """As `Workspace.execute`."""
-        program = argv[0]
-        if not os.path.isabs(program):
-            program = find_program(program, self._settings.environ.get("PATH"), self._roots)
+        path = self._settings.environ.get("PATH")
+        program = argv[0] if os.path.isabs(argv[0]) else find_program(argv[0], path, self._roots)
         if program is None:
             raise ToolError(f"The program {argv[0]} was not found.")
         request = self._supervisor.request(

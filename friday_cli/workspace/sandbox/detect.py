@@ -80,8 +80,9 @@ def detect_sandbox(
 
 
 def _try(wanted: Wanted, bwrap: str | None, true: str | None) -> SandboxChoice:
-    linux = {"bubblewrap": partial(_bubblewrap, bwrap, true), "landlock": _landlock}
-    tries = linux if sys.platform == "linux" else {"seatbelt": _seatbelt}
+    tries: dict[Kind, Callable[[], SandboxChoice]] = {"seatbelt": _seatbelt}
+    if sys.platform == "linux":
+        tries = {"bubblewrap": partial(_bubblewrap, bwrap, true), "landlock": _landlock}
     reasons: list[str] = []
     for kind, attempt in tries.items():
         if wanted in ("auto", kind):

@@ -11,7 +11,7 @@ READABLE = (
     ".python-version", ".node-version", ".nvmrc", ".ruby-version", ".java-version", ".clang-format", ".clang-tidy",
     # languages, their packages and their build tools
     ".cargo", ".rustup", ".nvm", ".npm", ".node-gyp", ".volta", ".bun", ".deno", ".yarn", ".pnpm-store", ".fnm", ".asdf",
-    ".asdfrc", ".pyenv", ".conda", ".virtualenvs", ".rye", ".rbenv", ".rvm", ".gem", ".bundle", ".jenv", ".sdkman", ".jdks",
+    ".asdfrc", *(f".{name}env" for name in ("py", "rb", "j", "nod")), ".conda", ".virtualenvs", ".rye", ".rvm", ".gem", ".bundle", ".sdkman", ".jdks",
     ".m2", ".gradle", ".ivy2", ".sbt", ".coursier", ".konan", ".dotnet", ".nuget/packages", ".ghcup", ".cabal", ".stack",
     ".opam", ".elan", ".julia", ".juliaup", ".mix", ".hex/packages", ".nimble", ".luarocks", ".platformio", ".espressif",
     ".swiftpm", ".nix-profile", ".nix-defexpr", ".local/state/nix", ".terraform.d/plugin-cache", ".linuxbrew",

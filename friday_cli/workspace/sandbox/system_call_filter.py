@@ -31,7 +31,7 @@ class _Numbers(NamedTuple):
     architecture: int
     socket: int
     prlimit: int
-    socketcall: int
+    socketcall: int = 0
     open: int = 0
     openat: int = 0
     attributes: tuple[int, ...] = ()
@@ -41,18 +41,19 @@ class _Numbers(NamedTuple):
 _NEW = (452, 463, 466, 469)
 """fchmodat2, setxattrat, removexattrat, file_setattr: the same everywhere."""
 _IO_URING_SETUP, _OPENAT2 = 425, 437
+_OLD = (76, 90, 91, 92, 93, 94, 132, 188, 189, 190, 197, 198, 199, 235, 260, 261, 268, 280)
+_GENERIC = (5, 6, 7, 14, 15, 16, 45, 52, 53, 54, 55, 88)
 _TABLES = {
     "x86_64": (
-        _Numbers(0xC000003E, 41, 302, 0, 2, 257, (
-            76, 90, 91, 92, 93, 94, 132, 188, 189, 190, 197, 198, 199, 235, 260, 261, 268, 280, *_NEW)),
+        _Numbers(0xC000003E, 41, 302, open=2, openat=257, attributes=(*_OLD, *_NEW)),
         _Numbers(0x40000003, 359, 340, 102),
     ),
     "aarch64": (
-        _Numbers(0xC00000B7, 198, 261, 0, 0, 56, (5, 6, 7, 14, 15, 16, 45, 52, 53, 54, 55, 88, *_NEW)),
+        _Numbers(0xC00000B7, 198, 261, openat=56, attributes=(*_GENERIC, *_NEW)),
         _Numbers(0x40000028, 281, 369, 102),
     ),
-    "riscv64": (_Numbers(0xC00000F3, 198, 261, 0, 0, 56, (5, 6, 7, 14, 15, 16, 45, 52, 53, 54, 55, 88, *_NEW)),),
-}  # fmt: skip
+    "riscv64": (_Numbers(0xC00000F3, 198, 261, openat=56, attributes=(*_GENERIC, *_NEW)),),
+}
 """By machine: its own system calls, and those of its 32-bit programs."""
 
 

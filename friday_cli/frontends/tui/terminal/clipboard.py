@@ -6,7 +6,7 @@ import asyncio
 import os
 import shutil
 import sys
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 from textual.app import App
@@ -40,10 +40,10 @@ def takers() -> list[tuple[str, ...]]:
     return [*_found(tmux), *_found(there)[:1]]
 
 
-def _found(commands: Iterable[tuple[str, ...]]) -> list[tuple[str, ...]]:
+def _found(commands: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
     """The commands whose programs there are, with the paths of these."""
-    found = [(find_program(name, None) if "/" not in name else shutil.which(name), *more) for name, *more in commands]
-    return [(program, *more) for program, *more in found if program]
+    find = (shutil.which(name) if "/" in name else find_program(name, None) for name, *_ in commands)
+    return [(program, *command[1:]) for program, command in zip(find, commands, strict=True) if program]
 
 
 def has_desktop() -> bool:
