@@ -228,3 +228,77 @@ async def test_a_child_has_twenty_turns_unless_its_profile_or_its_call_says_othe
     assert s.of(AgentStarted, "a.1")[0].turns == 20
     assert s.end("a.1") == ("completed", "iterations")
     assert len(s.requests("a.1")) == 20 + 1, "and the wrap-up"
+
+
+async def test_a_grandchild_that_was_resumed_is_in_the_result_after_a_kill(stage: Stage) -> None:
+    stage.profile("lead", "subAgents: [researcher]")
+    again = call("delegate_task", resume="a.1.1", task="go on")
+    script = {"a": [Say("", [delegate("lead", "all")]), Say("", [again])],
+              "a.1": [Say("", [delegate("researcher", "x")]), Say("led")], "a.1.1": [Say("found it"), *SLOW]}  # fmt: skip
+    before = await died(stage, script, lambda s: len(s.requests("a.1.1")) == 3)
+    async with stage.open({"a": [Say("fin")]}, resume=before.session.id) as s:
+        await s.session.prompt("and now?")
+        resumed = read(s)[-1]
+        assert "## Result from 'researcher' (a.1.1): interrupted (process)\n" in resumed
+        assert "\n> I looked at half of it\n" in resumed
+
+
+async def test_what_a_person_continues_after_a_kill_changes_no_result_that_was_read(stage: Stage) -> None:
+    script = {"a": [Say("", [TEAM])], "a.1": QUICK, "a.2": SLOW}
+    before = await died(stage, script, lambda s: s.of(AgentFinished, "a.1") and len(s.requests("a.2")) == 2)
+    async with stage.open({"a": [Say("fin")], "*": [Say("more")]}, resume=before.session.id) as s:
+        for path in ("a.1", "a.2"):
+            await s.session.resume_agent(path, "continue")
+        await s.session.prompt("and now?")
+        first = s.requests()[-1].messages[:3]
+        assert DONE in first[2].results[0].text
+    async with stage.open({"a": [Say("fin")]}, resume=before.session.id) as s:
+        await s.session.prompt("and later?")
+        assert s.requests()[-1].messages[:3] == first
+
+
+async def test_a_result_that_was_handed_in_right_before_a_kill_is_the_text_of_the_agent(stage: Stage) -> None:
+    script = {"a": [Say("", [delegate("researcher", "x")])], "a.1": QUICK}
+    before = await died(stage, script, lambda s: s.of(AgentFinished, "a.1"))
+    kept = before.journal.envelopes
+    del kept[next(n for n, e in enumerate(kept) if isinstance(e.event, AgentFinished)) :]
+    async with stage.open({"a": [Say("fin")]}, resume=before.session.id) as s:
+        await s.session.prompt("and now?")
+        assert (
+            "(a.1): interrupted (process)\nerror: The friday process that ran this agent ended.\n> found **it**\n"
+            in (read(s)[0])
+        )
+
+
+async def test_a_result_is_kept_when_a_message_came_with_it_and_the_next_request_fails(stage: Stage) -> None:
+    script = {"a": [Say("", [delegate("researcher", "x")]), Say("fin")],
+              "a.1": [Say("I hand it in.", QUICK[0].calls, delay_s=10), Say("", fail=ProviderError("auth", "no key"))]}  # fmt: skip
+    async with stage.open(script) as s:
+        asking = asyncio.ensure_future(s.session.prompt("go"))
+        await until(lambda: s.requests("a.1"))
+        await s.session.send("a.1", "and look there, too")
+        await asking
+        (result,) = s.results()
+        assert "failed (provider)\nerror: no key\n" in result
+        assert "> found **it**\n" in result
+
+
+async def test_two_runs_without_text_leave_no_earlier_result(stage: Stage) -> None:
+    refused = [Say("", fail=ProviderError("auth", f"no key {number}")) for number in (1, 2)]
+    again = call("delegate_task", resume="a.1", task="go on")
+    script = {"a": [Say("", [delegate("researcher", "x")]), Say("", [again]), Say("fin")], "a.1": refused}
+    s = await stage.ran(script)
+    assert "error: no key 2\n" in s.results()[1]
+    assert "earlier run" not in s.results()[1]
+
+
+async def test_the_text_of_a_failed_run_refers_to_no_page_of_the_earlier_result(stage: Stage) -> None:
+    stage.config("[agents.delegation]\nresult_chars = 1000\n")
+    again = call("delegate_task", resume="a.1", task="go on")
+    script = {"a": [Say("", [delegate("researcher", "x")]), Say("", [again]), Say("fin")],
+              "a.1": [Say("found it"), Say("half " * 100, fail=ProviderError("auth", "no key"))]}  # fmt: skip
+    s = await stage.ran(script)
+    first, _, rest = s.results()[1].partition("Result of its earlier run:\n")
+    assert rest.startswith("> found it\n---")
+    assert "half" in first
+    assert "offset" not in first

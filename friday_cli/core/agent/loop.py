@@ -74,7 +74,9 @@ async def _take_turns(agent: Agent, services: Services) -> RunResult:
         done, report = await _turn(agent, services, guard)
         reply.append(done.message.text)
         if report is not None:
+            agent.texts.append(report.result)  # the partial text, if a message came meanwhile and the next turn fails
             if may_continue(agent):
+                reply.clear()
                 continue
             end = RunResult("completed", "done", report.result, findings=report.findings, claims=report.claims)
             return end if report.success else msgspec.structs.replace(end, status="failed", stop_reason="reported")

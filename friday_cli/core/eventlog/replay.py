@@ -26,6 +26,7 @@ from ..protocol.events import (
     ToolStarted,
 )
 from ..protocol.messages import Message, ToolResult, closed, open_calls, without_thinking
+from ..protocol.tool_info import TASK_RESULT
 from .agent_fold import AgentState, fold_event
 from .notices import pending_end_notice, same_end
 from .rewind_marks import after_rewind, is_rewind_point
@@ -52,7 +53,7 @@ class AgentRecord(AgentState):
 
     `history` is what a provider may be sent next: folded from MessageAdded and Compacted, every call closed, without
     thinking of another model. `context` is the tokens of it after the last reply. `text` is the newest text of the model
-    in this run. `open` are the calls that run, by id. `turn_seq` is the event number of its newest reply, `results` are the
+    in this run, or the result that it handed in. `open` are the calls that run, by id. `turn_seq` is the event number of its newest reply, `results` are the
     results of the calls of it, by id, that have ended and not joined the history. `inbox` are the messages that never joined the history. `unreported`
     are ends that an agent above must be told of and was not; `reported`, by call id, those of them that a call reports
     whose result has not joined the history. `seen_at` is the time of its last event and `seq` its number; `started` and
@@ -114,8 +115,12 @@ def replay(envelopes: Iterable[Envelope], report: Reporter = _status_only) -> di
     records: dict[str, AgentRecord] = {}
     with collecting_later():
         for envelope in envelopes:
-            if isinstance(envelope.event, (AgentStarted, Rewound)) and envelope.agent in records:
-                _close_turn(records, records[envelope.agent], report)
+            if isinstance(envelope.event, (AgentStarted, Rewound)):
+                for (
+                    record
+                ) in records.values():  # before a run of a sub-agent changes what the call of a dead one reports
+                    if record.path == envelope.agent or (record.ended and is_under(envelope.agent, record.path)):
+                        _close_turn(records, record, report)
             _fold(records, envelope)
         for record in records.values():
             _close_turn(records, record, report)
@@ -137,14 +142,22 @@ def _result_of(call_id: str, record: AgentRecord, records: Mapping[str, AgentRec
     ended = record.results.get(call_id)
     if ended is not None and ended.status != "cancelled":
         return ended
-    started = [
-        other
-        for other in records.values()
-        if other.parent == record.path and other.granted.call_id == call_id and other.begun > record.turn_seq
-    ]
-    if started:
+    if started := [other for other in records.values() if _was_started_by(other, call_id, record, records)]:
         return ToolResult(call_id, "\n\n".join([CUT, *(report(other, records) for other in started)]), "cancelled")
     return ended or ToolResult(call_id, NEVER_RUN, "cancelled")
+
+
+def _was_started_by(other: AgentRecord, call_id: str, record: AgentRecord, records: Mapping[str, AgentRecord]) -> bool:
+    """Whether the newest run of `other` was started by a call of `record`, which may have resumed a sub-agent of a sub-agent.
+    An agent between them can have a call with the same id."""
+    if other.granted.call_id != call_id or other.begun < record.turn_seq or not is_under(other.path, record.path):
+        return False
+    between = parent_of(other.path)
+    while between != record.path and is_under(between, record.path):
+        if any(call.id == call_id for message in records[between].history for call in message.calls):
+            return False
+        between = parent_of(between)
+    return other.path != record.path
 
 
 def _fold(records: dict[str, AgentRecord], envelope: Envelope) -> None:
@@ -256,6 +269,10 @@ def _tool_finished(record: AgentRecord, event: ToolFinished) -> None:
         how = "It was running" if event.status == "cancelled" else f"It had ended ({event.status})"
         result = ToolResult(event.call_id, f"{how} when its process ended. Its result is not known.", "cancelled")
     record.results[event.call_id] = result
+    if event.tool == TASK_RESULT and event.status == "ok":
+        calls = record.history[-1].calls if record.history else ()
+        handed_in = next((call.arguments.get("result") for call in calls if call.id == event.call_id), None)
+        record.text = handed_in.strip() if isinstance(handed_in, str) else record.text
 
 
 _FOLDS: dict[type, Callable[[AgentRecord, Any], None]] = {
