@@ -243,6 +243,24 @@ async def test_a_grandchild_that_was_resumed_is_in_the_result_after_a_kill(stage
         assert "\n> I looked at half of it\n" in resumed
 
 
+async def test_what_a_person_continued_before_a_kill_is_in_the_result_of_the_call_that_started_it(stage: Stage) -> None:
+    script = {"a": [Say("", [TEAM])], "a.1": [*QUICK, *SLOW], "a.2": SLOW}
+    async with stage.open(script) as s:
+        asking = asyncio.ensure_future(s.session.prompt("go"))
+        await until(lambda: s.of(AgentFinished, "a.1") and len(s.requests("a.2")) == 2)
+        await s.session.start_agent("a.1", "continue")
+        await until(lambda: len(s.requests("a.1")) == 3)
+        s.crash()
+        await s.session.close()
+        await asking
+    async with stage.open({"a": [Say("fin")]}, resume=s.session.id) as s:
+        await s.session.prompt("and now?")
+        (both,) = read(s)
+        assert "## Result from 'researcher' (a.1): interrupted (process)\n" in both
+        assert "Result of its earlier run:\n> found **it**\n" in both
+        assert "## Result from 'researcher' (a.2): interrupted (process)\n" in both
+
+
 async def test_what_a_person_continues_after_a_kill_changes_no_result_that_was_read(stage: Stage) -> None:
     script = {"a": [Say("", [TEAM])], "a.1": QUICK, "a.2": SLOW}
     before = await died(stage, script, lambda s: s.of(AgentFinished, "a.1") and len(s.requests("a.2")) == 2)

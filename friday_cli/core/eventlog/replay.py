@@ -57,7 +57,7 @@ class AgentRecord(AgentState):
     results of the calls of it, by id, that have ended and not joined the history. `inbox` are the messages that never joined the history. `unreported`
     are ends that an agent above must be told of and was not; `reported`, by call id, those of them that a call reports
     whose result has not joined the history. `seen_at` is the time of its last event and `seq` its number; `started` and
-    `begun` are those of the start of its newest run. Order follows the numbers, because clocks can be set. `marks` has the
+    `begun` are those of the start of its newest run, `calls` the numbers of the starts by the calls that started it. Order follows the numbers, because clocks can be set. `marks` has the
     conversation right before each rewind point, by event number.
     """
 
@@ -65,6 +65,7 @@ class AgentRecord(AgentState):
     seen_at: float = 0.0
     seq: int = 0
     begun: int = 0
+    calls: dict[str, int] = {}
     marks: dict[int, Mark] = msgspec.field(default_factory=dict)
     history: list[Message] = msgspec.field(default_factory=list)
     prefix: Prefix | None = None
@@ -116,9 +117,7 @@ def replay(envelopes: Iterable[Envelope], report: Reporter = _status_only) -> di
     with collecting_later():
         for envelope in envelopes:
             if isinstance(envelope.event, (AgentStarted, Rewound)):
-                for (
-                    record
-                ) in records.values():  # before a run of a sub-agent changes what the call of a dead one reports
+                for record in records.values():  # also above it: its new run must not change what a dead call reports
                     if record.path == envelope.agent or (record.ended and is_under(envelope.agent, record.path)):
                         _close_turn(records, record, report)
             _fold(records, envelope)
@@ -148,9 +147,9 @@ def _result_of(call_id: str, record: AgentRecord, records: Mapping[str, AgentRec
 
 
 def _was_started_by(other: AgentRecord, call_id: str, record: AgentRecord, records: Mapping[str, AgentRecord]) -> bool:
-    """Whether the newest run of `other` was started by a call of `record`, which may have resumed a sub-agent of a sub-agent.
-    An agent between them can have a call with the same id."""
-    if other.granted.call_id != call_id or other.begun < record.turn_seq or not is_under(other.path, record.path):
+    """Whether a call of the newest turn of `record` started a run of `other`, which may be a sub-agent of a sub-agent that it
+    resumed. An agent between them can have a call with the same id."""
+    if other.calls.get(call_id, 0) <= record.turn_seq or not is_under(other.path, record.path):
         return False
     between = parent_of(other.path)
     while between != record.path and is_under(between, record.path):
@@ -205,6 +204,8 @@ def _read(records: dict[str, AgentRecord], record: AgentRecord, message: Message
 
 def _start(record: AgentRecord, event: AgentStarted) -> None:
     record.started, record.begun, record.text = record.seen_at, record.seq, ""
+    if event.call_id:
+        record.calls[event.call_id] = record.seq
 
 
 def _finish(record: AgentRecord, event: AgentFinished) -> None:
