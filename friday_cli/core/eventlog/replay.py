@@ -65,7 +65,7 @@ class AgentRecord(AgentState):
     seen_at: float = 0.0
     seq: int = 0
     begun: int = 0
-    calls: dict[str, int] = {}
+    calls: dict[str, int] = msgspec.field(default_factory=dict)
     marks: dict[int, Mark] = msgspec.field(default_factory=dict)
     history: list[Message] = msgspec.field(default_factory=list)
     prefix: Prefix | None = None
@@ -179,8 +179,15 @@ def _fold(records: dict[str, AgentRecord], envelope: Envelope) -> None:
     fold = _FOLDS.get(type(event))
     if fold is not None:
         fold(record, event)
-    if isinstance(event, AgentFinished) and (parent := records.get(parent_of(path))):
-        parent.receipt_builder.add_helper(path, record.receipt_builder)
+    if isinstance(event, AgentFinished) and (above := _nearest_running(records, parent_of(path))):
+        above.receipt_builder.add_others(record.receipt_builder.observed(whole=False))
+
+
+def _nearest_running(records: dict[str, AgentRecord], path: str) -> AgentRecord | None:
+    """The agent that gets what a sub-agent did: `path`, or its nearest ancestor that has not ended; the main agent last."""
+    while parent_of(path) and (path not in records or records[path].ended):
+        path = parent_of(path)
+    return records.get(path)
 
 
 def _pass_on(records: dict[str, AgentRecord], path: str, text: str) -> None:
