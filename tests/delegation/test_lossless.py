@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from friday_cli.core.eventlog.replay import replay
-from friday_cli.core.protocol.errors import BudgetSpent, ProviderError
+from friday_cli.core.protocol.errors import BudgetSpent, ProviderError, UsageError
 from friday_cli.core.protocol.events import AgentFinished, AgentStarted, Detached, ToolFinished
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.frontends.oneshot.output import _agent
@@ -179,6 +179,31 @@ async def test_a_spent_child_is_refused_before_its_run_and_keeps_its_result(stag
         assert caught.value.needed > 2000
         outcome = await s.session.resume_agent("a.1", "go on", max_tokens=2 * caught.value.needed)
         assert outcome.text == "and more"
+
+
+@pytest.mark.parametrize(("front", "flags", "more", "why"), [
+    ("maxCost: 1.25", {}, 50_000, "; the cost limit of a.1 has room for $0.1"),
+    ("maxCost: 1.25", {}, None, "; the cost limit of a.1 has room for $0.1"),
+    ("maxTokenBudget: 50000", {"limits.max_tokens": 13_000}, 50_000, "and the token budget of a has room for "),
+    ("maxTokenBudget: 50000", {"limits.max_tokens": 13_000}, None, "and the token budget of a has room for "),
+    ("maxTokenBudget: 12000", {}, 50_000, "It can get no more: agents.delegation.token_budget.max limits"),
+    ("maxTokenBudget: 12000", {}, 500, "Give it more tokens (--max-tokens)."),
+])  # fmt: skip
+async def test_more_tokens_are_asked_for_only_where_they_help(
+    stage: Stage, front: str, flags: dict[str, Any], more: int | None, why: str
+) -> None:
+    """The cost limit has $0.25 left, of which a tenth of the limit is kept for the last turn."""
+    stage.profile("small", front)
+    stage.config("[agents.delegation.token_budget]\nmax = 13000\ndefault = 12000\n" if "12000" in front else "")
+    script = {"a": [Say("", [delegate("small", "look " * 1600)]), Say("fin")],
+              "a.1": [Say("found it", usage=Usage(input=10_000))]}  # fmt: skip
+    async with stage.open(Actors(script, price=1e-4), flags=flags) as s:
+        await s.session.prompt("go")
+        with pytest.raises(UsageError) as caught:
+            await s.session.resume_agent("a.1", "go on", max_tokens=more)
+        assert why in str(caught.value)
+        assert isinstance(caught.value, BudgetSpent) is why.startswith("Give it more")
+        assert len(s.of(AgentStarted, "a.1")) == 1
 
 
 @pytest.mark.parametrize("later", [False, True], ids=["in the same process", "in a later one"])

@@ -265,9 +265,10 @@ class SubagentTree:
                 self.wake()
             return
         above = parent_of(node.path)
-        while above not in self._nodes:
+        while depth_of(above) and above not in self._nodes:
             above = parent_of(above)
-        self._nodes[above].agent.receipt_builder.add_others(node.agent.receipt_builder.observed(whole=False))
+        agent = self._nodes[above].agent if depth_of(above) else self.root
+        agent.receipt_builder.add_others(node.agent.receipt_builder.observed(whole=False))
         self._summaries[node.path] = node.summary
         del self._nodes[node.path]
         self._notifying.add(node)
