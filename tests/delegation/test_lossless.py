@@ -335,6 +335,22 @@ async def test_two_runs_without_text_leave_no_earlier_result(stage: Stage) -> No
     assert "earlier run" not in s.results()[1]
 
 
+async def test_the_notice_of_a_failed_run_names_the_earlier_result(stage: Stage) -> None:
+    """Also when it is built from the log."""
+    again = call("delegate_task", resume="a.1", task="go on", background=True)
+    script = {"a": [Say("", [delegate("researcher", "x")]), Say("", [again]), Say("begun"), Say("fin")],
+              "a.1": [Say("found it"), Say("", fail=ProviderError("auth", "no key"), delay_s=9)]}  # fmt: skip
+    s = await stage.ran(script)
+    news = s.heard()[-1]
+    assert "error: no key\n" in news
+    assert news.splitlines()[-2:] == [
+        "The result of its earlier run is kept.",
+        "All of it, with receipt and findings: get_delegation_result(id='a.1').",
+    ]
+    log = s.envelopes[: max(n for n, e in enumerate(s.envelopes) if e.agent == "a.1") + 1]
+    assert [f"harness: {told.text}" for told in replay(log)["a.1"].unreported] == [news]
+
+
 async def test_the_text_of_a_failed_run_refers_to_no_page_of_the_earlier_result(stage: Stage) -> None:
     stage.config("[agents.delegation]\nresult_chars = 1000\n")
     again = call("delegate_task", resume="a.1", task="go on")

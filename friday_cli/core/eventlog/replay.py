@@ -216,7 +216,9 @@ def _start(record: AgentRecord, event: AgentStarted) -> None:
 
 
 def _finish(record: AgentRecord, event: AgentFinished) -> None:
-    if notice := pending_end_notice(record.path, record.granted, event, background=record.background):
+    if notice := pending_end_notice(
+        record.path, record.granted, event, earlier=record.earlier, background=record.background
+    ):
         record.unreported.append(notice)
 
 
