@@ -82,7 +82,7 @@ async def test_after_a_kill_each_call_has_the_result_that_the_log_has(stage: Sta
     calls = [
         TEAM,
         delegate("researcher", "alone"),
-        call("read_file", path="x.txt"),
+        call("read_file", path="x.txt", description="Look."),
         call("ask_user", question="Which?"),
     ]
     script = {"a": [Say("", [*calls, call("write_file", path="y.txt", content="y")]), Say("fin")], "a.1": QUICK, "a.2": SLOW,
@@ -113,7 +113,7 @@ async def test_after_a_kill_each_call_has_the_result_that_the_log_has(stage: Sta
         assert "## Result from 'researcher' (a.3): completed\n> the third\n" in alone
         if not old:
             assert alone.startswith("ok: ## Result")
-            assert file == "ok: 1\tcontent of x"
+            assert file == "ok: 1\tcontent of x\n[Left out, not an argument of this tool: description]"
         else:
             assert file.startswith("cancelled: It had ended (ok) when its process ended.")
         assert running.startswith("cancelled: It was running when its process ended.")
@@ -324,6 +324,20 @@ async def test_a_result_is_kept_when_a_message_came_with_it_and_the_next_request
         (result,) = s.results()
         assert "failed (provider)\nerror: no key\n" in result
         assert "> found **it**\n" in result
+
+
+async def test_a_result_that_a_service_hands_in_although_tools_are_disabled_is_the_wrap_up(stage: Stage) -> None:
+    def play(request: Any, count: int) -> Say:
+        if request.agent == "a":
+            return Say("", [delegate("researcher", "x", max_iterations=1)]) if count == 0 else Say("fin")
+        return (
+            Say("I hand it in.", QUICK[0].calls) if request.tool_choice == "none" else Say("", [call("todo", items=[])])
+        )
+
+    s = await stage.ran(play)
+    assert s.results()[0].startswith(
+        "ok: ## Result from 'researcher' (a.1): completed (iterations)\n> found **it**\n---"
+    )
 
 
 async def test_two_runs_without_text_leave_no_earlier_result(stage: Stage) -> None:

@@ -17,7 +17,7 @@ from ..protocol.events import (
     TurnFinished,
     TurnStarted,
 )
-from ..protocol.messages import Message, Text, ToolResult, Usage, open_calls, user
+from ..protocol.messages import Message, Text, ToolResult, Usage, handed_in, open_calls, user
 from ..protocol.provider import ReplyDone
 from ..protocol.run_result import RunResult, StopReason
 from ..protocol.tool import FinalReport
@@ -229,7 +229,7 @@ async def wrap_up(agent: Agent, services: Services, why: str, *, whose: str = ""
         if done.stop == "refusal":
             error = f"No wrap-up: {agent.model} refused."
         else:
-            text = done.message.text.strip()
+            text = handed_in(done.message) or done.message.text.strip()  # some services ignore that tools are disabled
     except (ProviderError, LimitReached) as failure:
         error = f"No wrap-up: {failure}"
     except TimeoutError:

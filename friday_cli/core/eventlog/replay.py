@@ -25,7 +25,7 @@ from ..protocol.events import (
     ToolFinished,
     ToolStarted,
 )
-from ..protocol.messages import Message, ToolResult, closed, open_calls, without_thinking
+from ..protocol.messages import Message, ToolResult, closed, handed_in, open_calls, without_thinking
 from ..protocol.tool_info import TASK_RESULT
 from .agent_fold import AgentState, fold_event
 from .notices import pending_end_notice, same_end
@@ -279,10 +279,8 @@ def _tool_finished(record: AgentRecord, event: ToolFinished) -> None:
         how = "It was running" if event.status == "cancelled" else f"It had ended ({event.status})"
         result = ToolResult(event.call_id, f"{how} when its process ended. Its result is not known.", "cancelled")
     record.results[event.call_id] = result
-    if event.tool == TASK_RESULT and event.status == "ok":
-        calls = record.history[-1].calls if record.history else ()
-        handed_in = next((call.arguments.get("result") for call in calls if call.id == event.call_id), None)
-        record.text = handed_in.strip() if isinstance(handed_in, str) else record.text
+    if event.tool == TASK_RESULT and event.status == "ok" and record.history:
+        record.text = handed_in(record.history[-1]) or record.text
 
 
 _FOLDS: dict[type, Callable[[AgentRecord, Any], None]] = {
