@@ -117,9 +117,11 @@ def replay(envelopes: Iterable[Envelope], report: Reporter = _status_only) -> di
     with collecting_later():
         for envelope in envelopes:
             if isinstance(envelope.event, (AgentStarted, Rewound)):
-                for record in records.values():  # also above it: its new run must not change what a dead call reports
-                    if record.path == envelope.agent or (record.ended and is_under(envelope.agent, record.path)):
+                above = envelope.agent
+                while above:  # of the agents above it, too: a new run must not change what a dead call reports
+                    if (record := records.get(above)) and (record.ended or above == envelope.agent):
                         _close_turn(records, record, report)
+                    above = parent_of(above)
             _fold(records, envelope)
         for record in records.values():
             _close_turn(records, record, report)
