@@ -53,6 +53,14 @@ def test_the_last_run_of_a_check_counts_whichever_agent_ran_it(ask: Any) -> None
     assert f"claims that tests or checks pass, but `rm fixed; {CHECK}` ended with exit 1" in broken
 
 
+def test_a_server_in_the_background_is_no_failed_check(ask: Any, console: Console) -> None:
+    (console.project / "run.sh").write_text("true\n", encoding="utf-8")
+    server = bash("sh -c 'sleep 60'", background=True)
+    assert "warning" not in ask(a=[bash("sh run.sh"), server, {"text": "All tests pass."}])
+    unseen = ask(a=[bash(f"{CHECK}; sleep 60", background=True), PASSES])
+    assert f"but `{CHECK}; sleep 60` was started in the background and its end was not seen" in unseen
+
+
 def test_what_sub_agents_ran_in_an_earlier_process_is_no_false_claim(ask: Any) -> None:
     ask(a=[start(), {"text": "Done."}], a_1=[FIXED, bash(CHECK), hand_in(**PASSED)])
     assert "warning" not in ask("--continue", a=[{"text": "As I said, all checks pass."}])

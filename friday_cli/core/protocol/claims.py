@@ -161,7 +161,8 @@ def _failed_checks(commands: Sequence[CommandRun]) -> list[CommandRun]:
     last: dict[str, CommandRun] = {}
     for run in commands:
         kind = next((found[0] for part in _parts(run.command) if (found := _CHECK().search(part))), "")
-        last[kind] = run
+        if kind or not run.running or kind not in last:  # a server in the background is no check
+            last[kind] = run
     known = [run for kind, run in last.items() if kind] or list(last.values())
     return [run for run in known if run.exit_code != 0]
 
