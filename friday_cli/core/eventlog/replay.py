@@ -52,13 +52,14 @@ class AgentRecord(AgentState):
     """What resuming an agent needs from the log.
 
     `history` is what a provider may be sent next: folded from MessageAdded and Compacted, every call closed, without
-    thinking of another model. `context` is the tokens of it after the last reply. `text` is the newest text of the model
-    in this run, or the result that it handed in. `open` are the calls that run, by id. `turn_seq` is the event number of its newest reply, `results` are the
-    results of the calls of it, by id, that have ended and not joined the history. `inbox` are the messages that never joined the history. `unreported`
-    are ends that an agent above must be told of and was not; `reported`, by call id, those of them that a call reports
-    whose result has not joined the history. `seen_at` is the time of its last event and `seq` its number; `started` and
-    `begun` are those of the start of its newest run, `calls` the numbers of the starts by the calls that started it. Order follows the numbers, because clocks can be set. `marks` has the
-    conversation right before each rewind point, by event number.
+    thinking of another model. `context` is the tokens of it after the last reply. `text` is the newest text of the
+    model in this run, or the result that it handed in. `open` are the calls that run, by id. `turn_seq` is the event
+    number of its newest reply, `results` are the results of the calls of it, by id, that have ended and not joined
+    the history. `inbox` are the messages that never joined the history. `unreported` are ends that an agent above
+    must be told of and was not; `reported`, by call id, those of them that a call reports whose result has not joined
+    the history. `seen_at` is the time of its last event and `seq` its number; `started` and `begun` are those of the
+    start of its newest run, `calls` the numbers of the starts by the calls that started it. Order follows the
+    numbers, because clocks can be set. `marks` has the conversation right before each rewind point, by event number.
     """
 
     started: float = 0.0
