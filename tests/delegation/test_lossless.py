@@ -300,6 +300,19 @@ async def test_what_a_person_continues_after_a_kill_changes_no_result_that_was_r
         assert s.requests()[-1].messages[:3] == first
 
 
+async def test_a_rewind_after_a_kill_leaves_the_results_that_were_read(stage: Stage) -> None:
+    script = {"a": [Say("", [TEAM])], "a.1": QUICK, "a.2": SLOW}
+    before = await died(stage, script, lambda s: s.of(AgentFinished, "a.1") and len(s.requests("a.2")) == 2)
+    async with stage.open({"a": [Say("fin")] * 3}, resume=before.session.id) as s:
+        await s.session.prompt("and now?")
+        first = s.requests()[-1].messages[:3]
+        await s.session.prompt("and then?")
+        await s.session.rewind.to(3, "conversation")
+        await s.session.prompt("and instead?")
+        assert s.requests()[-1].messages[:3] == first
+        assert DONE in first[2].results[0].text
+
+
 async def test_a_result_that_was_handed_in_right_before_a_kill_is_the_text_of_the_agent(stage: Stage) -> None:
     script = {"a": [Say("", [delegate("researcher", "x")])], "a.1": QUICK}
     before = await died(stage, script, lambda s: s.of(AgentFinished, "a.1"))
