@@ -181,23 +181,28 @@ async def test_a_spent_child_is_refused_before_its_run_and_keeps_its_result(stag
         assert outcome.text == "and more"
 
 
-@pytest.mark.parametrize(("front", "flags", "more", "why"), [
-    ("maxCost: 1.25", {}, 50_000, "; the cost limit of a.1 has room for $0.1"),
-    ("maxCost: 1.25", {}, None, "; the cost limit of a.1 has room for $0.1"),
-    ("maxTokenBudget: 50000", {"limits.max_tokens": 13_000}, 50_000, "and the token budget of a has room for "),
-    ("maxTokenBudget: 50000", {"limits.max_tokens": 13_000}, None, "and the token budget of a has room for "),
-    ("maxTokenBudget: 12000", {}, 50_000, "It can get no more: agents.delegation.token_budget.max limits"),
-    ("maxTokenBudget: 12000", {}, 500, "Give it more tokens (--max-tokens)."),
+CAPPED = "It can get no more: maxTokenBudget of its profile or agents.delegation.token_budget.max is the limit."
+
+
+@pytest.mark.parametrize(("front", "cap", "limit", "more", "why"), [
+    ("maxCost: 1.25", 200_000, None, 50_000, "; the cost limit of a.1 has room for $0.1"),
+    ("maxCost: 1.25", 200_000, None, None, "; the cost limit of a.1 has room for $0.1"),
+    ("maxTokenBudget: 50000", 200_000, 13_000, 50_000, "and the token budget of a has room for "),
+    ("maxTokenBudget: 50000", 200_000, 13_000, None, "and the token budget of a has room for "),
+    ("maxTokenBudget: 2000", 200_000, None, 50_000, CAPPED),
+    ("maxTokenBudget: 12000", 13_000, None, 50_000, CAPPED),
+    ("maxTokenBudget: 10000", 10_200, None, 50_000, CAPPED),
+    ("maxTokenBudget: 12000", 13_000, None, 500, "Give it more tokens (--max-tokens)."),
 ])  # fmt: skip
 async def test_more_tokens_are_asked_for_only_where_they_help(
-    stage: Stage, front: str, flags: dict[str, Any], more: int | None, why: str
+    stage: Stage, front: str, cap: int, limit: int | None, more: int | None, why: str
 ) -> None:
     """The cost limit has $0.25 left, of which a tenth of the limit is kept for the last turn."""
     stage.profile("small", front)
-    stage.config("[agents.delegation.token_budget]\nmax = 13000\ndefault = 12000\n" if "12000" in front else "")
+    stage.config(f"[agents.delegation.token_budget]\nmax = {cap}\ndefault = {min(cap, 50_000)}\n")
     script = {"a": [Say("", [delegate("small", "look " * 1600)]), Say("fin")],
               "a.1": [Say("found it", usage=Usage(input=10_000))]}  # fmt: skip
-    async with stage.open(Actors(script, price=1e-4), flags=flags) as s:
+    async with stage.open(Actors(script, price=1e-4), flags={"limits.max_tokens": limit}) as s:
         await s.session.prompt("go")
         with pytest.raises(UsageError) as caught:
             await s.session.resume_agent("a.1", "go on", max_tokens=more)

@@ -16,7 +16,7 @@ from ..protocol.messages import Message, Usage, user
 from .node import AgentRun, AgentSummary, SubagentTask
 from .notifier import ParentNotifier
 
-HARD_CAP = "It can get no more: agents.delegation.token_budget.max limits its tokens over all runs."
+HARD_CAP = "It can get no more: maxTokenBudget of its profile or agents.delegation.token_budget.max is the limit."
 
 
 class ResumerHost(Protocol):
