@@ -117,8 +117,10 @@ def _first_line(text: str) -> str:
 
 
 def _end(run: CommandRun) -> str:
-    if run.timed_out or run.running:
-        return "timed out" if run.timed_out else "was started in the background and its end was not seen"
+    if run.running:
+        return "was started in the background and its end was not seen"
+    if run.timed_out:
+        return "timed out"
     return "did not end by itself" if run.exit_code is None else f"ended with exit {run.exit_code}"
 
 

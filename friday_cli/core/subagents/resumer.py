@@ -130,9 +130,8 @@ async def _require_budget(agent: Agent, message: Message, asked: int | None, by:
     when another limit cannot: more tokens are no remedy then. `asked` is the tokens that it was to get."""
     budget, provider = agent.budget, agent.provider
     tokens, cost = budget.usable()
-    rate = (provider.cost(Usage(input=1_000_000)) or 0.0) / 1_000_000
-    reply = (provider.cost(Usage(input=1, output=OUTPUT_FLOOR)) or rate) - rate
-    affordable = (cost - reply) / rate if rate else float("inf")
+    each = (provider.cost(Usage(input=1000)) or 0.0) / 1000
+    affordable = cost / each if each else float("inf")
     room = tokens - OUTPUT_FLOOR
     needed = await measured(agent, min(room, affordable), [*agent.history, message])
     text = f"{agent.path} was not continued: its conversation has about {needed:,} tokens, and "
@@ -145,9 +144,7 @@ async def _require_budget(agent: Agent, message: Message, asked: int | None, by:
         if asked is not None and budget.tokens.left < asked:
             raise ToolError(text, hint=HARD_CAP)
         raise BudgetSpent(text, hint=_give_more(by), needed=needed)
-    if needed > affordable:
-        whose = budget.tightest("cost").path
-        price = f"${needed * rate + reply:.4f}"
-        raise ToolError(
-            f"{text}a request of that costs {price}; the cost limit of {whose} has room for ${max(0.0, cost):.4f}."
-        )
+    price = provider.cost(Usage(input=needed, output=OUTPUT_FLOOR)) or 0.0
+    if price > cost:
+        room_for = f"the cost limit of {budget.tightest('cost').path} has room for ${max(0.0, cost):.4f}"
+        raise ToolError(f"{text}a request of that costs ${price:.4f}; {room_for}.")
