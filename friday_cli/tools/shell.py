@@ -117,8 +117,9 @@ async def _bash(context: ToolContext, args: BashArguments, timeout_s: float) -> 
     access: Access = "look" if context.looks else args.access
     if args.background:
         job = await context.workspace.start(args.command, agent=context.agent, access=access)
+        facts = ToolFacts(commands=(CommandRun(args.command, running=True),))
         text = f"Started in the background as {job.id}. Read its output with bash_output, stop it with bash_kill."
-        return Output(text, CommandDisplay(args.command, None, f"started as {job.id}"), _started(args))
+        return Output(text, CommandDisplay(args.command, None, f"started as {job.id}"), facts)
     ran = await context.workspace.run(
         args.command, agent=context.agent, timeout_s=timeout_s, on_output=context.emit, access=access
     )
