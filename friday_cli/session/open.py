@@ -46,7 +46,7 @@ from .permissions import SessionPermissions
 from .provider_pool import ProviderPool
 from .resume import EventHistory, agent_summary, resume_root
 from .shared_rate_limit import FileSharedRateLimit
-from .sub_agents import SubAgentChoice
+from .sub_agents import SubAgentChoice, chosen_before
 from .worktree_changes import WorktreeChanges
 
 if TYPE_CHECKING:
@@ -151,6 +151,7 @@ async def _begin(parts: SessionParts, context: _OpenContext, history: EventHisto
         await parts.isolation.restore(history.records)
     elif not history.last:
         await log.emit("a", SessionStarted(SCHEMA, parts.id, text_of(context.cwd), __version__))
+    await parts.sub_agents.keep(history.envelopes)
     if context.notices:
         await log.emit("a", *(Notice(text, "warning") for text in context.notices))
     if not store.in_memory:  # locks of a store in memory protect no other session
@@ -260,7 +261,8 @@ def _build(
         services, isolation, providers, settings=settings, profiles=context.profiles,
         memory_store=store.notes.for_session(text_of(context.trust.root), session, shared=shared),
     )  # fmt: skip
-    sub_agents = SubAgentChoice(context.profiles, persona, delegation, notes, options.sub_agents)
+    chosen = chosen_before(history.envelopes) if options.sub_agents is None else options.sub_agents
+    sub_agents = SubAgentChoice(context.profiles, persona, delegation, notes, chosen, log)
     factory = AgentFactory(
         services=services, isolation=isolation, providers=providers, tools=tools,
         root=RootOptions(context.choice, persona, rules), settings=settings, profiles=context.profiles,

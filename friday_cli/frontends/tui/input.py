@@ -169,7 +169,7 @@ class InputController:
 
         def picked(session: str | None) -> None:
             if session:
-                self._app.run_worker(self.reopen(resume=session))
+                self._app.run_worker(self.reopen(resume=session, sub_agents=None))
 
         await self._app.push_screen(Picker(self._app.cwd), picked)
 

@@ -12,6 +12,7 @@ from friday_cli.core.protocol.events import AgentStarted
 from friday_cli.extensions.profiles import user_folder
 from friday_cli.frontends.tui.terminal import external_editor
 from friday_cli.frontends.tui.widgets.profile_dialog import ProfileDialog
+from friday_cli.frontends.tui.widgets.session_picker import Picker
 from tests.frontends.tui.chat import Chat, delegates, does, opened
 
 SIZES = [(120, 40), (80, 24)]
@@ -100,6 +101,29 @@ async def test_a_choice_outlives_another_model_and_ends_with_the_session(tmp_pat
         await chat.say("/new")
         await chat.until(lambda: chat.app.controller.session and chat.session.id != before)
         assert len(chat.session.sub_agents.chosen) == 5
+
+
+async def test_a_choice_is_kept_with_its_session_for_another_process_and_a_picked_session_has_its_own(
+    tmp_path: Path,
+) -> None:
+    script = {"a": [{"text": "fine"}]}
+    async with opened(tmp_path, script) as chat:
+        await chat.say("/profiles coder", shows="Sub-agents of the main agent: coder.")
+        await chat.say("/effort low", shows="The effort is low now.")  # before the first message: another new session
+        await chat.ask("hello", shows="fine")
+        kept = chat.session.id
+        await chat.say("/new")
+        await chat.until(lambda: chat.app.controller.session and chat.session.id != kept)
+        await chat.say("/profiles researcher", shows="Sub-agents of the main agent: researcher.")
+        await chat.say("/resume")
+        await chat.until(lambda: isinstance(chat.app.screen, Picker))
+        await chat.shows("hello")
+        await chat.press("enter")
+        await chat.until(lambda: chat.app.controller.session and chat.session.id == kept)
+        assert chat.session.sub_agents.chosen == ("coder",)
+    async with opened(tmp_path, script, resume=kept) as chat:
+        await shown(chat)
+        has(chat, "1 of 5 profiles", "[x] coder", "[ ] researcher")
 
 
 async def test_a_main_agent_with_a_profile_excludes_itself(tmp_path: Path, lead: Path) -> None:

@@ -38,7 +38,7 @@ class ProfileActions(Protocol):
     def rows(self) -> list[SubAgentRow]:
         """All profiles by name."""
 
-    def toggle(self, name: str) -> None:
+    async def toggle(self, name: str) -> None:
         """Choose a profile as a sub-agent of the main agent, or remove it."""
 
     async def edit(self, name: str, editor: Editor) -> None:
@@ -98,9 +98,9 @@ class ProfileDialog(ModalScreen[None]):
         options = self.query_one(OptionList)
         (options.action_cursor_down if by > 0 else options.action_cursor_up)()
 
-    def action_choose(self) -> None:
+    async def action_choose(self) -> None:
         if (row := self._row) is not None:
-            self._actions.toggle(row.name)
+            await self._actions.toggle(row.name)
             self._show()
 
     @work(exclusive=True)
