@@ -54,13 +54,33 @@ async def test_a_profile_is_shown_with_its_tools_limits_model_sub_agents_and_dep
 ) -> None:
     async with opened(tmp_path, {}, size=size) as chat:
         await shown(chat)
-        has(chat, "6 of 6 profiles", "The main agent is at depth 0", "[x] analyst", "[x] researcher", "Enter chooses")
+        has(chat, "6 of 6 profiles", "It is at depth 0", "[x] analyst", "[x] researcher", "Enter chooses")
         await chat.press("j", "j", "j", shows="Leads.")
         has(chat, "tools: document_query, glob, grep, list_dir", "limits: 50,000 tokens, 20 turns, 300 s, $2")
         has(chat, "model: anthropic/claude-haiku-4-5", "delegates to: coder, researcher")
         has(chat, "it runs at depth 1 of 3; levels below it: 2")
         await chat.press("j", shows="delegates to: none")
         has(chat, "levels below it: 0")
+
+
+@pytest.mark.parametrize("size", [(60, 15), (80, 24), (100, 30)])
+async def test_all_that_is_known_of_a_profile_can_be_read_at_every_size(
+    tmp_path: Path, lead: Path, size: tuple[int, int]
+) -> None:
+    async with opened(tmp_path, {}, size=size) as chat:
+        await shown(chat)
+        await chat.press("j", "j", "j", shows="Leads.")
+        seen = ""
+        for _ in range(8):
+            has(chat, "[x] lead", "Enter chooses or removes · e edits · PgUp PgDn · Esc")
+            seen += f"{words(chat)} "
+            await chat.press("pagedown")
+        assert [
+            text
+            for text in ("limits: ", "model: ", "delegates to: ", "depth: ", "tools: ", "file: ")
+            if text not in seen
+        ] == []
+        await chat.press("pageup", "pageup", "pageup", "pageup", "pageup", "pageup", "pageup", shows="limits: ")
 
 
 async def test_the_last_depth_is_explained(tmp_path: Path, lead: Path) -> None:
