@@ -74,6 +74,24 @@ async def test_ended_sub_agents_are_one_row_and_a_click_opens_the_one_in_a_row(t
         await chat.until(lambda: not chat.app.chat.strip.region.height)
 
 
+async def test_agents_with_warnings_are_counted(tmp_path: Path) -> None:
+    claims = does("task_result", result="All tests pass.")
+    script = agents(claims, does("list_dir", path="."), claims, SLOW)
+    script["a.2"].append({"text": "It is empty."})
+    async with opened(tmp_path, script, size=(80, 24)) as chat:
+        await chat.say("go", shows="4 sub-agents · 1 at work · 3 completed · 2 with warnings")
+
+
+@pytest.mark.parametrize("size", [(60, 15), (60, 17), (80, 24), (100, 30)])
+async def test_a_long_question_leaves_a_row_of_the_transcript(tmp_path: Path, size: tuple[int, int]) -> None:
+    long = does("ask_user", question="Which way?\n" * 60, choices=[f"way {n}" for n in range(8)])
+    async with opened(tmp_path, agents(SLOW, long), size=size) as chat:
+        await chat.say("go", shows="1 way 0")
+        await chat.pilot.pause(0.3)
+        assert chat.log.size.height >= 1
+        chat.has("2 sub-agents" if size[0] < 100 else "general", "asks")
+
+
 @pytest.mark.parametrize("size", [(100, 30), (80, 24)])
 async def test_tokens_and_cost_are_estimated_while_a_reply_streams(tmp_path: Path, size: tuple[int, int]) -> None:
     ends = {"text": "Done.", "usage": {"input": 1000, "output": 500}}
