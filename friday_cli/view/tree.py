@@ -46,9 +46,9 @@ def render_tree(
     fit: Callable[[str], str] = str,
 ) -> list[str]:
     """All agents, or only `top` and its descendants: one line for each agent, followed by the first lines of a sub-agent's
-    result and by its warnings, with "receipts" by its whole receipt. `now` (Unix seconds, default: the time of the last
-    event) is for the time of running agents. `fit` cuts a line; it is not used for receipts and warnings. Untrusted text
-    is sanitized."""
+    result or its error and by its warnings, with "receipts" by its whole receipt. `now` (Unix seconds, default: the time of
+    the last event) is for the time of running agents. `fit` cuts a line; it is not used for receipts and warnings.
+    Untrusted text is sanitized."""
     at = state.at if now is None else now
 
     def branch(agent: AgentView, first: str, rest: str) -> Iterator[str]:
@@ -57,7 +57,7 @@ def render_tree(
         children = [state.agents[path] for path in agent.children]
         indent = f"{rest}{'│ ' if children else '  '}    "
         if details != "none" and agent.run:
-            yield from (fit(indent + row) for row in _first_lines(agent.result if agent.parent else ""))
+            yield from (fit(indent + row) for row in _outcome(agent))
             facts = [row for row in agent.receipt.lines() if details == "receipts" or row.startswith("WARNING: ")]
             yield from (f"{indent}{sanitize(text, keep='')}" for text in facts)
         for child in children:
@@ -70,6 +70,14 @@ def render_tree(
         if is_top and (agent.run or agent.turns):
             lines += branch(agent, "", "")
     return lines
+
+
+def _outcome(agent: AgentView) -> list[str]:
+    """The first lines of a sub-agent's result and of a better one of an earlier run; the error of a run without a text."""
+    shown = _first_lines(agent.result) if agent.parent else []
+    if agent.end is not None and agent.end.error and not agent.result.strip():
+        shown = [f"error: {sanitize_line(agent.end.error, RESULT_CHARS)}"]
+    return [*shown, "Earlier result:", *_first_lines(agent.earlier.text)] if agent.earlier and agent.parent else shown
 
 
 def _first_lines(result: str) -> list[str]:
