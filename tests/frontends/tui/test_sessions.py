@@ -121,7 +121,7 @@ async def test_an_export_is_headed_by_the_title_of_the_session(tmp_path: Path) -
     async with opened(tmp_path, HELLO, size=(110, 40)) as chat:
         await chat.ask("hello")
         await chat.say("/rename A title", shows="Renamed.")
-        await chat.say("/export", shows="Written to ")
+        await chat.say("/export", shows="Written to")
         path = tmp_path / f"friday-{chat.session.id[:8]}.md"
     assert path.read_text().startswith("# A title\n")
 
