@@ -109,7 +109,7 @@ def _tool(run: ToolRun, width: int) -> Iterator[StyledLine]:
     yield (f"  {mark} ", style), (tool, "cyan"), (label, ""), (facts, "dim")
     for text in not_started(run):
         yield ("      ", ""), (sanitize_line(text, 500), "red")
-    if run.status in ("error", "denied") and not isinstance(run.display, CommandDisplay):
+    if run.status in ("error", "denied") and not run.agents and not isinstance(run.display, CommandDisplay):
         yield ("      ", ""), (sanitize_line(run.text, 300), style)
 
 

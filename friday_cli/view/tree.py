@@ -57,7 +57,11 @@ def render_tree(
         children = [state.agents[path] for path in agent.children]
         indent = f"{rest}{'│ ' if children else '  '}    "
         if details != "none" and agent.run:
-            yield from (fit(indent + row) for row in _outcome(agent))
+            yield from (fit(indent + row) for row in _first_lines(agent.result if agent.parent else ""))
+            if agent.parent and agent.end is not None and agent.end.error:
+                yield indent + sanitize_line(f"error: {agent.end.error}", 300)
+            if agent.parent and agent.earlier:
+                yield from (fit(indent + row) for row in ("Earlier result:", *_first_lines(agent.earlier.text)))
             facts = [row for row in agent.receipt.lines() if details == "receipts" or row.startswith("WARNING: ")]
             yield from (f"{indent}{sanitize(text, keep='')}" for text in facts)
         for child in children:
@@ -70,14 +74,6 @@ def render_tree(
         if is_top and (agent.run or agent.turns):
             lines += branch(agent, "", "")
     return lines
-
-
-def _outcome(agent: AgentView) -> list[str]:
-    """The first lines of a sub-agent's result and of a better one of an earlier run; the error of a run without a text."""
-    shown = _first_lines(agent.result) if agent.parent else []
-    if agent.end is not None and agent.end.error and not agent.result.strip():
-        shown = [f"error: {sanitize_line(agent.end.error, RESULT_CHARS)}"]
-    return [*shown, "Earlier result:", *_first_lines(agent.earlier.text)] if agent.earlier and agent.parent else shown
 
 
 def _first_lines(result: str) -> list[str]:

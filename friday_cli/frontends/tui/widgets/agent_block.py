@@ -215,7 +215,7 @@ def _draw_result(agent: AgentView, end: RunResult, unfolded: bool, renderer: Tex
     out: list[Strip] = []
     if end.text.strip():
         out += words(end.text, style=styles.dim if agent.status == "completed" else styles.error)
-    elif end.error:
+    if end.error:
         lines = renderer.wrap(Text(sanitize_line(end.error, 500), style=styles.error), width - 6)
         out += indented(lines, "      ", "      ", styles.error)
     findings = end.findings
