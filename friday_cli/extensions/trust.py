@@ -100,11 +100,12 @@ def is_trusted(folder: Path, *, env: Mapping[str, str] | None = None) -> Trust:
     changed = tuple(f"{'+' if name not in old else '-' if name not in files else '~'} {name}" for name in names)
     before = entry.files | entry.instructions
     if changed:
-        return Trust(root, "changed", f"{root} has changed since you decided.", files, changed, before, texts)
+        reason = f"{root} has changed since you decided."
+        return Trust(root, "changed", reason, files, changed=changed, before=before, instructions=texts)
     if not entry.trusted:
         return Trust(root, "refused", f"{root} is not trusted: you declined.", files, instructions=texts)
     revised = tuple(f"{'~' if name in before else '+'} {name}" for name in texts if before.get(name) != texts[name])
-    return Trust(root, "trusted", "", files, (), before, texts, revised)
+    return Trust(root, "trusted", "", files, before=before, instructions=texts, revised=revised)
 
 
 def decide(folder: Path, trusted: bool, *, seen: Mapping[str, str] | None = None) -> Trust:
