@@ -139,7 +139,8 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         sender = self.root.profile if parent.path == "a" else self.profiles.get(parent.profile)
         if profile not in self.profiles.children(sender):
             raise UsageError(f"The profile {parent.profile} may not delegate to {profile.name!r}.")
-        if parent.path == "a" and profile.name not in (chosen := self.sub_agents.chosen):
+        by_model = parent.path == "a" and spec.call_id  # a person may still write to any agent
+        if by_model and profile.name not in (chosen := self.sub_agents.chosen):
             names = ", ".join(chosen) or "none"
             raise UsageError(
                 f"The user allows no sub-agent {profile.name!r} in this session.", hint=f"Allowed: {names}."

@@ -63,7 +63,7 @@ async def test_who_needs_the_user_comes_first(
 async def test_ended_sub_agents_are_one_row_and_a_click_opens_the_one_in_a_row(tmp_path: Path) -> None:
     failing = {"fail": {"kind": "config", "message": "no such model"}}
     async with opened(tmp_path, agents({"text": "Fine."}, failing, SLOW), size=(80, 24)) as chat:
-        await chat.say("go", shows="3 sub-agents · 1 at work · 1 completed · 1 failed")
+        await chat.say("go", shows="3 sub-agents · 1 at work · 1 failed · 1 with warnings")
         await chat.until(lambda: chat.app.chat.strip.region.height == 2)
         await chat.pilot.click("#strip", offset=(4, 1))
         await chat.until(lambda: chat.side.has_class("shown") and chat.side.child == "a.3")
@@ -79,7 +79,7 @@ async def test_agents_with_warnings_are_counted(tmp_path: Path) -> None:
     script = agents(claims, does("list_dir", path="."), claims, SLOW)
     script["a.2"].append({"text": "It is empty."})
     async with opened(tmp_path, script, size=(80, 24)) as chat:
-        await chat.say("go", shows="4 sub-agents · 1 at work · 3 completed · 2 with warnings")
+        await chat.say("go", shows="4 sub-agents · 1 at work · 2 with warnings · 1 completed")
 
 
 @pytest.mark.parametrize("size", [(60, 15), (60, 17), (80, 24), (100, 30)])

@@ -123,6 +123,17 @@ async def test_a_choice_outlives_another_model_and_ends_with_the_session(tmp_pat
         assert len(chat.session.sub_agents.chosen) == 5
 
 
+async def test_a_choice_does_not_bind_the_user_who_writes_to_a_sub_agent(tmp_path: Path) -> None:
+    agents = {
+        "a": [delegates("look", profile="researcher"), {"text": "Done."}],
+        "a.1": [HANDED_IN, {"text": "Green, then."}],
+    }
+    async with opened(tmp_path, agents) as chat:
+        await chat.ask("go", shows="Done.")
+        await chat.say("/profiles coder", shows="Sub-agents of the main agent: coder.")
+        await chat.say("@a.1 sure?", shows="Green, then.")
+
+
 async def test_a_choice_is_kept_with_its_session_for_another_process_and_a_picked_session_has_its_own(
     tmp_path: Path,
 ) -> None:

@@ -20,7 +20,7 @@ _CHOICES = (
         "[i] information only: ",
         "agents can read the instructions, but are told not to follow them. The rest is not used.",
     ),
-    ("[n] not now: ", "as information only, and Friday asks again at the next start."),
+    ("[n] not now: ", "{rest}, and Friday asks again at the next start."),
 )
 
 
@@ -52,9 +52,17 @@ def _question(trust_status: trust.Trust) -> list[str]:
         rows += ["", "The files now:", ""]
     for file, text in trust_review.lines(trust_status):
         rows += _wrapped(f"  {file}: " if file else "  ", text)
-    rows += ["", "Trust it only if you know who wrote this. Nothing of it has been used so far.", ""]
+    used = (
+        "The changes have not been used"
+        if trust_status.changed or trust_status.revised
+        else "Nothing of it has been used"
+    )
+    rows += ["", f"Trust it only if you know who wrote this. {used} so far.", ""]
+    rest = (
+        "the changed instructions are information only, the rest is used" if trust_status.ok else "as information only"
+    )
     for head, text in _CHOICES:
-        rows += _wrapped(f"  {head}", text)
+        rows += _wrapped(f"  {head}", text.format(rest=rest))
     return [*rows, ""]
 
 
