@@ -83,12 +83,15 @@ async def test_agents_with_warnings_are_counted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [(60, 15), (60, 17), (80, 24), (100, 30)])
-async def test_a_long_question_leaves_a_row_of_the_transcript(tmp_path: Path, size: tuple[int, int]) -> None:
+async def test_a_long_question_leaves_room_for_the_transcript_and_the_status_line(
+    tmp_path: Path, size: tuple[int, int]
+) -> None:
     long = does("ask_user", question="Which way?\n" * 60, choices=[f"way {n}" for n in range(8)])
     async with opened(tmp_path, agents(SLOW, long), size=size) as chat:
         await chat.say("go", shows="1 way 0")
-        await chat.pilot.pause(0.3)
+        await chat.until(lambda: chat.app.chat.strip.region.height == (size[0] < 100) + (size[0] == 80))
         assert chat.log.size.height >= 1
+        assert chat.app.chat.status.region.bottom == size[1], "the status line is on the screen"
         chat.has("2 sub-agents" if size[0] < 100 else "general", "asks")
 
 
