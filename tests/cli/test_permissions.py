@@ -117,3 +117,15 @@ def test_explain_knows_what_is_asked_about_whatever_a_rule_allows(console: Conso
 ])  # fmt: skip
 def test_what_cannot_be_explained_is_one_line(console: Console, args: tuple[str, ...], words: str) -> None:
     assert words in console.refused("permissions", "explain", *args)
+
+
+def test_explain_says_where_a_command_may_only_look(ruled: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+    choice = SandboxChoice("landlock", detail="7", look="landlock")
+    monkeypatch.setattr(permissions, "detect_sandbox", lambda *_, **__: choice)
+    assert ruled("permissions", "explain", "bash: ls *.md", "--json").document["looks"] is True
+    assert "it runs where it can only look" in " ".join(ruled("permissions", "explain", "bash: ls *.md").err.split())
+    assert ruled("permissions", "explain", "bash: make x", "--json").document["looks"] is False
+    choice = SandboxChoice("none")
+    assert "no sandbox works here" in ruled("permissions", "explain", "bash: ls *.md").out
+    assert ruled("permissions", "explain", "bash: ls -a", "--json").document["looks"] is False
+    assert ruled("permissions", "explain", "bash: ls -a", "--json").document["decision"] == "allow"
