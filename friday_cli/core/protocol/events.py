@@ -135,8 +135,7 @@ class MessageAdded(Event, frozen=True, tag="message_added"):
 
 
 class ToolStarted(Event, frozen=True, tag="tool_started"):
-    """A tool call was permitted and runs. `title` is one line for people; `facts` hold even if the call is cancelled.
-    `looks`: it runs where it can only look; when it fails there and may run as usual, the same call has another such event."""
+    """A permitted call runs, if `looks` where it can only look. `title` is for people; `facts` hold if cancelled."""
 
     call_id: str
     tool: str
@@ -377,11 +376,10 @@ class ToolOutput(Event, frozen=True, tag="tool_output"):
 LIVE = (TextDelta, ThinkingDelta, CallDelta, ToolOutput)
 
 AnyEvent = (
-    SessionStarted | AgentStarted | AgentFinished | Detached | Prefix | TurnStarted | TurnFinished | MessageAdded
-    | ToolStarted | ToolFinished | StatusChanged | InboxMessage | PermissionAsked | PermissionAnswered | Denied
-    | QuestionAsked | QuestionAnswered | AskWithdrawn | ModeChanged | RuleAdded | RuleRemoved | AttemptFailed
-    | Compacted | IntentStated | Verdict | WorktreeChanged | Checkpoint | Rewound | Reviewed | SubAgentsChosen | Notice
-    | TextDelta | ThinkingDelta | CallDelta | ToolOutput
+    SessionStarted | AgentStarted | AgentFinished | Detached | Prefix | TurnStarted | TurnFinished | MessageAdded | ToolStarted
+    | ToolFinished | StatusChanged | InboxMessage | PermissionAsked | PermissionAnswered | Denied | QuestionAsked | Compacted
+    | QuestionAnswered | AskWithdrawn | ModeChanged | RuleAdded | RuleRemoved | AttemptFailed | IntentStated | Verdict | Notice
+    | WorktreeChanged | Checkpoint | Rewound | Reviewed | SubAgentsChosen | TextDelta | ThinkingDelta | CallDelta | ToolOutput
 )  # fmt: skip
 
 
