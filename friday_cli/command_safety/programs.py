@@ -29,6 +29,8 @@ _SOURCES = frozenset(
      "html", "css", "md", "markdown", "sql", "sh")
 )  # fmt: skip
 """Types of source files, as rg names them."""
+_DATA = frozenset(("json", "yaml", "toml", "xml", "config", "txt", "csv", "docker", "make", "cmake", "less", "sass"))
+"""Types of other files that are rarely hidden. Any further type, such as `all`, may show a hidden secret."""
 _DIGITS = frozenset(f"-{digit}" for digit in "0123456789")
 _VISIBLE = re.compile(r"(?:HOME|PATH|USER|SHELL|LANG|PWD|TERM|VIRTUAL_ENV|GOPATH|GOROOT|JAVA_HOME|NODE_ENV|CI|TMPDIR)")
 
@@ -183,7 +185,9 @@ def _rg_globs(parsed: ProgramArguments) -> tuple[tuple[str, ...], bool, bool]:
     types = [text for option, text in words if option in ("-t", "--type")]
     globs = [text for option, text in words if option in ("-g", "--glob", "--iglob") and not text.startswith("!")]
     skip_ignored = not parsed.has("-.", "-u", "--hidden", "--unrestricted", "--no-ignore", "--no-ignore-vcs")
-    if types and not globs and all(text in _SOURCES for text in types):
+    if types and not globs and not (_SOURCES | _DATA).issuperset(types):
+        return (), False, False
+    if types and not globs and _SOURCES.issuperset(types):
         return (".env.*",), False, True
     lenient = all(
         re.fullmatch(r"(?:.*/)?\*\.(\w+)", text, re.S) and text.rpartition(".")[2] in _SOURCES for text in globs
