@@ -174,7 +174,7 @@ def _recursive_reason(name: str, parsed: ProgramArguments, context: AnalysisCont
         found = context.scan(directory, under, vendored=False, skip_ignored=skip_ignored, lenient=lenient)
         return found.approval_reason(globs, links=False)
     links = compares and not parsed.has("--no-dereference")
-    return context.scan(directory, under, vendored=links).approval_reason(included, links=links)
+    return context.scan(directory, under, vendored=links).approval_reason(included, links=links, follows=links)
 
 
 def _rg_globs(parsed: ProgramArguments) -> tuple[tuple[str, ...], bool, bool]:
@@ -226,7 +226,11 @@ def _xargs(args: list[ProgramWord], context: AnalysisContext, directory: str, pi
         tree = context.scan(directory, under, vendored=vendored, skip_ignored=pipe_input.skip_ignored)
         secrets = reads and not pipe_input.checked
         if reason := tree.approval_reason(
-            pipe_input.globs, links=links, split_on_blanks=split_on_blanks, secrets=secrets
+            pipe_input.globs,
+            links=links,
+            split_on_blanks=split_on_blanks,
+            secrets=secrets,
+            follows=pipe_input.checked and not pipe_input.regular_files,
         ):
             return f"xargs would run {name} on unexpected files: {reason}"
     return approval_reason([*command, ProgramWord("./x")], context, directory) if command else ""
