@@ -13,6 +13,7 @@ import msgspec
 
 from ..protocol.errors import StoreError
 from ..protocol.events import LIVE, AnyEvent, Envelope, Notice, TextDelta, ThinkingDelta, ToolOutput
+from ..text.known_keys import mask_keys_in
 
 
 class Journal(Protocol):
@@ -159,12 +160,12 @@ class Log:
         return self._seq
 
     async def emit(self, agent: str, *events: AnyEvent, durable: bool = False) -> None:
-        """Store `events` and then publish them, exactly once, even when the caller is cancelled. With `durable` a power
-        failure after the return loses no event up to here."""
+        """Store `events` and then publish them, exactly once, even when the caller is cancelled. Keys that this process
+        knows are masked. With `durable` a power failure after the return loses no event up to here."""
         envelopes = []
         for event in events:
             self._seq += 1
-            envelopes.append(Envelope(self._seq, self._now(), agent, event))
+            envelopes.append(Envelope(self._seq, self._now(), agent, mask_keys_in(event)))
             self._watch(envelopes[-1])
         task = asyncio.ensure_future(self._write(envelopes, self._tail, durable=durable))
         self._tail = task
@@ -173,7 +174,7 @@ class Log:
     def live(self, agent: str, event: AnyEvent) -> None:
         """Publish an event without storing it."""
         assert isinstance(event, LIVE)
-        self._publish((Envelope(None, self._now(), agent, event),))
+        self._publish((Envelope(None, self._now(), agent, mask_keys_in(event)),))
 
     async def history(self) -> list[Envelope]:
         """All stored events."""

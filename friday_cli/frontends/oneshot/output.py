@@ -23,7 +23,7 @@ from friday_cli.core.protocol.events import (
 from friday_cli.core.protocol.format import cost, pluralize, seconds, tokens
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.protocol.run_result import LIMIT_REASONS, RunResult
-from friday_cli.core.text.sanitize import sanitize, sanitize_line
+from friday_cli.core.text.sanitize import escape_json, sanitize, sanitize_line
 from friday_cli.view import AgentView, SessionView, worktree_text
 from friday_cli.view.items import DeniedCall
 
@@ -91,11 +91,12 @@ class StreamWriter(OutputWriter):
 
 def _json(envelope: Envelope) -> bytes:
     try:
-        return encode(envelope) + b"\n"
+        text = encode(envelope).decode()
     except UnicodeEncodeError:  # a lone surrogate, e.g. from a file name that is not UTF-8
         import msgspec
 
-        return f"{json.dumps(msgspec.to_builtins(envelope), ensure_ascii=False)}\n".encode("utf-8", "replace")
+        text = json.dumps(msgspec.to_builtins(envelope), ensure_ascii=False).encode("utf-8", "replace").decode()
+    return f"{escape_json(text)}\n".encode()
 
 
 class JsonWriter(OutputWriter):
@@ -138,8 +139,8 @@ class JsonWriter(OutputWriter):
 
     @staticmethod
     def _print(**document: Any) -> None:
-        text = json.dumps(document, ensure_ascii=False) + "\n"
-        sys.stdout.write(text.encode("utf-8", "replace").decode())  # a lone surrogate cannot be written
+        text = json.dumps(document, ensure_ascii=False).encode("utf-8", "replace").decode()  # without lone surrogates
+        sys.stdout.write(escape_json(text) + "\n")
         sys.stdout.flush()
 
 
