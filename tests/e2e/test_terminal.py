@@ -250,3 +250,16 @@ def test_a_hostile_folder_name(friday: Friday) -> None:
     ran = friday("hi", "-c", "-C", str(folder))
     assert (ran.code, len(ran.lines)) == (2, 1)
     assert not any(f in ran.err for f in FORBIDDEN)
+
+
+def test_html_and_sources_are_seen(friday: Friday) -> None:
+    friday.plays(r"""
+agents:
+  a:
+    - text: "The type is List<String>.\n\n<details>\nInside\n</details>\n\nSources:\n\n[1]: https://example.com/a\n"
+      chunk_delay_s: 0.002
+""")
+    with shown(friday, "say") as terminal:
+        assert terminal.end() == 0
+        for text in ("List<String>.", "<details> Inside </details>", "[1]: https://example.com/a"):
+            assert text in terminal.screen.text

@@ -20,6 +20,7 @@ BLOCK_CHARS = 30_000
 """Longest block that is rendered as Markdown; a longer one is printed as plain text, because rendering is slow."""
 _BLANK = r"(?:\x1b\[[\d;]*m|\s)"
 _BLANK_EDGES = pattern(rf"\A(?:{_BLANK}*\n)+|(?:\n{_BLANK}*)+\Z")
+_STYLE = pattern(r"\x1b\[[\d;]*m")
 _FENCE = pattern(r"\s{0,3}(```+|~~~+)")
 
 
@@ -166,14 +167,16 @@ class StreamedMarkdown:
             self._block, self._fence = [], ""
 
     def _print(self, markdown: str) -> None:
-        from rich.markdown import Markdown
+        from ..markdown import Document, leaves_out, parser
 
         if self._area:
             self._area.erase()
-        with self._console.capture() as capture:
-            if len(markdown) > BLOCK_CHARS:
-                self._console.out(markdown)
-            else:
-                self._console.print(Markdown(markdown, hyperlinks=False))
-        sys.stdout.write(_BLANK_EDGES().sub("", capture.get()) + "\n\n")
+        text = markdown
+        if len(markdown) <= BLOCK_CHARS:
+            tokens = parser().parse(markdown)
+            with self._console.capture() as capture:
+                self._console.print(Document(tokens))
+            if not leaves_out(markdown, tokens, _STYLE().sub("", capture.get())):
+                text = capture.get()
+        sys.stdout.write(_BLANK_EDGES().sub("", text) + "\n\n")
         sys.stdout.flush()
