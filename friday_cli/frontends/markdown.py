@@ -91,7 +91,7 @@ class FoldedTable(TableElement):
             yield table
 
 
-class Document(Markdown):
+class MarkdownDocument(Markdown):
     """Parsed Markdown for a `rich` console. `code_theme` is a theme of Pygments."""
 
     elements = {  # noqa: RUF012

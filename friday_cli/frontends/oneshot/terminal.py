@@ -167,7 +167,7 @@ class StreamedMarkdown:
             self._block, self._fence = [], ""
 
     def _print(self, markdown: str) -> None:
-        from ..markdown import Document, leaves_out, parser
+        from ..markdown import MarkdownDocument, leaves_out, parser
 
         if self._area:
             self._area.erase()
@@ -175,7 +175,7 @@ class StreamedMarkdown:
         if len(markdown) <= BLOCK_CHARS:
             tokens = parser().parse(markdown)
             with self._console.capture() as capture:
-                self._console.print(Document(tokens))
+                self._console.print(MarkdownDocument(tokens))
             if not leaves_out(markdown, tokens, _STYLE().sub("", capture.get())):
                 text = capture.get()
         sys.stdout.write(_BLANK_EDGES().sub("", text) + "\n\n")

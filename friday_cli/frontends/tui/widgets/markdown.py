@@ -23,7 +23,7 @@ from textual.strip import Strip
 
 from friday_cli.core.text.sanitize import sanitize
 
-from ...markdown import Document, FoldedTable, LabelledCode, leaves_out, make_parser
+from ...markdown import FoldedTable, LabelledCode, MarkdownDocument, leaves_out, make_parser
 from .styles import TextRenderer
 
 LONGEST = 200_000
@@ -95,9 +95,9 @@ class _HeadingElement(Heading):
     LEVEL_ALIGN = {}  # noqa: RUF012 - all to the left
 
 
-class _MarkdownDocument(Document):
+class _ChatDocument(MarkdownDocument):
     elements = {  # noqa: RUF012
-        **Document.elements, "fence": _CodeElement, "code_block": _CodeElement, "heading_open": _HeadingElement,
+        **MarkdownDocument.elements, "fence": _CodeElement, "code_block": _CodeElement, "heading_open": _HeadingElement,
         "table_open": _TableElement, "hr": _RuleElement,
     }  # fmt: skip
 
@@ -121,7 +121,7 @@ def _draw_tokens(tokens: list[Token], lines: list[str], renderer: TextRenderer, 
     starts = _starts(tokens)
     out: list[Strip] = []
     for begin, end in pairwise([*starts, len(tokens)]):
-        document = _MarkdownDocument(tokens[begin:end], renderer.styles.code)
+        document = _ChatDocument(tokens[begin:end], renderer.styles.code)
         drawn = renderer.console.render_lines(document, options, pad=False)
         strips = [Strip(_without_padding(line)) for line in drawn]
         source = _source(tokens, begin, end, lines)
