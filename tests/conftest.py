@@ -37,7 +37,7 @@ CALLBACK_S = 3.0
 LEFT_S = 30.0
 """Seconds that a process may take to disappear after a test has ended it."""
 PACKAGE = f"{os.sep}friday_cli{os.sep}"
-MODEL_SERVERS = {1234, 8000, 8080, 11434}
+MODEL_SERVERS = {1234, 8000, 8080, 9931, 11434}
 """Ports where Friday looks for local model servers. Tests cannot connect to them."""
 MACHINE = "cli delegation e2e frontends llm session store tools workspace"
 """Folders whose tests use processes, terminals, sockets, disks or the clock of the machine: they may run twice."""

@@ -15,6 +15,7 @@ from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.markdown import CodeBlock, Markdown, TableElement
+from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
@@ -131,11 +132,4 @@ def _label(token: Token) -> str:
 
 @cache
 def _is_language(name: str) -> bool:
-    from pygments.lexers import find_lexer_class_by_name
-    from pygments.util import ClassNotFound
-
-    try:
-        find_lexer_class_by_name(name)
-    except ClassNotFound:
-        return False
-    return True
+    return Syntax("", name).lexer is not None

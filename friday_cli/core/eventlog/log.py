@@ -114,7 +114,7 @@ class Subscription:
 
 
 def _merge(old: Envelope, new: Envelope) -> Envelope | None:
-    """Both events as one, when `new` continues the text of `old`; else None."""
+    """Both events as one, when `new` continues the text of `old`; else None. An empty text begins a reply again."""
     a, b = old.event, new.event
     if old.agent != new.agent or type(a) is not type(b) or not isinstance(b, (TextDelta, ThinkingDelta, ToolOutput)):
         return None
@@ -123,7 +123,7 @@ def _merge(old: Envelope, new: Envelope) -> Envelope | None:
         same = isinstance(a, ToolOutput) and a.call_id == b.call_id
     else:
         same = not isinstance(a, ToolOutput) and (a.turn, a.attempt) == (b.turn, b.attempt)
-    if not same or a.offset + len(a.text) != b.offset or len(a.text) > MERGED:
+    if not same or not a.text or a.offset + len(a.text) != b.offset or len(a.text) > MERGED:
         return None
     return msgspec.structs.replace(old, event=msgspec.structs.replace(a, text=a.text + b.text))
 

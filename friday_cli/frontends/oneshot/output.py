@@ -120,8 +120,8 @@ class JsonWriter(OutputWriter):
         self._print(
             session_id=self._session, status=outcome.status, stop_reason=outcome.stop_reason, result=outcome.text,
             model=root.model, usage=_usage(total), cost_usd=total.cost_usd,
-            duration_s=round(root.active_s(state.at), 3), agents=agents, denials=denials, error=outcome.error or None,
-            exit_code=code,
+            duration_s=round(root.active_s(state.at), 3), agents=agents, denials=denials,
+            error=outcome.error or (_ending(outcome) if outcome.status == "failed" else None), exit_code=code,
         )  # fmt: skip
 
     def abandon(self, code: int) -> None:
@@ -173,7 +173,7 @@ def _agent(session: str, state: SessionView, agent: AgentView) -> dict[str, Any]
         "truncated": len(agent.result) > MAX_RESULT_CHARS,
         "partial": end is not None and end.partial,
         "earlier_result": agent.earlier.text[:MAX_RESULT_CHARS] if agent.earlier else None,
-        "error": (end and end.error) or None,
+        "error": (end and (end.error or (_ending(end) if end.status == "failed" else ""))) or None,
         "usage": _usage(agent.usage),
         "cost_usd": agent.usage.cost_usd,
         "duration_s": round(agent.active_s(state.at), 3),
@@ -277,15 +277,18 @@ class TextWriter(OutputWriter):
         return sanitize_line(f"{pluralize(len(found), 'warning')}: {'; '.join(named)}", 2000) if found else ""
 
 
-def _remarks(state: SessionView, outcome: RunResult, denied: Sequence[DeniedCall]) -> list[str]:
-    """Messages after the answer: how the run ended, which calls were denied, which worktrees need a decision."""
-    lines = []
-    error = f": {outcome.error}" if outcome.error else ""
+def _ending(outcome: RunResult) -> str:
+    """How a run ended, "" for a complete one without a limit."""
     if outcome.stop_reason in LIMIT_REASONS:
         whose = f" of {outcome.limit_of}" if outcome.limit_of not in ("", "a") else ""
-        lines.append(f"stopped: the {outcome.stop_reason} limit{whose} was reached{error}")
-    elif outcome.status != "completed":
-        lines.append(f"{outcome.status} ({outcome.stop_reason}){error}")
+        return f"stopped: the {outcome.stop_reason} limit{whose} was reached"
+    return "" if outcome.status == "completed" else f"{outcome.status} ({outcome.stop_reason})"
+
+
+def _remarks(state: SessionView, outcome: RunResult, denied: Sequence[DeniedCall]) -> list[str]:
+    """Messages after the answer: how the run ended, which calls were denied, which worktrees need a decision."""
+    error = f": {outcome.error}" if outcome.error else ""
+    lines = [f"{ending}{error}"] if (ending := _ending(outcome)) else []
     if outcome.partial and outcome.text:
         lines.append("the answer is partial: the agent did not finish it")
     denials = Counter((d.agent, d.tool, sanitize_line(d.subject, 200), d.reason) for d in denied)

@@ -121,11 +121,12 @@ class StreamedMarkdown:
         return rows[-TAIL_LINES:] if self._block or self._pending else []
 
     def feed(self, text: str, *, attempt: tuple[int, int]) -> None:
-        """Add text of a reply. A new attempt at the same reply discards what is not printed."""
-        if attempt != self._attempt:
-            if self._seen and attempt[0] == self._attempt[0]:
-                self._discard()
-            self._attempt = attempt
+        """Add text of a reply. A new attempt at the same reply, or an empty text, which begins it again, discards what is
+        not printed."""
+        again = attempt != self._attempt and attempt[0] == self._attempt[0]
+        if self._seen and (again or not text):
+            self._discard()
+        self._attempt = attempt
         self._seen += len(text)
         *lines, rest = sanitize(text).split("\n")
         for line in lines:
