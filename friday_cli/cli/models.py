@@ -59,7 +59,7 @@ def models(as_json: bool = JSON) -> None:
             output.remark(listing.problem)
     if any(guess and row.usable for row in rows for _, guess in (windows[name] for name in row.models)):
         output.remark(
-            "?: this context window is a guess. Set `window` under [providers.NAME] in the config if it is wrong."
+            "? marks a context window that is a guess: set `window` under [providers.NAME] in the config if it is wrong."
         )
     for server in found.servers:
         for model in server.models:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from functools import cache
+from functools import cache, lru_cache
 
 from markdown_it import MarkdownIt
 from markdown_it.rules_core import StateCore
@@ -130,6 +130,6 @@ def _label(token: Token) -> str:
     return "" if info and _is_language(info) else info
 
 
-@cache
+@lru_cache(256)
 def _is_language(name: str) -> bool:
     return Syntax("", name).lexer is not None
