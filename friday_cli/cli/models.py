@@ -13,7 +13,8 @@ from friday_cli.core.protocol.messages import Usage
 from friday_cli.llm import models as known
 from friday_cli.llm.models import ModelChoice, ServiceRow, catalog, resolve
 from friday_cli.llm.models.factory import cost_function
-from friday_cli.llm.models.gateways import Listing, ask_gateways, kept_window
+from friday_cli.llm.models.gateway_cache import Listing, kept_window
+from friday_cli.llm.models.gateways import ask_gateways
 from friday_cli.llm.models.local_servers import probe
 from friday_cli.llm.models.presets import LocalServers, find_service
 

@@ -1,32 +1,30 @@
-"""The models and context windows that configured services list: asked for by `friday models`, and kept for a day.
+"""Asks configured services for their models and context windows, for `friday models`. The answers are kept for a day.
 
-Sessions read what is kept, whatever its age, and ask nothing. Sources: the lists of models of OpenAI-compatible servers,
+Sources: the lists of models of OpenAI-compatible servers,
 OpenRouter, vLLM, llama.cpp (`/props`) and litellm (`/model/info`). Their responses are untrusted data.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 import msgspec
 
 from friday_cli import atomic_file
 from friday_cli.config.settings import Settings
 from friday_cli.core.protocol.errors import FridayError, ProviderError
-from friday_cli.paths import cache_dir
 
 from ..transport import error_mapping
 from ..transport.endpoint import Endpoint
 from ..transport.text import dict_in, dicts_in
 from .credentials import find_key
+from .factory import endpoint as endpoint_of
+from .gateway_cache import GatewayModel, Listing, file_of, kept
 from .presets import ModelService, find_service
 
 if TYPE_CHECKING:
@@ -43,21 +41,6 @@ _MAX_BYTES, _MAX_MODELS = 8_000_000, 500
 _WINDOWS = ("max_input_tokens", "context_length", "context_window", "max_model_len", "max_context_length", "n_ctx")
 
 
-class GatewayModel(msgspec.Struct, frozen=True):
-    """A model of a service. `window` is its context in tokens, 0 if it is not reported."""
-
-    id: str
-    window: int = 0
-
-
-class Listing(msgspec.Struct, frozen=True):
-    """The models of one service and when it listed them (Unix seconds). `problem` says why they could not be asked for."""
-
-    at: float = 0.0
-    models: tuple[GatewayModel, ...] = ()
-    problem: str = ""
-
-
 async def ask_gateways(settings: Settings, env: Mapping[str, str]) -> dict[str, Listing]:
     """The models of all services with a configured base URL, by name: kept ones, else asked for now and kept."""
     services = []
@@ -70,21 +53,6 @@ async def ask_gateways(settings: Settings, env: Mapping[str, str]) -> dict[str, 
     return {service.name: listing for service, listing in zip(services, found, strict=True)}
 
 
-def kept(service: ModelService, env: Mapping[str, str]) -> Listing:
-    """What the service listed last; empty if it was never asked."""
-    try:
-        return msgspec.json.decode(_file(service, env).read_bytes(), type=Listing)
-    except (OSError, msgspec.DecodeError):
-        return Listing()
-
-
-def kept_window(service: ModelService, model: str, env: Mapping[str, str]) -> int:
-    """The context window of a model in tokens as its service listed it; 0 if it is not known."""
-    if not service.settings.base_url or service.local:
-        return 0
-    return next((row.window for row in kept(service, env).models if row.id == model), 0)
-
-
 async def _listing(service: ModelService, env: Mapping[str, str]) -> Listing:
     before = kept(service, env)
     if 0 <= time.time() - before.at < FRESH_S:
@@ -94,7 +62,7 @@ async def _listing(service: ModelService, env: Mapping[str, str]) -> Listing:
     except (FridayError, OSError, ValueError) as error:
         return msgspec.structs.replace(before, problem=f"{service.title} did not list its models: {error}")
     listing = Listing(time.time(), models)
-    file = _file(service, env)
+    file = file_of(service, env)
     with suppress(OSError):  # asked for again the next time
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         atomic_file.replace_bytes(file, msgspec.json.encode(listing), mode=0o600)
@@ -104,8 +72,6 @@ async def _listing(service: ModelService, env: Mapping[str, str]) -> Listing:
 async def _ask(service: ModelService, env: Mapping[str, str]) -> tuple[GatewayModel, ...]:
     """Raises ProviderError, ValueError for a list that cannot be read, or FridayError for an invalid key."""
     import httpx2
-
-    from .factory import endpoint as endpoint_of
 
     endpoint = endpoint_of(service, find_key(service, env), env=env)
     root = service.base_url.removesuffix("/v1")
@@ -169,9 +135,3 @@ def _window(row: Mapping[str, Any]) -> int:
 
 def _is_name(value: object) -> bool:
     return isinstance(value, str) and 0 < len(value) <= 200 and value.isprintable() and " " not in value
-
-
-def _file(service: ModelService, env: Mapping[str, str]) -> Path:
-    address = urlsplit(service.base_url)
-    name = hashlib.sha256(f"{address.scheme}://{address.netloc}{address.path}".encode()).hexdigest()[:16]
-    return cache_dir(env) / "models" / f"{name}.json"

@@ -14,9 +14,10 @@ from friday_cli.core.protocol.errors import FridayError, NotConfigured, UsageErr
 from friday_cli.core.protocol.provider import Effort, clamp
 from friday_cli.core.text.suggest import closest_match
 
-from . import catalog, gateways
+from . import catalog
 from .catalog import ModelQuirks
 from .credentials import Key, find_key
+from .gateway_cache import Listing, kept_window
 from .presets import PRESETS, SCRIPTED, LocalServers, ModelService, find_service, service_names, unknown_provider
 
 HELP = """\
@@ -114,7 +115,7 @@ def resolve(
             None,
             key.source if key else service.login or service.base_url_source,
         )
-    listed = gateways.kept_window(service, model, env)
+    listed = kept_window(service, model, env)
     choice = _choose(service, model, own_effort or effort or (settings.effort or None), source, listed)
     return msgspec.structs.replace(choice, notes=(*choice.notes, key.note)) if key and key.note else choice
 
@@ -155,7 +156,7 @@ def list_services(
     env: Mapping[str, str] | None = None,
     *,
     found: LocalServers | None = None,
-    listed: Mapping[str, gateways.Listing] | None = None,
+    listed: Mapping[str, Listing] | None = None,
 ) -> list[ServiceRow]:
     """All services with their models, or why they cannot be used now. `found` is the result of `probe`, `listed` that of
     `ask_gateways`."""

@@ -9,7 +9,8 @@ import pytest
 
 from friday_cli.config.settings import ProviderSettings, Settings
 from friday_cli.llm.models import gateways
-from friday_cli.llm.models.gateways import GatewayModel, ask_gateways
+from friday_cli.llm.models.gateway_cache import GatewayModel
+from friday_cli.llm.models.gateways import ask_gateways
 from friday_cli.llm.models.resolve import list_services, resolve
 from tests.llm.models.test_local_servers import serving
 
