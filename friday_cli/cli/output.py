@@ -18,6 +18,7 @@ from typing import Any, Literal
 import msgspec
 
 from friday_cli.core.protocol.errors import UsageError
+from friday_cli.core.text.known_keys import mask_keys_in
 from friday_cli.core.text.sanitize import escape_json, sanitize
 
 Style = Literal["", "bold", "dim", "green", "yellow", "red", "cyan"]
@@ -88,8 +89,8 @@ def remark(text: str) -> None:
 
 
 def show_json(document: Any) -> None:
-    """Print structs or a document as JSON. Control characters are escaped."""
-    print(escape_json(json.dumps(msgspec.to_builtins(document), ensure_ascii=False, indent=2)))
+    """Print structs or a document as JSON. Control characters are escaped, known keys are masked."""
+    print(escape_json(json.dumps(mask_keys_in(msgspec.to_builtins(document)), ensure_ascii=False, indent=2)))
 
 
 def show_table(

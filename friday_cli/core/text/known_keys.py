@@ -11,7 +11,19 @@ import msgspec
 MASK = "[secret]"
 SHORTEST = 8
 """Characters of the shortest value that is masked: a shorter one is also part of ordinary words."""
-_PLACEHOLDERS = frozenset(("lm-studio", "not-needed", "placeholder", "no-key-required", "no-key-needed", "dummy-key"))
+_PLACEHOLDERS = frozenset(
+    (
+        "lm-studio",
+        "not-needed",
+        "placeholder",
+        "no-key-required",
+        "no-key-needed",
+        "dummy-key",
+        "password",
+        "changeme",
+        "anything",
+    )
+)
 """Values that people write where a local server needs no key."""
 
 _Value = TypeVar("_Value")

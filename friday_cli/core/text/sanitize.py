@@ -62,8 +62,7 @@ def show_invisible(text: str) -> str:
 
 def escape_json(text: str) -> str:
     """JSON text in which control characters, bidi and other invisible characters are escaped (`\\u009b`), because a
-    terminal obeys some of them. It means the same JSON; keys that this process knows are masked."""
-    text = mask_keys(text)
+    terminal obeys some of them. It means the same JSON."""
     if text.replace("\n", "").isprintable():
         return text
     return re.sub(r"[^\n -~]", lambda found: found[0] if found[0].isprintable() else json.dumps(found[0])[1:-1], text)

@@ -23,6 +23,7 @@ from friday_cli.core.protocol.events import (
 from friday_cli.core.protocol.format import cost, pluralize, seconds, tokens
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.protocol.run_result import LIMIT_REASONS, RunResult
+from friday_cli.core.text.known_keys import mask_keys_in
 from friday_cli.core.text.sanitize import escape_json, sanitize, sanitize_line
 from friday_cli.view import AgentView, SessionView, worktree_text
 from friday_cli.view.items import DeniedCall
@@ -139,7 +140,9 @@ class JsonWriter(OutputWriter):
 
     @staticmethod
     def _print(**document: Any) -> None:
-        text = json.dumps(document, ensure_ascii=False).encode("utf-8", "replace").decode()  # without lone surrogates
+        text = (
+            json.dumps(mask_keys_in(document), ensure_ascii=False).encode("utf-8", "replace").decode()
+        )  # without lone surrogates
         sys.stdout.write(escape_json(text) + "\n")
         sys.stdout.flush()
 

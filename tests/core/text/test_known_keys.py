@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
+from friday_cli.cli.output import show_json
 from friday_cli.core.protocol.events import MessageAdded
 from friday_cli.core.protocol.messages import Message, Text, ToolCall, ToolResult
 from friday_cli.core.text import known_keys
 from friday_cli.core.text.known_keys import StreamMasker, mask_keys, mask_keys_in, without_keys
-from friday_cli.core.text.sanitize import escape_json, mask, sanitize
+from friday_cli.core.text.sanitize import mask, sanitize
 
 KEY, LONGER = "plain value", "plain value and more"
 
@@ -18,7 +21,7 @@ def remembered() -> None:
     known_keys.remember((KEY, LONGER, "short", "lm-studio"), ("MYSVC",))
 
 
-@pytest.mark.parametrize("clean", [mask_keys, sanitize, mask, escape_json])
+@pytest.mark.parametrize("clean", [mask_keys, sanitize, mask])
 def test_values_are_masked_the_longest_first(clean: object) -> None:
     assert callable(clean)
     text = f"<{LONGER}> {KEY}, short and lm-studio"
@@ -48,3 +51,9 @@ def test_a_stream_is_masked_wherever_it_is_cut(size: int) -> None:
 def test_no_variable_with_a_key_is_passed() -> None:
     environ = {"MYSVC": "x", "COPY": f"with {KEY}", "PATH": "/bin"}
     assert without_keys(environ) == {"PATH": "/bin"}
+
+
+def test_a_key_of_digits_does_not_break_the_numbers_of_json(capsys: pytest.CaptureFixture[str]) -> None:
+    known_keys.remember(["17123456"])
+    show_json({"at": 1712345678.5, "text": "it is 17123456"})
+    assert json.loads(capsys.readouterr().out) == {"at": 1712345678.5, "text": "it is [secret]"}
