@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+from contextlib import suppress
 from typing import Literal
 
 import typer
@@ -53,6 +54,10 @@ def export(
     """
     record = asyncio.run(read(name))
     refuse_agent(record.id, record.agent, "Only a whole session can be exported.")
+    from .project_context import look  # listing sessions needs no settings
+
+    with suppress(FridayError):  # the keys of the settings are masked; a session can be exported without them
+        look()
     text = exported(record.envelopes, form, version=__version__, title=record.title)
     if file is None or file == "-":
         print(text, end="")

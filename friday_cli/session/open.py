@@ -185,6 +185,7 @@ async def _read_context(options: Options, env: Mapping[str, str]) -> _OpenContex
     project = folder_trust.root if folder_trust.ok else None
     loaded = config.load(project=project, flags=options.flags, environ=env, file=options.config_file)
     settings = loaded.settings
+    models.remember_keys(settings.providers, env)
     choice = models.resolve(options.model, settings, env=env, effort=options.effort)
     choice = await models.with_server_limits(choice, settings, env=env)
     delegation = settings.agents.delegation

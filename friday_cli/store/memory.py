@@ -12,6 +12,7 @@ import msgspec
 
 from friday_cli.core.protocol.agent_path import depth_of
 from friday_cli.core.protocol.errors import UsageError
+from friday_cli.core.text.known_keys import mask_keys
 
 from .journal import encodable
 from .records import MemoryItem
@@ -46,7 +47,7 @@ class StoredMemory:
         who = self._agent_id(agent)
         promoted = self._shared or depth_of(who) == 0
         encoded = msgspec.json.encode(encodable(list(tags))).decode()
-        values = (scope, owner, encodable(text), encoded, who, time.time(), promoted)
+        values = (scope, owner, encodable(mask_keys(text)), encoded, who, time.time(), promoted)
         return await self._writer.submit(lambda db: _save(db, values))
 
     async def load(self, query: str, *, tags: Sequence[str], limit: int, agent: str = "a") -> list[MemoryItem]:

@@ -11,7 +11,7 @@ import pytest
 from tests.e2e.friday import Friday
 from tests.e2e.test_faults import SPOKEN, one_sentence, refused, until
 from tests.servers.fake_model_server import WIRES, Brain, Say, Turn, Wire, events, reply, sse
-from tests.servers.script_player import HANG, Reply, Wait
+from tests.servers.script_player import HANG, Reply, Wait, document
 from tests.timing import paced
 
 on_every_wire = pytest.mark.parametrize("wire", WIRES)
@@ -309,3 +309,41 @@ def test_f43_one_child_stalls_until_its_time_limit(friday: Friday, wire: Wire, p
     assert (slow["status"], slow["stop_reason"], fast["status"]) == ("timeout", "time", "completed")
     assert "slow so far" in ran.document["result"]
     assert "fast is well" in ran.document["result"]
+
+
+BAD_CALL = {"message": "Failed to call a function.", "type": "invalid_request_error", "code": "tool_use_failed",
+            "failed_generation": "<function=read_file>a.txt"}  # fmt: skip
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("failures", [1, 2])
+def test_a_call_that_the_service_could_not_read_is_tried_once_more(
+    friday: Friday, streamed: bool, failures: int
+) -> None:
+    """Groq's `tool_use_failed`, as an HTTP error or in the stream."""
+    failed = Reply(sse("chat", [{"error": BAD_CALL}])) if streamed else document({"error": BAD_CALL}, 400)
+
+    def rule(turn: Turn) -> Say | Reply:
+        if turn.turn and turn.tries < failures:
+            return failed
+        if turn.turn:
+            assert "Failed to call a function" in turn.last
+            assert "<function=read_file>" in turn.last
+            return Say("The answer.")
+        return Say(calls=[READ])
+
+    ran, brain = played(friday, rule, "chat")
+    assert len(brain.turns) == 3
+    assert ran.code == failures - 1
+    if failures == 1:
+        assert ran.document["result"] == "The answer."
+    else:
+        assert (ran.document["stop_reason"], ran.document["status"]) == ("provider", "failed")
+        assert "could not read the tool call" in one_sentence(ran.document["error"])
+
+
+def test_a_limit_that_left_no_text_is_an_error_in_the_document(friday: Friday) -> None:
+    ran, _ = played(friday, lambda turn: Say(calls=[READ]), "chat", "--max-turns", "1")
+    assert (ran.code, ran.document["status"], ran.document["stop_reason"]) == (5, "failed", "iterations")
+    assert ran.document["error"]
+    assert ran.agent("a")["error"] == ran.document["error"]

@@ -15,7 +15,16 @@ from ..limits.retry import CROWDED, RetryPolicy
 from ..protocol.errors import ProviderError
 from ..protocol.events import AttemptFailed, CallDelta, Notice, Prefix, TextDelta, ThinkingDelta
 from ..protocol.messages import Message, Usage, estimate_message, without_thinking
-from ..protocol.provider import CallChunk, ReplyDone, Request, TextChunk, ThinkingChunk, TokenCounter, estimate_request
+from ..protocol.provider import (
+    CallChunk,
+    ReplyDone,
+    Request,
+    RestartChunk,
+    TextChunk,
+    ThinkingChunk,
+    TokenCounter,
+    estimate_request,
+)
 from .agent import Agent, Services
 
 log = logging.getLogger(__name__)
@@ -192,7 +201,7 @@ class _StreamReader:
         self._text: list[str] = []
         self._offset = self._thought = self._other = 0
 
-    def take(self, chunk: TextChunk | ThinkingChunk | CallChunk) -> None:
+    def take(self, chunk: TextChunk | ThinkingChunk | CallChunk | RestartChunk) -> None:
         turn = self._agent.turn
         match chunk:
             case TextChunk(text=text):
@@ -205,6 +214,10 @@ class _StreamReader:
             case CallChunk(index=index, name=name, chars=chars):
                 self._show(CallDelta(turn, self._attempt, index, name, chars))
                 self._other = max(self._other, chars)
+            case RestartChunk():
+                self._show(TextDelta(turn, self._attempt, 0, ""))
+                self._offset = self._thought = 0
+                self._text.clear()
 
     def _show(self, delta: TextDelta | ThinkingDelta | CallDelta) -> None:
         if not self._quiet:

@@ -14,6 +14,7 @@ from .rate_limit import RETRY_AFTER_MOST_S, RateLimiter
 CROWDED = frozenset(("rate", "overloaded"))
 RETRIES = {
     "rate": 5, "overloaded": 5, "server": 5, "truncated": 3, "network": 2, "stall": 1, "garbled": 2, "empty": 1,
+    "bad_call": 1,
 }  # fmt: skip
 """Retries of one request for each kind of failure."""
 WAITS_MOST_S = 300.0

@@ -47,6 +47,10 @@ class CallChunk(msgspec.Struct, frozen=True):
     chars: int
 
 
+class RestartChunk(msgspec.Struct, frozen=True):
+    """The service begins the reply again: what it sent before is not part of it."""
+
+
 class ServerSearch(msgspec.Struct, frozen=True):
     """A web search that the service ran during a reply. `pages` are its results, (title, URL) as plain text; `error` says
     why it failed."""
@@ -68,7 +72,7 @@ class ReplyDone(msgspec.Struct, frozen=True):
     searches: tuple[ServerSearch, ...] = ()
 
 
-Chunk = TextChunk | ThinkingChunk | CallChunk | ReplyDone
+Chunk = TextChunk | ThinkingChunk | CallChunk | RestartChunk | ReplyDone
 
 
 class Provider(Protocol):

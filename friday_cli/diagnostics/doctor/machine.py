@@ -13,6 +13,7 @@ from urllib.parse import quote
 from friday_cli import paths
 from friday_cli.config import SandboxSettings
 from friday_cli.core.protocol.format import pluralize, size
+from friday_cli.core.text.known_keys import without_keys
 
 from .fact import Fact, Facts, Level
 
@@ -189,8 +190,9 @@ def _version_of(program: str) -> str:
 
     try:
         completed = subprocess.run(
-            [program, "--version"], stdin=subprocess.DEVNULL, capture_output=True, timeout=5, check=False
-        )
+            [program, "--version"], stdin=subprocess.DEVNULL, capture_output=True, timeout=5, check=False,
+            env=without_keys(os.environ),
+        )  # fmt: skip
     except (OSError, subprocess.SubprocessError) as error:
         return f"does not start: {type(error).__name__}"
     first = completed.stdout.decode("utf-8", "replace").split("\n")[0]

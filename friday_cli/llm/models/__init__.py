@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .credentials import remember_keys
 from .factory import can_search, create_provider
 from .local_servers import with_server_limits
 from .resolve import ModelChoice, ServiceRow, list_services, resolve
@@ -12,6 +13,7 @@ __all__ = [
     "can_search",
     "create_provider",
     "list_services",
+    "remember_keys",
     "resolve",
     "with_server_limits",
 ]

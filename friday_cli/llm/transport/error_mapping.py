@@ -15,7 +15,8 @@ from typing import Any
 from friday_cli.core.protocol.errors import TRANSIENT, ErrorKind, ProviderError
 
 from .endpoint import Endpoint
-from .text import html_title, is_html, one_line
+from .sse import SSEParser
+from .text import dict_in, html_title, is_html, one_line, text_in
 
 _CODES_OF: dict[ErrorKind, str] = {
     "quota": "insufficient_quota billing_error billing_hard_limit_reached billing_not_active access_terminated "
@@ -31,6 +32,7 @@ _CODES_OF: dict[ErrorKind, str] = {
     "not_found": "not_found_error model_not_found deploymentnotfound not_found",
     "context": "request_too_large context_length_exceeded exceed_context_size_error context_window_exceeded "
                "prompt_too_long",
+    "bad_call": "tool_use_failed",
     "refusal": "content_filter content_policy_violation cyber_policy bio_policy misalignment_policy_violation "
                "image_content_policy_violation",
     "invalid": "invalid_request_error invalid_prompt validationexception invalid_argument invalid_image badrequesterror "
@@ -54,6 +56,8 @@ _QUOTA_PHRASES = (
     "credit balance is too low", "exceeded your current quota", "insufficient credits", "insufficient balance",
     "spend limit", "spending limit", "billing hard limit", "out of credits", "usage limits",
 )  # fmt: skip
+_MODEL_PHRASES = ("invalid model name", "model not found", "unknown model", "no such model")
+"""Phrases by which gateways refuse a model with the status 400."""
 _DESCRIPTIONS: dict[str, str] = {
     "rate": "is limiting the rate of requests",
     "overloaded": "is overloaded",
@@ -63,6 +67,7 @@ _DESCRIPTIONS: dict[str, str] = {
     "not_found": "does not know this model or address",
     "context": "refused: the conversation is larger than the model's context",
     "refusal": "refused the request for its content",
+    "bad_call": "could not read the tool call of the model",
 }
 _RETRYABLE = {
     408: "gave up waiting for the request",
@@ -221,6 +226,10 @@ def _parse_body(body: bytes | str | Mapping[str, Any]) -> tuple[Any, str]:
     if isinstance(body, Mapping):
         return dict(body), ""
     text = body.decode("utf-8", "replace") if isinstance(body, bytes) else body
+    if text.startswith(("event:", "data:", "id:", ":")):  # an error in the form of a stream
+        parser = SSEParser()
+        events = [*parser.feed(text.encode()), *parser.close()]
+        text = next((event.data for event in events if event.data.strip()), text)
     if is_html(text):
         return None, html_title(text)
     try:
@@ -248,9 +257,7 @@ def _error_in(data: Any) -> dict[str, Any]:
 
 def _classify(error: dict[str, Any], status: int, detail: str) -> tuple[ErrorKind, str]:
     """Kind and message of an error. The codes in the body are used where the HTTP status is not specific enough."""
-    message = error.get("message")
-    if isinstance(message, str) and message.strip():
-        detail = message
+    detail = _detail(error) or detail
     extra = error.get("details")
     names = [error.get("code"), error.get("type"), error.get("status")]
     names.insert(0, extra.get("error_code") if isinstance(extra, dict) else None)
@@ -272,8 +279,24 @@ def _classify(error: dict[str, Any], status: int, detail: str) -> tuple[ErrorKin
     if by_status == "invalid" or (not status and found[:1] == ["invalid"]):
         if any(phrase in lower for phrase in _CONTEXT_PHRASES):
             return "context", detail
+        if any(phrase in lower for phrase in _MODEL_PHRASES):
+            return "not_found", detail
         return next((k for k in found if k not in TRANSIENT), "invalid"), detail
     return (found[0] if found and not status else by_status), detail
+
+
+def _detail(error: Mapping[str, Any]) -> str:
+    """The message of an error, with the reason of the service behind a gateway (OpenRouter's `metadata.raw`), and the text
+    of a call that could not be read (Groq)."""
+    found = [error.get("message")]
+    raw = dict_in(error.get("metadata")).get("raw")
+    if isinstance(raw, str | Mapping) and raw:
+        data, text = _parse_body(raw)
+        found.append(_error_in(data).get("message") or text)
+    if failed := text_in(error.get("failed_generation")):
+        found.append(f"It wrote: {failed}")
+    texts = [text.strip() for text in found if isinstance(text, str) and text.strip()]
+    return " ".join(text if text[-1] in ".:!?" else f"{text}." for text in texts) if len(texts) > 1 else "".join(texts)
 
 
 def _error(endpoint: Endpoint, kind: ErrorKind, status: int, detail: str, after: float | None) -> ProviderError:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.receipt import FileChange
+from friday_cli.core.text.known_keys import StreamMasker
 
 from ..fs import change_detection
 from ..sandbox import denial_detection, tamper_check
@@ -54,6 +55,7 @@ class RunningCommand:
         """Set when output arrives or the command ends."""
         self._prepared = prepared
         self._live = live
+        self._masker = StreamMasker()
         self._reading = asyncio.create_task(process.pump(self._on_output))
         self._finished: asyncio.Task[None] | None = None
 
@@ -96,7 +98,8 @@ class RunningCommand:
             self._finished = asyncio.create_task(self._finish())
         await asyncio.shield(self._finished)
 
-    def _on_output(self, data: bytes) -> Awaitable[None] | None:
+    def _on_output(self, data: bytes, *, last: bool = False) -> Awaitable[None] | None:
+        data = self._masker.feed(data, last=last)
         if self._live is not None:
             self._live.feed(data)
         self.activity.set()
@@ -108,6 +111,8 @@ class RunningCommand:
     async def _finish(self) -> None:
         await self.process.end()
         await self._reading
+        if (written := self._on_output(b"", last=True)) is not None:
+            await written
         if self._live is not None:
             self._live.flush()
         self.capture.close()

@@ -17,6 +17,8 @@ from heapq import nsmallest
 from itertools import chain, islice
 from pathlib import Path
 
+from friday_cli.core.text.known_keys import without_keys
+
 RIPGREP = ("rg", "--no-config", "--files", "--hidden", "--glob", "!.git", "--null")
 GIT = ("git", "-c", "core.fsmonitor=false", "ls-files", "--cached", "--others", "--exclude-standard", "-z")
 READ_BYTES, STEP = 65_536, 64
@@ -206,7 +208,7 @@ async def _list_with(root: Path, name: str, *arguments: str) -> AsyncGenerator[l
     try:
         process = await asyncio.create_subprocess_exec(
             program, *arguments, cwd=root, stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL, env=without_keys(os.environ),
         )  # fmt: skip
     except OSError as error:
         raise _ListingFailed from error

@@ -10,6 +10,8 @@ from typing import Any
 
 from textual.app import App
 
+from friday_cli.core.text.known_keys import without_keys
+
 MAX_CHARS = 500_000
 """Characters that are copied; the rest is cut off."""
 _PROGRAMS = (
@@ -49,6 +51,7 @@ async def _give(command: tuple[str, ...], data: bytes) -> None:
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.DEVNULL,
+            env=without_keys(os.environ),
         )
     except OSError:
         return
