@@ -140,6 +140,13 @@ async def open_session(options: Options, env: Mapping[str, str] | None = None) -
         raise
 
 
+def _offline_s(options: Options, settings: config.Settings) -> float:
+    """Seconds without a connection after which a request fails: the time limit of a prompt, in a chat not less than the
+    default."""
+    usual = Policy().offline_s
+    return max(usual if options.attended else 0.0, settings.limits.timeout or usual)
+
+
 async def _begin(parts: SessionParts, context: _OpenContext, history: EventHistory, *, new: bool) -> None:
     """Write the first events of the session, or restore its agents. Everything that can fail for a person's reasons was
     done before, so that a failed opening leaves no session behind."""
@@ -248,7 +255,7 @@ def _build(
     delegation = settings.agents.delegation
     policy = Policy(
         compact_at=settings.context.compact_at, max_depth=delegation.max_depth, max_concurrent=delegation.max_concurrent,
-        max_agents=delegation.max_agents,
+        max_agents=delegation.max_agents, offline_s=_offline_s(options, settings),
     )  # fmt: skip
     services = Services(
         log, approvals, workspace, policy, random.Random(), taint, supervisor=supervisor,

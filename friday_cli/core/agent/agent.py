@@ -160,11 +160,13 @@ class StopRun(Exception):
 
 
 class Policy(msgspec.Struct, frozen=True):
-    """Settings of the engine. Durations in seconds, sizes in tokens."""
+    """Settings of the engine. Durations in seconds, sizes in tokens. `offline_s`: how long a request waits for a
+    connection, counted from the first failure of any request to the same service."""
 
     compact_at: float = 0.85
     max_output: int = 32_000
     wrap_up_s: float = 30.0
+    offline_s: float = 300.0
     max_depth: int = 3
     max_concurrent: int = 5
     max_agents: int = 200

@@ -47,6 +47,12 @@ class CallChunk(msgspec.Struct, frozen=True):
     chars: int
 
 
+class UsageChunk(msgspec.Struct, frozen=True):
+    """The usage that the service reported so far: the input, while the output is still streamed."""
+
+    usage: Usage
+
+
 class ServerSearch(msgspec.Struct, frozen=True):
     """A web search that the service ran during a reply. `pages` are its results, (title, URL) as plain text; `error` says
     why it failed."""
@@ -68,7 +74,7 @@ class ReplyDone(msgspec.Struct, frozen=True):
     searches: tuple[ServerSearch, ...] = ()
 
 
-Chunk = TextChunk | ThinkingChunk | CallChunk | ReplyDone
+Chunk = TextChunk | ThinkingChunk | CallChunk | UsageChunk | ReplyDone
 
 
 class Provider(Protocol):

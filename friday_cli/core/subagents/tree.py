@@ -120,6 +120,8 @@ class SubagentTree:
 
     def run(self, agent: Agent, spec: SubagentTask, message: Message | None = None) -> AgentRun:
         """Start a run of an agent, after adding `message` to its history."""
+        for limiter in self.services.rate_limiters.values():
+            limiter.new_run()
         before = self._summaries.get(agent.path)
         node = self._nodes[agent.path] = AgentRun(agent, spec, before.kept if before else None)
         if depth_of(agent.path):

@@ -20,6 +20,7 @@ from friday_cli.core.protocol.provider import (
     Stop,
     TextChunk,
     ThinkingChunk,
+    UsageChunk,
     estimate_request,
 )
 
@@ -73,6 +74,8 @@ class AnthropicStream(ReplyStream):
         match event.get("type"):
             case "message_start":
                 self._start(dict_in(event.get("message")))
+                if self._usage:
+                    yield UsageChunk(self._counted())
             case "content_block_start":
                 yield from self._start_block(index, dict_in(event.get("content_block")))
             case "content_block_delta":

@@ -177,11 +177,12 @@ PLACES = 2
 
 class Slots(Model):
     """A process whose root sends out 20 children of four replies each, to a server that works at `PLACES` requests at a
-    time, a second at each, and takes a moment to refuse the others with 429. `other` asks the same server."""
+    time, a second at each, and takes a moment to refuse the others with 429, or to drop their connections (`drops`).
+    `other` asks the same server."""
 
-    def __init__(self, retry_after: float | None, other: Slots | None = None) -> None:
+    def __init__(self, retry_after: float | None, other: Slots | None = None, *, drops: bool = False) -> None:
         super().__init__(self._say)
-        self._retry_after = retry_after
+        self._retry_after, self._drops = retry_after, drops
         self._work: list[float] = other._work if other else []
         self._refusals: list[float] = other._refusals if other else []
         self.times: list[float] = other.times if other else []
@@ -200,17 +201,22 @@ class Slots(Model):
         if len(self._work) >= PLACES:
             self._refusals.append(now + 0.2)
             refusal = ProviderError("rate", "slow down", status=429, retry_after=self._retry_after)
+            if self._drops:
+                refusal = ProviderError("network", "The connection was lost.")
             return Say(fail=refusal, delay_s=0.2)
         self._work.append(now + 1.0)
         turns = sum(m.role == "assistant" for m in request.messages)
         return Say("done", delay_s=1.0) if turns >= 3 else Say(f"step {turns}", stop="pause_turn", delay_s=1.0)
 
 
-@pytest.mark.parametrize("retry_after", [None, 2.0, 0.05])
+@pytest.mark.parametrize(("retry_after", "drops"), [(None, False), (2.0, False), (0.05, False), (None, True)])
 @pytest.mark.parametrize("places", [5, 20])
-async def test_twenty_children_against_two_places_all_finish(retry_after: float | None, places: int) -> None:
-    model = Slots(retry_after)
-    bench = Bench(model, (), {"worker": Profile()}, policy=Policy(max_concurrent=places), batch_most=20)
+@pytest.mark.parametrize("seed", range(5))
+async def test_twenty_children_against_two_places_all_finish(
+    retry_after: float | None, drops: bool, places: int, seed: int
+) -> None:
+    model = Slots(retry_after, drops=drops)
+    bench = Bench(model, (), {"worker": Profile()}, policy=Policy(max_concurrent=places), batch_most=20, seed=seed)
     outcome = await bench.prompt()
     assert outcome.status == "completed"
     assert [bench.outcome(f"a.{n}").text for n in range(1, 21)] == ["done"] * 20
