@@ -18,6 +18,7 @@ from friday_cli.core.agent.agent import Policy, Services
 from friday_cli.core.eventlog.log import Log
 from friday_cli.core.eventlog.replay import AgentRecord
 from friday_cli.core.eventlog.rewind_marks import left_behind
+from friday_cli.core.limits import retry
 from friday_cli.core.permissions.approvals import ApprovalQueue
 from friday_cli.core.permissions.rules import Mode, Rules
 from friday_cli.core.permissions.taint import TaintTracker
@@ -143,7 +144,7 @@ async def open_session(options: Options, env: Mapping[str, str] | None = None) -
 def _offline_s(options: Options, settings: config.Settings) -> float:
     """Seconds without a connection after which a request fails: the time limit of a prompt, in a chat not less than the
     default."""
-    usual = Policy().offline_s
+    usual = retry.OFFLINE_S
     return max(usual if options.attended else 0.0, settings.limits.timeout or usual)
 
 

@@ -155,34 +155,32 @@ async def _admitted(agent: Agent, services: Services, again: bool) -> AsyncItera
     each chunk of the reply."""
     gate = services.rate_limiter(agent.provider.rate_limit_key)
     inside = gate.try_acquire(again=again)
-    succeeded, admitted = False, None
+    succeeded = False
     try:
         while not inside:
             offline = "network: " if gate.outage_s is not None else ""
             async with agent.slot.waiting("waiting_rate", f"{offline}{gate.wait_s:.1f}"):
-                await gate.acquire(again=again)
+                inside = await gate.acquire(again=again)
                 again = not agent.slot.can_run
                 if again:  # do not hold it while waiting for a run slot
-                    gate.release()
-                else:
-                    inside = True
+                    gate.release(inside)
+                    inside = 0
             inside = inside or gate.try_acquire(again=True)
             if inside and gate.wait_s > 0:  # a back-off began meanwhile
-                gate.release()
-                inside = False
-        admitted = asyncio.get_running_loop().time()
+                gate.release(inside)
+                inside = 0
         try:
-            yield partial(gate.answered, admitted)
+            yield partial(gate.answered, inside)
         except ProviderError as error:
             if error.kind == "network":
-                gate.disconnected(admitted)
+                gate.disconnected(inside)
             elif error.status:
-                gate.answered(admitted)
+                gate.answered(inside)
             raise
         succeeded = True
     finally:
         if inside:
-            gate.release(succeeded=succeeded, admitted=admitted)
+            gate.release(inside, succeeded=succeeded)
 
 
 async def _stream(

@@ -49,11 +49,11 @@ class SharedRateLimit(Protocol):
 
 
 class _Outage(msgspec.Struct):
-    """No connection can be made since `since` (loop time). `closed_at`: when a request last failed; one that was admitted
-    after it is a probe. `failed` counts the probes; `probing`: one is in flight."""
+    """No connection can be made since `since` (loop time). Requests with a higher number than `last` are probes. `failed`
+    counts those that failed; `probing`: one is in flight."""
 
     since: float
-    closed_at: float
+    last: int
     failed: int = 1
     probing: bool = False
 
@@ -72,7 +72,8 @@ class RateLimiter:
         self.in_flight = self._successes = 0
         self._closed_until = 0.0
         self._outage: _Outage | None = None
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._admitted = 0
+        self._waiting: deque[asyncio.Future[int]] = deque()
         self._timer: asyncio.TimerHandle | None = None
 
     @property
@@ -91,19 +92,17 @@ class RateLimiter:
         """Seconds since a connection could not be made or was lost; None when the last request was answered."""
         return None if self._outage is None else _now() - self._outage.since
 
-    def try_acquire(self, *, again: bool = False) -> bool:
-        """Take a slot if one is free and no request waits for it. Return it with `release`. `again`: the caller
-        released its slot and goes to the front of the queue."""
+    def try_acquire(self, *, again: bool = False) -> int:
+        """Take a slot if one is free and no request waits for it. Returns the number of the request, 0 for no slot. Return
+        it with `release`. `again`: the caller released its slot and goes to the front of the queue."""
         if (self._waiting and not again) or self.wait_s > 0 or self._full:
-            return False
-        self._admit()
-        return True
+            return 0
+        return self._admit()
 
-    def release(self, *, succeeded: bool = False, admitted: float | None = None) -> None:
-        """Return the slot that was taken at `admitted` (loop time; None: now). After a round of successes one more
-        request is admitted."""
+    def release(self, number: int, *, succeeded: bool = False) -> None:
+        """Return the slot of a request. After a round of successes one more request is admitted."""
         self.in_flight -= 1
-        if self._outage is not None and (admitted is None or admitted > self._outage.closed_at):
+        if self._outage is not None and number > self._outage.last:
             self._outage.probing = False
         if succeeded:
             self._successes += 1
@@ -115,21 +114,21 @@ class RateLimiter:
                 self._known, self._rounds = self._limit, max(1, self._rounds // 2)
         self._wake()
 
-    async def acquire(self, *, again: bool = False) -> None:
-        """Wait for a slot, first come first served. Return it with `release`. `again` as for `try_acquire`."""
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    async def acquire(self, *, again: bool = False) -> int:
+        """Wait for a slot, first come first served. Returns the number of the request. `again` as for `try_acquire`."""
+        waiter: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         if again:
             self._waiting.appendleft(waiter)
         else:
             self._waiting.append(waiter)
         self._wake()
         try:
-            await waiter
+            return await waiter
         except asyncio.CancelledError:
             if waiter in self._waiting:
                 self._waiting.remove(waiter)
             elif not waiter.cancelled() and waiter.exception() is None:
-                self.release()  # the slot was given to this request already
+                self.release(waiter.result())  # the slot was given to this request already
             raise
 
     def back_off(self, attempt: int, *, retry_after: float | None = None, crowded: bool) -> float:
@@ -146,27 +145,26 @@ class RateLimiter:
                 self._shared.close_until(self._applied)
         return wait
 
-    def disconnected(self, admitted: float) -> None:
-        """The connection of a request that was admitted at `admitted` could not be made, or was lost. No request starts
-        for a while, then one alone."""
+    def disconnected(self, number: int) -> None:
+        """The connection of a request could not be made, or was lost. No request starts for a while, then one alone."""
         now, outage = _now(), self._outage
         if outage is None:
-            outage = self._outage = _Outage(now, now)
-        elif admitted > outage.closed_at:
-            outage.failed, outage.closed_at, outage.probing = outage.failed + 1, now, False
+            outage = self._outage = _Outage(now, self._admitted)
+        elif number > outage.last:
+            outage.failed, outage.last, outage.probing = outage.failed + 1, self._admitted, False
         else:
             return  # it was in flight when the outage began
         wait = min(OUTAGE_MOST_S, BACKOFF_S * 2 ** min(outage.failed - 1, 10)) * self._rng.uniform(0.5, 1.0)
         self._closed_until = max(self._closed_until, now + wait)
 
-    def answered(self, admitted: float) -> None:
-        """The service answered a request that was admitted at `admitted`: an outage is over. When it is one from before,
-        the service dropped the others because it is full."""
+    def answered(self, number: int) -> None:
+        """The service answered a request: an outage is over. When the request was in flight before, the service dropped
+        the others because it is full."""
         outage = self._outage
         if outage is None:
             return
         self._outage = None
-        if admitted > outage.closed_at:
+        if number > outage.last:
             self._closed_until = _now()
         else:
             self._known, self._rounds = max(1.0, self.in_flight - outage.probing), min(ROUNDS_MOST, 2 * self._rounds)
@@ -190,10 +188,12 @@ class RateLimiter:
     def _full(self) -> bool:
         return self._outage.probing if self._outage is not None else self.in_flight >= int(self._limit)
 
-    def _admit(self) -> None:
+    def _admit(self) -> int:
         self.in_flight += 1
+        self._admitted += 1
         if self._outage is not None:
             self._outage.probing = True
+        return self._admitted
 
     def _apply_shared(self) -> None:
         """Take over a delay that another process set, with jitter, so that not all resume at once."""
@@ -217,8 +217,7 @@ class RateLimiter:
                 return  # `release` wakes the next one
             waiter = self._waiting.popleft()
             if not waiter.done():
-                self._admit()
-                waiter.set_result(None)
+                waiter.set_result(self._admit())
 
     def _on_timer(self) -> None:
         self._timer = None

@@ -18,6 +18,8 @@ RETRIES = {
     "rate": 5, "overloaded": 5, "server": 5, "truncated": 3, "network": 5, "stall": 1, "garbled": 2, "empty": 1,
 }  # fmt: skip
 """Retries of one request for each kind of failure; for `network` those of replies that were cut."""
+OFFLINE_S = 300.0
+"""Seconds that a request waits for a connection by default, counted from the first failure of any request."""
 DROPS = 20
 """Lost connections of one request, without a reply, while other requests succeed."""
 FALLBACK_AFTER_S = 15.0
