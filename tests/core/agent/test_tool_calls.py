@@ -11,6 +11,7 @@ from friday_cli.core.eventlog.log import MemoryJournal
 from friday_cli.core.protocol.events import AgentFinished, Envelope, ToolFinished, ToolStarted
 from friday_cli.core.protocol.messages import ToolCall
 from friday_cli.core.protocol.tool import Output, ToolContext
+from friday_cli.core.protocol.provider import Request
 from tests.engine_fixture import Arguments, Bench, Model, Profile, Say, call, make, ran
 
 LOOK = make("look")
@@ -121,9 +122,9 @@ async def test_the_same_calls_with_the_same_results_are_warned_about_and_then_st
     assert "the same calls 3 times" in notes[0]
 
 
-@pytest.mark.parametrize(("size", "turns"), [(2, 8), (3, 12)])
+@pytest.mark.parametrize(("size", "turns"), [(2, 8), (3, 12), (4, 16), (8, 32)])
 async def test_calls_that_alternate_with_the_same_results_are_a_circle_too(size: int, turns: int) -> None:
-    bench = await ran(Model(lambda request, count: Say("again", [call("look", text=str(count % size))])), [LOOK])
+    bench = await ran(Model(lambda request, count: Say("again", [call("look", text="abcdefgh"[count % size])])), [LOOK], me=Profile(turns=200))
     assert bench.ended()[:2] == ("failed", "loop")
     assert f"same {size} turns of calls" in bench.outcome("a").error
     assert len(bench.model.requests) == turns
@@ -131,17 +132,41 @@ async def test_calls_that_alternate_with_the_same_results_are_a_circle_too(size:
     assert [f"the same {size} turns of calls 3 times" in note for note in notes] == [True], "one warning a round"
 
 
+@pytest.mark.parametrize(("texts", "turns"), [
+    (["page {n}"], 8), (["page {n}", "file\n  a"], 16), (["wait  {n}.5", "wait {n}", "a", "b"], 32),
+])  # fmt: skip
+async def test_calls_that_differ_in_a_number_or_in_spaces_are_a_circle_too(texts: list[str], turns: int) -> None:
+    def again(request: Request, count: int) -> Say:
+        text = texts[count % len(texts)].format(n=count + 7)
+        return Say("again", [call("look", text=text.replace(" ", " " * (1 + count % 3)))])
+
+    async def nothing(ctx: ToolContext, args: Arguments) -> str:
+        return "no matches"
+
+    bench = await ran(Model(again), [make("look", nothing)], me=Profile(turns=200))
+    assert bench.ended()[:2] == ("failed", "loop")
+    assert len(bench.model.requests) == turns
+    assert "nearly the same" in bench.outcome("a").error
+    warned = [m.text for m in bench.root.history if m.role == "user" and m.source == "harness"]
+    assert ["5 times" in note for note in warned] == [True, False, False], "three rounds before it is stopped"
+
+
 POLL, *LOOKS = (Say("", [call(name, text=text)]) for name, text in (("poll", ""), *(("look", t) for t in "xyz")))
 
 
 @pytest.mark.parametrize("turns", [
-    [POLL] * 8, [POLL, LOOKS[0]] * 6, [*LOOKS[:2] * 3, LOOKS[2], *LOOKS[:2] * 3],
-], ids=["other results", "other results in a circle", "a circle that is left"])  # fmt: skip
+    [POLL] * 18, [POLL, LOOKS[0]] * 9, [*LOOKS[:2] * 3, LOOKS[2], *LOOKS[:2] * 3],
+    [Say("", [call("poll", text=f"job 7, wait {n}")]) for n in range(50, 66)],
+    [Say("", [call("change", text=f"file {n}")]) for n in range(16)], [Say("", [call("look", text=str(n))]) for n in range(16)],
+], ids=["other results", "other results in a circle", "a circle that is left", "other results and numbers", "files", "pages"])  # fmt: skip
 async def test_what_is_no_circle_is_work(turns: list[Say]) -> None:
     lines = iter(range(100))
 
     async def poll(ctx: ToolContext, args: Arguments) -> str:
         return f"line {next(lines)}"
 
-    bench = await ran(Model({"a": [*turns, Say("ready")]}), [make("poll", poll), LOOK])
+    async def write(ctx: ToolContext, args: Arguments) -> str:
+        return "written"
+
+    bench = await ran(Model({"a": [*turns, Say("ready")]}), [make("poll", poll), LOOK, make("change", write, effect="write")])
     assert bench.ended()[:2] == ("completed", "done")
