@@ -209,10 +209,12 @@ async def _stream(
     except asyncio.CancelledError:
         reader.usage = _counted(agent, reader.keep_partial())
         raise
-    reader.usage = _counted(agent, reader.partial_usage())
-    text = f"{agent.model} sent more than the {request.max_output:,} tokens that it was allowed. Its reply was cut there."
-    await services.log.emit(agent.path, Notice(text, "warning"))
-    return ReplyDone(Message("assistant", (Text(reader.text),) if reader.text else ()), reader.usage, "max_tokens")
+    usage = reader.partial_usage()
+    reader.usage = _counted(agent, msgspec.structs.replace(usage, output=min(usage.output, most)))
+    said = f"{agent.model} sent more than the {request.max_output:,} tokens that it was allowed. Its reply was cut there."
+    await services.log.emit(agent.path, Notice(said, "warning"))
+    text = reader.text.encode("utf-8", "replace")[: 4 * most].decode("utf-8", "ignore")
+    return ReplyDone(Message("assistant", (Text(text),) if text else ()), reader.usage, "max_tokens")
 
 
 def _counted(agent: Agent, usage: Usage) -> Usage:

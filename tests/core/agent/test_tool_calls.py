@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from friday_cli.core.eventlog.log import MemoryJournal
+from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.events import AgentFinished, Envelope, ToolFinished, ToolStarted
 from friday_cli.core.protocol.messages import ToolCall
 from friday_cli.core.protocol.tool import Output, ToolContext
@@ -111,6 +112,46 @@ async def test_a_tool_shows_its_output_while_it_runs_and_finishes_once() -> None
     texts = [(e.offset, e.text) for e in seen if type(e).__name__ == "ToolOutput"]
     assert texts in ([(0, "one two")], [(0, "one "), (4, "two")])
     assert [(e.call_id, e.status) for e in seen if isinstance(e, ToolFinished)] == [("c1", "error")]
+
+
+@pytest.mark.parametrize(("size", "kept"), [(900_000, True), (50_000_000, False)])
+async def test_a_very_long_result_becomes_a_file_and_the_model_is_told_its_path(size: int, kept: bool) -> None:
+    async def read(ctx: ToolContext, args: Arguments) -> str:
+        return "begins" + "é" * (size // 2) + "ends"
+
+    files: list[bytes] = []
+
+    async def keep_output(data: bytes) -> str:
+        files.append(data)
+        return "/spill/result-1.txt"
+
+    bench = Bench(Model({"a": [Say("", [call("read")]), Say("done")]}), [make("read", read)])
+    bench.workspace.keep_output = keep_output  # type: ignore[attr-defined]
+    await bench.prompt()
+    (result,) = bench.root.history[2].results
+    (finished,) = bench.of(ToolFinished)
+    assert finished.text == result.text
+    assert result.text.startswith("begins")
+    assert result.text.endswith("ends")
+    if kept:
+        assert files == []
+    else:
+        assert len(files[0]) == size + 10
+        assert len(result.text.encode()) < 101_000
+        assert "bytes left out. The full result is in /spill/result-1.txt ...]" in result.text
+
+
+async def test_a_result_that_cannot_be_saved_is_cut_and_that_is_said() -> None:
+    async def read(ctx: ToolContext, args: Arguments) -> str:
+        return "x" * 2_000_000
+
+    async def keep_output(data: bytes) -> str:
+        raise ToolError("It could not be saved: No space left on device.")
+
+    bench = Bench(Model({"a": [Say("", [call("read")]), Say("done")]}), [make("read", read)])
+    bench.workspace.keep_output = keep_output  # type: ignore[attr-defined]
+    await bench.prompt()
+    assert "It could not be saved: No space left on device. ...]" in bench.root.history[2].results[0].text
 
 
 async def test_the_same_calls_with_the_same_results_are_warned_about_and_then_stopped() -> None:
