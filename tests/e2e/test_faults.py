@@ -261,6 +261,15 @@ def test_a_fault_that_passes_leaves_no_trace_in_the_answer(friday: Friday, name:
     assert len(brain.turns) == 2
 
 
+@pytest.mark.parametrize("wire", WIRES)
+def test_f9_an_outage_is_waited_for(friday: Friday, wire: Wire) -> None:
+    friday.hurry(offline_s=300)
+    gone = Reply(RESET, before_head=True)
+    with friday.meets(lambda turn: gone if turn.tries < 8 else SPOKEN, wire) as brain:
+        ran = friday.json("what is the answer?")
+    assert (ran.code, ran.document["result"], len(brain.turns)) == (0, "The answer is forty-two.", 9)
+
+
 @pytest.mark.parametrize("transport", ["http", "sdk"])
 @pytest.mark.parametrize(("base_url", "proxy", "words"), [
     ("http://127.0.0.1:9", "", "Cannot reach Anthropic at 127.0.0.1:9"),

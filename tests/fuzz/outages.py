@@ -77,7 +77,9 @@ class Wire(Model):
         self.paid += INPUT + whole
         calls = self._calls(mine, path, turn)
         parts = (Text(f"{path} {turn}"), *calls)
-        yield ReplyDone(Message("assistant", parts), Usage(input=INPUT, output=whole), "tool_use" if calls else "end_turn")
+        yield ReplyDone(
+            Message("assistant", parts), Usage(input=INPUT, output=whole), "tool_use" if calls else "end_turn"
+        )
 
     def _of(self, path: str) -> Part:
         parent, _, number = path.rpartition(".")

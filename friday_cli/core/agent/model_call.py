@@ -211,7 +211,9 @@ async def _stream(
         raise
     usage = reader.partial_usage()
     reader.usage = _counted(agent, msgspec.structs.replace(usage, output=min(usage.output, most)))
-    said = f"{agent.model} sent more than the {request.max_output:,} tokens that it was allowed. Its reply was cut there."
+    said = (
+        f"{agent.model} sent more than the {request.max_output:,} tokens that it was allowed. Its reply was cut there."
+    )
     await services.log.emit(agent.path, Notice(said, "warning"))
     text = reader.text.encode("utf-8", "replace")[: 4 * most].decode("utf-8", "ignore")
     return ReplyDone(Message("assistant", (Text(text),) if text else ()), reader.usage, "max_tokens")

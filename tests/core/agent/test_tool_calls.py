@@ -165,7 +165,11 @@ async def test_the_same_calls_with_the_same_results_are_warned_about_and_then_st
 
 @pytest.mark.parametrize(("size", "turns"), [(2, 8), (3, 12), (4, 16), (8, 32)])
 async def test_calls_that_alternate_with_the_same_results_are_a_circle_too(size: int, turns: int) -> None:
-    bench = await ran(Model(lambda request, count: Say("again", [call("look", text="abcdefgh"[count % size])])), [LOOK], me=Profile(turns=200))
+    bench = await ran(
+        Model(lambda request, count: Say("again", [call("look", text="abcdefgh"[count % size])])),
+        [LOOK],
+        me=Profile(turns=200),
+    )
     assert bench.ended()[:2] == ("failed", "loop")
     assert f"same {size} turns of calls" in bench.outcome("a").error
     assert len(bench.model.requests) == turns
@@ -209,5 +213,7 @@ async def test_what_is_no_circle_is_work(turns: list[Say]) -> None:
     async def write(ctx: ToolContext, args: Arguments) -> str:
         return "written"
 
-    bench = await ran(Model({"a": [*turns, Say("ready")]}), [make("poll", poll), LOOK, make("change", write, effect="write")])
+    bench = await ran(
+        Model({"a": [*turns, Say("ready")]}), [make("poll", poll), LOOK, make("change", write, effect="write")]
+    )
     assert bench.ended()[:2] == ("completed", "done")

@@ -63,7 +63,9 @@ async def test_events_without_end_that_bring_nothing_end_the_reply(
     wire: Wire, transport: Transport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(service_provider, "SILENT_EVENTS", 100)
-    silent = {"chat": {"choices": []}, "responses": {"type": "response.in_progress"}, "messages": {"type": "ping"}}[wire]
+    silent = {"chat": {"choices": []}, "responses": {"type": "response.in_progress"}, "messages": {"type": "ping"}}[
+        wire
+    ]
     for count, fine in ((1200, False), (1000, True)):
         sent = [*STREAMS[wire][: BEGUN[wire]], *[silent] * count, *STREAMS[wire][BEGUN[wire] :]]
         async with at_server(Reply(sse(wire, *sent)), wire=wire, transport=transport) as (provider, _):
