@@ -11,8 +11,8 @@ from friday_cli.core.eventlog.log import MemoryJournal
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.events import AgentFinished, Envelope, ToolFinished, ToolStarted
 from friday_cli.core.protocol.messages import ToolCall
-from friday_cli.core.protocol.tool import Output, ToolContext
 from friday_cli.core.protocol.provider import Request
+from friday_cli.core.protocol.tool import Output, ToolContext
 from tests.engine_fixture import Arguments, Bench, Model, Profile, Say, call, make, ran
 
 LOOK = make("look")
