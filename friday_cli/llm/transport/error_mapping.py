@@ -314,10 +314,13 @@ def _unreachable(endpoint: Endpoint, error: Exception) -> ProviderError:
     proxy = proxy_for(endpoint)
     through = f" through the proxy {proxy}" if proxy else ""
     why = _exception_text(endpoint, error)
-    kind, hint = "network", "Check the network" + (", the proxy" if proxy else "") + " and base_url."
+    message = f"Cannot reach {endpoint.service} at {endpoint.host}{through}: {why}."
     if "CERTIFICATE" in why.upper():  # waiting does not help
-        kind, hint = "config", "Set SSL_CERT_FILE to a file with the CA certificates of your network."
-    return ProviderError(kind, f"Cannot reach {endpoint.service} at {endpoint.host}{through}: {why}.", hint=hint)
+        hint = "Set SSL_CERT_FILE to a file with the CA certificates of your network."
+        return ProviderError("config", message, hint=hint)
+    return ProviderError(
+        "network", message, hint="Check the network" + (", the proxy" if proxy else "") + " and base_url."
+    )
 
 
 def _exception_text(endpoint: Endpoint, error: BaseException) -> str:

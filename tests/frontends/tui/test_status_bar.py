@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from friday_cli.core.limits import rate_limit
-
 from friday_cli.frontends.tui.widgets.status_bar import StatusFacts, draw_line, short_count
 from friday_cli.frontends.tui.widgets.styles import Styles
 from tests.frontends.tui.chat import delegates, opened
