@@ -66,7 +66,7 @@ ROWS: dict[str, Row] = {
     "F19": Row("arguments that are not valid JSON", "reported to the model; three times in a row end the run"),
     "F20": Row("unusual arguments", "a JSON object is accepted, anything else is reported to the model",
                (ODD + "test_each_call_has_one_result", "tests/llm/transport/test_tool_arguments.py::")),
-    "F21": Row("megabytes of text, of arguments, in one event", "read; an endless stream is limited", ("tests/llm/transport/test_sse.py::test_a_megabyte_in_small_pieces", "tests/llm/transport/test_sse.py::test_an_event_without_end_is_given_up")),
+    "F21": Row("megabytes of text, of arguments, in one event", "read up to the maximum of the request and a tenth, then cut; a stream of nothing is limited", ("tests/llm/transport/test_sse.py::test_a_megabyte_in_small_pieces", "tests/llm/transport/test_sse.py::test_an_event_without_end_is_given_up")),
     "F22": Row("invalid UTF-8, byte order marks, unusual line ends", "invalid bytes are replaced, the rest is read", (STRAY,)),
     "F23": Row("an event that is not JSON", "the try fails and is retried"),
     "F24": Row("the wrong content type; not a stream", "a stream is read; a JSON document is an error without a retry", (STRAY,)),

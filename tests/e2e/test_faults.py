@@ -207,6 +207,7 @@ ask_above = 64
 @pytest.mark.parametrize(("wire", "transport"), [(w, t) for t in ("http", "sdk") for w in WIRES])
 def test_sub_agents_with_a_fault_each(friday: Friday, wire: Wire, transport: str) -> None:
     """One child for each fault, all in one batch: each ends with its own result."""
+    friday.hurry(offline_s=3)
     kids = {f"kid{n}": CASES[name] for n, (name, w, t) in enumerate(EVERY) if (w, t) == (wire, transport)}
     kids = {kid: case for kid, case in kids.items() if case is not CASES["F13 silence"]}
     task = {"profile": "researcher"}

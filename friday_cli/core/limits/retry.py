@@ -42,12 +42,14 @@ class RetryPolicy:
         self.asked_too_long = False
         self._waited = 0.0
         self._served: object = None
+        self._crowded = False
         self._refused_at = 0.0
 
     @property
     def refused(self) -> bool:
-        """Whether it was refused because of load: then it goes to the front of the queue."""
-        return self._served is not None
+        """Whether it was refused because of load: then it goes to the front of the queue. One without a connection does
+        not: others find the network even if this request itself is the reason."""
+        return self._crowded
 
     def next_delay(self, gate: RateLimiter, error: ProviderError, offline_s: float) -> float | None:
         """Seconds until the next try after `error`; None for no retry. `offline_s`: the longest time without a
@@ -55,6 +57,7 @@ class RetryPolicy:
         if error.kind == "network":
             return self._until_connected(gate, error, offline_s)
         kind, crowded = error.kind, error.kind in CROWDED
+        self._crowded = self._crowded or crowded
         free = not (isinstance(error.usage, Usage) and error.usage.billed)
         if crowded and self._passed_over(gate) and free:
             self._passed += 1

@@ -88,6 +88,22 @@ async def test_a_fallback_is_asked_sooner() -> None:
     assert asyncio.get_running_loop().time() <= FALLBACK_AFTER_S
 
 
+async def test_a_request_that_always_loses_its_connection_does_not_keep_the_others_from_theirs() -> None:
+    """It fails first, so it is the one that looks for the network, while the others wait for it."""
+
+    def say(request: Request, count: int) -> Say:
+        if request.agent == "a":
+            return Say("done") if count else Say("", [batch(*[{"profile": "worker"}] * CHILDREN)])
+        if request.agent == "a.1":
+            return Say(fail=ProviderError("network", "Lost."))
+        return Say("y", delay_s=1)
+
+    bench = await ran(Model(say), (), {"worker": Profile()})
+    assert [bench.outcome(f"a.{n}").status for n in range(2, CHILDREN + 1)] == ["completed"] * (CHILDREN - 1)
+    assert bench.outcome("a.1").stop_reason == "provider"
+    assert bench.finished("a.2").wall_s < 10
+
+
 @pytest.mark.parametrize(("text", "most"), [("cut", 6), ("", 21)])
 async def test_a_request_that_always_loses_its_connection_ends(text: str, most: int) -> None:
     """Others are answered: the connection is lost because of the request."""
