@@ -22,7 +22,7 @@ agents:
 """
 RAN = "claims that a command ran or tests pass, but no command was run"
 CHANGED = "claims changes, but no file was changed"
-IDLE = "no tool was run: nothing in this result was checked"
+IDLE = "no tool was run but task_result: nothing in this result was checked"
 
 
 @pytest.fixture

@@ -69,4 +69,6 @@ def _shortened(raw: bytes, size: int, note: str) -> str:
     """`size` bytes of a text: its beginning, `note` and its end."""
     head, tail = int(size * HEAD), int(size * (1 - HEAD))
     begins, ends = (part.decode("utf-8", "ignore") for part in (raw[:head], raw[len(raw) - tail :]))
+    if raw[: len(raw) - tail].rpartition(b"\n")[2].startswith(b">"):  # the words of a sub-agent stay quoted
+        ends = f"> …{ends}"
     return f"{begins}\n{note}\n{ends}"
