@@ -130,8 +130,8 @@ async def _run_call(agent: Agent, services: Services, call: ToolCall) -> _CallRe
         await services.log.emit(agent.path, begins, durable=tool.effect in CHANGING)
         output = Output(STOPPED, facts=begins.facts)  # for the case that it is cancelled
         output = await tool.run(_context(agent, services, call), args)
-        if (text := await save_long(agent.workspace, output.text)) is not output.text:
-            output = msgspec.structs.replace(output, text=text)
+        kept = await save_long(agent.workspace, output.text)
+        output = output if kept is output.text else msgspec.structs.replace(output, text=kept)
         status = "cancelled" if being_stopped() else "error" if output.error else "ok"
     except PermissionDenied as error:
         started, status, output = True, "denied", Output(str(error))
