@@ -93,7 +93,8 @@ class LimitSettings(Struct, frozen=True, forbid_unknown_fields=True):
     max_cost: Dollars | None = None
     """US dollars of all agents."""
     timeout: Seconds | None = None
-    """Active seconds of one prompt; waiting for you or for a rate limit does not count."""
+    """Active seconds of one prompt; waiting for you, a rate limit or the network does not count. Without a network `ask`
+    waits as long, a chat 300 seconds or more."""
 
 
 class TokenBudget(Struct, frozen=True, forbid_unknown_fields=True):

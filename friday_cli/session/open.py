@@ -18,6 +18,7 @@ from friday_cli.core.agent.agent import Policy, Services
 from friday_cli.core.eventlog.log import Log
 from friday_cli.core.eventlog.replay import AgentRecord
 from friday_cli.core.eventlog.rewind_marks import left_behind
+from friday_cli.core.limits import retry
 from friday_cli.core.permissions.approvals import ApprovalQueue
 from friday_cli.core.permissions.rules import Mode, Rules
 from friday_cli.core.permissions.taint import TaintTracker
@@ -140,6 +141,13 @@ async def open_session(options: Options, env: Mapping[str, str] | None = None) -
         raise
 
 
+def _offline_s(options: Options, settings: config.Settings) -> float:
+    """Seconds without a connection after which a request fails: the time limit of a prompt, in a chat not less than the
+    default."""
+    usual = retry.OFFLINE_S
+    return max(usual if options.attended else 0.0, settings.limits.timeout or usual)
+
+
 async def _begin(parts: SessionParts, context: _OpenContext, history: EventHistory, *, new: bool) -> None:
     """Write the first events of the session, or restore its agents. Everything that can fail for a person's reasons was
     done before, so that a failed opening leaves no session behind."""
@@ -251,7 +259,7 @@ def _build(
     delegation = settings.agents.delegation
     policy = Policy(
         compact_at=settings.context.compact_at, max_depth=delegation.max_depth, max_concurrent=delegation.max_concurrent,
-        max_agents=delegation.max_agents,
+        max_agents=delegation.max_agents, offline_s=_offline_s(options, settings),
     )  # fmt: skip
     services = Services(
         log, approvals, workspace, policy, random.Random(), taint, supervisor=supervisor,

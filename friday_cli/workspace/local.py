@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from pathlib import Path
 
+from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.workspace import Access, BackgroundJob, Printed, Ran, Reach
 
 from .background_jobs import BackgroundJobs
@@ -16,7 +17,7 @@ from .local_files import WorkspaceFiles
 from .process.client import SupervisorClient
 from .process.command import EffectDetector, RunningCommand
 from .process.environment import ELSEWHERE, cleaned
-from .process.output import HEAD, TAIL, HeadTailBuffer, LiveOutput, OverflowFolder
+from .process.output import HEAD, TAIL, HeadTailBuffer, LiveOutput, OverflowFolder, keep_output
 from .process.starter import CommandSettings, CommandStarter
 from .sandbox.policy import SandboxPolicy
 
@@ -170,6 +171,12 @@ class LocalWorkspace(WorkspaceFiles):
         if self._settings.sandbox is not None:
             await asyncio.to_thread(self._settings.sandbox.close)
         await asyncio.to_thread(self.spill.close)
+
+    async def keep_output(self, data: bytes) -> str:
+        try:
+            return await asyncio.to_thread(keep_output, self.spill.folder, data)
+        except OSError as error:
+            raise ToolError(f"It could not be saved: {error.strerror}.") from None
 
     async def _start(
         self, command: str, agent: str, live: LiveOutput | None, cwd: Path | None, access: Access

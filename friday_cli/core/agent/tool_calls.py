@@ -7,6 +7,8 @@ import logging
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import msgspec
+
 from ..limits.budget import LimitReached
 from ..permissions.rule import RuleInput
 from ..permissions.rules import PermissionDecision, decide
@@ -17,7 +19,7 @@ from ..protocol.messages import Message, ResultStatus, ToolCall, ToolResult
 from ..protocol.tool import CHANGING, PARALLEL, FinalReport, Output, Tool, ToolContext
 from ..text.suggest import closest_match
 from .agent import Agent, Services, StopRun
-from .result_budget import truncate_results
+from .result_budget import save_long, truncate_results
 
 log = logging.getLogger(__name__)
 
@@ -128,6 +130,8 @@ async def _run_call(agent: Agent, services: Services, call: ToolCall) -> _CallRe
         await services.log.emit(agent.path, begins, durable=tool.effect in CHANGING)
         output = Output(STOPPED, facts=begins.facts)  # for the case that it is cancelled
         output = await tool.run(_context(agent, services, call), args)
+        kept = await save_long(agent.workspace, output.text)
+        output = output if kept is output.text else msgspec.structs.replace(output, text=kept)
         status = "cancelled" if being_stopped() else "error" if output.error else "ok"
     except PermissionDenied as error:
         started, status, output = True, "denied", Output(str(error))

@@ -130,6 +130,9 @@ class Workspace(Protocol):
     ) -> Printed:
         """Run a program for Friday itself, without a shell. At most `limit` bytes of its output are read."""
 
+    async def keep_output(self, data: bytes) -> str:
+        """Write a long result to a new file in the folder with long outputs; returns its path. Raises ToolError."""
+
     async def start(self, command: str, *, agent: str, access: Access = "") -> BackgroundJob:
         """Start a background command of `agent`. `access` as in `run`."""
 

@@ -21,6 +21,7 @@ from friday_cli.core.protocol.provider import (
     Stop,
     TextChunk,
     ThinkingChunk,
+    UsageChunk,
     estimate_request,
 )
 
@@ -75,6 +76,8 @@ class AnthropicStream(ReplyStream):
             case "message_start":
                 if self._start(dict_in(event.get("message"))):
                     yield RestartChunk()
+                if self._usage:
+                    yield UsageChunk(self._counted())
             case "content_block_start":
                 yield from self._start_block(index, dict_in(event.get("content_block")))
             case "content_block_delta":

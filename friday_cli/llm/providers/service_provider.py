@@ -23,6 +23,8 @@ from ..transport.text import one_line
 LIST_S = 5.0
 """Maximum seconds to get the service's list of models; an error waits for it."""
 _CALL_AGAIN = "Call a tool by its name with JSON arguments that fit its schema, or answer in text."
+SILENT_EVENTS = 20_000
+"""Maximum events of a reply, beside one per allowed output token, that bring nothing of it: pings, empty blocks."""
 _MAX_LISTED, _MAX_NAME = 8, 120
 _MAX_PAGES, _MAX_QUERY, _MAX_TITLE, _MAX_URL = 50, 400, 200, 2_000
 
@@ -162,13 +164,21 @@ class ServiceProvider(ABC):
 
     async def _stream_once(self, request: Request) -> AsyncGenerator[Chunk, None]:
         reply = self.reply_stream(self._endpoint, self._origin, request)
+        silent = SILENT_EVENTS + max(0, request.max_output)
         try:
             send = get_transport(self._transport)
             try:
                 async with aclosing(send(self._endpoint_for(request), self.path, self._body(request))) as events:
                     async for event in events:
+                        silent -= 1
                         for chunk in reply.feed(event):
+                            silent += 1
                             yield chunk
+                        if silent < 0:
+                            message = (
+                                f"{self._endpoint.service} sends events without end and nothing of a reply in them."
+                            )
+                            raise ProviderError("invalid", message)
             except Exception as error:
                 if not (reply.ended and from_exception(self._endpoint, error).transient):
                     raise

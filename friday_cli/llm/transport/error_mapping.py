@@ -43,7 +43,8 @@ _CODES_OF: dict[ErrorKind, str] = {
 _CODES = {code: kind for kind, codes in _CODES_OF.items() for code in codes.split()}
 _STATUSES: dict[int, ErrorKind] = {
     401: "auth", 402: "quota", 403: "auth", 404: "not_found", 408: "server", 409: "server", 413: "context",
-    425: "server", 429: "rate", 498: "server", 499: "server", 502: "server", 503: "overloaded", 529: "overloaded",
+    425: "server", 429: "rate", 498: "server", 499: "server", 501: "invalid", 502: "server", 503: "overloaded",
+    529: "overloaded",
 }  # fmt: skip
 _BODY_WINS = frozenset(("quota", "context", "refusal", "overloaded"))
 """Kinds for which a code in the body overrides the HTTP status (429 for a used-up quota, 400 for a full context)."""
@@ -336,10 +337,13 @@ def _unreachable(endpoint: Endpoint, error: Exception) -> ProviderError:
     proxy = proxy_for(endpoint)
     through = f" through the proxy {proxy}" if proxy else ""
     why = _exception_text(endpoint, error)
-    hint = "Check the network" + (", the proxy" if proxy else "") + " and base_url."
-    if "CERTIFICATE" in why.upper():
+    message = f"Cannot reach {endpoint.service} at {endpoint.host}{through}: {why}."
+    if "CERTIFICATE" in why.upper():  # waiting does not help
         hint = "Set SSL_CERT_FILE to a file with the CA certificates of your network."
-    return ProviderError("network", f"Cannot reach {endpoint.service} at {endpoint.host}{through}: {why}.", hint=hint)
+        return ProviderError("config", message, hint=hint)
+    return ProviderError(
+        "network", message, hint="Check the network" + (", the proxy" if proxy else "") + " and base_url."
+    )
 
 
 def _exception_text(endpoint: Endpoint, error: BaseException) -> str:

@@ -52,6 +52,7 @@ STATUSES: list[tuple[int, Any, str]] = [
     (504, "upstream timed out", "server"),
     (520, "", "server"),
     (400, claude("invalid_request_error", "tools.0: bad schema"), "invalid"),
+    (501, claude("api_error", "not implemented"), "invalid"),
     (400, claude("invalid_request_error", "messages.3: tool_use ids without tool_result"), "invalid"),
     (400, claude("invalid_request_error", "prompt is too long: 210000 tokens > 200000 maximum"), "context"),
     (400, gpt("This model's maximum context length is 8192 tokens", "invalid_request_error"), "context"),
