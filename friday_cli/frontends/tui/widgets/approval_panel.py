@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 LOW, MIN_BODY = 26, 2
 """Rows below which a screen is low, and the panel may take more of it; rows of the request that are always visible."""
+PRESS_TO_OPEN = "Yes counts after PgDn opened the fold"
+PRESS_TO_SCROLL = "Yes counts after PgDn showed the end"
 GRACE_S = 0.5
 """Seconds in which a key that was meant for something else does not answer."""
 
@@ -81,6 +83,7 @@ class Approval(Vertical, can_focus=True):
         self.context = context
         self.grace = GracePeriod()
         self._ask_id = ""
+        self._body_rows = 1
         self._leaving = False
         """Whether the focus is on its way to the prompt: all keys, also Enter, are for the prompt."""
         self._head, self._body = RequestHead(id="ask-head"), RequestBody(id="ask-scroll")
@@ -94,10 +97,13 @@ class Approval(Vertical, can_focus=True):
         yield self._field
 
     def on_mount(self) -> None:
-        def show_hint(more: bool) -> None:
-            self.border_subtitle = "PgUp PgDn: the rest of it" if more else ""
+        self.watch(self._body, "read_changed", self._hint)
 
-        self.watch(self._body, "show_vertical_scrollbar", show_hint)
+    def _hint(self) -> None:
+        if not self._body.read:
+            self.border_subtitle = PRESS_TO_OPEN if self._body.folded else PRESS_TO_SCROLL
+        else:
+            self.border_subtitle = "PgUp PgDn: the rest of it" if self._body.max_scroll_y else ""
 
     @property
     def _ask(self) -> PendingAsk | None:
@@ -136,13 +142,12 @@ class Approval(Vertical, can_focus=True):
         if ask is not None:
             self._choices.options, self._choices.index = options_of(ask), 0
             self._draw()
-            self._body.scroll_home(animate=False)
 
     def _draw(self) -> None:
         if (ask := self._ask) is not None:
             self._head.show(ask, self.context, self.size.width)
-            self._body.show(ask, self.context, self.size.width)
             self._select(self._choices.index)
+            self._body.show(ask, self.context, self.size.width, self._body_rows)
 
     on_resize = _draw
 
@@ -157,18 +162,26 @@ class Approval(Vertical, can_focus=True):
         available = height * (70 if height < LOW else 60) // 100 - 2 - self._head.rows - bool(self._field.display)
         choices = min(len(self._choices.rows), max(available - MIN_BODY, 1))
         self._choices.styles.max_height = choices
-        self._body.styles.max_height = max(min(available - choices, 12), 1)
+        self._body_rows = max(min(available - choices, 12), 1)
+        self._body.styles.max_height = self._body_rows
         self.call_after_refresh(self._choices.scroll_to_selected)
 
     def _answer(self, index: int) -> None:
-        """Answer with an option, or ask for the words that it needs."""
+        """Answer with an option, or ask for the words that it needs. A yes to what was not seen whole shows more of it."""
         self._select(index)
         option = self._choices.options[index]
-        if option.words:
+        if option.agrees and not self._body.read:
+            self._read_on()
+        elif option.words:
             self._field.open(option)
             self._fit()
         else:
             self.post_message(self.Answered(self._ask_id, option.answer))
+
+    def _read_on(self) -> None:
+        self.grace.restart()
+        self._body.read_on()
+        self._draw()
 
     def on_answer_field_written(self, message: AnswerField.Written) -> None:
         self.escape()
@@ -224,7 +237,10 @@ class Approval(Vertical, can_focus=True):
             self._show(ids[(ids.index(self._ask_id) + by) % len(ids)])
 
     def action_page(self, by: int) -> None:
-        self._body.scroll_relative(y=by * max(self._body.size.height - 1, 1), animate=False)
+        if by > 0 and not self._body.read:
+            self._read_on()
+        else:
+            self._body.page(by)
 
     def action_leave(self) -> None:
         self.post_message(Typed(""))
