@@ -120,7 +120,7 @@ class ChildContext(Struct, frozen=True, forbid_unknown_fields=True):
     the result; continuing it appends a run."""
     brain_write_scope: Literal["delegated", "shared"] = "delegated"
     """Who sees a note that a sub-agent saved: `delegated`: only itself until you promote it (`friday memory promote`);
-    `shared`: every agent at once. Either way the note carries the sub-agent's id."""
+    `shared`: every agent at once. Either way the note carries the sub-agent's id. A note for all projects always waits."""
 
 
 class DelegationSettings(Struct, frozen=True, forbid_unknown_fields=True):

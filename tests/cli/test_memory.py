@@ -44,7 +44,7 @@ def test_the_list_shows_this_projects_notes_and_ones_own(console: Console) -> No
     keep(console.home, ("a", "about me"), scope="user")
     rows = [[row[0], row[2], row[3], row[4], row[-1]] for row in console("memory", "list").rows]
     assert rows == [
-        ["4", "promoted", "7f3a0000:a", "you", "about me"],
+        ["4", "pending", "7f3a0000:a", "you", "about me"],
         ["2", "pending", "7f3a0000:a.2", "project", "a child's"],
         ["1", "promoted", "7f3a0000:a", "project", "mine"],
     ]
