@@ -48,13 +48,14 @@ def test_the_list_shows_this_projects_notes_and_ones_own(console: Console) -> No
         ["2", "pending", "7f3a0000:a.2", "project", "a child's"],
         ["1", "promoted", "7f3a0000:a", "project", "mine"],
     ]
-    assert [row[-1] for row in console("memory", "list", "--pending").rows] == ["a child's"]
+    assert [row[-1] for row in console("memory", "list", "--pending").rows] == ["about me", "a child's"]
     everything = console("memory", "list", "--all")
     assert len(everything.rows) == 4
     assert str(console.project) in everything.out
     document = console("memory", "list", "--pending", "--json").document
     assert [(d["id"], d["agent"].partition(":")[2], d["promoted"], d["tags"]) for d in document] == [
-        ("2", "a.2", False, ["t"])
+        ("4", "a", False, ["t"]),
+        ("2", "a.2", False, ["t"]),
     ]
 
 
