@@ -146,7 +146,7 @@ def parse(path: str, name: str, raw: bytes, origin: Origin) -> CustomCommand:
     text = frontmatter.decode(path, raw)
     page = frontmatter.MarkdownFile({}, {}, text)
     if text.startswith("---") and text.partition("\n")[0].strip("- \t") == "":
-        page = frontmatter.read(path, text, lenient=True)  # `argument-hint: [a] [b]` is common, and not valid YAML
+        page = frontmatter.read(path, text, known=KEYS)  # `argument-hint: [a] [b]` is common, and not valid YAML
     values: dict[str, object] = {}
     for key, value in page.keys.items():
         known = key.lower().replace("_", "-")
@@ -195,7 +195,7 @@ def _tools(
         raise FileError(path, "expected a list of tools.", line=where, field="allowed-tools")
     known: list[tuple[tuple[str, ...], str | None]] = []
     for entry in entries:
-        tool_names, pattern = claude_import.parse_entry(entry)
+        tool_names, pattern = claude_import.parse_entry(entry, imported=origin == "claude")
         unknown = [tool for tool in tool_names if tool not in TOOLS.names and not tool.startswith(SERVER_PREFIX)]
         if unknown and origin != "claude":
             hint = f"Known: {', '.join(sorted(TOOLS.names))}."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Mapping
+from itertools import islice
 from pathlib import Path
 
 import msgspec
@@ -19,6 +20,13 @@ from .parse import parse
 from .profile import TOKENS_HARD, Origin, Profile
 
 _PROFILE_KEYS = pattern(r"^(allowed_?[tT]ools|tools|max_?[tT]oken_?[bB]udget|sub_?[aA]gents)\s*:", re.M)
+_OWN_KEYS = pattern(
+    r"^(allowed_?[tT]ools|max_?([tT]oken_?[bB]udget|[iI]terations|[cC]ost)|sub_?[aA]gents|project_?[cC]ontext|result_?[cC]hars|"
+    r"supervision)\s*:", re.M,
+)  # fmt: skip
+"""Keys that no other tool has."""
+MAX_FILES = 10_000
+"""Files that are checked in a folder."""
 SHIPPED_NAMES = ("analyst", "coder", "general", "researcher", "summarizer")
 
 
@@ -91,20 +99,48 @@ def load(
 
 
 def check(
-    path: Path, *, token_cap: int = TOKENS_HARD, known: Collection[str] | None = None
+    path: Path, *, token_cap: int = TOKENS_HARD, known: Collection[str] | None = None, own: Path | None = None
 ) -> tuple[list[Profile], list[FileError]]:
-    """The profiles in a file or folder, and all errors in them. Raises UsageError if the path does not exist. `known`:
-    names of other profiles; with it, references to sub-agents are checked too."""
+    """The profiles in a file or folder, and all errors in them, as loading them would find them. Raises UsageError if the path
+    does not exist. `known`: names of other profiles; with it, references to sub-agents are checked too. `own`: the folder with
+    the user's profiles.
+
+    A file outside of folders for Friday's profiles, without a key that only Friday has, counts as one of another tool, as in
+    `.claude/agents`. A folder without a profile is searched with its subfolders, as `.claude/agents` is."""
     if not path.exists():
         raise UsageError(f"{path} does not exist.")
     search = _ProfileSearch(token_cap)
-    if path.is_dir():
-        search.folder(path, "user")
-    else:
-        search.file(path, "claude" if ".claude" in path.resolve().parts else "user", frontmatter.contents(path))
+    for file in _files_to_check(path):
+        raw = frontmatter.contents(file)
+        if file == path or isinstance(raw, FileError) or is_profile(raw):
+            search.file(file, _origin(file.resolve(), raw, own), raw)
     if known is not None:
         search.check_sub_agents({*search.found, *known})
-    return list(search.found.values()), search.problems
+    return [*search.found.values(), *search.hidden], search.problems
+
+
+def _files_to_check(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    flat = sorted(file for file in path.glob("*.md") if file.is_file())
+    nested = ".claude" in path.resolve().parts or not any(_seems_profile(file) for file in flat)
+    if not nested:
+        return flat
+    return sorted(file for file in islice(path.rglob("*.md"), MAX_FILES) if file.is_file())
+
+
+def _seems_profile(file: Path) -> bool:
+    raw = frontmatter.contents(file)
+    return isinstance(raw, bytes) and is_profile(raw)
+
+
+def _origin(file: Path, raw: bytes | FileError, own: Path | None) -> Origin:
+    """The origin that decides how strictly a file is read."""
+    if ".claude" in file.parts:
+        return "claude"
+    if file.parent.name == "profiles" or file.parent == (own and own.resolve()) or isinstance(raw, FileError):
+        return "user"
+    return "user" if _OWN_KEYS().search(raw.decode("utf-8", "replace")) else "claude"
 
 
 class _ProfileSearch:
@@ -161,7 +197,13 @@ class _ProfileSearch:
             if profile.sub_agents == "*":
                 continue
             missing = [name for name in profile.sub_agents if name not in names]
-            if missing:
+            if missing and profile.imported:
+                note = f"its sub-agents {', '.join(missing)} do not exist."
+                kept = tuple(name for name in profile.sub_agents if name in names)
+                self.found[profile.name] = msgspec.structs.replace(
+                    profile, sub_agents=kept, notices=(*profile.notices, note)
+                )
+            elif missing:
                 close = closest_match(missing[0], names)
                 hint = f"Did you mean {close}?" if close else f"Available: {', '.join(sorted(names))}."
                 problem = f"there is no profile {', '.join(missing)}."
