@@ -129,6 +129,8 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
             raise ToolError(str(error)) from None
         agent = self._child(tree, parent, spec, path, profile=profile, provider=provider, budget=budget, check=check)
         agent.effort, agent.temperature = effort, profile.temperature
+        if note := self.providers.substitution_note(parent.provider, profile, provider):
+            agent.start_events.append(Notice(note, "warning"))
         if spec.fork:
             return agent, self._fork(agent, parent, profile, spec)
         return agent, self._first_message(spec, path)

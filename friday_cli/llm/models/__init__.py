@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .classes import class_model, class_of
 from .factory import can_search, create_provider
 from .local_servers import with_server_limits
 from .resolve import ModelChoice, ServiceRow, list_services, resolve
@@ -10,6 +11,8 @@ __all__ = [
     "ModelChoice",
     "ServiceRow",
     "can_search",
+    "class_model",
+    "class_of",
     "create_provider",
     "list_services",
     "resolve",
