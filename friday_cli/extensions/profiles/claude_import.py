@@ -33,7 +33,7 @@ MARKS = frozenset(
 
 _COPILOT = {
     "search": ("Grep", "Glob"), "read": ("Read", "LS"), "edit": ("Edit", "Write"), "execute": ("Bash",), "agent": ("Task",),
-    "web": ("WebFetch", "WebSearch"), "todo": ("TodoWrite",),
+    "web": ("WebFetch", "WebSearch"),
 }  # fmt: skip
 """Names of groups of tools in files of GitHub Copilot (`search`, `search/codebase`)."""
 
