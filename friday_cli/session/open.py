@@ -190,8 +190,8 @@ async def _read_context(options: Options, env: Mapping[str, str]) -> _OpenContex
     found = profiles.load(delegation.profiles.directory, folder_trust, token_cap=delegation.token_budget.max, env=env)
     notes = instructions.read(cwd, root=folder_trust.root, config=config_dir(env), trusted=folder_trust.ok)
     notices = (
-        *choice.notes, *loaded.notices, *notes.notices, *found.announcements, *map(str, found.problems),
-        *_about(folder_trust),
+        *choice.notes, *loaded.notices, *notes.notices, *found.announcements,
+        *found.problem_notices(), *_about(folder_trust),
     )  # fmt: skip
     sandbox = await asyncio.to_thread(detect_sandbox, settings.sandbox.kind, env, cache=cache_dir(env))
     if sandbox.kind == "none" and (options.mode or settings.mode) == "auto":

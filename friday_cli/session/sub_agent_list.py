@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import msgspec
 
@@ -43,4 +44,11 @@ def sub_agent_list(children: Sequence[Profile], window: int) -> SubAgentList:
 
 
 def _line(profile: Profile, length: int) -> str:
-    return f"- `{profile.name}`: {sanitize_line(profile.description, length)}"
+    text = _one_line(profile.description)
+    return f"- `{profile.name}`: {text if len(text) <= length else text[: length - 1].rstrip() + '…'}"
+
+
+@lru_cache(maxsize=4_096)
+def _one_line(description: str) -> str:
+    """A description as one line of at most the greatest of `LENGTHS`; cached, as each agent that delegates has a list."""
+    return sanitize_line(description, LENGTHS[0])
