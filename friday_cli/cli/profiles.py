@@ -94,11 +94,11 @@ def check(
         for notice in (*profile.notices, *((temperature,) if temperature else ())):
             output.show(f"{profile.path}: warning: {notice}")
             warnings += 1
-    files, more = pluralize(len(good), "profile"), f", {pluralize(warnings, 'warning')}" if warnings else ""
+    files, others = pluralize(len(good), "profile"), f", {pluralize(warnings, 'warning')}" if warnings else ""
     if bad:
-        output.remark(f"{files} valid, {pluralize(len(bad), 'error')}{more}")
+        output.remark(f"{files} valid, {pluralize(len(bad), 'error')}{others}")
         raise typer.Exit(2)
-    output.remark(f"{files}, no errors{more}" if good else "no profiles found")
+    output.remark(f"{files}, no errors{others}" if good else "no profiles found")
 
 
 def new(

@@ -251,7 +251,8 @@ def _logical_lines(block: str, known: Collection[str]) -> Iterator[tuple[int, st
     """The lines that begin a key, with their number and the lines that continue the value: indented ones, ones that are no
     `key:` line, and ones with a repeated key. After such a line only a key in `known` begins a value. This is for the examples
     in a description, which have lines such as `user: Hello`."""
-    start, first, more, prose = 0, "", [], False
+    start, first, prose = 0, "", False
+    more: list[str] = []
     found = [line.partition(":")[0] if ":" in line else "" for line in block.split("\n")]
     keys = Counter(key for key in found if _LENIENT_KEY().fullmatch(key))
     for number, (line, key) in enumerate(zip(block.split("\n"), found, strict=True), 2):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -28,10 +29,10 @@ class SubAgentList(msgspec.Struct, frozen=True):
 def sub_agent_list(children: Sequence[Profile], window: int) -> SubAgentList:
     """The profiles that an agent can delegate to, in at most `SHARE` of `window` (tokens; 0: no limit). Descriptions are cut
     first; then profiles are left out: those of other tools before the user's and the project's, and the shipped ones last."""
-    most = int(window * SHARE * CHARS_PER_TOKEN) if window else None
+    most = int(window * SHARE * CHARS_PER_TOKEN) if window else sys.maxsize
     for length in LENGTHS:
         lines = {profile.name: _line(profile, length) for profile in children}
-        if most is None or sum(len(line) + 1 for line in lines.values()) <= most:
+        if sum(len(line) + 1 for line in lines.values()) <= most:
             return SubAgentList("\n".join(lines.values()))
     shown: set[str] = set()
     used = 0

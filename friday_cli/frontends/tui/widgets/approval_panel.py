@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 LOW, MIN_BODY = 26, 2
 """Rows below which a screen is low, and the panel may take more of it; rows of the request that are always visible."""
-PRESS_TO_OPEN = "Yes counts after PgDn opened the fold"
-PRESS_TO_SCROLL = "Yes counts after PgDn showed the end"
 GRACE_S = 0.5
 """Seconds in which a key that was meant for something else does not answer."""
 
@@ -97,13 +95,10 @@ class Approval(Vertical, can_focus=True):
         yield self._field
 
     def on_mount(self) -> None:
-        self.watch(self._body, "read_changed", self._hint)
+        def show_hint() -> None:
+            self.border_subtitle = self._body.hint
 
-    def _hint(self) -> None:
-        if not self._body.read:
-            self.border_subtitle = PRESS_TO_OPEN if self._body.folded else PRESS_TO_SCROLL
-        else:
-            self.border_subtitle = "PgUp PgDn: the rest of it" if self._body.max_scroll_y else ""
+        self.watch(self._body, "read_changed", show_hint)
 
     @property
     def _ask(self) -> PendingAsk | None:
@@ -171,17 +166,12 @@ class Approval(Vertical, can_focus=True):
         self._select(index)
         option = self._choices.options[index]
         if option.agrees and not self._body.read:
-            self._read_on()
+            self.action_page(1)
         elif option.words:
             self._field.open(option)
             self._fit()
         else:
             self.post_message(self.Answered(self._ask_id, option.answer))
-
-    def _read_on(self) -> None:
-        self.grace.restart()
-        self._body.read_on()
-        self._draw()
 
     def on_answer_field_written(self, message: AnswerField.Written) -> None:
         self.escape()
@@ -238,7 +228,9 @@ class Approval(Vertical, can_focus=True):
 
     def action_page(self, by: int) -> None:
         if by > 0 and not self._body.read:
-            self._read_on()
+            self.grace.restart()
+            self._body.read_on()
+            self._draw()
         else:
             self._body.page(by)
 

@@ -93,6 +93,13 @@ class RequestBody(VerticalScroll, can_focus=False):
         """Whether the person may agree: the end of what would run was on the screen, or its fold was opened."""
         return not self._waits or self._opened or (not self.folded and (self._end_seen or self.max_scroll_y == 0))
 
+    @property
+    def hint(self) -> str:
+        """How to see the rest, and what a yes waits for."""
+        if not self.read:
+            return f"Yes counts after PgDn {'opened the fold' if self.folded else 'showed the end'}"
+        return "PgUp PgDn: the rest of it" if self.max_scroll_y else ""
+
     def show(self, ask: PendingAsk, context: RenderContext, width: int, rows: int) -> None:
         """Show an ask in `width` cells. A command is folded so that all of the ask fits in `rows`, if that is possible."""
         event = ask.event
@@ -124,7 +131,7 @@ class RequestBody(VerticalScroll, can_focus=False):
         run = context.state.agents[ask.agent].calls.get(event.call_id)
         values = other_arguments(run, event) if run is not None else {}
         arguments = [
-            Text.assemble(*((s.text, s.style) for s in strip)) for strip in draw_request(values, renderer, width)
+            Text.assemble(*((s.text, s.style or "") for s in strip)) for strip in draw_request(values, renderer, width)
         ]
         top: list[Text] = []
         for text, style in ((show_deceptive(event.reason), styles.text), (deception_note(event.subject), styles.warn)):
