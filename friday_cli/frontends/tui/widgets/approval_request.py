@@ -90,8 +90,8 @@ class RequestBody(VerticalScroll, can_focus=False):
 
     @property
     def read(self) -> bool:
-        """Whether the person may agree: the end of what would run was on the screen, or its fold was opened."""
-        return not self._waits or self._opened or (not self.folded and (self._end_seen or self.max_scroll_y == 0))
+        """Whether the person may agree: nothing is folded, and the end of what would run was on the screen."""
+        return not self._waits or (not self.folded and (self._end_seen or self.max_scroll_y == 0))
 
     @property
     def hint(self) -> str:
@@ -119,6 +119,7 @@ class RequestBody(VerticalScroll, can_focus=False):
         """Open the fold, or scroll down one page."""
         if self.folded:
             self._opened = True
+            self._end_seen = self._end_seen or self.max_scroll_y == 0  # it was visible below the fold
         else:
             self.page(1)
 
