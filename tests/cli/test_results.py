@@ -74,6 +74,19 @@ def test_the_conversation_of_a_child_ends_with_its_result(console: Console, play
     assert (last["kind"], last["text"].splitlines()[0], last["findings"][0]["seen"]) == ("result", "# Found", True)
 
 
+def test_a_failed_child_is_named_with_its_error(console: Console) -> None:
+    path = console.home / "play.yaml"
+    call = '{name: delegate_task, arguments: {profile: analyst, task: "Compare."}}'
+    failure = "{fail: {kind: config, message: the model is gone}}"
+    path.write_text(f"agents: {{a: [{{calls: [{call}]}}, {{text: fine}}], a.1: [{failure}]}}", encoding="utf-8")
+    assert " · 1 sub-agent (1 failed) · " in console.ok("ask", "-m", f"scripted:{path}", "go").err
+    shown = console.ok("sessions", "show").out.splitlines()
+    (call_row,) = (row for row in shown if "delegate_task" in row)
+    assert shown[shown.index(call_row) + 1] == "", "the report for the model is not repeated"
+    (child,) = (number for number, row in enumerate(shown) if "a.1 analyst · failed (provider)" in row)
+    assert shown[child + 1].strip() == "error: the model is gone"
+
+
 @pytest.mark.parametrize("tree", [(), ("--tree",)])
 def test_the_session_shows_the_first_lines_of_each_result_and_its_warnings(
     console: Console, play: str, tree: tuple[str, ...]

@@ -271,11 +271,32 @@ _PATH = pattern(
 )
 
 
+def _stems(*words: str) -> frozenset[str]:
+    return frozenset(word.partition("[")[0] for group in words for word in group.split("|"))
+
+
+_OF_PASSES = (
+    "pass|succe|green|clean|exit|.sh|✅|✔|✓|bestanden|bestehen|grün|durch|erfolgreich|pasa|verde|superad|exitos"
+)
+_OF_RUNS = "ran|run|execut|ausgeführt|laufen lassen|gestartet|ejecut|lancé|corrí|运行|执行|跑"
+_OK = pattern(r"\bok(?:ay)?\b")
+_STEMS = _stems(_OF_PASSES, "通过|成功|绿|正常", _OF_RUNS, _EN, _DE, _ES, _ES_WE, _ES_PASSIVE, _ZH, "now|in place")
+"""Each match of the patterns for claims contains one of these, or "ok" as a word. Finding none takes microseconds, where compiling and
+searching the patterns takes 30 ms or more."""
+
+
+def _may_claim(text: str) -> bool:
+    text = text.lower()
+    return any(stem in text for stem in _STEMS) or _OK().search(text) is not None
+
+
 def _sentences(text: str) -> Iterable[str]:
     """What the agent itself says: no quotes, no questions, in pieces of at most `LONGEST` characters. Of a long text the
     beginning and the end are read, where claims are."""
     if len(text) > 2 * READ:
         text = f"{text[:READ]}\n{text[-READ:]}"
+    if not _may_claim(text):
+        return
     own = _HARMLESS().sub(" ", _QUOTED().sub(" ", _REPEATED().sub(r"\1\1\1", text)))
     for part in re.split(r"(?<=[.!?])(?=[\s\"')*]|$)|(?<=[。！？；\n])|(?<=;)\s", own):
         if part.strip() and not part.rstrip("* \n").endswith(("?", "？")):
@@ -283,8 +304,9 @@ def _sentences(text: str) -> Iterable[str]:
 
 
 def _false_passes(sentences: list[str], run: Receipt, life: Receipt) -> Iterable[str]:
-    ran = any(_claims(_RAN(), s) for s in sentences)
-    passes = any(_claims(_PASSES(), s) for s in sentences) or (ran and any(_claims(_FINE(), s) for s in sentences))
+    claiming = [s for s in sentences if _may_claim(s)]
+    ran = any(_claims(_RAN(), s) for s in claiming)
+    passes = any(_claims(_PASSES(), s) for s in claiming) or (ran and any(_claims(_FINE(), s) for s in sentences))
     if not passes and not ran:
         return
     if not run.commands:
@@ -303,6 +325,7 @@ def _false_changes(text: str, sentences: list[str], run: Receipt, life: Receipt,
     changes = [
         s
         for s in sentences
+        if _may_claim(s)
         if _claims(_CHANGED_BY_ME(), s) or (writes and _claims(_CHANGED(), s) and not _ELSEWHERE().search(s))
     ]
     if not changes or any(_may_change(c.command) for c in run.commands):

@@ -64,6 +64,7 @@ def report(
     if below:
         listed = ", ".join(f"{k.path} {k.profile} {status_text(k)}" for k in below)
         lines.append(f"Its own sub-agents: {listed}")
+        lines += [f"- WARNING about {k.path}: {_inline(warning)}" for k in below for warning in k.receipt.warnings]
     return "\n".join(lines)
 
 
