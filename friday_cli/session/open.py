@@ -201,7 +201,7 @@ async def _read_context(options: Options, env: Mapping[str, str]) -> _OpenContex
     follows = folder_trust.ok and not folder_trust.revised
     notes = instructions.read(cwd, root=folder_trust.root, config=config_dir(env), trusted=follows)
     notices = (
-        *choice.notes, *loaded.notices, *notes.notices, *found.announcements, *map(str, found.problems),
+        *choice.notes, *loaded.notices, *notes.notices, *found.announcements, *found.problem_notices(),
         *_about(folder_trust, notes),
     )  # fmt: skip
     sandbox = await asyncio.to_thread(detect_sandbox, settings.sandbox.kind, env, cache=cache_dir(env))

@@ -57,7 +57,7 @@ def show_invisible(text: str) -> str:
 
     Unlike `sanitize` it removes nothing, because a command must be shown completely. Line ends and tabs stay.
     """
-    return _HIDDEN().sub(_spelled, text)
+    return _HIDDEN().sub(lambda found: escaped(found[0]), text)
 
 
 def escape_json(text: str) -> str:
@@ -81,8 +81,9 @@ def code_block(text: str, language: str = "") -> str:
     return f"{ticks}{language}\n{text}\n{ticks}"
 
 
-def _spelled(found: re.Match[str]) -> str:
-    code = ord(found[0])
+def escaped(char: str) -> str:
+    """A character as the shortest of `\\x1b`, `\\u202e` and `\\U000e0041`."""
+    code = ord(char)
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 

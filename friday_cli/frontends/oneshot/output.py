@@ -23,6 +23,7 @@ from friday_cli.core.protocol.events import (
 from friday_cli.core.protocol.format import cost, pluralize, seconds, tokens
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.protocol.run_result import LIMIT_REASONS, RunResult
+from friday_cli.core.text.deceptive import show_deceptive
 from friday_cli.core.text.known_keys import mask_keys_in
 from friday_cli.core.text.sanitize import escape_json, sanitize, sanitize_line
 from friday_cli.view import AgentView, SessionView, worktree_text
@@ -298,7 +299,7 @@ def _remarks(state: SessionView, outcome: RunResult, denied: Sequence[DeniedCall
     lines = [f"{ending}{error}"] if (ending := _ending(outcome)) else []
     if outcome.partial and outcome.text:
         lines.append("the answer is partial: the agent did not finish it")
-    denials = Counter((d.agent, d.tool, sanitize_line(d.subject, 200), d.reason) for d in denied)
+    denials = Counter((d.agent, d.tool, sanitize_line(show_deceptive(d.subject), 200), d.reason) for d in denied)
     for (agent, tool, subject, reason), times in list(denials.items())[:MAX_DENIALS]:
         lines.append(
             f"denied{f' {times} times' if times > 1 else ''}: {agent} {tool}{' ' + subject if subject else ''}: {reason}"

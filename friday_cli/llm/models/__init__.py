@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .classes import class_model, class_of
 from .credentials import remember_keys
 from .factory import can_search, create_provider
 from .local_servers import with_server_limits
@@ -11,6 +12,8 @@ __all__ = [
     "ModelChoice",
     "ServiceRow",
     "can_search",
+    "class_model",
+    "class_of",
     "create_provider",
     "list_services",
     "remember_keys",
