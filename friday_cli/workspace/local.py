@@ -96,7 +96,7 @@ class LocalWorkspace(WorkspaceFiles):
             timed_out = True
         finally:
             await running.finish()
-            await self._finish(self.write_hook.command_ended(agent))
+            await self._finish(self.write_hook.command_ended(agent, self._starter.commands))
         output = running.capture.text()
         return Ran(
             exit_code=None if timed_out else running.exit_code,
@@ -137,7 +137,7 @@ class LocalWorkspace(WorkspaceFiles):
         ended = not alive and not running.end_reported
         running.end_reported = running.end_reported or ended
         if ended:
-            await self.write_hook.command_ended(agent)
+            await self.write_hook.command_ended(agent, self._starter.commands)
         return BackgroundJob(
             id=running.id,
             command=running.text,
@@ -154,7 +154,7 @@ class LocalWorkspace(WorkspaceFiles):
     async def release(self, agent: str) -> None:
         await self._finish(self._starter.end(agent))
         if self._jobs.drop(agent):
-            await self.write_hook.command_ended(agent)
+            await self.write_hook.command_ended(agent, self._starter.commands)
 
     async def close(self) -> None:
         self._starter.closed = True
@@ -175,7 +175,7 @@ class LocalWorkspace(WorkspaceFiles):
         self, command: str, agent: str, live: LiveOutput | None, cwd: Path | None, access: Access
     ) -> RunningCommand:
         prepared = self._starter.prepare(command, cwd, access)
-        await self.write_hook.command_started(self._starter.commands)
+        await self.write_hook.command_started(agent, self._starter.commands)
         return await self._starter.start(prepared, agent, live)
 
     async def _finish(self, work: Coroutine[None, None, None]) -> None:
