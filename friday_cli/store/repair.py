@@ -25,6 +25,10 @@ from .schema import Damaged, connect, explain
 
 TABLES = ("sessions", "events", "memories")
 """Tables that are copied row by row; the rows of agents are derived from the events."""
+HEADER = 100
+"""Bytes of the header of an SQLite file."""
+MOST_PAGES = 2**24
+"""The most pages that a file is believed to have had: 64 GB."""
 LAST = 2**62
 """Upper limit of row numbers."""
 
@@ -96,6 +100,10 @@ def _is_whole(work: Path, path: Path) -> bool:
 
 def _copy_readable(damaged: Path, new: Path) -> Repaired:
     """Create the file `new` with every readable row of `damaged`, and the rows that are derived from them."""
+    with closing(connect(new)) as db:
+        page_size = int(db.execute("PRAGMA page_size").fetchone()[0])
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    _replace_header(damaged, new.read_bytes()[:page_size], page_size)
     with closing(connect(new)) as db, closing(sqlite3.connect(damaged)) as old:
         old.text_factory = lambda raw: raw.decode("utf-8", "replace")
         db.execute("PRAGMA synchronous = FULL")
@@ -111,6 +119,33 @@ def _copy_readable(damaged: Path, new: Path) -> Repaired:
             db.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in ("sessions", "memories")
         )
         return Repaired(None, sessions, int(events), int(missing), notes)
+
+
+def _replace_header(damaged: Path, new: bytes, page_size: int) -> None:
+    """Give the file the header of the `new` one, and its full length: SQLite reads nothing of a file whose header is
+    damaged or names more pages than there are. The whole first page, with the list of tables, is replaced if that cannot
+    be read: every file of this schema has its tables in the same pages."""
+    size = damaged.stat().st_size
+    with damaged.open("r+b") as file:
+        found = file.read(HEADER)
+        named = int.from_bytes(found[28:32], "big") if found[:20] == new[:20] else 0
+        pages = max(size // page_size, min(named, MOST_PAGES), 1)
+        header = new[:28] + pages.to_bytes(4, "big") + bytes(8) + new[40:HEADER]  # 8: no list of free pages
+        file.truncate(size // page_size * page_size)  # a part of a page would give rows that are not complete
+        file.truncate(pages * page_size)
+        file.seek(0)
+        file.write(header)
+    if not _has_tables(damaged):
+        with damaged.open("r+b") as file:
+            file.write(header + new[HEADER:page_size])
+
+
+def _has_tables(path: Path) -> bool:
+    try:
+        with closing(sqlite3.connect(path)) as db:
+            return any(row[0] in TABLES for row in db.execute("SELECT name FROM sqlite_master"))
+    except sqlite3.Error:
+        return False
 
 
 def _rows(old: sqlite3.Connection, db: sqlite3.Connection, table: str) -> None:
@@ -129,16 +164,21 @@ def _rows(old: sqlite3.Connection, db: sqlite3.Connection, table: str) -> None:
 
 
 def _readable(old: sqlite3.Connection, query: str) -> Iterator[Sequence[object]]:
-    """The rows of a table in the order of their numbers, without those that cannot be read."""
+    """The rows of a table in the order of their numbers, without those that cannot be read. A page that is damaged in
+    its middle gives rows with wrong numbers, which never end if they are believed."""
     after: int | None = -1
     while after is not None:
         try:
             for number, *row in old.execute(query, (after,)):
+                if number <= after:
+                    break
                 yield row
                 after = number
-            return
+            else:
+                return
         except sqlite3.Error:
-            after = _next_readable(old, query, after)
+            pass
+        after = _next_readable(old, query, after)
 
 
 def _next_readable(old: sqlite3.Connection, query: str, after: int) -> int | None:
@@ -147,10 +187,10 @@ def _next_readable(old: sqlite3.Connection, query: str, after: int) -> int | Non
 
     def reads(number: int) -> bool:
         try:
-            old.execute(f"{query} LIMIT 1", (number,)).fetchone()
+            row = old.execute(f"{query} LIMIT 1", (number,)).fetchone()
         except sqlite3.Error:
             return False
-        return True
+        return row is None or row[0] > number
 
     step = 1
     while not reads(after + step):
@@ -166,10 +206,11 @@ def _next_readable(old: sqlite3.Connection, query: str, after: int) -> int | Non
 
 def _rebuild_rows(db: sqlite3.Connection, key: int) -> None:
     """Derive the rows of a session and its agents from its events."""
-    envelopes = []
+    envelopes, used = [], set[int | None]()
     for seq, at, agent, body in db.execute(
         "SELECT seq, at, agent, CAST(body AS BLOB) FROM events WHERE session = ? ORDER BY seq", (key,)
     ):
+        used.add(seq)
         try:
             envelopes.append(Envelope(seq, at, agent, decode_event(body)))
         except (msgspec.DecodeError, UnicodeDecodeError):
@@ -182,16 +223,15 @@ def _rebuild_rows(db: sqlite3.Connection, key: int) -> None:
         (key, name, cwd, *times),
     )
     model = db.execute("SELECT model FROM sessions WHERE key = ?", (key,)).fetchone()[0]
-    made = _replacement_starts(envelopes, model)
+    made = _replacement_starts(envelopes, used, model)
     append_events(db, key, made)
     project(db, key, envelopes)
     db.execute("UPDATE sessions SET updated = ? WHERE key = ?", (times[1], key))
 
 
-def _replacement_starts(envelopes: list[Envelope], model: str) -> list[Envelope]:
-    """AgentStarted events for agents whose own was lost, at free numbers before their other events. Without one an
-    agent can neither be shown nor resumed."""
-    used = {e.seq for e in envelopes}
+def _replacement_starts(envelopes: list[Envelope], used: set[int | None], model: str) -> list[Envelope]:
+    """AgentStarted events for agents whose own was lost, at free numbers (not in `used`) before their other events.
+    Without one an agent can neither be shown nor resumed."""
     started = {e.agent for e in envelopes if isinstance(e.event, AgentStarted)}
     made = []
     for envelope in envelopes:
