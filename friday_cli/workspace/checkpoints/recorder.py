@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import os
 import stat
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Literal
@@ -16,11 +16,14 @@ import msgspec
 from friday_cli.core.eventlog.log import Log
 from friday_cli.core.protocol.events import Checkpoint, Notice
 from friday_cli.core.protocol.receipt import KeptFile
+from friday_cli.core.text.diff import difference
 
+from ..fs.change_detection import FileEffect
 from ..fs.transaction import LINK, FileContent, leaves_empty
 from ..process.command import RunningCommand
 from .blobs import MEGABYTE, Blobs
 from .file_state import ABSENT, FileState, encode_path, file_state
+from .restore_plan import text_of
 from .snapshot import Snapshot, SnapshotChange
 
 ROWS = 500
@@ -59,6 +62,11 @@ class CheckpointRecorder:
         """The agent of which a command is running; "" for none."""
         self._snapshot_lock = asyncio.Lock()
 
+    @property
+    def problem(self) -> str | None:
+        """Why changes of commands are not recorded, "" if they are; None if they are not to be."""
+        return None if self._snapshot is None else self._snapshot.problem
+
     async def save_before(self, agent: str, pending: Sequence[PendingChange]) -> tuple[KeptFile, ...]:
         """Save the present content of these files; `agent` is about to change them, "" for the user. It survives a power
         failure once this returns. Does not fail: a content that cannot be saved is reported in the log."""
@@ -80,29 +88,32 @@ class CheckpointRecorder:
                     await asyncio.to_thread(self._snapshot.file_written, change.path)
                 await asyncio.to_thread(self._snapshot.commit, self._running)
 
-    async def command_started(self, agent: str, other: str) -> None:
+    async def command_started(self, agent: str, other: str) -> dict[Path, FileEffect]:
         """Call before a command of `agent` starts. Changes until now were made by the user, or by the agent `other` if one
-        of its commands is running. What the files hold now survives a kill once this returns."""
+        of its commands is running; those are returned. What the files hold now survives a kill once this returns."""
         if self._snapshot is None:
-            return
+            return {}
+        effects: dict[Path, FileEffect] = {}
         async with self._snapshot_lock:
             if other in ("", PERSON) or not self._snapshot.ready:
                 await asyncio.to_thread(self._snapshot.update)
                 await self._report_problem()
             else:
-                await self._record_changes(other, self._snapshot)
+                effects = await self._record_changes(other, self._snapshot)
             self._running = other if agent == PERSON else agent
             await asyncio.to_thread(self._snapshot.commit, self._running)
+        return effects
 
-    async def command_ended(self, agent: str, other: str) -> None:
-        """Record the files that a command of `agent` changed, and save their old contents. A command of the agent `other`
-        is still running ("": none)."""
+    async def command_ended(self, agent: str, other: str) -> dict[Path, FileEffect]:
+        """Record and return what a command of `agent` did to files, and save their old contents. A command of the agent
+        `other` is still running ("": none)."""
         if self._snapshot is None:
-            return
+            return {}
         async with self._snapshot_lock:
-            await self._record_changes(agent, self._snapshot)
+            effects = await self._record_changes(agent, self._snapshot)
             self._running = other
             await asyncio.to_thread(self._snapshot.commit, other)
+        return effects
 
     async def recover(self, snapshot: Snapshot, agent: str, died_at: float) -> int:
         """Record what commands of `agent` changed since `snapshot`, up to the death of their process at `died_at` (Unix
@@ -116,11 +127,12 @@ class CheckpointRecorder:
         await asyncio.to_thread(snapshot.close)
         return len(found)
 
-    async def _record_changes(self, agent: str, snapshot: Snapshot) -> None:
+    async def _record_changes(self, agent: str, snapshot: Snapshot) -> dict[Path, FileEffect]:
         found = await asyncio.to_thread(snapshot.differences)
         await self._report_problem()
         if agent != PERSON:
             await self._record(agent, found)
+        return await asyncio.to_thread(_effects, found)
 
     async def _record(self, agent: str, found: Sequence[SnapshotChange]) -> None:
         for first in range(0, len(found), ROWS):
@@ -222,15 +234,28 @@ class WriteHook:
                 raise
             await self.recorder.changes_made(pending)
 
+    @property
+    def problem(self) -> str | None:
+        """Why changes of commands are not recorded, "" if they are; None if they are not to be."""
+        return None if self.recorder is None else self.recorder.problem
+
     async def command_started(self, agent: str, commands: Iterable[RunningCommand]) -> None:
         """Call before a command of `agent` starts; `commands` are those that may be running already."""
         if self.recorder is not None:
-            await self.recorder.command_started(agent, _running_agent(commands, PERSON))
+            earlier = [command for command in commands if command.open]
+            effects = await self.recorder.command_started(agent, _agent_of(earlier, PERSON))
+            for command in earlier:
+                command.add_effects(effects)
 
-    async def command_ended(self, agent: str, commands: Iterable[RunningCommand]) -> None:
-        """Call after a command of `agent` ended; `commands` are those that may still be running."""
+    async def command_ended(self, agent: str, commands: Iterable[RunningCommand], *ended: RunningCommand) -> None:
+        """Call after the commands `ended` of `agent` ended; `commands` are those that may still be running."""
+        running = [command for command in commands if command.open and command not in ended]
+        effects: Mapping[Path, FileEffect] = {}
         if self.recorder is not None:
-            await self.recorder.command_ended(agent, _running_agent(commands, ""))
+            effects = await self.recorder.command_ended(agent, _agent_of(running, ""))
+        for command in (*running, *ended):
+            command.add_effects(effects)
+            command.open = command not in ended
 
     async def close(self) -> None:
         """Call when no command runs and none will start."""
@@ -238,10 +263,26 @@ class WriteHook:
             await self.recorder.close()
 
 
-def _running_agent(commands: Iterable[RunningCommand], person: str) -> str:
-    """An agent of which a command is running; `person` if only commands of the user are, "" if none is."""
-    running = {command.process.agent for command in commands if command.process.running}
-    return min(running - {PERSON}, default=person if running else "")
+def _agent_of(commands: Iterable[RunningCommand], person: str) -> str:
+    """The agent of one of these commands; `person` if all are of the user, "" if there is none."""
+    agents = {command.process.agent for command in commands}
+    return min(agents - {PERSON}, default=person if agents else "")
+
+
+def _effects(found: Sequence[SnapshotChange]) -> dict[Path, FileEffect]:
+    """Changes for receipts, without the contents. The lines of the first `ROWS` of them are counted."""
+    made = {}
+    for number, change in enumerate(found):
+        before, after = change.before, change.after
+        added = removed = 0
+        if number < ROWS and not change.lost:
+            old, new = (
+                text_of(state.data or b"") if state.data or not state.mode else None for state in (before, after)
+            )
+            if old is not None and new is not None:
+                _, added, removed = difference(old, new)
+        made[change.path] = FileEffect((before.mode, before.digest), (after.mode, after.digest), added, removed)
+    return made
 
 
 def _changed_after(path: Path, time_ns: int) -> bool:
