@@ -98,7 +98,7 @@ def _tool(run: ToolRun, width: int) -> Iterator[StyledLine]:
     title = run.title or next((str(value) for value in run.arguments.values()), "")  # denied before it had a title
     label = f" {sanitize_line(title, limit)}" if title else ""
     yield (f"  {mark} ", style), (tool, "cyan"), (label, ""), (facts, "dim")
-    if run.status in ("error", "denied") and not isinstance(run.display, CommandDisplay):
+    if run.status in ("error", "denied") and not run.agents and not isinstance(run.display, CommandDisplay):
         yield ("      ", ""), (sanitize_line(run.text, 300), style)
 
 

@@ -58,6 +58,8 @@ def render_tree(
         indent = f"{rest}{'│ ' if children else '  '}    "
         if details != "none" and agent.run:
             yield from (fit(indent + row) for row in _first_lines(agent.result if agent.parent else ""))
+            if agent.parent and agent.end is not None and agent.end.error:
+                yield indent + sanitize_line(f"error: {agent.end.error}", 300)
             facts = [row for row in agent.receipt.lines() if details == "receipts" or row.startswith("WARNING: ")]
             yield from (f"{indent}{sanitize(text, keep='')}" for text in facts)
         for child in children:

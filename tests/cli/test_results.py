@@ -22,7 +22,7 @@ agents:
 """
 RAN = "claims that a command ran or tests pass, but no command was run"
 CHANGED = "claims changes, but no file was changed"
-IDLE = "no tool was run: nothing in this result was checked"
+IDLE = "no tool was run but task_result: nothing in this result was checked"
 
 
 @pytest.fixture
@@ -72,6 +72,19 @@ def test_the_conversation_of_a_child_ends_with_its_result(console: Console, play
     ]  # fmt: skip
     last = console.ok("sessions", "show", ":a.2", "--json").document["conversation"][-1]
     assert (last["kind"], last["text"].splitlines()[0], last["findings"][0]["seen"]) == ("result", "# Found", True)
+
+
+def test_a_failed_child_is_named_with_its_error(console: Console) -> None:
+    path = console.home / "play.yaml"
+    call = '{name: delegate_task, arguments: {profile: analyst, task: "Compare."}}'
+    failure = "{fail: {kind: config, message: the model is gone}}"
+    path.write_text(f"agents: {{a: [{{calls: [{call}]}}, {{text: fine}}], a.1: [{failure}]}}", encoding="utf-8")
+    assert " · 1 sub-agent (1 failed) · " in console.ok("ask", "-m", f"scripted:{path}", "go").err
+    shown = console.ok("sessions", "show").out.splitlines()
+    (call_row,) = (row for row in shown if "delegate_task" in row)
+    assert shown[shown.index(call_row) + 1] == "", "the report for the model is not repeated"
+    (child,) = (number for number, row in enumerate(shown) if "a.1 analyst · failed (provider)" in row)
+    assert shown[child + 1].strip() == "error: the model is gone"
 
 
 @pytest.mark.parametrize("tree", [(), ("--tree",)])

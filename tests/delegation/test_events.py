@@ -115,6 +115,7 @@ async def test_ended_delegations_can_be_had_again_with_their_tree(stage: Stage) 
     assert listing.splitlines() == ["ok: a.1 | lead | completed | x", "a.1.1 | researcher | completed | p",
                                     "a.1.2 | researcher | completed | q"]  # fmt: skip
     assert "Its own sub-agents: a.1.1 researcher completed, a.1.2 researcher completed" in lead
+    assert "- WARNING about a.1.1: no tool was run" in lead
     assert "## Result from 'researcher' (a.1.2): completed" in part
 
 

@@ -56,7 +56,8 @@ def audit(
     ]
     idle = {tool.name for tool in tools if not tool.verifies}
     if not root and text.strip() and any(tool.verifies for tool in tools) and life.tools.keys() <= idle:
-        warnings.append("no tool was run: nothing in this result was checked")
+        but = f" but {' and '.join(life.tools)}" if life.tools else ""
+        warnings.append(f"no tool was run{but}: nothing in this result was checked")
     return list(dict.fromkeys(warnings))
 
 
@@ -68,9 +69,9 @@ def _false_checks(claims: Claims, run: Receipt, life: Receipt) -> Iterable[str]:
         shown, wanted = _first_line(check.command), _words(check.command)
         if check.outcome == "not_run" or not wanted:
             continue
-        same = [c for c in run.commands if _is_same(_words(c.command), wanted)]
+        same = [c for c in run.commands if _is_same(c.command, wanted)]
         if not same:
-            again = any(_is_same(_words(c.command), wanted) for c in life.commands)
+            again = any(_is_same(c.command, wanted) for c in life.commands)
             yield f"claims the check `{shown}`, but that command was not run{' in this run' if again else ''}"
         elif (same[-1].exit_code == 0) is not (check.outcome == "passed"):
             yield f"claims that `{shown}` {check.outcome}, but it {_end(same[-1])}"
@@ -89,8 +90,17 @@ def _unchanged_files(claims: Claims, run: Receipt, life: Receipt) -> Iterable[st
         yield f"claims to have changed {_first_line(path)}, but it was not changed{' in this run' if again else ''}"
 
 
-def _is_same(ran: str, claimed: str) -> bool:
-    return ran == claimed or f" {claimed} " in f" {ran} " or f" {ran} " in f" {claimed} "
+def _is_same(command: str, claimed: str) -> bool:
+    """Whether a command that ran is the claimed one, or has it as a part. One that only names it, like `echo pytest`, is not."""
+    ran = _words(command)
+    if f" {claimed} " in f" {ran} ":
+        parts = [part for part in _parts(command) if f" {claimed} " in f" {_words(part)} "]
+    elif f" {ran} " in f" {claimed} ":
+        parts = _parts(command)
+    else:
+        return False
+    names = bool(parts) and all(map(_IS_NO_CHECK().match, parts))
+    return not names or all(map(_IS_NO_CHECK().match, _parts(claimed)))
 
 
 def _is_same_path(one: str, other: str) -> bool:
@@ -107,6 +117,8 @@ def _first_line(text: str) -> str:
 
 
 def _end(run: CommandRun) -> str:
+    if run.running:
+        return "was started in the background and its end was not seen"
     if run.timed_out:
         return "timed out"
     return "did not end by itself" if run.exit_code is None else f"ended with exit {run.exit_code}"
@@ -151,7 +163,8 @@ def _failed_checks(commands: Sequence[CommandRun]) -> list[CommandRun]:
     last: dict[str, CommandRun] = {}
     for run in commands:
         kind = next((found[0] for part in _parts(run.command) if (found := _CHECK().search(part))), "")
-        last[kind] = run
+        if kind or not run.running or kind not in last:  # a server in the background is no check
+            last[kind] = run
     known = [run for kind, run in last.items() if kind] or list(last.values())
     return [run for run in known if run.exit_code != 0]
 
@@ -271,11 +284,32 @@ _PATH = pattern(
 )
 
 
+def _stems(*words: str) -> frozenset[str]:
+    return frozenset(word.partition("[")[0] for group in words for word in group.split("|"))
+
+
+_OF_PASSES = (
+    "pass|succe|green|clean|exit|.sh|✅|✔|✓|bestanden|bestehen|grün|durch|erfolgreich|pasa|verde|superad|exitos"
+)
+_OF_RUNS = "ran|run|execut|ausgeführt|laufen lassen|gestartet|ejecut|lancé|corrí|运行|执行|跑"
+_OK = pattern(r"\bok(?:ay)?\b")
+_STEMS = _stems(_OF_PASSES, "通过|成功|绿|正常", _OF_RUNS, _EN, _DE, _ES, _ES_WE, _ES_PASSIVE, _ZH, "now|in place")
+"""Each match of the patterns for claims contains one of these, or "ok" as a word. Finding none takes microseconds, where compiling and
+searching the patterns takes 30 ms or more."""
+
+
+def _may_claim(text: str) -> bool:
+    text = text.lower()
+    return any(stem in text for stem in _STEMS) or _OK().search(text) is not None
+
+
 def _sentences(text: str) -> Iterable[str]:
     """What the agent itself says: no quotes, no questions, in pieces of at most `LONGEST` characters. Of a long text the
     beginning and the end are read, where claims are."""
     if len(text) > 2 * READ:
         text = f"{text[:READ]}\n{text[-READ:]}"
+    if not _may_claim(text):
+        return
     own = _HARMLESS().sub(" ", _QUOTED().sub(" ", _REPEATED().sub(r"\1\1\1", text)))
     for part in re.split(r"(?<=[.!?])(?=[\s\"')*]|$)|(?<=[。！？；\n])|(?<=;)\s", own):
         if part.strip() and not part.rstrip("* \n").endswith(("?", "？")):
@@ -283,8 +317,9 @@ def _sentences(text: str) -> Iterable[str]:
 
 
 def _false_passes(sentences: list[str], run: Receipt, life: Receipt) -> Iterable[str]:
-    ran = any(_claims(_RAN(), s) for s in sentences)
-    passes = any(_claims(_PASSES(), s) for s in sentences) or (ran and any(_claims(_FINE(), s) for s in sentences))
+    claiming = [s for s in sentences if _may_claim(s)]
+    ran = any(_claims(_RAN(), s) for s in claiming)
+    passes = any(_claims(_PASSES(), s) for s in claiming) or (ran and any(_claims(_FINE(), s) for s in sentences))
     if not passes and not ran:
         return
     if not run.commands:
@@ -303,6 +338,7 @@ def _false_changes(text: str, sentences: list[str], run: Receipt, life: Receipt,
     changes = [
         s
         for s in sentences
+        if _may_claim(s)
         if _claims(_CHANGED_BY_ME(), s) or (writes and _claims(_CHANGED(), s) and not _ELSEWHERE().search(s))
     ]
     if not changes or any(_may_change(c.command) for c in run.commands):

@@ -48,8 +48,8 @@ class KeptFile(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class CommandRun(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A command and how it ended. `exit_code` is None when it was stopped or still runs. `job` is the id of a background
-    job, `running` True until its end was seen."""
+    """A command and how it ended. `exit_code` is None when it was stopped. `job` is the id of a command that was started in
+    the background, `running` True while its end was not observed."""
 
     command: str
     exit_code: int | None = None
@@ -175,7 +175,7 @@ def _one_line(command: str, head: int, tail: int = 0) -> str:
 
 def _how_it_ended(run: CommandRun) -> str:
     if run.running:
-        return "in the background, its end was not seen"
+        return "started in the background"
     return "timed out" if run.timed_out else "stopped" if run.exit_code is None else f"exit {run.exit_code}"
 
 
@@ -185,7 +185,8 @@ class ReceiptBuilder:
     def __init__(self, receipt: Receipt | None = None) -> None:
         self.reset(receipt or Receipt())
         self._earlier = Receipt()
-        self._helpers: dict[str, Receipt] = {}
+        self._others: list[tuple[int, Receipt]] = []  # each after as many commands of its own
+        self._earlier_others = 0
 
     def reset(self, receipt: Receipt) -> None:
         """Continue from `receipt`."""
@@ -208,6 +209,7 @@ class ReceiptBuilder:
         self._warnings.clear()
         self._made = None
         self._earlier = self.receipt
+        self._earlier_others = len(self._others)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ReceiptBuilder) and self.receipt == other.receipt
@@ -215,7 +217,8 @@ class ReceiptBuilder:
     __hash__ = None  # type: ignore[assignment]
 
     def add(self, tool: str, status: str, facts: ToolFacts) -> None:
-        """Count a call that ended with `status`. Changes of the same file are added up in one row."""
+        """Count a call that ended with `status`. Changes of the same file are added up in one row; the end of a command in
+        the background replaces its start."""
         self._made = None
         if status == "denied":
             self._denied += 1
@@ -239,8 +242,8 @@ class ReceiptBuilder:
 
     def _add_command(self, run: CommandRun) -> None:
         """Add a command; the end of a background job replaces its start."""
-        started = msgspec.structs.replace(run, exit_code=None, running=True)
-        if run.job and started in self._commands:
+        started = msgspec.structs.replace(run, exit_code=None, timed_out=False, running=True)
+        if not run.running and started in self._commands:
             self._commands[self._commands.index(started)] = run
         else:
             self._commands.append(run)
@@ -250,17 +253,20 @@ class ReceiptBuilder:
         self._warnings.update(dict.fromkeys(texts))
         self._made = None
 
-    def add_helper(self, path: str, builder: ReceiptBuilder) -> None:
-        """A sub-agent ended: what it changed and ran may be claimed by this agent, too."""
-        self._helpers[path] = builder.observed(whole=True)
+    def add_others(self, receipt: Receipt) -> None:
+        """Others changed and ran this: sub-agents in a run that ended, or the person. This agent may claim it, too."""
+        self._others.append((len(self._commands), receipt))
 
     def observed(self, *, whole: bool) -> Receipt:
-        """The newest run, or the `whole` life, with the files and commands of sub-agents."""
+        """The newest run, or the `whole` life, with the files and commands of others, in the order of their ends."""
         own = self.receipt if whole else self.run
-        files, commands = list(own.files), list(own.commands)
-        for receipt in self._helpers.values():
+        first, taken = len(self._commands) - len(own.commands), 0
+        files, commands = list(own.files), list[CommandRun]()
+        for count, receipt in self._others[0 if whole else self._earlier_others :]:
+            commands += (*own.commands[taken : count - first], *receipt.commands)
+            taken = count - first
             files += receipt.files
-            commands += receipt.commands
+        commands += own.commands[taken:]
         return msgspec.structs.replace(own, files=tuple(files), commands=tuple(commands))
 
     @property

@@ -259,7 +259,11 @@ class TextWriter(OutputWriter):
         children = len(state.agents) - 1
         parts = [f"session {state.session[:8]}" if self._saved else "session not saved"]
         if children > 0:
-            parts.append(pluralize(children, "sub-agent"))
+            ended = Counter(
+                a.end.status for a in state.agents.values() if a.parent and a.end and a.end.status != "completed"
+            )
+            others = ", ".join(f"{count} {status}" for status, count in ended.items())
+            parts.append(pluralize(children, "sub-agent") + (f" ({others})" if others else ""))
         parts.append(f"{tokens(state.totals)} tokens{' (demo)' if self._badge.startswith('demo') else ''}")
         parts.append("no cost (demo)" if self._badge.startswith("demo") else cost(state.totals))
         if root:

@@ -291,7 +291,8 @@ class _DelegationTools:
             return _in_background(node)
         known = node.summary
         summary = None
-        if known.end and len(known.end.text) > self._settings.shown_chars(known.profile) and not being_stopped():
+        long = known.end and len(known.end.text) > self._settings.shown_chars(known.profile)
+        if long and not known.earlier and not being_stopped():
             with suppress(asyncio.CancelledError):
                 summary = await self._host.summarize(ctx.agent, known)
         return self._report(known, summary=summary)

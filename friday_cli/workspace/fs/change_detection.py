@@ -46,7 +46,7 @@ def with_effects(
 ) -> tuple[FileChange, ...]:
     """The rows of `since`, with line counts, links, and the files that were removed, as far as `effects` has them."""
     rows = {row.path: row for row in found}
-    cut, gone, more = any(not row.sha256 for row in found), list[str](), 0
+    cut, more = any(not row.sha256 for row in found), 0
     removed: dict[str, FileChange] = {}
     for path, effect in sorted(effects.items()):
         name, (mode, digest) = label(path), effect.after
@@ -54,7 +54,6 @@ def with_effects(
             continue
         if not mode:
             rows.pop(name, None)
-            gone.append(name)
             removed[name] = FileChange(name, 0, effect.removed, seen=f"{GONE}, {remark}")
         elif name in rows or len(rows) < FILES:
             seen = f"a link, {remark}" if stat.S_ISLNK(mode) else remark
@@ -63,17 +62,20 @@ def with_effects(
             more += 1
     if more and not cut:
         rows[""] = FileChange(f"({more} more files)", seen=remark)
-    return (*rows.values(), *(removed.values() if len(gone) <= LISTED_GONE else _folded(gone, f"{GONE}, {remark}")))
+    return (
+        *rows.values(),
+        *(removed.values() if len(removed) <= LISTED_GONE else _folded(removed, f"{GONE}, {remark}")),
+    )
 
 
-def _folded(names: Sequence[str], seen: str) -> list[FileChange]:
+def _folded(removed: Mapping[str, FileChange], seen: str) -> list[FileChange]:
     """Removed files, counted by their top folder."""
-    counts = Counter(name.partition("/")[0] + "/" if "/" in name else name for name in names)
+    counts = Counter(name.partition("/")[0] + "/" if "/" in name else name for name in removed)
     files = [name for name in counts if not name.endswith("/")]
     rows = [FileChange(f"{name} ({n:,} files)", seen=seen) for name, n in counts.items() if name.endswith("/")]
     if len(files) > LISTED_GONE:
         return [*rows, FileChange(f"{files[0]} and {len(files) - 1:,} more files", seen=seen)]
-    return [*rows, *(FileChange(name, seen=seen) for name in files)]
+    return [*rows, *(removed[name] for name in files)]
 
 
 def now() -> int:

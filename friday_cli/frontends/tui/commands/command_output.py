@@ -137,9 +137,11 @@ def rule_places(cwd: Path) -> dict[tuple[str, str], str]:
     """(decision, rule) -> the file and line of a rule in the settings."""
     from friday_cli.config.rule_locations import rule_places
     from friday_cli.extensions import trust
+    from friday_cli.paths import with_tilde
 
     standing = trust.is_trusted(cwd)
-    return rule_places(standing.root if standing.ok else None)
+    found = rule_places(standing.root if standing.ok else None)
+    return {rule: with_tilde(place) for rule, place in found.items()}
 
 
 def rules_card(mode: str, state: SessionView, rules: Sequence[tuple[str, str, str]]) -> str:
