@@ -27,17 +27,19 @@ async def lines(stage: Stage, *commands: str) -> list[str]:
     ("rm a.txt", [f"removed: a.txt +0 -2 ({GONE})"]),
     ("mv a.txt b.txt", [f"changed: b.txt +2 -0 ({SEEN})", f"removed: a.txt +0 -2 ({GONE})"]),
     ("mv a.txt ../away", [f"removed: a.txt +0 -2 ({GONE})"]),
-    ("ln -s a.txt link", [f"changed: link +1 -0 (a link, {SEEN})"]),
+    ("ln -s a.txt link", [f"changed: link (a link, {SEEN})"]),
     ("rm -r many", [f"removed: many/ (30 files) ({GONE})"]),
     ("rm -r many a.txt", [f"removed: many/ (30 files) ({GONE})", f"removed: a.txt +0 -2 ({GONE})"]),
     ("echo three >> a.txt", [f"changed: a.txt +1 -0 ({SEEN})"]),
     ("printf '\\0' > a.txt", [f"changed: a.txt ({SEEN})"]),
     ("echo x > new; rm new", []),
+    ("echo x > empty", [f"changed: empty +1 -0 ({SEEN})"]),
     ("chmod 600 a.txt", [f"changed: a.txt ({SEEN})"]),
 ])  # fmt: skip
 async def test_what_a_command_did_to_files(stage: Stage, command: str, rows: list[str]) -> None:
     (stage.project / "a.txt").write_text("one\ntwo\n")
     (stage.project / "a.txt").chmod(0o644)
+    (stage.project / "empty").touch()
     (stage.project / "many").mkdir()
     for number in range(30):
         (stage.project / "many" / str(number)).write_text("x\n")

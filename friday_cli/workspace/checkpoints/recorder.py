@@ -22,8 +22,7 @@ from ..fs.change_detection import FileEffect
 from ..fs.transaction import LINK, FileContent, leaves_empty
 from ..process.command import RunningCommand
 from .blobs import MEGABYTE, Blobs
-from .file_state import ABSENT, FileState, encode_path, file_state
-from .restore_plan import text_of
+from .file_state import ABSENT, FileState, encode_path, file_state, text_of
 from .snapshot import Snapshot, SnapshotChange
 
 ROWS = 500
@@ -276,13 +275,18 @@ def _effects(found: Sequence[SnapshotChange]) -> dict[Path, FileEffect]:
         before, after = change.before, change.after
         added = removed = 0
         if number < ROWS and not change.lost:
-            old, new = (
-                text_of(state.data or b"") if state.data or not state.mode else None for state in (before, after)
-            )
+            old, new = _lines_of(before), _lines_of(after)
             if old is not None and new is not None:
                 _, added, removed = difference(old, new)
         made[change.path] = FileEffect((before.mode, before.digest), (after.mode, after.digest), added, removed)
     return made
+
+
+def _lines_of(state: FileState) -> str | None:
+    """The text of a file, "" if it does not exist; None for links and what cannot be compared."""
+    if not state.mode:
+        return ""
+    return text_of(state.data) if stat.S_ISREG(state.mode) and state.data is not None else None
 
 
 def _changed_after(path: Path, time_ns: int) -> bool:

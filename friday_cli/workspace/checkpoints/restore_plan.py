@@ -28,10 +28,7 @@ from ..fs.transaction import (
 )  # fmt: skip
 from .blobs import MEGABYTE, Blobs
 from .file_history import RecordedChange, interrupted, is_original, is_result
-from .file_state import ABSENT, FileState, decode_path, file_state
-
-COMPARED = 1_000_000
-"""Largest file whose changed lines are counted and shown, in bytes."""
+from .file_state import ABSENT, FileState, decode_path, file_state, text_of
 
 
 class WritableFolders(Protocol):
@@ -196,13 +193,3 @@ def row(path: str, old: FileContent | None, new: FileContent | None) -> FileChan
     if before is None or after is None:
         seen = f"{seen}, binary".lstrip(", ")
     return FileChange(path, added, removed, seen=seen)
-
-
-def text_of(data: bytes) -> str | None:
-    """Bytes as text that can be compared; None if they are not text or above `COMPARED` bytes."""
-    if len(data) > COMPARED or b"\0" in data:
-        return None
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError:
-        return None
