@@ -29,6 +29,8 @@ HEADER = 100
 """Bytes of the header of an SQLite file."""
 MOST_PAGES = 2**24
 """The most pages that a file is believed to have had: 64 GB."""
+TABLE_LEAF, PART_OF_TABLE = 13, 5
+"""The first byte of a page with rows of a table, and the kind of a page in the pointer map that is not free."""
 LAST = 2**62
 """Upper limit of row numbers."""
 
@@ -105,11 +107,15 @@ def _copy_readable(damaged: Path, new: Path) -> Repaired:
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     _replace_header(damaged, new.read_bytes()[:page_size], page_size)
     with closing(connect(new)) as db, closing(sqlite3.connect(damaged)) as old:
-        old.text_factory = lambda raw: raw.decode("utf-8", "replace")
+        old.text_factory = _text
         db.execute("PRAGMA synchronous = FULL")
         db.execute("BEGIN IMMEDIATE")
         for table in TABLES:
             _rows(old, db, table)
+        roots = _roots(old)
+        old.close()
+        for root in roots:
+            _add_unreachable(damaged, db, root, page_size)
         each = "SELECT count(*) AS found, max(seq) AS top FROM events GROUP BY session"
         events, missing = db.execute(f"SELECT total(found), total(top - found) FROM ({each})").fetchone()
         for (key,) in db.execute("SELECT DISTINCT session FROM events").fetchall():
@@ -119,6 +125,10 @@ def _copy_readable(damaged: Path, new: Path) -> Repaired:
             db.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in ("sessions", "memories")
         )
         return Repaired(None, sessions, int(events), int(missing), notes)
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "replace")
 
 
 def _replace_header(damaged: Path, new: bytes, page_size: int) -> None:
@@ -138,6 +148,47 @@ def _replace_header(damaged: Path, new: bytes, page_size: int) -> None:
     if not _has_tables(damaged):
         with damaged.open("r+b") as file:
             file.write(header + new[HEADER:page_size])
+
+
+def _roots(old: sqlite3.Connection) -> list[int]:
+    """The number of the first page of the events, in a list that is empty if it cannot be read."""
+    try:
+        return [row[0] for row in old.execute("SELECT rootpage FROM sqlite_master WHERE name = 'events'")]
+    except sqlite3.Error:
+        return []
+
+
+def _add_unreachable(damaged: Path, db: sqlite3.Connection, root: int, page_size: int) -> None:
+    """Add the events in pages to which no readable page leads: each takes the place of the first page of the table, so
+    that SQLite reads it. Rows of other tables do not fit into the columns and are left out."""
+    pages = list(_leaves(damaged, page_size))
+    for number in pages:
+        with damaged.open("r+b") as file:
+            file.seek(18)
+            file.write(b"\1\1")  # without a write-ahead log
+            file.seek((number - 1) * page_size)
+            page = file.read(page_size)
+            file.seek((root - 1) * page_size)
+            file.write(page)
+        with closing(sqlite3.connect(damaged)) as old:
+            old.text_factory = _text
+            _rows(old, db, "events")
+
+
+def _leaves(damaged: Path, page_size: int) -> Iterator[int]:
+    """The numbers of the pages with rows of tables. Free pages, which may have rows of deleted sessions, are left out by
+    the pointer map, the first page of each group."""
+    group = page_size // 5 + 1
+    with damaged.open("rb") as file:
+        file.seek(page_size)
+        number, kinds = 2, b""
+        while len(page := file.read(page_size)) == page_size:
+            at = (number - 2) % group
+            if at == 0:
+                kinds = page
+            elif page[0] == TABLE_LEAF and kinds[(at - 1) * 5] == PART_OF_TABLE:
+                yield number
+            number += 1
 
 
 def _has_tables(path: Path) -> bool:

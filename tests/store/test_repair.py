@@ -207,3 +207,16 @@ async def test_a_damaged_header_and_a_truncated_file_cost_only_what_is_gone(
     assert (await saved(path, logs))[1] == found.events
     assert found.kept is not None
     assert content_of(found.kept) == hurt
+
+
+async def test_pages_to_which_no_page_leads_are_read_but_not_those_of_deleted_sessions(path: Path) -> None:
+    logs = await fill(path)
+    gone = next(iter(logs))
+    async with Store(path) as store:
+        await store.delete(gone)
+    ((page,),) = sql(path, "SELECT rootpage FROM sqlite_master WHERE name = 'events'")
+    damage(path, [page])
+    found = repair(path)
+    kept = sum(len(log) for session, log in logs.items() if session != gone)
+    assert (found.events, found.sessions) == (kept, COUNT - 1)
+    assert await saved(path, {session: log for session, log in logs.items() if session != gone}) == (COUNT - 1, kept)
