@@ -133,11 +133,15 @@ class Receipt(msgspec.Struct, frozen=True, omit_defaults=True):
         """The receipt in one line for people, without its warnings: `parser.py +3 -1 · pytest -> exit 1 · tools: bash,
         edit_file x2`. What tells most comes first: a line may be truncated. Keys in commands are masked."""
         parts = []
-        if self.files:
-            paths = {change.path for change in self.files}
-            counted = any(change.added or change.removed for change in self.files)
+        removed = [change for change in self.files if change.seen.startswith(GONE)]
+        if changed := [change for change in self.files if change not in removed]:
+            paths = {change.path for change in changed}
+            counted = any(change.added or change.removed for change in changed)
             name = paths.pop() if len(paths) == 1 else f"{len(paths)} files"
-            parts.append(f"{name} {diffstat(self.files) if counted else 'changed'}")
+            parts.append(f"{name} {diffstat(changed) if counted else 'changed'}")
+        if removed:
+            others = f" and {len(removed) - 1} more" if len(removed) > 1 else ""
+            parts.append(f"removed {removed[0].path}{others}")
         if len(self.commands) > SHORT_COMMANDS:
             ends = _counts(Counter(map(_how_it_ended, self.commands)))
             parts.append(f"{len(self.commands)} commands: {ends}")

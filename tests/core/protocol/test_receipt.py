@@ -12,7 +12,7 @@ from friday_cli.core.permissions.approvals import ApprovalAnswer
 from friday_cli.core.permissions.rule import Rule
 from friday_cli.core.protocol.claims import Claims, audit
 from friday_cli.core.protocol.events import AgentFinished, Denied, PermissionAnswered, ToolFinished, ToolStarted
-from friday_cli.core.protocol.receipt import CommandRun, FileChange, Receipt, ReceiptBuilder, ToolFacts
+from friday_cli.core.protocol.receipt import GONE, CommandRun, FileChange, Receipt, ReceiptBuilder, ToolFacts
 from friday_cli.store.crash_recovery import recovery_events
 from friday_cli.tool_catalog import TOOLS
 from friday_cli.view import SessionView
@@ -65,6 +65,8 @@ RUN = CommandRun("pytest -q", 1)
     (Receipt({"bash": 2}, commands=(CommandRun("y" * 50), CommandRun("API_KEY=sk-ant-0123456789abcdefghijklmnop ls\nrm", 0))),
      f"{'y' * 39}… -> stopped · API_KEY=[secret] ls ⏎ rm -> exit 0 · tools: bash x2"),
     (Receipt({"bash": 1}, files=(FileChange("a\nb"),)), "a\\nb changed · tools: bash"),
+    (Receipt({"bash": 1}, files=(FileChange("a", 1), FileChange("src/ (100 files)", seen=GONE), FileChange("b", seen=GONE))),
+     "a +1 -0 · removed src/ (100 files) and 1 more · tools: bash"),
 ])  # fmt: skip
 def test_a_receipt_in_one_line(receipt: Receipt, line: str) -> None:
     assert receipt.short() == line
