@@ -17,6 +17,7 @@ from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.paths import data_dir, store_path, with_tilde
 from friday_cli.store.records import StatRow
 from friday_cli.store.repair import repair as repaired
+from friday_cli.store.retention import KEPT
 from friday_cli.view.export import export as exported
 
 from . import rewind
@@ -147,7 +148,7 @@ async def _delete(session: str) -> None:
     async with open_store() as store:
         assert store is not None
         await store.delete(session)
-    for folder in ("spill", "checkpoints"):
+    for folder in KEPT:
         shutil.rmtree(data_dir() / folder / session, ignore_errors=True)
 
 

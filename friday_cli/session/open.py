@@ -32,7 +32,14 @@ from friday_cli.llm import models
 from friday_cli.paths import cache_dir, config_dir, data_dir, state_dir, store_path, text_of
 from friday_cli.store.locks import Ownership
 from friday_cli.store.store import Store, new_id
-from friday_cli.workspace.checkpoints import MEGABYTE, CheckpointRecorder, Snapshot, SnapshotLimits, blobs_of
+from friday_cli.workspace.checkpoints import (
+    MEGABYTE,
+    CheckpointRecorder,
+    Snapshot,
+    SnapshotLimits,
+    baseline_of,
+    blobs_of,
+)
 from friday_cli.workspace.local import LocalWorkspace
 from friday_cli.workspace.local_files import WorkspaceFiles
 from friday_cli.workspace.sandbox.detect import SandboxChoice, detect_sandbox
@@ -155,6 +162,10 @@ async def _begin(parts: SessionParts, context: _OpenContext, history: EventHisto
     if new:
         await store.create_session(context.cwd, name=parts.id)
     if "a" in history.records:
+        from .file_recovery import recover_files  # a new session needs none of it
+
+        base, died_at = baseline_of(parts.id, context.env), parts.ownership.died_at
+        context.notices += (*await recover_files(log, parts.workspace, history.envelopes, base, died_at=died_at),)
         await resume_root(parts.tree.root, parts.rules, history.records, log=log, notes=parts.notes)
         await parts.isolation.restore(history.records)
     elif not history.last:
@@ -322,7 +333,7 @@ def _recorder(context: _OpenContext, log: Log, session: str) -> Callable[[Worksp
 
     def make(files: WorkspaceFiles) -> CheckpointRecorder:
         sizes = SnapshotLimits(file=most, all=limits.folder_megabytes * MEGABYTE)
-        base = Snapshot(files.roots, blobs.folder.parent, sizes) if limits.commands else None
+        base = Snapshot(files.roots, baseline_of(session, context.env), sizes) if limits.commands else None
         return CheckpointRecorder(blobs, base, log, label=files.label, most=most)
 
     return make

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from pathlib import Path
 
 from friday_cli.core.protocol.errors import ToolError
+from friday_cli.core.protocol.receipt import FileChange
 from friday_cli.core.protocol.workspace import Access, BackgroundJob, Printed, Ran, Reach
 
 from .background_jobs import BackgroundJobs
@@ -97,8 +98,9 @@ class LocalWorkspace(WorkspaceFiles):
             timed_out = True
         finally:
             await running.finish()
-            await self._finish(self.write_hook.command_ended(agent))
+            await self._finish(self.write_hook.command_ended(agent, self._starter.commands, running))
         output = running.capture.text()
+        changed, unknown = await self._effects.changed(running, self.written, self.write_hook.problem)
         return Ran(
             exit_code=None if timed_out else running.exit_code,
             output=output,
@@ -107,7 +109,8 @@ class LocalWorkspace(WorkspaceFiles):
             spill=running.capture.spill,
             bytes=running.capture.total,
             left=0 if timed_out else running.process.outlived,
-            changed=await self._effects.changed(running, self.written),
+            changed=changed,
+            unknown=unknown,
             blocked=running.denial(output),
             tampered=await self._effects.tampered(running),
         )
@@ -137,8 +140,11 @@ class LocalWorkspace(WorkspaceFiles):
         fresh, running.capture.fresh = running.capture.fresh, HeadTailBuffer()
         ended = not alive and not running.end_reported
         running.end_reported = running.end_reported or ended
+        changed: tuple[FileChange, ...] = ()
+        unknown: tuple[str, ...] = ()
         if ended:
-            await self.write_hook.command_ended(agent)
+            await self.write_hook.command_ended(agent, self._starter.commands, running)
+            changed, unknown = await self._effects.changed(running, self.written, self.write_hook.problem)
         return BackgroundJob(
             id=running.id,
             command=running.text,
@@ -147,7 +153,8 @@ class LocalWorkspace(WorkspaceFiles):
             output=fresh.text(running.capture.where()),
             spill=running.capture.spill,
             ended=ended,
-            changed=await self._effects.changed(running, self.written) if ended else (),
+            changed=changed,
+            unknown=unknown,
             blocked=running.denial(fresh.text()) if ended else "",
             tampered=await self._effects.tampered(running) if ended else (),
         )
@@ -155,7 +162,8 @@ class LocalWorkspace(WorkspaceFiles):
     async def release(self, agent: str) -> None:
         await self._finish(self._starter.end(agent))
         if self._jobs.drop(agent):
-            await self.write_hook.command_ended(agent)
+            mine = [command for command in self._starter.commands if command.process.agent == agent]
+            await self.write_hook.command_ended(agent, self._starter.commands, *mine)
 
     async def close(self) -> None:
         self._starter.closed = True
@@ -182,7 +190,7 @@ class LocalWorkspace(WorkspaceFiles):
         self, command: str, agent: str, live: LiveOutput | None, cwd: Path | None, access: Access
     ) -> RunningCommand:
         prepared = self._starter.prepare(command, cwd, access)
-        await self.write_hook.command_started(self._starter.commands)
+        await self.write_hook.command_started(agent, self._starter.commands)
         return await self._starter.start(prepared, agent, live)
 
     async def _finish(self, work: Coroutine[None, None, None]) -> None:

@@ -33,7 +33,8 @@ class Ran(msgspec.Struct, frozen=True):
     `exit_code` is None when the command was killed (`timed_out`: by its time limit), 128 + N when signal N ended it.
     `left` counts the processes that outlived the command and were ended after it. `changed` are changes in the
     workspace meanwhile, as far as they were detected. `blocked` says what a sandbox seems to have denied, "" for
-    nothing; `tampered` names protected files that were changed all the same.
+    nothing; `tampered` names protected files that were changed all the same. `unknown` says which changes cannot be detected
+    here.
     """
 
     exit_code: int | None
@@ -46,12 +47,13 @@ class Ran(msgspec.Struct, frozen=True):
     changed: tuple[FileChange, ...] = ()
     blocked: str = ""
     tampered: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
 
 
 class BackgroundJob(msgspec.Struct, frozen=True):
     """A command in the background; `exit_code` is None while it runs and when it was killed. `output` is the output
     since the last call of `job`, truncated; `spill` as in `Ran`. `ended` is True in the first result after its end, and
-    only that one has `changed`, `blocked` and `tampered`."""
+    only that one has `changed`, `blocked`, `tampered` and `unknown`."""
 
     id: str
     command: str
@@ -63,6 +65,7 @@ class BackgroundJob(msgspec.Struct, frozen=True):
     changed: tuple[FileChange, ...] = ()
     blocked: str = ""
     tampered: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
 
 
 class Printed(msgspec.Struct, frozen=True):

@@ -51,6 +51,9 @@ class RunningCommand:
         self.shared = False
         self.killed = False
         self.end_reported = False
+        self.open = True
+        """False once its effects were determined after its end."""
+        self.effects: dict[Path, change_detection.FileEffect] = {}
         self.activity = asyncio.Event()
         """Set when output arrives or the command ends."""
         self._prepared = prepared
@@ -68,6 +71,14 @@ class RunningCommand:
         """What the sandbox seems to have denied, judged by `output`; "" if nothing indicates a denial."""
         plan = self._prepared.plan
         return denial_detection.explain(output, plan) if plan is not None and self.exit_code else ""
+
+    def add_effects(self, effects: Mapping[Path, change_detection.FileEffect]) -> None:
+        """Add what happened to files while it ran."""
+        for path, new in effects.items():
+            old = self.effects.get(path, change_detection.FileEffect(new.before, new.after))
+            self.effects[path] = change_detection.FileEffect(
+                old.before, new.after, old.added + new.added, old.removed + new.removed
+            )
 
     async def run(self) -> None:
         """Start the command and wait until it and everything it started have ended. Raises ToolError if it could not be
@@ -132,24 +143,31 @@ class EffectDetector:
         self._roots, self._label = roots, label
         self._scans_to_skip = 0
 
-    async def changed(self, command: RunningCommand, written: Mapping[str, str]) -> tuple[FileChange, ...]:
+    async def changed(
+        self, command: RunningCommand, written: Mapping[str, str], problem: str | None
+    ) -> tuple[tuple[FileChange, ...], tuple[str, ...]]:
         """The files that changed while `command` ran, except those with just the content that Friday wrote (`written`:
-        sha256 by path). Empty if the scan takes too long."""
+        sha256 by path); and what is not known. `problem`: why there is no snapshot of the folder, "" if there is one, None
+        if there should be none."""
+        remark = "seen while a command ran" + (", shared" if command.shared else "")
+        found = None
         if self._scans_to_skip:
             self._scans_to_skip -= 1
-            return ()
-        remark = "seen while a command ran" + (", shared" if command.shared else "")
-        found = await asyncio.to_thread(
-            change_detection.since,
-            self._roots,
-            command.file_time,
-            label=self._label,
-            known=dict(written),
-            remark=remark,
-        )
-        if found is None:
-            self._scans_to_skip = SKIPPED_SCANS
-        return found or ()
+        else:
+            found = await asyncio.to_thread(
+                change_detection.since,
+                self._roots,
+                command.file_time,
+                label=self._label,
+                known=dict(written),
+                remark=remark,
+            )
+            if found is None:
+                self._scans_to_skip = SKIPPED_SCANS
+        rows = change_detection.with_effects(found or (), command.effects, label=self._label, remark=remark)
+        if found is None and problem != "":
+            return rows, (f"changes by commands: {problem or 'scanning the folder takes too long'}",)
+        return rows, (f"files that commands removed: {problem}",) if problem else ()
 
     async def protected_files(self, before: tamper_check.ScannedFiles | None = None) -> tamper_check.ScannedFiles:
         """The protected files as they are now; `before` is an earlier scan to reuse."""
