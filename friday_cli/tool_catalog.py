@@ -26,6 +26,7 @@ MEMORY_SAVE = "memory_save"
 ASK_USER = "ask_user"
 DELEGATE_TASK = "delegate_task"
 DELEGATE_TASKS = "delegate_tasks"
+SEARCH_PROFILES = "search_profiles"
 APPLY_DELEGATION = "apply_delegation"
 DISCARD_DELEGATION = "discard_delegation"
 
@@ -82,6 +83,7 @@ TOOLS = ToolCatalog(
         ToolInfo(TASK_RESULT, "own", "task_result", "harness", verifies=False, exact=True),
         ToolInfo(DELEGATE_TASK, "spawn", "delegate", "sub_agents", aliases=("Task", "Agent")),
         ToolInfo(DELEGATE_TASKS, "spawn", "delegate", "sub_agents"),
+        ToolInfo(SEARCH_PROFILES, "own", "delegate", "sub_agents", verifies=False, exact=True),
         ToolInfo("list_sub_agents", "own", "delegate", "sub_agents", verifies=False),
         ToolInfo(DELEGATION_RESULT, "own", "delegate", "sub_agents"),
         ToolInfo("message_sub_agent", "own", "delegate", "sub_agents", exact=True),

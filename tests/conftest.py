@@ -26,6 +26,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from friday_cli import own_programs
+from friday_cli.core.text import known_keys
 
 # a slow machine is no finding
 settings.register_profile("friday", deadline=None, suppress_health_check=list(HealthCheck))
@@ -37,7 +38,7 @@ CALLBACK_S = 3.0
 LEFT_S = 30.0
 """Seconds that a process may take to disappear after a test has ended it."""
 PACKAGE = f"{os.sep}friday_cli{os.sep}"
-MODEL_SERVERS = {1234, 8000, 8080, 11434}
+MODEL_SERVERS = {1234, 8000, 8080, 9931, 11434}
 """Ports where Friday looks for local model servers. Tests cannot connect to them."""
 MACHINE = "cli delegation e2e frontends llm session store tools workspace"
 """Folders whose tests use processes, terminals, sockets, disks or the clock of the machine: they may run twice."""
@@ -131,6 +132,14 @@ def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
     for kind in ("CONFIG", "DATA", "STATE", "CACHE"):
         monkeypatch.setenv(f"XDG_{kind}_HOME", str(folder / kind.lower()))
     return folder
+
+
+@pytest.fixture(autouse=True)
+def no_known_keys() -> Iterator[None]:
+    """The keys of one test are not masked in the next."""
+    known_keys.forget()
+    yield
+    known_keys.forget()
 
 
 # ---- what must not happen --------------------------------------------------------

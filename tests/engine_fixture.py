@@ -386,8 +386,7 @@ class Bench:
         table: dict[str, Tool], offers: Sequence[str], parent: Agent | None = None, workspace: Any = None,
     ) -> Agent:  # fmt: skip
         if offers:
-            listed = "\n".join(f"- {o}: the {o}" for o in offers)
-            made = {t.name: t for t in self._delegation(tree, listed)}
+            made = {t.name: t for t in self._delegation(tree)}
             if rules.allowed is not None:
                 rules.allowed |= made.keys()
             table = {**table, **made}
@@ -405,8 +404,8 @@ class Bench:
             self.apart.assign(agent)
         return agent
 
-    def _delegation(self, tree: SubagentTree, listed: str) -> list[Tool]:
-        settings = DelegateSettings(listed, max_batch=self.batch_most)
+    def _delegation(self, tree: SubagentTree) -> list[Tool]:
+        settings = DelegateSettings(max_batch=self.batch_most)
         if self.apart is None:
             return delegate_tools(tree, _DelegationHost(), settings)
         changes = WorktreeChanges(tree, self.apart, self.services)

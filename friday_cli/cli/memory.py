@@ -1,4 +1,4 @@
-"""`friday memory`: notes for later sessions. Notes of sub-agents are used by others only after promotion."""
+"""`friday memory`: notes for later sessions. Notes of sub-agents and for all projects wait for a promotion."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def list_(
 ) -> None:
     """List your notes and those of this project, newest first.
 
-    A note of a sub-agent is pending: only that sub-agent sees it until `friday memory promote`.
+    A note of a sub-agent, and one for all projects, is pending: only its agent sees it until `friday memory promote`.
     """
     rows = [row for row in asyncio.run(_notes(everywhere)) if not (pending and row.promoted)]
     if as_json:
@@ -73,7 +73,7 @@ def show(number: str = typer.Argument(metavar="ID", help="Number of the note.", 
 
 
 def promote(numbers: list[str] = _IDS) -> None:
-    """Make notes of sub-agents visible to every agent."""
+    """Make pending notes visible to every agent; those for you in every project."""
     changed = [item.id for item in asyncio.run(_with_store(lambda store: store.notes.promote(numbers)))]
     if changed:
         remark(f"promoted {_note_numbers(changed)}: visible to every agent")

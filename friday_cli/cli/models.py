@@ -13,6 +13,8 @@ from friday_cli.core.protocol.messages import Usage
 from friday_cli.llm import models as known
 from friday_cli.llm.models import ModelChoice, ServiceRow, catalog, resolve
 from friday_cli.llm.models.factory import cost_function
+from friday_cli.llm.models.gateway_cache import Listing, kept_window
+from friday_cli.llm.models.gateways import ask_gateways
 from friday_cli.llm.models.local_servers import probe
 from friday_cli.llm.models.presets import LocalServers, find_service
 
@@ -30,17 +32,21 @@ def register(app: typer.Typer, _: str) -> None:
 def models(as_json: bool = JSON) -> None:
     """List the usable models, and why others are not usable.
 
-    Checks the keys in the environment and those of `friday auth`, and contacts model servers on this machine. * marks the
-    default model. Other models of a service work too, as provider/model.
+    Checks the keys in the environment and those of `friday auth`, contacts model servers on this machine, and once a day
+    the services with a base_url in the settings. * marks the default model, ? a context window that is a guess. Other models of a service work too, as provider/model.
     """
     settings = look().settings
-    found = asyncio.run(probe(settings.providers, os.environ))
-    rows = known.list_services(settings, found=found)
+    found, listed = asyncio.run(_ask(settings))
+    rows = known.list_services(settings, found=found, listed=listed)
     choice, why = _default(settings)
+    windows = {name: _window(name, row, settings, found) for row in rows for name in row.models}
     if as_json:
-        output.show_json(_document(rows, choice, why, found))
+        document = _document(rows, choice, why, found)
+        sizes = {name: {"tokens": size, "guess": guess} for name, (size, guess) in windows.items() if size}
+        problems = [listing.problem for listing in listed.values() if listing.problem]
+        output.show_json({**document, "windows": sizes, "notes": [*_notes(found), *problems]})
         return
-    _show_usable(rows, choice, settings, found)
+    _show_usable(rows, choice, settings, windows)
     if out := [(row.provider, row.why) for row in rows if not row.usable]:
         output.show()
         output.show_table(("NOT USABLE NOW", "WHY"), out, wide=("WHY",))
@@ -49,6 +55,13 @@ def models(as_json: bool = JSON) -> None:
     output.show_hanging(9, ("Aliases: ", "bold"), (aliases, ""))
     for note in (*_notes(found), *(choice.notes if choice else ()), *([why] if why else ())):
         output.remark(note)
+    for listing in listed.values():
+        if listing.problem:
+            output.remark(listing.problem)
+    if any(guess and row.usable for row in rows for _, guess in (windows[name] for name in row.models)):
+        output.remark(
+            "? marks a context window that is a guess: set `window` under [providers.NAME] in the config if it is wrong."
+        )
     for server in found.servers:
         for model in server.models:
             for warning in model.warnings:
@@ -67,7 +80,14 @@ def _default(settings: Settings) -> tuple[ModelChoice | None, str]:
         return None, str(error)
 
 
-def _show_usable(rows: list[ServiceRow], choice: ModelChoice | None, settings: Settings, found: LocalServers) -> None:
+async def _ask(settings: Settings) -> tuple[LocalServers, dict[str, Listing]]:
+    found, listed = await asyncio.gather(probe(settings.providers, os.environ), ask_gateways(settings, os.environ))
+    return found, listed
+
+
+def _show_usable(
+    rows: list[ServiceRow], choice: ModelChoice | None, settings: Settings, windows: dict[str, tuple[int, bool]]
+) -> None:
     chosen = choice.name.removesuffix(f":{choice.effort}") if choice else ""
     lines: list[tuple[str, ...]] = []
     for row in rows:
@@ -77,28 +97,50 @@ def _show_usable(rows: list[ServiceRow], choice: ModelChoice | None, settings: S
         if choice is not None and choice.provider == row.provider and chosen not in names:
             names = (chosen, *names)
         lines += [
-            ("*" if name == chosen else "", name, *_figures(name, row, settings, found), row.why if i == 0 else "")
+            ("*" if name == chosen else "", name, _size(windows.get(name, (0, False))), *_prices(name, row, settings),
+             row.why if i == 0 else "")
             for i, name in enumerate(names)
-        ]
+        ]  # fmt: skip
     titles = ("", "USABLE NOW", "CONTEXT", "$ IN", "$ OUT", "HOW")
     output.show_table(titles, lines, right=("CONTEXT", "$ IN", "$ OUT"), wide=("HOW",))
 
 
-def _figures(name: str, row: ServiceRow, settings: Settings, found: LocalServers) -> tuple[str, str, str]:
-    """Context window in tokens, and US dollars per million tokens of input and output; "" if unknown."""
-    if row.provider == "demo" or not row.models:
-        return "", "", ""
-    service = find_service(row.provider, settings.providers, os.environ)
+def _window(name: str, row: ServiceRow, settings: Settings, found: LocalServers) -> tuple[int, bool]:
+    """The context window of a model in tokens (0: unknown), and whether it is a guess."""
+    if row.provider == "demo":
+        return 0, False
     model = name.partition("/")[2]
-    platform, local = service.settings.platform, service.on_this_machine
-    window = service.settings.window or catalog.find(service.catalog_name, model, platform=platform, local=local).window
     server = next((s for s in found.servers if s.provider == row.provider), None)
     if server is not None:
-        window = next((m.window or m.trained for m in server.models if m.id == model), 0)
+        sizes = (
+            (m.window, min(m.trained or catalog.LOCAL_WINDOW, catalog.LOCAL_WINDOW))
+            for m in server.models
+            if m.id == model
+        )
+        size, assumed = next(sizes, (0, 0))
+        return size or assumed, not size and bool(assumed)
+    service = find_service(row.provider, settings.providers, os.environ)
+    if known_size := service.settings.window or kept_window(service, model, os.environ):
+        return known_size, False
+    platform, local = service.settings.platform, service.on_this_machine
+    entry = catalog.find(service.catalog_name, model, platform=platform, local=local)
+    return entry.window, not entry.known
+
+
+def _size(window: tuple[int, bool]) -> str:
+    return f"{window[0]:,}{'?' if window[1] else ''}" if window[0] else ""
+
+
+def _prices(name: str, row: ServiceRow, settings: Settings) -> tuple[str, str]:
+    """US dollars per million tokens of input and output; "" if unknown."""
+    if row.provider == "demo" or not row.models:
+        return "", ""
+    service = find_service(row.provider, settings.providers, os.environ)
+    model = name.partition("/")[2]
     price = cost_function(service, model)
     thousand = price(Usage(input=1000)), price(Usage(output=1000))
     into, out = ("" if cost is None else f"{cost * 1000:.4g}" for cost in thousand)
-    return f"{window:,}" if window else "", into, out
+    return into, out
 
 
 def _notes(found: LocalServers) -> list[str]:

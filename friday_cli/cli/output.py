@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import sys
 import time
@@ -19,7 +18,8 @@ from typing import Any, Literal
 import msgspec
 
 from friday_cli.core.protocol.errors import UsageError
-from friday_cli.core.text.sanitize import sanitize
+from friday_cli.core.text.known_keys import mask_keys_in
+from friday_cli.core.text.sanitize import escape_json, sanitize
 
 Style = Literal["", "bold", "dim", "green", "yellow", "red", "cyan"]
 _CODES = {"bold": "1", "dim": "2", "green": "32", "yellow": "33", "red": "31", "cyan": "36"}
@@ -90,13 +90,8 @@ def remark(text: str) -> None:
 
 
 def show_json(document: Any) -> None:
-    """Print structs or a document as JSON. Control characters are escaped."""
-    text = json.dumps(msgspec.to_builtins(document), ensure_ascii=False, indent=2)
-    print(re.sub(r"[^\n -~]", _escaped, text))
-
-
-def _escaped(found: re.Match[str]) -> str:
-    return found[0] if found[0].isprintable() else json.dumps(found[0])[1:-1]
+    """Print structs or a document as JSON. Control characters are escaped, known keys are masked."""
+    print(escape_json(json.dumps(mask_keys_in(msgspec.to_builtins(document)), ensure_ascii=False, indent=2)))
 
 
 def show_table(

@@ -71,10 +71,14 @@ def check(
         show_default=False,
     ),
 ) -> None:  # fmt: skip
-    """Check profiles. Errors are shown with file, line and remedy; exit code 2 if there are any."""
+    """Check profiles. Errors are shown with file, line and remedy; exit code 2 if there are any. Warnings change nothing.
+
+    An error means that the file, or a part of it, is not used; loading finds the same errors."""
     context = look()
     if path is not None:
-        good, bad = profiles.check(Path(path), token_cap=context.token_cap, known=context.profiles().names())
+        own = user_folder(context.directory)
+        names = context.profiles().names()
+        good, bad = profiles.check(Path(path), token_cap=context.token_cap, known=names, own=own)
     else:
         found = context.profiles()
         good, bad = [*found.found.values(), *found.hidden], list(found.problems)
@@ -84,16 +88,17 @@ def check(
                 good, bad = [*good, *more], [*bad, *wrong]
     for error in bad:
         output.show(str(error))
+    warnings = 0
     for profile in good:
-        for notice in profile.notices:
-            output.show(f"{profile.path}: {notice}")
-        if text := _temperature_note(profile, context.settings):
-            output.show(f"{profile.path}: {text}")
-    files = pluralize(len(good), "profile")
+        temperature = _temperature_note(profile, context.settings)
+        for notice in (*profile.notices, *((temperature,) if temperature else ())):
+            output.show(f"{profile.path}: warning: {notice}")
+            warnings += 1
+    files, others = pluralize(len(good), "profile"), f", {pluralize(warnings, 'warning')}" if warnings else ""
     if bad:
-        output.remark(f"{files} valid, {pluralize(len(bad), 'error')}")
+        output.remark(f"{files} valid, {pluralize(len(bad), 'error')}{others}")
         raise typer.Exit(2)
-    output.remark(f"{files}, no errors" if good else "no profiles found")
+    output.remark(f"{files}, no errors{others}" if good else "no profiles found")
 
 
 def new(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+
 import msgspec
 
 from friday_cli import config
 from friday_cli.extensions.profiles import Profiles, load
 from friday_cli.extensions.trust import Trust, is_trusted
+from friday_cli.llm.models.credentials import remember_keys
 from friday_cli.paths import working_folder
 
 
@@ -38,4 +41,6 @@ class ProjectContext(msgspec.Struct, frozen=True):
 def look() -> ProjectContext:
     """Load the context of the current folder. Raises FileError for invalid settings, UsageError if the folder is gone."""
     trust_status = is_trusted(working_folder())
-    return ProjectContext(trust_status, config.load(project=trust_status.root if trust_status.ok else None))
+    loaded = config.load(project=trust_status.root if trust_status.ok else None)
+    remember_keys(loaded.settings.providers, os.environ)
+    return ProjectContext(trust_status, loaded)

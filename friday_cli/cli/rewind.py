@@ -204,6 +204,8 @@ async def _rewinder(name: str) -> AsyncIterator[Rewinder]:
     """A Rewinder for a session that no process has open. Raises UsageError."""
     async with whole_session(name, "Only a whole session can be rewound.") as (store, session):
         await store.reconcile()
-        with await store.own(session):
-            async with without_agents(store, session) as rewinder:
+        with await store.own(session) as owner:
+            async with without_agents(store, session, owner=owner) as rewinder:
+                for text in rewinder.recovered:
+                    remark(text)
                 yield rewinder

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+from contextlib import suppress
 from typing import Literal
 
 import typer
@@ -16,6 +17,7 @@ from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.paths import data_dir, store_path, with_tilde
 from friday_cli.store.records import StatRow
 from friday_cli.store.repair import repair as repaired
+from friday_cli.store.retention import KEPT
 from friday_cli.view.export import export as exported
 
 from . import rewind
@@ -53,6 +55,10 @@ def export(
     """
     record = asyncio.run(read(name))
     refuse_agent(record.id, record.agent, "Only a whole session can be exported.")
+    from .project_context import look  # listing sessions needs no settings
+
+    with suppress(FridayError):  # the keys of the settings are masked; a session can be exported without them
+        look()
     text = exported(record.envelopes, form, version=__version__, title=record.title)
     if file is None or file == "-":
         print(text, end="")
@@ -142,7 +148,7 @@ async def _delete(session: str) -> None:
     async with open_store() as store:
         assert store is not None
         await store.delete(session)
-    for folder in ("spill", "checkpoints"):
+    for folder in KEPT:
         shutil.rmtree(data_dir() / folder / session, ignore_errors=True)
 
 

@@ -17,6 +17,7 @@ from friday_cli.core.protocol.errors import FridayError, StoreError, UsageError
 from friday_cli.core.protocol.format import diffstat, pluralize
 from friday_cli.paths import data_dir, with_tilde
 from friday_cli.session.rewind import without_agents
+from friday_cli.store.locks import Ownership
 from friday_cli.store.store import Store
 from friday_cli.workspace.local import LocalWorkspace
 from friday_cli.workspace.worktrees.apply import Applied
@@ -155,7 +156,7 @@ async def _find(name: str) -> OrphanWorktree:
 
 
 @asynccontextmanager
-async def _locked(name: str) -> AsyncIterator[tuple[Worktrees, Worktree, Store]]:
+async def _locked(name: str) -> AsyncIterator[tuple[Worktrees, Worktree, Store, Ownership]]:
     """Lock the session of a worktree for the block. Raises UsageError if it is in use."""
     left = await _find(name)
     card = left.worktree.metadata
@@ -166,12 +167,12 @@ async def _locked(name: str) -> AsyncIterator[tuple[Worktrees, Worktree, Store]]
         )
     async with open_store() as store:
         assert store is not None
-        with await store.own(card.session):
+        with await store.own(card.session) as owner:
             worktrees = Worktrees(data_dir() / "worktrees" / card.session, session=card.session)
             found = [w for w in await worktrees.load_remaining() if w.metadata.name == card.name and w.open]
             if not found:
                 raise UsageError(f"{card.name} no longer exists.")
-            yield worktrees, found[0], store
+            yield worktrees, found[0], store, owner
             await worktrees.close()
 
 
@@ -179,26 +180,26 @@ async def _shown(name: str) -> tuple[OrphanWorktree, str]:
     left = await _find(name)
     if left.in_use:
         return left, ""
-    async with _locked(name) as (worktrees, worktree, _):
+    async with _locked(name) as (worktrees, worktree, *_):
         return OrphanWorktree(worktree), await worktrees.diff(worktree, limit=10_000_000)
 
 
 async def _apply(name: str) -> tuple[Applied, str]:
-    async with _locked(name) as (worktrees, worktree, store):
-        async with _target(store, worktree) as target:
+    async with _locked(name) as (worktrees, worktree, store, owner):
+        async with _target(store, worktree, owner) as target:
             applied = await worktrees.apply(worktree, target)
             await _log_outcome(store, worktree)
         return applied, worktree.metadata.home
 
 
 @asynccontextmanager
-async def _target(store: Store, worktree: Worktree) -> AsyncIterator[LocalWorkspace]:
+async def _target(store: Store, worktree: Worktree, owner: Ownership) -> AsyncIterator[LocalWorkspace]:
     """The workspace to apply to. If the session still exists, the present content is saved for a rewind."""
     async with AsyncExitStack() as stack:
         target = LocalWorkspace(Path(worktree.metadata.home))
         stack.push_async_callback(target.close)
         try:
-            rewinder = await stack.enter_async_context(without_agents(store, worktree.metadata.session))
+            rewinder = await stack.enter_async_context(without_agents(store, worktree.metadata.session, owner=owner))
         except FridayError:  # the session was deleted, or its folder no longer exists
             yield target
             return
@@ -206,7 +207,7 @@ async def _target(store: Store, worktree: Worktree) -> AsyncIterator[LocalWorksp
 
 
 async def _discard(name: str, keep_branch: bool) -> None:
-    async with _locked(name) as (worktrees, worktree, store):
+    async with _locked(name) as (worktrees, worktree, store, _):
         await worktrees.discard(worktree, keep_branch=keep_branch)
         await _log_outcome(store, worktree)
 

@@ -28,10 +28,12 @@ _AMBIGUOUS_FIRST = re.compile(r"[-'\"\\]")
 
 
 class DirectoryScan(msgspec.Struct, frozen=True):
-    """Paths relative to the workspace. `links`: links to files outside of it; `secrets`: files that may hold keys;
+    """Paths relative to the workspace. `links`: links to files outside of it; `folder_links`: those to
+    folders; `secrets`: files that may hold keys;
     `ambiguous`: names that xargs would split into several. `complete` is False if the tree was too large."""
 
     links: tuple[str, ...] = ()
+    folder_links: tuple[str, ...] = ()
     secrets: tuple[str, ...] = ()
     ambiguous: tuple[str, ...] = ()
     complete: bool = True
@@ -43,11 +45,15 @@ class DirectoryScan(msgspec.Struct, frozen=True):
         links: bool,
         split_on_blanks: bool = False,
         secrets: bool = True,
+        follows: bool = False,
     ) -> str:
         """Why a program that reads all files matching `globs` (all files if empty) needs approval, or "". `links`: the
-        program follows links; `split_on_blanks`: it splits names at blanks; `secrets`: it prints contents."""
+        program follows links; `split_on_blanks`: it splits names at blanks; `secrets`: it prints contents; `follows`: it
+        reads below links to folders."""
         if not self.complete:
             return "there are too many files to check"
+        if follows and self.folder_links:
+            return f"{self.folder_links[0]} links out of the workspace"
         for wanted, paths, why in (
             (links, self.links, "links out of the workspace"), (secrets, self.secrets, "may hold secrets"),
         ):  # fmt: skip
@@ -71,6 +77,7 @@ def scan_directory(
     belongs to the workspace. `vendored`: scan third-party folders too. `skip_ignored`: skip hidden folders. With it, or
     `lenient`, a tree that is too large counts as complete, so that not every search there needs approval."""
     links: list[str] = []
+    folder_links: list[str] = []
     secrets: list[str] = []
     odd: list[str] = []
     seen = checked = 0
@@ -85,7 +92,9 @@ def scan_directory(
         if len(secrets) > MAX_SECRETS:
             return DirectoryScan(complete=False)
         if seen > (MAX_UNIGNORED_NAMES if skip_ignored or lenient else MAX_NAMES):
-            return DirectoryScan(tuple(links), tuple(secrets), tuple(odd), complete=skip_ignored or lenient)
+            return DirectoryScan(
+                tuple(links), tuple(folder_links), tuple(secrets), tuple(odd), complete=skip_ignored or lenient
+            )
         for entry in entries:
             label = entry.path[len(root.rstrip("/")) + 1 :]
             if _AMBIGUOUS.search(entry.name) or (folder in (root, directory) and _AMBIGUOUS_FIRST.match(entry.name)):
@@ -93,6 +102,8 @@ def scan_directory(
             if entry.is_symlink():
                 if _links_outside(entry.path, inside):
                     links.append(label)
+                elif os.path.isdir(entry.path) and not inside(os.path.realpath(entry.path)):
+                    folder_links.append(label)
             elif not skip_ignored and entry.name == ".git" and holds_password(f"{entry.path}/config"):
                 secrets.append(f"{label}/config")
                 continue
@@ -105,7 +116,7 @@ def scan_directory(
                 continue
             if is_secret(label) and _VENDORED.isdisjoint(label.split(os.sep)):
                 secrets.append(label)
-    return DirectoryScan(tuple(links), tuple(secrets), tuple(odd))
+    return DirectoryScan(tuple(links), tuple(folder_links), tuple(secrets), tuple(odd))
 
 
 def _links_outside(path: str, inside: Callable[[str], bool]) -> bool:

@@ -23,6 +23,7 @@ _TESTS_WITH_WORD = word_set(
     " -newermt -fstype -used"
 )
 _TESTS_WITH_FILE = frozenset(("-newer", "-anewer", "-cnewer", "-samefile"))
+_ACTIONS = frozenset(("-exec", "-print", "-print0", "-printf", "-ls"))
 SAFE_ON_ALL_FILES = word_set("wc ls du stat file basename dirname echo md5sum sha1sum sha256sum grep egrep fgrep")
 """Programs that may run on every name that find or git prints: none prints whole files."""
 PRINTS = frozenset(("cat", "head", "tail", "nl"))
@@ -102,13 +103,15 @@ def find_results(words: Sequence[str]) -> FindResults:
             regular = True
         elif not negated and word in ("-name", "-iname"):
             globs.append(value)
+    if {"-o", "-or", ","} & set(itertools.dropwhile(lambda word: word not in _ACTIONS, words)):
+        return FindResults(False, (), under)  # a later action gets other files
     return FindResults(regular and not either, tuple(globs) if named else (), under)
 
 
 def _tests(words: Sequence[str]) -> Iterator[tuple[str, str]]:
     """The tests of `find` up to its first action, with their values."""
     rest = list(words)
-    while rest and rest[0] not in ("-exec", "-print", "-print0", "-printf", "-ls"):
+    while rest and rest[0] not in _ACTIONS:
         word = rest.pop(0)
         yield word, rest.pop(0) if word in _TESTS_WITH_WORD | _TESTS_WITH_FILE and rest else ""
 

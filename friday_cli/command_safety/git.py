@@ -177,6 +177,10 @@ def _operands_reason(name: str, parsed: ProgramArguments, context: AnalysisConte
         under = context.searched_labels(parsed.paths, directory)
         if reason := context.scan(directory, under, vendored=False).approval_reason((), links=False):
             return reason
+    if name == "grep" and not parsed.has("--cached"):  # git reads tracked names below a link to a folder
+        found = context.scan(directory, (), lenient=True)
+        if reason := found.approval_reason((), links=False, secrets=False, follows=True):
+            return reason
     names = [arg.text for arg in parsed.operands]
     if name == "diff" and len(names) == 2 and context.are_files_outside_git(names, directory):
         return "git diff outside a repository compares any files"

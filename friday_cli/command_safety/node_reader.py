@@ -15,7 +15,7 @@ from .classifier import CommandClassifier
 from .programs import PipeInput
 from .readonly_programs import ENVIRONMENT
 from .state import ShellState
-from .syntax import Unparseable, children, raw
+from .syntax import Unparseable, assigned_names, children, raw
 from .words import Word, WordReader, unknown
 
 if TYPE_CHECKING:
@@ -165,6 +165,7 @@ class NodeReader:
                 self._walk(child)
         for child in redirects:
             self._redirect(child)
+        self._state.forget(set(assigned_names(node, self._source)))  # it does not run if a file cannot be opened
 
     def _redirect(self, node: Node) -> None:
         if node.type == "heredoc_redirect":

@@ -29,6 +29,8 @@ _SOURCES = frozenset(
      "html", "css", "md", "markdown", "sql", "sh")
 )  # fmt: skip
 """Types of source files, as rg names them."""
+_DATA = frozenset(("json", "yaml", "toml", "xml", "config", "txt", "csv", "docker", "make", "cmake", "less", "sass"))
+"""Types of other files that are rarely hidden. Any further type, such as `all`, may show a hidden secret."""
 _DIGITS = frozenset(f"-{digit}" for digit in "0123456789")
 _VISIBLE = re.compile(r"(?:HOME|PATH|USER|SHELL|LANG|PWD|TERM|VIRTUAL_ENV|GOPATH|GOROOT|JAVA_HOME|NODE_ENV|CI|TMPDIR)")
 
@@ -172,7 +174,7 @@ def _recursive_reason(name: str, parsed: ProgramArguments, context: AnalysisCont
         found = context.scan(directory, under, vendored=False, skip_ignored=skip_ignored, lenient=lenient)
         return found.approval_reason(globs, links=False)
     links = compares and not parsed.has("--no-dereference")
-    return context.scan(directory, under, vendored=links).approval_reason(included, links=links)
+    return context.scan(directory, under, vendored=links).approval_reason(included, links=links, follows=links)
 
 
 def _rg_globs(parsed: ProgramArguments) -> tuple[tuple[str, ...], bool, bool]:
@@ -183,7 +185,9 @@ def _rg_globs(parsed: ProgramArguments) -> tuple[tuple[str, ...], bool, bool]:
     types = [text for option, text in words if option in ("-t", "--type")]
     globs = [text for option, text in words if option in ("-g", "--glob", "--iglob") and not text.startswith("!")]
     skip_ignored = not parsed.has("-.", "-u", "--hidden", "--unrestricted", "--no-ignore", "--no-ignore-vcs")
-    if types and not globs and all(text in _SOURCES for text in types):
+    if types and not globs and not (_SOURCES | _DATA).issuperset(types):
+        return (), False, False
+    if types and not globs and _SOURCES.issuperset(types):
         return (".env.*",), False, True
     lenient = all(
         re.fullmatch(r"(?:.*/)?\*\.(\w+)", text, re.S) and text.rpartition(".")[2] in _SOURCES for text in globs
@@ -222,7 +226,11 @@ def _xargs(args: list[ProgramWord], context: AnalysisContext, directory: str, pi
         tree = context.scan(directory, under, vendored=vendored, skip_ignored=pipe_input.skip_ignored)
         secrets = reads and not pipe_input.checked
         if reason := tree.approval_reason(
-            pipe_input.globs, links=links, split_on_blanks=split_on_blanks, secrets=secrets
+            pipe_input.globs,
+            links=links,
+            split_on_blanks=split_on_blanks,
+            secrets=secrets,
+            follows=pipe_input.checked and not pipe_input.regular_files,
         ):
             return f"xargs would run {name} on unexpected files: {reason}"
     return approval_reason([*command, ProgramWord("./x")], context, directory) if command else ""

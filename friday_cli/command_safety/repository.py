@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 
 from friday_cli.core.permissions.dangerous import masked
@@ -26,6 +27,7 @@ _HEADER = re.compile(r'\[\s*([\w.-]+)\s*(?:"((?:\\.|[^"\\])*)")?\s*\](.*)')
 _SETTING = re.compile(r'([A-Za-z][A-Za-z0-9-]*+)\s*+(?:=((?:"(?:\\.|[^"\\])*+"|\\.|[^"\\#;])*+))?\s*+(?:[#;].*)?')
 _AMBIGUOUS = re.compile(r"\\\n|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n)")
 _SUBMODULE_MODE = b"\x00\x00\xe0\x00"
+_FORBIDDEN_PARTS = frozenset((b".", b"..", b".git"))
 _MAX_CONFIG_BYTES = 2**20
 _MAX_LINE = 2_000
 """Characters of a line of a git config file."""
@@ -87,7 +89,8 @@ def _check(git: Path, tree: Path | None, roots: tuple[str, ...], depth: int) -> 
         return "the git config of this repository names another working tree"
     if tree is None:
         return ""
-    for path in _submodules(git):
+    sha256 = ("extensions.objectformat", "sha256") in pairs
+    for path in _submodules(git, 32 if sha256 else 20):
         inner = _git_of(tree / path)
         if inner is not None and (reason := _check(inner, tree / path, roots, depth + 1)):
             return f"{reason} (in {path})"
@@ -208,22 +211,49 @@ def _program_setting(pairs: list[tuple[str, str]]) -> str:
     return ""
 
 
-def _submodules(git: Path) -> Iterator[str]:
-    """The submodule folders in the index: git reads their config too. Raises ValueError for an unknown format."""
+def _submodules(git: Path, hash_bytes: int) -> Iterator[str]:
+    """The submodule folders in the index: git reads their config too. Raises ValueError for an unknown format, and for
+    names with which git would read files outside its working tree."""
     for file in (git / "index", *sorted(git.glob("sharedindex.*"))):
-        if not file.is_file():
-            continue
-        if file.stat().st_size > _MAX_INDEX_BYTES:
-            raise ValueError("its index is too large")
-        data = file.read_bytes()
-        if _SUBMODULE_MODE not in data:
-            continue
-        if data[:4] != b"DIRC" or (version := int.from_bytes(data[4:8])) not in (2, 3):
-            raise ValueError("its index has an unknown format")
-        at = 12
-        for _ in range(int.from_bytes(data[8:12])):
-            more = 2 if version == 3 and data[at + 60] & 0x40 else 0
-            end = data.index(b"\0", at + 62 + more)
-            if data[at + 24 : at + 28] == _SUBMODULE_MODE:
-                yield os.fsdecode(data[at + 62 + more : end])
-            at += (end - at + 8) // 8 * 8
+        if file.is_file():
+            status = file.stat()
+            if status.st_size > _MAX_INDEX_BYTES:
+                raise ValueError("its index is too large")
+            yield from _index_submodules(str(file), status.st_mtime_ns, status.st_size, hash_bytes)
+
+
+@lru_cache(maxsize=4)
+def _index_submodules(file: str, changed: int, size: int, hash_bytes: int) -> tuple[str, ...]:
+    found = []
+    for mode, name in _index_entries(Path(file).read_bytes(), hash_bytes):
+        if name.startswith(b"/") or (b"." in name and not _FORBIDDEN_PARTS.isdisjoint(name.lower().split(b"/"))):
+            raise ValueError("its index names a file outside the working tree")
+        if mode == _SUBMODULE_MODE:
+            found.append(os.fsdecode(name))
+    return tuple(found)
+
+
+def _index_entries(data: bytes, hash_bytes: int) -> Iterator[tuple[bytes, bytes]]:
+    """The mode and name of each entry of an index. Raises ValueError for an unknown format."""
+    version = int.from_bytes(data[4:8])
+    if data[:4] != b"DIRC" or version not in (2, 3, 4):
+        raise ValueError("its index has an unknown format")
+    at, name, split = 12, b"", b"link" in data
+    for _ in range(int.from_bytes(data[8:12])):
+        flags = at + 40 + hash_bytes
+        start = flags + (4 if version >= 3 and data[flags] & 0x40 else 2)
+        if version == 4:  # the name begins with a part of the last one
+            removed = data[start] & 0x7F
+            while data[start] & 0x80:
+                start += 1
+                removed = ((removed + 1) << 7) + (data[start] & 0x7F)
+            start += 1
+            end = data.index(b"\0", start)
+            name = name[: max(0, len(name) - removed)] + data[start:end]
+        else:
+            end = data.index(b"\0", start)
+            name = data[start:end]
+        if not name and not split:
+            raise ValueError("its index has an entry without a name")
+        yield data[at + 24 : at + 28], name
+        at = end + 1 if version == 4 else at + (end - at + 8) // 8 * 8

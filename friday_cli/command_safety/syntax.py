@@ -35,7 +35,7 @@ class TooLong(Unparseable):
 
 
 @cache
-def _parser() -> Parser:
+def parser() -> Parser:
     """The parser, imported for the first command to keep start-up fast."""
     import tree_sitter
     import tree_sitter_bash
@@ -58,7 +58,7 @@ def parse(command: str) -> tuple[Node, bytes]:
     if _CONTINUED.search(command):
         raise Unparseable("a line ends with a backslash")
     source = command.encode()
-    root = _parser().parse(source).root_node
+    root = parser().parse(source).root_node
     if root.has_error:
         raise Unparseable("it cannot be parsed")
     return root, source

@@ -31,6 +31,10 @@ class Prices(Struct, frozen=True, forbid_unknown_fields=True):
     """A thousand built-in web searches of the service. Not set: the cost of a reply with such a search is unknown."""
 
 
+ModelClass = Literal["opus", "sonnet", "haiku"]
+"""A strong, a usual and a small model, by the names that agent files use."""
+
+
 class ProviderSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """A model service, as `[providers.NAME]`; its models are named `NAME/model`. For a known name
     (`anthropic`, `openai`, `ollama`, ...) only the keys that are set here change. API keys are not stored in this file."""
@@ -51,6 +55,9 @@ class ProviderSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Context window of the service's models in tokens. 0: the known window of the model."""
     max_output: Annotated[int, Meta(ge=0)] = 0
     """Longest reply of the service's models in tokens. 0: the known limit of the model."""
+    classes: dict[ModelClass, str] = {}
+    """The service's models for `opus`, `sonnet` and `haiku` in the `model` of a profile, such as
+    `{ opus = "qwen3:32b", haiku = "qwen3:4b" }`. Not set: known ones of the service, else the model of the parent."""
     prices: Prices = Prices()
     """Prices of the service's models, if Friday does not know them or you pay another price."""
 
@@ -93,7 +100,8 @@ class LimitSettings(Struct, frozen=True, forbid_unknown_fields=True):
     max_cost: Dollars | None = None
     """US dollars of all agents."""
     timeout: Seconds | None = None
-    """Active seconds of one prompt; waiting for you or for a rate limit does not count."""
+    """Active seconds of one prompt; waiting for you, a rate limit or the network does not count. Without a network `ask`
+    waits as long, a chat 300 seconds or more."""
 
 
 class TokenBudget(Struct, frozen=True, forbid_unknown_fields=True):
@@ -120,7 +128,7 @@ class ChildContext(Struct, frozen=True, forbid_unknown_fields=True):
     the result; continuing it appends a run."""
     brain_write_scope: Literal["delegated", "shared"] = "delegated"
     """Who sees a note that a sub-agent saved: `delegated`: only itself until you promote it (`friday memory promote`);
-    `shared`: every agent at once. Either way the note carries the sub-agent's id."""
+    `shared`: every agent at once. Either way the note carries the sub-agent's id. A note for all projects always waits."""
 
 
 class DelegationSettings(Struct, frozen=True, forbid_unknown_fields=True):

@@ -24,18 +24,20 @@ from . import frontmatter, trust
 if TYPE_CHECKING:
     from friday_cli.core.permissions.rules import Rules
 
-KEYS = ("description", "argument-hint", "allowed-tools")
+KEYS = ("description", "argument-hint", "allowed-tools", "arguments")
 MAX_DEPTH, MAX_FILES = 3, 500
 """Limits when reading a folder of commands: subfolder levels, and files."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _CALLED = re.compile(r"/([a-z0-9][a-z0-9:_-]*)(?:\s+(.*))?\Z", re.S)
-_PLACEHOLDER = re.compile(r"\$(ARGUMENTS\b|[1-9](?!\d))")
+_PLACEHOLDER = re.compile(r"\$(?:(ARGUMENTS)\b|([1-9])(?![.,]?\d)|([A-Za-z_]\w*))")
+_SHELL = re.compile(r"!`([^`\n]+)`")
 
 Origin = Literal["user", "project", "claude"]
 
 
 class CustomCommand(msgspec.Struct, frozen=True):
-    """One command. `tools`: the tools it may use (None: all); `only`: rules that restrict them further."""
+    """One command. `tools`: the tools it may use (None: all); `only`: rules that restrict them further. `names`: names of
+    its arguments, by position."""
 
     name: str
     text: str
@@ -44,18 +46,34 @@ class CustomCommand(msgspec.Struct, frozen=True):
     hint: str = ""
     tools: tuple[str, ...] | None = None
     only: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
 
     def prompt(self, rest: str) -> str:
-        """The prompt. `$ARGUMENTS` is replaced by `rest`, the text after the name, and `$1` by its first word. Without
-        a placeholder in the text, `rest` is appended."""
+        """The prompt. `$ARGUMENTS` is replaced by `rest`, the text after the name, and `$1` or the name of the first argument
+        by its first word. What names no word that was given stays (`$4,050`, `awk '{print $4}'`). If nothing was replaced,
+        `rest` is appended."""
         try:
             parts = shlex.split(rest)
         except ValueError:  # an unbalanced quote, as in a sentence
             parts = rest.split()
-        filled = _PLACEHOLDER.sub(
-            lambda found: rest if found[1] == "ARGUMENTS" else "".join(parts[int(found[1]) - 1 :][:1]), self.text
-        )
-        return f"{filled}\n\n{rest}" if rest and not _PLACEHOLDER.search(self.text) else filled
+        used = False
+
+        def fill(found: re.Match[str]) -> str:
+            nonlocal used
+            number = int(found[2]) if found[2] else self.names.index(found[3]) + 1 if found[3] in self.names else 0
+            if not found[1] and not 0 < number <= len(parts):
+                return found[0]
+            used = True
+            return rest if found[1] else parts[number - 1]
+
+        filled = _PLACEHOLDER.sub(fill, self.text)
+        return filled if used or not rest else f"{filled}\n\n{rest}"
+
+    def skipped_note(self) -> str:
+        """Tells which shell commands of the text are not run; "" without any."""
+        skipped = [sanitize_line(command, 60) for command in _SHELL.findall(self.text)]
+        more = f" and {len(skipped) - 3} more" if len(skipped) > 3 else ""
+        return f"/{self.name}: not run, sent as text: {', '.join(skipped[:3])}{more}." if skipped else ""
 
     def restrictions(self) -> Rules | None:
         """Rules that restrict the tools while it runs; None without restrictions. They never allow more than before."""
@@ -147,7 +165,7 @@ def parse(path: str, name: str, raw: bytes, origin: Origin) -> CustomCommand:
     text = frontmatter.decode(path, raw)
     page = frontmatter.MarkdownFile({}, {}, text)
     if text.startswith("---") and text.partition("\n")[0].strip("- \t") == "":
-        page = frontmatter.read(path, text, lenient=True)  # `argument-hint: [a] [b]` is common, and not valid YAML
+        page = frontmatter.read(path, text, known=KEYS)  # `argument-hint: [a] [b]` is common, and not valid YAML
     values: dict[str, object] = {}
     for key, value in page.keys.items():
         known = key.lower().replace("_", "-")
@@ -170,7 +188,14 @@ def parse(path: str, name: str, raw: bytes, origin: Origin) -> CustomCommand:
         hint=_hint(values.get("argument-hint")),
         tools=tools,
         only=only,
+        names=_argument_names(values.get("arguments")),
     )
+
+
+def _argument_names(value: object) -> tuple[str, ...]:
+    """The names in `arguments`: a list, or words."""
+    words = value if isinstance(value, list) else str(value or "").replace(",", " ").split()
+    return tuple(word for word in words if isinstance(word, str))
 
 
 def _hint(value: object) -> str:
@@ -196,7 +221,7 @@ def _tools(
         raise FileError(path, "expected a list of tools.", line=where, field="allowed-tools")
     known: list[tuple[tuple[str, ...], str | None]] = []
     for entry in entries:
-        tool_names, pattern = claude_import.parse_entry(entry)
+        tool_names, pattern = claude_import.parse_entry(entry, imported=origin == "claude")
         unknown = [tool for tool in tool_names if tool not in TOOLS.names and not tool.startswith(SERVER_PREFIX)]
         if unknown and origin != "claude":
             hint = f"Known: {', '.join(sorted(TOOLS.names))}."

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ MAX_DEPTH = 4
 
 _FENCE = pattern(r"---[ \t]*$")
 _UNPRINTABLE = pattern("[\x00-\x08\x0b-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufeff\ufffe\uffff]")
+_LENIENT_KEY = pattern(r"[A-Za-z_][A-Za-z0-9_-]*")
 _NAME = pattern(r"""^\s*[{]?\s*["']?name["']?\s*:""", re.M)
 
 
@@ -71,9 +73,9 @@ def has_name(text: str) -> bool:
     return parts is not None and _NAME().search(parts[0]) is not None
 
 
-def read(path: str, text: str, *, lenient: bool = False) -> MarkdownFile:
-    """Parse `text` (see `decode`). `lenient`: accept unquoted colons, as other tools do. Raises FileError with line and
-    field."""
+def read(path: str, text: str, *, known: Collection[str] | None = None) -> MarkdownFile:
+    """Parse `text` (see `decode`). With `known`, the keys of such files, text that is not YAML is read as other tools do:
+    values may have unquoted colons and run over several lines. Raises FileError with line and field."""
     parts = split(text)
     if parts is None:
         if _FENCE().match(text.split("\n", 1)[0]):
@@ -91,7 +93,7 @@ def read(path: str, text: str, *, lenient: bool = False) -> MarkdownFile:
     try:
         return _parse_yaml(path, block, body)
     except FileError:
-        if lenient and (page := _parse_lenient(block, body)) is not None:
+        if known is not None and (page := _parse_lenient(block, body, known)) is not None:
             return page
         raise
 
@@ -223,28 +225,45 @@ def _lines(path: str, node: Any) -> dict[str, int]:
     return lines
 
 
-def _parse_lenient(block: str, body: str) -> MarkdownFile | None:
-    """Parse `key: anything` lines; each value is literal text, and indented lines continue the value above."""
+def _parse_lenient(block: str, body: str, known: Collection[str]) -> MarkdownFile | None:
+    """Parse `key: anything` lines; each value is literal text, or a list of `- item` lines or `[item, item]`."""
     keys: dict[str, Any] = {}
     lines: dict[str, int] = {}
-    for number, line in _logical_lines(block):
+    for number, line, more in _logical_lines(block, known):
         key, colon, value = line.partition(":")
-        if not colon or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_-]*", key) or key in keys:
+        if not colon or not _LENIENT_KEY().fullmatch(key) or key in keys:
             return None
-        value = value.strip()
-        keys[key] = value[1:-1] if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'" else value
+        keys[key] = _lenient_value(value.strip(), more)
         lines[key] = number
     return MarkdownFile(keys, lines, body) if keys else None
 
 
-def _logical_lines(block: str) -> Iterator[tuple[int, str]]:
-    start, text = 0, ""
-    for number, line in enumerate(block.split("\n"), 2):
-        if line[:1] in (" ", "\t") and text:
-            text += " " + line.strip()
+def _lenient_value(value: str, more: list[str]) -> Any:
+    if not value and more and all(line.startswith("- ") for line in more):
+        return [line[2:].strip().strip("\"'") for line in more]
+    if value[:1] == "[" and value[-1:] == "]" and not more:
+        return [item.strip().strip("\"'") for item in value[1:-1].split(",") if item.strip()]
+    value = " ".join((value, *more))
+    return value[1:-1] if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'" else value
+
+
+def _logical_lines(block: str, known: Collection[str]) -> Iterator[tuple[int, str, list[str]]]:
+    """The lines that begin a key, with their number and the lines that continue the value: indented ones, ones that are no
+    `key:` line, and ones with a repeated key. After such a line only a key in `known` begins a value. This is for the examples
+    in a description, which have lines such as `user: Hello`."""
+    start, first, prose = 0, "", False
+    more: list[str] = []
+    found = [line.partition(":")[0] if ":" in line else "" for line in block.split("\n")]
+    keys = Counter(key for key in found if _LENIENT_KEY().fullmatch(key))
+    for number, (line, key) in enumerate(zip(block.split("\n"), found, strict=True), 2):
+        if key in keys and (key in known or (not prose and keys[key] == 1)):
+            if first:
+                yield start, first, more
+            start, first, more, prose = number, line.rstrip(), [], False
+        elif first and line.strip() and (line[:1] in (" ", "\t") or not line.startswith("#")):
+            more.append(line.strip())
+            prose = prose or line[:1] not in (" ", "\t", "-")
         elif line.strip() and not line.startswith("#"):
-            if text:
-                yield start, text
-            start, text = number, line.rstrip()
-    if text:
-        yield start, text
+            yield number, line, []
+    if first:
+        yield start, first, more

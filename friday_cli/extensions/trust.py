@@ -194,9 +194,12 @@ def _fingerprint(root: Path) -> dict[str, str]:
     """The files in `root` that need trust, with their hashes. Raises FileError for files that cannot be trusted."""
     found: dict[str, str] = {}
     folders = (root / ".friday", root / ".claude/agents", root / ".claude/commands")
-    for path in (root / ".mcp.json", *(path for folder in folders for path in _files_below(folder, root))):
-        if (data := content(path, root)) is not None:
-            found[text_of(path.relative_to(root))] = hash_of(data)
+    if (data := content(root / ".mcp.json", root)) is not None:
+        found[".mcp.json"] = hash_of(data)
+    top = f"{text_of(root).rstrip('/')}/"
+    for path in (path for folder in folders for path in _files_below(folder, root)):
+        if (data := content(path, root, folder_inside=True)) is not None:
+            found[text_of(path).removeprefix(top)] = hash_of(data)
     for path in sorted((root / "profiles").glob("*.md")):
         try:
             data = content(path, root)
@@ -232,24 +235,36 @@ def _files_below(folder: Path, root: Path, depth: int = 0) -> Iterator[Path]:
     if depth > 8:
         raise FileError(str(folder), "is nested too deeply to be trusted.")
     _inside(folder, root)
-    for entry in sorted(folder.iterdir()):
+    with os.scandir(folder) as listed:
+        entries = sorted(listed, key=lambda entry: entry.name)
+    for entry in entries:
         if not entry.is_dir():
-            yield entry
+            yield folder / entry.name
         elif entry.is_symlink():
-            raise FileError(str(entry), "is a link to a folder, which cannot be trusted.")
+            raise FileError(entry.path, "is a link to a folder, which cannot be trusted.")
         else:
-            yield from _files_below(entry, root, depth + 1)
+            yield from _files_below(folder / entry.name, root, depth + 1)
 
 
 def markdown_files(project: Trust, prefix: str) -> Iterator[tuple[str, Path, bytes | FileError]]:
     """The name below `prefix`, the path and the content of each Markdown file; the error of one that has changed."""
+    for name, path, sha in markdown_names(project, prefix):
+        yield name, path, trusted_content(path, sha)
+
+
+def markdown_names(project: Trust, prefix: str) -> Iterator[tuple[str, Path, str]]:
+    """The name below `prefix`, the path and the sha256 of each Markdown file."""
     for name, sha in sorted(project.files.items()):
         if name.startswith(prefix) and name.endswith(".md"):
-            path = project.root / name
-            raw = contents(path)
-            if isinstance(raw, bytes) and hash_of(raw) != sha:
-                raw = FileError(str(path), "has changed since it was trusted.", hint="Run `friday trust`.")
-            yield name.removeprefix(prefix), path, raw
+            yield name.removeprefix(prefix), project.root / name, sha
+
+
+def trusted_content(path: Path, sha: str) -> bytes | FileError:
+    """The content of a file, or the error if it is no longer the one with this sha256."""
+    raw = contents(path)
+    if isinstance(raw, bytes) and hash_of(raw) != sha:
+        return FileError(str(path), "has changed since it was trusted.", hint="Run `friday trust`.")
+    return raw
 
 
 def _inside(path: Path, root: Path) -> None:
@@ -257,13 +272,17 @@ def _inside(path: Path, root: Path) -> None:
         raise FileError(str(path), "is outside the project, so it cannot be trusted.")
 
 
-def content(path: Path, root: Path) -> bytes | None:
-    """The content of a regular file inside `root`; None if it does not exist. Raises FileError for anything else."""
+def content(path: Path, root: Path, *, folder_inside: bool = False) -> bytes | None:
+    """The content of a regular file inside `root`; None if it does not exist. Raises FileError for anything else.
+    `folder_inside`: its folder is known to be inside `root`, so that only a link can lead outside."""
     try:
-        facts = path.stat()
+        facts = path.lstat()
+        link = stat.S_ISLNK(facts.st_mode)
+        facts = path.stat() if link else facts
         if not stat.S_ISREG(facts.st_mode):
             raise FileError(str(path), "is not a regular file, so it cannot be trusted.")
-        _inside(path, root)
+        if link or not folder_inside:
+            _inside(path, root)
         if facts.st_size > MAX_FILE_BYTES:
             raise FileError(str(path), f"is larger than {MAX_FILE_BYTES:,} bytes, so it cannot be trusted.")
         return path.read_bytes()

@@ -90,11 +90,11 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
             rules = _profile_rules(rules, persona, tools)
             tools = {name: tools[name] for name in persona.select(tools)}
         targets = self.tools.targets("a", persona, self.services.policy.max_depth)
-        tools = self.tools.with_delegation(tree, tools, targets)
+        tools = self.tools.with_delegation(tree, tools, targets, provider.window)
         if persona:
             rules.allowed = frozenset((*tools, TASK_RESULT))  # its sub-agents have this tool even if it has not
         system = system_prompt.root_prompt(
-            self.environment, tools, children=targets, instructions=self.instructions, persona=persona,
+            self.environment, tools, children=targets, window=provider.window, instructions=self.instructions, persona=persona,
             known_tools=rules.tools, searches=not _search_missing(persona, tools, rules),
         )  # fmt: skip
         agent = self._agent(
@@ -129,6 +129,8 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
             raise ToolError(str(error)) from None
         agent = self._child(tree, parent, spec, path, profile=profile, provider=provider, budget=budget, check=check)
         agent.effort, agent.temperature = effort, profile.temperature
+        if note := self.providers.substitution_note(parent.provider, profile, provider):
+            agent.start_events.append(Notice(note, "warning"))
         if spec.fork:
             return agent, self._fork(agent, parent, profile, spec)
         return agent, self._first_message(spec, path)
@@ -164,14 +166,14 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         max_depth = min(parent.max_depth, spec.max_depth or parent.max_depth)
         targets = self.tools.targets(path, profile, max_depth)
         tools = {name: inherited[name] for name in profile.select(inherited)}
-        tools = self.tools.with_delegation(tree, tools, targets)
+        tools = self.tools.with_delegation(tree, tools, targets, provider.window)
         tools[TASK_RESULT] = task_result.result_tool(check)
         rules = _profile_rules(parent.rules, profile, tools)
         workspace = spec.workspace or parent.workspace
         environment = self.isolation.environment_for(workspace, self.environment)
         system = system_prompt.child_prompt(
-            profile, environment, tools, children=targets, instructions=self.instructions, known_tools=rules.tools,
-            searches=not _search_missing(profile, tools, rules),
+            profile, environment, tools, children=targets, window=provider.window, instructions=self.instructions,
+            known_tools=rules.tools, searches=not _search_missing(profile, tools, rules),
         )  # fmt: skip
         agent = self._agent(
             tree, path, profile.name, provider=provider, system=system, tools=tools, rules=rules, budget=budget,

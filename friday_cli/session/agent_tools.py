@@ -25,11 +25,11 @@ from friday_cli.store.memory import StoredMemory
 from friday_cli.tool_catalog import ASK_USER
 from friday_cli.tools import delegate, documents, worktree
 
-from . import system_prompt
 from .isolation import WorktreeIsolation
 from .provider_pool import ProviderPool
 from .service_search import ServiceSearch
 from .spawn_limits import SpawnLimiter
+from .sub_agent_list import sub_agent_list
 from .worktree_changes import WorktreeChanges
 
 
@@ -92,14 +92,15 @@ class AgentTools:
         return self._profiles.children(profile)
 
     def with_delegation(
-        self, tree: SubagentTree, tools: Mapping[str, Tool], targets: Sequence[Profile]
+        self, tree: SubagentTree, tools: Mapping[str, Tool], targets: Sequence[Profile], window: int
     ) -> dict[str, Tool]:
-        """`tools` with the tools for delegation to `targets`; without those if there are no targets."""
+        """`tools` with the tools for delegation to `targets`; without those if there are no targets. `window`: tokens of the
+        model's context; a search is included if the prompt cannot list all targets in its share."""
         delegation = self._settings.agents.delegation
         changes = WorktreeChanges(tree, self._isolation, self._services)
         host = SessionDelegation(tree, self._isolation, changes, self._limiter, delegation)
         settings = delegate.DelegateSettings(
-            system_prompt.catalog(targets),
+            searchable=tuple(targets) if sub_agent_list(targets, window).hidden else (),
             isolated=frozenset(profile.name for profile in targets if profile.isolation),
             max_batch=delegation.max_batch,
             result_chars=delegation.result_chars,

@@ -38,8 +38,10 @@ def tidy(limits: Retention, env: Mapping[str, str] | None = None, *, megabytes: 
     Raises StoreError or OSError."""
     now = time.time()
     gone = prune(store_path(env), days=limits.days, gigabytes=limits.gigabytes, now=now)
-    place, locks = data_dir(env) / "checkpoints", store_path(env).parent / "locks"
-    blobs.prune(place, most=megabytes * blobs.MEGABYTE, live=lambda session: is_owned(locks, session))
+    locks = store_path(env).parent / "locks"
+    for name in ("checkpoints", "baselines"):
+        place = data_dir(env) / name
+        blobs.prune(place, most=megabytes * blobs.MEGABYTE, live=lambda session: is_owned(locks, session))
     log.debug("removed %d sessions: %s", len(gone), " ".join(gone))
     if limits.days:
         _remove_old(state_dir(env) / "logs", "*.log", before=now - limits.days * DAY_S)

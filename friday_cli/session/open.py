@@ -18,6 +18,7 @@ from friday_cli.core.agent.agent import Policy, Services
 from friday_cli.core.eventlog.log import Log
 from friday_cli.core.eventlog.replay import AgentRecord
 from friday_cli.core.eventlog.rewind_marks import left_behind
+from friday_cli.core.limits import retry
 from friday_cli.core.permissions.approvals import ApprovalQueue
 from friday_cli.core.permissions.rules import Mode, Rules
 from friday_cli.core.permissions.taint import TaintTracker
@@ -31,7 +32,14 @@ from friday_cli.llm import models
 from friday_cli.paths import cache_dir, config_dir, data_dir, state_dir, store_path, text_of
 from friday_cli.store.locks import Ownership
 from friday_cli.store.store import Store, new_id
-from friday_cli.workspace.checkpoints import MEGABYTE, CheckpointRecorder, Snapshot, SnapshotLimits, blobs_of
+from friday_cli.workspace.checkpoints import (
+    MEGABYTE,
+    CheckpointRecorder,
+    Snapshot,
+    SnapshotLimits,
+    baseline_of,
+    blobs_of,
+)
 from friday_cli.workspace.local import LocalWorkspace
 from friday_cli.workspace.local_files import WorkspaceFiles
 from friday_cli.workspace.sandbox.detect import SandboxChoice, detect_sandbox
@@ -140,6 +148,13 @@ async def open_session(options: Options, env: Mapping[str, str] | None = None) -
         raise
 
 
+def _offline_s(options: Options, settings: config.Settings) -> float:
+    """Seconds without a connection after which a request fails: the time limit of a prompt, in a chat not less than the
+    default."""
+    usual = retry.OFFLINE_S
+    return max(usual if options.attended else 0.0, settings.limits.timeout or usual)
+
+
 async def _begin(parts: SessionParts, context: _OpenContext, history: EventHistory, *, new: bool) -> None:
     """Write the first events of the session, or restore its agents. Everything that can fail for a person's reasons was
     done before, so that a failed opening leaves no session behind."""
@@ -147,6 +162,10 @@ async def _begin(parts: SessionParts, context: _OpenContext, history: EventHisto
     if new:
         await store.create_session(context.cwd, name=parts.id)
     if "a" in history.records:
+        from .file_recovery import recover_files  # a new session needs none of it
+
+        base, died_at = baseline_of(parts.id, context.env), parts.ownership.died_at
+        context.notices += (*await recover_files(log, parts.workspace, history.envelopes, base, died_at=died_at),)
         await resume_root(parts.tree.root, parts.rules, history.records, log=log, notes=parts.notes)
         await parts.isolation.restore(history.records)
     elif not history.last:
@@ -185,6 +204,7 @@ async def _read_context(options: Options, env: Mapping[str, str]) -> _OpenContex
     project = folder_trust.root if folder_trust.ok else None
     loaded = config.load(project=project, flags=options.flags, environ=env, file=options.config_file)
     settings = loaded.settings
+    models.remember_keys(settings.providers, env)
     choice = models.resolve(options.model, settings, env=env, effort=options.effort)
     choice = await models.with_server_limits(choice, settings, env=env)
     delegation = settings.agents.delegation
@@ -192,7 +212,7 @@ async def _read_context(options: Options, env: Mapping[str, str]) -> _OpenContex
     follows = folder_trust.ok and not folder_trust.revised
     notes = instructions.read(cwd, root=folder_trust.root, config=config_dir(env), trusted=follows)
     notices = (
-        *choice.notes, *loaded.notices, *notes.notices, *found.announcements, *map(str, found.problems),
+        *choice.notes, *loaded.notices, *notes.notices, *found.announcements, *found.problem_notices(),
         *_about(folder_trust, notes),
     )  # fmt: skip
     sandbox = await asyncio.to_thread(
@@ -252,7 +272,7 @@ def _build(
     delegation = settings.agents.delegation
     policy = Policy(
         compact_at=settings.context.compact_at, max_depth=delegation.max_depth, max_concurrent=delegation.max_concurrent,
-        max_agents=delegation.max_agents,
+        max_agents=delegation.max_agents, offline_s=_offline_s(options, settings),
     )  # fmt: skip
     services = Services(
         log, approvals, workspace, policy, random.Random(), taint, supervisor=supervisor,
@@ -316,7 +336,7 @@ def _recorder(context: _OpenContext, log: Log, session: str) -> Callable[[Worksp
 
     def make(files: WorkspaceFiles) -> CheckpointRecorder:
         sizes = SnapshotLimits(file=most, all=limits.folder_megabytes * MEGABYTE)
-        base = Snapshot(files.roots, blobs.folder.parent, sizes) if limits.commands else None
+        base = Snapshot(files.roots, baseline_of(session, context.env), sizes) if limits.commands else None
         return CheckpointRecorder(blobs, base, log, label=files.label, most=most)
 
     return make

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from friday_cli.config import Settings
+from friday_cli.core.protocol.errors import FridayError
 from friday_cli.core.protocol.format import is_demo
 from friday_cli.core.protocol.provider import Effort, Provider
 from friday_cli.extensions.profiles import Profile
@@ -22,6 +23,8 @@ class ProviderPool:
         self._settings = settings
         self._env = env
         self._providers: dict[tuple[str, bool], Provider] = {}
+        self._substituted: set[str] = set()
+        """Model names of agent files about which `substitution_note` told."""
         self._choices: dict[Provider, models.ModelChoice] = {}
 
     def get(self, choice: models.ModelChoice, *, web_search: bool = False) -> Provider:
@@ -42,12 +45,43 @@ class ProviderPool:
         self, parent: Provider, profile: Profile, inherited: Effort | None = None
     ) -> tuple[Provider, Effort | None]:
         """The provider and effort of a child with `profile` whose parent uses `parent` with the effort `inherited`."""
-        name = profile.model or self._settings.subagent_model
         effort = profile.effort or None
-        if not name or is_demo(parent.name):  # the demo must cost nothing, whatever model the settings name
+        if is_demo(parent.name):  # the demo must cost nothing, whatever model the settings name
             return parent, effort or inherited
-        source = f"profile {profile.name}" if profile.model else "subagent_model"
-        return self.named(name, source, effort)
+        name = profile.model
+        if wanted := models.class_of(name):
+            name = models.class_model(wanted, parent.name, parent.model, self._settings, self._env)
+        if name:
+            try:
+                return self.named(name, f"profile {profile.name}", effort)
+            except FridayError:
+                if not profile.imported:
+                    raise
+        if name := self._settings.subagent_model:
+            return self.named(name, "subagent_model", effort)
+        return parent, effort or inherited
+
+    def substitution_note(self, parent: Provider, profile: Profile, used: Provider) -> str:
+        """Tells, once for each name, that a child with `profile` uses another model than its agent file names; "" otherwise.
+        `used`: what `for_child` returned."""
+        name = profile.model
+        wanted = models.class_of(name)
+        if not name or is_demo(parent.name) or name in self._substituted:
+            return ""
+        model = f"{used.name}/{used.model}"
+        if wanted and not models.class_model(wanted, parent.name, parent.model, self._settings, self._env):
+            self._substituted.add(name)
+            hint = f"set {name} in `classes` of [providers.{parent.name}] to choose another"
+            return (
+                f"The model class {name!r} of {profile.name} is not known for {parent.name}: {model} is used; {hint}."
+            )
+        if not wanted and profile.imported:
+            try:
+                self.named(name, f"profile {profile.name}")
+            except FridayError as error:
+                self._substituted.add(name)
+                return f"The model {name!r} of {profile.name} cannot be used: {model} is used. {error}"
+        return ""
 
     def supervisor(self, root: Provider) -> Provider | None:
         """The provider that judges supervised results; None: the model of the judged agent."""

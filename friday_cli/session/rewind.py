@@ -18,14 +18,18 @@ from friday_cli.core.eventlog.rewind_marks import after_rewind, is_rewind_point
 from friday_cli.core.protocol import events
 from friday_cli.core.protocol.errors import ToolError, UsageError
 from friday_cli.core.protocol.events import AgentStarted, Envelope, Rewound, SessionStarted
+from friday_cli.core.protocol.format import pluralize
 from friday_cli.core.protocol.receipt import FileChange
 from friday_cli.store.crash_recovery import recovery_events
+from friday_cli.store.locks import Ownership
 from friday_cli.store.store import Store
-from friday_cli.workspace.checkpoints import MEGABYTE, Blobs, CheckpointRecorder, blobs_of
+from friday_cli.workspace.checkpoints import MEGABYTE, Blobs, CheckpointRecorder, baseline_of, blobs_of
 from friday_cli.workspace.checkpoints.file_history import FileHistory, RecordedChange, is_result
 from friday_cli.workspace.checkpoints.restore_plan import RestoreConflict, RestorePlan, plan
 from friday_cli.workspace.checkpoints.review import FileDiff, by_agent, pending_changes, review
 from friday_cli.workspace.local import LocalWorkspace
+
+from .file_recovery import recover_files
 
 What = Literal["files", "conversation", "both"]
 Resolve = Literal["ask", "overwrite", "leave"]
@@ -75,12 +79,15 @@ class Rewinder:
         *,
         while_idle: Callable[[str], AbstractContextManager[object]] = nullcontext,
         rewound: Callable[[RewindResult], Awaitable[None]] | None = None,
+        recovered: Sequence[str] = (),
     ) -> None:
         assert workspace.write_hook.recorder is not None
         self._session = session
         self._store = store
         self._log = log
         self.workspace = workspace
+        self.recovered = recovered
+        """What a person must know about files that were recovered after a kill, just before."""
         self._blobs = workspace.write_hook.recorder.blobs
         self._most = workspace.write_hook.recorder.most
         self._idle = while_idle
@@ -169,16 +176,23 @@ class Rewinder:
         return done
 
     async def _restore_files(self, restore: RestorePlan) -> None:
+        saved = []
         try:
             for step in restore.steps:
                 if step.old is not None:
-                    await asyncio.to_thread(self._blobs.put, step.old.data)
+                    saved.append(await asyncio.to_thread(self._blobs.put, step.old.data))
         except OSError as error:
             raise UsageError(
                 f"The present content of {self.workspace.label(step.path)} cannot be kept: {error.strerror}. "
                 "Nothing was changed.",
                 hint=f"Free disk space in {self._blobs.folder.parent}, then try again.",
             ) from None
+        if not all(map(self._blobs.has, saved)):
+            raise UsageError(
+                f"The present content of {pluralize(len(saved), 'file')} is larger than what is kept for one session. "
+                "Nothing was changed.",
+                hint="Raise checkpoints.megabytes in the settings, then try again.",
+            )
         try:
             await self.workspace.apply_writes(restore.steps)
         except ToolError as error:
@@ -275,9 +289,11 @@ def last_rewind(envelopes: Sequence[Envelope]) -> Envelope:
 
 
 @asynccontextmanager
-async def without_agents(store: Store, session: str, env: Mapping[str, str] | None = None) -> AsyncIterator[Rewinder]:
-    """A `Rewinder` for a session that is not running; no model is needed. The caller must own the session to change
-    anything. Raises UsageError if its folder is gone."""
+async def without_agents(
+    store: Store, session: str, env: Mapping[str, str] | None = None, *, owner: Ownership | None = None
+) -> AsyncIterator[Rewinder]:
+    """A `Rewinder` for a session that is not running; no model is needed. To change anything, the caller must own the
+    session, as `owner`; the files are then recovered after a kill. Raises UsageError if its folder is gone."""
     from friday_cli import config
 
     envelopes = await store.events(session)
@@ -291,7 +307,13 @@ async def without_agents(store: Store, session: str, env: Mapping[str, str] | No
         Path(first.cwd), make_recorder=lambda files: CheckpointRecorder(blobs, None, log, label=files.label, most=most)
     )
     try:
-        yield Rewinder(session, store, log, workspace)
+        recovered = []
+        if owner is not None:
+            base = baseline_of(session, env)
+            recovered = await recover_files(log, workspace, envelopes, base, died_at=owner.died_at)
+            for text in recovered:
+                await log.emit("a", events.Notice(text, "warning"))
+        yield Rewinder(session, store, log, workspace, recovered=recovered)
     finally:
         await log.close()
         await workspace.close()

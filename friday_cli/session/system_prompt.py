@@ -13,7 +13,9 @@ from friday_cli.core.text.sanitize import sanitize, sanitize_line
 from friday_cli.core.text.untrusted import wrap_untrusted
 from friday_cli.extensions.instructions import Instruction, Instructions
 from friday_cli.extensions.profiles.profile import Profile
-from friday_cli.tool_catalog import TOOLS
+from friday_cli.tool_catalog import SEARCH_PROFILES, TOOLS
+
+from .sub_agent_list import sub_agent_list
 
 CONTEXT_LABEL = "[Context from parent agent]"
 
@@ -73,13 +75,14 @@ def root_prompt(
     tools: Collection[str],
     *,
     children: Sequence[Profile] = (),
+    window: int = 0,
     instructions: Instructions | None = None,
     persona: Profile | None = None,
     known_tools: ToolCatalog = TOOLS,
     searches: bool = True,
 ) -> str:
-    """The main agent's system prompt. `tools`: names of its tools. `children`: profiles that it can delegate to. `persona`: the
-    profile of `--profile`. `known_tools`: the catalogue of the session. `searches`: False if its profile lists a web search
+    """The main agent's system prompt. `tools`: names of its tools. `children`: profiles that it can delegate to, listed
+    in a share of `window`, the context window of its model (tokens; 0: all of them). `persona`: the profile of `--profile`. `known_tools`: the catalogue of the session. `searches`: False if its profile lists a web search
     that is not available."""
     who = FRIDAY if persona is None else f"{persona.prompt}\n\n{SHORT}"
     parts = [
@@ -89,7 +92,7 @@ def root_prompt(
         HONESTY,
         UNTRUSTED,
         ANSWER,
-        _delegation(children),
+        _delegation(children, window),
         _environment(here),
     ]
     return "\n\n".join(part for part in (*parts, *_instructions(instructions)) if part)
@@ -101,13 +104,21 @@ def child_prompt(
     tools: Collection[str],
     *,
     children: Sequence[Profile] = (),
+    window: int = 0,
     instructions: Instructions | None = None,
     known_tools: ToolCatalog = TOOLS,
     searches: bool = True,
 ) -> str:
     """A sub-agent's system prompt: its profile's, then rules that no profile can remove. It contains AGENTS.md only if
     the profile has `projectContext: true`. The arguments are those of `root_prompt`."""
-    rules = [CHILD, _tools(tools, known_tools, searches), HONESTY, UNTRUSTED, _delegation(children), _environment(here)]
+    rules = [
+        CHILD,
+        _tools(tools, known_tools, searches),
+        HONESTY,
+        UNTRUSTED,
+        _delegation(children, window),
+        _environment(here),
+    ]
     known = instructions if profile.project_context else None
     return "\n\n".join(part for part in (profile.prompt, *rules, *_instructions(known)) if part)
 
@@ -141,18 +152,15 @@ def mode_message(mode: str) -> str:
     return f"{NOTE} The permission mode is now {mode}: {MODES[mode]}."
 
 
-def catalog(children: Sequence[Profile]) -> str:
-    """The profiles that an agent can delegate to, one a line, for the prompt and the tool's description."""
-    return "\n".join(f"- `{profile.name}`: {sanitize_line(profile.description, 400)}" for profile in children)
-
-
 def _tools(tools: Collection[str], known: ToolCatalog, searches: bool) -> str:
     lines = (*known.hints(tools), *(() if searches else (NO_SEARCH,)))
     return "# Tools\n\n" + "\n".join(f"- {text}" for text in lines) if lines else ""
 
 
-def _delegation(children: Sequence[Profile]) -> str:
-    return DELEGATION.format(catalog=catalog(children)) if children else ""
+def _delegation(children: Sequence[Profile], window: int) -> str:
+    listed = sub_agent_list(children, window)
+    more = MORE_SUB_AGENTS.format(hidden=listed.hidden) if listed.hidden else ""
+    return DELEGATION.format(catalog=listed.text + more) if children else ""
 
 
 def _environment(here: Environment) -> str:
@@ -240,6 +248,10 @@ ANSWER = """\
 The user reads your answers in a terminal. Begin with the answer or the outcome. Be as short as the topic allows; use Markdown if it
 helps (short lists, code blocks with a language, a table for comparisons). Name code as `path:line`. No praise, no
 preamble, no repetition of what the user can see above."""
+
+MORE_SUB_AGENTS = f"""
+
+{{hidden}} more are not listed here: find them with `{SEARCH_PROFILES}`."""
 
 DELEGATION = """\
 # Available Sub-Agents

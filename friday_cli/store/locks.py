@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import fcntl
 import os
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from friday_cli.core.protocol.errors import StoreError, Unwritable, UsageError
+
+from .schema import NO_LOCKS, no_locks
 
 HEARTBEAT_S = 1.0
 """Seconds between two updates of the time of a lock file."""
@@ -73,10 +74,8 @@ def own(folder: Path, session: str) -> Ownership:
                     stack.pop_all()
                     return Ownership(session, path, handle, died_at=before.st_mtime if before.st_size else 0.0)
     except OSError as error:
-        if error.errno == errno.ENOLCK:
-            raise Unwritable(
-                f"The file system of {folder} does not support locks.", hint="Set FRIDAY_HOME to another folder."
-            ) from None
+        if error.errno in NO_LOCKS:
+            raise no_locks(folder) from None
         raise Unwritable(
             f"Session {session[:8]} cannot be locked in {folder}: {error.strerror}.",
             hint="Free some space or make the folder writable, and try again.",
@@ -102,6 +101,10 @@ def owner(folder: Path, session: str) -> int | None:
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return _pid(handle)
+    except OSError as error:
+        if error.errno in NO_LOCKS:
+            raise no_locks(folder) from None
+        raise
     finally:
         os.close(handle)
     return None

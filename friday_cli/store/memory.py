@@ -12,6 +12,7 @@ import msgspec
 
 from friday_cli.core.protocol.agent_path import depth_of
 from friday_cli.core.protocol.errors import UsageError
+from friday_cli.core.text.known_keys import mask_keys
 
 from .journal import encodable
 from .records import MemoryItem
@@ -25,9 +26,9 @@ _NEWEST = "ORDER BY m.at DESC, m.id DESC"
 
 
 class StoredMemory:
-    """The notes of one project and of the user, as the agents of `session` see them. A note of the root agent is
-    visible to all agents. A note of a sub-agent is visible to others after it is promoted, or at once if notes are
-    `shared`."""
+    """The notes of one project and of the user, as the agents of `session` see them. A note of the root agent for the
+    project is visible to all agents. A note of a sub-agent is visible to others after a person promoted it, or at once if
+    notes are `shared`. A note for the user is visible to others, in every project, only after a person promoted it."""
 
     def __init__(
         self, project: str, session: str, *, writer: StoreWriter, reader: StoreReader, shared: bool = False
@@ -44,9 +45,9 @@ class StoredMemory:
         """Save a note of the agent with this path or id, and return it. Raises StoreError."""
         owner = self._project if scope == "project" else ""
         who = self._agent_id(agent)
-        promoted = self._shared or depth_of(who) == 0
+        promoted = scope == "project" and (self._shared or depth_of(who) == 0)
         encoded = msgspec.json.encode(encodable(list(tags))).decode()
-        values = (scope, owner, encodable(text), encoded, who, time.time(), promoted)
+        values = (scope, owner, encodable(mask_keys(text)), encoded, who, time.time(), promoted)
         return await self._writer.submit(lambda db: _save(db, values))
 
     async def load(self, query: str, *, tags: Sequence[str], limit: int, agent: str = "a") -> list[MemoryItem]:
@@ -83,7 +84,7 @@ class StoredNotes:
         return await self._reader.read(lambda db: _one(db, number))
 
     async def promote(self, numbers: Sequence[str]) -> list[MemoryItem]:
-        """Make notes of sub-agents visible to all agents; returns the notes that changed. Raises UsageError for an
+        """Make notes visible to all agents; returns the notes that changed. Raises UsageError for an
         unknown id, without any change."""
         return await self._writer.submit(lambda db: _promote(db, numbers))
 

@@ -25,6 +25,12 @@ from .schema import Damaged, connect, explain
 
 TABLES = ("sessions", "events", "memories")
 """Tables that are copied row by row; the rows of agents are derived from the events."""
+HEADER = 100
+"""Bytes of the header of an SQLite file."""
+MOST_PAGES = 2**24
+"""The most pages that a file is believed to have had: 64 GB."""
+TABLE_LEAF, PART_OF_TABLE = 13, 5
+"""The first byte of a page with rows of a table, and the kind of a page in the pointer map that is not free."""
 LAST = 2**62
 """Upper limit of row numbers."""
 
@@ -96,12 +102,20 @@ def _is_whole(work: Path, path: Path) -> bool:
 
 def _copy_readable(damaged: Path, new: Path) -> Repaired:
     """Create the file `new` with every readable row of `damaged`, and the rows that are derived from them."""
+    with closing(connect(new)) as db:
+        page_size = int(db.execute("PRAGMA page_size").fetchone()[0])
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    _replace_header(damaged, new.read_bytes()[:page_size], page_size)
     with closing(connect(new)) as db, closing(sqlite3.connect(damaged)) as old:
-        old.text_factory = lambda raw: raw.decode("utf-8", "replace")
+        old.text_factory = _text
         db.execute("PRAGMA synchronous = FULL")
         db.execute("BEGIN IMMEDIATE")
         for table in TABLES:
             _rows(old, db, table)
+        roots = _roots(old)
+        old.close()
+        for root in roots:
+            _add_unreachable(damaged, db, root, page_size)
         each = "SELECT count(*) AS found, max(seq) AS top FROM events GROUP BY session"
         events, missing = db.execute(f"SELECT total(found), total(top - found) FROM ({each})").fetchone()
         for (key,) in db.execute("SELECT DISTINCT session FROM events").fetchall():
@@ -111,6 +125,78 @@ def _copy_readable(damaged: Path, new: Path) -> Repaired:
             db.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in ("sessions", "memories")
         )
         return Repaired(None, sessions, int(events), int(missing), notes)
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "replace")
+
+
+def _replace_header(damaged: Path, new: bytes, page_size: int) -> None:
+    """Give the file the header of the `new` one, and its full length: SQLite reads nothing of a file whose header is
+    damaged or names more pages than there are. The whole first page, with the list of tables, is replaced if that cannot
+    be read: every file of this schema has its tables in the same pages."""
+    size = damaged.stat().st_size
+    with damaged.open("r+b") as file:
+        found = file.read(HEADER)
+        named = int.from_bytes(found[28:32], "big") if found[:20] == new[:20] else 0
+        pages = max(size // page_size, min(named, MOST_PAGES), 1)
+        header = new[:28] + pages.to_bytes(4, "big") + bytes(8) + new[40:HEADER]  # 8: no list of free pages
+        file.truncate(size // page_size * page_size)  # a part of a page would give rows that are not complete
+        file.truncate(pages * page_size)
+        file.seek(0)
+        file.write(header)
+    if not _has_tables(damaged):
+        with damaged.open("r+b") as file:
+            file.write(header + new[HEADER:page_size])
+
+
+def _roots(old: sqlite3.Connection) -> list[int]:
+    """The number of the first page of the events, in a list that is empty if it cannot be read."""
+    try:
+        return [row[0] for row in old.execute("SELECT rootpage FROM sqlite_master WHERE name = 'events'")]
+    except sqlite3.Error:
+        return []
+
+
+def _add_unreachable(damaged: Path, db: sqlite3.Connection, root: int, page_size: int) -> None:
+    """Add the events in pages to which no readable page leads: each takes the place of the first page of the table, so
+    that SQLite reads it. Rows of other tables do not fit into the columns and are left out."""
+    pages = list(_leaves(damaged, page_size))
+    for number in pages:
+        with damaged.open("r+b") as file:
+            file.seek(18)
+            file.write(b"\1\1")  # without a write-ahead log
+            file.seek((number - 1) * page_size)
+            page = file.read(page_size)
+            file.seek((root - 1) * page_size)
+            file.write(page)
+        with closing(sqlite3.connect(damaged)) as old:
+            old.text_factory = _text
+            _rows(old, db, "events")
+
+
+def _leaves(damaged: Path, page_size: int) -> Iterator[int]:
+    """The numbers of the pages with rows of tables. Free pages, which may have rows of deleted sessions, are left out by
+    the pointer map, the first page of each group."""
+    group = page_size // 5 + 1
+    with damaged.open("rb") as file:
+        file.seek(page_size)
+        number, kinds = 2, b""
+        while len(page := file.read(page_size)) == page_size:
+            at = (number - 2) % group
+            if at == 0:
+                kinds = page
+            elif page[0] == TABLE_LEAF and kinds[(at - 1) * 5] == PART_OF_TABLE:
+                yield number
+            number += 1
+
+
+def _has_tables(path: Path) -> bool:
+    try:
+        with closing(sqlite3.connect(path)) as db:
+            return any(row[0] in TABLES for row in db.execute("SELECT name FROM sqlite_master"))
+    except sqlite3.Error:
+        return False
 
 
 def _rows(old: sqlite3.Connection, db: sqlite3.Connection, table: str) -> None:
@@ -129,16 +215,21 @@ def _rows(old: sqlite3.Connection, db: sqlite3.Connection, table: str) -> None:
 
 
 def _readable(old: sqlite3.Connection, query: str) -> Iterator[Sequence[object]]:
-    """The rows of a table in the order of their numbers, without those that cannot be read."""
+    """The rows of a table in the order of their numbers, without those that cannot be read. A page that is damaged in
+    its middle gives rows with wrong numbers, which never end if they are believed."""
     after: int | None = -1
     while after is not None:
         try:
             for number, *row in old.execute(query, (after,)):
+                if number <= after:
+                    break
                 yield row
                 after = number
-            return
+            else:
+                return
         except sqlite3.Error:
-            after = _next_readable(old, query, after)
+            pass
+        after = _next_readable(old, query, after)
 
 
 def _next_readable(old: sqlite3.Connection, query: str, after: int) -> int | None:
@@ -147,10 +238,10 @@ def _next_readable(old: sqlite3.Connection, query: str, after: int) -> int | Non
 
     def reads(number: int) -> bool:
         try:
-            old.execute(f"{query} LIMIT 1", (number,)).fetchone()
+            row = old.execute(f"{query} LIMIT 1", (number,)).fetchone()
         except sqlite3.Error:
             return False
-        return True
+        return row is None or row[0] > number
 
     step = 1
     while not reads(after + step):
@@ -166,10 +257,11 @@ def _next_readable(old: sqlite3.Connection, query: str, after: int) -> int | Non
 
 def _rebuild_rows(db: sqlite3.Connection, key: int) -> None:
     """Derive the rows of a session and its agents from its events."""
-    envelopes = []
+    envelopes, used = [], set[int | None]()
     for seq, at, agent, body in db.execute(
         "SELECT seq, at, agent, CAST(body AS BLOB) FROM events WHERE session = ? ORDER BY seq", (key,)
     ):
+        used.add(seq)
         try:
             envelopes.append(Envelope(seq, at, agent, decode_event(body)))
         except (msgspec.DecodeError, UnicodeDecodeError):
@@ -182,16 +274,15 @@ def _rebuild_rows(db: sqlite3.Connection, key: int) -> None:
         (key, name, cwd, *times),
     )
     model = db.execute("SELECT model FROM sessions WHERE key = ?", (key,)).fetchone()[0]
-    made = _replacement_starts(envelopes, model)
+    made = _replacement_starts(envelopes, used, model)
     append_events(db, key, made)
     project(db, key, envelopes)
     db.execute("UPDATE sessions SET updated = ? WHERE key = ?", (times[1], key))
 
 
-def _replacement_starts(envelopes: list[Envelope], model: str) -> list[Envelope]:
-    """AgentStarted events for agents whose own was lost, at free numbers before their other events. Without one an
-    agent can neither be shown nor resumed."""
-    used = {e.seq for e in envelopes}
+def _replacement_starts(envelopes: list[Envelope], used: set[int | None], model: str) -> list[Envelope]:
+    """AgentStarted events for agents whose own was lost, at free numbers (not in `used`) before their other events.
+    Without one an agent can neither be shown nor resumed."""
     started = {e.agent for e in envelopes if isinstance(e.event, AgentStarted)}
     made = []
     for envelope in envelopes:

@@ -18,8 +18,9 @@ DAY_S = 86_400.0
 FRESH_S = 3_600.0
 """A session used in the last hour is not removed because of its size: it may be opened again soon."""
 GIGABYTE = 1_000_000_000
-KEPT = ("spill", "checkpoints")
-"""Folders next to the file with a subfolder per session: long output, and earlier contents of files."""
+KEPT = ("spill", "checkpoints", "baselines")
+"""Folders next to the file with a subfolder per session: long output, earlier contents of files, and those that a killed
+process left behind."""
 _PAGES = 1_000
 """Pages returned to the file system in one step, so that other processes do not wait long."""
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import sqlite3
 import stat
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +19,8 @@ T = TypeVar("T")
 
 BUSY_S = 10.0
 """Seconds that SQLite waits in one statement for another process (busy timeout)."""
+NO_LOCKS = frozenset((errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP))
+"""Error numbers of a file system without locks."""
 RETRY_S = 60.0
 """Seconds for which an operation is retried when SQLite reports "busy" without waiting."""
 OWN_TABLES = frozenset(("sessions", "agents", "events"))
@@ -95,6 +100,7 @@ def connect(path: Path) -> sqlite3.Connection:
             f"Sessions cannot be saved in {path.parent}: {error.strerror or error}.",
             hint="Make the folder writable or set FRIDAY_HOME to another one.",
         ) from None
+    _require_locks(path)
     try:
         return retry_while_busy(lambda: _open(path))
     except sqlite3.Error as error:
@@ -192,6 +198,28 @@ def _make_private(path: Path) -> None:
         folder.chmod(0o700)
     if not path.exists():
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))  # SQLite gives the -wal and -shm files the same mode
+
+
+def _require_locks(path: Path) -> None:
+    """Raise Unwritable if the file system has no locks: SQLite takes that for a lock of another process and waits."""
+    probe = path.with_name(f".{path.name}-{os.getpid()}-{threading.get_ident()}.lock")  # closing a file drops its locks
+    try:
+        handle = os.open(probe, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError:
+        return  # opening the file reports it
+    try:
+        fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in NO_LOCKS:
+            raise no_locks(path.parent) from None
+    finally:
+        os.close(handle)
+        probe.unlink(missing_ok=True)
+
+
+def no_locks(folder: Path) -> Unwritable:
+    """The error for a file system on which files cannot be locked."""
+    return Unwritable(f"The file system of {folder} does not support locks.", hint="Set FRIDAY_HOME to another folder.")
 
 
 def is_network(kind: str) -> bool:

@@ -117,8 +117,8 @@ async def _bash(context: ToolContext, args: BashArguments, timeout_s: float) -> 
     access: Access = "look" if context.looks else args.access
     if args.background:
         job = await context.workspace.start(args.command, agent=context.agent, access=access)
-        facts = ToolFacts(commands=(CommandRun(args.command, running=True),))
         text = f"Started in the background as {job.id}. Read its output with bash_output, stop it with bash_kill."
+        facts = ToolFacts(commands=(CommandRun(args.command, job=job.id, running=True),))
         return Output(text, CommandDisplay(args.command, None, f"started as {job.id}"), facts)
     ran = await context.workspace.run(
         args.command, agent=context.agent, timeout_s=timeout_s, on_output=context.emit, access=access
@@ -129,7 +129,11 @@ async def _bash(context: ToolContext, args: BashArguments, timeout_s: float) -> 
     return Output(
         "\n".join([*parts, *_sandbox(ran, looks=context.looks)]),
         CommandDisplay(args.command, ran.exit_code, output, ran.spill),
-        ToolFacts(files=ran.changed, commands=(CommandRun(args.command, ran.exit_code, ran.timed_out),)),
+        ToolFacts(
+            files=ran.changed,
+            commands=(CommandRun(args.command, ran.exit_code, ran.timed_out),),
+            unknown=ran.unknown,
+        ),
         error=ran.exit_code != 0,
         warnings=_warnings(args.command, ran.tampered),
         denied=ran.blocked if context.looks else "",
@@ -211,8 +215,8 @@ def _job_output(job: BackgroundJob) -> Output:
         state = f"ended: exit {job.exit_code}"
     text = f"{output.rstrip(chr(10))}\n" if output.strip() else "(no new output)\n"
     text = "\n".join([f"{text}[{job.id} {state}]", *_sandbox(job, looks=job.looks)])
-    commands = (CommandRun(job.command, job.exit_code),)
-    facts = ToolFacts(files=job.changed, commands=commands) if job.ended else ToolFacts()
+    commands = (CommandRun(job.command, job.exit_code, job=job.id),)
+    facts = ToolFacts(files=job.changed, commands=commands, unknown=job.unknown) if job.ended else ToolFacts()
     display = CommandDisplay(job.command, job.exit_code, output, job.spill)
     return Output(text, display, facts, warnings=_warnings(job.command, job.tampered))
 

@@ -16,9 +16,10 @@ from .items import (
     worktree_text,
 )  # fmt: skip
 from .state import SessionView
-from .tree import activity_text, agent_line, glyph, render_tree, status_text
+from .tree import activity_text, agent_line, glyph, network_wait, render_tree, status_text
 
 __all__ = [
     "AgentView", "Item", "MessageItem", "NoteItem", "PendingAsk", "ResultItem", "SessionView", "TextStream", "ToolRun",
-    "activity_text", "agent_line", "finding_text", "glyph", "not_started", "render_tree", "status_text", "worktree_text",
+    "activity_text", "agent_line", "finding_text", "glyph", "network_wait", "not_started", "render_tree", "status_text",
+    "worktree_text",
 ]  # fmt: skip

@@ -225,6 +225,19 @@ class AgentView(AgentState):
         """The running tool, the newest if there are several."""
         return next((run for run in reversed(self.open.values()) if run.status == "running"), None)
 
+    @property
+    def waits_for_network(self) -> bool:
+        """Whether it has no connection to its model."""
+        return self.status == "waiting_rate" and self.waiting.startswith("network")
+
+    @property
+    def wait_until(self) -> float:
+        """When its wait for a rate limit or a connection ends, in Unix seconds."""
+        try:
+            return self.clock.since + float(self.waiting.rpartition(" ")[2])
+        except ValueError:
+            return self.clock.since
+
     def active_s(self, now: float) -> float:
         """Active seconds of all its runs; the time of an open run counts until `now`."""
         return self.clock.total(now)

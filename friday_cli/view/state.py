@@ -334,6 +334,8 @@ def _reply(agent: AgentView, event: events.TextDelta | events.ThinkingDelta | ev
 
 def _text_delta(state: SessionView, agent: AgentView, event: events.TextDelta, at: float) -> None:
     if (reply := _reply(agent, event)) is not None:
+        if not (event.text or event.offset):
+            reply = agent.reply = ReplyItem(event.turn, event.attempt)
         reply.text.put(event.offset, event.text)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Literal
 
@@ -89,7 +90,7 @@ def agent_line(state: SessionView, agent: AgentView, *, now: float) -> str:
     worktree = agent.worktree if agent.worktree is not None and agent.worktree.state != "unchanged" else None
     parts = [
         f"{glyph(agent)} {agent.path} {sanitize_line(agent.profile, 40)}".rstrip(),
-        status_text(state, agent),
+        status_text(state, agent, now),
         f"{tokens(own)} tokens" + (f" (tree {tokens(tree)})" if agent.children else ""),
         price(agent.model, tree),
         seconds(agent.active_s(now)),
@@ -100,18 +101,19 @@ def agent_line(state: SessionView, agent: AgentView, *, now: float) -> str:
     return " · ".join(part for part in parts if part)
 
 
-def status_text(state: SessionView, agent: AgentView) -> str:
-    """The status with what the agent waits for or runs, or the reason if it did not end with success."""
+def status_text(state: SessionView, agent: AgentView, now: float | None = None) -> str:
+    """The status with what the agent waits for or runs, or the reason if it did not end with success. `now` as for
+    `render_tree`."""
     if agent.end is not None:
         return agent.end.summary(agent.path)
     if agent.status.startswith("waiting"):
-        return _waits(state, agent)
+        return _waits(state, agent, state.at if now is None else now)
     if (current := agent.current) is not None:
         return f"{agent.status} ({sanitize_line(f'{current.tool} {current.title}', 60)})"
     return agent.status
 
 
-def _waits(state: SessionView, agent: AgentView) -> str:
+def _waits(state: SessionView, agent: AgentView, now: float) -> str:
     """What an agent with a waiting status waits for."""
     if agent.status == "waiting_user":
         return "waits for you"
@@ -121,6 +123,8 @@ def _waits(state: SessionView, agent: AgentView) -> str:
         return f"waits for {names}"
     if agent.status == "waiting_budget":
         return budget_wait(agent)
+    if agent.waits_for_network:
+        return network_wait(state, now)
     kind, _, wait = agent.waiting.rpartition(": ")
     reason = {"": "the service is busy", "rate": "rate limit"}.get(kind, sanitize_line(kind, 20))
     return f"waits {sanitize_line(wait, 12)} s: {reason}"
@@ -131,9 +135,16 @@ def budget_wait(agent: AgentView) -> str:
     return "waits for cost budget" if agent.waiting == "cost" else "waits for tokens"
 
 
-def activity_text(state: SessionView, agent: AgentView) -> str:
+def network_wait(state: SessionView, now: float) -> str:
+    """When the agents that have no connection try again, the same for all of them; "" if none waits for one."""
+    waiting = [agent for agent in state.working if agent.waits_for_network]
+    left = max((math.ceil(agent.wait_until - now) for agent in waiting), default=0)
+    return f"no network, trying again in {left} s" if left > 0 else "connecting again" if waiting else ""
+
+
+def activity_text(state: SessionView, agent: AgentView, now: float | None = None) -> str:
     """What an agent does or waits for, for a line that shows the status as a symbol; after success only the
-    warnings or denied calls of its receipt."""
+    warnings or denied calls of its receipt. `now` as for `render_tree`."""
     if agent.end is not None:
         words = status_text(state, agent)
         why = f": {sanitize_line(agent.end.error, 200)}" if agent.end.error else ""
@@ -149,7 +160,7 @@ def activity_text(state: SessionView, agent: AgentView) -> str:
     if agent.status == "queued":
         return "waits for a slot"
     if agent.status.startswith("waiting"):
-        return _waits(state, agent)
+        return _waits(state, agent, state.at if now is None else now)
     if (current := agent.current) is not None:
         return sanitize_line(f"{current.tool} {current.title}", 200)
     if (reply := agent.reply) is not None and (reply.calls or reply.text.size):

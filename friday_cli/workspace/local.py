@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from pathlib import Path
 
+from friday_cli.core.protocol.errors import ToolError
+from friday_cli.core.protocol.receipt import FileChange
 from friday_cli.core.protocol.workspace import Access, BackgroundJob, Printed, Ran, Reach
 
 from .background_jobs import BackgroundJobs
@@ -16,7 +18,7 @@ from .local_files import WorkspaceFiles
 from .process.client import SupervisorClient
 from .process.command import EffectDetector, RunningCommand
 from .process.environment import ELSEWHERE, cleaned
-from .process.output import HEAD, TAIL, HeadTailBuffer, LiveOutput, OverflowFolder
+from .process.output import HEAD, TAIL, HeadTailBuffer, LiveOutput, OverflowFolder, keep_output
 from .process.starter import CommandSettings, CommandStarter
 from .sandbox.policy import SandboxPolicy
 
@@ -101,8 +103,9 @@ class LocalWorkspace(WorkspaceFiles):
         finally:
             await running.finish()
             if not running.only_looks:
-                await self._finish(self.write_hook.command_ended(agent))
+                await self._finish(self.write_hook.command_ended(agent, self._starter.commands, running))
         output = running.capture.text()
+        changed, unknown = await self._effects.changed(running, self.written, self.write_hook.problem)
         return Ran(
             exit_code=None if timed_out else running.exit_code,
             output=output,
@@ -111,7 +114,8 @@ class LocalWorkspace(WorkspaceFiles):
             spill=running.capture.spill,
             bytes=running.capture.total,
             left=0 if timed_out else running.process.outlived,
-            changed=await self._effects.changed(running, self.written),
+            changed=changed,
+            unknown=unknown,
             blocked=running.denial(output),
             tampered=await self._effects.tampered(running),
         )
@@ -141,8 +145,11 @@ class LocalWorkspace(WorkspaceFiles):
         fresh, running.capture.fresh = running.capture.fresh, HeadTailBuffer()
         ended = not alive and not running.end_reported
         running.end_reported = running.end_reported or ended
+        changed: tuple[FileChange, ...] = ()
+        unknown: tuple[str, ...] = ()
         if ended and not running.only_looks:
-            await self.write_hook.command_ended(agent)
+            await self.write_hook.command_ended(agent, self._starter.commands, running)
+            changed, unknown = await self._effects.changed(running, self.written, self.write_hook.problem)
         return BackgroundJob(
             id=running.id,
             command=running.text,
@@ -151,7 +158,8 @@ class LocalWorkspace(WorkspaceFiles):
             output=fresh.text(running.capture.where()),
             spill=running.capture.spill,
             ended=ended,
-            changed=await self._effects.changed(running, self.written) if ended else (),
+            changed=changed,
+            unknown=unknown,
             blocked=running.denial(fresh.text()) if ended else "",
             tampered=await self._effects.tampered(running) if ended else (),
             looks=running.only_looks,
@@ -160,7 +168,8 @@ class LocalWorkspace(WorkspaceFiles):
     async def release(self, agent: str) -> None:
         await self._finish(self._starter.end(agent))
         if self._jobs.drop(agent):
-            await self.write_hook.command_ended(agent)
+            mine = [command for command in self._starter.commands if command.process.agent == agent]
+            await self.write_hook.command_ended(agent, self._starter.commands, *mine)
 
     async def close(self) -> None:
         self._starter.closed = True
@@ -177,12 +186,18 @@ class LocalWorkspace(WorkspaceFiles):
             await asyncio.to_thread(self._settings.sandbox.close)
         await asyncio.to_thread(self.spill.close)
 
+    async def keep_output(self, data: bytes) -> str:
+        try:
+            return await asyncio.to_thread(keep_output, self.spill.folder, data)
+        except OSError as error:
+            raise ToolError(f"It could not be saved: {error.strerror}.") from None
+
     async def _start(
         self, command: str, agent: str, live: LiveOutput | None, cwd: Path | None, access: Access
     ) -> RunningCommand:
         prepared = await asyncio.to_thread(self._starter.prepare, command, cwd, access)
         if not prepared.only_looks:
-            await self.write_hook.command_started(self._starter.commands)
+            await self.write_hook.command_started(agent, self._starter.commands)
         return await self._starter.start(prepared, agent, live)
 
     async def _finish(self, work: Coroutine[None, None, None]) -> None:

@@ -97,7 +97,8 @@ def test_needs_none(pace):
 
 
 def test_no_test_meets_a_model_server_of_the_machine() -> None:
-    assert {urlsplit(preset.base_url).port for preset in PRESETS.values() if preset.local} == MODEL_SERVERS
+    urls = [url for preset in PRESETS.values() if preset.local for url in (preset.base_url, *preset.more_urls)]
+    assert {urlsplit(url).port for url in urls} == MODEL_SERVERS
 
 
 def test_each_folder_whose_tests_may_run_again_exists() -> None:

@@ -20,7 +20,7 @@ ROOMS = {
     "anthropic": ("friday_cli.llm.transport.sdk",),
     "openai": ("friday_cli.llm.transport.sdk",),
     "textual": ("friday_cli.frontends.tui",),
-    "markdown_it": ("friday_cli.frontends.tui",),
+    "markdown_it": ("friday_cli.frontends",),
     "typer": ("friday_cli.cli",),
     "rich": ("friday_cli.cli", "friday_cli.frontends"),
     "pypdf": ("friday_cli.tools.documents",),

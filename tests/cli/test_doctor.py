@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -198,3 +199,12 @@ def test_on_a_terminal_it_tells_so_and_wraps(console: Console) -> None:
     assert "colours        on" in text
     assert max(map(len, text.splitlines())) <= 80
     assert "off: NO_COLOR is set" in console.terminal("doctor", NO_COLOR="1").out
+
+
+def test_a_full_disk_is_reported(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = shutil.disk_usage(console.friday_home.parent)
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage._replace(free=0))
+    ran = console("doctor")
+    assert (ran.code, "No problems found" in ran.out) == (1, False)
+    assert "the disk is full" in facts(console)["folders/data"]["text"]
+    assert "Free some space" in facts(console)["folders/data"]["hint"]

@@ -44,17 +44,18 @@ def test_the_list_shows_this_projects_notes_and_ones_own(console: Console) -> No
     keep(console.home, ("a", "about me"), scope="user")
     rows = [[row[0], row[2], row[3], row[4], row[-1]] for row in console("memory", "list").rows]
     assert rows == [
-        ["4", "promoted", "7f3a0000:a", "you", "about me"],
+        ["4", "pending", "7f3a0000:a", "you", "about me"],
         ["2", "pending", "7f3a0000:a.2", "project", "a child's"],
         ["1", "promoted", "7f3a0000:a", "project", "mine"],
     ]
-    assert [row[-1] for row in console("memory", "list", "--pending").rows] == ["a child's"]
+    assert [row[-1] for row in console("memory", "list", "--pending").rows] == ["about me", "a child's"]
     everything = console("memory", "list", "--all")
     assert len(everything.rows) == 4
     assert str(console.project) in everything.out
     document = console("memory", "list", "--pending", "--json").document
     assert [(d["id"], d["agent"].partition(":")[2], d["promoted"], d["tags"]) for d in document] == [
-        ("2", "a.2", False, ["t"])
+        ("4", "a", False, ["t"]),
+        ("2", "a.2", False, ["t"]),
     ]
 
 

@@ -111,7 +111,52 @@ def test_check_names_file_line_field_problem_and_remedy(console: Console) -> Non
 def test_check_tells_remarks_without_failing(console: Console) -> None:
     path = console.profile(mine(console), "small", "description: x", "maxTokenBudget: 500")
     ran = console.ok("profiles", "check", str(path))
-    assert ran.out.startswith(f"{path}: 500 tokens are rarely enough")
+    assert ran.out.startswith(f"{path}: warning: 500 tokens are rarely enough")
+
+
+COLLECTION = """\
+---
+name: {name}
+description: Use this agent to try things: often.
+
+<example>
+Context: A person asks
+user: "Try it"
+assistant: "I do: at once"
+</example>
+
+<example>
+Context: Another one
+user: "Again"
+</example>
+
+color: green
+tools: Read, search, Agent(nobody)
+---
+
+You try things.
+"""
+
+
+def test_a_collection_of_other_tools_has_one_verdict_in_check_and_in_loading(console: Console) -> None:
+    agents = console.project / ".claude/agents/design"
+    outside = console.home / "collection/design"
+    for folder in (agents, outside):
+        folder.mkdir(parents=True)
+        (folder / "one.md").write_text(COLLECTION.format(name="one"))
+        (folder / "two.md").write_text("---\nname: C# Expert\ndescription: d\n---\nhi\n")
+        (folder / "bad.md").write_text("---\nname: bad\ndescription: d\ntools: [nonsense]\n---\nhi\n")
+    assert console("trust", "--yes").code == 0
+    loaded = console("profiles", "list")
+    assert {row[0] for row in loaded.rows} >= {"one", "c-expert"}
+    for path in (agents.parent, outside.parent):
+        ran = console("profiles", "check", str(path))
+        assert ran.code == 2
+        assert ran.error == "2 profiles valid, 1 error, 4 warnings"
+        assert [line for line in ran.out.splitlines() if ": warning: " not in line] == [
+            f"{path}/design/bad.md:4: tools: none of these tools exists. "
+            + next(line for line in loaded.error.splitlines() if "bad.md" in line).partition("exists. ")[2]
+        ]
 
 
 @pytest.mark.parametrize(("model", "note"), [
@@ -123,10 +168,10 @@ def test_check_tells_remarks_without_failing(console: Console) -> None:
 def test_check_tells_whether_a_temperature_has_an_effect(console: Console, model: str, note: str) -> None:
     path = console.profile(mine(console), "warm", "description: x", f"model: {model}", "temperature: 0.3")
     ran = console.ok("profiles", "check", str(path))
-    assert ran.out == (f"{path}: {note}\n" if note else "")
+    assert ran.out == (f"{path}: warning: {note}\n" if note else "")
 
 
-@pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"---\nname: x\n", b"---\nname: [x\n---\nhi\n", b""])
+@pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"---\nname: x\n", b"---\nname: []\n---\nhi\n", b""])
 def test_check_of_what_is_no_profile(console: Console, tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "x.md"
     path.write_bytes(content)

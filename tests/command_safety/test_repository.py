@@ -120,6 +120,38 @@ def test_a_repository_inside_another_that_git_looks_into_is_asked_about(tmp_path
     assert not passes("git diff", root)
 
 
+@pytest.mark.parametrize("version", ["2", "4"])
+@pytest.mark.parametrize("name", ["/etc/hostname", "../outside/ke", "a/../../out/k", "aaa/.git/conf"])
+def test_an_index_that_names_files_outside_is_asked_about(tmp_path: Path, name: str, version: str) -> None:
+    """git diff, git grep and git status read them."""
+    root, plain = tmp_path / "ws", name.replace("/", "x").replace(".", "y")
+    root.mkdir()
+    git(root, "init", "-q")
+    (root / plain).write_text("a\n")
+    git(root, "add", plain)
+    git(root, "update-index", "--index-version", version)
+    looking = ("git diff", "git grep x", "git status", "git ls-files | xargs grep x")
+    assert all(passes(command, root) for command in looking)
+    index = root / ".git/index"
+    index.write_bytes(index.read_bytes().replace(plain.encode(), name.encode()))
+    assert not any(passes(command, root) for command in looking)
+
+
+def test_tracked_names_below_a_link_out_of_the_workspace_are_not_searched(tmp_path: Path) -> None:
+    root = tmp_path / "ws"
+    (root / "src").mkdir(parents=True)
+    (tmp_path / "outside").mkdir()
+    git(root, "init", "-q")
+    searching = ("git grep x", "git ls-files | xargs grep x", "diff -r src .")
+    assert all(passes(command, root) for command in searching)
+    (root / "link").symlink_to("../outside")
+    assert not any(passes(command, root) for command in searching)
+    assert all(
+        passes(command, root)
+        for command in ("git grep --cached x", "grep -rn x .", "find . -name '*.py' | xargs grep x", "git diff")
+    )
+
+
 def test_an_index_that_is_not_understood_is_asked_about(root: Path) -> None:
     (root / ".git/index").write_bytes(b"DIRC\0\0\0\4" + b"\0\0\0\1" + b"\0" * 24 + b"\0\0\xe0\0" + b"\0" * 60)
     assert not passes("git status", root)

@@ -67,14 +67,14 @@ ASKED: dict[str, tuple[str, ...]] = {
     ),
     "rg that shows what is hidden": (
         "rg -g '.env*' ''", "rg -g '*' ''", "rg --iglob '.ENV' ''", "rg --glob='*env' ''", "rg -g '**' ''", "rg -g '**/.env' ''", "rg -g '/.env' ''", "rg -g '.{env,x}' ''", "rg -g '.[e]nv' ''", "rg -g '*.pem' ''", "rg -g 'server*' ''",
-        "rg --ignore-file list.txt ''", "rg -g '!x' -g '.e*' ''", "rg -. ''", "rg -uuu ''", "rg '' .env", "rg -f .env x.txt", "rg -g* ''", "rg --files -g '*' | xargs grep ''", "rg --pre ./run.sh ''", "rg '' -- .e*",
+        "rg --ignore-file list.txt ''", "rg -g '!x' -g '.e*' ''", "rg -. ''", "rg -uuu ''", "rg '' .env", "rg -f .env x.txt", "rg -g* ''", "rg -tall ''", "rg -t json -t all ''", "rg --files -g '*' | xargs grep ''", "rg --pre ./run.sh ''", "rg '' -- .e*",
     ),
     "find that names other files": (
         "find . -type d -name . -exec grep -r '' {} +", "find . -maxdepth 1 -name src | xargs grep -r ''", "find . -name '*.py' -exec grep -rd recurse '' . {} +", "find . -type d -exec grep -d recurse '' {} +",
         "find . -exec grep '' {} + -name '*.py'", "find . -exec cat {} + -type f", "find . -print -name '*.py' | xargs grep ''", "find . -print0 -type f | xargs -0 cat", "find . ! -path -name -exec grep '' {} +",
         "find . ! -regex -name -exec grep '' {} +", "find . ! -name '*.py' -o -name '*.md' | xargs grep ''", "find . \\( ! -name '*.py' -o -name '*.md' \\) -exec grep '' {} +", "find . ! ! -type f -o -true -exec cat {} +",
         "find . -not \\( -type f \\) -exec cat {} +", "find . -maxdepth 0 -exec grep '' {}/../outside/key.txt \\;", "find src -maxdepth 0 -exec cat {}/../.env \\;", "find . -maxdepth 1 -exec grep -r '' {}/.. \\;", "find . -name '*.py' , -exec grep '' {} +",
-        "find . -type f -name x.txt -o -exec cat {} +", "find . -files0-from list.txt", "find -L . -type f", "find . -type f -exec cat {} + -o -delete", "find . -fprintf out x", "find . -okdir cat {} \\;", "find . -name '*.py' -exec grep -f .env {} +",
+        "find . -type f -name x.txt -o -exec cat {} +", "find . -files0-from list.txt", "find . -type f -name '*.py' -exec wc -l {} + -o -exec cat {} +", "find . -name '*.py' -print -o -print | xargs grep ''", "find -L . -type f", "find . -type f -exec cat {} + -o -delete", "find . -fprintf out x", "find . -okdir cat {} \\;", "find . -name '*.py' -exec grep -f .env {} +",
         "find . -exec head -n 1 {} \\;", "find . -type f,l -exec cat {} +", "find . -type f -name '*' -exec grep '' {} +",
     ),
     "other programs": (
@@ -117,6 +117,11 @@ CHANGES = (
     "{a}; if {b}; then :; fi", "{a}; while {b}; false; do :; done", "{a}; until {b}; do :; done", "{a}; for i in; do {b}; done", "{a}; for i in 1; do {b}; done", "{a}; for i in 1; do break; {b}; done", "{a}; case a in b) {b};; esac",
     "{a}; case a in a) {b};; esac", "f() {{ {b}; }}; {a}; f", "f() {{ {b}; }}; {a}", "{a}; f() {{ {b}; }}; f", "f() {{ {a}; }}; {b}; f", "{a}; {b} | cat", "{a}; echo | {b}", "{a}; echo \"$({b})\"", "{a}; cat <({b})", "{a}; ! {b}", "{a}; bash -c '{b}'", "{a}; {b} && true",
     "{a}; {b} & wait", "{a}; (true; {b}) & wait", "{a}; true && {b} && true", "{a}; {{ true && {b}; }}", "{a}; while true; do {b}; break; done", "{a}; for i in 1; do continue; {b}; done", "{a}; f() {{ return; {b}; }}; f", "{a}\n{b}", "{a}; {b} > /dev/null",
+    "{a}; {b} < missing", "{a}; ({b}) && true", "{a}; [ x = y ] && {b}", "{a}; {b} <<< x", "{a}; cat <<E\n$({b})\nE", "{a}; for i in 1 2; do {b}; break; done",
+    "{a}; f() {{ :; }}; f; {b}", "{a}; f() {{ :; }}; {b} | f", "{b}; {a} & {b} & wait", "{a}; case x in x) ;; *) {b};; esac", "{a}; if [ -f x.txt ]; then {b}; fi",
+    "{a}; if [ -f missing ]; then {b}; fi", "{a}; {{ {b} & }}", "{a}; time {b}", "{a}; true & {b}", "{a}; true && {b} &", "{a}; true | {b} &", "{a}; {b}; true &",
+    "{a}; while read -r l; do {b}; done < x.txt", "{a}; while read -r l; do {b}; done < missing", "{a}; {{ {b}; }} < missing", "{a}; {{ {b}; }} > /dev/null", "{a}; exit 0 | {b}",
+    "{a}; for i in $(true); do {b}; done", "{a}; diff <({b}) x.txt", "f() {{ {b}; }}; {a}; true | f", "f() {{ {b}; }}; {a}; f & wait", "{a}; nice {b}", "{a}; command {b}",
     "{a}; {b} 2>&1", "{a}; if true; then :; else {b}; fi", "{a}; if false; then :; elif {b}; then :; fi", "{a} && {b}", "{a} || {b}", "{a}; set -e; {b}",
 )  # fmt: skip
 """Ways in which two assignments may follow each other."""

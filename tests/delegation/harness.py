@@ -61,6 +61,7 @@ class Shelf:
     def __init__(self, path: Path) -> None:
         self._drawers = self.shelves.setdefault(str(path), {})
         self.notes = ShelfNotes()
+        self.died_at = 0.0
 
     async def open(self) -> None: ...
 

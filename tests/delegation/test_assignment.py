@@ -34,11 +34,11 @@ async def test_an_assigned_agent_must_exist(stage: Stage) -> None:
 
 
 def offered(request: Any) -> str:
-    (spec,) = [t for t in request.tools if t.name == "delegate_task"]
-    return spec.description.partition("Sub-agents:\n")[2]  # type: ignore[no-any-return]
+    """The list of sub-agents in a prompt."""
+    return request.system.partition("# Available Sub-Agents\n\n")[2].partition("\n\n")[0]  # type: ignore[no-any-return]
 
 
-async def test_the_tool_lists_each_available_sub_agent_and_so_does_the_prompt_with_its_rules(stage: Stage) -> None:
+async def test_the_prompt_lists_each_available_sub_agent_once_with_the_rules(stage: Stage) -> None:
     stage.profile("lead", "subAgents: [researcher, helper]")
     stage.profile("helper", "subAgents: [researcher]")
     script = {"a": [Say("", [delegate("lead", "x")])], "a.1": [Say("", [delegate("helper", "y")])],
@@ -51,10 +51,31 @@ async def test_the_tool_lists_each_available_sub_agent_and_so_does_the_prompt_wi
     assert offered(lead).splitlines()[0] == "- `helper`: The helper."
     assert [line.split("`")[1] for line in offered(helper).splitlines()] == ["researcher"]
     for request in (root, lead, helper):
-        assert offered(request) in request.system
+        assert not [t.name for t in request.tools if "`researcher`" in t.description]
         for rule in ("Give the full task", "Give what it needs to start", "Wait for the result", "Use the result",
                      "Do not delegate"):  # fmt: skip
             assert rule in request.system
+
+
+async def test_of_many_sub_agents_a_share_of_the_window_is_listed_and_the_others_are_found(stage: Stage) -> None:
+    folder = stage.home / "profiles"
+    folder.mkdir(exist_ok=True)
+    for number in range(300):
+        about = f"Knows subject {number} well. {'It tries hard. ' * 30}"
+        (folder / f"e{number}.md").write_text(f"---\nname: expert-{number}\ndescription: {about}\n---\nYou know it.")
+    script = {"a": [Say("", [call("search_profiles", query="subject 299")]), Say("", [delegate("expert-299", "x")]), Say("fin")],
+              "a.1": [Say("ok")]}  # fmt: skip
+    s = await stage.ran(script)
+    first, *later = s.requests("a")
+    lines = offered(first).splitlines()
+    window = s.model.window
+    assert 100 < len(lines) < 300
+    assert len(offered(first)) <= window * 0.02 * 4
+    assert {line.split("`")[1] for line in lines} >= {"analyst", "coder", "general", "researcher", "summarizer"}
+    assert f"{305 - len(lines)} more are not listed here: find them with `search_profiles`." in first.system
+    assert "- `expert-299`: Knows subject 299 well." in s.results()[0].splitlines()[0]
+    assert s.results()[1].startswith("ok: ")
+    assert [(r.system, r.tools) for r in later] == [(first.system, first.tools)] * len(later), "the prefix stays"
 
 
 async def test_a_profile_without_sub_agents_gets_no_delegation_tool_whatever_it_allows(stage: Stage) -> None:

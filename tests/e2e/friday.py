@@ -15,7 +15,7 @@ from typing import IO, Any
 
 import pytest
 
-from friday_cli.core.limits import rate_limit
+from friday_cli.core.limits import rate_limit, retry
 from friday_cli.frontends.oneshot.options import parse
 from friday_cli.frontends.oneshot.run import ask
 from friday_cli.llm.transport import http, sdk
@@ -125,9 +125,10 @@ class Friday:
         self.env[name] = value
         self._patch.setenv(name, value)
 
-    def hurry(self) -> None:
-        """Make the waits between tries short (in this process)."""
+    def hurry(self, *, offline_s: float = 0.2) -> None:
+        """Make the waits between tries short, and the longest one without a network (in this process)."""
         self._patch.setattr(rate_limit, "BACKOFF_S", 0.001)
+        self._patch.setattr(retry, "OFFLINE_S", offline_s)
 
     def impatient(self, idle_s: float = 0.2) -> None:
         """Wait no longer than this for a silent service, and three times as long for one that only pings."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,8 +56,8 @@ def always(found: Reply) -> Callable[[Turn], Reply]:
 
 @dataclass(frozen=True)
 class Case:
-    """What the service does to requests of an agent, and the end of that agent: `tries` requests, an error with `says`, and
-    `keeps` as its partial text."""
+    """What the service does to requests of an agent, and the end of that agent: `tries` requests (without a connection more,
+    for a time), an error with `says`, and `keeps` as its partial text."""
 
     play: Callable[[Turn], Say | Reply]
     tries: int
@@ -89,11 +90,11 @@ CASES: dict[str, Case] = {
     "F6 a page with 502": Case(always(Reply(PAGE, status=502, content_type="text/html")), 6, "Bad gateway"),
     "F7 a page with 200": Case(always(Reply(PAGE, content_type="text/html")), 3, "web page instead of a reply"),
     "F7 nothing with 200": Case(always(Reply(b"")), 2, "empty response"),
-    "F9 reset at once": Case(always(Reply(RESET, before_head=True)), 3, "connection to"),
-    "F9 dropped at once": Case(always(Reply(DROP, before_head=True)), 3, "connection to"),
-    "F10 reset in the text": Case(broken(SPOKEN, "forty", RESET), 3, "connection to", keeps=TORN),
-    "F10 drop in the text": Case(broken(SPOKEN, "forty", DROP), 3, "connection to", keeps=TORN),
-    "F11 reset in the arguments": Case(broken(CALLING, '{"path', RESET), 3, "connection to", keeps="I look."),
+    "F9 reset at once": Case(always(Reply(RESET, before_head=True)), 2, "connection to"),
+    "F9 dropped at once": Case(always(Reply(DROP, before_head=True)), 2, "connection to"),
+    "F10 reset in the text": Case(broken(SPOKEN, "forty", RESET), 6, "connection to", keeps=TORN),
+    "F10 drop in the text": Case(broken(SPOKEN, "forty", DROP), 6, "connection to", keeps=TORN),
+    "F11 reset in the arguments": Case(broken(CALLING, '{"path', RESET), 6, "connection to", keeps="I look."),
     "F12 no end mark": Case(broken(SPOKEN, "forty"), 4, "ended", keeps=TORN),
     "F12 no end mark in the arguments": Case(broken(CALLING, '{"path'), 4, "ended", keeps="I look."),
     "F13 silence": Case(broken(SPOKEN, "forty", HANG), 2, "sent no", keeps=TORN),
@@ -169,7 +170,8 @@ def test_the_main_agent(friday: Friday, name: str, wire: Wire, transport: str, p
     with friday.meets(case.play, wire, transport=transport) as brain:
         ran = friday.json("what is the answer?")
     assert ran.code == ran.document["exit_code"] == case.code
-    assert len(brain.turns) == case.tries, friday.attempts()
+    tries = len(brain.turns)
+    assert tries == case.tries or (name.startswith("F9") and tries > case.tries), friday.attempts()
     ended(ran, "a", case)
     assert (ran.document["status"], ran.document["stop_reason"]) == ("failed", case.stop)
     assert case.says in one_sentence(ran.document["error"])
@@ -205,6 +207,7 @@ ask_above = 64
 @pytest.mark.parametrize(("wire", "transport"), [(w, t) for t in ("http", "sdk") for w in WIRES])
 def test_sub_agents_with_a_fault_each(friday: Friday, wire: Wire, transport: str) -> None:
     """One child for each fault, all in one batch: each ends with its own result."""
+    friday.hurry(offline_s=3)
     kids = {f"kid{n}": CASES[name] for n, (name, w, t) in enumerate(EVERY) if (w, t) == (wire, transport)}
     kids = {kid: case for kid, case in kids.items() if case is not CASES["F13 silence"]}
     task = {"profile": "researcher"}
@@ -230,6 +233,7 @@ def test_sub_agents_with_a_fault_each(friday: Friday, wire: Wire, transport: str
         about = f"{case.says}: {report}\n{friday.attempts()}"
         came = len(brain.by(kid))
         refused_free = case.tries > 1 and ("429" in case.says or "overloaded (" in case.says)
+        refused_free = refused_free or (case.tries, case.says) == (2, "connection to")
         assert came == case.tries or (refused_free and came > case.tries), about  # more while the others were served
         ended(ran, f"a.{number}", case)
         assert f"## Result from 'researcher' (a.{number}): failed ({case.stop})" in report, about
@@ -258,6 +262,15 @@ def test_a_fault_that_passes_leaves_no_trace_in_the_answer(friday: Friday, name:
     assert len(brain.turns) == 2
 
 
+@pytest.mark.parametrize("wire", WIRES)
+def test_f9_an_outage_is_waited_for(friday: Friday, wire: Wire) -> None:
+    friday.hurry(offline_s=300)
+    gone = Reply(RESET, before_head=True)
+    with friday.meets(lambda turn: gone if turn.tries < 8 else SPOKEN, wire) as brain:
+        ran = friday.json("what is the answer?")
+    assert (ran.code, ran.document["result"], len(brain.turns)) == (0, "The answer is forty-two.", 9)
+
+
 @pytest.mark.parametrize("transport", ["http", "sdk"])
 @pytest.mark.parametrize(("base_url", "proxy", "words"), [
     ("http://127.0.0.1:9", "", "Cannot reach Anthropic at 127.0.0.1:9"),
@@ -275,18 +288,19 @@ def test_f8_no_service_is_reached(friday: Friday, base_url: str, proxy: str, wor
     assert (ran.code, ran.document["stop_reason"]) == (75, "provider")
     assert words in one_sentence(ran.document["error"])
     assert "hush" not in ran.out + ran.err
-    assert friday.attempts().count("attempt_failed") == 3
+    assert friday.attempts().count("attempt_failed") > 1
 
 
 def test_f8_tls_that_is_none(friday: Friday) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def answer() -> None:
-            for _ in range(3):
-                connection, _ = listener.accept()
-                with connection:
-                    connection.recv(4096)
-                    connection.sendall(b"HTTP/1.1 400 no TLS here\r\n\r\n")
+            with suppress(OSError):  # the listener is closed at the end
+                while True:
+                    connection, _ = listener.accept()
+                    with connection:
+                        connection.recv(4096)
+                        connection.sendall(b"HTTP/1.1 400 no TLS here\r\n\r\n")
 
         threading.Thread(target=answer, daemon=True).start()
         url = f"https://127.0.0.1:{listener.getsockname()[1]}"
@@ -295,4 +309,4 @@ def test_f8_tls_that_is_none(friday: Friday) -> None:
         ran = friday.json("hi", model="anthropic/claude-test")
     assert ran.code == 75
     assert "Cannot reach Anthropic" in one_sentence(ran.document["error"])
-    assert friday.attempts().count("attempt_failed") == 3
+    assert friday.attempts().count("attempt_failed") > 1

@@ -35,6 +35,17 @@ def test_standard_input_is_the_prompt_or_added_to_it(
     assert (ran.code, ran.err if ran.code else ran.out) == (2 if out == EMPTY else 0, out)
 
 
+def test_a_command_says_which_shell_commands_of_its_text_are_not_run(friday: Friday) -> None:
+    friday.plays(ECHO)
+    file = friday.project / ".friday/commands/pay.md"
+    file.parent.mkdir(parents=True)
+    file.write_text("Pay $4,050 to $1: !`touch made`", encoding="utf-8")
+    ran = friday.run("--trust", "/pay me now")
+    assert ran.out == "Pay $4,050 to me: !`touch made`\n"
+    assert "friday: /pay: not run, sent as text: touch made." in ran.err
+    assert not (friday.project / "made").exists()
+
+
 def test_what_is_piped_in_names_no_file(friday: Friday) -> None:
     """A diff, a log or a web page must not choose the files that are attached."""
     friday.plays(ECHO)

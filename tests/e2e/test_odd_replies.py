@@ -11,7 +11,7 @@ import pytest
 from tests.e2e.friday import Friday
 from tests.e2e.test_faults import SPOKEN, one_sentence, refused, until
 from tests.servers.fake_model_server import WIRES, Brain, Say, Turn, Wire, events, reply, sse
-from tests.servers.script_player import HANG, Reply, Wait
+from tests.servers.script_player import HANG, Reply, Wait, document
 from tests.timing import paced
 
 on_every_wire = pytest.mark.parametrize("wire", WIRES)
@@ -58,7 +58,7 @@ def test_f14_pings_alone_are_no_life(friday: Friday, wire: Wire, pace: float) ->
 
 @on_every_wire
 def test_f21_a_flood_is_read_to_its_end(friday: Friday, wire: Wire) -> None:
-    long = "x" * 5_000_000
+    long = "x" * 32_000
 
     def rule(turn: Turn) -> Say:
         if turn.turn == 0:
@@ -68,6 +68,20 @@ def test_f21_a_flood_is_read_to_its_end(friday: Friday, wire: Wire) -> None:
     ran, _ = done(friday, rule, wire, "--mode", "edits")
     assert (friday.project / "big.txt").read_text() == long
     assert len(ran.document["result"]) == len(long)
+
+
+@on_every_wire
+@pytest.mark.parametrize("calls", [False, True])
+def test_f21_a_flood_above_the_maximum_is_cut_and_that_is_said(friday: Friday, wire: Wire, calls: bool) -> None:
+    flood = "x" * 5_000_000
+    say = Say("I write.", [("write_file", {"path": "big.txt", "content": flood})]) if calls else Say(flood)
+    ran, brain = played(friday, lambda turn: say, wire, "--mode", "edits")
+    assert (ran.code, ran.document["status"]) == (1, "failed")
+    assert 4 <= len(brain.turns) <= 6, "three continuations; a small window is compacted meanwhile"
+    assert not (friday.project / "big.txt").exists()
+    assert ran.err.count("sent more than the 8,192 tokens that it was allowed. Its reply was cut there.") >= 4
+    assert ran.document["usage"]["output_tokens"] <= len(brain.turns) * 1.1 * 8192
+    assert "I write." in ran.document["result"] if calls else 100_000 < len(ran.document["result"]) < 150_000
 
 
 ANSWER = "The answer is forty-two."
@@ -250,7 +264,8 @@ def test_f30_a_call_that_was_cut_is_not_run(friday: Friday, wire: Wire) -> None:
 @on_every_wire
 def test_f30_a_reply_that_is_always_cut_ends(friday: Friday, wire: Wire) -> None:
     ran, brain = played(friday, lambda t: Say(f"part {t.turn} ", stop="max_tokens"), wire)
-    assert (ran.code, ran.document["status"], len(brain.turns)) == (1, "failed", 4)
+    assert (ran.code, ran.document["status"]) == (1, "failed")
+    assert 4 <= len(brain.turns) <= 6, "three continuations; a small window is compacted meanwhile"
     assert "output limit" in one_sentence(ran.document["error"])
     assert "part 3" in ran.document["result"]
 
@@ -309,3 +324,41 @@ def test_f43_one_child_stalls_until_its_time_limit(friday: Friday, wire: Wire, p
     assert (slow["status"], slow["stop_reason"], fast["status"]) == ("timeout", "time", "completed")
     assert "slow so far" in ran.document["result"]
     assert "fast is well" in ran.document["result"]
+
+
+BAD_CALL = {"message": "Failed to call a function.", "type": "invalid_request_error", "code": "tool_use_failed",
+            "failed_generation": "<function=read_file>a.txt"}  # fmt: skip
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("failures", [1, 2])
+def test_a_call_that_the_service_could_not_read_is_tried_once_more(
+    friday: Friday, streamed: bool, failures: int
+) -> None:
+    """Groq's `tool_use_failed`, as an HTTP error or in the stream."""
+    failed = Reply(sse("chat", [{"error": BAD_CALL}])) if streamed else document({"error": BAD_CALL}, 400)
+
+    def rule(turn: Turn) -> Say | Reply:
+        if turn.turn and turn.tries < failures:
+            return failed
+        if turn.turn:
+            assert "Failed to call a function" in turn.last
+            assert "<function=read_file>" in turn.last
+            return Say("The answer.")
+        return Say(calls=[READ])
+
+    ran, brain = played(friday, rule, "chat")
+    assert len(brain.turns) == 3
+    assert ran.code == failures - 1
+    if failures == 1:
+        assert ran.document["result"] == "The answer."
+    else:
+        assert (ran.document["stop_reason"], ran.document["status"]) == ("provider", "failed")
+        assert "could not read the tool call" in one_sentence(ran.document["error"])
+
+
+def test_a_limit_that_left_no_text_is_an_error_in_the_document(friday: Friday) -> None:
+    ran, _ = played(friday, lambda turn: Say(calls=[READ]), "chat", "--max-turns", "1")
+    assert (ran.code, ran.document["status"], ran.document["stop_reason"]) == (5, "failed", "iterations")
+    assert ran.document["error"]
+    assert ran.agent("a")["error"] == ran.document["error"]

@@ -97,3 +97,49 @@ def test_q31_canary_keys_are_found_nowhere(keyed: Friday, tmp_path: Path) -> Non
     ):
         content = path.read_bytes()
         assert not [c for c in CANARIES if c.encode() in content], path
+
+
+NAMED = "plain canary of a key_env of the settings, 4".replace(" ", "-")
+OTHER = "canary=of*another+service/5"
+LATER = "canary-of-a-service-that-was-added-later-6"
+
+
+def test_a_key_without_a_known_form_is_masked_by_its_value(friday: Friday) -> None:
+    """Variables that the settings name reach no command; what a file or a person repeats of a key reaches neither the
+    model nor the screen, the store, the spilled output or an export."""
+    friday.setenv("MYSVC", NAMED)
+    friday.setenv("SIDE", OTHER)
+    friday.setenv("COPY", f"a copy of {NAMED}")
+    (friday.project / "notes.txt").write_text(f"one {NAMED}\ntwo {OTHER}\nthree {LATER}\n" * 900, encoding="utf-8")
+
+    def rule(turn: Turn) -> Say:
+        if turn.results:
+            return Say(f"The files have {NAMED}.")
+        reads = [("read_file", {"path": "notes.txt"}), ("bash", {"command": "env; cat notes.txt"})]
+        return Say(calls=[*reads, ("bash", {"command": f"echo {OTHER}"})])
+
+    ran = []
+    with thinking(rule, "chat") as brain:
+        friday.reach(brain)
+        more = 'key_env = "MYSVC"\n[providers.side]\nbase_url = "http://127.0.0.1:1/v1"\nkey_env = "SIDE"\n'
+        friday.config.write_text(friday.config.read_text() + more, encoding="utf-8")
+        for output in ("text", "json", "stream-json"):
+            ran.append(friday(f"what is {NAMED}?", "--yolo", "--output-format", output))
+            assert ran[-1].code == 0, ran[-1]
+    friday.setenv("LATER", LATER)
+    more = '[providers.later]\nbase_url = "http://127.0.0.1:1/v1"\nkey_env = "LATER"\n'
+    friday.config.write_text(friday.config.read_text() + more, encoding="utf-8")
+    session = ran[1].document["session_id"]
+    commands = [f"sessions export {session} --format {form}" for form in ("md", "json", "atif")]
+    ran.append(friday.run(*commands, program=("-c", COMMANDS), model="", timeout=60))
+    sent = [str(message) for turn in brain.turns for message in turn.body["messages"]]
+    assert any("what is [secret]?" in text for text in sent)
+    assert any("GIT_TERMINAL_PROMPT" in text and "MYSVC" not in text and "COPY" not in text for text in sent)
+    files = [path for path in (friday.home / "data").rglob("*") if path.is_file()]
+    kept = [path.read_text(encoding="utf-8", errors="replace") for path in files]
+    assert any(text.count("one [secret]") == 900 for text in kept), "the whole output was spilled"
+    for text in (*sent, *kept, *(done.out + done.err for done in ran)):
+        assert NAMED not in text
+        assert OTHER not in text
+    assert "three [secret]" in ran[-1].out
+    assert LATER not in ran[-1].out

@@ -14,7 +14,9 @@ from tests.e2e.test_exits import linux
 from tests.e2e.test_signals import NAP, asleep, until
 from tests.screen import Terminal
 from tests.screen import friday as command
+from tests.servers import anthropic_events as claude
 from tests.servers.fake_model_server import Say, Turn
+from tests.servers.script_player import Reply, named
 from tests.timing import paced
 
 PLAY = """
@@ -263,3 +265,27 @@ def test_a_hostile_folder_name(friday: Friday) -> None:
     ran = friday("hi", "-c", "-C", str(folder))
     assert (ran.code, len(ran.lines)) == (2, 1)
     assert not any(f in ran.err for f in FORBIDDEN)
+
+
+def test_html_and_sources_are_seen(friday: Friday) -> None:
+    friday.plays(r"""
+agents:
+  a:
+    - text: "The type is List<String>.\n\n<details>\nInside\n</details>\n\nSources:\n\n[1]: https://example.com/a\n"
+      chunk_delay_s: 0.002
+""")
+    with shown(friday, "say") as terminal:
+        assert terminal.end() == 0
+        for text in ("List<String>.", "<details> Inside </details>", "[1]: https://example.com/a"):
+            assert text in terminal.screen.text
+
+
+def test_a_reply_that_begins_again_is_not_glued_to_the_old_text(friday: Friday) -> None:
+    """A second `message_start` in one stream."""
+    events = [claude.start("msg_1"), *claude.text(0, "A paragraph.\n\nThe weather is"), claude.start("msg_2")]
+    stream = Reply(named(*events, *claude.text(0, "It is sunny."), *claude.end()))
+    with friday.meets(lambda turn: stream), shown(friday, "say") as terminal:
+        assert terminal.end() == 0
+        text = terminal.screen.text
+    assert "The weather is" not in text
+    assert re.search(r"^\[The reply was interrupted and is restarted.\]\n+It is sunny.$", text, re.M)

@@ -58,7 +58,13 @@ def test_the_persons_own_command_stands_before_a_projects_and_none_before_a_buil
     ("text", "rest", "words"),
     [
         ("Look at $ARGUMENTS.", "a b", "Look at a b."),
-        ("$2 before $1, $3.", "one 'two words'", "two words before one, ."),
+        ("$2 before $1, $3.", "one 'two words'", "two words before one, $3."),
+        (
+            "It costs $4,050 or $1.50; awk '{print $4}' $HOME $1x",
+            "a b c",
+            "It costs $4,050 or $1.50; awk '{print $4}' $HOME ax",
+        ),
+        ("It costs $1,000.", "a b", "It costs $1,000.\n\na b"),
         ("No place.", "a b", "No place.\n\na b"),
         ("No place.", "", "No place."),
         ("$1 is $ARGUMENTS", "$2 it's", "$2 is $2 it's"),  # what was typed is never filled in again
@@ -67,6 +73,20 @@ def test_the_persons_own_command_stands_before_a_projects_and_none_before_a_buil
 )
 def test_what_is_typed_behind_the_name_is_filled_in(text: str, rest: str, words: str) -> None:
     assert commands.CustomCommand("x", text, "x.md").prompt(rest) == words
+
+
+def test_named_arguments_are_filled_in_by_their_position(root: Path) -> None:
+    put(root / ".claude/commands/fix.md", "---\narguments: [issue, branch]\n---\nFix $issue on $branch, $other.")
+    custom = commands.load(root, trusted=True).found["fix"]
+    assert custom.prompt("7 main") == "Fix 7 on main, $other."
+    assert custom.prompt("7") == "Fix 7 on $branch, $other."
+
+
+def test_shell_commands_in_the_text_are_named_as_not_run() -> None:
+    custom = commands.CustomCommand("x", "Status: !`git status`, and !`git diff`.", "x.md")
+    assert custom.skipped_note() == "/x: not run, sent as text: git status, git diff."
+    assert custom.prompt("") == custom.text
+    assert commands.CustomCommand("x", "Nothing here! `code`", "x.md").skipped_note() == ""
 
 
 @pytest.mark.parametrize(

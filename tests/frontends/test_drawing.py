@@ -119,13 +119,25 @@ def test_a_child_that_ended_with_warnings_keeps_its_line() -> None:
         ("waiting_rate", "12.0", 0.0, "rate limit: 12 s"),
         ("waiting_rate", "12.0", 4.5, "rate limit: 8 s"),
         ("waiting_rate", "12.0", 13.0, "waiting for its turn"),
-        ("waiting_rate", "network: 2.0", 0.5, "retrying in 2 s"),
+        ("waiting_rate", "server: 2.0", 0.5, "retrying in 2 s"),
         ("waiting_rate", "odd", 0.5, "waiting for its turn"),
     ],
 )
 def test_what_an_agent_waits_for(status: Any, detail: str, later: float, words: str) -> None:
     scene = Scene().child("a.1").tell("a.1", StatusChanged(status, detail))
     assert f"  {words}  " in scene.lines(later=later)[0]
+
+
+def test_one_line_says_when_the_network_is_tried_again_for_all() -> None:
+    scene = Scene().child("a.1").child("a.2").tell("a.1", StatusChanged("waiting_rate", "network: 8.0"))
+    scene.tell("a.2", StatusChanged("waiting_rate", "network: 1.0"))
+    line, first, second = scene.lines(later=0.5)
+    assert line == "  no network, trying again in 8 s"
+    assert "  no network  " in first
+    assert "  no network  " in second
+    assert scene.lines(later=9)[0] == "  connecting again"
+    scene.tell("a.1", StatusChanged("running")).tell("a.2", StatusChanged("running"))
+    assert len(scene.lines()) == 2
 
 
 def test_a_long_silence_is_said() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from friday_cli.cli.output import show_json
 from friday_cli.core.protocol.decode import decode_envelope
 from friday_cli.core.protocol.events import (
     AgentFinished,
@@ -105,13 +106,20 @@ def test_json_has_strange_text_as_it_is(capsys: pytest.CaptureFixture[str]) -> N
     assert document(capsys)["result"].startswith("\x1b[2Jü\u2028")
 
 
-def test_json_and_stream_json_never_send_a_raw_escape(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
-    evil = "\x1b]0;x\x07"
-    told(JsonWriter("s"), *BEGUN).finish(RunResult("completed", "done", evil), 0)
-    told(StreamWriter(), *BEGUN, ("a", Notice(evil)))
-    out = capsysbinary.readouterr().out
-    assert b"\x1b" not in out
-    assert b"\x07" not in out
+def test_json_never_has_raw_controls_or_invisible_characters(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    evil = "\x1b]0;x\x07 \x7f \x80 \x9b2J \x9f \xad \u200b \u202e \u2066 \u2028 \ufeff \U000e0041 ü 文 👍"
+    found = []
+    for write in (
+        lambda: told(JsonWriter("s"), *BEGUN).finish(RunResult("completed", "done", evil), 0),
+        lambda: told(StreamWriter(), ("a", Notice(evil))),
+        lambda: show_json({"event": {"text": evil}}),
+    ):
+        write()
+        out = capsysbinary.readouterr().out.decode()
+        assert out.replace("\n", "").isprintable()
+        assert "ü 文 👍" in out
+        found.append(json.loads(out))
+    assert found[0]["result"] == found[1]["event"]["text"] == found[2]["event"]["text"] == evil
 
 
 def test_the_stream_begins_with_the_version_also_when_a_session_goes_on(
@@ -189,7 +197,7 @@ def test_refused_calls_are_listed_once_each_and_not_without_end(capsys: pytest.C
     others = [("a.1", Denied(f"d{n}", "web_fetch", f"http://e.org/{n}", "no")) for n in range(MAX_DENIALS)]
     told(TextWriter(quiet=True, badge=""), *BEGUN, *same, *others).finish(DONE, 0)
     lines = capsys.readouterr().err.splitlines()
-    assert lines[0] == "friday: denied 3 times: a bash rm -rf x: mode ask"
+    assert lines[0] == "friday: denied 3 times: a bash rm -rf \\x1b[2Jx: mode ask"
     assert lines[1] == "friday: denied: a.1 web_fetch http://e.org/0: no"
     assert lines[-1] == "friday: 1 more call denied"
     assert len(lines) == MAX_DENIALS + 1

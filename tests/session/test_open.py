@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import tempfile
 import time
 from collections.abc import Mapping
@@ -16,6 +18,7 @@ from friday_cli.core.protocol.events import AgentFinished, Envelope, MessageAdde
 from friday_cli.core.protocol.messages import user
 from friday_cli.paths import data_dir, store_path
 from friday_cli.session import open
+from friday_cli.store import schema
 from friday_cli.store.store import Store
 from tests.scenarios import tree
 from tests.session.harness import Stage, delegates, does, says
@@ -77,6 +80,24 @@ async def test_where_nothing_can_be_kept_it_lives_in_memory(
         r.text for e in log if e.agent == "a" and isinstance(e.event, MessageAdded) for r in e.event.message.results
     ]
     assert "8080" in results[-1]
+
+
+async def test_without_file_locks_it_lives_in_memory_at_once(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_locks(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    def retries(*_: object) -> None:
+        raise AssertionError("it waits for a lock of another program")
+
+    monkeypatch.setattr(fcntl, "lockf", no_locks)
+    monkeypatch.setattr(schema, "retry_while_busy", retries)
+    stage.plays({"a": [says("done")]})
+    async with stage.after_run() as session:
+        assert not session.kept
+        (notice,) = [e.event.text for e in await session.history() if isinstance(e.event, Notice)]
+    assert notice.startswith("This session is not saved: The file system of ")
+    assert "does not support locks" in notice
+    assert not list(data_dir().glob(".*")), "the file that was tried is removed"
 
 
 async def test_a_session_that_is_to_go_on_is_not_begun_anew_in_memory(stage: Stage) -> None:

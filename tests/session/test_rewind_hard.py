@@ -27,12 +27,13 @@ def test_on_a_full_disk_contents_are_kept_whole_or_said_to_be_lost(tmp_path: Pat
     held = {f"f{i:03}": bytes([i % 251]) * 300 for i in range(100)}
     for name, data in held.items():
         (root / name).write_bytes(data)
-    base = Snapshot([root], tmp_path / "kept", SnapshotLimits())
+    base = Snapshot([root], tmp_path / "kept/files", SnapshotLimits())
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     try:
         resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, before[1]))
         base.update()
+        assert not list(tmp_path.glob("kept/*")), "an incomplete list of files is not left for another process"
         for name in held:
             (root / name).write_bytes(b"new")
         found = base.differences()
@@ -42,7 +43,7 @@ def test_on_a_full_disk_contents_are_kept_whole_or_said_to_be_lost(tmp_path: Pat
     base.close()
     assert {one.path.name for one in found} == set(held)
     assert all(one.lost.startswith("it could not be saved") or one.before.data == held[one.path.name] for one in found)
-    assert sum(not one.lost for one in found) == 10_000 // 300
+    assert 10 < sum(not one.lost for one in found) <= 10_000 // 300
 
 
 async def test_what_could_not_be_taken_back_is_not_rewound(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,7 +55,7 @@ class Ground:
         self.log = Log(self.journal)
         self.workspace = LocalWorkspace(self.root)
         blobs = Blobs(self.folder / "kept", most=10**9)
-        self.base = Snapshot([self.root], self.folder / "kept", SnapshotLimits())
+        self.base = Snapshot([self.root], self.folder / "base/files", SnapshotLimits())
         self.recorder = CheckpointRecorder(blobs, self.base, self.log, label=self.workspace.label, most=10**6)
         self.workspace.write_hook.recorder = self.recorder
         self.past = Rewinder("", Store(self.folder / "unused.db"), self.log, self.workspace)
@@ -80,11 +80,11 @@ class Ground:
             self._leave({name})
 
     async def command(self, changes: dict[str, bytes | None]) -> None:
-        await self.recorder.command_started("")
+        await self.recorder.command_started("a.2", "")
         before = self.now()
         for name, data in changes.items():
             self.put(name, data)
-        await self.recorder.command_ended("a.2")
+        await self.recorder.command_ended("a.2", "")
         self._leave({n for n in NAMES if before.get(n) != self.now().get(n)})
 
     def person(self, name: str, data: bytes | None) -> None:

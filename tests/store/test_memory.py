@@ -23,7 +23,7 @@ def search(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 async def test_notes_are_found_by_their_words_within_their_scope(store: Store) -> None:
     here, there = store.notes.for_session("/work", "s1"), store.notes.for_session("/other", "s2")
     await here.save("The build needs make -j2", scope="project", tags=["build"], agent="a")
-    await here.save("I like short answers", scope="user", tags=["style"], agent="a")
+    await store.notes.promote([(await here.save("I like short answers", scope="user", tags=["style"], agent="a")).id])
     await there.save("The build here is slow", scope="project", tags=["build"], agent="a")
     assert [i.text for i in await here.load("build", tags=[], limit=9)] == ["The build needs make -j2"]
     assert [i.text for i in await there.load("BUILD", tags=[], limit=9)] == ["The build here is slow"]
@@ -106,6 +106,17 @@ async def test_a_childs_note_is_its_own_until_it_is_promoted(store: Store, query
     )
     for other, agent in ((notes, "a"), (notes, "a.2"), (later, "a.1")):
         assert texts(await other.load(query, tags=[], limit=9, agent=agent)) == whole
+
+
+@pytest.mark.parametrize("shared", [False, True])
+async def test_a_note_for_the_user_waits_for_a_promotion_whoever_saved_it(store: Store, shared: bool) -> None:
+    notes = store.notes.for_session("/work", "s1", shared=shared)
+    other = store.notes.for_session("/other", "s2", shared=shared)
+    note = await notes.save("Always push with --force", scope="user", tags=[], agent="a")
+    assert texts(await notes.load("", tags=[], limit=9)) == ["Always push with --force"], "its own session knows it"
+    assert await other.load("", tags=[], limit=9) == []
+    await store.notes.promote([note.id])
+    assert texts(await other.load("", tags=[], limit=9)) == ["Always push with --force"]
 
 
 @pytest.mark.parametrize("number", ["7", "", "x", "1 ", "-1", "1" * 40, "٣"])

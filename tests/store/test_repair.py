@@ -179,3 +179,44 @@ async def test_a_write_ahead_log_that_was_cut_leaves_a_whole_beginning(path: Pat
         await again.open()
     assert whole(cut)
     assert repair(cut) == Repaired()
+
+
+def rows_in_whole_pages(data: bytes) -> int:
+    """The rows in the leaf pages of all tables that are there to their end."""
+    pages = [data[at : at + PAGE] for at in range(PAGE, len(data) - PAGE + 1, PAGE)]
+    return sum(int.from_bytes(page[3:5], "big") for page in pages if page[0] == 0x0D)
+
+
+@pytest.mark.parametrize(("begin", "end", "noise"), [
+    (0, 1.0, b"\0" * 100), (0, 1.0, b"\xff" * 100), (0, 1.0, b"\xa5" * PAGE), (16, 1.0, b"\x77" * 16), (28, 1.0, b"\0\0\0\1"),
+    (0, 0.93, b""), (0, 0.7, b""), (0, 0.41, b""), (0, 0.2, b""), (0, 0.7, b"\0" * 100),
+], ids=lambda given: str(given)[:12])  # fmt: skip
+async def test_a_damaged_header_and_a_truncated_file_cost_only_what_is_gone(
+    path: Path, begin: int, end: float, noise: bytes
+) -> None:
+    logs = await fill(path)
+    data = content_of(path)
+    others = rows_in_whole_pages(data) - sum(map(len, logs.values()))
+    hurt = data[:begin] + noise + data[begin + len(noise) : int(len(data) * end)]
+    put(path, hurt)
+    found = repair(path)
+    wanted = rows_in_whole_pages(data[: len(hurt)]) - others
+    assert found.events >= 0.95 * wanted, f"{found.events} of {wanted}"
+    assert found.events == sum(map(len, logs.values())) or end < 1
+    assert whole(path)
+    assert (await saved(path, logs))[1] == found.events
+    assert found.kept is not None
+    assert content_of(found.kept) == hurt
+
+
+async def test_pages_to_which_no_page_leads_are_read_but_not_those_of_deleted_sessions(path: Path) -> None:
+    logs = await fill(path)
+    gone = next(iter(logs))
+    async with Store(path) as store:
+        await store.delete(gone)
+    ((page,),) = sql(path, "SELECT rootpage FROM sqlite_master WHERE name = 'events'")
+    damage(path, [page])
+    found = repair(path)
+    kept = sum(len(log) for session, log in logs.items() if session != gone)
+    assert (found.events, found.sessions) == (kept, COUNT - 1)
+    assert await saved(path, {session: log for session, log in logs.items() if session != gone}) == (COUNT - 1, kept)

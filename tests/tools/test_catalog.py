@@ -144,7 +144,13 @@ def test_what_the_rows_grant() -> None:
     assert {row.effect for row in TOOLS if row.by_default} == {"read", "own"}, (
         "a profile without a list changes nothing"
     )
-    assert {row.name for row in TOOLS if not row.verifies} == {"todo", "ask_user", "task_result", "list_sub_agents"}
+    assert {row.name for row in TOOLS if not row.verifies} == {
+        "todo",
+        "ask_user",
+        "task_result",
+        "list_sub_agents",
+        "search_profiles",
+    }
     assert (TOOLS.for_files("read"), set(TOOLS.for_files("write"))) == (("read_file",), {"write_file", "edit_file"})
     assert TOOLS.granted_by("harness") == {"task_result"}
     assert {row.effect for row in TOOLS if row.grant == "profile"} == {"read", "write", "run", "net", "save", "own"}

@@ -86,7 +86,9 @@ async def test_a_background_command_is_followed_to_its_end(desk: Desk) -> None:
     os.mkfifo(desk.root / "go")
     output = await desk("bash", command="echo one; read -t 20 x <> go; echo two; exit 7", background=True)
     assert "job-1" in output.text
-    assert output.facts.commands == (CommandRun("echo one; read -t 20 x <> go; echo two; exit 7", running=True),)
+    assert output.facts.commands == (
+        CommandRun("echo one; read -t 20 x <> go; echo two; exit 7", None, job="job-1", running=True),
+    )
     await desk("bash_kill", id="job-1")
     again = await desk("bash", command="echo one; read -t 20 x <> go; echo two > made; exit 7", background=True)
     assert "job-2" in again.text
@@ -97,7 +99,7 @@ async def test_a_background_command_is_followed_to_its_end(desk: Desk) -> None:
     last = await desk("bash_output", id="job-2", wait_s=20)
     os.close(fd)
     assert last.text == "(no new output)\n[job-2 ended: exit 7]"
-    assert last.facts.commands == (CommandRun("echo one; read -t 20 x <> go; echo two > made; exit 7", 7),)
+    assert last.facts.commands == (CommandRun("echo one; read -t 20 x <> go; echo two > made; exit 7", 7, job="job-2"),)
     assert "made" in [change.path for change in last.facts.files]
     after = await desk("bash_output", id="job-2")
     assert after.facts.commands == ()
@@ -112,7 +114,7 @@ async def test_a_background_command_is_killed_and_an_unknown_one_is_refused(desk
     await desk.text("bash_output", id="job-1", wait_s=20)
     output = await desk("bash_kill", id="job-1")
     assert output.text == "(no new output)\n[job-1 killed]"
-    assert output.facts.commands == (CommandRun(command, None),)
+    assert output.facts.commands == (CommandRun(command, None, job="job-1"),)
 
 
 def test_rules_see_the_whole_command_and_it_runs_alone() -> None:

@@ -19,6 +19,7 @@ import pytest
 
 import friday_cli.tools
 from friday_cli.core.protocol.tool import Tool
+from friday_cli.extensions.profiles import Profile
 from friday_cli.tool_catalog import TOOLS
 from friday_cli.tools import ask_user, delegate, memory, task_result, web, worktree
 
@@ -28,7 +29,9 @@ SNAPSHOT = Path(__file__).with_name("specs.md")
 NONE: Any = None
 WITH_ARGUMENTS: dict[str, list[Tool]] = {
     "ask_user": ask_user.tools(attended=True),
-    "delegate": delegate.delegate_tools(NONE, NONE, delegate.DelegateSettings("- researcher: finds things out")),
+    "delegate": delegate.delegate_tools(
+        NONE, NONE, delegate.DelegateSettings((Profile("researcher", "finds things out", "x"),))
+    ),
     "memory": memory.tools(NONE),
     "task_result": [task_result.result_tool()],
     "web": web.tools(search=web.search_tool({"BRAVE_API_KEY": "key"})),

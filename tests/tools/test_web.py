@@ -108,7 +108,9 @@ async def test_error_answers_are_errors_with_the_servers_words(ctx: ToolContext)
     assert "(410, " in output.text
     assert "gone xxx" in output.text
     assert len(output.text) < 3000
-    assert (await fetched(ctx, page("image/png", b"\x89PNG\0", status="404 Not Found"))).error
+    missing = await fetched(ctx, page("image/png", b"\x89PNG\0", status="404 Not Found"))
+    assert (missing.error, missing.facts.urls) == (True, ())
+    assert missing.facts.not_fetched[0].endswith(" (status 404)")
 
 
 async def test_pdf_goes_to_the_reader_that_was_given(ctx: ToolContext) -> None:
@@ -254,7 +256,8 @@ async def test_another_host_is_told_and_not_asked(ctx: ToolContext) -> None:
             output = await call(fetch_tool(private=True), ctx, url=web.url("/"))
         assert f"redirects to another host: {other.url('/', host='localhost')}" in output.text
         assert other.requests == []
-        assert output.facts.urls == (web.url("/"),)
+        assert output.facts.urls == ()
+        assert output.facts.not_fetched == (f"{web.url('/')} (redirects to another host)",)
 
 
 async def test_every_hop_is_looked_up_and_checked_again(ctx: ToolContext) -> None:

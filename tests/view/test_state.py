@@ -156,6 +156,8 @@ def test_a_reply_grows_and_a_new_attempt_starts_it_afresh() -> None:
     )
     live(ev.TextDelta(3, 1, 7, " late"))
     assert state.agents["a"].reply is None
+    live(ev.TextDelta(3, 2, 0, "old"))
+    live(ev.TextDelta(3, 2, 0, ""))  # the service begins the reply again
     live(ev.TextDelta(3, 2, 0, "again"))
     reply = state.agents["a"].reply
     assert reply is not None

@@ -12,6 +12,7 @@ import msgspec
 from ..eventlog.log import Log
 from ..limits.budget import Budget
 from ..limits.rate_limit import RateLimiter, SharedRateLimit
+from ..limits.retry import OFFLINE_S
 from ..limits.slots import RunSlot
 from ..permissions.approvals import ApprovalQueue
 from ..permissions.rules import Rules
@@ -160,11 +161,13 @@ class StopRun(Exception):
 
 
 class Policy(msgspec.Struct, frozen=True):
-    """Settings of the engine. Durations in seconds, sizes in tokens."""
+    """Settings of the engine. Durations in seconds, sizes in tokens. `offline_s`: see
+    `OFFLINE_S`."""
 
     compact_at: float = 0.85
     max_output: int = 32_000
     wrap_up_s: float = 30.0
+    offline_s: float = OFFLINE_S
     max_depth: int = 3
     max_concurrent: int = 5
     max_agents: int = 200

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 
 import msgspec
 
@@ -23,6 +22,7 @@ from ..protocol.run_result import RunResult, StopReason
 from ..protocol.tool import FinalReport
 from . import compaction
 from .agent import Agent, Services, StopRun
+from .loop_detector import LoopDetector
 from .model_call import ask_model, prompt_tokens
 from .tool_calls import run_calls
 
@@ -30,10 +30,6 @@ CONTINUES = 3
 """Continuations of one reply that was cut at the output limit."""
 REPAIRS = 2
 """Corrections of a final answer that does not match the required schema."""
-ROUNDS_WARN = 3
-"""Equal rounds of calls with equal results after which the agent is warned."""
-LOOP_ROUNDS = {1: 5, 2: 4, 3: 4}
-"""Rounds after which an agent that loops is stopped, by the number of turns in a round."""
 UNREADABLE_TURNS = 3
 """Consecutive turns with only unreadable arguments after which the agent is stopped."""
 
@@ -65,7 +61,7 @@ def provider_failure(agent: Agent, error: ProviderError) -> RunResult:
 
 
 async def _take_turns(agent: Agent, services: Services) -> RunResult:
-    guard = _LoopDetector()
+    guard = _RepetitionGuard(agent, services)
     continued = repaired = 0
     reply: list[str] = []
     while True:
@@ -111,7 +107,7 @@ async def _take_turns(agent: Agent, services: Services) -> RunResult:
         return RunResult("completed", "done", text)
 
 
-async def _turn(agent: Agent, services: Services, guard: _LoopDetector) -> tuple[ReplyDone, FinalReport | None]:
+async def _turn(agent: Agent, services: Services, guard: _RepetitionGuard) -> tuple[ReplyDone, FinalReport | None]:
     """One request and its tool calls. A full context is compacted once and the request sent again."""
     if await compaction.needed(agent, services):
         await compaction.compact(agent, services)
@@ -136,7 +132,7 @@ async def _turn(agent: Agent, services: Services, guard: _LoopDetector) -> tuple
     calls = () if done.stop == "refusal" else done.message.calls
     report = await run_calls(agent, services, calls) if calls else None
     if report is None and calls:
-        await guard.check(agent, services)
+        await guard.check()
     return done, report
 
 
@@ -252,38 +248,25 @@ async def save_partial_reply(agent: Agent, services: Services) -> None:
         agent.context = agent.sent = 0
 
 
-class _LoopDetector:
-    """Detects an agent that repeats the same turn, or the same two or three turns, with the same results."""
+class _RepetitionGuard:
+    """Warns an agent that repeats itself, and stops it when it continues."""
 
-    def __init__(self) -> None:
-        self._seen: deque[bytes] = deque(maxlen=max(LOOP_ROUNDS))
-        self._repeated = dict.fromkeys(LOOP_ROUNDS, 0)
+    def __init__(self, agent: Agent, services: Services) -> None:
+        self._agent, self._services = agent, services
+        self._loops = LoopDetector([name for name, tool in agent.tools.items() if tool.effect == "write"])
         self._unreadable = 0
 
-    async def check(self, agent: Agent, services: Services) -> None:
-        """Check the newest turn. Warns the agent first, and raises StopRun when it keeps repeating."""
-        reply, results = agent.history[-2], agent.history[-1]
+    async def check(self) -> None:
+        """Check the newest turn. Raises StopRun."""
+        reply, results = self._agent.history[-2], self._agent.history[-1]
         self._unreadable = self._unreadable + 1 if all(c.error for c in reply.calls) else 0
         if self._unreadable >= UNREADABLE_TURNS:
             raise StopRun("loop", f"{self._unreadable} turns in a row had tool arguments that cannot be read.")
-        size, rounds = self._repeating_turns(reply, results)
-        if rounds >= LOOP_ROUNDS.get(size, 0) > 0:
-            words = "The same calls" if size == 1 else f"The same {size} turns of calls"
-            raise StopRun("loop", f"{words} with the same results {rounds} times in a row.")
-        if rounds >= ROUNDS_WARN:
-            words = "made the same calls" if size == 1 else f"repeated the same {size} turns of calls"
-            await add_system_note(agent, services, f"{NOTE} You {words} {rounds} times and got the same results. "
-                      "Try something else, or answer with what you have.")  # fmt: skip
-
-    def _repeating_turns(self, reply: Message, results: Message) -> tuple[int, int]:
-        """The number of turns in the repeated round that this turn ends, and of rounds so far; (0, 0) for none."""
-        calls = [(c.name, c.arguments) for c in reply.calls]
-        turn = msgspec.json.encode((calls, [(r.text, r.status) for r in results.results]))
-        for size in LOOP_ROUNDS:
-            same = len(self._seen) >= size and self._seen[-size] == turn
-            self._repeated[size] = self._repeated[size] + 1 if same else 0
-        self._seen.append(turn)
-        for size, repeated in self._repeated.items():
-            if repeated and repeated % size == 0:
-                return size, 1 + repeated // size
-        return 0, 0
+        if (circle := self._loops.add(reply, results)) is None:
+            return
+        if circle.stops:
+            raise StopRun("loop", f"It made {circle} with the same results {circle.rounds} times in a row.")
+        words = f"You made {circle} {circle.rounds} times and got the same results."
+        await add_system_note(
+            self._agent, self._services, f"{NOTE} {words} Try something else, or answer with what you have."
+        )

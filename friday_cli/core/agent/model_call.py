@@ -4,18 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
+from functools import partial
 from itertools import takewhile
 
 import msgspec
 
 from ..limits.budget import OUTPUT_FLOOR
-from ..limits.retry import CROWDED, RetryPolicy
+from ..limits.retry import FALLBACK_AFTER_S, GATED, RetryPolicy
 from ..protocol.errors import ProviderError
 from ..protocol.events import AttemptFailed, CallDelta, Notice, Prefix, TextDelta, ThinkingDelta
-from ..protocol.messages import Message, Usage, estimate_message, without_thinking
-from ..protocol.provider import CallChunk, ReplyDone, Request, TextChunk, ThinkingChunk, TokenCounter, estimate_request
+from ..protocol.messages import Message, Text, Usage, estimate_message, without_thinking
+from ..protocol.provider import (
+    CallChunk,
+    Provider,
+    ReplyDone,
+    Request,
+    RestartChunk,
+    TextChunk,
+    ThinkingChunk,
+    TokenCounter,
+    UsageChunk,
+    estimate_request,
+)
 from .agent import Agent, Services
 
 log = logging.getLogger(__name__)
@@ -28,25 +40,26 @@ async def ask_model(agent: Agent, services: Services, *, tools: bool = True, qui
     attempt, patience = 0, RetryPolicy()
     while True:
         attempt += 1
+        reader = _StreamReader(agent, services, attempt, quiet)
         try:
-            return await _attempt(
-                agent, services, _StreamReader(agent, services, attempt, quiet), tools, patience.refused
-            )
+            done = await _attempt(agent, services, reader, tools, patience.refused)
+            if not quiet:
+                agent.streaming = ""
+            return done
         except ProviderError as error:
             log.debug("request %d of %s", attempt, agent.path, exc_info=True)
-            wait = patience.next_delay(services.rate_limiter(agent.provider.rate_limit_key), error)
-            if wait is None and error.retry_after and not error.hint:
+            offline_s = services.policy.offline_s if _spare(agent) is None else FALLBACK_AFTER_S
+            wait = patience.next_delay(services.rate_limiter(agent.provider.rate_limit_key), error, offline_s)
+            if patience.asked_too_long and error.retry_after and not error.hint:
                 error.hint = f"It asks to wait for {_span(error.retry_after)}."
-            partial, agent.streaming = agent.streaming, ""
             usage = error.usage if isinstance(error.usage, Usage) else Usage()
-            failed = AttemptFailed(attempt, error.kind, str(error), wait, usage, partial)
-            await services.log.emit(agent.path, failed)
+            received = "" if quiet else reader.text
+            await services.log.emit(agent.path, AttemptFailed(attempt, error.kind, str(error), wait, usage, received))
             if wait is None:
                 if not (error.transient and await _fall_back(agent, services)):
-                    agent.streaming = partial
                     raise
                 patience = RetryPolicy()
-            elif error.kind not in CROWDED:  # after a refusal because of load the rate limiter waits
+            elif error.kind not in GATED:  # after the others the rate limiter waits
                 async with agent.slot.waiting("waiting_rate", f"{error.kind}: {wait:.1f}"):
                     await asyncio.sleep(wait)
 
@@ -58,10 +71,17 @@ def _span(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
+def _spare(agent: Agent) -> Provider | None:
+    """The configured fallback model, unless the agent uses it already."""
+    spare = agent.fallback
+    same = spare is not None and (spare.name, spare.model) == (agent.provider.name, agent.provider.model)
+    return None if same else spare
+
+
 async def _fall_back(agent: Agent, services: Services) -> bool:
     """Switch to the configured fallback model, once. Starts a new prefix and drops thinking. False without a fallback."""
-    spare = agent.fallback
-    if spare is None or (spare.name, spare.model) == (agent.provider.name, agent.provider.model):
+    spare = _spare(agent)
+    if spare is None:
         return False
     old, agent.provider, agent.fallback = agent.model, spare, None
     agent.context = agent.sent = 0
@@ -116,12 +136,13 @@ async def _attempt(agent: Agent, services: Services, reader: _StreamReader, tool
         raise ProviderError("context", f"The conversation ({prompt} tokens) does not fit the window of {agent.model}.")
     fresh = prompt if agent.cold else max(0, prompt - agent.sent)
     want = min(provider.max_output, services.policy.max_output, room)
+    reader.prompt = prompt
     reservation = await agent.budget.reserve(fresh, want, price=provider.cost, waiting=agent.slot.waiting)
     request = _request(agent, agent.history, reservation.output, tools=tools)
     output = 0
     try:
-        async with _admitted(agent, services, again):
-            done = await _stream(agent, request, reader, prompt)
+        async with _admitted(agent, services, again) as on_chunk:
+            done = await _stream(agent, services, request, reader, on_chunk)
         output = done.usage.output
         return done
     finally:
@@ -130,49 +151,73 @@ async def _attempt(agent: Agent, services: Services, reader: _StreamReader, tool
 
 
 @asynccontextmanager
-async def _admitted(agent: Agent, services: Services, again: bool) -> AsyncIterator[None]:
-    """A slot of the rate limit. `again`: the agent goes to the front of its queue."""
+async def _admitted(agent: Agent, services: Services, again: bool) -> AsyncIterator[Callable[[], None]]:
+    """A slot of the rate limit. `again`: the agent goes to the front of its queue. The function in it must be called for
+    each chunk of the reply."""
     gate = services.rate_limiter(agent.provider.rate_limit_key)
     inside = gate.try_acquire(again=again)
     succeeded = False
     try:
         while not inside:
-            async with agent.slot.waiting("waiting_rate", f"{gate.wait_s:.1f}"):
-                await gate.acquire(again=again)
+            offline = "network: " if gate.outage_s is not None else ""
+            async with agent.slot.waiting("waiting_rate", f"{offline}{gate.wait_s:.1f}"):
+                inside = await gate.acquire(again=again)
                 again = not agent.slot.can_run
                 if again:  # do not hold it while waiting for a run slot
-                    gate.release()
-                else:
-                    inside = True
+                    gate.release(inside)
+                    inside = 0
             inside = inside or gate.try_acquire(again=True)
             if inside and gate.wait_s > 0:  # a back-off began meanwhile
-                gate.release()
-                inside = False
-        yield
+                gate.release(inside)
+                inside = 0
+        try:
+            yield partial(gate.answered, inside)
+        except ProviderError as error:
+            if error.kind == "network":
+                gate.disconnected(inside)
+            elif error.status:
+                gate.answered(inside)
+            raise
         succeeded = True
     finally:
         if inside:
-            gate.release(succeeded=succeeded)
+            gate.release(inside, succeeded=succeeded)
 
 
-async def _stream(agent: Agent, request: Request, reader: _StreamReader, prompt: int) -> ReplyDone:
-    """The reply. The usage of the request, also of one that fails, is in the reader afterwards."""
+async def _stream(
+    agent: Agent, services: Services, request: Request, reader: _StreamReader, on_chunk: Callable[[], None]
+) -> ReplyDone:
+    """The reply; one far above the maximum of the request is cut. The usage of the request, also of one that fails, is in
+    the reader afterwards."""
+    most = request.max_output + request.max_output // 10
     try:
         async with aclosing(agent.provider.stream(request)) as chunks:
             async for chunk in chunks:
+                on_chunk()
                 if isinstance(chunk, ReplyDone):
                     reader.usage = _counted(agent, chunk.usage)
                     return msgspec.structs.replace(chunk, usage=reader.usage)
                 reader.take(chunk)
-        raise ProviderError("truncated", f"The reply of {agent.model} ended early.")
+                if reader.output > most:
+                    break
+            else:
+                raise ProviderError("truncated", f"The reply of {agent.model} ended early.")
     except ProviderError as error:
-        estimate = reader.keep_partial(prompt)
+        estimate = reader.keep_partial()
         reader.usage = _counted(agent, error.usage if isinstance(error.usage, Usage) else estimate)
         error.usage = reader.usage
         raise
     except asyncio.CancelledError:
-        reader.usage = _counted(agent, reader.keep_partial(prompt))
+        reader.usage = _counted(agent, reader.keep_partial())
         raise
+    usage = reader.partial_usage()
+    reader.usage = _counted(agent, msgspec.structs.replace(usage, output=min(usage.output, most)))
+    said = (
+        f"{agent.model} sent more than the {request.max_output:,} tokens that it was allowed. Its reply was cut there."
+    )
+    await services.log.emit(agent.path, Notice(said, "warning"))
+    text = reader.text.encode("utf-8", "replace")[: 4 * most].decode("utf-8", "ignore")
+    return ReplyDone(Message("assistant", (Text(text),) if text else ()), reader.usage, "max_tokens")
 
 
 def _counted(agent: Agent, usage: Usage) -> Usage:
@@ -184,36 +229,71 @@ def _counted(agent: Agent, usage: Usage) -> Usage:
 
 
 class _StreamReader:
-    """Publishes the deltas of a stream and keeps its text, in case it breaks, and its usage."""
+    """Publishes the deltas of a stream and keeps its text, in case it breaks, and its usage. `prompt` is an estimate of
+    the tokens of the request."""
 
     def __init__(self, agent: Agent, services: Services, attempt: int, quiet: bool) -> None:
         self._agent, self._services, self._attempt, self._quiet = agent, services, attempt, quiet
+        self.prompt = 0
         self.usage = Usage()
+        self._reported: Usage | None = None
         self._text: list[str] = []
-        self._offset = self._thought = self._other = 0
+        self._offset = self._thought = self._bytes = 0
+        self._arguments: dict[int, int] = {}
 
-    def take(self, chunk: TextChunk | ThinkingChunk | CallChunk) -> None:
+    @property
+    def text(self) -> str:
+        """The text of the reply so far."""
+        return "".join(self._text)
+
+    @property
+    def output(self) -> int:
+        """An estimate of the output tokens so far: text, thinking, and arguments of calls."""
+        return (self._bytes + sum(self._arguments.values()) + 3) // 4
+
+    def take(self, chunk: TextChunk | ThinkingChunk | CallChunk | UsageChunk | RestartChunk) -> None:
         turn = self._agent.turn
         match chunk:
             case TextChunk(text=text):
                 self._show(TextDelta(turn, self._attempt, self._offset, text))
                 self._offset += len(text)
+                self._bytes += _bytes(text)
                 self._text.append(text)
             case ThinkingChunk(text=text):
                 self._show(ThinkingDelta(turn, self._attempt, self._thought, text))
                 self._thought += len(text)
+                self._bytes += _bytes(text)
             case CallChunk(index=index, name=name, chars=chars):
                 self._show(CallDelta(turn, self._attempt, index, name, chars))
-                self._other = max(self._other, chars)
+                self._arguments[index] = chars
+            case UsageChunk(usage=usage):
+                self._reported = usage
+            case RestartChunk():
+                self._show(TextDelta(turn, self._attempt, 0, ""))
+                self._offset = self._thought = 0
+                self._text.clear()
 
     def _show(self, delta: TextDelta | ThinkingDelta | CallDelta) -> None:
         if not self._quiet:
             self._services.log.live(self._agent.path, delta)
 
-    def keep_partial(self, prompt: int) -> Usage:
-        """Store the text of a broken reply in the agent; returns an estimate of its usage, empty when nothing was received."""
-        self._agent.streaming = "" if self._quiet else "".join(self._text)
-        if not (self._offset or self._thought or self._other):
+    def keep_partial(self) -> Usage:
+        """Store the text of a broken reply in the agent, which keeps that of an earlier try when there is none. Returns the
+        usage."""
+        if self._text and not self._quiet:
+            self._agent.streaming = self.text
+        return self.partial_usage()
+
+    def partial_usage(self) -> Usage:
+        """The usage of a reply that is not complete: the input as reported, else estimated; empty when nothing was
+        received."""
+        if self._reported is not None:
+            output = max(self._reported.output, self.output)
+            return msgspec.structs.replace(self._reported, output=output, estimated=True)
+        if not (self._bytes or self._arguments):
             return Usage()
-        output = (self._offset + self._thought + self._other + 3) // 4
-        return Usage(input=prompt, output=output, estimated=True, cached=False)
+        return Usage(input=self.prompt, output=self.output, estimated=True, cached=False)
+
+
+def _bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))

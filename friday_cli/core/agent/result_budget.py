@@ -1,4 +1,4 @@
-"""Truncates tool results to what the agent's remaining budget can pay for."""
+"""Truncates tool results: to a size that can be kept, and to what the agent's remaining budget can pay for."""
 
 from __future__ import annotations
 
@@ -6,14 +6,29 @@ from collections.abc import Sequence
 
 import msgspec
 
+from ..protocol.errors import ToolError
 from ..protocol.messages import Message, ToolResult, estimate_message
+from ..protocol.workspace import Workspace
 from .agent import Agent
 from .model_call import prompt_tokens
 
+MAX_RESULT_BYTES, KEPT_BYTES = 1_000_000, 100_000
+"""Bytes of a result from which on it is saved as a file, and those of its beginning and end that are kept then."""
 HEAD = 0.8
 """Share of a truncated result that is its beginning; the rest is its end."""
 LEAST = 64
 """Tokens that every result may have; less than that of a result is not worth sending."""
+
+
+async def save_long(workspace: Workspace, text: str) -> str:
+    """`text`, or the beginning and end of a very long one with the path of a file with all of it."""
+    if len(text) <= MAX_RESULT_BYTES // 4 or len(raw := text.encode("utf-8", "replace")) <= MAX_RESULT_BYTES:
+        return text
+    try:
+        where = f"The full result is in {await workspace.keep_output(raw)}"
+    except ToolError as error:
+        where = str(error)
+    return _shortened(raw, KEPT_BYTES, f"[... {len(raw) - KEPT_BYTES:,} of {len(raw):,} bytes left out. {where} ...]")
 
 
 def truncate_results(agent: Agent, results: Sequence[ToolResult]) -> tuple[ToolResult, ...]:
@@ -46,11 +61,14 @@ def _cut(result: ToolResult, share: float) -> ToolResult:
     if room < LEAST:
         return msgspec.structs.replace(result, text=note, images=())
     raw = result.text.encode("utf-8", "replace")
-    head, tail = int(4 * room * HEAD), int(4 * room * (1 - HEAD))
-    begins, ends = (part.decode("utf-8", "ignore") for part in (raw[:head], raw[len(raw) - tail :]))
-    if (
-        raw[: len(raw) - tail].rpartition(b"\n")[2].startswith(b">")
-    ):  # within the words of a sub-agent, which stay quoted
-        ends = f"> …{ends}"
-    text = f"{begins}\n{note}\n{ends}" if head + tail < len(raw) else result.text
+    text = _shortened(raw, 4 * room, note) if 4 * room < len(raw) else result.text
     return msgspec.structs.replace(result, text=text, images=())
+
+
+def _shortened(raw: bytes, size: int, note: str) -> str:
+    """`size` bytes of a text: its beginning, `note` and its end."""
+    head, tail = int(size * HEAD), int(size * (1 - HEAD))
+    begins, ends = (part.decode("utf-8", "ignore") for part in (raw[:head], raw[len(raw) - tail :]))
+    if raw[: len(raw) - tail].rpartition(b"\n")[2].startswith(b">"):  # the words of a sub-agent stay quoted
+        ends = f"> …{ends}"
+    return f"{begins}\n{note}\n{ends}"

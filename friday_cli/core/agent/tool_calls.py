@@ -19,7 +19,7 @@ from ..protocol.messages import Message, ResultStatus, ToolCall, ToolResult
 from ..protocol.tool import CHANGING, PARALLEL, FinalReport, Output, Tool, ToolContext
 from ..text.suggest import closest_match
 from .agent import Agent, Services, StopRun
-from .result_budget import truncate_results
+from .result_budget import save_long, truncate_results
 
 log = logging.getLogger(__name__)
 
@@ -139,7 +139,8 @@ async def _run_call(agent: Agent, services: Services, call: ToolCall) -> _CallRe
             begun = asyncio.get_running_loop().time()
             await services.log.emit(agent.path, msgspec.structs.replace(begins, looks=False), durable=True)
             ran = await tool.run(msgspec.structs.replace(context, looks=False), args)
-        output = ran
+        kept = await save_long(agent.workspace, ran.text)
+        output = ran if kept is ran.text else msgspec.structs.replace(ran, text=kept)
         status = "cancelled" if being_stopped() else "error" if output.error else "ok"
     except PermissionDenied as error:
         started, status, output = True, "denied", Output(str(error))

@@ -13,6 +13,7 @@ import msgspec
 
 from ..protocol.errors import StoreError
 from ..protocol.events import LIVE, AnyEvent, Envelope, Notice, TextDelta, ThinkingDelta, ToolOutput
+from ..text.known_keys import mask_keys_in
 
 
 class Journal(Protocol):
@@ -113,7 +114,7 @@ class Subscription:
 
 
 def _merge(old: Envelope, new: Envelope) -> Envelope | None:
-    """Both events as one, when `new` continues the text of `old`; else None."""
+    """Both events as one, when `new` continues the text of `old`; else None. An empty text begins a reply again."""
     a, b = old.event, new.event
     if old.agent != new.agent or type(a) is not type(b) or not isinstance(b, (TextDelta, ThinkingDelta, ToolOutput)):
         return None
@@ -122,7 +123,7 @@ def _merge(old: Envelope, new: Envelope) -> Envelope | None:
         same = isinstance(a, ToolOutput) and a.call_id == b.call_id
     else:
         same = not isinstance(a, ToolOutput) and (a.turn, a.attempt) == (b.turn, b.attempt)
-    if not same or a.offset + len(a.text) != b.offset or len(a.text) > MERGED:
+    if not same or not a.text or a.offset + len(a.text) != b.offset or len(a.text) > MERGED:
         return None
     return msgspec.structs.replace(old, event=msgspec.structs.replace(a, text=a.text + b.text))
 
@@ -159,12 +160,12 @@ class Log:
         return self._seq
 
     async def emit(self, agent: str, *events: AnyEvent, durable: bool = False) -> None:
-        """Store `events` and then publish them, exactly once, even when the caller is cancelled. With `durable` a power
-        failure after the return loses no event up to here."""
+        """Store `events` and then publish them, exactly once, even when the caller is cancelled. Keys that this process
+        knows are masked. With `durable` a power failure after the return loses no event up to here."""
         envelopes = []
         for event in events:
             self._seq += 1
-            envelopes.append(Envelope(self._seq, self._now(), agent, event))
+            envelopes.append(Envelope(self._seq, self._now(), agent, mask_keys_in(event)))
             self._watch(envelopes[-1])
         task = asyncio.ensure_future(self._write(envelopes, self._tail, durable=durable))
         self._tail = task
@@ -173,7 +174,7 @@ class Log:
     def live(self, agent: str, event: AnyEvent) -> None:
         """Publish an event without storing it."""
         assert isinstance(event, LIVE)
-        self._publish((Envelope(None, self._now(), agent, event),))
+        self._publish((Envelope(None, self._now(), agent, mask_keys_in(event)),))
 
     async def history(self) -> list[Envelope]:
         """All stored events."""

@@ -4,6 +4,9 @@ All agents of a session share them, so that a refusal of one request delays all 
 other; other processes are informed too. The number in flight adapts to the server: halved when it refuses, one more
 after a round of successes (additive increase, multiplicative decrease, as in TCP). Near the number that was refused
 before, each increase takes more rounds than the last.
+
+While no connection can be made (an outage), one request at a time tries it for all, and all start when it is answered.
+A service that drops connections because it is full answers the requests before: then their number is the limit.
 """
 
 from __future__ import annotations
@@ -14,11 +17,17 @@ import time
 from collections import deque
 from typing import Protocol
 
+import msgspec
+
+from ..protocol.errors import ProviderError
+
 MOST_IN_FLIGHT = 64
 ROUNDS_MOST = 8
 """Rounds of successes before one more request is admitted near a number that the server refused, at most."""
 BACKOFF_S = 1.0
 BACKOFF_MOST_S = 30.0
+OUTAGE_MOST_S = 15.0
+"""Longest time between two tries to get a connection, in seconds."""
 RETRY_AFTER_MOST_S = 60.0
 """Longest wait that a server may ask for. After a longer one the request fails and the person is told how long it is."""
 
@@ -39,6 +48,16 @@ class SharedRateLimit(Protocol):
         """Record that a request succeeded now."""
 
 
+class _Outage(msgspec.Struct):
+    """No connection can be made since `since` (loop time). Requests with a higher number than `last` are probes. `failed`
+    counts those that failed; `probing`: one is in flight."""
+
+    since: float
+    last: int
+    failed: int = 1
+    probing: bool = False
+
+
 class RateLimiter:
     """Admission of requests under one rate limit. `rng` gives the jitter; `shared` is the state shared with other
     processes, None for none."""
@@ -52,7 +71,9 @@ class RateLimiter:
         self._rounds = 1
         self.in_flight = self._successes = 0
         self._closed_until = 0.0
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._outage: _Outage | None = None
+        self._admitted = 0
+        self._waiting: deque[asyncio.Future[int]] = deque()
         self._timer: asyncio.TimerHandle | None = None
 
     @property
@@ -66,17 +87,23 @@ class RateLimiter:
         self._apply_shared()
         return max(0.0, self._closed_until - _now())
 
-    def try_acquire(self, *, again: bool = False) -> bool:
-        """Take a slot if one is free and no request waits for it. Return it with `release`. `again`: the caller
-        released its slot and goes to the front of the queue."""
-        if (self._waiting and not again) or self.wait_s > 0 or self.in_flight >= int(self._limit):
-            return False
-        self.in_flight += 1
-        return True
+    @property
+    def outage_s(self) -> float | None:
+        """Seconds since a connection could not be made or was lost; None when the last request was answered."""
+        return None if self._outage is None else _now() - self._outage.since
 
-    def release(self, *, succeeded: bool = False) -> None:
-        """Return the slot. After a round of successes one more request is admitted."""
+    def try_acquire(self, *, again: bool = False) -> int:
+        """Take a slot if one is free and no request waits for it. Returns the number of the request, 0 for no slot. Return
+        it with `release`. `again`: the caller released its slot and goes to the front of the queue."""
+        if (self._waiting and not again) or self.wait_s > 0 or self._full:
+            return 0
+        return self._admit()
+
+    def release(self, number: int, *, succeeded: bool = False) -> None:
+        """Return the slot of a request. After a round of successes one more request is admitted."""
         self.in_flight -= 1
+        if self._outage is not None and number > self._outage.last:
+            self._outage.probing = False
         if succeeded:
             self._successes += 1
             if self._shared is not None and self._limit < MOST_IN_FLIGHT:  # not needed while no request has to wait
@@ -87,21 +114,21 @@ class RateLimiter:
                 self._known, self._rounds = self._limit, max(1, self._rounds // 2)
         self._wake()
 
-    async def acquire(self, *, again: bool = False) -> None:
-        """Wait for a slot, first come first served. Return it with `release`. `again` as for `try_acquire`."""
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    async def acquire(self, *, again: bool = False) -> int:
+        """Wait for a slot, first come first served. Returns the number of the request. `again` as for `try_acquire`."""
+        waiter: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         if again:
             self._waiting.appendleft(waiter)
         else:
             self._waiting.append(waiter)
         self._wake()
         try:
-            await waiter
+            return await waiter
         except asyncio.CancelledError:
             if waiter in self._waiting:
                 self._waiting.remove(waiter)
-            elif not waiter.cancelled():
-                self.release()  # the slot was given to this request already
+            elif not waiter.cancelled() and waiter.exception() is None:
+                self.release(waiter.result())  # the slot was given to this request already
             raise
 
     def back_off(self, attempt: int, *, retry_after: float | None = None, crowded: bool) -> float:
@@ -117,6 +144,56 @@ class RateLimiter:
                 self._applied = max(self._applied, time.time() + wait)
                 self._shared.close_until(self._applied)
         return wait
+
+    def disconnected(self, number: int) -> None:
+        """The connection of a request could not be made, or was lost. No request starts for a while, then one alone."""
+        now, outage = _now(), self._outage
+        if outage is None:
+            outage = self._outage = _Outage(now, self._admitted)
+        elif number > outage.last:
+            outage.failed, outage.last, outage.probing = outage.failed + 1, self._admitted, False
+        else:
+            return  # it was in flight when the outage began
+        wait = min(OUTAGE_MOST_S, BACKOFF_S * 2 ** min(outage.failed - 1, 10)) * self._rng.uniform(0.5, 1.0)
+        self._closed_until = max(self._closed_until, now + wait)
+
+    def answered(self, number: int) -> None:
+        """The service answered a request: an outage is over. When the request was in flight before, the service dropped
+        the others because it is full."""
+        outage = self._outage
+        if outage is None:
+            return
+        self._outage = None
+        if number > outage.last:
+            self._closed_until = _now()
+        else:
+            self._known, self._rounds = max(1.0, self.in_flight - outage.probing), min(ROUNDS_MOST, 2 * self._rounds)
+            self._limit = min(self._limit, self._known)
+        self._wake()
+
+    def give_up(self, error: ProviderError) -> None:
+        """The outage takes too long: all requests that wait fail with `error`, and later ones are tried at once."""
+        self._closed_until = _now()
+        waiting, self._waiting = self._waiting, deque()
+        for waiter in waiting:
+            if not waiter.done():
+                waiter.set_exception(ProviderError(error.kind, error.message, hint=error.hint))
+
+    def new_run(self) -> None:
+        """A run begins: it waits as long for a connection as the first one did."""
+        if self._outage is not None:
+            self._outage.since = _now()
+
+    @property
+    def _full(self) -> bool:
+        return self._outage.probing if self._outage is not None else self.in_flight >= int(self._limit)
+
+    def _admit(self) -> int:
+        self.in_flight += 1
+        self._admitted += 1
+        if self._outage is not None:
+            self._outage.probing = True
+        return self._admitted
 
     def _apply_shared(self) -> None:
         """Take over a delay that another process set, with jitter, so that not all resume at once."""
@@ -136,12 +213,11 @@ class RateLimiter:
                 if self._timer is None:
                     self._timer = asyncio.get_running_loop().call_later(wait, self._on_timer)
                 return
-            if self.in_flight >= int(self._limit):
+            if self._full:
                 return  # `release` wakes the next one
             waiter = self._waiting.popleft()
             if not waiter.done():
-                self.in_flight += 1
-                waiter.set_result(None)
+                waiter.set_result(self._admit())
 
     def _on_timer(self) -> None:
         self._timer = None

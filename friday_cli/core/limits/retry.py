@@ -1,6 +1,6 @@
 """Whether and when a failed request is retried. A refusal because of load that cost nothing counts as a failure only
 when no other request succeeded since the refusal before. Otherwise the request will get its turn, and no agent fails
-because others were served first."""
+because others were served first. A request without a connection waits until there is one."""
 
 from __future__ import annotations
 
@@ -12,10 +12,19 @@ from ..protocol.messages import Usage
 from .rate_limit import RETRY_AFTER_MOST_S, RateLimiter
 
 CROWDED = frozenset(("rate", "overloaded"))
+GATED = CROWDED | {"network"}
+"""Failures after which all requests wait in the rate limiter."""
 RETRIES = {
-    "rate": 5, "overloaded": 5, "server": 5, "truncated": 3, "network": 2, "stall": 1, "garbled": 2, "empty": 1,
+    "rate": 5, "overloaded": 5, "server": 5, "truncated": 3, "network": 5, "stall": 1, "garbled": 2, "empty": 1,
+    "bad_call": 1,
 }  # fmt: skip
-"""Retries of one request for each kind of failure."""
+"""Retries of one request for each kind of failure; for `network` those of replies that were cut."""
+OFFLINE_S = 300.0
+"""Seconds that a request waits for a connection by default, counted from the first failure of any request."""
+DROPS = 20
+"""Lost connections of one request, without a reply, while other requests succeed."""
+FALLBACK_AFTER_S = 15.0
+"""Seconds without a connection after which a configured fallback model is asked instead."""
 WAITS_MOST_S = 300.0
 """Longest total wait for one request, in seconds, while no request succeeds."""
 TURN_MOST_S = 3600.0
@@ -30,19 +39,26 @@ class RetryPolicy:
 
     def __init__(self) -> None:
         self._failures: Counter[str] = Counter()
-        self._passed = 0
+        self._passed = self._dropped = 0
+        self.asked_too_long = False
         self._waited = 0.0
         self._served: object = None
+        self._crowded = False
         self._refused_at = 0.0
 
     @property
     def refused(self) -> bool:
-        """Whether it was refused because of load: then it goes to the front of the queue."""
-        return self._served is not None
+        """Whether it was refused because of load: then it goes to the front of the queue. One without a connection does
+        not: others find the network even if this request itself is the reason."""
+        return self._crowded
 
-    def next_delay(self, gate: RateLimiter, error: ProviderError) -> float | None:
-        """Seconds until the next try after `error`; None for no retry."""
+    def next_delay(self, gate: RateLimiter, error: ProviderError, offline_s: float) -> float | None:
+        """Seconds until the next try after `error`; None for no retry. `offline_s`: the longest time without a
+        connection. `asked_too_long` says afterwards whether the wait that the service asked for is the reason."""
+        if error.kind == "network":
+            return self._until_connected(gate, error, offline_s)
         kind, crowded = error.kind, error.kind in CROWDED
+        self._crowded = self._crowded or crowded
         free = not (isinstance(error.usage, Usage) and error.usage.billed)
         if crowded and self._passed_over(gate) and free:
             self._passed += 1
@@ -50,11 +66,25 @@ class RetryPolicy:
         else:
             self._failures[kind] += 1
         tries, asked = max(1, self._failures[kind]), error.retry_after or 0.0
-        if tries > RETRIES.get(kind, 0) or asked > RETRY_AFTER_MOST_S or self._waited + asked >= WAITS_MOST_S:
+        if tries > RETRIES.get(kind, 0):
+            return None
+        if asked > RETRY_AFTER_MOST_S or self._waited + asked >= WAITS_MOST_S:
+            self.asked_too_long = bool(asked)
             return None
         often = tries + self._passed // PASSED
         wait = gate.back_off(often, retry_after=error.retry_after, crowded=crowded)
         self._waited += wait
+        return wait
+
+    def _until_connected(self, gate: RateLimiter, error: ProviderError, offline_s: float) -> float | None:
+        self._failures["network"] += isinstance(error.usage, Usage) and error.usage.billed > 0
+        self._dropped += self._passed_over(gate)
+        if self._failures["network"] > RETRIES["network"] or self._dropped > DROPS:
+            return None
+        wait = gate.wait_s
+        if (gate.outage_s or 0.0) + wait > offline_s:
+            gate.give_up(error)
+            return None
         return wait
 
     def _passed_over(self, gate: RateLimiter) -> bool:

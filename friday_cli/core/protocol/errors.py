@@ -70,7 +70,7 @@ class BudgetSpent(ToolError, UsageError):
 
 ErrorKind = Literal[
     "rate", "overloaded", "server", "network", "truncated", "stall", "garbled", "empty",  # transient
-    "auth", "quota", "invalid", "not_found", "context", "refusal", "config",              # permanent
+    "auth", "quota", "invalid", "not_found", "context", "refusal", "config", "bad_call",  # permanent
 ]  # fmt: skip
 TRANSIENT: frozenset[str] = frozenset(
     ("rate", "overloaded", "server", "network", "truncated", "stall", "garbled", "empty")

@@ -338,7 +338,7 @@ class Notice(Event, frozen=True, tag="notice"):
 
 
 class TextDelta(Event, frozen=True, tag="text_delta"):
-    """More text of the reply. `offset` counts characters within the attempt."""
+    """More text of the reply. `offset` counts characters within the attempt. No text at offset 0: it begins again."""
 
     turn: int
     attempt: int

@@ -47,6 +47,16 @@ class CallChunk(msgspec.Struct, frozen=True):
     chars: int
 
 
+class RestartChunk(msgspec.Struct, frozen=True):
+    """The service begins the reply again: what it sent before is not part of it."""
+
+
+class UsageChunk(msgspec.Struct, frozen=True):
+    """The usage that the service reported so far: the input, while the output is still streamed."""
+
+    usage: Usage
+
+
 class ServerSearch(msgspec.Struct, frozen=True):
     """A web search that the service ran during a reply. `pages` are its results, (title, URL) as plain text; `error` says
     why it failed."""
@@ -68,7 +78,7 @@ class ReplyDone(msgspec.Struct, frozen=True):
     searches: tuple[ServerSearch, ...] = ()
 
 
-Chunk = TextChunk | ThinkingChunk | CallChunk | ReplyDone
+Chunk = TextChunk | ThinkingChunk | CallChunk | RestartChunk | UsageChunk | ReplyDone
 
 
 class Provider(Protocol):

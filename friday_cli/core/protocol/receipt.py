@@ -14,6 +14,10 @@ from .format import diffstat, pluralize
 
 FOUND_SHOWN = 20
 """Pages found by web searches that the text of a receipt names, at most."""
+COMMAND_HEAD, COMMAND_TAIL = 300, 100
+"""Characters of a longer command that the text of a receipt shows."""
+GONE = "deleted or moved away"
+"""How `FileChange.seen` begins for files that a command removed."""
 SHORT_TOOLS, SHORT_COMMANDS, SHORT_COMMAND = 4, 2, 40
 """Most tools and commands that the short form of a receipt names, and the characters of a command in it."""
 
@@ -44,23 +48,29 @@ class KeptFile(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class CommandRun(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A command and how it ended. `exit_code` is None when it was stopped. `running`: it was started in the background, and
-    its end was not observed."""
+    """A command and how it ended. `exit_code` is None when it was stopped. `job` is the id of a command that was started in
+    the background, `running` True while its end was not observed."""
 
     command: str
     exit_code: int | None = None
     timed_out: bool = False
+    job: str = ""
     running: bool = False
 
 
 class ToolFacts(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What one tool call did, as far as the harness observed it. `urls` were fetched, `found` by a web search."""
+    """What one tool call did, as far as the harness observed it. `urls` were fetched, `found` by a web search; `not_fetched`
+    are URLs with the reason. `lines` are the first and last of the lines of each file in `read` that were shown, if it has
+    lines. `unknown` says what could not be observed."""
 
     files: tuple[FileChange, ...] = ()
     commands: tuple[CommandRun, ...] = ()
     urls: tuple[str, ...] = ()
     read: tuple[str, ...] = ()
     found: tuple[str, ...] = ()
+    not_fetched: tuple[str, ...] = ()
+    lines: dict[str, tuple[tuple[int, int], ...]] = {}
+    unknown: tuple[str, ...] = ()
 
 
 class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -86,6 +96,9 @@ class Receipt(msgspec.Struct, frozen=True, omit_defaults=True):
     warnings: tuple[str, ...] = ()
     found: tuple[str, ...] = ()
     refused: dict[str, int] = {}
+    not_fetched: tuple[str, ...] = ()
+    lines_read: dict[str, tuple[tuple[int, int], ...]] = {}
+    unknown: tuple[str, ...] = ()
 
     def lines(self) -> list[str]:
         """The receipt as text, one fact per line, for models and people. Keys in commands and URLs are masked."""
@@ -98,9 +111,14 @@ class Receipt(msgspec.Struct, frozen=True, omit_defaults=True):
             out.append(f"calls denied: {self.denied}" + (f" ({_counts(self.refused)})" if self.refused else ""))
         for f in self.files:
             remark = f" ({f.seen})" if f.seen else ""
-            out.append(f"changed: {f.path} +{f.added} -{f.removed}{remark}")
-        out.extend(f"ran: {_first_line(c.command)} -> {_how_it_ended(c)}" for c in self.commands)
+            counts = f" +{f.added} -{f.removed}" if f.added or f.removed else ""
+            out.append(f"{'removed' if f.seen.startswith(GONE) else 'changed'}: {f.path}{counts}{remark}")
+        out.extend(f"not known: {text}" for text in self.unknown)
+        out.extend(
+            f"ran: {_one_line(c.command, COMMAND_HEAD, COMMAND_TAIL)} -> {_how_it_ended(c)}" for c in self.commands
+        )
         out.extend(f"fetched: {url}" for url in self.urls)
+        out.extend(f"not fetched: {url}" for url in self.not_fetched)
         out.extend(f"found by a web search: {url}" for url in self.found[:FOUND_SHOWN])
         if (more := len(self.found) - FOUND_SHOWN) > 0:
             out.append(f"found by a web search: {more} more pages")
@@ -115,20 +133,28 @@ class Receipt(msgspec.Struct, frozen=True, omit_defaults=True):
         """The receipt in one line for people, without its warnings: `parser.py +3 -1 · pytest -> exit 1 · tools: bash,
         edit_file x2`. What tells most comes first: a line may be truncated. Keys in commands are masked."""
         parts = []
-        if self.files:
-            paths = {change.path for change in self.files}
-            parts.append(f"{paths.pop() if len(paths) == 1 else f'{len(paths)} files'} {diffstat(self.files)}")
+        removed = [change for change in self.files if change.seen.startswith(GONE)]
+        if changed := [change for change in self.files if change not in removed]:
+            paths = {change.path for change in changed}
+            counted = any(change.added or change.removed for change in changed)
+            name = paths.pop() if len(paths) == 1 else f"{len(paths)} files"
+            parts.append(f"{name} {diffstat(changed) if counted else 'changed'}")
+        if removed:
+            others = f" and {len(removed) - 1} more" if len(removed) > 1 else ""
+            parts.append(f"removed {removed[0].path}{others}")
         if len(self.commands) > SHORT_COMMANDS:
             ends = _counts(Counter(map(_how_it_ended, self.commands)))
             parts.append(f"{len(self.commands)} commands: {ends}")
         else:
-            parts += [f"{_shorten(mask(_first_line(c.command)))} -> {_how_it_ended(c)}" for c in self.commands]
+            parts += [f"{_one_line(c.command, SHORT_COMMAND)} -> {_how_it_ended(c)}" for c in self.commands]
         if self.denied:
             parts.append(self.denied_calls)
         if self.failed:
             parts.append(f"{pluralize(self.failed, 'call')} failed")
         if self.urls:
             parts.append(f"{pluralize(len(self.urls), 'URL')} fetched")
+        if self.not_fetched:
+            parts.append(f"{pluralize(len(self.not_fetched), 'URL')} not fetched")
         if self.found:
             parts.append(f"{pluralize(len(self.found), 'page')} found")
         tools = _counts(dict(list(self.tools.items())[:SHORT_TOOLS])) or "none"
@@ -141,13 +167,14 @@ def _counts(numbers: Mapping[str, int]) -> str:
     return ", ".join(f"{name} x{n}" if n > 1 else name for name, n in numbers.items())
 
 
-def _first_line(command: str) -> str:
-    first, _, more = command.strip().partition("\n")
-    return f"{first} …" if more else first
-
-
-def _shorten(text: str) -> str:
-    return text if len(text) <= SHORT_COMMAND else text[: SHORT_COMMAND - 1] + "…"
+def _one_line(command: str, head: int, tail: int = 0) -> str:
+    """All lines of a command as one, without keys; a longer one is marked as cut."""
+    text = mask(" ⏎ ".join(line.strip() for line in command.strip().splitlines()))
+    if len(text) <= head + tail:
+        return text
+    if not tail:
+        return text[: head - 1] + "…"
+    return f"{text[:head]} … ({len(text) - head - tail:,} characters not shown) … {text[-tail:]}"
 
 
 def _how_it_ended(run: CommandRun) -> str:
@@ -176,6 +203,9 @@ class ReceiptBuilder:
         self._read: dict[str, None] = dict.fromkeys(receipt.read)
         self._warnings: dict[str, None] = dict.fromkeys(receipt.warnings)
         self._found: dict[str, None] = dict.fromkeys(receipt.found)
+        self._not_fetched: dict[str, None] = dict.fromkeys(receipt.not_fetched)
+        self._lines = dict(receipt.lines_read)
+        self._unknown: dict[str, None] = dict.fromkeys(receipt.unknown)
         self._made: Receipt | None = receipt
 
     def begin(self) -> None:
@@ -209,11 +239,16 @@ class ReceiptBuilder:
         self._urls.update(dict.fromkeys(facts.urls))
         self._read.update(dict.fromkeys(facts.read))
         self._found.update(dict.fromkeys(facts.found))
+        self._not_fetched.update(dict.fromkeys(facts.not_fetched))
+        for path, spans in facts.lines.items():
+            self._lines[path] = tuple(sorted({*self._lines.get(path, ()), *spans}))
+        self._unknown.update(dict.fromkeys(facts.unknown))
 
     def _add_command(self, run: CommandRun) -> None:
+        """Add a command; the end of a background job replaces its start."""
         started = msgspec.structs.replace(run, exit_code=None, timed_out=False, running=True)
-        if not run.running and started in self._commands[len(self._earlier.commands) :]:
-            self._commands[self._commands.index(started, len(self._earlier.commands))] = run
+        if not run.running and started in self._commands:
+            self._commands[self._commands.index(started)] = run
         else:
             self._commands.append(run)
 
@@ -253,6 +288,9 @@ class ReceiptBuilder:
                 warnings=tuple(self._warnings),
                 found=tuple(self._found),
                 refused=dict(self._refused),
+                not_fetched=tuple(self._not_fetched),
+                lines_read=dict(self._lines),
+                unknown=tuple(self._unknown),
             )
         return self._made
 
@@ -265,12 +303,15 @@ class ReceiptBuilder:
             failed=now.failed - then.failed,
             denied=now.denied - then.denied,
             files=tuple(change for change in now.files if change not in then.files),
-            commands=now.commands[len(then.commands) :],
+            commands=tuple(c for i, c in enumerate(now.commands) if then.commands[i : i + 1] != (c,)),
             urls=now.urls[len(then.urls) :],
             read=now.read[len(then.read) :],
             warnings=now.warnings,
             found=now.found[len(then.found) :],
             refused=_more(now.refused, then.refused),
+            not_fetched=now.not_fetched[len(then.not_fetched) :],
+            lines_read=now.lines_read,
+            unknown=now.unknown,
         )
 
 
@@ -297,5 +338,21 @@ def _one_observed(evidence: str, receipt: Receipt) -> bool:
     words = " ".join(evidence.removeprefix("$ ").split())
     if any(words == " ".join(run.command.split()) for run in receipt.commands):
         return True
-    path = re.sub(r":\d+(?:[-:]\d+)?$", "", evidence).removeprefix("./")
-    return path in receipt.read or any(path == change.path for change in receipt.files)
+    cited = re.fullmatch(r"(?:\./)?(.*?)(?::(\d+)(?:([-:])(\d+))?)?", evidence, re.S)
+    assert cited is not None
+    path, first, dash, second = cited.groups()
+    if first is None:
+        return path in receipt.read or any(path == change.path for change in receipt.files)
+    start = int(first)
+    end = int(second) if dash == "-" else start  # file:line:column
+    return _covers(receipt.lines_read.get(path, ()), start, end)
+
+
+def _covers(spans: tuple[tuple[int, int], ...], start: int, end: int) -> bool:
+    """Whether all lines from `start` to `end` are in one or more of the sorted `spans`."""
+    for first, last in spans:
+        if first <= start <= last:
+            start = last + 1
+        if start > end:
+            return True
+    return False

@@ -35,7 +35,7 @@ class Ran(msgspec.Struct, frozen=True):
     `left` counts the processes that outlived the command and were ended after it. `changed` are changes in the
     workspace meanwhile, as far as they were detected. `blocked` says what a sandbox seems to have denied, "" for
     nothing; for a command that was confined to looking it is the line of its output. `tampered` names protected files
-    that were changed all the same.
+    that were changed all the same. `unknown` says which changes cannot be detected here.
     """
 
     exit_code: int | None
@@ -48,12 +48,13 @@ class Ran(msgspec.Struct, frozen=True):
     changed: tuple[FileChange, ...] = ()
     blocked: str = ""
     tampered: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
 
 
 class BackgroundJob(msgspec.Struct, frozen=True):
     """A command in the background; `exit_code` is None while it runs and when it was killed. `output` is the output
     since the last call of `job`, truncated; `spill` as in `Ran`. `ended` is True in the first result after its end, and
-    only that one has `changed`, `blocked` and `tampered`. `looks`: it is confined to looking."""
+    only that one has `changed`, `blocked`, `tampered` and `unknown`. `looks`: it is confined to looking."""
 
     id: str
     command: str
@@ -65,6 +66,7 @@ class BackgroundJob(msgspec.Struct, frozen=True):
     changed: tuple[FileChange, ...] = ()
     blocked: str = ""
     tampered: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
     looks: bool = False
 
 
@@ -134,6 +136,9 @@ class Workspace(Protocol):
         self, argv: Sequence[str], *, agent: str, timeout_s: float, limit: int, cwd: Path | None = None
     ) -> Printed:
         """Run a program for Friday itself, without a shell. At most `limit` bytes of its output are read."""
+
+    async def keep_output(self, data: bytes) -> str:
+        """Write a long result to a new file in the folder with long outputs; returns its path. Raises ToolError."""
 
     async def start(self, command: str, *, agent: str, access: Access = "") -> BackgroundJob:
         """Start a background command of `agent`. `access` as in `run`."""

@@ -9,10 +9,17 @@ import msgspec
 
 from ..agent.agent import Agent
 from ..protocol.agent_path import parent_of
+from ..protocol.errors import ToolError
 from ..protocol.messages import Usage
 from ..protocol.provider import Provider
 from ..protocol.receipt import Receipt
 from ..protocol.run_result import RunResult, Status, StopReason
+
+
+def require_text(text: str) -> None:
+    """Raises ToolError for a task or message of blanks: services refuse it."""
+    if not text.strip():
+        raise ToolError("The text is empty.", hint="Say what the sub-agent should do.")
 
 
 class SubagentTask(msgspec.Struct, frozen=True):

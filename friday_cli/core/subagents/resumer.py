@@ -13,7 +13,7 @@ from ..limits.budget import OUTPUT_FLOOR, LimitReached
 from ..protocol.agent_path import depth_of, is_under, parent_of
 from ..protocol.errors import BudgetSpent, ToolError
 from ..protocol.messages import Message, Usage, user
-from .node import AgentRun, AgentSummary, SubagentTask
+from .node import AgentRun, AgentSummary, SubagentTask, require_text
 from .notifier import ParentNotifier
 
 HARD_CAP = "It can get no more: maxTokenBudget of its profile or agents.delegation.token_budget.max is the limit."
@@ -58,6 +58,7 @@ class AgentResumer:
     async def resume(self, path: str, spec: SubagentTask, *, by: str | None) -> AgentRun:
         """Resume an ended sub-agent with its history, rights and the rest of its budget; `spec.task` is the next message.
         `by` is the path of the agent that resumes it, None for a person. Raises ToolError when that is not possible."""
+        require_text(spec.task)
         known = self._tree.known(path)
         if known is None or depth_of(path) == 0 or (by is not None and (not is_under(path, by) or path == by)):
             raise ToolError(f"There is no sub-agent {path!r} to resume.")

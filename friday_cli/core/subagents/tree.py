@@ -18,7 +18,7 @@ from ..protocol.errors import ToolError
 from ..protocol.events import Detached, InboxMessage
 from ..protocol.messages import Message, user
 from ..protocol.run_result import StopReason
-from .node import AgentRun, AgentSummary, SpawnEstimate, SubagentTask
+from .node import AgentRun, AgentSummary, SpawnEstimate, SubagentTask, require_text
 from .notifier import ParentNotifier
 from .resumer import AgentResumer
 from .run import run
@@ -96,6 +96,7 @@ class SubagentTree:
     def spawn(self, parent: str, spec: SubagentTask) -> AgentRun:
         """Start a sub-agent. It is queued while no run slot is free. Raises ToolError when a limit forbids it."""
         policy, node = self.services.policy, self.living_parent(parent)
+        require_text(spec.task)
         deepest = min(node.agent.max_depth, spec.max_depth or node.agent.max_depth)
         if depth_of(parent) + 1 > deepest:
             raise ToolError(f"Agents may be nested {deepest} deep; you are at {depth_of(parent)}.")
@@ -120,6 +121,8 @@ class SubagentTree:
 
     def run(self, agent: Agent, spec: SubagentTask, message: Message | None = None) -> AgentRun:
         """Start a run of an agent, after adding `message` to its history."""
+        for limiter in self.services.rate_limiters.values():
+            limiter.new_run()
         before = self._summaries.get(agent.path)
         node = self._nodes[agent.path] = AgentRun(agent, spec, before.kept if before else None)
         if depth_of(agent.path):
@@ -179,6 +182,7 @@ class SubagentTree:
 
     async def send(self, path: str, text: str, source: Source) -> None:
         """Send a message to a running agent, which reads it at its next turn. Raises ToolError when it is not running."""
+        require_text(text)
         node = self._nodes.get(path)
         if node is not None and not node.begun:
             await asyncio.sleep(0)  # its start must be logged before the message

@@ -38,6 +38,12 @@ def difference(before: str, after: str) -> tuple[str, int, int]:
     return _clipped(lines), added, removed
 
 
+def new_lines(diff: str) -> tuple[tuple[int, int], ...]:
+    """The first and last line, in the new text, of each hunk of a diff."""
+    found = [(int(at), int(count or 1)) for at, count in re.findall(r"(?m)^@@ -\S+ \+(\d+)(?:,(\d+))? @@", diff)]
+    return tuple((first, first + count - 1) for first, count in found if count)
+
+
 def _moved(line: str, by: int) -> str:
     """A line of a diff, with the line numbers of its hunk moved by `by`."""
     if by and line.startswith("@@"):

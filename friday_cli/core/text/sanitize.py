@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 
+from .known_keys import mask_keys
 from .lazy_regex import pattern
 
 _STRING = pattern(
@@ -33,8 +35,9 @@ def sanitize(text: str, *, keep: str = "\n\t") -> str:
 
     Escape sequences, control characters, bidi and invisible characters are removed. A carriage return becomes a line
     end, so that the text before it stays visible. Lone surrogates become U+FFFD. White space that is not in `keep`
-    ("\\n", "\\t") becomes a blank.
+    ("\\n", "\\t") becomes a blank. Keys that this process knows are masked.
     """
+    text = mask_keys(text)
     if text.isascii() and (text.isprintable() or ("\n" in keep and text.replace("\n", "").isprintable())):
         return text
     text = _LONE().sub("\ufffd", text)
@@ -54,7 +57,15 @@ def show_invisible(text: str) -> str:
 
     Unlike `sanitize` it removes nothing, because a command must be shown completely. Line ends and tabs stay.
     """
-    return _HIDDEN().sub(_spelled, text)
+    return _HIDDEN().sub(lambda found: escaped(found[0]), text)
+
+
+def escape_json(text: str) -> str:
+    """JSON text in which control characters, bidi and other invisible characters are escaped (`\\u009b`), because a
+    terminal obeys some of them. It means the same JSON."""
+    if text.replace("\n", "").isprintable():
+        return text
+    return re.sub(r"[^\n -~]", lambda found: found[0] if found[0].isprintable() else json.dumps(found[0])[1:-1], text)
 
 
 def sanitize_line(text: str, limit: int = 80) -> str:
@@ -70,8 +81,9 @@ def code_block(text: str, language: str = "") -> str:
     return f"{ticks}{language}\n{text}\n{ticks}"
 
 
-def _spelled(found: re.Match[str]) -> str:
-    code = ord(found[0])
+def escaped(char: str) -> str:
+    """A character as the shortest of `\\x1b`, `\\u202e` and `\\U000e0041`."""
+    code = ord(char)
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
@@ -100,7 +112,9 @@ _NAMES = pattern(r"(?i:key|secret|token|passw(?:or)?d|passphrase)[\"']?[ \t]{0,3
 
 
 def mask(text: str) -> str:
-    """`text` with keys, tokens and private keys replaced by `[secret]`."""
+    """`text` with the keys that this process knows, and all keys, tokens and private keys of a known form, replaced by
+    `[secret]`."""
+    text = mask_keys(text)
     if any(hint in text for hint in _HINTS):  # 20 times faster than the pattern
         text = _SECRET().sub("[secret]", text)
     if ("=" in text or ":" in text) and _NAMES().search(text):

@@ -14,6 +14,7 @@ from friday_cli import __version__, config, paths
 from friday_cli.core.protocol.errors import FridayError
 from friday_cli.core.text.sanitize import mask, sanitize
 from friday_cli.extensions import profiles, trust
+from friday_cli.llm.models import remember_keys
 
 from . import machine, services
 from .fact import DoctorFact, Fact, Facts, Level
@@ -50,6 +51,7 @@ def examine(
         project = trust.is_trusted(cwd or _current_folder(), env=env)
         loaded = config.load(project=project.root if project.ok else None, environ=env)
         settings = loaded.settings
+        remember_keys(settings.providers, env)
         check("settings", lambda: _settings(project, loaded, env))
     except (FridayError, OSError) as error:
         add("settings", Fact("file", str(error), "bad"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import sqlite3
@@ -13,9 +14,13 @@ from urllib.parse import quote
 from friday_cli import paths
 from friday_cli.config import SandboxSettings
 from friday_cli.core.protocol.format import pluralize, size
+from friday_cli.core.text.known_keys import without_keys
 
 from .fact import Fact, Facts, Level
 
+ROOM = 256 * 1024
+"""Bytes that must fit into a folder; less is a full disk."""
+FULL = "the disk is full"
 CHECK_S = 3.0
 """Seconds after which the integrity check of the session file stops."""
 
@@ -45,20 +50,27 @@ def folders(env: Mapping[str, str]) -> Facts:
             facts.append(problem)
             if kind == "data":
                 level = "bad"
-                hint = "Sessions cannot be saved. Make the folder writable, or set FRIDAY_HOME to another folder."
+                remedy = "Free some space" if problem == FULL else "Make the folder writable"
+                hint = f"Sessions cannot be saved. {remedy}, or set FRIDAY_HOME to another folder."
         yield Fact(kind, ", ".join(facts), level, hint)
 
 
 def _not_writable(folder: Path) -> str:
-    """Why a folder cannot be written to or created, or ""."""
+    """Why nothing can be written to a folder, or it cannot be created, or ""."""
+    import shutil
     import tempfile
 
     while not os.path.lexists(folder) and folder != folder.parent:
         folder = folder.parent
     try:
-        with tempfile.TemporaryFile(dir=folder, prefix=".friday-"):
-            return ""
+        with tempfile.TemporaryFile(dir=folder, prefix=".friday-", buffering=0) as file:
+            written = file.write(bytes(ROOM))
+            if shutil.disk_usage(folder).free and written == ROOM:
+                return ""
+            return FULL
     except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return FULL
         return f"not writable: {error.strerror}"
 
 
@@ -205,8 +217,9 @@ def _version_of(program: str) -> str:
 
     try:
         completed = subprocess.run(
-            [program, "--version"], stdin=subprocess.DEVNULL, capture_output=True, timeout=5, check=False
-        )
+            [program, "--version"], stdin=subprocess.DEVNULL, capture_output=True, timeout=5, check=False,
+            env=without_keys(os.environ),
+        )  # fmt: skip
     except (OSError, subprocess.SubprocessError) as error:
         return f"does not start: {type(error).__name__}"
     first = completed.stdout.decode("utf-8", "replace").split("\n")[0]

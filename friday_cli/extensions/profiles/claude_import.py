@@ -25,8 +25,17 @@ WITHOUT_EFFECT = frozenset(
 )  # fmt: skip
 """Keys of other tools that have no effect here."""
 
-MARKS = frozenset(("tools", "permissionMode", "maxTurns", "color", "skills", "mcpServers", "hooks", "kind"))
+MARKS = frozenset(
+    ("tools", "permissionMode", "maxTurns", "color", "skills", "mcpServers", "mcp-servers", "hooks", "kind", "target", "infer",
+     "handoffs", "user-invocable", "disable-model-invocation")
+)  # fmt: skip
 """Keys that identify a file of another tool."""
+
+_COPILOT = {
+    "search": ("Grep", "Glob"), "read": ("Read", "LS"), "edit": ("Edit", "Write"), "execute": ("Bash",), "agent": ("Task",),
+    "web": ("WebFetch", "WebSearch"),
+}  # fmt: skip
+"""Names of groups of tools in files of GitHub Copilot (`search`, `search/codebase`)."""
 
 _CALL = pattern(r"([A-Za-z_][\w-]*)\((.*)\)", re.S)
 
@@ -43,10 +52,13 @@ def items(value: str) -> list[str]:
     return [item.strip() for item in found if item.strip()]
 
 
-def parse_entry(item: str) -> tuple[tuple[str, ...], str | None]:
-    """The Friday tools for one entry of a tool list, and the pattern in its parentheses (None without)."""
+def parse_entry(item: str, *, imported: bool) -> tuple[tuple[str, ...], str | None]:
+    """The Friday tools for one entry of a tool list, and the pattern in its parentheses (None without). `imported`: the list
+    was written for another tool."""
     call = _CALL().fullmatch(item)
     name, pattern = (call[1], call[2].strip()) if call else (item, None)
+    if imported and (group := _COPILOT.get(name.partition("/")[0])):
+        return tuple(dict.fromkeys(tool for alias in group for tool in TOOLS.named(alias))), pattern
     return TOOLS.named(name) or (name,), pattern
 
 

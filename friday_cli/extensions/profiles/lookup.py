@@ -4,21 +4,34 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
+from itertools import islice
 from pathlib import Path
 
 import msgspec
 
 from friday_cli.core.protocol.errors import FileError, UsageError
 from friday_cli.core.text.lazy_regex import pattern
+from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.core.text.suggest import closest_match
 from friday_cli.paths import config_dir
 
 from .. import frontmatter, trust
 from .parse import parse
+from .parse_cache import MIN_FILES, ParseCache, ParsedFile
 from .profile import TOKENS_HARD, Origin, Profile
 
 _PROFILE_KEYS = pattern(r"^(allowed_?[tT]ools|tools|max_?[tT]oken_?[bB]udget|sub_?[aA]gents)\s*:", re.M)
+_OWN_KEYS = pattern(
+    r"^(allowed_?[tT]ools|max_?([tT]oken_?[bB]udget|[iI]terations|[cC]ost)|sub_?[aA]gents|project_?[cC]ontext|result_?[cC]hars|"
+    r"supervision)\s*:", re.M,
+)  # fmt: skip
+"""Keys that no other tool has."""
+MAX_NAMES = 40
+"""Names of profiles in an error."""
+MAX_FILES = 10_000
+"""Files that are checked in a folder."""
 SHIPPED_NAMES = ("analyst", "coder", "general", "researcher", "summarizer")
 
 
@@ -30,6 +43,14 @@ class Profiles(msgspec.Struct, frozen=True):
     hidden: tuple[Profile, ...] = ()
     problems: tuple[FileError, ...] = ()
     announcements: tuple[str, ...] = ()
+
+    def problem_notices(self) -> tuple[str, ...]:
+        """The problems in one line, however many there are; () without any."""
+        if len(self.problems) <= 1:
+            return tuple(map(str, self.problems))
+        first = self.problems[0]
+        where = f"{len(self.problems)} problems in profile files, such as {Path(first.path).name}"
+        return (f"{where}: {sanitize_line(first.problem, 100)} `friday profiles check` shows all.",)
 
     def names(self) -> tuple[str, ...]:
         """Every name, sorted."""
@@ -44,7 +65,11 @@ class Profiles(msgspec.Struct, frozen=True):
         for problem in self.problems:
             if Path(problem.path).stem == name:
                 hint = f"Its file cannot be used: {str(problem).rstrip('.')}. "
-        raise UsageError(f"There is no profile {name!r}.", hint=f"{hint}Available: {', '.join(self.names())}.")
+        names = self.names()
+        more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
+        raise UsageError(
+            f"There is no profile {name!r}.", hint=f"{hint}Available: {', '.join(names[:MAX_NAMES])}{more}."
+        )
 
     def children(self, parent: Profile | None) -> tuple[Profile, ...]:
         """The profiles that an agent with profile `parent` may delegate to; None: the main agent, which may use all."""
@@ -78,7 +103,7 @@ def load(
 ) -> Profiles:
     """Load all profiles. Those of a project are used only if it is trusted, and only with the trusted content. Errors
     in files become `problems`."""
-    search = _ProfileSearch(token_cap)
+    search = _ProfileSearch(token_cap, env)
     folder = user_folder(directory, env)
     if directory and not folder.is_dir():
         search.problems.append(FileError(str(folder), "is not a folder.", field="agents.delegation.profiles.directory"))
@@ -91,25 +116,54 @@ def load(
 
 
 def check(
-    path: Path, *, token_cap: int = TOKENS_HARD, known: Collection[str] | None = None
+    path: Path, *, token_cap: int = TOKENS_HARD, known: Collection[str] | None = None, own: Path | None = None
 ) -> tuple[list[Profile], list[FileError]]:
-    """The profiles in a file or folder, and all errors in them. Raises UsageError if the path does not exist. `known`:
-    names of other profiles; with it, references to sub-agents are checked too."""
+    """The profiles in a file or folder, and all errors in them, as loading them would find them. Raises UsageError if the path
+    does not exist. `known`: names of other profiles; with it, references to sub-agents are checked too. `own`: the folder with
+    the user's profiles.
+
+    A file outside of folders for Friday's profiles, without a key that only Friday has, counts as one of another tool, as in
+    `.claude/agents`. A folder without a profile is searched with its subfolders, as `.claude/agents` is."""
     if not path.exists():
         raise UsageError(f"{path} does not exist.")
-    search = _ProfileSearch(token_cap)
-    if path.is_dir():
-        search.folder(path, "user")
-    else:
-        search.file(path, "claude" if ".claude" in path.resolve().parts else "user", frontmatter.contents(path))
+    search = _ProfileSearch(token_cap, None)
+    for file in _files_to_check(path):
+        raw = frontmatter.contents(file)
+        if file == path or isinstance(raw, FileError) or is_profile(raw):
+            origin = _origin(file.resolve(), raw, own)
+            search.add(file, origin, search.parsed(file, origin, raw))
     if known is not None:
         search.check_sub_agents({*search.found, *known})
-    return list(search.found.values()), search.problems
+    return [*search.found.values(), *search.hidden], search.problems
+
+
+def _files_to_check(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    flat = sorted(file for file in path.glob("*.md") if file.is_file())
+    nested = ".claude" in path.resolve().parts or not any(_seems_profile(file) for file in flat)
+    if not nested:
+        return flat
+    return sorted(file for file in islice(path.rglob("*.md"), MAX_FILES) if file.is_file())
+
+
+def _seems_profile(file: Path) -> bool:
+    raw = frontmatter.contents(file)
+    return isinstance(raw, bytes) and is_profile(raw)
+
+
+def _origin(file: Path, raw: bytes | FileError, own: Path | None) -> Origin:
+    """The origin that decides how strictly a file is read."""
+    if ".claude" in file.parts:
+        return "claude"
+    if file.parent.name == "profiles" or file.parent == (own and own.resolve()) or isinstance(raw, FileError):
+        return "user"
+    return "user" if _OWN_KEYS().search(raw.decode("utf-8", "replace")) else "claude"
 
 
 class _ProfileSearch:
-    def __init__(self, token_cap: int) -> None:
-        self.token_cap = token_cap
+    def __init__(self, token_cap: int, env: Mapping[str, str] | None) -> None:
+        self.token_cap, self._env = token_cap, env
         self.found: dict[str, Profile] = {}
         self.hidden: list[Profile] = []
         self.problems: list[FileError] = []
@@ -120,10 +174,12 @@ class _ProfileSearch:
             paths = sorted(path for path in folder.glob("*.md") if path.is_file())
         except OSError:
             return
+        cache = ParseCache(folder, len(paths), self._env)
         for path in paths:
             raw = frontmatter.contents(path)
-            if isinstance(raw, FileError) or is_profile(raw):
-                self.file(path, origin, raw)
+            sha = trust.hash_of(raw) if len(paths) >= MIN_FILES and isinstance(raw, bytes) else ""
+            self._file(path, origin, cache, sha, lambda raw=raw: raw)  # type: ignore[misc]
+        cache.save()
 
     def project(self, project: trust.Trust) -> None:
         folders: tuple[tuple[str, Origin], ...] = (
@@ -131,19 +187,41 @@ class _ProfileSearch:
             ("profiles/", "project"),
             (".claude/agents/", "claude"),
         )
+        cache = ParseCache(project.root, len(project.files), self._env)
         for prefix, origin in folders:
-            for relative, path, raw in trust.markdown_files(project, prefix):
-                nested = "/" in relative and origin != "claude"
-                if not nested and (isinstance(raw, FileError) or is_profile(raw)):
-                    self.file(path, origin, raw)
+            for relative, path, sha in trust.markdown_names(project, prefix):
+                if "/" not in relative or origin == "claude":
+                    self._file(path, origin, cache, sha, partial(trust.trusted_content, path, sha))
+        cache.save()
 
-    def file(self, path: Path, origin: Origin, raw: bytes | FileError) -> None:
+    def _file(
+        self, path: Path, origin: Origin, cache: ParseCache, sha: str, read: Callable[[], bytes | FileError]
+    ) -> None:
+        """Add what a file with this content holds, if it is a profile."""
+        key = f"{origin} {self.token_cap} {sha} {path}"
+        known = cache.get(key) if sha else None
+        if known is None:
+            raw = read()
+            skip = isinstance(raw, bytes) and not is_profile(raw)
+            known = ParsedFile.of(None if skip else self.parsed(path, origin, raw))
+            if sha and isinstance(raw, bytes):
+                cache.put(key, known)
+        if (result := known.result(str(path))) is not None:
+            self.add(path, origin, result)
+
+    def parsed(self, path: Path, origin: Origin, raw: bytes | FileError) -> Profile | FileError:
+        """The profile in a file, or why it cannot be used."""
+        if isinstance(raw, FileError):
+            return raw
         try:
-            if isinstance(raw, FileError):
-                raise raw
-            profile = parse(str(path), raw, origin=origin, token_cap=self.token_cap)
+            return parse(str(path), raw, origin=origin, token_cap=self.token_cap)
         except FileError as error:
-            self.problems.append(error)
+            return error
+
+    def add(self, path: Path, origin: Origin, profile: Profile | FileError) -> None:
+        """Add a profile, or the error of its file."""
+        if isinstance(profile, FileError):
+            self.problems.append(profile)
             return
         before = self.found.setdefault(profile.name, profile)
         if before is profile:
@@ -161,7 +239,13 @@ class _ProfileSearch:
             if profile.sub_agents == "*":
                 continue
             missing = [name for name in profile.sub_agents if name not in names]
-            if missing:
+            if missing and profile.imported:
+                note = f"its sub-agents {', '.join(missing)} do not exist."
+                kept = tuple(name for name in profile.sub_agents if name in names)
+                self.found[profile.name] = msgspec.structs.replace(
+                    profile, sub_agents=kept, notices=(*profile.notices, note)
+                )
+            elif missing:
                 close = closest_match(missing[0], names)
                 hint = f"Did you mean {close}?" if close else f"Available: {', '.join(sorted(names))}."
                 problem = f"there is no profile {', '.join(missing)}."

@@ -29,7 +29,7 @@ from .profile import (
     Origin,
     Profile,
 )
-from .schema import ProfileFields, listed
+from .schema import ALIASES, CAMEL, KEYS, ProfileFields, listed
 
 NAME = pattern(r"[a-z0-9][a-z0-9_-]{0,63}")
 NAME_HINT = "Use lower-case letters, digits, - and _; at most 64 characters."
@@ -37,15 +37,26 @@ SELF = "An agent cannot assign itself as a sub-agent"
 MAX_TIMEOUT_S = 86_400
 
 Tools = tuple[str, ...] | Literal["*"] | None
+_KNOWN_KEYS = frozenset((*KEYS, *ALIASES, *CAMEL.values(), *claude_import.MARKS, *claude_import.WITHOUT_EFFECT))
 
 
 def parse(path: str, raw: bytes, *, origin: Origin = "user", token_cap: int = TOKENS_HARD) -> Profile:
     """Parse the content `raw` of the file `path`. `token_cap`: the maximum of tokens in the settings. Raises FileError
     with line, field and remedy."""
     text = frontmatter.decode(path, raw)
-    page = frontmatter.read(path, text, lenient=origin == "claude")
-    imported = origin == "claude" or any(key in claude_import.MARKS for key in page.keys)
-    return _FieldReader(ProfileFields(path, page, imported=imported), origin, page.body).profile(token_cap)
+    try:
+        page = frontmatter.read(path, text)
+        prose = False
+    except FileError:
+        page = frontmatter.read(path, text, known=_KNOWN_KEYS)
+        prose = True
+        if origin != "claude" and claude_import.MARKS.isdisjoint(page.keys):
+            raise
+    imported = origin == "claude" or not claude_import.MARKS.isdisjoint(page.keys)
+    fields = ProfileFields(path, page, imported=imported)
+    if prose:
+        fields.note("its front matter is not YAML; each value is read as plain text.")
+    return _FieldReader(fields, origin, page.body).profile(token_cap)
 
 
 class _FieldReader:
@@ -142,7 +153,8 @@ class _FieldReader:
         entries = self._fields.entries("allowed_tools")
         if "*" in entries:
             return "*", (), ()
-        parsed = [(entry, *claude_import.parse_entry(entry)) for entry in entries]
+        imported = self._fields.imported
+        parsed = [(entry, *claude_import.parse_entry(entry, imported=imported)) for entry in entries]
         known = [(ours, pattern) for entry, ours, pattern in parsed if self._tools_exist("allowed_tools", entry, ours)]
         if entries and not known:
             raise self._fields.fail("allowed_tools", "none of these tools exists.", f"Known: {listed(TOOLS.names)}.")
@@ -161,7 +173,7 @@ class _FieldReader:
         names: list[str] = []
         deny = []
         for entry in self._fields.entries("disallowed_tools") if "disallowed_tools" in self._fields.values else ():
-            ours, pattern = claude_import.parse_entry(entry)
+            ours, pattern = claude_import.parse_entry(entry, imported=self._fields.imported)
             if not self._tools_exist("disallowed_tools", entry, ours):
                 continue
             if not pattern or pattern == "*":

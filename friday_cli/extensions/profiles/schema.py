@@ -15,7 +15,7 @@ from .. import frontmatter
 from . import claude_import
 
 Choice = TypeVar("Choice", bound=str)
-NO_ALIASES: Mapping[str, Literal[""]] = MappingProxyType({})
+NOALIASES: Mapping[str, Literal[""]] = MappingProxyType({})
 
 MAX_VALUE = 4_000
 """Longest text value; the rest is truncated."""
@@ -26,14 +26,16 @@ KEYS = (
     *("supervision", "isolation", "temperature", "result_chars"),
 )
 """The keys of a profile in snake_case; camelCase is accepted too."""
-_ALIASES = {
+ALIASES = {
     "tools": "allowed_tools",
     "max_turns": "max_iterations",
     "timeout_mins": "timeout",
     "permission_mode": "mode",
     "reasoning_effort": "effort",
 }
-_CAMEL = {key: re.sub(r"_(\w)", lambda found: found[1].upper(), key) for key in KEYS if "_" in key}
+"""Keys of other tools that mean the same, in snake_case."""
+CAMEL = {key: re.sub(r"_(\w)", lambda found: found[1].upper(), key) for key in KEYS if "_" in key}
+"""The keys in camelCase."""
 
 
 class ProfileFields:
@@ -51,14 +53,14 @@ class ProfileFields:
 
     def _take(self, key: str, value: object) -> None:
         snake = re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", key).replace("-", "_").lower()
-        name = _ALIASES.get(snake, snake)
+        name = ALIASES.get(snake, snake)
         if name not in KEYS:
             if key in claude_import.WITHOUT_EFFECT:
                 self.note(f"{key} has no effect in Friday.")
                 return
-            known = [*KEYS, *_CAMEL.values()]
+            known = [*KEYS, *CAMEL.values()]
             close = closest_match(key, known, 0.7) or closest_match(snake, known, 0.7)
-            hint = f"Did you mean {_CAMEL.get(close, close)}?" if close else f"Known: {listed(KEYS)}."
+            hint = f"Did you mean {CAMEL.get(close, close)}?" if close else f"Known: {listed(KEYS)}."
             if not self.imported:
                 raise self._error(key, "unknown key.", hint)
             self.note(f"{key} is unknown and ignored.")
@@ -96,7 +98,7 @@ class ProfileFields:
         return sanitize_line(value, MAX_VALUE)
 
     def choice(
-        self, name: str, choices: tuple[Choice, ...], aliases: Mapping[str, Choice | Literal[""]] = NO_ALIASES
+        self, name: str, choices: tuple[Choice, ...], aliases: Mapping[str, Choice | Literal[""]] = NOALIASES
     ) -> Choice | Literal[""]:
         """One of `choices`, or "" without the key; `aliases`: the values of other tools."""
         value = self.text(name) if not isinstance(self.values.get(name), bool) or not self.imported else ""
@@ -146,4 +148,4 @@ class ProfileFields:
 
 def listed(names: Iterable[str]) -> str:
     """Names in camelCase on one line; a tuple keeps its order, others are sorted."""
-    return ", ".join(_CAMEL.get(name, name) for name in (names if isinstance(names, tuple) else sorted(names)))
+    return ", ".join(CAMEL.get(name, name) for name in (names if isinstance(names, tuple) else sorted(names)))

@@ -18,7 +18,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(("--max-turns",), "int", "Model turns of the main agent.", "N", group=_LIMITS),
     Option(("--max-tokens",), "int", "Tokens: uncached input, cache writes and output.", "N", group=_LIMITS),
     Option(("--max-cost",), "float", "US dollars.", "USD", group=_LIMITS),
-    Option(("--timeout",), "float", "Active seconds; waiting for rate limits does not count.", "SECONDS", group=_LIMITS),
+    Option(("--timeout",), "float", "Active seconds; waiting for rate limits or the network does not count. Without a network it waits as long.", "SECONDS", group=_LIMITS),
     Option(("--output-format",), "text", "text, json (one document), or stream-json (one event per line).", "FORMAT", ("text", "json", "stream-json"), _OUTPUT),
     Option(("--json-schema",), "text", "JSON Schema (file or text) that the answer must match.", "SCHEMA", group=_OUTPUT),
     Option(("--quiet", "-q"), "flag", "Only the answer; only errors and warnings on stderr.", group=_OUTPUT),

@@ -23,7 +23,9 @@ from friday_cli.core.protocol.events import (
 from friday_cli.core.protocol.format import cost, pluralize, seconds, tokens
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.protocol.run_result import LIMIT_REASONS, RunResult
-from friday_cli.core.text.sanitize import sanitize, sanitize_line
+from friday_cli.core.text.deceptive import show_deceptive
+from friday_cli.core.text.known_keys import mask_keys_in
+from friday_cli.core.text.sanitize import escape_json, sanitize, sanitize_line
 from friday_cli.view import AgentView, SessionView, worktree_text
 from friday_cli.view.items import DeniedCall
 
@@ -91,11 +93,12 @@ class StreamWriter(OutputWriter):
 
 def _json(envelope: Envelope) -> bytes:
     try:
-        return encode(envelope) + b"\n"
+        text = encode(envelope).decode()
     except UnicodeEncodeError:  # a lone surrogate, e.g. from a file name that is not UTF-8
         import msgspec
 
-        return f"{json.dumps(msgspec.to_builtins(envelope), ensure_ascii=False)}\n".encode("utf-8", "replace")
+        text = json.dumps(msgspec.to_builtins(envelope), ensure_ascii=False).encode("utf-8", "replace").decode()
+    return f"{escape_json(text)}\n".encode()
 
 
 class JsonWriter(OutputWriter):
@@ -119,8 +122,8 @@ class JsonWriter(OutputWriter):
         self._print(
             session_id=self._session, status=outcome.status, stop_reason=outcome.stop_reason, result=outcome.text,
             model=root.model, usage=_usage(total), cost_usd=total.cost_usd,
-            duration_s=round(root.active_s(state.at), 3), agents=agents, denials=denials, error=outcome.error or None,
-            exit_code=code,
+            duration_s=round(root.active_s(state.at), 3), agents=agents, denials=denials,
+            error=outcome.error or (_ending(outcome) if outcome.status == "failed" else None), exit_code=code,
         )  # fmt: skip
 
     def abandon(self, code: int) -> None:
@@ -138,8 +141,10 @@ class JsonWriter(OutputWriter):
 
     @staticmethod
     def _print(**document: Any) -> None:
-        text = json.dumps(document, ensure_ascii=False) + "\n"
-        sys.stdout.write(text.encode("utf-8", "replace").decode())  # a lone surrogate cannot be written
+        text = (
+            json.dumps(mask_keys_in(document), ensure_ascii=False).encode("utf-8", "replace").decode()
+        )  # without lone surrogates
+        sys.stdout.write(escape_json(text) + "\n")
         sys.stdout.flush()
 
 
@@ -172,7 +177,7 @@ def _agent(session: str, state: SessionView, agent: AgentView) -> dict[str, Any]
         "truncated": len(agent.result) > MAX_RESULT_CHARS,
         "partial": end is not None and end.partial,
         "earlier_result": agent.earlier.text[:MAX_RESULT_CHARS] if agent.earlier else None,
-        "error": (end and end.error) or None,
+        "error": (end and (end.error or (_ending(end) if end.status == "failed" else ""))) or None,
         "usage": _usage(agent.usage),
         "cost_usd": agent.usage.cost_usd,
         "duration_s": round(agent.active_s(state.at), 3),
@@ -280,18 +285,21 @@ class TextWriter(OutputWriter):
         return sanitize_line(f"{pluralize(len(found), 'warning')}: {'; '.join(named)}", 2000) if found else ""
 
 
-def _remarks(state: SessionView, outcome: RunResult, denied: Sequence[DeniedCall]) -> list[str]:
-    """Messages after the answer: how the run ended, which calls were denied, which worktrees need a decision."""
-    lines = []
-    error = f": {outcome.error}" if outcome.error else ""
+def _ending(outcome: RunResult) -> str:
+    """How a run ended, "" for a complete one without a limit."""
     if outcome.stop_reason in LIMIT_REASONS:
         whose = f" of {outcome.limit_of}" if outcome.limit_of not in ("", "a") else ""
-        lines.append(f"stopped: the {outcome.stop_reason} limit{whose} was reached{error}")
-    elif outcome.status != "completed":
-        lines.append(f"{outcome.status} ({outcome.stop_reason}){error}")
+        return f"stopped: the {outcome.stop_reason} limit{whose} was reached"
+    return "" if outcome.status == "completed" else f"{outcome.status} ({outcome.stop_reason})"
+
+
+def _remarks(state: SessionView, outcome: RunResult, denied: Sequence[DeniedCall]) -> list[str]:
+    """Messages after the answer: how the run ended, which calls were denied, which worktrees need a decision."""
+    error = f": {outcome.error}" if outcome.error else ""
+    lines = [f"{ending}{error}"] if (ending := _ending(outcome)) else []
     if outcome.partial and outcome.text:
         lines.append("the answer is partial: the agent did not finish it")
-    denials = Counter((d.agent, d.tool, sanitize_line(d.subject, 200), d.reason) for d in denied)
+    denials = Counter((d.agent, d.tool, sanitize_line(show_deceptive(d.subject), 200), d.reason) for d in denied)
     for (agent, tool, subject, reason), times in list(denials.items())[:MAX_DENIALS]:
         lines.append(
             f"denied{f' {times} times' if times > 1 else ''}: {agent} {tool}{' ' + subject if subject else ''}: {reason}"

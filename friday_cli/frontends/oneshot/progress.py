@@ -8,7 +8,7 @@ from rich.cells import cell_len
 
 from friday_cli.core.protocol.format import short_cost, tokens
 from friday_cli.core.text.sanitize import sanitize_line
-from friday_cli.view import AgentView, SessionView, glyph
+from friday_cli.view import AgentView, SessionView, glyph, network_wait
 from friday_cli.view.tree import budget_wait
 
 from .terminal import truncate_line
@@ -32,7 +32,8 @@ class ProgressLines:
 
     def lines(self, width: int, now: float) -> list[str]:
         """Lines of at most `width` columns for the working sub-agents, and for those that ended in this run with warnings.
-        The root has one if it works alone and writes nothing."""
+        The root has one if it works alone and writes nothing. Without a network the first line says when it is tried
+        again."""
         working = [agent for agent in self._state.working if agent.parent]
         if not working:
             working = [a for a in self._state.working if not (a.reply and a.reply.text.text)]
@@ -41,6 +42,8 @@ class ProgressLines:
         names = [sanitize_line(f"{glyph(a)} {f'{a.path} ' * bool(a.parent)}{a.profile}", 40) for a in shown]
         columns = max(map(cell_len, names), default=0)
         lines = [self._line(agent, _fit(name, columns), width, now) for agent, name in zip(shown, names, strict=True)]
+        if offline := network_wait(self._state, now):
+            lines.insert(0, truncate_line(f"  {offline}", width))
         return [*lines, f"  … and {len(agents) - len(shown)} more"] if len(shown) < len(agents) else lines
 
     def _line(self, agent: AgentView, name: str, width: int, now: float) -> str:
@@ -70,11 +73,12 @@ class ProgressLines:
             case "waiting_budget":
                 return budget_wait(agent)
             case "waiting_rate":
-                failed, _, wait = agent.waiting.rpartition(" ")
-                left = math.ceil(_number(wait) - (now - agent.clock.since))
+                left = math.ceil(agent.wait_until - now)
+                if agent.waits_for_network:
+                    return "no network"
                 if left <= 0:
                     return "waiting for its turn"
-                return f"retrying in {left} s" if failed else f"rate limit: {left} s"
+                return f"retrying in {left} s" if " " in agent.waiting else f"rate limit: {left} s"
         if (current := agent.current) is not None:
             return sanitize_line(f"{current.tool} {current.title}", 80)
         silent = now - self.last_event.get(agent.path, now)
@@ -89,13 +93,6 @@ def _fit(text: str, width: int) -> str:
     """`text` cut or padded to `width` columns."""
     short = truncate_line(sanitize_line(text, 200), width)
     return short + " " * (width - cell_len(short))
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return 0.0
 
 
 def _clock(seconds: float) -> str:

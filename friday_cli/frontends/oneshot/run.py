@@ -130,6 +130,8 @@ async def _ask(
         from friday_cli.extensions.commands import find_command, load
 
         custom = find_command(prompt, await asyncio.to_thread(load, cwd, trusted=values["trust"]))
+        if custom and (note := custom[0].skipped_note()):
+            show(note)
 
     async def send(text: str, images: tuple[Image, ...]) -> RunResult:
         if agent:

@@ -20,6 +20,7 @@ BLOCK_CHARS = 30_000
 """Longest block that is rendered as Markdown; a longer one is printed as plain text, because rendering is slow."""
 _BLANK = r"(?:\x1b\[[\d;]*m|\s)"
 _BLANK_EDGES = pattern(rf"\A(?:{_BLANK}*\n)+|(?:\n{_BLANK}*)+\Z")
+_STYLE = pattern(r"\x1b\[[\d;]*m")
 _FENCE = pattern(r"\s{0,3}(```+|~~~+)")
 
 
@@ -128,11 +129,12 @@ class StreamedMarkdown:
         return rows[-TAIL_LINES:] if self._block or self._pending else []
 
     def feed(self, text: str, *, attempt: tuple[int, int]) -> None:
-        """Add text of a reply. A new attempt at the same reply discards what is not printed."""
-        if attempt != self._attempt:
-            if self._seen and attempt[0] == self._attempt[0]:
-                self._discard()
-            self._attempt = attempt
+        """Add text of a reply. A new attempt at the same reply, or an empty text, which begins it again, discards what is
+        not printed."""
+        again = attempt != self._attempt and attempt[0] == self._attempt[0]
+        if self._seen and (again or not text):
+            self._discard()
+        self._attempt = attempt
         self._seen += len(text)
         *lines, rest = sanitize(text).split("\n")
         for line in lines:
@@ -174,14 +176,16 @@ class StreamedMarkdown:
             self._block, self._fence = [], ""
 
     def _print(self, markdown: str) -> None:
-        from rich.markdown import Markdown
+        from ..markdown import MarkdownDocument, leaves_out, parser
 
         if self._area:
             self._area.erase()
-        with self._console.capture() as capture:
-            if len(markdown) > BLOCK_CHARS:
-                self._console.out(markdown)
-            else:
-                self._console.print(Markdown(markdown, hyperlinks=False))
-        sys.stdout.write(_BLANK_EDGES().sub("", capture.get()) + "\n\n")
+        text = markdown
+        if len(markdown) <= BLOCK_CHARS:
+            tokens = parser().parse(markdown)
+            with self._console.capture() as capture:
+                self._console.print(MarkdownDocument(tokens))
+            if not leaves_out(markdown, tokens, _STYLE().sub("", capture.get())):
+                text = capture.get()
+        sys.stdout.write(_BLANK_EDGES().sub("", text) + "\n\n")
         sys.stdout.flush()

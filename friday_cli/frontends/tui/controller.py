@@ -270,7 +270,8 @@ class SessionController:
         self, custom: CustomCommand, rest: str, *, task: str, images: tuple[Image, ...] = ()
     ) -> list[str]:
         """As `say`, with the prompt of a custom command and its arguments; `task` is what the user typed."""
-        return await self.say(custom.prompt(rest), task=task, images=images, bounds=custom.restrictions())
+        remarks = await self.say(custom.prompt(rest), task=task, images=images, bounds=custom.restrictions())
+        return [note, *remarks] if (note := custom.skipped_note()) else remarks
 
     async def say_to(self, path: str, text: str, *, max_tokens: int | None = None) -> None:
         """Send a message to an agent; one that has ended resumes with it, and with `max_tokens` instead of what is left of

@@ -99,7 +99,7 @@ class ScreenRefresher:
         self._pause = max(BEAT_S, 3 * (time.thread_time() - begun))
         if controller.working and self._root_ended:
             self._look_in(BEAT_S)  # its last event comes a moment before the session is idle
-        elif any(not agent.status.startswith("waiting") for agent in controller.state.working):
+        elif any(a.waits_for_network or not a.status.startswith("waiting") for a in controller.state.working):
             self._look_in(CLOCK_S)
 
     def _follow_asks(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Literal
 
@@ -9,6 +10,7 @@ from friday_cli.core.protocol.errors import FridayError
 from friday_cli.core.protocol.format import cost, is_demo
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.paths import with_tilde
+from friday_cli.view import network_wait
 
 from .controller import SessionController
 from .widgets.status_bar import StatusFacts
@@ -59,6 +61,7 @@ def facts(controller: SessionController, folder: Folder, hint: str) -> StatusFac
         cost="" if demo or not totals.billed else cost(totals),
         running=running,
         waiting=waiting,
+        offline=network_wait(state, time.time()),
         asks=len(state.asks),
         compacting=controller.compacting,
         hint=hint,

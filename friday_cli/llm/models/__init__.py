@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from .classes import class_model, class_of
+from .credentials import remember_keys
 from .factory import can_search, create_provider
 from .local_servers import with_server_limits
 from .resolve import ModelChoice, ServiceRow, list_services, resolve
@@ -10,8 +12,11 @@ __all__ = [
     "ModelChoice",
     "ServiceRow",
     "can_search",
+    "class_model",
+    "class_of",
     "create_provider",
     "list_services",
+    "remember_keys",
     "resolve",
     "with_server_limits",
 ]

@@ -63,6 +63,7 @@ class _ModelFamily(ModelQuirks, frozen=True, kw_only=True, forbid_unknown_fields
 class _CatalogFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     aliases: dict[str, str]
     defaults: dict[str, str]
+    classes: dict[str, dict[str, str]]
     prefixes: dict[str, tuple[str, ...]]
     ends: dict[str, date]
     family: tuple[_ModelFamily, ...]
@@ -119,6 +120,11 @@ def aliases() -> dict[str, str]:
 def default(provider: str) -> str:
     """The default model of a provider; "" if it has none."""
     return _file().defaults.get(provider, "")
+
+
+def classes(provider: str) -> dict[str, str]:
+    """The models of a provider for the names `opus`, `sonnet` and `haiku`."""
+    return _file().classes.get(provider, {})
 
 
 def models_of(provider: str) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -12,11 +13,16 @@ import msgspec
 from friday_cli import atomic_file
 from friday_cli.config.settings import ProviderSettings
 from friday_cli.core.protocol.errors import FileError, UsageError
+from friday_cli.core.text import known_keys
 from friday_cli.core.text.lazy_regex import pattern
 from friday_cli.paths import config_dir
 
+from ..transport.endpoint import Endpoint, parse_headers
 from .presets import ModelService, key_variables, service_names
 
+_SEARCH_KEYS = ("BRAVE_API_KEY", "TAVILY_API_KEY")
+_HEADER_LISTS = ("ANTHROPIC_CUSTOM_HEADERS", "OPENAI_CUSTOM_HEADERS")
+"""Variables with headers, which can contain keys."""
 _NAME = pattern(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
@@ -69,6 +75,20 @@ def find_key(service: ModelService, env: Mapping[str, str]) -> Key | None:
     if value := _read(path).get(service.name, "").strip():
         return Key(_validated(value, f"{path}: keys.{service.name}"), "auth.toml", note=note)
     return None
+
+
+def remember_keys(providers: Mapping[str, ProviderSettings], env: Mapping[str, str]) -> None:
+    """Mask all keys of this person by their value from now on: those of the environment, of auth.toml and of the headers
+    in the settings. Their variables are not passed to child processes."""
+    names = {v for name in service_names(providers) for v in key_variables(name, providers)}.union(_SEARCH_KEYS)
+    headers = [settings.headers for settings in providers.values()]
+    headers += [parse_headers(env.get(name, "")) for name in _HEADER_LISTS]
+    values = [env.get(name, "").strip() for name in names]
+    for group in headers:
+        values += Endpoint(service="", base_url="", headers=group).secrets
+    with suppress(FileError):  # reported when the key is needed
+        values += (value.strip() for value in _read(auth_path(env)).values())
+    known_keys.remember(values, names.union(_HEADER_LISTS))
 
 
 def list_keys(providers: Mapping[str, ProviderSettings], env: Mapping[str, str]) -> list[KeyRow]:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -54,14 +56,30 @@ async def probe(
 
 
 async def ask(service: ModelService, *, seconds: float = SECONDS) -> LocalServer | None:
-    """The models of one local service, or None if no server of its kind answers."""
+    """The models of one local service at the first of its URLs where a server of its kind answers, or None."""
+    answers = await asyncio.gather(*(_ask_at(url, service, seconds) for url in service.urls))
+    return next((answer for answer in answers if answer is not None), None)
+
+
+def at_open_port(service: ModelService) -> ModelService:
+    """A local service at the first of its URLs where a program listens on this machine; no request is sent."""
+    for url in service.urls if len(service.urls) > 1 else ():
+        address = urlsplit(url)
+        with suppress(OSError), socket.socket() as probe:
+            probe.settimeout(SECONDS)
+            probe.connect((address.hostname, address.port))
+            return structs.replace(service, base_url=url)
+    return service
+
+
+async def _ask_at(url: str, service: ModelService, seconds: float) -> LocalServer | None:
     import httpx2
 
-    parts = urlsplit(service.base_url)  # the host is used without user name and password
-    base = f"{parts.scheme}://{service.host}{parts.path.removesuffix('/v1')}"
+    parts = urlsplit(url)  # the host is used without user name and password
+    base = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.removesuffix('/v1')}"
     async with httpx2.AsyncClient(base_url=base, trust_env=False, follow_redirects=False, timeout=seconds) as client:
         models, hint = await _READERS[service.name](partial(_get, client, seconds))
-    return None if models is None else LocalServer(service.name, service.title, service.base_url, tuple(models), hint)
+    return None if models is None else LocalServer(service.name, service.title, url, tuple(models), hint)
 
 
 async def with_server_limits(
@@ -161,10 +179,13 @@ async def _llamacpp(get: _Get) -> _Answer:
     listing, props = await asyncio.gather(get("/v1/models"), get("/props"))
     settings = props.get("default_generation_settings")
     rows = _rows(listing, "data")
-    if not isinstance(settings, dict) and not any(row.get("owned_by") == "llamacpp" for row in rows):
+    owners = {row.get("owned_by") for row in rows if isinstance(row.get("owned_by"), str)}
+    if not isinstance(settings, dict) and owners.isdisjoint(("llamacpp", "me")):  # "me": llama-cpp-python
         return None, ""
     window = _count(dict_in(settings).get("n_ctx"))
-    return [LocalModel(_name(row), window, _count(dict_in(row.get("meta")).get("n_ctx_train"))) for row in rows], ""
+    hint = "llama-cpp-python does not report its context, by default 2,048 tokens: start it with --n_ctx 32768 or more."
+    models = [LocalModel(_name(row), window, _count(dict_in(row.get("meta")).get("n_ctx_train"))) for row in rows]
+    return models, hint if "me" in owners and not window else ""
 
 
 async def _vllm(get: _Get) -> _Answer:

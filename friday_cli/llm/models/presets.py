@@ -22,7 +22,8 @@ Api = Literal["messages", "responses", "chat"]
 
 
 class Preset(msgspec.Struct, frozen=True):
-    """A known service. `keys` are the variables for its key, in order; the variable `base_env` replaces its base URL."""
+    """A known service. `keys` are the variables for its key, in order; the variable `base_env` replaces its base URL. A
+    local server can also be at one of `more_urls`."""
 
     name: str
     title: str
@@ -31,6 +32,7 @@ class Preset(msgspec.Struct, frozen=True):
     base_env: str = ""
     api: Api = "chat"
     local: bool = False
+    more_urls: tuple[str, ...] = ()
 
 
 PRESETS: dict[str, Preset] = {
@@ -47,7 +49,7 @@ PRESETS: dict[str, Preset] = {
         Preset("mistral", "Mistral", "https://api.mistral.ai/v1", ("MISTRAL_API_KEY",)),
         Preset("ollama", "Ollama", "http://127.0.0.1:11434/v1", base_env="OLLAMA_HOST", local=True),
         Preset("lmstudio", "LM Studio", "http://127.0.0.1:1234/v1", base_env="LM_STUDIO_API_BASE", local=True),
-        Preset("llamacpp", "llama.cpp", "http://127.0.0.1:8080/v1", local=True),
+        Preset("llamacpp", "llama.cpp", "http://127.0.0.1:9931/v1", local=True, more_urls=("http://127.0.0.1:8080/v1",)),
         Preset("vllm", "vLLM", "http://127.0.0.1:8000/v1", local=True),
     )
 }  # fmt: skip
@@ -95,6 +97,11 @@ class ModelService(msgspec.Struct, frozen=True, kw_only=True):
         if self.name in PRESETS:
             return self.name
         return _VENDORS[self.settings.platform] if self.settings.platform else self.name
+
+    @property
+    def urls(self) -> tuple[str, ...]:
+        """The URLs where it can be: several for a local server whose port was not configured."""
+        return (self.base_url, *(PRESETS[self.name].more_urls if self.local and not self.base_url_source else ()))
 
     @property
     def on_this_machine(self) -> bool:

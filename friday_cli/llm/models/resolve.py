@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from datetime import date, timedelta
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -16,6 +17,7 @@ from friday_cli.core.text.suggest import closest_match
 from . import catalog
 from .catalog import ModelQuirks
 from .credentials import Key, find_key
+from .gateway_cache import Listing, kept_window
 from .presets import PRESETS, SCRIPTED, LocalServers, ModelService, find_service, service_names, unknown_provider
 
 HELP = """\
@@ -113,7 +115,8 @@ def resolve(
             None,
             key.source if key else service.login or service.base_url_source,
         )
-    choice = _choose(service, model, own_effort or effort or (settings.effort or None), source)
+    listed = kept_window(service, model, env)
+    choice = _choose(service, model, own_effort or effort or (settings.effort or None), source, listed)
     return msgspec.structs.replace(choice, notes=(*choice.notes, key.note)) if key and key.note else choice
 
 
@@ -149,11 +152,19 @@ def require_key(service: ModelService, env: Mapping[str, str]) -> Key | None:
 
 
 def list_services(
-    settings: Settings, env: Mapping[str, str] | None = None, *, found: LocalServers | None = None
+    settings: Settings,
+    env: Mapping[str, str] | None = None,
+    *,
+    found: LocalServers | None = None,
+    listed: Mapping[str, Listing] | None = None,
 ) -> list[ServiceRow]:
-    """All services with their models, or why they cannot be used now. `found` is the result of `probe`."""
+    """All services with their models, or why they cannot be used now. `found` is the result of `probe`, `listed` that of
+    `ask_gateways`."""
     env = os.environ if env is None else env
     rows = [_row(name, settings, env, found) for name in service_names(settings.providers)]
+    for index, row in enumerate(rows):
+        if row.provider in (listed or {}) and (models := (listed or {})[row.provider].models):
+            rows[index] = msgspec.structs.replace(row, models=tuple(f"{row.provider}/{model.id}" for model in models))
     why = "scripted, no AI model"
     return [*rows, ServiceRow("demo", "Offline demo", True, why, models=("demo",), default="demo", local=True)]
 
@@ -170,7 +181,8 @@ def _first(settings: Settings, env: Mapping[str, str]) -> tuple[ModelService, Ke
     raise NotConfigured(HELP)
 
 
-def _choose(service: ModelService, model: str, effort: Effort | None, source: str) -> ModelChoice:
+def _choose(service: ModelService, model: str, effort: Effort | None, source: str, listed: int) -> ModelChoice:
+    """The choice of a model; `listed` is its window as the service reported it (0: not)."""
     if service.settings.platform == "bedrock" and model.startswith("claude-"):
         model = f"anthropic.{model}"
     found = catalog.find(service.catalog_name, model, platform=service.settings.platform, local=service.on_this_machine)
@@ -189,7 +201,7 @@ def _choose(service: ModelService, model: str, effort: Effort | None, source: st
         effort = near
     if service.base_url.startswith("http://") and not service.on_this_machine:
         notes.append(f"The connection to {service.host} is not encrypted (http).")
-    window = service.settings.window or found.window
+    window = service.settings.window or listed or found.window
     return ModelChoice(
         service.name,
         model,
@@ -198,7 +210,7 @@ def _choose(service: ModelService, model: str, effort: Effort | None, source: st
         max_output=service.settings.max_output or min(found.max_output, window // 2),
         quirks=found.quirks,
         source=source,
-        known=found.known,
+        known=found.known or bool(listed),
         notes=tuple(notes),
     )
 
@@ -256,4 +268,5 @@ def _local_row(service: ModelService, found: LocalServers | None) -> ServiceRow:
         return ServiceRow(service.name, service.title, False, why, service.host, local=True)
     models = tuple(f"{service.name}/{m.id}" for m in server.models)
     why = "runs on this machine" if models else "runs, but has no model yet"
-    return ServiceRow(service.name, service.title, bool(models), why, service.host, models, local=True)
+    host = urlsplit(server.base_url).netloc.rpartition("@")[2]
+    return ServiceRow(service.name, service.title, bool(models), why, host, models, local=True)

@@ -16,10 +16,12 @@ from friday_cli.core.protocol.provider import (
     Chunk,
     ReplyDone,
     Request,
+    RestartChunk,
     ServerSearch,
     Stop,
     TextChunk,
     ThinkingChunk,
+    UsageChunk,
     estimate_request,
 )
 
@@ -72,7 +74,10 @@ class AnthropicStream(ReplyStream):
         index = index if isinstance(index, int) else None  # other types may not even be hashable
         match event.get("type"):
             case "message_start":
-                self._start(dict_in(event.get("message")))
+                if self._start(dict_in(event.get("message"))):
+                    yield RestartChunk()
+                if self._usage:
+                    yield UsageChunk(self._counted())
             case "content_block_start":
                 yield from self._start_block(index, dict_in(event.get("content_block")))
             case "content_block_delta":
@@ -88,13 +93,27 @@ class AnthropicStream(ReplyStream):
                 self._count(event.get("usage"))
             case "message_stop":
                 self.ended = True
+            case "message":
+                yield from self._whole(event)
 
-    def _start(self, message: dict[str, Any]) -> None:
-        """Process message_start. A second message in the stream restarts the reply; a repeated one is ignored."""
-        if self._blocks and (message.get("id") is None or message.get("id") != self._id):
+    def _start(self, message: dict[str, Any]) -> bool:
+        """Process message_start. A second message in the stream restarts the reply (True); a repeated one is ignored."""
+        restarts = bool(self._blocks) and (message.get("id") is None or message.get("id") != self._id)
+        if restarts:
             self._reset()
         self._id = message.get("id")
         self._count(message.get("usage"))
+        return restarts
+
+    def _whole(self, message: dict[str, Any]) -> Iterator[Chunk]:
+        """Process a whole message, which some servers send instead of a stream."""
+        self._start(message)
+        for index, block in enumerate(dicts_in(message.get("content"))):
+            yield from self._start_block(index, block)
+            self._by_index[index].closed = True
+        stop = message.get("stop_reason")
+        self._stop, self.ended = stop if isinstance(stop, str) else "", True
+        self._details = dict_in(message.get("stop_details"))
 
     def _start_block(self, index: int | None, data: dict[str, Any]) -> Iterator[Chunk]:
         known = self._by_index.get(index)

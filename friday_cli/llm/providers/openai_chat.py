@@ -101,7 +101,11 @@ def _add_results(out: list[dict[str, Any]], message: Message, quirks: OpenAIQuir
     images: list[dict[str, Any]] = []
     for result in message.results:
         text = result_text(result)
-        entry: dict[str, Any] = {"role": "tool", "tool_call_id": call_id_for(result.call_id, quirks), "content": text}
+        entry: dict[str, Any] = {
+            "role": "tool",
+            "tool_call_id": call_id_for(result.call_id, short=True),
+            "content": text,
+        }
         if result.images:
             content = [_content_part(image, quirks) for image in result.images]
             if quirks.tool_images:
@@ -149,7 +153,7 @@ def _assistant(message: Message, quirks: OpenAIQuirks, origin: str) -> dict[str,
 
 def _tool_call(call: ToolCall, quirks: OpenAIQuirks, extras: dict[str, Any]) -> dict[str, Any]:
     function = {"name": api_tool_name(call.name), "arguments": as_text(call.arguments)}
-    entry = {"id": call_id_for(call.id, quirks), "type": "function", "function": function}
+    entry = {"id": call_id_for(call.id, short=True), "type": "function", "function": function}
     return {**entry, "extra_content": extras[call.id]} if call.id in extras else entry
 
 
@@ -157,7 +161,7 @@ def _tool_call(call: ToolCall, quirks: OpenAIQuirks, extras: dict[str, Any]) -> 
 
 
 class ChatStream(OpenAIStream):
-    """Accumulates the events of one reply. `ended` is True after a finish reason."""
+    """Accumulates the events of one reply. `ended` is True after a finish reason, or after usage and `[DONE]`."""
 
     def __init__(self, endpoint: Endpoint, origin: str, request: Request) -> None:
         super().__init__(endpoint, origin, request)
@@ -171,6 +175,8 @@ class ChatStream(OpenAIStream):
     def feed(self, event: dict[str, Any]) -> Iterator[Chunk]:
         """The chunks of an event. Raises ProviderError if the service reports a failure."""
         self._update_usage(event)
+        if event.get("type") == "[DONE]" and self.reported and not self.ended:
+            self.ended, self.stop = True, "end_turn"  # Snowflake and others send no finish reason
         choices = event.get("choices")
         for position, choice in enumerate(dicts_in(choices)):
             self._update_usage(choice)

@@ -30,7 +30,7 @@ class OpenAIQuirks(msgspec.Struct, frozen=True):
     `efforts` are the accepted reasoning efforts: empty sends any effort, ("none",) never sends one. `reasoning_field`
     is the field in which reasoning is sent back ("": not at all). `cache_key` sends `prompt_cache_key`,
     `stream_usage` requests usage. `images`: accepts images; `tool_images`: also in tool results (Chat Completions).
-    `short_ids`: accepts only call ids of nine letters and digits. `signed_calls`: requires a signature on each call,
+    `short_ids`: Responses sends call ids as nine letters and digits, as Chat Completions always does. `signed_calls`: requires a signature on each call,
     also on calls of other models. `reasoning` (Responses): request summaries and encrypted reasoning, which models
     without reasoning refuse. `temperature`: when it is sent, see models.toml.
     """
@@ -54,10 +54,11 @@ SERVICES: dict[str, OpenAIQuirks] = {
     "gemini": OpenAIQuirks(signed_calls=True),
     "groq": OpenAIQuirks(max_tokens="max_completion_tokens"),
     "deepseek": OpenAIQuirks(reasoning_field="reasoning_content", images=False),
-    "mistral": OpenAIQuirks(stream_usage=False, short_ids=True, efforts=("none",)),
-    "ollama": OpenAIQuirks(reasoning_field="reasoning"),
-    "vllm": OpenAIQuirks(reasoning_field="reasoning"),
-    "llamacpp": OpenAIQuirks(reasoning_field="reasoning_content"),
+    "mistral": OpenAIQuirks(stream_usage=False, efforts=("none",)),
+    "ollama": OpenAIQuirks(reasoning_field="reasoning", short_ids=True),
+    "lmstudio": OpenAIQuirks(short_ids=True),
+    "vllm": OpenAIQuirks(reasoning_field="reasoning", short_ids=True),
+    "llamacpp": OpenAIQuirks(reasoning_field="reasoning_content", short_ids=True),
 }
 """The quirks of services by name; other services get the defaults."""
 
@@ -134,9 +135,10 @@ def cache_key(request: Request) -> str:
     return key if len(key) <= 64 else hashlib.sha256(key.encode()).hexdigest()
 
 
-def call_id_for(call_id: str, quirks: OpenAIQuirks) -> str:
-    """A call id that the service accepts; always the same for the same id."""
-    return api_call_id(call_id, _SHORT_ID() if quirks.short_ids else _ID(), short=quirks.short_ids)
+def call_id_for(call_id: str, *, short: bool) -> str:
+    """A call id that the service accepts; always the same for the same id. `short`: nine letters and digits, because the
+    chat templates of Mistral, which any server can use, refuse others."""
+    return api_call_id(call_id, _SHORT_ID() if short else _ID(), short=short)
 
 
 def result_text(result: ToolResult) -> str:

@@ -83,7 +83,11 @@ def _input(request: Request, quirks: OpenAIQuirks, origin: str) -> list[dict[str
                 parts: list[Text | Image] = [*([Text(text)] if text else []), *result.images]
                 output = [_content_part(p, quirks) for p in parts] if result.images else text
                 items.append(
-                    {"type": "function_call_output", "call_id": call_id_for(result.call_id, quirks), "output": output}
+                    {
+                        "type": "function_call_output",
+                        "call_id": call_id_for(result.call_id, short=quirks.short_ids),
+                        "output": output,
+                    }
                 )
         elif content := [_content_part(p, quirks) for p in message.parts if isinstance(p, Text | Image)]:
             items.append({"type": "message", "role": "user", "content": content})
@@ -111,7 +115,7 @@ def _assistant(message: Message, quirks: OpenAIQuirks, origin: str) -> list[dict
             case ToolCall():
                 item = {
                     "type": "function_call",
-                    "call_id": call_id_for(part.id, quirks),
+                    "call_id": call_id_for(part.id, short=quirks.short_ids),
                     "name": api_tool_name(part.name),
                 }
                 items.append(item | {"arguments": as_text(part.arguments)} | calls.get(part.id, {}))
@@ -186,6 +190,8 @@ class ResponsesStream(OpenAIStream):
         if self.ended or self._repeated(event):
             return
         kind = text_in(event.get("type"))
+        if not kind and event.get("object") == "response":  # the whole reply instead of a stream
+            kind, event = f"response.{text_in(event.get('status'))}", {"response": event}
         name, _, step = kind.rpartition(".")
         if name in _DELTAS and step in ("delta", "done"):
             yield from self._text(event, _DELTAS[name], step)

@@ -10,8 +10,9 @@ from typing import Any, ClassVar, Literal
 
 import msgspec
 
+from friday_cli.core.eventlog.notices import NOTE
 from friday_cli.core.protocol.errors import ProviderError
-from friday_cli.core.protocol.messages import AnyPart, Message, Usage
+from friday_cli.core.protocol.messages import AnyPart, Message, Usage, user
 from friday_cli.core.protocol.provider import Chunk, ReplyDone, Request, ServerSearch
 
 from ..transport import Transport, get_transport
@@ -21,6 +22,9 @@ from ..transport.text import one_line
 
 LIST_S = 5.0
 """Maximum seconds to get the service's list of models; an error waits for it."""
+_CALL_AGAIN = "Call a tool by its name with JSON arguments that fit its schema, or answer in text."
+SILENT_EVENTS = 20_000
+"""Maximum events of a reply, beside one per allowed output token, that bring nothing of it: pings, empty blocks."""
 _MAX_LISTED, _MAX_NAME = 8, 120
 _MAX_PAGES, _MAX_QUERY, _MAX_TITLE, _MAX_URL = 50, 400, 200, 2_000
 
@@ -115,6 +119,8 @@ class ServiceProvider(ABC):
         self._origin = f"{name}/{model}"
         self._price, self._web_search = price, web_search
         self._refuses_temperature = False
+        self._bad_calls: dict[str, str] = {}
+        """By conversation, the note about a call that the service could not read: it goes with the next request."""
         self._transport: Transport = "sdk" if endpoint.platform else transport
 
     def __repr__(self) -> str:
@@ -131,6 +137,9 @@ class ServiceProvider(ABC):
         completes the reply is ignored. A request is sent again without a field that the service refuses; such a refusal
         comes before the first chunk.
         """
+        conversation = request.cache_key or request.agent
+        if note := self._bad_calls.pop(conversation, ""):
+            request = msgspec.structs.replace(request, messages=(*request.messages, user(note, source="harness")))
         while True:
             if self._refuses_temperature:
                 request = msgspec.structs.replace(request, temperature=None)
@@ -140,8 +149,11 @@ class ServiceProvider(ABC):
                         yield chunk
                 return
             except ProviderError as error:
-                if not self._omit_refused(error, request):
-                    raise
+                if self._omit_refused(error, request):
+                    continue
+                if error.kind == "bad_call" and not note:
+                    self._bad_calls[conversation] = f"{NOTE} {error.message} {_CALL_AGAIN}"
+                raise
 
     def _omit_refused(self, error: ProviderError, request: Request) -> bool:
         """Omit the field of `request` that the service refused from now on; False if the request cannot be repaired."""
@@ -152,13 +164,21 @@ class ServiceProvider(ABC):
 
     async def _stream_once(self, request: Request) -> AsyncGenerator[Chunk, None]:
         reply = self.reply_stream(self._endpoint, self._origin, request)
+        silent = SILENT_EVENTS + max(0, request.max_output)
         try:
             send = get_transport(self._transport)
             try:
                 async with aclosing(send(self._endpoint_for(request), self.path, self._body(request))) as events:
                     async for event in events:
+                        silent -= 1
                         for chunk in reply.feed(event):
+                            silent += 1
                             yield chunk
+                        if silent < 0:
+                            message = (
+                                f"{self._endpoint.service} sends events without end and nothing of a reply in them."
+                            )
+                            raise ProviderError("invalid", message)
             except Exception as error:
                 if not (reply.ended and from_exception(self._endpoint, error).transient):
                     raise
@@ -167,6 +187,12 @@ class ServiceProvider(ABC):
             failed = from_exception(self._endpoint, error)
             usage = failed.usage or reply.usage()
             failed.usage = self._with_cost(usage) if isinstance(usage, Usage) else None
+            if failed.kind == "empty" and usage is None and await self._is_llama_cpp_python():
+                message = (
+                    f"{self._endpoint.service} sent an empty response: the conversation is larger than its context."
+                )
+                hint = "Start llama-cpp-python with a larger context, such as --n_ctx 32768."
+                failed = ProviderError("context", message, hint=hint)
             if failed.kind == "not_found":
                 failed.hint = f"{await self._suggestion()} {failed.hint}".strip()
             raise failed from (None if failed is error else error)
@@ -176,12 +202,7 @@ class ServiceProvider(ABC):
         """Models with a similar name: from the list that the service offers to this key, else known ones."""
         import difflib
 
-        from ..transport import sdk
-
-        try:
-            rows = await sdk.list_models(self._endpoint, seconds=LIST_S)
-        except ProviderError:
-            rows = []
+        rows = await self._list()
         listed = [name for row in rows if isinstance(name := row.get("id"), str) and 0 < len(name) <= _MAX_NAME]
         names = listed or self._endpoint.models
         if self.model in names:
@@ -191,6 +212,19 @@ class ServiceProvider(ABC):
         if near:
             return f"Did you mean {' or '.join(near)}?"
         return f"It has: {', '.join(shown.values())}." if listed and len(shown) <= _MAX_LISTED else ""
+
+    async def _is_llama_cpp_python(self) -> bool:
+        """Whether the service is llama-cpp-python's server, which sends nothing instead of an error for a full context."""
+        return self._endpoint.is_loopback and any(row.get("owned_by") == "me" for row in await self._list())
+
+    async def _list(self) -> list[dict[str, Any]]:
+        """The models that the service offers to this key; empty if it does not list them."""
+        from ..transport import sdk
+
+        try:
+            return await sdk.list_models(self._endpoint, seconds=LIST_S)
+        except ProviderError:
+            return []
 
     def _with_cost(self, usage: Usage) -> Usage:
         return msgspec.structs.replace(usage, cost_usd=self.cost(usage))

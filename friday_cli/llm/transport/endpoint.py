@@ -14,7 +14,7 @@ from friday_cli.core.text.lazy_regex import pattern
 
 _SECRET_NAME = pattern(r"auth|key|token|secret|cookie|password|credential", re.I)
 _SECRET_TEXT = pattern(
-    r"(?i:bearer)\s+[^\s\"',]{6,}"
+    r"(?i:(?<=bearer ))(?=[^\s\"',]*\d)[^\s\"',]{6,}"
     r"|\b(?:sk|rk|pk|gsk|xai|ghp|github_pat)[-_][A-Za-z0-9*._-]{6,}"
     r"|\b(?:AKIA|AIza)[A-Za-z0-9_-]{10,}"
     r"|\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_.-]{8,}"
@@ -99,7 +99,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
         found = [v for k, v in self.headers.items() if _SECRET_NAME().search(k)]
         found += [v for k, v in self.options.items() if isinstance(v, str) and _SECRET_NAME().search(k)]
         found += [v for v in (self.address.password, self.address.query) if v]
-        found += [word for value in found for word in value.split() if word != value]
+        found = [word for value in found for word in value.split()[1:] or [value]]  # without a scheme such as Bearer
         return tuple(sorted({v for v in found if len(v) > 5}, key=len, reverse=True))
 
     @property

@@ -15,7 +15,8 @@ from typing import Any
 from friday_cli.core.protocol.errors import TRANSIENT, ErrorKind, ProviderError
 
 from .endpoint import Endpoint
-from .text import html_title, is_html, one_line
+from .sse import SSEParser
+from .text import dict_in, html_title, is_html, one_line, text_in
 
 _CODES_OF: dict[ErrorKind, str] = {
     "quota": "insufficient_quota billing_error billing_hard_limit_reached billing_not_active access_terminated "
@@ -31,6 +32,7 @@ _CODES_OF: dict[ErrorKind, str] = {
     "not_found": "not_found_error model_not_found deploymentnotfound not_found",
     "context": "request_too_large context_length_exceeded exceed_context_size_error context_window_exceeded "
                "prompt_too_long",
+    "bad_call": "tool_use_failed",
     "refusal": "content_filter content_policy_violation cyber_policy bio_policy misalignment_policy_violation "
                "image_content_policy_violation",
     "invalid": "invalid_request_error invalid_prompt validationexception invalid_argument invalid_image badrequesterror "
@@ -41,7 +43,8 @@ _CODES_OF: dict[ErrorKind, str] = {
 _CODES = {code: kind for kind, codes in _CODES_OF.items() for code in codes.split()}
 _STATUSES: dict[int, ErrorKind] = {
     401: "auth", 402: "quota", 403: "auth", 404: "not_found", 408: "server", 409: "server", 413: "context",
-    425: "server", 429: "rate", 498: "server", 499: "server", 502: "server", 503: "overloaded", 529: "overloaded",
+    425: "server", 429: "rate", 498: "server", 499: "server", 501: "invalid", 502: "server", 503: "overloaded",
+    529: "overloaded",
 }  # fmt: skip
 _BODY_WINS = frozenset(("quota", "context", "refusal", "overloaded"))
 """Kinds for which a code in the body overrides the HTTP status (429 for a used-up quota, 400 for a full context)."""
@@ -54,6 +57,8 @@ _QUOTA_PHRASES = (
     "credit balance is too low", "exceeded your current quota", "insufficient credits", "insufficient balance",
     "spend limit", "spending limit", "billing hard limit", "out of credits", "usage limits",
 )  # fmt: skip
+_MODEL_PHRASES = ("invalid model name", "model not found", "unknown model", "no such model")
+"""Phrases by which gateways refuse a model with the status 400."""
 _DESCRIPTIONS: dict[str, str] = {
     "rate": "is limiting the rate of requests",
     "overloaded": "is overloaded",
@@ -63,6 +68,7 @@ _DESCRIPTIONS: dict[str, str] = {
     "not_found": "does not know this model or address",
     "context": "refused: the conversation is larger than the model's context",
     "refusal": "refused the request for its content",
+    "bad_call": "could not read the tool call of the model",
 }
 _RETRYABLE = {
     408: "gave up waiting for the request",
@@ -221,6 +227,10 @@ def _parse_body(body: bytes | str | Mapping[str, Any]) -> tuple[Any, str]:
     if isinstance(body, Mapping):
         return dict(body), ""
     text = body.decode("utf-8", "replace") if isinstance(body, bytes) else body
+    if text.startswith(("event:", "data:", "id:", ":")):  # an error in the form of a stream
+        parser = SSEParser()
+        events = [*parser.feed(text.encode()), *parser.close()]
+        text = next((event.data for event in events if event.data.strip()), text)
     if is_html(text):
         return None, html_title(text)
     try:
@@ -248,9 +258,7 @@ def _error_in(data: Any) -> dict[str, Any]:
 
 def _classify(error: dict[str, Any], status: int, detail: str) -> tuple[ErrorKind, str]:
     """Kind and message of an error. The codes in the body are used where the HTTP status is not specific enough."""
-    message = error.get("message")
-    if isinstance(message, str) and message.strip():
-        detail = message
+    detail = _detail(error) or detail
     extra = error.get("details")
     names = [error.get("code"), error.get("type"), error.get("status")]
     names.insert(0, extra.get("error_code") if isinstance(extra, dict) else None)
@@ -272,8 +280,24 @@ def _classify(error: dict[str, Any], status: int, detail: str) -> tuple[ErrorKin
     if by_status == "invalid" or (not status and found[:1] == ["invalid"]):
         if any(phrase in lower for phrase in _CONTEXT_PHRASES):
             return "context", detail
+        if any(phrase in lower for phrase in _MODEL_PHRASES):
+            return "not_found", detail
         return next((k for k in found if k not in TRANSIENT), "invalid"), detail
     return (found[0] if found and not status else by_status), detail
+
+
+def _detail(error: Mapping[str, Any]) -> str:
+    """The message of an error, with the reason of the service behind a gateway (OpenRouter's `metadata.raw`), and the text
+    of a call that could not be read (Groq)."""
+    found = [error.get("message")]
+    raw = dict_in(error.get("metadata")).get("raw")
+    if isinstance(raw, str | Mapping) and raw:
+        data, text = _parse_body(raw)
+        found.append(_error_in(data).get("message") or text)
+    if failed := text_in(error.get("failed_generation")):
+        found.append(f"It wrote: {failed}")
+    texts = [text.strip() for text in found if isinstance(text, str) and text.strip()]
+    return " ".join(text if text[-1] in ".:!?" else f"{text}." for text in texts) if len(texts) > 1 else "".join(texts)
 
 
 def _error(endpoint: Endpoint, kind: ErrorKind, status: int, detail: str, after: float | None) -> ProviderError:
@@ -313,10 +337,13 @@ def _unreachable(endpoint: Endpoint, error: Exception) -> ProviderError:
     proxy = proxy_for(endpoint)
     through = f" through the proxy {proxy}" if proxy else ""
     why = _exception_text(endpoint, error)
-    hint = "Check the network" + (", the proxy" if proxy else "") + " and base_url."
-    if "CERTIFICATE" in why.upper():
+    message = f"Cannot reach {endpoint.service} at {endpoint.host}{through}: {why}."
+    if "CERTIFICATE" in why.upper():  # waiting does not help
         hint = "Set SSL_CERT_FILE to a file with the CA certificates of your network."
-    return ProviderError("network", f"Cannot reach {endpoint.service} at {endpoint.host}{through}: {why}.", hint=hint)
+        return ProviderError("config", message, hint=hint)
+    return ProviderError(
+        "network", message, hint="Check the network" + (", the proxy" if proxy else "") + " and base_url."
+    )
 
 
 def _exception_text(endpoint: Endpoint, error: BaseException) -> str:

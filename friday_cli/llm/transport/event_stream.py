@@ -33,25 +33,28 @@ _Item = TypeVar("_Item")
 def parse_events(
     endpoint: Endpoint, chunks: AsyncIterator[bytes], idle_timeout: IdleTimeout
 ) -> AsyncGenerator[dict[str, Any], None]:
-    """The events in `chunks`, independent of the response's content type.
+    """The events in `chunks`, independent of the response's content type. A whole reply as one JSON document is one event.
 
     Raises ProviderError for an error event, an invalid event, and bytes that are not an event stream. Exceptions of
     the connection pass through.
     """
-    parser, head, total = SSEParser(), b"", 0
+    parser, head, total, seen = SSEParser(), bytearray(), 0, False
 
     def parse(chunk: bytes | None) -> Iterator[dict[str, Any]]:
-        nonlocal head, total
+        nonlocal total, seen
         total += len(chunk or b"")
         if total > REPLY_LIMIT:
             raise ProviderError("garbled", f"{endpoint.service} sent more than {REPLY_LIMIT >> 20} MB in one reply.")
-        if len(head) < _SNIFF_BYTES:
-            head += (chunk or b"")[:_SNIFF_BYTES]
+        if not seen and (len(head) < _SNIFF_BYTES or head.lstrip()[:1] == b"{"):
+            head.extend(chunk or b"")
         for sent in parser.feed(chunk) if chunk is not None else parser.close():
             if (event := _event(endpoint, sent, last=chunk is None)) is not None:
+                seen = True
                 yield event
+        if chunk is None and not seen and (reply := _whole_reply(bytes(head))) is not None:
+            yield reply
 
-    return read_events(endpoint, chunks, idle_timeout, parse, lambda: _no_events(endpoint, head))
+    return read_events(endpoint, chunks, idle_timeout, parse, lambda: _no_events(endpoint, bytes(head[:_SNIFF_BYTES])))
 
 
 async def read_events(
@@ -109,6 +112,18 @@ def _event(endpoint: Endpoint, sent: ServerEvent, *, last: bool) -> dict[str, An
     if sent.name not in ("", "message") and not isinstance(value.get("type"), str):
         value["type"] = sent.name
     return value
+
+
+def _whole_reply(body: bytes) -> dict[str, Any] | None:
+    """The reply in a response that is not a stream, None if it is something else."""
+    try:
+        value = decode(body.decode("utf-8", "replace")) if body.lstrip()[:1] == b"{" else None
+    except ValueError:
+        return None
+    is_reply = isinstance(value, dict) and any(
+        value.get(key) and isinstance(value[key], list) for key in ("choices", "content", "output")
+    )
+    return value if is_reply else None
 
 
 def decode(text: str) -> Any:

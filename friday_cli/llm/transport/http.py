@@ -15,6 +15,7 @@ import msgspec
 
 from friday_cli import __version__
 from friday_cli.core.protocol.errors import ProviderError
+from friday_cli.core.text.known_keys import contain_keys, mask_keys_in
 
 from . import error_mapping, h11_client
 from .endpoint import Endpoint
@@ -95,11 +96,13 @@ async def aclose_all() -> None:
 
 
 def encode(body: dict[str, Any]) -> bytes:
-    """`body` as JSON; characters that UTF-8 cannot encode are replaced."""
+    """`body` as JSON; characters that UTF-8 cannot encode are replaced, and known keys are masked."""
     try:
-        return msgspec.json.encode(body)
+        data = msgspec.json.encode(body)
     except UnicodeEncodeError:
-        return msgspec.json.encode(replace_surrogates_in(body))
+        body = replace_surrogates_in(body)
+        data = msgspec.json.encode(body)
+    return msgspec.json.encode(mask_keys_in(body)) if contain_keys(data) else data
 
 
 def timeout(endpoint: Endpoint) -> httpx2.Timeout:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from friday_cli.core.protocol.errors import ProviderError
+from friday_cli.core.text.known_keys import mask_keys_in
 
 from . import error_mapping, http
 from .endpoint import Endpoint
@@ -42,7 +43,7 @@ async def events(endpoint: Endpoint, path: str, body: dict[str, Any]) -> AsyncGe
         await _load(endpoint.sdk)
         sdk = client(endpoint)
         with idle_timeout.waiting():
-            response = await _open(endpoint, sdk, path, replace_surrogates_in(body))
+            response = await _open(endpoint, sdk, path, mask_keys_in(replace_surrogates_in(body)))
         if endpoint.platform == "bedrock":
             found = read_events(endpoint, aiter(response), idle_timeout, _events, lambda: empty_response(endpoint))
         else:
@@ -80,7 +81,7 @@ async def count_tokens(endpoint: Endpoint, path: str, body: dict[str, Any]) -> i
     """Input tokens of a request, counted by the service at `path`. Raises ProviderError."""
     async with _short_request(endpoint, COUNT_S) as sdk:
         options: Any = {"headers": _auth(endpoint), "timeout": COUNT_S}
-        answer = await sdk.post(path, body=replace_surrogates_in(body), cast_to=object, options=options)
+        answer = await sdk.post(path, body=mask_keys_in(replace_surrogates_in(body)), cast_to=object, options=options)
         count = answer.get("input_tokens") if isinstance(answer, dict) else None
         if not isinstance(count, int):
             raise ProviderError("garbled", f"{endpoint.service} did not report a token count.")

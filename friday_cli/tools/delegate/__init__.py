@@ -34,6 +34,7 @@ from .arguments import (
     TaskArguments,
     task_count,
 )
+from .profile_search import NamedProfile, search_tool
 from .report import RESULT_CHARS, report, status_text
 
 SAME_TASK = 0.8
@@ -69,11 +70,11 @@ class DelegationHost(Protocol):
 
 
 class DelegateSettings(msgspec.Struct, frozen=True):
-    """`targets`: the profiles that the agent may delegate to, one per line; `isolated`: those whose agents always get a
+    """`searchable`: the profiles that the agent may delegate to, if it needs a search for them; `isolated`: those whose agents always get a
     workspace of their own. `max_batch`: tasks in one reply. `result_chars`: characters of a result that are shown at once;
     `profile_result_chars`: lower numbers of some profiles, by name."""
 
-    targets: str
+    searchable: tuple[NamedProfile, ...] = ()
     isolated: frozenset[str] = frozenset()
     max_batch: int = 10
     result_chars: int = RESULT_CHARS
@@ -97,15 +98,17 @@ class _DelegationTools:
         self._wholetask_count = 0
 
     def tools(self) -> list[Tool]:
+        search = [search_tool(self._settings.searchable)] if self._settings.searchable else []
         return [
+            *search,
             Tool(
                 self._delegate_one,
                 TOOLS["delegate_task"],
                 args=SingleTaskArguments,
                 description="Delegate a self-contained task to a sub-agent and wait for its result. It has its own context, "
                 "tools and budget, and returns a result with a receipt of what it did. Several calls in one reply run in "
-                f"parallel. Do not delegate your whole task, nor what one tool call would do.\n"
-                f"Sub-agents:\n{self._settings.targets}",
+                "parallel. Do not delegate your whole task, nor what one tool call would do. The sub-agents are listed in "
+                "your instructions.",
                 subjects=self._subject,
                 title=lambda args: f"{args.resume or args.profile}: {sanitize_line(args.task, 100)}",
             ),

@@ -25,7 +25,7 @@ class TaskArguments(ToolArguments, frozen=True, kw_only=True):
         "max_token_budget": "max_tokens", "token_budget": "max_tokens", "run_in_background": "background",
         "output_schema": "schema",
     }  # fmt: skip
-    profile: Annotated[str, Meta(description="Name of the sub-agent, from the list in this tool's description.")] = (
+    profile: Annotated[str, Meta(description="Name of the sub-agent, as listed in your instructions.")] = (
         DEFAULT_PROFILE
     )
     task: Annotated[

@@ -14,7 +14,7 @@ from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.format import size
 from friday_cli.core.protocol.receipt import FileChange, ToolFacts
 from friday_cli.core.protocol.tool import Output, Tool, ToolContext
-from friday_cli.core.text.diff import difference
+from friday_cli.core.text.diff import difference, new_lines
 from friday_cli.tool_catalog import TOOLS
 
 from . import edit_match
@@ -112,7 +112,7 @@ async def _save(
     return Output(
         " ".join((summary, *(f"Note: {remark}." for remark in remarks))),
         DiffDisplay(label, diff, added, removed),
-        ToolFacts(files=(FileChange(label, added, removed, digest),)),
+        ToolFacts(files=(FileChange(label, added, removed, digest),), lines={label: new_lines(diff)}),
     )
 
 

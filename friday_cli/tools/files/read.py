@@ -117,6 +117,7 @@ def _numbered(label: str, text: str, args: ReadArguments, remarks: list[str], fa
         remarks.append(f"lines {args.offset:,}-{last:,} of {len(lines):,}{more}")
     if remarks:
         out.append(f"[{'; '.join(remarks)}]")
+    facts = ToolFacts(read=facts.read, lines={label: ((args.offset, last),)})
     return Output("\n".join(out), TextDisplay(f"{label}: {len(out) - bool(remarks):,} lines"), facts)
 
 

@@ -272,9 +272,13 @@ def _part(page: FetchedPage, text: str, args: FetchArguments) -> Output:
     if page.cut:
         lines.append(f"Only the first {page.size:,} bytes were read: the page is larger than the limit.")
     shown = TextDisplay(f"{summary}{', cut at the size limit' if page.cut else ''}")
-    return Output("\n".join(lines), shown, ToolFacts(urls=page.visited), error=page.status >= 400)
+    facts = ToolFacts(urls=page.visited)
+    if page.status >= 400:
+        facts = ToolFacts(not_fetched=(f"{page.visited[-1]} (status {page.status})",))
+    return Output("\n".join(lines), shown, facts, error=page.status >= 400)
 
 
 def _moved(page: FetchedPage) -> Output:
     text = f"{page.visited[-1]} redirects to another host: {page.moved}\nNothing was read. Fetch that URL to read it."
-    return Output(text, TextDisplay(f"redirects to {page.moved}"), ToolFacts(urls=page.visited))
+    facts = ToolFacts(not_fetched=(f"{page.visited[-1]} (redirects to another host)",))
+    return Output(text, TextDisplay(f"redirects to {page.moved}"), facts)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .blobs import MEGABYTE, Blobs, blobs_of
+from .blobs import MEGABYTE, Blobs, baseline_of, blobs_of
 from .recorder import CheckpointRecorder
 from .snapshot import Snapshot, SnapshotLimits
 
-__all__ = ["MEGABYTE", "Blobs", "CheckpointRecorder", "Snapshot", "SnapshotLimits", "blobs_of"]
+__all__ = ["MEGABYTE", "Blobs", "CheckpointRecorder", "Snapshot", "SnapshotLimits", "baseline_of", "blobs_of"]

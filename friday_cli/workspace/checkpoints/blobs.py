@@ -134,6 +134,11 @@ def _files(folder: Path) -> list[tuple[float, int, Path]]:
     return rows
 
 
+def baseline_of(session: str, env: Mapping[str, str] | None = None) -> Path:
+    """The file with what the folder of a session held before a command that runs."""
+    return data_dir(env) / "baselines" / session / "files"
+
+
 def blobs_of(session: str, settings: Settings, env: Mapping[str, str] | None = None) -> Blobs:
     """The store for the files of a session."""
     return Blobs(data_dir(env) / "checkpoints" / session, most=settings.checkpoints.megabytes * MEGABYTE)

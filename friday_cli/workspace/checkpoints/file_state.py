@@ -15,6 +15,8 @@ from ..fs import safe_files
 
 HASHED = 256_000_000
 """Largest file whose sha256 is computed, in bytes."""
+COMPARED = 1_000_000
+"""Largest file whose changed lines are counted and shown, in bytes."""
 
 
 class FileState(msgspec.Struct, frozen=True):
@@ -75,3 +77,13 @@ def encode_path(label: str) -> tuple[str, str]:
 def decode_path(root: Path, kept: KeptFile) -> Path:
     """The path of a recorded file, in the session whose folder is `root`."""
     return Path(os.path.normpath(root / (os.fsdecode(bytes.fromhex(kept.raw)) if kept.raw else kept.path)))
+
+
+def text_of(data: bytes) -> str | None:
+    """Bytes as text that can be compared; None if they are not text or above `COMPARED` bytes."""
+    if len(data) > COMPARED or b"\0" in data:
+        return None
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        return None

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 import stat
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Literal
@@ -15,18 +16,24 @@ import msgspec
 from friday_cli.core.eventlog.log import Log
 from friday_cli.core.protocol.events import Checkpoint, Notice
 from friday_cli.core.protocol.receipt import KeptFile
+from friday_cli.core.text.diff import difference
 
-from ..fs.transaction import LINK, FileContent
+from ..fs.change_detection import FileEffect
+from ..fs.transaction import LINK, FileContent, leaves_empty
 from ..process.command import RunningCommand
 from .blobs import MEGABYTE, Blobs
-from .file_state import FileState, encode_path, file_state
+from .file_state import ABSENT, FileState, encode_path, file_state, text_of
 from .snapshot import Snapshot, SnapshotChange
 
 ROWS = 500
 """Files in one event."""
 PERSON = "person"
 """The agent name of commands that the user typed."""
+GRACE_S = 3.0
+"""Seconds after the last sign of life of a process in which its commands may still have changed files."""
 _NOT_SAVED = "it could not be saved"
+_UNKNOWN = FileState(stat.S_IFREG)
+"""The state that commands left a file in if it is not known; no file is in it."""
 
 
 class PendingChange(msgspec.Struct, frozen=True):
@@ -50,12 +57,20 @@ class CheckpointRecorder:
         self._log = log
         self._label = label
         self._failure_reported = self._problem_reported = False
+        self._running = ""
+        """The agent of which a command is running; "" for none."""
         self._snapshot_lock = asyncio.Lock()
+
+    @property
+    def problem(self) -> str | None:
+        """Why changes of commands are not recorded, "" if they are; None if they are not to be."""
+        return None if self._snapshot is None else self._snapshot.problem
 
     async def save_before(self, agent: str, pending: Sequence[PendingChange]) -> tuple[KeptFile, ...]:
         """Save the present content of these files; `agent` is about to change them, "" for the user. It survives a power
         failure once this returns. Does not fail: a content that cannot be saved is reported in the log."""
-        kept = tuple([await asyncio.to_thread(self._save_pending, change) for change in pending])
+        deleted = {change.path for change in pending if change.new is None}
+        kept = tuple([await asyncio.to_thread(self._save_pending, change, deleted) for change in pending])
         await self.record(agent, kept, "tool" if agent else "person", durable=True)
         return kept
 
@@ -70,29 +85,58 @@ class CheckpointRecorder:
             async with self._snapshot_lock:
                 for change in made:
                     await asyncio.to_thread(self._snapshot.file_written, change.path)
+                await asyncio.to_thread(self._snapshot.commit, self._running)
 
-    async def command_started(self, other: str) -> None:
-        """Call before a command starts. Changes until now were made by the user, or by the agent `other` if one of its
-        commands is running."""
-        if self._snapshot is not None and (not other or other == PERSON or not self._snapshot.ready):
-            async with self._snapshot_lock:
+    async def command_started(self, agent: str, other: str) -> dict[Path, FileEffect]:
+        """Call before a command of `agent` starts. Changes until now were made by the user, or by the agent `other` if one
+        of its commands is running; those are returned. What the files hold now survives a kill once this returns."""
+        if self._snapshot is None:
+            return {}
+        effects: dict[Path, FileEffect] = {}
+        async with self._snapshot_lock:
+            if other in ("", PERSON) or not self._snapshot.ready:
                 await asyncio.to_thread(self._snapshot.update)
                 await self._report_problem()
-        else:
-            await self.command_ended(other)
+            else:
+                effects = await self._record_changes(other, self._snapshot)
+            self._running = other if agent == PERSON else agent
+            await asyncio.to_thread(self._snapshot.commit, self._running)
+        return effects
 
-    async def command_ended(self, agent: str) -> None:
-        """Record the files that a command of `agent` changed, and save their old contents."""
+    async def command_ended(self, agent: str, other: str) -> dict[Path, FileEffect]:
+        """Record and return what a command of `agent` did to files, and save their old contents. A command of the agent
+        `other` is still running ("": none)."""
         if self._snapshot is None:
-            return
+            return {}
         async with self._snapshot_lock:
-            found = await asyncio.to_thread(self._snapshot.differences)
-            await self._report_problem()
-            if agent == PERSON:
-                return
-            for first in range(0, len(found), ROWS):
-                rows = await asyncio.to_thread(self._rows, found[first : first + ROWS])
-                await self.record(agent, rows, "command")
+            effects = await self._record_changes(agent, self._snapshot)
+            self._running = other
+            await asyncio.to_thread(self._snapshot.commit, other)
+        return effects
+
+    async def recover(self, snapshot: Snapshot, agent: str, died_at: float) -> int:
+        """Record what commands of `agent` changed since `snapshot`, up to the death of their process at `died_at` (Unix
+        seconds), and drop the snapshot. Files that may have changed after it count as changed by somebody else, too. Returns
+        the number of files."""
+        found = await asyncio.to_thread(snapshot.differences)
+        until = int((died_at + GRACE_S) * 1e9)
+        found = [msgspec.structs.replace(c, after=_UNKNOWN) if _changed_after(c.path, until) else c for c in found]
+        await self._record(agent, found)
+        await self._log.flush()
+        await asyncio.to_thread(snapshot.close)
+        return len(found)
+
+    async def _record_changes(self, agent: str, snapshot: Snapshot) -> dict[Path, FileEffect]:
+        found = await asyncio.to_thread(snapshot.differences)
+        await self._report_problem()
+        if agent != PERSON:
+            await self._record(agent, found)
+        return await asyncio.to_thread(_effects, found)
+
+    async def _record(self, agent: str, found: Sequence[SnapshotChange]) -> None:
+        for first in range(0, len(found), ROWS):
+            rows = await asyncio.to_thread(self._rows, found[first : first + ROWS])
+            await self.record(agent, rows, "command")
 
     async def close(self) -> None:
         if self._snapshot is not None:
@@ -141,12 +185,15 @@ class CheckpointRecorder:
         path, raw = encode_path(label)
         return KeptFile(path, before.digest, digest, mode=before.mode, new_mode=mode, raw=raw, lost=lost)
 
-    def _save_pending(self, change: PendingChange) -> KeptFile:
+    def _save_pending(self, change: PendingChange, deleted: Collection[Path]) -> KeptFile:
+        """Save a file; a folder that `deleted` leaves empty counts as absent."""
         label, new = self._label(change.path), change.new
         digest = "" if new is None else hashlib.sha256(new.data).hexdigest()
         problem = ""
         try:
             before = file_state(change.root, change.path, most=self.most)
+            if stat.S_ISDIR(before.mode) and leaves_empty(change.path, deleted):
+                before = ABSENT
         except OSError as error:
             before, problem = FileState(stat.S_IFREG), f"{_NOT_SAVED}: {error.strerror}"
         kept = self.save(label, before, digest, _new_mode(new, before))
@@ -186,18 +233,66 @@ class WriteHook:
                 raise
             await self.recorder.changes_made(pending)
 
-    async def command_started(self, commands: Iterable[RunningCommand]) -> None:
-        """Call before a command starts; `commands` are those that may be running already."""
-        if self.recorder is not None:
-            running = (command.process for command in commands if command.process.running)
-            await self.recorder.command_started(next((process.agent for process in running), ""))
+    @property
+    def problem(self) -> str | None:
+        """Why changes of commands are not recorded, "" if they are; None if they are not to be."""
+        return None if self.recorder is None else self.recorder.problem
 
-    async def command_ended(self, agent: str) -> None:
-        """Call after a command of `agent` ended."""
+    async def command_started(self, agent: str, commands: Iterable[RunningCommand]) -> None:
+        """Call before a command of `agent` starts; `commands` are those that may be running already."""
         if self.recorder is not None:
-            await self.recorder.command_ended(agent)
+            earlier = [command for command in commands if command.open]
+            effects = await self.recorder.command_started(agent, _agent_of(earlier, PERSON))
+            for command in earlier:
+                command.add_effects(effects)
+
+    async def command_ended(self, agent: str, commands: Iterable[RunningCommand], *ended: RunningCommand) -> None:
+        """Call after the commands `ended` of `agent` ended; `commands` are those that may still be running."""
+        running = [command for command in commands if command.open and command not in ended]
+        effects: Mapping[Path, FileEffect] = {}
+        if self.recorder is not None:
+            effects = await self.recorder.command_ended(agent, _agent_of(running, ""))
+        for command in (*running, *ended):
+            command.add_effects(effects)
+            command.open = command not in ended
 
     async def close(self) -> None:
         """Call when no command runs and none will start."""
         if self.recorder is not None:
             await self.recorder.close()
+
+
+def _agent_of(commands: Iterable[RunningCommand], person: str) -> str:
+    """The agent of one of these commands; `person` if all are of the user, "" if there is none."""
+    agents = {command.process.agent for command in commands}
+    return min(agents - {PERSON}, default=person if agents else "")
+
+
+def _effects(found: Sequence[SnapshotChange]) -> dict[Path, FileEffect]:
+    """Changes for receipts, without the contents. The lines of the first `ROWS` of them are counted."""
+    made = {}
+    for number, change in enumerate(found):
+        before, after = change.before, change.after
+        added = removed = 0
+        if number < ROWS and not change.lost:
+            old, new = _lines_of(before), _lines_of(after)
+            if old is not None and new is not None:
+                _, added, removed = difference(old, new)
+        made[change.path] = FileEffect((before.mode, before.digest), (after.mode, after.digest), added, removed)
+    return made
+
+
+def _lines_of(state: FileState) -> str | None:
+    """The text of a file, "" if it does not exist; None for links and what cannot be compared."""
+    if not state.mode:
+        return ""
+    return text_of(state.data) if stat.S_ISREG(state.mode) and state.data is not None else None
+
+
+def _changed_after(path: Path, time_ns: int) -> bool:
+    """Whether a file, or the folder from which it was removed, changed after a time."""
+    while True:
+        try:
+            return os.lstat(path).st_ctime_ns > time_ns
+        except OSError:
+            path = path.parent

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -13,13 +14,21 @@ from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.receipt import FileChange, KeptFile
 from friday_cli.core.text.diff import difference
 
-from ..fs.transaction import FILE, LINK, PROGRAM, FileContent, FileWrite, leaves_empty, read_content
+from ..fs.safe_files import remove_unfinished
+from ..fs.transaction import (
+    FILE,
+    LINK,
+    PROGRAM,
+    FileContent,
+    FileWrite,
+    apply_atomically,
+    leaves_empty,
+    read_content,
+    remove_empty_folders,
+)  # fmt: skip
 from .blobs import MEGABYTE, Blobs
 from .file_history import RecordedChange, interrupted, is_original, is_result
-from .file_state import ABSENT, FileState, decode_path, file_state
-
-COMPARED = 1_000_000
-"""Largest file whose changed lines are counted and shown, in bytes."""
+from .file_state import ABSENT, FileState, decode_path, file_state, text_of
 
 
 class WritableFolders(Protocol):
@@ -52,8 +61,8 @@ def plan(
     wanted: Sequence[list[RecordedChange]], folders: WritableFolders, blobs: Blobs, *, most: int, force: bool = False
 ) -> RestorePlan:
     """Plan to give each file the content it had before the first of its changes. `force` overwrites later changes of
-    others; without it they are conflicts. Files above `most` bytes are conflicts too, because they cannot be saved first.
-    Changes nothing. Blocks."""
+    others; without it they are conflicts. Files above `most` bytes are left as they are, because they cannot be saved
+    first. Changes nothing. Blocks."""
     planned: dict[str, FileWrite] = {}
     conflicts: list[RestoreConflict] = []
     lost: list[RestoreConflict] = []
@@ -77,6 +86,33 @@ def plan(
     return RestorePlan(tuple(step for _, step in rows), files, tuple(conflicts), tuple(lost))
 
 
+def take_back(
+    kept: Sequence[KeptFile], folders: WritableFolders, blobs: Blobs, *, most: int
+) -> tuple[RestoreConflict, ...]:
+    """Give files that a rewind may have changed, before its process was killed, the content they had before it. One after
+    the other, so that it can be repeated after another kill. Returns the files that were left as they are. Blocks."""
+    failed = []
+    for file in reversed(kept):
+        change = RecordedChange(0, 0.0, "", "person", file, confirmed=False)
+        path = decode_path(folders.root, file)
+        root = folders.root_of(path)
+        try:
+            if root is not None:
+                with suppress(OSError):  # its folder does not exist
+                    remove_unfinished(root, path)
+                if not file.mode:
+                    remove_empty_folders(root, path.parent)
+            step = _step([change], folders, (), blobs, most, force=False)
+            if step is not None and root is not None:
+                apply_atomically([(root, step)])
+        except (_ContentLost, _ChangedSince) as error:
+            failed.append(RestoreConflict(file.path, str(error)))
+        except (OSError, ToolError) as error:
+            reason = error.message.rstrip(".") if isinstance(error, ToolError) else str(error.strerror)
+            failed.append(RestoreConflict(file.path, reason))
+    return tuple(failed)
+
+
 class _ContentLost(Exception):
     """Why a file cannot be restored."""
 
@@ -95,7 +131,7 @@ def _step(
     force: bool,
 ) -> FileWrite | None:
     """The write that restores a file, None if it is restored already. A folder that `deleted` leaves empty counts as
-    absent. Unless `force` is set, the file must not have changed since, and be savable."""
+    absent. Unless `force` is set, the file must not have changed since. In any case its content must be savable."""
     first = changes[0].kept
     path = decode_path(folders.root, first)
     root = folders.root_of(path)
@@ -110,16 +146,18 @@ def _step(
         raise _ContentLost(first.lost)
     if state.has_content(first.mode, first.before) and _permissions(state.mode) == _permissions(first.mode):
         return None
+    if state.kind == stat.S_IFREG and state.size > most:
+        raise _ContentLost(f"it is larger than {most // MEGABYTE} MB, so its present content cannot be saved")
     if not force:
-        _require_unchanged(changes, state, most)
+        _require_unchanged(changes, state)
     current = read_content(root, path) if state.mode else None
     if current is not None and current.mode != LINK:
         current = msgspec.structs.replace(current, rights=_permissions(state.mode))
     return FileWrite(path, current, _content_before(first, blobs))
 
 
-def _require_unchanged(changes: list[RecordedChange], state: FileState, most: int) -> None:
-    """Raise _ChangedSince unless the file has the content that the last change left, and can be saved first."""
+def _require_unchanged(changes: list[RecordedChange], state: FileState) -> None:
+    """Raise _ChangedSince unless the file has the content that the last change left."""
     last = changes[-1]
     not_made = not last.confirmed and is_original(state.digest, state.mode, last.kept)
     if not is_result(state.digest, state.mode, last.kept) and not not_made:
@@ -128,8 +166,6 @@ def _require_unchanged(changes: list[RecordedChange], state: FileState, most: in
         raise _ChangedSince("it was changed by something else between two changes of the agents")
     if state.hard_links > 1:
         raise _ChangedSince("it has several names (hard links), and only this one would change")
-    if state.kind == stat.S_IFREG and state.size > most:
-        raise _ChangedSince(f"it is larger than {most // MEGABYTE} MB, so this could not be undone")
 
 
 def _content_before(kept: KeptFile, blobs: Blobs) -> FileContent | None:
@@ -157,13 +193,3 @@ def row(path: str, old: FileContent | None, new: FileContent | None) -> FileChan
     if before is None or after is None:
         seen = f"{seen}, binary".lstrip(", ")
     return FileChange(path, added, removed, seen=seen)
-
-
-def text_of(data: bytes) -> str | None:
-    """Bytes as text that can be compared; None if they are not text or above `COMPARED` bytes."""
-    if len(data) > COMPARED or b"\0" in data:
-        return None
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError:
-        return None

@@ -14,8 +14,8 @@ from friday_cli.core.text.diff import difference
 
 from .blobs import Blobs
 from .file_history import FileHistory, RecordedChange, is_original, is_result
-from .file_state import ABSENT, FileState, decode_path, file_state
-from .restore_plan import WritableFolders, text_of
+from .file_state import ABSENT, FileState, decode_path, file_state, text_of
+from .restore_plan import WritableFolders
 
 
 class FileDiff(msgspec.Struct, frozen=True):

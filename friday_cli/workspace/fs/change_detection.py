@@ -6,15 +6,20 @@ import hashlib
 import os
 import stat
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from friday_cli.core.protocol.receipt import FileChange
+import msgspec
+
+from friday_cli.core.protocol.receipt import GONE, FileChange
 
 SCAN_CPU_S, SCAN_S = 0.05, 1.0
 """Limits of one scan, in seconds: processor time, and elapsed time on a busy machine or a slow file system."""
 FILES, BYTES = 50, 32 * 1024 * 1024
 """Changed files that are listed, and bytes of them that are read for their hashes."""
+LISTED_GONE = 10
+"""Removed files that are listed one by one."""
 SKIPPED = frozenset(
     (".git", ".hg", ".svn", "node_modules", ".venv", "venv", "__pycache__", ".tox", ".nox", ".cache", ".mypy_cache",
      ".pytest_cache", ".ruff_cache", ".hypothesis", ".gradle", ".idea", ".next")
@@ -24,6 +29,53 @@ BUILD_FOLDERS = frozenset(("target", "dist", "build", "vendor"))
 """Folders that usually contain generated files."""
 _COARSE = 5
 """Linux's CLOCK_REALTIME_COARSE, the clock that file systems take timestamps from."""
+
+
+class FileEffect(msgspec.Struct, frozen=True):
+    """What commands did to a file: its st_mode and sha256 before and after (0 and "": it did not exist), and the lines
+    added and removed, 0 if they are not known."""
+
+    before: tuple[int, str]
+    after: tuple[int, str]
+    added: int = 0
+    removed: int = 0
+
+
+def with_effects(
+    found: Sequence[FileChange], effects: Mapping[Path, FileEffect], *, label: Callable[[Path], str], remark: str
+) -> tuple[FileChange, ...]:
+    """The rows of `since`, with line counts, links, and the files that were removed, as far as `effects` has them."""
+    rows = {row.path: row for row in found}
+    cut, more = any(not row.sha256 for row in found), 0
+    removed: dict[str, FileChange] = {}
+    for path, effect in sorted(effects.items()):
+        name, (mode, digest) = label(path), effect.after
+        if effect.before == effect.after:
+            continue
+        if not mode:
+            rows.pop(name, None)
+            removed[name] = FileChange(name, 0, effect.removed, seen=f"{GONE}, {remark}")
+        elif name in rows or len(rows) < FILES:
+            seen = f"a link, {remark}" if stat.S_ISLNK(mode) else remark
+            rows[name] = FileChange(name, effect.added, effect.removed, digest, seen)
+        else:
+            more += 1
+    if more and not cut:
+        rows[""] = FileChange(f"({more} more files)", seen=remark)
+    return (
+        *rows.values(),
+        *(removed.values() if len(removed) <= LISTED_GONE else _folded(removed, f"{GONE}, {remark}")),
+    )
+
+
+def _folded(removed: Mapping[str, FileChange], seen: str) -> list[FileChange]:
+    """Removed files, counted by their top folder."""
+    counts = Counter(name.partition("/")[0] + "/" if "/" in name else name for name in removed)
+    files = [name for name in counts if not name.endswith("/")]
+    rows = [FileChange(f"{name} ({n:,} files)", seen=seen) for name, n in counts.items() if name.endswith("/")]
+    if len(files) > LISTED_GONE:
+        return [*rows, FileChange(f"{files[0]} and {len(files) - 1:,} more files", seen=seen)]
+    return [*rows, *(removed[name] for name in files)]
 
 
 def now() -> int:

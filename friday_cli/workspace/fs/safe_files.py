@@ -7,6 +7,7 @@ import contextlib
 import errno
 import hashlib
 import os
+import re
 import secrets
 import stat
 import threading
@@ -119,6 +120,15 @@ def replacing(folder: int, name: str, *, new: bool) -> Iterator[str]:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary, dir_fd=folder)
         raise
+
+
+def remove_unfinished(root: Path, path: Path) -> None:
+    """Remove the temporary files beside `path` that a killed process left. Raises OSError and ToolError."""
+    pattern = re.compile(re.escape(f".{path.name[:100]}.") + r"[0-9a-f]{16}\.tmp")
+    with locked_parent(root, path) as folder:
+        for name in os.listdir(folder):
+            if pattern.fullmatch(name):
+                os.unlink(name, dir_fd=folder)
 
 
 def create_file(

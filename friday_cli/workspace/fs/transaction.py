@@ -120,7 +120,7 @@ def _make(root: Path, path: Path, old: FileContent | None, new: FileContent | No
             with safe_files.replacing(folder, path.name, new=old is None) as temporary:
                 _create(folder, temporary, path.name, old, new)
     if new is None:
-        _remove_empty_folders(root, path.parent)
+        remove_empty_folders(root, path.parent)
 
 
 def _create(folder: int, temporary: str, name: str, old: FileContent | None, new: FileContent) -> None:
@@ -140,7 +140,7 @@ def _create(folder: int, temporary: str, name: str, old: FileContent | None, new
     safe_files.create_file(folder, temporary, new.data, like, permissions)
 
 
-def _remove_empty_folders(root: Path, folder: Path) -> None:
+def remove_empty_folders(root: Path, folder: Path) -> None:
     """Remove folders that a deletion left empty, as git does."""
     while folder != root:
         try:

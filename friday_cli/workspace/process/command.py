@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.receipt import FileChange
+from friday_cli.core.text.known_keys import StreamMasker
 
 from ..fs import change_detection
 from ..sandbox import denial_detection, tamper_check
@@ -56,10 +57,14 @@ class RunningCommand:
         self.shared = False
         self.killed = False
         self.end_reported = False
+        self.open = True
+        """False once its effects were determined after its end."""
+        self.effects: dict[Path, change_detection.FileEffect] = {}
         self.activity = asyncio.Event()
         """Set when output arrives or the command ends."""
         self._prepared = prepared
         self._live = live
+        self._masker = StreamMasker()
         self._reading = asyncio.create_task(process.pump(self._on_output))
         self._finished: asyncio.Task[None] | None = None
 
@@ -72,6 +77,14 @@ class RunningCommand:
         """What the sandbox seems to have denied, judged by `output`; "" if nothing indicates a denial."""
         plan = self._prepared.plan
         return denial_detection.explain(output, plan) if plan is not None and self.exit_code else ""
+
+    def add_effects(self, effects: Mapping[Path, change_detection.FileEffect]) -> None:
+        """Add what happened to files while it ran."""
+        for path, new in effects.items():
+            old = self.effects.get(path, change_detection.FileEffect(new.before, new.after))
+            self.effects[path] = change_detection.FileEffect(
+                old.before, new.after, old.added + new.added, old.removed + new.removed
+            )
 
     async def run(self) -> None:
         """Start the command and wait until it and everything it started have ended. Raises ToolError if it could not be
@@ -102,7 +115,8 @@ class RunningCommand:
             self._finished = asyncio.create_task(self._finish())
         await asyncio.shield(self._finished)
 
-    def _on_output(self, data: bytes) -> Awaitable[None] | None:
+    def _on_output(self, data: bytes, *, last: bool = False) -> Awaitable[None] | None:
+        data = self._masker.feed(data, last=last)
         if self._live is not None:
             self._live.feed(data)
         self.activity.set()
@@ -114,6 +128,8 @@ class RunningCommand:
     async def _finish(self) -> None:
         await self.process.end()
         await self._reading
+        if (written := self._on_output(b"", last=True)) is not None:
+            await written
         if self._live is not None:
             self._live.flush()
         self.capture.close()
@@ -133,26 +149,33 @@ class EffectDetector:
         self._roots, self._label = roots, label
         self._scans_to_skip = 0
 
-    async def changed(self, command: RunningCommand, written: Mapping[str, str]) -> tuple[FileChange, ...]:
+    async def changed(
+        self, command: RunningCommand, written: Mapping[str, str], problem: str | None
+    ) -> tuple[tuple[FileChange, ...], tuple[str, ...]]:
         """The files that changed while `command` ran, except those with just the content that Friday wrote (`written`:
-        sha256 by path). Empty if the scan takes too long."""
+        sha256 by path); and what is not known. `problem`: why there is no snapshot of the folder, "" if there is one, None
+        if there should be none."""
         if command.only_looks:
-            return ()
+            return (), ()
+        remark = "seen while a command ran" + (", shared" if command.shared else "")
+        found = None
         if self._scans_to_skip:
             self._scans_to_skip -= 1
-            return ()
-        remark = "seen while a command ran" + (", shared" if command.shared else "")
-        found = await asyncio.to_thread(
-            change_detection.since,
-            self._roots,
-            command.file_time,
-            label=self._label,
-            known=dict(written),
-            remark=remark,
-        )
-        if found is None:
-            self._scans_to_skip = SKIPPED_SCANS
-        return found or ()
+        else:
+            found = await asyncio.to_thread(
+                change_detection.since,
+                self._roots,
+                command.file_time,
+                label=self._label,
+                known=dict(written),
+                remark=remark,
+            )
+            if found is None:
+                self._scans_to_skip = SKIPPED_SCANS
+        rows = change_detection.with_effects(found or (), command.effects, label=self._label, remark=remark)
+        if found is None and problem != "":
+            return rows, (f"changes by commands: {problem or 'scanning the folder takes too long'}",)
+        return rows, (f"files that commands removed: {problem}",) if problem else ()
 
     async def protected_files(self, before: tamper_check.ScannedFiles | None = None) -> tamper_check.ScannedFiles:
         """The protected files as they are now; `before` is an earlier scan to reuse."""

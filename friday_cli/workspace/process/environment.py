@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from friday_cli.core.text.known_keys import is_key_variable
 from friday_cli.core.text.lazy_regex import pattern
 from friday_cli.core.text.sanitize import mask
 
@@ -36,10 +37,10 @@ ELSEWHERE = frozenset(
 
 
 def is_secret(name: str, value: str) -> bool:
-    """Whether a variable looks like a key or password, judged by its name and its value."""
+    """Whether a variable is that of a known key, or looks like a key or password by its name or its value."""
     if name in ("PWD", "OLDPWD"):
         return False
-    if _SECRET_NAME().search(name.upper()):
+    if is_key_variable(name) or _SECRET_NAME().search(name.upper()):
         return True
     # a proxy's URL may contain a password, but without it no command reaches the network
     return mask(value) != value and not name.upper().endswith("_PROXY")

@@ -146,6 +146,14 @@ class OutputCapture:
             self.close()
 
 
+def keep_output(folder: Callable[[], Path], data: bytes) -> str:
+    """Write `data` to a new file; returns its path. Raises OSError."""
+    file, path = tempfile.mkstemp(prefix="result-", suffix=".txt", dir=folder())
+    with os.fdopen(file, "wb") as stream:
+        stream.write(data)
+    return path
+
+
 def unnamed_file() -> BinaryIO:
     """A file without a name, in memory if the system supports it. A program finishes sooner with it than with a pipe that
     must be drained."""

@@ -70,9 +70,9 @@ class CommandStarter:
         process = await self._process(agent)
         capture = OutputCapture(self._settings.overflow.folder, shown=self._settings.shown)
         started = RunningCommand(process, prepared, capture, live, protected)
-        self.commands = {other for other in self.commands if other.process.running}
+        self.commands = {other for other in self.commands if other.open}
         for other in self.commands:
-            if other.process.agent != agent and changes:
+            if other.process.agent != agent and other.process.running and changes:
                 other.shared = started.shared = True
         if changes:
             self.commands.add(started)

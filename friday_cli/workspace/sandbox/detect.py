@@ -18,6 +18,7 @@ import msgspec
 
 from friday_cli import __version__, atomic_file
 from friday_cli.core.protocol.errors import UsageError
+from friday_cli.core.text.known_keys import without_keys
 from friday_cli.own_programs import find_program
 
 from . import system_call_filter
@@ -140,7 +141,9 @@ def _probe(kind: Kind, program: str, wrap: Callable[[SandboxPlan, list[bytes]], 
 def _run(words: Sequence[str]) -> tuple[str, str]:
     """What a program printed, and why it failed ("" if it succeeded)."""
     try:
-        ran = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, timeout=PROBE_S, cwd="/")
+        ran = subprocess.run(
+            words, stdin=subprocess.DEVNULL, capture_output=True, timeout=PROBE_S, cwd="/", env=without_keys(os.environ)
+        )
     except (OSError, subprocess.SubprocessError) as error:
         return "", f"{type(error).__name__}: {error}"
     if ran.returncode:

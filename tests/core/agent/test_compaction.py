@@ -123,12 +123,20 @@ async def test_what_does_not_fit_even_then_ends_in_clear_words_and_no_loop(stop:
 
 
 async def test_a_summary_that_is_itself_too_long_ends_the_run() -> None:
-    model = Talkative(9, summary=Say("word " * 18_000))
+    """The first one is refused, so half the window is left for the second; the message beside it takes as much."""
+
+    class Long(Talkative):
+        def _say(self, request: Request, count: int) -> Say:
+            said = super()._say(request, count)
+            refused = is_summary(request) and self.summaries == 1
+            return Say(fail=ProviderError("context", "too long")) if refused else said
+
+    model = Long(9, summary=Say("word " * 8000))
     bench = Bench(model, [LOOK])
-    outcome = await bench.prompt()
+    outcome = await bench.prompt("x" * 38_000)
     assert (outcome.status, outcome.stop_reason) == ("failed", "context")
     assert "does not fit" in outcome.error
-    assert model.summaries == 1
+    assert model.summaries == 2
 
 
 async def test_a_model_that_gives_no_summary_ends_the_run_and_loses_nothing() -> None:

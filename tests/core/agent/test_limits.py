@@ -39,6 +39,22 @@ async def test_agents_of_earlier_processes_count_and_their_numbers_are_not_used_
     await until(lambda: not bench.tree.running("a"))
 
 
+async def test_a_task_or_a_message_of_blanks_is_refused_before_a_request() -> None:
+    turns = [
+        Say("", [delegate("worker", " \n\t"), batch({"profile": "worker", "task": "  "}, {"profile": "worker"})]),
+        Say("", [call("delegate_task", task=" ", resume="a.1")]),
+    ]
+    bench = await ran(Model({"a": turns}))
+    assert list(bench.agents) == ["a", "a.1"]
+    assert len(bench.requests("a.1")) == 1
+    alone, both, again = bench.results()
+    for told in (alone, both, again):
+        assert "The text is empty. Say what the sub-agent should do." in told
+    assert alone.startswith("error: ")
+    with pytest.raises(ToolError, match="The text is empty"):
+        await bench.tree.send("a", " ", "person")
+
+
 async def test_no_child_is_started_with_a_budget_that_is_used_up() -> None:
     turns = [Say("", [delegate("worker")], usage=Usage(output=17_800)), Say("then alone")]
     bench = await ran(Model({"a": turns}), me=Profile(tokens=20_000, time_s=0))

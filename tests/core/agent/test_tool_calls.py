@@ -8,8 +8,10 @@ from collections.abc import Sequence
 import pytest
 
 from friday_cli.core.eventlog.log import MemoryJournal
+from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.events import AgentFinished, Envelope, ToolFinished, ToolStarted
 from friday_cli.core.protocol.messages import ToolCall
+from friday_cli.core.protocol.provider import Request
 from friday_cli.core.protocol.tool import Output, ToolContext
 from tests.engine_fixture import Arguments, Bench, Model, Profile, Say, call, make, ran
 
@@ -112,6 +114,46 @@ async def test_a_tool_shows_its_output_while_it_runs_and_finishes_once() -> None
     assert [(e.call_id, e.status) for e in seen if isinstance(e, ToolFinished)] == [("c1", "error")]
 
 
+@pytest.mark.parametrize(("size", "kept"), [(900_000, True), (50_000_000, False)])
+async def test_a_very_long_result_becomes_a_file_and_the_model_is_told_its_path(size: int, kept: bool) -> None:
+    async def read(ctx: ToolContext, args: Arguments) -> str:
+        return "begins" + "é" * (size // 2) + "ends"
+
+    files: list[bytes] = []
+
+    async def keep_output(data: bytes) -> str:
+        files.append(data)
+        return "/spill/result-1.txt"
+
+    bench = Bench(Model({"a": [Say("", [call("read")]), Say("done")]}), [make("read", read)])
+    bench.workspace.keep_output = keep_output  # type: ignore[attr-defined]
+    await bench.prompt()
+    (result,) = bench.root.history[2].results
+    (finished,) = bench.of(ToolFinished)
+    assert finished.text == result.text
+    assert result.text.startswith("begins")
+    assert result.text.endswith("ends")
+    if kept:
+        assert files == []
+    else:
+        assert len(files[0]) == size + 10
+        assert len(result.text.encode()) < 101_000
+        assert "bytes left out. The full result is in /spill/result-1.txt ...]" in result.text
+
+
+async def test_a_result_that_cannot_be_saved_is_cut_and_that_is_said() -> None:
+    async def read(ctx: ToolContext, args: Arguments) -> str:
+        return "x" * 2_000_000
+
+    async def keep_output(data: bytes) -> str:
+        raise ToolError("It could not be saved: No space left on device.")
+
+    bench = Bench(Model({"a": [Say("", [call("read")]), Say("done")]}), [make("read", read)])
+    bench.workspace.keep_output = keep_output  # type: ignore[attr-defined]
+    await bench.prompt()
+    assert "It could not be saved: No space left on device. ...]" in bench.root.history[2].results[0].text
+
+
 async def test_the_same_calls_with_the_same_results_are_warned_about_and_then_stopped() -> None:
     bench = await ran(Model(lambda request, count: Say("again", [call("look", text="x")])), [LOOK])
     assert bench.ended()[:2] == ("failed", "loop")
@@ -121,9 +163,13 @@ async def test_the_same_calls_with_the_same_results_are_warned_about_and_then_st
     assert "the same calls 3 times" in notes[0]
 
 
-@pytest.mark.parametrize(("size", "turns"), [(2, 8), (3, 12)])
+@pytest.mark.parametrize(("size", "turns"), [(2, 8), (3, 12), (4, 16), (8, 32)])
 async def test_calls_that_alternate_with_the_same_results_are_a_circle_too(size: int, turns: int) -> None:
-    bench = await ran(Model(lambda request, count: Say("again", [call("look", text=str(count % size))])), [LOOK])
+    bench = await ran(
+        Model(lambda request, count: Say("again", [call("look", text="abcdefgh"[count % size])])),
+        [LOOK],
+        me=Profile(turns=200),
+    )
     assert bench.ended()[:2] == ("failed", "loop")
     assert f"same {size} turns of calls" in bench.outcome("a").error
     assert len(bench.model.requests) == turns
@@ -131,17 +177,43 @@ async def test_calls_that_alternate_with_the_same_results_are_a_circle_too(size:
     assert [f"the same {size} turns of calls 3 times" in note for note in notes] == [True], "one warning a round"
 
 
+@pytest.mark.parametrize(("texts", "turns"), [
+    (["page {n}"], 8), (["page {n}", "file\n  a"], 16), (["wait  {n}.5", "wait {n}", "a", "b"], 32),
+])  # fmt: skip
+async def test_calls_that_differ_in_a_number_or_in_spaces_are_a_circle_too(texts: list[str], turns: int) -> None:
+    def again(request: Request, count: int) -> Say:
+        text = texts[count % len(texts)].format(n=count + 7)
+        return Say("again", [call("look", text=text.replace(" ", " " * (1 + count % 3)))])
+
+    async def nothing(ctx: ToolContext, args: Arguments) -> str:
+        return "no matches"
+
+    bench = await ran(Model(again), [make("look", nothing)], me=Profile(turns=200))
+    assert bench.ended()[:2] == ("failed", "loop")
+    assert len(bench.model.requests) == turns
+    assert "nearly the same" in bench.outcome("a").error
+    warned = [m.text for m in bench.root.history if m.role == "user" and m.source == "harness"]
+    assert ["5 times" in note for note in warned] == [True, False, False], "three rounds before it is stopped"
+
+
 POLL, *LOOKS = (Say("", [call(name, text=text)]) for name, text in (("poll", ""), *(("look", t) for t in "xyz")))
 
 
 @pytest.mark.parametrize("turns", [
-    [POLL] * 8, [POLL, LOOKS[0]] * 6, [*LOOKS[:2] * 3, LOOKS[2], *LOOKS[:2] * 3],
-], ids=["other results", "other results in a circle", "a circle that is left"])  # fmt: skip
+    [POLL] * 18, [POLL, LOOKS[0]] * 9, [*LOOKS[:2] * 3, LOOKS[2], *LOOKS[:2] * 3],
+    [Say("", [call("poll", text=f"job 7, wait {n}")]) for n in range(50, 66)],
+    [Say("", [call("change", text=f"file {n}")]) for n in range(16)], [Say("", [call("look", text=str(n))]) for n in range(16)],
+], ids=["other results", "other results in a circle", "a circle that is left", "other results and numbers", "files", "pages"])  # fmt: skip
 async def test_what_is_no_circle_is_work(turns: list[Say]) -> None:
     lines = iter(range(100))
 
     async def poll(ctx: ToolContext, args: Arguments) -> str:
         return f"line {next(lines)}"
 
-    bench = await ran(Model({"a": [*turns, Say("ready")]}), [make("poll", poll), LOOK])
+    async def write(ctx: ToolContext, args: Arguments) -> str:
+        return "written"
+
+    bench = await ran(
+        Model({"a": [*turns, Say("ready")]}), [make("poll", poll), LOOK, make("change", write, effect="write")]
+    )
     assert bench.ended()[:2] == ("completed", "done")

@@ -129,6 +129,8 @@ async def test_live_text_that_continues_is_merged_while_it_waits_and_not_kept() 
         log.live("a", TextDelta(1, 1, number, letter))
     log.live("a", ThinkingDelta(1, 1, 0, "hm"))
     log.live("a", TextDelta(1, 2, 0, "again"))
+    log.live("a", TextDelta(1, 2, 0, ""))  # the service begins the reply again
+    log.live("a", TextDelta(1, 2, 0, "new"))
     log.live("b", TextDelta(1, 2, 5, "other"))
     log.live("b", TextDelta(1, 2, 99, "gap"))
     log.live("b", ToolOutput("c1", 0, "ab"))
@@ -138,6 +140,7 @@ async def test_live_text_that_continues_is_merged_while_it_waits_and_not_kept() 
     await reader
     assert deltas(seen) == [
         ("a", "TextDelta", 0, "hello"), ("a", "ThinkingDelta", 0, "hm"), ("a", "TextDelta", 0, "again"),
+        ("a", "TextDelta", 0, ""), ("a", "TextDelta", 0, "new"),
         ("b", "TextDelta", 5, "other"), ("b", "TextDelta", 99, "gap"),
         ("b", "ToolOutput", 0, "abcd"), ("b", "ToolOutput", 4, "ef"),
     ]  # fmt: skip

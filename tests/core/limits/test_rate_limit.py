@@ -22,7 +22,7 @@ def gate(seed: int = 1) -> RateLimiter:
 
 def fill(lane: RateLimiter) -> int:
     """Take every free slot; returns their number."""
-    return len(list(iter(lane.try_acquire, False)))
+    return len(list(iter(lane.try_acquire, 0)))
 
 
 async def test_places_are_given_back_and_a_closed_gate_lets_nobody_in() -> None:
@@ -32,7 +32,7 @@ async def test_places_are_given_back_and_a_closed_gate_lets_nobody_in() -> None:
     wait = lane.back_off(1, crowded=True)
     assert 0.5 <= wait <= 1.0
     assert not lane.try_acquire()
-    lane.release()
+    lane.release(1)
     assert lane.in_flight == 0
     assert not lane.try_acquire(), "closed for everybody, not only for who was refused"
     await asyncio.sleep(wait)
@@ -66,20 +66,20 @@ async def test_the_number_in_flight_halves_when_crowded_and_grows_with_success()
     lane = gate()
     for _ in range(16):
         assert lane.try_acquire()
-    lane.release()
+    lane.release(1)
     wait = lane.back_off(1, crowded=True)
     for _ in range(15):
-        lane.release(succeeded=False)
+        lane.release(1, succeeded=False)
     await asyncio.sleep(wait)
     assert fill(lane) == 7
     for _ in range(7):
-        lane.release(succeeded=True)
+        lane.release(1, succeeded=True)
     assert fill(lane) == 8, "one more after a round of successes"
     for _ in range(8):
-        lane.release()
+        lane.release(1)
     for _ in range(5000):
         lane.try_acquire()
-        lane.release(succeeded=True)
+        lane.release(1, succeeded=True)
     assert fill(lane) == MOST_IN_FLIGHT
 
 
@@ -93,7 +93,7 @@ async def test_who_gives_up_waiting_passes_the_turn_on() -> None:
     await asyncio.sleep(wait)
     assert waiting[1].done()
     waiting[2].cancel()  # it is next
-    lane.release(succeeded=True)
+    lane.release(1, succeeded=True)
     async with asyncio.timeout(5):
         await waiting[3]
 
@@ -137,7 +137,7 @@ async def test_a_crowd_that_another_process_met_closes_the_lane_here() -> None:
     assert 20 <= lane.wait_s <= 22.1
     waiting = asyncio.create_task(lane.acquire())
     for _ in range(8):
-        lane.release()
+        lane.release(1)
     await asyncio.sleep(19)
     assert not waiting.done()
     await asyncio.sleep(4)
@@ -154,7 +154,7 @@ async def test_who_is_refused_tells_the_others_and_does_not_take_it_for_news() -
     assert lanes.until == pytest.approx(wait)
     assert lane.wait_s == pytest.approx(wait)
     for _ in range(4):
-        lane.release()
+        lane.release(1)
     await asyncio.sleep(wait)
     assert lane.try_acquire()
     assert lane.try_acquire(), "halved once, not twice"
@@ -177,11 +177,12 @@ PLACES = 2
 
 class Slots(Model):
     """A process whose root sends out 20 children of four replies each, to a server that works at `PLACES` requests at a
-    time, a second at each, and takes a moment to refuse the others with 429. `other` asks the same server."""
+    time, a second at each, and takes a moment to refuse the others with 429, or to drop their connections (`drops`).
+    `other` asks the same server."""
 
-    def __init__(self, retry_after: float | None, other: Slots | None = None) -> None:
+    def __init__(self, retry_after: float | None, other: Slots | None = None, *, drops: bool = False) -> None:
         super().__init__(self._say)
-        self._retry_after = retry_after
+        self._retry_after, self._drops = retry_after, drops
         self._work: list[float] = other._work if other else []
         self._refusals: list[float] = other._refusals if other else []
         self.times: list[float] = other.times if other else []
@@ -200,17 +201,22 @@ class Slots(Model):
         if len(self._work) >= PLACES:
             self._refusals.append(now + 0.2)
             refusal = ProviderError("rate", "slow down", status=429, retry_after=self._retry_after)
+            if self._drops:
+                refusal = ProviderError("network", "The connection was lost.")
             return Say(fail=refusal, delay_s=0.2)
         self._work.append(now + 1.0)
         turns = sum(m.role == "assistant" for m in request.messages)
         return Say("done", delay_s=1.0) if turns >= 3 else Say(f"step {turns}", stop="pause_turn", delay_s=1.0)
 
 
-@pytest.mark.parametrize("retry_after", [None, 2.0, 0.05])
+@pytest.mark.parametrize(("retry_after", "drops"), [(None, False), (2.0, False), (0.05, False), (None, True)])
 @pytest.mark.parametrize("places", [5, 20])
-async def test_twenty_children_against_two_places_all_finish(retry_after: float | None, places: int) -> None:
-    model = Slots(retry_after)
-    bench = Bench(model, (), {"worker": Profile()}, policy=Policy(max_concurrent=places), batch_most=20)
+@pytest.mark.parametrize("seed", range(2))
+async def test_twenty_children_against_two_places_all_finish(
+    retry_after: float | None, drops: bool, places: int, seed: int
+) -> None:
+    model = Slots(retry_after, drops=drops)
+    bench = Bench(model, (), {"worker": Profile()}, policy=Policy(max_concurrent=places), batch_most=20, seed=seed)
     outcome = await bench.prompt()
     assert outcome.status == "completed"
     assert [bench.outcome(f"a.{n}").text for n in range(1, 21)] == ["done"] * 20

@@ -37,6 +37,12 @@ async def test_all_waits_of_a_request_take_no_longer_than_five_minutes() -> None
     assert 240 <= asyncio.get_running_loop().time() <= 300
 
 
+@pytest.mark.parametrize("kind", ["rate", "server", "invalid", "quota"])
+async def test_a_wait_that_is_not_the_reason_is_not_told(kind: ErrorKind) -> None:
+    outcome = await Bench(Model({"a": failing(kind, 9, retry_after=1.0)})).prompt()
+    assert (outcome.status, outcome.error) == ("failed", f"{kind}!")
+
+
 async def test_failures_are_counted_apart_by_kind_and_by_request() -> None:
     turns = [*failing("network", 2), *failing("truncated", 3), *failing("empty", 1), Say("", [call("look")]),
              *failing("network", 2), Say("x")]  # fmt: skip

@@ -12,7 +12,7 @@ from friday_cli.core.permissions.approvals import ApprovalAnswer
 from friday_cli.core.permissions.rule import Rule
 from friday_cli.core.protocol.claims import Claims, audit
 from friday_cli.core.protocol.events import AgentFinished, Denied, PermissionAnswered, ToolFinished, ToolStarted
-from friday_cli.core.protocol.receipt import CommandRun, FileChange, Receipt, ReceiptBuilder, ToolFacts
+from friday_cli.core.protocol.receipt import GONE, CommandRun, FileChange, Receipt, ReceiptBuilder, ToolFacts
 from friday_cli.store.crash_recovery import recovery_events
 from friday_cli.tool_catalog import TOOLS
 from friday_cli.view import SessionView
@@ -63,11 +63,29 @@ RUN = CommandRun("pytest -q", 1)
     (Receipt({"bash": 3}, commands=(RUN, CommandRun("x", timed_out=True), RUN)),
      "3 commands: exit 1 x2, timed out · tools: bash x3"),
     (Receipt({"bash": 2}, commands=(CommandRun("y" * 50), CommandRun("API_KEY=sk-ant-0123456789abcdefghijklmnop ls\nrm", 0))),
-     f"{'y' * 39}… -> stopped · API_KEY=[secret] ls … -> exit 0 · tools: bash x2"),
-    (Receipt({"bash": 1}, files=(FileChange("a\nb"),)), "a\\nb +0 -0 · tools: bash"),
+     f"{'y' * 39}… -> stopped · API_KEY=[secret] ls ⏎ rm -> exit 0 · tools: bash x2"),
+    (Receipt({"bash": 1}, files=(FileChange("a\nb"),)), "a\\nb changed · tools: bash"),
+    (Receipt({"bash": 1}, files=(FileChange("a", 1), FileChange("src/ (100 files)", seen=GONE), FileChange("b", seen=GONE))),
+     "a +1 -0 · removed src/ (100 files) and 1 more · tools: bash"),
 ])  # fmt: skip
 def test_a_receipt_in_one_line(receipt: Receipt, line: str) -> None:
     assert receipt.short() == line
+
+
+def test_the_text_has_the_whole_command_or_says_that_it_is_cut_and_what_was_not_fetched() -> None:
+    long = "rm " + " ".join(f"file{n}" for n in range(200)) + " end"
+    tally = ReceiptBuilder()
+    tally.add("bash", "ok", ToolFacts(commands=(CommandRun("true\nrm -f big.txt", 0), CommandRun(long, 0))))
+    tally.add("bash", "ok", ToolFacts(commands=(CommandRun("serve", job="job-1", running=True),)))
+    tally.begin()
+    tally.add("bash_output", "ok", ToolFacts(commands=(CommandRun("serve", 1, job="job-1"),)))
+    tally.add("web_fetch", "error", ToolFacts(not_fetched=("http://x (status 404)",), unknown=("changes: why",)))
+    _, unknown, first, second, job, page = tally.receipt.lines()
+    assert (unknown, first) == ("not known: changes: why", "ran: true ⏎ rm -f big.txt -> exit 0")
+    assert f"… ({len(long) - 400:,} characters not shown) …" in second
+    assert second.endswith("file199 end -> exit 0")
+    assert (job, page) == ("ran: serve -> exit 1", "not fetched: http://x (status 404)")
+    assert [run.exit_code for run in tally.run.commands] == [1], "the end of a job belongs to the run that saw it"
 
 
 @pytest.mark.parametrize("killed", [False, True])

@@ -7,12 +7,14 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.extensions import profiles, trust
-from friday_cli.extensions.profiles import render
+from friday_cli.extensions.profiles import Profile, lookup, render
+from friday_cli.paths import cache_dir
 from friday_cli.tool_catalog import TOOLS
 
 REPOSITORY = Path(__file__).parents[3]
@@ -216,3 +218,64 @@ class TestCommands:
         assert "researcher, summarizer" in shown
         assert "120,000 tokens, 60 turns, 900 s" in shown
         assert found.get("coder").prompt in shown
+
+
+class TestManyFiles:
+    """Hundreds of agent files: parsed once, and their faults told in one line."""
+
+    COUNT = 30
+
+    @pytest.fixture
+    def project(self, tmp_path: Path) -> Path:
+        agents = tmp_path / "p/.claude/agents"
+        agents.mkdir(parents=True)
+        for number in range(self.COUNT):
+            (agents / f"e{number}.md").write_text(
+                f"---\nname: e{number}\ndescription: About {number}: all.\n---\nWork.\n"
+            )
+        (agents / "bad.md").write_text("---\nname: bad\ndescription: d\ntools: [nonsense]\n---\nWork.\n")
+        (agents / "worse.md").write_text("---\nname: worse\n---\n")
+        (agents / "README.md").write_text("# Agents\n")
+        trust.decide(tmp_path / "p", True)
+        return tmp_path / "p"
+
+    def test_a_second_start_parses_none_and_finds_the_same(
+        self, project: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        first = profiles.load(project=trust.is_trusted(project))
+        parsed: list[str] = []
+
+        def parse(path: str, raw: bytes, **given: Any) -> Profile:
+            parsed.append(Path(path).name)
+            return profiles.parse(path, raw, **given)
+
+        monkeypatch.setattr(lookup, "parse", parse)
+        again = profiles.load(project=trust.is_trusted(project))
+        shipped = {f"{name}.md" for name in lookup.SHIPPED_NAMES}
+        assert set(parsed) == shipped
+        assert again.found == first.found
+        assert list(map(str, again.problems)) == list(map(str, first.problems))
+        (project / ".claude/agents/e3.md").write_text("---\nname: new\ndescription: d\n---\nWork.\n")
+        trust.decide(project, True)
+        parsed.clear()
+        assert "new" in profiles.load(project=trust.is_trusted(project)).found
+        assert set(parsed) - shipped == {"e3.md"}
+
+    @pytest.mark.parametrize("damage", [b"", b"\x81\xa7made_by\xa1x", b"\xff" * 40])
+    def test_a_damaged_or_foreign_cache_is_not_used(self, project: Path, damage: bytes) -> None:
+        first = profiles.load(project=trust.is_trusted(project))
+        (cache,) = cache_dir().glob("profiles-*")
+        good = cache.read_bytes()
+        cache.write_bytes(damage)
+        assert profiles.load(project=trust.is_trusted(project)).found == first.found
+        assert cache.read_bytes() == good
+        cache.write_bytes(good.replace(b"Work.", b"Evil."))
+        cache.chmod(0o666)
+        assert profiles.load(project=trust.is_trusted(project)).found == first.found
+
+    def test_many_problems_are_one_line(self, project: Path) -> None:
+        found = profiles.load(project=trust.is_trusted(project))
+        (line,) = found.problem_notices()
+        assert line == (
+            "2 problems in profile files, such as bad.md: none of these tools exists. `friday profiles check` shows all."
+        )

@@ -169,6 +169,47 @@ class TestTools:
         assert tools <= set(allowed) | (TOOLS.granted_by("sub_agents") if delegates else set())
 
 
+EXAMPLES = """\
+name: tester
+description: Use it often: always. Examples:
+
+<example>
+Context: A question
+user: "Try it"
+assistant: "Yes: now"
+</example>
+
+Context: Another one
+user: "Again"
+model: opus
+tools:
+  - Read
+  - search/codebase"""
+
+
+@pytest.mark.parametrize("origin", ["user", "claude"])
+def test_a_description_over_unindented_lines_is_read_as_text(origin: Origin) -> None:
+    found = profile(EXAMPLES, origin=origin)
+    assert found.description.startswith("Use it often: always. Examples: <example> Context: A question user: ")
+    assert found.description.endswith('Context: Another one user: "Again"')
+    assert (found.model, found.allowed_tools) == ("opus", ("read_file", "grep", "glob") if origin else None)
+    assert found.notices == ("its front matter is not YAML; each value is read as plain text.",)
+
+
+def test_own_profiles_that_are_no_yaml_stay_wrong() -> None:
+    assert "is not YAML" in str(wrong("name: p\ndescription: a: b\nallowedTools: [bash]"))
+
+
+def test_search_of_a_file_of_another_tool_is_a_search_of_files() -> None:
+    assert set(profile("name: p\ntools: [search, web]").allowed_tools or ()) == {
+        "grep",
+        "glob",
+        "web_fetch",
+        "web_search",
+    }
+    assert ours("allowedTools: [search]").allowed_tools == ("web_search",), "ADR 034"
+
+
 class TestErrors:
     @pytest.mark.parametrize(
         ("keys", "line", "field", "words"),

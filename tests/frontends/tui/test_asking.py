@@ -311,3 +311,57 @@ async def test_neither_a_single_click_nor_the_one_that_brings_the_window_back_an
         await chat.press("1")
         assert chat.state.asks
         assert not (tmp_path / "out.txt").exists()
+
+
+async def test_yes_to_a_long_command_counts_after_its_fold_was_opened(tmp_path: Path, no_grace: None) -> None:
+    lines = "\n".join(f"line {number}" for number in range(40))
+    command = f"true first\ncat > out.txt <<'EOF'\n{lines}\nEOF\nchmod +x out.txt\nrm -rf ~/work # the tail"
+    agents = {"a": [does("bash", command=command), {"text": "Finished."}]}
+    async with opened(tmp_path, agents, size=(80, 24)) as chat:
+        await asked(chat, say="go")
+        chat.has("recursive delete", "true first", "# the tail", "Yes counts after PgDn opened the fold")
+        assert re.search(r"… \d+ lines, \d+ characters folded: here-document", chat.frame)
+        rows = chat.frame.splitlines()
+        assert next(n for n, row in enumerate(rows) if "recursive delete" in row) < next(
+            n for n, row in enumerate(rows) if "│ true first" in row
+        ), "the reason stands first"
+        await chat.press("n", "enter")
+        await chat.idle()
+
+
+@pytest.mark.parametrize("key", ["1", "y", "enter"])
+async def test_no_yes_key_agrees_to_what_was_not_seen(tmp_path: Path, no_grace: None, key: str) -> None:
+    command = f"echo {'x' * 900} > out.txt"
+    async with opened(tmp_path, {"a": [does("bash", command=command), {"text": "Finished."}]}, size=(80, 24)) as chat:
+        await asked(chat, say="go")
+        await chat.press(key)
+        await chat.until(lambda: "folded" not in chat.frame)
+        assert chat.state.asks
+        await chat.press(key)
+        await chat.idle()
+        assert (tmp_path / "out.txt").exists()
+
+
+async def test_on_a_low_screen_yes_waits_until_the_end_was_scrolled_to(tmp_path: Path, no_grace: None) -> None:
+    command = "echo one\necho two\necho three > out.txt"
+    async with opened(tmp_path, {"a": [does("bash", command=command), {"text": "Finished."}]}, size=(60, 11)) as chat:
+        await asked(chat, say="go")
+        await chat.shows("Yes counts after PgDn showed the end")
+        end = "│ echo three > out.txt"
+        assert end not in chat.frame
+        while "Yes counts" in chat.frame:
+            await chat.press("pagedown")
+            assert chat.state.asks
+        assert end in chat.frame
+        await chat.press("1")
+        await chat.idle()
+        assert (tmp_path / "out.txt").exists()
+
+
+async def test_letters_that_look_latin_are_marked_in_a_command(tmp_path: Path, no_grace: None) -> None:
+    command = "touch b\u0430ckup\u2800x привет"
+    async with opened(tmp_path, {"a": [does("bash", command=command), {"text": "Finished."}]}) as chat:
+        await asked(chat, say="go")
+        chat.has("touch b\\u0430ckup\\u2800x привет", "\\u0430 CYRILLIC SMALL", "BRAILLE PATTERN BLANK")
+        await chat.press("n", "enter")
+        await chat.idle()

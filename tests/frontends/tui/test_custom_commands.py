@@ -36,6 +36,15 @@ async def test_an_own_command_is_offered_and_sent_and_one_written_meanwhile_is_f
         await chat.say("/late", shows="› Better late.")
 
 
+async def test_a_shell_command_in_a_text_is_not_run_and_that_is_shown(tmp_path: Path, home: Path) -> None:
+    put(home, "status", "Changes: !`touch made`")
+    async with opened(tmp_path, TWO) as chat:
+        await chat.until(lambda: chat.app.input.customs.found)
+        await chat.say("/status", shows="/status: not run, sent as text: touch made.")
+        await chat.idle()
+    assert not (tmp_path / "made").exists()
+
+
 def test_a_whole_name_comes_first() -> None:
     assert next(c.text for c in slash_commands.choices("mode", CustomCommands())) == "/mode"
     assert next(c.text for c in slash_commands.choices("clear", CustomCommands())) == "/new"

@@ -49,6 +49,29 @@ def test_a_dumb_terminal_gets_the_whole_chat_as_lines(tmp_path: Path) -> None:
         assert b"\x1b" not in terminal.out
 
 
+def test_a_long_command_is_folded_and_a_yes_prints_it_first(tmp_path: Path) -> None:
+    command = "touch first\n" + "\n".join(f"echo {number} > out.txt" for number in range(40)) + "\ntouch l\u0430st"
+    calls = {"a": [{"calls": [{"name": "bash", "arguments": {"command": command}}]}, {"text": "Finished."}]}
+    with Terminal(tmp_path, "--plain", "-i", "begin", "-m", scripted(tmp_path, calls)) as terminal:
+        terminal.until(b"mode ask:", b"spelled out here: \\u0430 CYRILLIC SMALL LETTER A")
+        terminal.until(
+            b"  | touch first\r\n",
+            b"folded: runs echo",
+            b"  | touch l\\u0430st\r\n",
+            b"Type the number of your answer.",
+        )
+        assert b"| echo 20 >" not in terminal.out
+        terminal.until_quiet()
+        terminal.type(b"1\n", until=b"| echo 20 >")
+        terminal.until(b"Type the number of your answer.", after=b"| echo 20 >")
+        terminal.until_quiet()
+        assert not (tmp_path / "out.txt").exists()
+        terminal.type(b"1\n", until=b"Finished.")
+        assert (tmp_path / "out.txt").exists()
+        terminal.type(b"\x04")
+        assert terminal.end() == 0
+
+
 def test_ctrl_c_interrupts_and_twice_quits(tmp_path: Path) -> None:
     look = {"name": "list_dir", "arguments": {"path": "."}}
     slow = {"a": [{"calls": [look]}, {"text": "one two three four", "chunk_delay_s": 200.0}]}

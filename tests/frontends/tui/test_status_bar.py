@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
+from friday_cli.core.limits import rate_limit
 from friday_cli.frontends.tui.widgets.status_bar import StatusFacts, draw_line, short_count
 from friday_cli.frontends.tui.widgets.styles import Styles
 from tests.frontends.tui.chat import delegates, opened
@@ -21,6 +23,25 @@ async def test_the_line_says_how_much_of_the_context_is_used_and_free(tmp_path: 
         assert root.free
         assert f"context {root.context / root.window:.0%} ({short_count(root.free)} free)" in chat.frame
         await chat.say("/context", shows=f"of {root.window:,}")
+
+
+async def test_an_outage_is_said_with_the_time_of_the_next_try_and_ended_by_escape(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("BACKOFF_S", "OUTAGE_MOST_S"):
+        monkeypatch.setattr(rate_limit, name, 250.0)
+    gone = {"text": "half of it", "truncate_after": 1, "fail": {"kind": "network", "message": "Cannot reach it."}}
+    turns = {"a": [delegates("first"), {"text": "Done."}], "a.1": [gone]}
+    async with opened(tmp_path, turns, size=(150, 30)) as chat:
+        await chat.say("go")
+        row, line = (
+            r"\[general\] a\.1 · no network, trying again in \d+ s",
+            r"no network, trying again in \d+ s · 2 waiting",
+        )
+        await chat.until(lambda: re.search(row, chat.frame) and re.search(line, chat.frame))
+        await chat.press("escape", shows="cancelled (aborted)")
+        assert "no network" not in chat.frame
+        assert chat.state.agents["a.1"].result == "half of it"
 
 
 async def test_the_hint_is_about_the_place_where_the_keys_go(tmp_path: Path) -> None:

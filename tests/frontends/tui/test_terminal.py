@@ -108,18 +108,25 @@ def test_what_was_suspended_leaves_a_clean_terminal_and_is_drawn_again(tmp_path:
 def test_agents_work_on_while_the_person_writes_in_an_editor(tmp_path: Path) -> None:
     editor = tmp_path / "editor"
     waiting = "for n in $(seq 200); do [ -e made ] && break; sleep 0.1; done"
-    editor.write_text(f"#!/bin/sh\necho the editor; touch open\n{waiting}\nprintf %s ' and more' >> \"$1\"\n")
+    editor.write_text(
+        f"#!/bin/sh\necho the editor; env >environment; touch open\n{waiting}\nprintf %s ' and more' >> \"$1\"\n"
+    )
     editor.chmod(0o755)
     waits = {"name": "bash", "arguments": {"command": "until test -e open || test $SECONDS -ge 20; do sleep 0.1; done"}}
     makes = {"name": "write_file", "arguments": {"path": "made", "content": "by the agent"}}
     script = {"a": [{"calls": [waits]}, {"calls": [makes]}, {"text": "All is said."}]}
-    with Terminal(tmp_path, "-m", scripted(tmp_path, script), "--mode", "edits", VISUAL=str(editor)) as terminal:
+    with Terminal(
+        tmp_path, "-m", scripted(tmp_path, script), "--mode", "edits", VISUAL=str(editor), GROQ_API_KEY="a-plain-key"
+    ) as terminal:
         terminal.until(b"F1 help")
         terminal.type(b"begin\r", until=b"until test -e open")
         terminal.type(b"some words\x07", until=b"some words and more")
         terminal.until(b"All is said.")
         drawn = terminal.out[terminal.out.rfind(b"the editor") :]
         assert not STYLES.sub(b"", drawn[: drawn.find(ON[0])]).strip().removeprefix(b"the editor").strip()
+        environment = (tmp_path / "environment").read_text()
+        assert "VISUAL=" in environment
+        assert "a-plain-key" not in environment, "no key reaches a child process"
         os.kill(terminal.pid, signal.SIGTERM)
         terminal.ends_clean(143)
 

@@ -180,7 +180,7 @@ def test_quirks_of_the_openai_wires_and_of_services(env: dict[str, str]) -> None
     assert shape("openai/gpt-4.1", env)[:2] == ("max_completion_tokens", "system")
     assert (old.reasoning, old.efforts) == (False, ())
     assert quirks("azure/gpt-6.1-sol", env, platform="azure") == sol
-    assert quirks("mistral/mistral-large-4", env).short_ids
+    assert quirks("llamacpp/m", env).short_ids
     assert quirks("deepseek/deepseek-v4-pro", env).reasoning_field == "reasoning_content"
     assert quirks("ollama/x", env).efforts == EFFORTS
 

@@ -3,10 +3,12 @@ from __future__ import annotations
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
+import msgspec
 import pytest
 
 from friday_cli.config.settings import ProviderSettings, Settings
-from friday_cli.llm.models import local_servers
+from friday_cli.llm.models import local_servers, presets
+from friday_cli.llm.models.factory import create_provider
 from friday_cli.llm.models.resolve import list_services, resolve
 from tests.servers.script_player import DROP, HANG, Asked, Reply, Server, document, running
 from tests.timing import paced
@@ -133,7 +135,7 @@ async def test_a_silent_server_is_given_up_and_the_others_are_found(pace: float)
 @pytest.mark.parametrize(
      "answer", [b"<html>hello</html>", b"[1, 2]", {"data": "no"},
                 {"data": [{"id": 5}, {"id": "a b"}, {"id": "x\x1b[31m"}, {"id": "y" * 300}, "z"]}, {"models": {"a": 1}},
-                {"data": [{"id": "gpt-x", "owned_by": "me"}]}, b'{"data": [' + b" " * 5_000_000 + b"]}",
+                {"data": [{"id": "gpt-x", "owned_by": "somebody"}]}, b'{"data": [' + b" " * 5_000_000 + b"]}",
                 Reply(status=302, location="http://198.51.100.7/"), Reply(b"{", DROP), Reply(b"no HTTP", before_head=True),
                 b"\xff\xfe"],
  )  # fmt: skip
@@ -198,3 +200,35 @@ async def test_found_servers_stand_in_the_list_of_what_is_usable() -> None:
     assert rows["ollama"].models == ("ollama/qwen3:8b", "ollama/tuned:1b", "ollama/loaded:2b")
     assert (rows["lmstudio"].usable, rows["lmstudio"].why) == (False, "runs, but has no model yet")
     assert (rows["vllm"].usable, rows["vllm"].why) == (False, "no server answers")
+
+
+LLAMA_CPP_PYTHON: dict[str, Any] = {"/v1/models": {"data": [{"id": "b.gguf", "owned_by": "me", "permissions": []}]}}
+
+
+@pytest.mark.parametrize("running_at", [0, 1])
+async def test_llama_cpp_is_found_at_both_of_its_ports(running_at: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert presets.PRESETS["llamacpp"].base_url == "http://127.0.0.1:9931/v1"
+    assert presets.PRESETS["llamacpp"].more_urls == ("http://127.0.0.1:8080/v1",)
+    async with serving(LLAMA_CPP_PYTHON) as server:
+        urls = ["http://127.0.0.1:1/v1"] * 2
+        urls[running_at] = f"{server.url}/v1"
+        moved = msgspec.structs.replace(presets.PRESETS["llamacpp"], base_url=urls[0], more_urls=(urls[1],))
+        monkeypatch.setitem(presets.PRESETS, "llamacpp", moved)
+        (found,) = (
+            await local_servers.probe({n: p for n, p in at().items() if n != "llamacpp"}, {}, seconds=60)
+        ).servers
+        assert (found.provider, found.base_url, [m.id for m in found.models]) == (
+            "llamacpp",
+            urls[running_at],
+            ["b.gguf"],
+        )
+        assert "--n_ctx" in found.hint
+        rows = list_services(Settings(), {}, found=local_servers.LocalServers((found,)))
+        (row,) = (row for row in rows if row.provider == "llamacpp")
+        assert (row.host, row.models) == (server.url.removeprefix("http://"), ("llamacpp/b.gguf",))
+        choice = await local_servers.with_server_limits(
+            resolve("llamacpp/b.gguf", Settings(), env={}), Settings(), env={}
+        )
+        assert choice.notes == (found.hint,)
+        provider: Any = create_provider(choice, Settings(), env={})
+        assert provider._endpoint.base_url == urls[running_at]

@@ -14,6 +14,7 @@ from friday_cli.core.protocol.provider import (
     ServerSearch,
     TextChunk,
     ThinkingChunk,
+    UsageChunk,
 )
 from friday_cli.llm.providers.anthropic_stream import NO_END_MARK, AnthropicStream
 from friday_cli.llm.transport import Endpoint
@@ -72,7 +73,9 @@ def test_a_search_that_a_pause_parts_is_told_once_with_its_result() -> None:
 def test_chunks_while_it_comes() -> None:
     events = [start(), *thinking(0, "hm"), *text(1, "a", "", "b"), *call(2, "t", "grep", '{"a', '": 1}'),
               *call(3, "u", "g", "{}")]  # fmt: skip
-    chunks, _ = fold([*events, *end("tool_use")])
+    (told, *chunks), _ = fold([*events, *end("tool_use")])
+    assert isinstance(told, UsageChunk)
+    assert told.usage.input == 10
     assert chunks == [ThinkingChunk("hm"), TextChunk("a"), TextChunk("b"), CallChunk(0, "grep", 0), CallChunk(0, "grep", 3),
                       CallChunk(0, "grep", 8), CallChunk(1, "g", 0), CallChunk(1, "g", 2)]  # fmt: skip
 

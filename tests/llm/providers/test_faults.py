@@ -9,6 +9,7 @@ import pytest
 
 from friday_cli.core.protocol.messages import Text, ToolCall, Usage
 from friday_cli.core.protocol.provider import TextChunk
+from friday_cli.llm.providers import service_provider
 from friday_cli.llm.transport import Transport
 from tests.llm.providers.asking import TRANSPORTS, Wire, ask, asked, at_server, fails
 from tests.llm.providers.test_openai_chat import FIRST
@@ -55,6 +56,26 @@ async def test_a_connection_lost_after_any_event_is_no_reply(wire: Wire, transpo
             chunks, error = await fails(provider)
             assert error.kind == "network"
             assert "".join(c.text for c in chunks if isinstance(c, TextChunk)) in ("", "Hel", "Hello")
+
+
+@on_each
+async def test_events_without_end_that_bring_nothing_end_the_reply(
+    wire: Wire, transport: Transport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service_provider, "SILENT_EVENTS", 100)
+    silent = {"chat": {"choices": []}, "responses": {"type": "response.in_progress"}, "messages": {"type": "ping"}}[
+        wire
+    ]
+    for count, fine in ((1200, False), (1000, True)):
+        sent = [*STREAMS[wire][: BEGUN[wire]], *[silent] * count, *STREAMS[wire][BEGUN[wire] :]]
+        async with at_server(Reply(sse(wire, *sent)), wire=wire, transport=transport) as (provider, _):
+            if fine:
+                assert (await ask(provider))[1].stop == "tool_use"
+            else:
+                chunks, error = await fails(provider)
+                assert "sends events without end" in error.message
+                assert not error.transient
+                assert any(isinstance(c, TextChunk) for c in chunks)
 
 
 @on_each

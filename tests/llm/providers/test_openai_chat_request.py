@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -32,6 +33,10 @@ HISTORY = (user("find it"), Message("user", (Text("look:"), PICTURE)),
            user("go on"))  # fmt: skip
 
 
+FIRST, SECOND = "d0f631ca1", "9c0abe51c"
+"""The ids of the calls c1 and c2 as they are sent: nine letters and digits, for the strictest chat templates."""
+
+
 async def test_both_transports_send_the_same() -> None:
     more: dict[str, Any] = {"effort": "high", "cache_key": "k", "tool_choice": "none"}
     bodies = [
@@ -50,19 +55,19 @@ async def test_both_transports_send_the_same() -> None:
                      {"role": "user", "content": [{"type": "text", "text": "find it"}, {"type": "text", "text": "look:"},
                                                   url]},
                      {"role": "assistant", "content": "ok",
-                      "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "grep", "arguments": '{"x":1}'}},
-                                     {"id": "c2", "type": "function",
+                      "tool_calls": [{"id": FIRST, "type": "function", "function": {"name": "grep", "arguments": '{"x":1}'}},
+                                     {"id": SECOND, "type": "function",
                                       "function": {"name": "ls_all", "arguments": '{"é":"\ufffd"}'}}]},
-                     {"role": "tool", "tool_call_id": "c1", "content": "seen"},
-                     {"role": "tool", "tool_call_id": "c2", "content": "Error: no"},
-                     {"role": "user", "content": [{"type": "text", "text": "Images of the tool result c1:"}, url,
+                     {"role": "tool", "tool_call_id": FIRST, "content": "seen"},
+                     {"role": "tool", "tool_call_id": SECOND, "content": "Error: no"},
+                     {"role": "user", "content": [{"type": "text", "text": f"Images of the tool result {FIRST}:"}, url,
                                                   {"type": "text", "text": "go on"}]}],
     }  # fmt: skip
 
 
 async def test_quirks() -> None:
     quirks = OpenAIQuirks(max_tokens="max_completion_tokens", system_role="developer", stream_usage=False, images=False,
-                    short_ids=True, reasoning_field="reasoning_content")  # fmt: skip
+                    reasoning_field="reasoning_content")  # fmt: skip
     body = await sent("http", *HISTORY, quirks=quirks, effort="max", max_output=9000)
     assert (body["max_completion_tokens"], body["reasoning_effort"]) == (4000, "max")
     assert not {"max_tokens", "stream_options", "prompt_cache_key", "tool_choice"} & set(body)
@@ -129,6 +134,6 @@ async def test_replies_without_content_are_left_out_and_long_ids_shortened() -> 
     assert body["messages"][0]["content"] == "a\n\nb"
     called = body["messages"][1]["tool_calls"][0]
     assert called["id"] == body["messages"][2]["tool_call_id"]
-    assert len(called["id"]) <= 40
+    assert re.fullmatch("[A-Za-z0-9]{9}", called["id"])
     assert called["function"]["name"] == "unnamed"
     assert "tools" not in body

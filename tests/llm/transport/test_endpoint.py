@@ -35,10 +35,13 @@ def test_lane_is_one_per_service_and_key() -> None:
 
 def test_redact_takes_out_known_and_likely_keys_and_leaves_words_alone() -> None:
     text = f"no: {KEY}; Bearer {KEY}; sk-proj-ab****xyz9; eyJhbGciOiJI.eyJzdWIiOi.x; curl https://api.example.org/v1"
-    assert endpoint().redact(text) == "no: [key]; [key]; [key]; [key]; curl https://api.example.org/v1"
+    assert endpoint().redact(text) == "no: [key]; Bearer [key]; [key]; [key]; curl https://api.example.org/v1"
     assert endpoint(headers={"x-api-key": "plainkey77"}).redact("got plainkey77") == "got [key]"
     words = "the skipped-tests-folder, risk-free-things and pk tables are fine; max_tokens: 128000"
     assert endpoint().redact(words) == words
+    words = "Missing Bearer authentication in header; the Bearer token is invalid"
+    assert endpoint().redact(words) == words
+    assert endpoint().redact("Bearer abc123def456") == "Bearer [key]"
 
 
 def test_urls() -> None:

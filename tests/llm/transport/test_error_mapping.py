@@ -52,6 +52,7 @@ STATUSES: list[tuple[int, Any, str]] = [
     (504, "upstream timed out", "server"),
     (520, "", "server"),
     (400, claude("invalid_request_error", "tools.0: bad schema"), "invalid"),
+    (501, claude("api_error", "not implemented"), "invalid"),
     (400, claude("invalid_request_error", "messages.3: tool_use ids without tool_result"), "invalid"),
     (400, claude("invalid_request_error", "prompt is too long: 210000 tokens > 200000 maximum"), "context"),
     (400, gpt("This model's maximum context length is 8192 tokens", "invalid_request_error"), "context"),
@@ -73,6 +74,9 @@ STATUSES: list[tuple[int, Any, str]] = [
     (409, "", "server"),
     (425, "", "server"),
     (418, "", "invalid"),
+    (400, {"error": {"message": "litellm: Invalid model name passed in model=gpt-9. Call `/v1/models`"}}, "not_found"),
+    (400, 'event: error\ndata: {"error": {"message": "prompt is too long"}}\n\n', "context"),
+    (400, gpt("Failed to call a function.", "invalid_request_error", "tool_use_failed"), "bad_call"),
     (400, "[" * 100_000, "invalid"),
     (400, "null", "invalid"),
     (400, [{"error": {"message": "list", "status": "INVALID_ARGUMENT"}}], "invalid"),
@@ -90,6 +94,31 @@ def test_kind_of_a_status(status: int, body: Any, kind: str) -> None:
     assert "\n" not in text
     assert len(text) < 600
     assert error.message.endswith((".", "…"))
+
+
+BEHIND: list[tuple[Any, str]] = [
+    ('{"error": {"message": "max_tokens is too large"}}', "max_tokens is too large"),
+    ({"error": {"message": "no such tool"}}, "no such tool"),
+    ("upstream said no", "upstream said no"),
+    ('event: error\ndata: {"message": "in a stream"}\n\n', "in a stream"),
+    (7, ""),
+    (None, ""),
+]
+
+
+@pytest.mark.parametrize(("raw", "reason"), BEHIND)
+def test_the_reason_of_the_service_behind_a_gateway_is_shown(raw: Any, reason: str) -> None:
+    error = {"message": "Provider returned error", "code": 400, "metadata": {"raw": raw, "provider_name": "X"}}
+    shown = answer(400, {"error": error}).message
+    expected = f": Provider returned error. {reason}." if reason else ": Provider returned error."
+    assert shown.endswith(expected)
+    streamed = from_error(HERE, {"error": error}).message
+    assert streamed.endswith(expected)
+
+
+def test_an_error_in_the_form_of_a_stream_is_shown_as_its_message() -> None:
+    shown = answer(503, ': ping\n\nevent: error\ndata: {"error": {"message": "try later"}}\n\ndata: [DONE]\n\n').message
+    assert shown.endswith("(503): try later.")
 
 
 EVENTS: list[tuple[Any, str]] = [

@@ -93,6 +93,6 @@ class ChatProfileActions:
                 raise UsageError(f"{path} already exists.", hint="Edit it, or remove it first.")
             path.parent.mkdir(parents=True, exist_ok=True)
         atomic_file.replace(path, text)
-        for problem in profiles.check(path)[1]:
+        for problem in profiles.check(path, own=None if row.origin == "claude" else path.parent)[1]:
             self._chat.say_note(str(problem), "error")
         return path

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from friday_cli.core.permissions.approvals import ApprovalAnswer
 from friday_cli.core.protocol.events import QuestionAsked
+from friday_cli.core.text.deceptive import deception_note, show_deceptive
 from friday_cli.core.text.sanitize import sanitize_line, show_invisible
 from friday_cli.view import PendingAsk
 
@@ -14,7 +15,11 @@ from ..controller import SessionController
 from ..widgets.approval_options import options_of
 from ..widgets.approval_panel import GRACE_S
 from ..widgets.approval_request import other_arguments, request_title
+from ..widgets.folded_command import command_rows
 from ..widgets.tool_blocks import request_lines
+
+ROW, MAX_ROWS = 1_000, 20
+"""Characters in a row of a command, and rows that are printed before a part of it is folded."""
 
 
 class PlainApprovals:
@@ -24,6 +29,8 @@ class PlainApprovals:
         self._say, self._controller = say, controller
         self._shown, self._shown_at = "", 0.0
         """The id of the ask that was printed, and when (monotonic clock, seconds)."""
+        self._folded = False
+        """Whether a part of the command was not printed."""
         self._denial: ApprovalAnswer | None = None
         """Set while the reason of a "no" is awaited."""
 
@@ -39,7 +46,12 @@ class PlainApprovals:
             self._shown, self._denial = next(iter(asks), ""), None
             if self._shown:
                 self._shown_at = time.monotonic()
-                self._say("\n".join(_lines(asks[self._shown], self._controller)))
+                self._print(most=MAX_ROWS)
+
+    def _print(self, *, most: int | None) -> None:
+        """Print the ask, its command in `most` rows (None: all)."""
+        lines, self._folded = _lines(self._controller.state.asks[self._shown], self._controller, most)
+        self._say("\n".join(lines))
 
     async def answer(self, text: str) -> None:
         """Answer the ask that was printed: with the number of an option, with words, or with the reason of a "no"."""
@@ -59,6 +71,10 @@ class PlainApprovals:
                     self._denial = option.answer
                 self._say("Why not? It reads this. Enter alone: just no." if option.words == "may" else "Your words:")
                 return
+            if option.agrees and self._folded:
+                self._shown_at = time.monotonic()
+                self._print(most=None)
+                return
             answer = option.answer
         elif isinstance(ask.event, QuestionAsked) and text:
             answer = text
@@ -69,16 +85,23 @@ class PlainApprovals:
         await self._controller.require_session().answer(self._shown, answer)
 
 
-def _lines(ask: PendingAsk, controller: SessionController) -> list[str]:
-    """An ask: the agent and its task, what it asks in full, and the numbered answers."""
-    event = ask.event
+def _lines(ask: PendingAsk, controller: SessionController, most: int | None) -> tuple[list[str], bool]:
+    """An ask: the agent and its task, why it is asked about, what it would do, and the numbered answers. The rows of the command
+    have a margin, so that they cannot pass for other lines. Also whether the command is folded."""
+    event, folded = ask.event, False
     out = [f"{request_title(ask)}, for: {sanitize_line(ask.task, 200)}"]
     if isinstance(event, QuestionAsked):
         out.append(show_invisible(event.question))
     else:
-        out.append(show_invisible(event.subject))
-        out += [show_invisible(event.reason)] if event.reason else []
+        out += [text for text in (show_deceptive(event.reason), deception_note(event.subject)) if text]
+        command = command_rows(event.subject, ROW, most)
+        folded = bool(command.fold)
+        out += [f"  | {row}" for row in command.head]
+        out += [command.fold] if folded else []
+        out += [f"  | {row}" for row in command.tail]
         run = controller.state.agents[ask.agent].calls.get(event.call_id)
         out += request_lines(other_arguments(run, event)) if run is not None else []
     out += [f"{number}. {sanitize_line(option.label, 300)}" for number, option in enumerate(options_of(ask), 1)]
-    return [*out, "Type the number of your answer."]
+    if folded:
+        out.append("A yes prints what is folded first, and counts when it is typed again.")
+    return [*out, "Type the number of your answer."], folded

@@ -62,7 +62,8 @@ class PlainContext:
         if self.controller.working:
             name = sanitize_line(draft.text, 40)
             raise UsageError(f"{name} has to wait: the agent is at work. Ctrl-C interrupts it.")
-        await self.controller.say_custom(custom, rest, task=draft.text)
+        for remark in await self.controller.say_custom(custom, rest, task=draft.text):
+            self.say_note(remark, "warning")
 
     async def pick_session(self) -> None:
         from friday_cli.paths import store_path

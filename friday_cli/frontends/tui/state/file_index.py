@@ -16,6 +16,7 @@ from heapq import nsmallest
 from itertools import chain, islice
 from pathlib import Path
 
+from friday_cli.core.text.known_keys import without_keys
 from friday_cli.own_programs import find_program
 
 RIPGREP = ("rg", "--no-config", "--files", "--hidden", "--glob", "!.git", "--null")
@@ -207,7 +208,7 @@ async def _list_with(root: Path, name: str, *arguments: str) -> AsyncGenerator[l
     try:
         process = await asyncio.create_subprocess_exec(
             program, *arguments, cwd=root, stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL, env=without_keys(os.environ),
         )  # fmt: skip
     except OSError as error:
         raise _ListingFailed from error

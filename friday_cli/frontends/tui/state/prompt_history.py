@@ -7,6 +7,7 @@ import json
 import os
 from pathlib import Path
 
+from friday_cli.core.text.known_keys import mask_keys
 from friday_cli.paths import state_dir
 
 KEPT = 1_000
@@ -47,7 +48,7 @@ class PromptHistory:
         if not text.strip() or len(text) > LONGEST or (self.entries and self.entries[-1] == text):
             return
         self.entries.append(text)
-        self._write(self._path, json.dumps(text) + "\n", append=True)
+        self._write(self._path, json.dumps(mask_keys(text)) + "\n", append=True)
 
     def older(self, typed: str) -> str | None:
         """The entry before the one shown; `newer` returns `typed` after the last. None at the beginning."""
@@ -88,7 +89,7 @@ class PromptHistory:
     def keep_draft(self, text: str) -> None:
         """Save what is typed for the next chat; "" deletes it."""
         if text.strip():
-            self._write(self._draft_path, text)
+            self._write(self._draft_path, mask_keys(text))
         else:
             try:
                 self._draft_path.unlink(missing_ok=True)

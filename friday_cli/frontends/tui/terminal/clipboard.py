@@ -11,6 +11,7 @@ from typing import Any
 
 from textual.app import App
 
+from friday_cli.core.text.known_keys import without_keys
 from friday_cli.own_programs import find_program
 
 MAX_CHARS = 500_000
@@ -58,6 +59,7 @@ async def _give(command: tuple[str, ...], data: bytes) -> None:
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.DEVNULL,
+            env=without_keys(os.environ),
         )
     except OSError:
         return

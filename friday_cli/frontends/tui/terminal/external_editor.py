@@ -11,6 +11,8 @@ from typing import Any
 
 from textual.app import App, SuspendNotSupported
 
+from friday_cli.core.text.known_keys import without_keys
+
 
 async def edited(app: App[Any], text: str) -> str | None:
     """The edited text; None when the editor failed, which is reported. Agents keep running."""
@@ -38,7 +40,7 @@ async def edited(app: App[Any], text: str) -> str | None:
 
 async def _run(*command: str) -> int:
     """The exit code; an editor that is open when Friday ends is ended with it."""
-    process = await asyncio.create_subprocess_exec(*command)
+    process = await asyncio.create_subprocess_exec(*command, env=without_keys(os.environ))
     try:
         return await process.wait()
     finally:

@@ -13,6 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.messages import Image
+from friday_cli.core.text.known_keys import without_keys
 from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.own_programs import find_program
 from friday_cli.session.attachments import MOST_IMAGE_BYTES
@@ -90,7 +91,7 @@ async def _output(command: tuple[str, ...]) -> bytes:
     try:
         process = await asyncio.create_subprocess_exec(
             *command, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL, limit=1 << 20,
+            stderr=asyncio.subprocess.DEVNULL, limit=1 << 20, env=without_keys(os.environ),
         )  # fmt: skip
     except OSError:
         return b""

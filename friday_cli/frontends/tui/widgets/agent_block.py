@@ -252,7 +252,7 @@ def status_mark(agent: AgentView) -> str:
 def summary(state: SessionView, agent: AgentView, now: float) -> tuple[str, str]:
     """The status of an agent, and what it and its sub-agents have used: time, tokens, cost."""
     usage = state.usage_of(agent.path)
-    status = status_text(state, agent) + (" · background" if agent.background else "")
+    status = status_text(state, agent, now) + (" · background" if agent.background else "")
     return status, " · ".join((seconds(agent.active_s(now)), f"{tokens(usage)} tok", price(agent.model, usage)))
 
 

@@ -52,7 +52,7 @@ def draw(context: RenderContext, agent: AgentView, branch: Branch, width: int, n
     top.append(f" {sanitize_line(agent.task, 200)}", style=styles.dim)
     bottom = Text().append(branch.rest + ("│ " if has_branch and not branch.folded else "  "), style=styles.dim)
     available = width - bottom.cell_len
-    activity = activity_text(state, agent)
+    activity = activity_text(state, agent, now)
     style = styles.warn if agent.asks else styles.text if not agent.ended else styles.dim
     if agent.ended and (agent.status != "completed" or agent.warned):
         style = status_style(agent, renderer)

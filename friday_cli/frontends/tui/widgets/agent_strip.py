@@ -91,7 +91,7 @@ def _row(context: RenderContext, agent: AgentView, width: int) -> Text:
     text.append(f"{agent.path} ", style=styles.dim)
     text.append(sanitize_line(agent.profile, 20), style="bold")
     text.append(" needs you" if agent.asks else "", style=styles.warn)
-    what = activity_text(context.state, agent)
+    what = activity_text(context.state, agent, context.now())
     text.append(f" · {sanitize_line(what, 200)}", style=styles.warn if agent.asks else styles.text)
     text.append(f" · {sanitize_line(agent.task, 200)}", style=styles.dim)
     used = _used(agent.usage_now, agent.model)

@@ -175,7 +175,7 @@ class AgentTree(ScrollView, can_focus=True):
         key = (
             width, branch, id(self.context.renderer), agent.status, agent.waiting, agent.run, usage, clock, agent.background,
             len(agent.children), len(agent.asks), agent.task,
-            id(agent.current) if agent.current else 0, agent.worktree, activity_text(self.context.state, agent),
+            id(agent.current) if agent.current else 0, agent.worktree, activity_text(self.context.state, agent, now),
         )  # fmt: skip
         known = self._cache.get(agent.path)
         if known is None or known[0] != key:

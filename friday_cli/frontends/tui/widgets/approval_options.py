@@ -13,7 +13,8 @@ from textual.message import Message
 from textual.widgets import Static
 
 from friday_cli.core.protocol.events import QuestionAsked
-from friday_cli.core.text.sanitize import sanitize_line, show_invisible
+from friday_cli.core.text.deceptive import show_deceptive
+from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.view import PendingAsk
 
 from .styles import TextRenderer
@@ -31,6 +32,11 @@ class ApprovalOption:
     answer: ApprovalAnswer | str
     words: Literal["", "may", "must"] = ""
 
+    @property
+    def agrees(self) -> bool:
+        """Whether it lets the call run."""
+        return not isinstance(self.answer, str) and self.answer.decision == "allow"
+
 
 def options_of(ask: PendingAsk) -> list[ApprovalOption]:
     """The ways to answer an ask."""
@@ -42,7 +48,7 @@ def options_of(ask: PendingAsk) -> list[ApprovalOption]:
 
     out = [ApprovalOption("Yes", ApprovalAnswer("allow"))]
     if event.rule:
-        rule = " and ".join(show_invisible(line) for line in event.rule.split("\n"))
+        rule = " and ".join(show_deceptive(line) for line in event.rule.split("\n"))
         out.append(ApprovalOption(f"Yes, and for this session allow {rule}", ApprovalAnswer("allow", "session")))
         always = f"Yes, and always allow (kept in your settings) {rule}"
         out.append(ApprovalOption(always, ApprovalAnswer("allow", "always")))

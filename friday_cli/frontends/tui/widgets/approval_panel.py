@@ -83,6 +83,7 @@ class Approval(Vertical, can_focus=True):
         self.context = context
         self.grace = GracePeriod()
         self._ask_id = ""
+        self._body_rows = 1
         self._leaving = False
         """Whether the focus is on its way to the prompt: all keys, also Enter, are for the prompt."""
         self.rows_left = ROWS_LEFT
@@ -98,10 +99,10 @@ class Approval(Vertical, can_focus=True):
         yield self._field
 
     def on_mount(self) -> None:
-        def show_hint(more: bool) -> None:
-            self.border_subtitle = "PgUp PgDn: the rest of it" if more else ""
+        def show_hint() -> None:
+            self.border_subtitle = self._body.hint
 
-        self.watch(self._body, "show_vertical_scrollbar", show_hint)
+        self.watch(self._body, "read_changed", show_hint)
 
     @property
     def _ask(self) -> PendingAsk | None:
@@ -140,13 +141,12 @@ class Approval(Vertical, can_focus=True):
         if ask is not None:
             self._choices.options, self._choices.index = options_of(ask), 0
             self._draw()
-            self._body.scroll_home(animate=False)
 
     def _draw(self) -> None:
         if (ask := self._ask) is not None:
             self._head.show(ask, self.context, self.size.width)
-            self._body.show(ask, self.context, self.size.width)
             self._select(self._choices.index)
+            self._body.show(ask, self.context, self.size.width, self._body_rows)
 
     on_resize = _draw
 
@@ -162,14 +162,17 @@ class Approval(Vertical, can_focus=True):
         available = most - 2 - self._head.rows - bool(self._field.display)
         choices = min(len(self._choices.rows), max(available - MIN_BODY, 1))
         self._choices.styles.max_height = choices
-        self._body.styles.max_height = max(min(available - choices, 12), 1)
+        self._body_rows = max(min(available - choices, 12), 1)
+        self._body.styles.max_height = self._body_rows
         self.call_after_refresh(self._choices.scroll_to_selected)
 
     def _answer(self, index: int) -> None:
-        """Answer with an option, or ask for the words that it needs."""
+        """Answer with an option, or ask for the words that it needs. A yes to what was not seen whole shows more of it."""
         self._select(index)
         option = self._choices.options[index]
-        if option.words:
+        if option.agrees and not self._body.read:
+            self.action_page(1)
+        elif option.words:
             self._field.open(option)
             self._fit()
         else:
@@ -229,7 +232,12 @@ class Approval(Vertical, can_focus=True):
             self._show(ids[(ids.index(self._ask_id) + by) % len(ids)])
 
     def action_page(self, by: int) -> None:
-        self._body.scroll_relative(y=by * max(self._body.size.height - 1, 1), animate=False)
+        if by > 0 and not self._body.read:
+            self.grace.restart()
+            self._body.read_on()
+            self._draw()
+        else:
+            self._body.page(by)
 
     def action_leave(self) -> None:
         self.post_message(Typed(""))

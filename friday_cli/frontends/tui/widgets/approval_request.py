@@ -7,15 +7,18 @@ from typing import Any
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
+from textual.reactive import reactive
 from textual.widgets import Static
 
 from friday_cli.core.protocol.events import PermissionAsked, QuestionAsked
 from friday_cli.core.protocol.tool_info import WEB_FETCH, WEB_SEARCH
+from friday_cli.core.text.deceptive import deception_note, show_deceptive
 from friday_cli.core.text.sanitize import sanitize_line, show_invisible
 from friday_cli.tool_catalog import BASH, DELEGATE_TASK, DELEGATE_TASKS, EDIT_FILE, READ_FILE, WRITE_FILE
 from friday_cli.view import PendingAsk, ToolRun
 
 from .blocks import RenderContext
+from .folded_command import command_rows
 from .tool_blocks import draw_request
 
 _ACTIONS = {
@@ -24,6 +27,8 @@ _ACTIONS = {
     DELEGATE_TASK: "start a sub-agent", DELEGATE_TASKS: "start sub-agents",
 }  # fmt: skip
 """What an agent wants to do with a tool, in words."""
+MAX_ARGUMENT_ROWS = 3
+"""Rows of other arguments for which a long command makes room."""
 
 
 def request_title(ask: PendingAsk) -> str:
@@ -55,34 +60,91 @@ class RequestHead(Static):
 
 
 class RequestBody(VerticalScroll, can_focus=False):
-    """The question, or the call with all its arguments. Invisible characters are spelled out."""
+    """The question, or why a call is asked about and the call with all its arguments. A long command is folded in the middle.
+    Misleading characters are spelled out."""
+
+    read_changed: reactive[int] = reactive(0)
+    """Changes when `read` or `folded` may have changed."""
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
         self._text = Static(id="ask-body")
+        self._ask_id = ""
+        self._waits = self._opened = self._end_seen = False
+        self.folded = False
+        """Whether a part of the command is left out."""
 
     def compose(self) -> ComposeResult:
         yield self._text
 
-    def show(self, ask: PendingAsk, context: RenderContext, width: int) -> None:
-        """Show an ask in `width` cells."""
-        self._text.update(_request_text(ask, context, max(width - 1, 20)))
+    def on_mount(self) -> None:
+        self.watch(self, "scroll_y", self._scrolled)
+        self.watch(self, "virtual_size", self._scrolled)
 
+    def on_resize(self) -> None:
+        self._scrolled()
 
-def _request_text(ask: PendingAsk, context: RenderContext, width: int) -> Text:
-    event, renderer = ask.event, context.renderer
-    if isinstance(event, QuestionAsked):
-        return Text(show_invisible(event.question))
-    text = Text().append(show_invisible(event.subject), style="bold")
-    text.append(f"\n{show_invisible(event.reason)}" if event.reason else "", style=renderer.styles.dim)
-    run = context.state.agents[ask.agent].calls.get(event.call_id)
-    if run is not None:
-        rest = other_arguments(run, event)
-        for strip in draw_request(rest, renderer, width):
-            text.append("\n")
-            for segment in strip:
-                text.append(segment.text, style=segment.style)
-    return text
+    def _scrolled(self) -> None:
+        self._end_seen = self._end_seen or (self.max_scroll_y > 0 and self.is_vertical_scroll_end)
+        self.read_changed += 1
+
+    @property
+    def read(self) -> bool:
+        """Whether the person may agree: nothing is folded, and the end of what would run was on the screen."""
+        return not self._waits or (not self.folded and (self._end_seen or self.max_scroll_y == 0))
+
+    @property
+    def hint(self) -> str:
+        """How to see the rest, and what a yes waits for."""
+        if not self.read:
+            return f"Yes counts after PgDn {'opened the fold' if self.folded else 'showed the end'}"
+        return "PgUp PgDn: the rest of it" if self.max_scroll_y else ""
+
+    def show(self, ask: PendingAsk, context: RenderContext, width: int, rows: int) -> None:
+        """Show an ask in `width` cells. A command is folded so that all of the ask fits in `rows`, if that is possible."""
+        event = ask.event
+        if event.id != self._ask_id:
+            self._ask_id, self._opened, self._end_seen = event.id, False, False
+            self.scroll_home(animate=False)
+        self._waits = isinstance(event, PermissionAsked) and event.tool not in (EDIT_FILE, WRITE_FILE)
+        self.folded = False
+        width = max(width - 1, 20)
+        if isinstance(event, QuestionAsked):
+            self._text.update(Text(show_invisible(event.question)))
+        else:
+            self._text.update(self._call(ask, event, context, width, rows))
+        self.read_changed += 1
+
+    def read_on(self) -> None:
+        """Open the fold, or scroll down one page."""
+        if self.folded:
+            self._opened = True
+            self._end_seen = self._end_seen or self.max_scroll_y == 0  # it was visible below the fold
+        else:
+            self.page(1)
+
+    def page(self, by: int) -> None:
+        """Scroll so many pages down."""
+        self.scroll_relative(y=by * max(self.size.height - 1, 1), animate=False)
+
+    def _call(self, ask: PendingAsk, event: PermissionAsked, context: RenderContext, width: int, rows: int) -> Text:
+        styles, renderer = context.renderer.styles, context.renderer
+        run = context.state.agents[ask.agent].calls.get(event.call_id)
+        values = other_arguments(run, event) if run is not None else {}
+        arguments = [
+            Text.assemble(*((s.text, s.style or "") for s in strip)) for strip in draw_request(values, renderer, width)
+        ]
+        top: list[Text] = []
+        for text, style in ((show_deceptive(event.reason), styles.text), (deception_note(event.subject), styles.warn)):
+            top += Text(text, style=style).wrap(renderer.console, width, overflow="fold") if text else []
+        left = rows - len(top) - min(len(arguments), MAX_ARGUMENT_ROWS)
+        command = command_rows(event.subject, width, None if self._opened or not self._waits else left)
+        self.folded = bool(command.fold)
+        fold = [Text(command.fold, style=styles.warn)] if command.fold else []
+        return Text("\n").join(
+            [*top, *(Text(row, style="bold") for row in command.head), *fold,
+             *(Text(row, style="bold") for row in command.tail), *arguments]
+        )  # fmt: skip
 
 
 def other_arguments(run: ToolRun, event: PermissionAsked) -> dict[str, Any]:

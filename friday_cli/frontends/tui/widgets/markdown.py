@@ -12,16 +12,18 @@ from markdown_it import MarkdownIt
 from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 from rich.console import Console, ConsoleOptions, RenderResult
-from rich.markdown import CodeBlock, Heading, HorizontalRule, Markdown, TableElement
+from rich.markdown import Heading, HorizontalRule
 from rich.rule import Rule
 from rich.segment import Segment
 from rich.style import Style
 from rich.syntax import Syntax
 from rich.table import Table
+from rich.text import Text
 from textual.strip import Strip
 
 from friday_cli.core.text.sanitize import sanitize
 
+from ...markdown import FoldedTable, LabelledCode, MarkdownDocument, leaves_out, make_parser
 from .styles import TextRenderer
 
 LONGEST = 200_000
@@ -34,7 +36,7 @@ HIGHLIGHTED = 20_000
 
 @cache
 def _parser() -> MarkdownIt:
-    parser = MarkdownIt("commonmark", {"html": False}).enable("strikethrough").enable("table")
+    parser = make_parser()
     parser.core.ruler.push("line_ends", _keep_line_ends)
     return parser
 
@@ -47,10 +49,12 @@ def _keep_line_ends(state: StateCore) -> None:
                 child.type = "hardbreak"
 
 
-class _CodeElement(CodeBlock):
+class _CodeElement(LabelledCode):
     """Code on the background of the page, with a margin in place of a box."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        if self.label:
+            yield Text(self.label, style="dim")
         code = str(self.text).rstrip()
         lexer = self.lexer_name if len(code) <= HIGHLIGHTED else "text"
         syntax = Syntax(code, lexer, theme=self.theme, word_wrap=True, background_color="default")
@@ -70,15 +74,13 @@ def _without_background(style: Style) -> Style:
     return Style(color=style.color, bold=style.bold, italic=style.italic)
 
 
-class _TableElement(TableElement):
+class _TableElement(FoldedTable):
     """A table without blank rows above and below."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         for table in super().__rich_console__(console, options):
             assert isinstance(table, Table)
             table.show_edge = False
-            for column in table.columns:
-                column.overflow = "fold"  # wrap a long path: truncated, its end could not be read
             yield table
 
 
@@ -93,16 +95,11 @@ class _HeadingElement(Heading):
     LEVEL_ALIGN = {}  # noqa: RUF012 - all to the left
 
 
-class _MarkdownDocument(Markdown):
+class _ChatDocument(MarkdownDocument):
     elements = {  # noqa: RUF012
-        **Markdown.elements, "fence": _CodeElement, "code_block": _CodeElement, "heading_open": _HeadingElement, "table_open": _TableElement, "hr": _RuleElement,
+        **MarkdownDocument.elements, "fence": _CodeElement, "code_block": _CodeElement, "heading_open": _HeadingElement,
+        "table_open": _TableElement, "hr": _RuleElement,
     }  # fmt: skip
-
-    def __init__(self, tokens: list[Token], code_theme: str) -> None:
-        # only what drawing reads: the base class would make a parser for every document
-        self.parsed, self.style, self.hyperlinks, self.justify = tokens, "none", False, None
-        self.code_theme = self.inline_code_theme = code_theme
-        self.inline_code_lexer = None
 
 
 def draw(text: str, renderer: TextRenderer, width: int, grown: GrowingMarkdown | None = None) -> list[Strip]:
@@ -114,18 +111,22 @@ def draw(text: str, renderer: TextRenderer, width: int, grown: GrowingMarkdown |
         return renderer.hard(text.strip("\n"), width, renderer.styles.text)
     if grown is not None:
         return grown.strips(text, renderer, width)
-    return _draw_tokens(_parser().parse(text), renderer, width)
+    return _draw_tokens(_parser().parse(text), text.split("\n"), renderer, width)
 
 
-def _draw_tokens(tokens: list[Token], renderer: TextRenderer, width: int) -> list[Strip]:
-    """Blocks with one blank line between them."""
+def _draw_tokens(tokens: list[Token], lines: list[str], renderer: TextRenderer, width: int) -> list[Strip]:
+    """Blocks with one blank line between them; one that cannot be drawn completely is shown as it is. `lines` are those
+    of the text from which all tokens were parsed."""
     options = renderer.console.options.update(width=max(width, 4))
     starts = _starts(tokens)
     out: list[Strip] = []
     for begin, end in pairwise([*starts, len(tokens)]):
-        document = _MarkdownDocument(tokens[begin:end], renderer.styles.code)
-        lines = renderer.console.render_lines(document, options, pad=False)
-        strips = [Strip(_without_padding(line)) for line in lines]
+        document = _ChatDocument(tokens[begin:end], renderer.styles.code)
+        drawn = renderer.console.render_lines(document, options, pad=False)
+        strips = [Strip(_without_padding(line)) for line in drawn]
+        source = _source(tokens, begin, end, lines)
+        if leaves_out(source, tokens[begin:end], "".join(strip.text for strip in strips)):
+            strips = renderer.hard(source.strip("\n"), width, renderer.styles.text)
         while strips and not strips[-1].text.strip():
             strips.pop()
         while strips and not strips[0].text.strip():
@@ -133,6 +134,12 @@ def _draw_tokens(tokens: list[Token], renderer: TextRenderer, width: int) -> lis
         out += [Strip.blank(0)] if out and strips else []
         out += strips
     return out
+
+
+def _source(tokens: list[Token], begin: int, end: int, lines: list[str]) -> str:
+    """The lines of the block of the tokens from `begin` to `end`."""
+    first, after = tokens[begin].map, tokens[end].map if end < len(tokens) else None
+    return "\n".join(lines[first[0] if first else 0 : after[0] if after else None])
 
 
 def _without_padding(line: list[Segment]) -> list[Segment]:
@@ -166,22 +173,23 @@ class GrowingMarkdown:
         if self._drawn_for != (width, id(renderer)) or not text.startswith(self._finished):
             self._finished, self._strips, self._drawn_for = "", [], (width, id(renderer))
         tail = text[len(self._finished) :]
-        tokens = _parser().parse(tail) if _has_blocks(tail) else []
+        tokens, lines = (_parser().parse(tail) if _has_blocks(tail) else []), tail.split("\n")
         last = _starts(tokens)[-1] if tokens else 0  # later text cannot change the blocks before it
         if last and (rows := tokens[last].map):
-            lines = tail.split("\n")[: rows[0]]
-            cut = sum(len(line) + 1 for line in lines)
-            strips = self._part(tail[:cut], tokens[:last], renderer, width)
+            cut = sum(len(line) + 1 for line in lines[: rows[0]])
+            strips = self._part(tail[:cut], tokens[:last], lines[: rows[0]], renderer, width)
             self._strips += [Strip.blank(0), *strips] if strips and self._strips else strips
             self._finished, tail, tokens = text[: len(self._finished) + cut], tail[cut:], tokens[last:]
-        rest = self._part(tail, tokens, renderer, width)
+        rest = self._part(tail, tokens, lines, renderer, width)
         gap = [Strip.blank(0)] if rest and self._strips else []
         return [*self._strips, *gap, *rest]
 
-    def _part(self, text: str, tokens: list[Token], renderer: TextRenderer, width: int) -> list[Strip]:
-        """Draw some blocks; `tokens` are empty if they were not parsed."""
+    def _part(
+        self, text: str, tokens: list[Token], lines: list[str], renderer: TextRenderer, width: int
+    ) -> list[Strip]:
+        """Draw some blocks; `tokens` are empty if they were not parsed. `lines`: see `_draw_tokens`."""
         if tokens and not _is_too_large(text):
-            return _draw_tokens(tokens, renderer, width)
+            return _draw_tokens(tokens, lines, renderer, width)
         return draw(text, renderer, width)
 
 

@@ -23,7 +23,8 @@ MIN_HINT = 12
 @dataclass(frozen=True)
 class StatusFacts:
     """What the line shows. `context` is the used share of the context window (0 to 1) and `free` the tokens left of it,
-    None if unknown. `badge` marks a model that is not an AI model. `sandbox` names the sandbox of commands."""
+    None if unknown. `badge` marks a model that is not an AI model. `sandbox` names the sandbox of commands. `offline`:
+    when a connection is tried again, "" with one."""
 
     folder: str = ""
     branch: str = ""
@@ -36,6 +37,7 @@ class StatusFacts:
     cost: str = ""
     running: int = 0
     waiting: int = 0
+    offline: str = ""
     asks: int = 0
     compacting: bool = False
     hint: str = ""
@@ -76,6 +78,7 @@ def draw_line(facts: StatusFacts, styles: Styles, width: int) -> Text:
         add("sandbox: none", styles.warn)
     if facts.asks:
         add(f"{facts.asks} need{'s' if facts.asks == 1 else ''} you", styles.warn)
+    add(facts.offline, styles.warn)
     if facts.compacting:
         add("compacting", styles.accent)
     if facts.running or facts.waiting:

@@ -1,0 +1,110 @@
+"""Keeps what was read from many profile files, so that a start with hundreds of them parses none.
+
+An entry is found by the content of its file (sha256), its path and how it was read. The cache is one file for each folder,
+and is not used where others could write it, or where the commands of agents can: below the project.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from friday_cli.core.protocol.errors import FileError
+from friday_cli.paths import cache_dir, text_of
+
+from .profile import Profile
+
+MIN_FILES = 20
+"""Files in a folder from which on the cache is worth its file."""
+KEPT_S = 90 * 86_400
+"""Seconds after which an unused cache is removed."""
+
+
+class ParsedFile(msgspec.Struct, frozen=True, array_like=True):
+    """What a file holds: a profile, an error (problem, line, field, hint), or neither if it is no profile."""
+
+    profile: Profile | None = None
+    error: tuple[str, int, str, str] | None = None
+
+    def result(self, path: str) -> Profile | FileError | None:
+        """The profile or error of the file at `path`."""
+        if self.error is None:
+            return self.profile
+        problem, line, field, hint = self.error
+        return FileError(path, problem, line=line, field=field, hint=hint)
+
+    @classmethod
+    def of(cls, result: Profile | FileError | None) -> ParsedFile:
+        """The entry for a result."""
+        if isinstance(result, FileError):
+            return cls(error=(result.problem, result.line, result.field, result.hint))
+        return cls(result)
+
+
+class _CacheFile(msgspec.Struct, frozen=True):
+    made_by: str
+    files: dict[str, ParsedFile]
+
+
+class ParseCache:
+    """The parsed files of `folder`. `files`: how many there are. `save` writes what was added."""
+
+    def __init__(self, folder: Path, files: int, env: Mapping[str, str] | None) -> None:
+        self._used: dict[str, ParsedFile] = {}
+        self._known: dict[str, ParsedFile] = {}
+        self._path: Path | None = None
+        if files >= MIN_FILES:
+            import hashlib  # takes 3 ms; most folders have few profiles
+
+            path = cache_dir(env) / f"profiles-{hashlib.sha256(text_of(folder).encode()).hexdigest()[:16]}"
+            if not path.is_relative_to(folder):
+                self._path, self._known = path, _read(path)
+
+    def get(self, key: str) -> ParsedFile | None:
+        """The entry of a file that was read before."""
+        if (found := self._known.get(key)) is not None:
+            self._used[key] = found
+        return found
+
+    def put(self, key: str, parsed: ParsedFile) -> None:
+        """Add an entry."""
+        self._used[key] = parsed
+
+    def save(self) -> None:
+        """Write the entries that were used, if they have changed. A cache that cannot be written is no error."""
+        if self._path is None or self._used.keys() == self._known.keys():
+            return
+        from friday_cli import atomic_file
+
+        with suppress(OSError):
+            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            data = msgspec.msgpack.encode(_CacheFile(_version(), self._used))
+            atomic_file.replace_bytes(self._path, data, mode=0o600)
+            for old in self._path.parent.glob("profiles-*"):
+                if old.stat().st_mtime < time.time() - KEPT_S:
+                    old.unlink()
+
+
+def _read(path: Path) -> dict[str, ParsedFile]:
+    try:
+        with open(path, "rb") as file:
+            facts = os.fstat(file.fileno())
+            if facts.st_uid != os.geteuid() or stat.S_IMODE(facts.st_mode) & 0o022:
+                return {}
+            found = msgspec.msgpack.decode(file.read(), type=_CacheFile)
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+        return {}
+    return found.files if found.made_by == _version() else {}
+
+
+def _version() -> str:
+    """Changes with the code that reads profiles."""
+    here = Path(__file__).parent
+    code = (*here.glob("*.py"), here.parent / "frontmatter.py", here.parents[1] / "tool_catalog.py")
+    return " ".join(f"{path.name}:{path.stat().st_mtime_ns}" for path in sorted(code))

@@ -1,0 +1,52 @@
+"""The models and context windows that configured services listed last (see `gateways`). Sessions read them, whatever their
+age, and ask nothing."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import msgspec
+
+from friday_cli.paths import cache_dir
+
+from .presets import ModelService
+
+
+class GatewayModel(msgspec.Struct, frozen=True):
+    """A model of a service. `window` is its context in tokens, 0 if it is not reported."""
+
+    id: str
+    window: int = 0
+
+
+class Listing(msgspec.Struct, frozen=True):
+    """The models of one service and when it listed them (Unix seconds). `problem` says why they could not be asked for."""
+
+    at: float = 0.0
+    models: tuple[GatewayModel, ...] = ()
+    problem: str = ""
+
+
+def kept(service: ModelService, env: Mapping[str, str]) -> Listing:
+    """What the service listed last; empty if it was never asked."""
+    try:
+        return msgspec.json.decode(file_of(service, env).read_bytes(), type=Listing)
+    except (OSError, msgspec.DecodeError):
+        return Listing()
+
+
+def kept_window(service: ModelService, model: str, env: Mapping[str, str]) -> int:
+    """The context window of a model in tokens as its service listed it; 0 if it is not known."""
+    if not service.settings.base_url or service.local:
+        return 0
+    return next((row.window for row in kept(service, env).models if row.id == model), 0)
+
+
+def file_of(service: ModelService, env: Mapping[str, str]) -> Path:
+    """The file with what the service listed."""
+    address = urlsplit(service.base_url)
+    name = hashlib.sha256(f"{address.scheme}://{address.netloc}{address.path}".encode()).hexdigest()[:16]
+    return cache_dir(env) / "models" / f"{name}.json"

@@ -1,0 +1,102 @@
+"""A reply without end is cut near the maximum of its request, and what a broken one costs is what the service told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from friday_cli.core.protocol.errors import ProviderError
+from friday_cli.core.protocol.events import Notice
+from friday_cli.core.protocol.messages import Message, Text, Usage
+from friday_cli.core.protocol.provider import (
+    CallChunk,
+    Chunk,
+    ReplyDone,
+    Request,
+    TextChunk,
+    ThinkingChunk,
+    UsageChunk,
+)
+from tests.engine_fixture import Bench, Model, Profile, ran, until
+
+BUDGET = 100_000
+CUT = "m sent more than the 32,000 tokens that it was allowed. Its reply was cut there."
+
+
+class Endless(Model):
+    """Sends chunks of a kind for ever: 100 tokens each. Two calls at once for `calls`."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__({}, price=1e-6)
+        self._kind = kind
+        self.sent = 0
+
+    async def stream(self, request: Request) -> AsyncIterator[Chunk]:
+        self.requests.append(request)
+        for number in range(1, 1_000_000):
+            self.sent += 100
+            if self._kind == "text":
+                yield TextChunk("a word " * 57 + "x")
+            elif self._kind == "bytes":
+                yield TextChunk("é" * 200)
+            elif self._kind == "thinking":
+                yield ThinkingChunk("hm, " * 100)
+            else:
+                yield CallChunk(number % 2, "look", 400 * ((number + 1) // 2))
+            await asyncio.sleep(0.001)
+
+
+@pytest.mark.parametrize("kind", ["text", "bytes", "thinking", "calls"])
+@pytest.mark.parametrize("tokens", [BUDGET, 0])
+async def test_a_reply_without_end_is_cut_and_the_run_ends(kind: str, tokens: int) -> None:
+    model = Endless(kind)
+    bench = await ran(model, me=Profile(tokens=tokens, time_s=0))
+    end = bench.finished()
+    assert bench.of(Notice)[0] == Notice(f"fake/{CUT}", "warning")
+    assert len(model.requests) <= 5, "the first, three continuations, and a wrap-up"
+    assert model.sent <= 1.11 * sum(request.max_output for request in model.requests)
+    assert end.usage.output == pytest.approx(model.sent, rel=0.01)
+    assert not tokens or end.usage.billed <= 1.11 * tokens
+    assert (end.status, end.partial) == ("failed", True)
+    if kind in ("text", "bytes"):
+        assert len(end.result.encode()) > 100_000, "what came is kept"
+        assert model.requests[1].messages[-2].role == "assistant"
+
+
+class Told(Model):
+    """Tells its input first, most of it read from a cache; then half of its reply, and `end`."""
+
+    def __init__(self, end: str) -> None:
+        super().__init__({})
+        self._end = end
+
+    def cost(self, usage: Usage) -> float:
+        return usage.input * 1e-6 + usage.cache_read * 1e-7 + usage.output * 5e-6
+
+    async def stream(self, request: Request) -> AsyncIterator[Chunk]:
+        yield UsageChunk(Usage(input=50, cache_read=20_000, output=1))
+        yield TextChunk("x" * 400)
+        if self._end == "cut":
+            yield TextChunk("x" * 4 * 36_000)
+        elif self._end == "lost":
+            raise ProviderError("invalid", "broken")
+        await asyncio.sleep(100)
+        yield ReplyDone(Message("assistant", (Text("done"),)), Usage(), "end_turn")
+
+
+@pytest.mark.parametrize(("end", "output"), [("stopped", 100), ("lost", 100), ("cut", 35_200)])
+async def test_a_broken_reply_costs_the_input_that_was_told_and_an_estimate_of_what_came(end: str, output: int) -> None:
+    model = Told(end)
+    bench = Bench(model, me=Profile(time_s=0, tokens=0))
+    bench.root.system = "y" * 80_000
+    node = bench.begin()
+    await until(lambda: bool(bench.root.usage.context) if end == "cut" else bool(model.requests) or bench.root.turn > 0)
+    await bench.tree.stop("a")
+    await until(lambda: node.ended)
+    times = bench.root.usage.input // 50
+    expected = Usage(input=50, cache_read=20_000, output=output, estimated=True)
+    assert bench.root.usage.context == times * expected.context
+    assert bench.root.usage.cost_usd == pytest.approx(times * model.cost(expected))
+    assert bench.root.usage.estimated

@@ -1,0 +1,99 @@
+"""The models and windows that configured gateways list: asked for once, kept, and used by sessions."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+
+from friday_cli.config.settings import ProviderSettings, Settings
+from friday_cli.llm.models import gateways
+from friday_cli.llm.models.gateway_cache import GatewayModel
+from friday_cli.llm.models.gateways import ask_gateways
+from friday_cli.llm.models.resolve import list_services, resolve
+from tests.llm.models.test_local_servers import serving
+
+KEY = "a-key-of-a-gateway"
+
+
+@pytest.fixture
+def env() -> dict[str, str]:
+    return {"FRIDAY_HOME": os.environ["FRIDAY_HOME"], "GATE_KEY": KEY}
+
+
+def at(url: str, **more: Any) -> Settings:
+    return Settings(providers={"gate": ProviderSettings(base_url=url, key_env="GATE_KEY", **more)})
+
+
+ROWS = [
+    {"id": "a", "context_length": 90_000},
+    {"id": "b", "max_model_len": 1, "meta": {}},
+    {"id": "c"},
+    {"id": "x y"},
+    {},
+]
+ANSWERS: dict[str, tuple[dict[str, Any], dict[str, int]]] = {
+    "plain": ({"/v1/models": {"data": ROWS}}, {"a": 90_000, "b": 1, "c": 0}),
+    "openrouter": ({"/v1/models": {"data": [{"id": "o/m", "context_length": 70_000}]}}, {"o/m": 70_000}),
+    "litellm": (
+        {"/v1/models": {"data": [{"id": "m"}, {"id": "n"}]},
+         "/model/info": {"data": [{"model_name": "m", "model_info": {"max_input_tokens": 200_000, "max_tokens": 9}}]}},
+        {"m": 200_000, "n": 0},
+    ),
+    "llama.cpp": (
+        {"/v1/models": {"data": [{"id": "g", "meta": {"n_ctx_train": 5}}]},
+         "/props": {"default_generation_settings": {"n_ctx": 16_384}}},
+        {"g": 16_384},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+async def test_a_gateway_is_asked_once_and_its_windows_are_used(name: str, env: dict[str, str]) -> None:
+    answers, windows = ANSWERS[name]
+    async with serving(answers) as server:
+        settings = at(f"{server.url}/v1")
+        assert resolve(f"gate/{next(iter(windows))}", settings, env=env).known is False
+        (listing,) = (await ask_gateways(settings, env)).values()
+        asked = len(server.requests)
+        assert server.requests[0].headers["authorization"] == f"Bearer {KEY}"
+        assert (await ask_gateways(settings, env)) == {"gate": listing}
+        assert len(server.requests) == asked, "the second list is the kept one"
+    assert listing.models == tuple(GatewayModel(model, size) for model, size in windows.items())
+    (row,) = (row for row in list_services(settings, env, listed={"gate": listing}) if row.provider == "gate")
+    assert row.models == tuple(f"gate/{model}" for model in windows)
+    for model, size in windows.items():
+        choice = resolve(f"gate/{model}", settings, env=env)
+        assert (choice.known, choice.window == size) == (bool(size), bool(size))
+        assert resolve(f"gate/{model}", at(f"{server.url}/v1", window=5_000), env=env).window == 5_000
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [(b"", "404"), (b"<html>", "not a JSON object"), ({"data": 1}, "not a list of models"), ([], "not a JSON object")],
+)
+async def test_a_gateway_without_a_list_is_said_and_asked_again(answer: Any, words: str, env: dict[str, str]) -> None:
+    async with serving({"/v1/models": answer}) as server:
+        settings = at(f"{server.url}/v1")
+        (listing,) = (await ask_gateways(settings, env)).values()
+        assert listing.models == ()
+        assert words in listing.problem
+        assert KEY not in listing.problem
+        server.answers["/v1/models"] = {"data": [{"id": "late", "n_ctx": 4_096}]}
+        (listing,) = (await ask_gateways(settings, env)).values()
+        assert listing.models == (GatewayModel("late", 4_096),)
+    before = gateways.FRESH_S
+    gateways.FRESH_S = 0.0
+    try:
+        (old,) = (await ask_gateways(settings, env)).values()
+    finally:
+        gateways.FRESH_S = before
+    assert old.models == listing.models, "a list that cannot be renewed is kept"
+    assert old.problem
+
+
+async def test_only_gateways_are_asked(env: dict[str, str]) -> None:
+    providers = {"ollama": ProviderSettings(base_url="http://127.0.0.1:1/v1"), "anthropic": ProviderSettings(),
+                 "openai": ProviderSettings(platform="azure", base_url="http://127.0.0.1:1")}  # fmt: skip
+    assert await ask_gateways(Settings(providers=providers), env) == {}

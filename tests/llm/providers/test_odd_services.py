@@ -1,0 +1,126 @@
+"""Services that deviate from the APIs they implement, and whose replies can be used all the same."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from friday_cli.core.protocol.messages import Message, Text, ToolCall, ToolResult, user
+from friday_cli.core.protocol.provider import RestartChunk, TextChunk
+from friday_cli.llm.transport import Transport
+from tests.llm.providers.asking import TRANSPORTS, Wire, ask, asked, at_server, fails, provider_at
+from tests.servers import anthropic_events as claude
+from tests.servers import openai_events as openai
+from tests.servers.script_player import Asked, Reply, Server, document, named, running, unnamed
+
+FUNCTION = {"name": "grep", "arguments": '{"x": 1}'}
+WHOLE: dict[Wire, dict[str, Any]] = {
+    "chat": {
+        "id": "r1", "object": "chat.completion", "error": None, "usage": {"prompt_tokens": 9, "completion_tokens": 5},
+        "choices": [{"index": 0, "finish_reason": "tool_calls", "message": {
+            "role": "assistant", "content": "Hello", "tool_calls": [{"id": "c1", "type": "function", "function": FUNCTION}]}}],
+    },
+    "responses": openai.response(output=[openai.said("Hello"), openai.CALLED], error=None),
+    "messages": {
+        **claude.start()["message"], "stop_reason": "tool_use", "usage": {"input_tokens": 9, "output_tokens": 5},
+        "content": [{"type": "text", "text": "Hello"}, {"type": "tool_use", "id": "c1", "name": "grep", "input": {"x": 1}}],
+    },
+}  # fmt: skip
+BAD_CALL = {"error": {"message": "Failed to call a function.", "type": "invalid_request_error", "code": "tool_use_failed",
+                      "failed_generation": "<function=grep>x</function>"}}  # fmt: skip
+SAID = Reply(unnamed(openai.delta("stop", content="x")))
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("wire", WHOLE)
+async def test_a_whole_document_is_a_reply(wire: Wire, transport: Transport) -> None:
+    async with at_server(document(WHOLE[wire], 200), wire=wire, transport=transport) as (provider, server):
+        chunks, done = await ask(provider)
+    assert "".join(c.text for c in chunks if isinstance(c, TextChunk)) == "Hello"
+    assert (done.stop, done.message.text) == ("tool_use", "Hello")
+    assert done.message.calls == (ToolCall("c1", "grep", {"x": 1}),)
+    assert not done.usage.estimated
+    assert len(server.requests) == 1
+
+
+async def test_usage_and_the_end_mark_end_a_reply_without_a_finish_reason() -> None:
+    spoken = [openai.delta(content="Hel"), openai.delta(content="lo")]
+    used = openai.usage(prompt_tokens=9, completion_tokens=5)
+    async with at_server(Reply(unnamed(*spoken, used, "[DONE]")), Reply(unnamed(*spoken, "[DONE]"))) as (provider, _):
+        _, done = await ask(provider)
+        assert (done.stop, done.message.parts) == ("end_turn", (Text("Hello"),))
+        _, error = await fails(provider)
+    assert error.kind == "truncated", "without usage nothing tells that it is complete"
+
+
+async def test_a_second_message_begins_the_reply_again() -> None:
+    events = [
+        claude.start("msg_1"),
+        *claude.text(0, "old"),
+        claude.start("msg_2"),
+        *claude.text(0, "new"),
+        *claude.end(),
+    ]
+    async with at_server(Reply(named(*events)), wire="messages") as (provider, _):
+        chunks, done = await ask(provider)
+    assert [c for c in chunks if isinstance(c, TextChunk | RestartChunk)] == [
+        TextChunk("old"), RestartChunk(), TextChunk("new"),
+    ]  # fmt: skip
+    assert done.message.text == "new"
+
+
+@pytest.mark.parametrize("failed", [document(BAD_CALL, 400), Reply(unnamed(openai.delta(content="I"), BAD_CALL))])
+async def test_a_call_that_the_service_could_not_read_is_named_in_the_next_request_only(failed: Reply) -> None:
+    async with at_server(failed, SAID, SAID) as (provider, server):
+        _, error = await fails(provider)
+        assert (error.kind, error.transient) == ("bad_call", False)
+        assert "could not read the tool call" in error.message
+        assert "It wrote: <function=grep>x</function>" in error.message
+        await ask(provider)
+        await ask(provider)
+    first, second, third = (request.json["messages"] for request in server.requests)
+    assert first == third
+    assert second[:-1] == first[:-1]
+    note = second[-1]["content"]
+    assert re.search(r"\[Note of the harness.*Failed to call a function.*<function=grep>x.*JSON arguments", note)
+
+
+async def test_call_ids_of_every_service_fit_the_strictest_and_stay_the_same() -> None:
+    ids = ("toolu_01AbCdEfGhIjKlMnOpQrSt", "call_1", "chatcmpl-tool-0123456789abcdef0123456789abcdef", "a1B2c3D4e", "ü")
+    history: list[Message] = [user("go")]
+    async with at_server(*[SAID] * len(ids)) as (provider, server):
+        for call_id in ids:
+            history += [Message("assistant", (ToolCall(call_id, "grep", {}),)),
+                        Message("tool", (ToolResult(call_id, "r"),), "harness")]  # fmt: skip
+            await ask(provider, asked(*history))
+    bodies = [request.json["messages"] for request in server.requests]
+    assert all(later[: len(body)] == body for body, later in pairwise(bodies))
+    sent = [message["tool_calls"][0]["id"] for message in bodies[-1] if message["role"] == "assistant"]
+    assert sent == [message["tool_call_id"] for message in bodies[-1] if message["role"] == "tool"]
+    assert all(re.fullmatch(r"[A-Za-z0-9]{9}", call_id) for call_id in sent)
+    assert len(set(sent)) == len(ids)
+    assert sent[3] == ids[3]
+
+
+class _Owned(Server):
+    """Lists a model of this owner, and answers requests with nothing."""
+
+    def __init__(self, owner: str) -> None:
+        super().__init__(())
+        self.owner = owner
+
+    def _reply_to(self, asked: Asked) -> Reply:
+        if asked.method == "GET":
+            return document({"object": "list", "data": [{"id": "m-1", "object": "model", "owned_by": self.owner}]}, 200)
+        return Reply()
+
+
+@pytest.mark.parametrize(("owner", "kind"), [("me", "context"), ("llamacpp", "empty")])
+async def test_nothing_from_llama_cpp_python_is_a_full_context(owner: str, kind: str) -> None:
+    async with running(_Owned(owner)) as server:
+        _, error = await fails(provider_at(server.url))
+    assert error.kind == kind
+    assert ("larger than its context" in error.message) is (kind == "context")

@@ -1,0 +1,95 @@
+"""What a receipt tells of commands is true, or it says that it is not known."""
+
+from __future__ import annotations
+
+import os
+
+import msgspec
+import pytest
+
+from friday_cli.core.protocol.receipt import Finding, Receipt, checked
+from tests.session.harness import Stage, does, says
+from tests.session.test_rewind import runs, writes
+
+SEEN = "seen while a command ran"
+GONE = f"deleted or moved away, {SEEN}"
+
+
+async def lines(stage: Stage, *commands: str) -> list[str]:
+    """The receipt of an agent that ran these commands, without the commands and tools."""
+    stage.plays({"a": [*(does(runs(command)) for command in commands), says("done")]})
+    async with stage.after_run(mode="yolo") as session:
+        rows = session._main.agent.receipt.lines()
+        return [row for row in rows if not row.startswith(("ran: ", "tools run: "))]
+
+
+@pytest.mark.parametrize(("command", "rows"), [
+    ("rm a.txt", [f"removed: a.txt +0 -2 ({GONE})"]),
+    ("mv a.txt b.txt", [f"changed: b.txt +2 -0 ({SEEN})", f"removed: a.txt +0 -2 ({GONE})"]),
+    ("mv a.txt ../away", [f"removed: a.txt +0 -2 ({GONE})"]),
+    ("ln -s a.txt link", [f"changed: link (a link, {SEEN})"]),
+    ("rm -r many", [f"removed: many/ (30 files) ({GONE})"]),
+    ("rm -r many a.txt", [f"removed: many/ (30 files) ({GONE})", f"removed: a.txt +0 -2 ({GONE})"]),
+    ("echo three >> a.txt", [f"changed: a.txt +1 -0 ({SEEN})"]),
+    ("printf '\\0' > a.txt", [f"changed: a.txt ({SEEN})"]),
+    ("echo x > new; rm new", []),
+    ("echo x > empty", [f"changed: empty +1 -0 ({SEEN})"]),
+    ("chmod 600 a.txt", [f"changed: a.txt ({SEEN})"]),
+])  # fmt: skip
+async def test_what_a_command_did_to_files(stage: Stage, command: str, rows: list[str]) -> None:
+    (stage.project / "a.txt").write_text("one\ntwo\n")
+    (stage.project / "a.txt").chmod(0o644)
+    (stage.project / "empty").touch()
+    (stage.project / "many").mkdir()
+    for number in range(30):
+        (stage.project / "many" / str(number)).write_text("x\n")
+    assert await lines(stage, command) == rows
+
+
+async def test_where_nothing_can_be_seen_the_receipt_says_so(stage: Stage) -> None:
+    for number in range(4):
+        (stage.project / f"{number}.txt").write_text("x")
+    stage.plays({"a": [does(runs("rm 0.txt"), writes("new.txt", "x\n")), says("done")]})
+    async with stage.session(mode="yolo") as session:
+        snapshot = session._parts.services.workspace.write_hook.recorder._snapshot  # type: ignore[attr-defined]
+        snapshot._limits = msgspec.structs.replace(snapshot._limits, files=3)
+        await session.prompt("go")
+        rows = session._main.agent.receipt.lines()
+    assert "not known: files that commands removed: the folder has more than 3 files" in rows
+    assert "changed: new.txt +1 -0" in rows
+
+
+async def test_a_job_in_the_background_is_listed_once(stage: Stage) -> None:
+    start = ("bash", {"command": "echo made > made.txt; exit 3", "background": True})
+    other = runs("rm a.txt")
+    (stage.project / "a.txt").write_text("x\n")
+    wait = ("bash_output", {"id": "job-1", "wait_s": 20})
+    stage.plays({"a": [does(start), does(wait), does(other), says("done")]})
+    async with stage.after_run(mode="yolo") as session:
+        rows = session._main.agent.receipt.lines()
+        assert [row for row in rows if row.startswith("ran: ")] == [
+            "ran: echo made > made.txt; exit 3 -> exit 3", "ran: rm a.txt -> exit 0",
+        ]  # fmt: skip
+        assert {row.agent for row in await session.rewind.changes()} == {"a"}
+
+
+@pytest.mark.parametrize(("evidence", "seen"), [
+    ("f.py", True), ("f.py:1", True), ("f.py:2-4", True), ("f.py:4-5", False), ("f.py:99999", False), ("./f.py:3:7", True),
+    ("f.py:7", True), ("f.py:1-7", False), ("g.py:1", False), ("f.py:1, f.py:9", False), ("new.py:2", True), ("new.py:9", False),
+])  # fmt: skip
+async def test_only_lines_that_were_read_count_as_seen(stage: Stage, evidence: str, seen: bool) -> None:
+    (stage.project / "f.py").write_text("".join(f"{n}\n" for n in range(1, 9)))
+    reads = [
+        ("read_file", {"path": "f.py", "offset": first, "limit": count}) for first, count in ((1, 2), (3, 2), (7, 1))
+    ]
+    stage.plays({"a": [does(*reads, writes("new.py", "1\n2\n3\n")), says("done")]})
+    async with stage.after_run(mode="yolo") as session:
+        (found,) = checked((Finding("c", evidence),), session._main.agent.receipt)
+    assert found.seen is seen
+
+
+def test_a_receipt_of_an_older_session_is_read() -> None:
+    old = msgspec.json.decode(b'{"tools":{"bash":1},"commands":[{"command":"true\\nrm x"}],"read":["f"]}', type=Receipt)
+    assert old.lines()[-1] == "ran: true ⏎ rm x -> stopped"
+    assert [one.seen for one in checked((Finding("c", "f"), Finding("c", "f:1")), old)] == [True, False]
+    assert os.linesep not in old.short()
