@@ -63,6 +63,7 @@ class LocalWorkspace(WorkspaceFiles):
         self._jobs = BackgroundJobs()
         self._tasks: set[asyncio.Task[None]] = set()
         self.away: tuple[Path, ...] = ()
+        self.can_look = self._settings.sandbox is not None and self._settings.sandbox.can_look
         self._owner = owner
         self._siblings: set[LocalWorkspace] = set()
 
@@ -75,10 +76,6 @@ class LocalWorkspace(WorkspaceFiles):
         sibling.away = tuple(away)
         owner._siblings.add(sibling)
         return sibling
-
-    @property
-    def can_look(self) -> bool:
-        return self._settings.sandbox is not None and self._settings.sandbox.can_look
 
     def reach(self, access: Access) -> Reach:
         return "" if self._settings.sandbox is None else self._settings.sandbox.reach(access)
@@ -145,11 +142,10 @@ class LocalWorkspace(WorkspaceFiles):
         fresh, running.capture.fresh = running.capture.fresh, HeadTailBuffer()
         ended = not alive and not running.end_reported
         running.end_reported = running.end_reported or ended
-        changed: tuple[FileChange, ...] = ()
-        unknown: tuple[str, ...] = ()
+        effects: tuple[tuple[FileChange, ...], tuple[str, ...]] = (), ()
         if ended and not running.only_looks:
             await self.write_hook.command_ended(agent, self._starter.commands, running)
-            changed, unknown = await self._effects.changed(running, self.written, self.write_hook.problem)
+            effects = await self._effects.changed(running, self.written, self.write_hook.problem)
         return BackgroundJob(
             id=running.id,
             command=running.text,
@@ -158,8 +154,8 @@ class LocalWorkspace(WorkspaceFiles):
             output=fresh.text(running.capture.where()),
             spill=running.capture.spill,
             ended=ended,
-            changed=changed,
-            unknown=unknown,
+            changed=effects[0],
+            unknown=effects[1],
             blocked=running.denial(fresh.text()) if ended else "",
             tampered=await self._effects.tampered(running) if ended else (),
             looks=running.only_looks,
