@@ -5,7 +5,14 @@ Code outside `friday_cli.tools` names a tool by the constants of this module.
 
 from __future__ import annotations
 
-from friday_cli.core.protocol.tool_info import DELEGATION_RESULT, WEB_FETCH, WEB_SEARCH, ToolCatalog, ToolInfo
+from friday_cli.core.protocol.tool_info import (
+    DELEGATION_RESULT,
+    TASK_RESULT,
+    WEB_FETCH,
+    WEB_SEARCH,
+    ToolCatalog,
+    ToolInfo,
+)
 
 READ_FILE = "read_file"
 LIST_DIR = "list_dir"
@@ -22,7 +29,6 @@ DELEGATE_TASKS = "delegate_tasks"
 SEARCH_PROFILES = "search_profiles"
 APPLY_DELEGATION = "apply_delegation"
 DISCARD_DELEGATION = "discard_delegation"
-TASK_RESULT = "task_result"
 
 _FILE_TOOLS = "Read files with the file tools, not with shell commands; make independent calls in one turn."
 _WEB = "Prefer primary sources on the web and cite their URLs."

@@ -58,8 +58,9 @@ def show_painted(*parts: tuple[str, Style]) -> None:
     print("".join(paint(text, style) for text, style in parts))
 
 
-def show_hanging(indent: int, *parts: tuple[str, Style]) -> None:
-    """Print parts as one line; on a terminal the last part wraps, indented by `indent` columns."""
+def show_hanging(indent: int, *parts: tuple[str, Style], margin: str = "") -> None:
+    """Print parts as one line; on a terminal the last part wraps, indented by `indent` columns or the `margin` of that
+    width."""
     *before, (text, style) = parts
     rows = [sanitize(text)]
     if on_terminal():
@@ -69,7 +70,7 @@ def show_hanging(indent: int, *parts: tuple[str, Style]) -> None:
         rows[0] = rows[0][first:]
     show_painted(*before, (rows[0], style))
     for row in rows[1:]:
-        show_painted((" " * indent, ""), (row, style))
+        show_painted((margin or " " * indent, "dim"), (row, style))
 
 
 def truncate_line(text: str) -> str:

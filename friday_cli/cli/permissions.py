@@ -15,11 +15,11 @@ from friday_cli.core.permissions.rules import MODES, PermissionDecision, Rules, 
 from friday_cli.core.permissions.taint import TaintTracker
 from friday_cli.core.protocol.errors import FridayError, UsageError
 from friday_cli.core.protocol.shell_script import CommandAnalysis
-from friday_cli.core.protocol.tool_info import WEB_FETCH, ToolCatalog
+from friday_cli.core.protocol.tool_info import TASK_RESULT, WEB_FETCH, ToolCatalog
 from friday_cli.core.protocol.workspace import Access, Reach
 from friday_cli.paths import cache_dir, with_tilde, working_folder
 from friday_cli.session.agent_rules import profile_rights, session_rules
-from friday_cli.tool_catalog import BASH, TASK_RESULT, TOOLS
+from friday_cli.tool_catalog import BASH, TOOLS
 from friday_cli.workspace.local import LocalWorkspace
 from friday_cli.workspace.sandbox.detect import detect_sandbox
 from friday_cli.workspace.sandbox.policy import SandboxPolicy

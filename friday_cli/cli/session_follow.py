@@ -67,7 +67,7 @@ class _ConversationPrinter:
             self._shown, self._seen = agent.transcript, min(self._seen, max(0, len(agent.transcript) - 1))
         for item in (*runs, *agent.transcript[self._seen :]):
             if not isinstance(item, ToolRun) or self._has_news(agent, item):
-                self._print(item)
+                self._print(agent, item)
         self._seen = len(agent.transcript)
         sys.stdout.flush()
 
@@ -80,8 +80,8 @@ class _ConversationPrinter:
         self._open[run.call_id] = now = run.status if run.status in _OPEN else before  # its display follows
         return now not in ("pending", before)
 
-    def _print(self, item: Item) -> None:
-        for parts in lines(item, self._before, width=output.terminal_width() if output.on_terminal() else 0):
+    def _print(self, agent: AgentView, item: Item) -> None:
+        for parts in lines(agent, item, self._before, width=output.terminal_width() if output.on_terminal() else 0):
             show(parts)
         self._before = item
 

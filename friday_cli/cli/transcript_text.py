@@ -9,7 +9,7 @@ import msgspec
 
 from friday_cli.core.protocol.displays import CommandDisplay, DiffDisplay, DiffsDisplay
 from friday_cli.core.protocol.format import cost, diffstat, is_demo, pluralize, seconds, tokens
-from friday_cli.core.text.sanitize import sanitize_line
+from friday_cli.core.text.sanitize import sanitize, sanitize_line
 from friday_cli.view import (
     AgentView,
     Item,
@@ -19,6 +19,7 @@ from friday_cli.view import (
     SessionView,
     ToolRun,
     finding_text,
+    not_started,
     render_tree,
     status_text,
 )  # fmt: skip
@@ -36,6 +37,8 @@ _MARKS: dict[str, tuple[str, Style]] = {
     "cancelled": ("■", "yellow"),
     "waiting": ("?", "yellow"),
 }
+_BAR = "│ "
+"""Before each line that a sub-agent wrote: none of them can be taken for one of the harness."""
 _NOTES: dict[str, Style] = {"info": "dim", "warning": "yellow", "error": "red"}
 
 
@@ -45,20 +48,20 @@ def conversation(agent: AgentView, *, width: int = 0) -> Iterator[StyledLine]:
         yield (("(no messages)", "dim"),)
     before: Item | None = None
     for item in agent.transcript:
-        yield from lines(item, before, width=width)
+        yield from lines(agent, item, before, width=width)
         before = item
 
 
-def lines(item: Item, before: Item | None, *, width: int = 0) -> Iterator[StyledLine]:
-    """One item of a transcript, line by line, after a blank line if it needs one after the item `before`."""
+def lines(agent: AgentView, item: Item, before: Item | None, *, width: int = 0) -> Iterator[StyledLine]:
+    """One item of an agent's transcript, line by line, after a blank line if it needs one after the item `before`."""
     if before is not None and not (isinstance(item, (ToolRun, NoteItem)) and isinstance(before, (ToolRun, NoteItem))):
         yield ()
     if isinstance(item, MessageItem):
-        yield from _message(item)
+        yield from _message(item, _BAR if agent.parent else "")
     elif isinstance(item, ToolRun):
         yield from _tool(item, width)
     elif isinstance(item, ResultItem):
-        yield from _result(item)
+        yield from _result(item, _BAR if agent.parent else "")
     else:
         yield ("  ! ", _NOTES[item.level]), (sanitize_line(item.text, 1000), _NOTES[item.level])
 
@@ -66,7 +69,8 @@ def lines(item: Item, before: Item | None, *, width: int = 0) -> Iterator[Styled
 def show(parts: StyledLine) -> None:
     """Print one line of a transcript."""
     if len(parts) == 2:
-        show_hanging(len(parts[0][0]), *parts)
+        head = parts[0][0]
+        show_hanging(len(head), *parts, margin=head if head == _BAR else "")
     else:
         show_painted(*parts)
 
@@ -77,13 +81,18 @@ def show_tree(state: SessionView, now: float, top: str) -> None:
         output.show(row)
 
 
-def _message(item: MessageItem) -> Iterator[StyledLine]:
-    text = item.text.strip("\n")
+def _words(text: str, bar: str) -> Iterator[StyledLine]:
+    """What an agent wrote, each line behind `bar`."""
+    for row in sanitize(text).strip("\n").split("\n") if text else ():
+        yield ((bar, "dim"), (row, "")) if bar else ((row, ""),)
+
+
+def _message(item: MessageItem, bar: str) -> Iterator[StyledLine]:
+    text = sanitize(item.text).strip("\n")
     if item.images:
         text += f"\n[{pluralize(item.images, 'image')}]"
     if item.role == "assistant":
-        for row in text.split("\n") if text else ():
-            yield ((row, ""),)
+        yield from _words(text, bar)
         return
     style: Style = "bold" if item.source == "person" else "dim"
     who = "" if item.source == "person" else f"({item.source}) "
@@ -98,13 +107,14 @@ def _tool(run: ToolRun, width: int) -> Iterator[StyledLine]:
     title = run.title or next((str(value) for value in run.arguments.values()), "")  # denied before it had a title
     label = f" {sanitize_line(title, limit)}" if title else ""
     yield (f"  {mark} ", style), (tool, "cyan"), (label, ""), (facts, "dim")
+    for text in not_started(run):
+        yield ("      ", ""), (sanitize_line(text, 500), "red")
     if run.status in ("error", "denied") and not run.agents and not isinstance(run.display, CommandDisplay):
         yield ("      ", ""), (sanitize_line(run.text, 300), style)
 
 
-def _result(item: ResultItem) -> Iterator[StyledLine]:
-    for row in item.text.strip("\n").split("\n") if item.text else ():
-        yield ((row, ""),)
+def _result(item: ResultItem, bar: str) -> Iterator[StyledLine]:
+    yield from _words(item.text, bar)
     for finding in item.findings:
         yield ("  · ", "dim"), (sanitize_line(finding_text(finding), 1000), "")
     for warning in item.receipt.warnings:

@@ -50,14 +50,14 @@ def trust(
         trust_store.decide(folder, False)
         remark(f"{name} is no longer trusted")
         return
-    if trust_status.ok:
+    if trust_status.ok and not trust_status.revised:
         remark(f"{name} is already trusted, and unchanged")
         return
-    for head, text in _allowed(folder, trust_status):
+    for head, text in _allowed(trust_status):
         show_hanging(4, (head, ""), (text, ""))
     if not confirm(f"Trust {name}?", yes=yes, otherwise=f"{name} was not trusted"):
         return
-    trust_store.decide(folder, True, seen=trust_status.files)
+    trust_store.decide(folder, True, seen=trust_status.seen)
     remark(f"{name} is trusted")
 
 
@@ -73,12 +73,12 @@ def _list() -> None:
     show_table(("PROJECT", "TRUSTED", "SINCE"), table, wide=("PROJECT",))
 
 
-def _allowed(folder: Path, trust_status: Trust) -> list[tuple[str, str]]:
+def _allowed(trust_status: Trust) -> list[tuple[str, str]]:
     """The effects of trusting a project: per file a prefix and its text."""
     name = with_tilde(trust_status.root)
     lines = [("", f"If you trust {name}, Friday uses:")]
-    if trust_status.changed:
+    if trust_status.changed or trust_status.revised:
         lines = [("", f"{name} has changed since you decided (+ new, ~ changed, - removed):")]
         lines += [("  ", row) for row in trust_review.differences(trust_status)]
         lines.append(("", "If you trust it, Friday uses:"))
-    return lines + [(f"  {file}: " if file else "  ", text) for file, text in trust_review.lines(folder, trust_status)]
+    return lines + [(f"  {file}: " if file else "  ", text) for file, text in trust_review.lines(trust_status)]

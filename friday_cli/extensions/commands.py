@@ -81,7 +81,8 @@ class CustomCommand(msgspec.Struct, frozen=True):
             return None
         from friday_cli.core.permissions.rule import parse_rule
         from friday_cli.core.permissions.rules import Rules
-        from friday_cli.tool_catalog import TASK_RESULT, TOOLS
+        from friday_cli.core.protocol.tool_info import TASK_RESULT
+        from friday_cli.tool_catalog import TOOLS
 
         only = [parse_rule(rule, "allow", TOOLS) for rule in self.only]
         return Rules(mode="yolo", tools=TOOLS, allowed=frozenset((*self.tools, TASK_RESULT)), only=only)

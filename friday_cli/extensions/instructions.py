@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
 from friday_cli.core.text.sanitize import sanitize
-from friday_cli.paths import config_dir
 
 NAMES = ("AGENTS.md", "CLAUDE.md")
 """File names in order of preference: one file per folder is used."""
+MAX_BYTES = 1_000_000
+"""Largest file that is used."""
 MAX_FILE = 32_000
 """Characters used of one file."""
 MAX_TOTAL = 80_000
@@ -41,8 +43,7 @@ def read(folder: Path, *, root: Path, config: Path, trusted: bool) -> Instructio
     notices: list[str] = []
     remaining = MAX_TOTAL
     for parent, own in _folders(folder.resolve(), root.resolve(), config):
-        path = next((parent / name for name in NAMES if (parent / name).is_file()), None)
-        if path is None:
+        if (path := _file_in(parent)) is None:
             continue
         try:
             text = _text(path, None if own else root.resolve())
@@ -60,30 +61,36 @@ def read(folder: Path, *, root: Path, config: Path, trusted: bool) -> Instructio
         if text:
             remaining = max(0, remaining - len(text))
             files.append(Instruction(str(path), text, own))
-    if not trusted and any(not file.own for file in files):
-        use = "The AGENTS.md of the project is used as information only"
-        notices.append(f"{use}: the project is not trusted. Run `friday trust`.")
     return Instructions(tuple(files), trusted, tuple(notices))
 
 
-def of_project(folder: Path, root: Path) -> tuple[Instruction, ...]:
-    """The files of the project that `read` finds."""
-    found = read(folder, root=root, config=config_dir(), trusted=True).files
-    return tuple(file for file in found if not file.own)
+def of_project(folder: Path, root: Path) -> list[Path]:
+    """The files from the project `root` down to `folder`, both resolved."""
+    return [path for parent in _chain(folder, root) if (path := _file_in(parent)) is not None]
+
+
+def _file_in(folder: Path) -> Path | None:
+    return next((folder / name for name in NAMES if (folder / name).is_file()), None)
 
 
 def _folders(folder: Path, root: Path, config: Path) -> Iterator[tuple[Path, bool]]:
     yield config, True
+    for parent in _chain(folder, root):
+        yield parent, False
+
+
+def _chain(folder: Path, root: Path) -> Iterator[Path]:
     chain: Sequence[Path] = (folder,)
     if folder.is_relative_to(root):
         chain = [parent for parent in (folder, *folder.parents) if parent.is_relative_to(root)]
-    for parent in reversed(chain):
-        yield parent, False
+    yield from reversed(chain)
 
 
 def _text(path: Path, root: Path | None) -> str:
     if root is not None and not path.resolve().is_relative_to(root):
         raise ValueError("it links out of the project")
     with open(path, "rb") as file:
+        if os.fstat(file.fileno()).st_size > MAX_BYTES:
+            raise ValueError(f"it is larger than {MAX_BYTES:,} bytes")
         raw = file.read(MAX_TOTAL * 4 + 4)
     return raw.decode("utf-8-sig", "replace").replace("\r\n", "\n").replace("\r", "\n")

@@ -16,12 +16,13 @@ from friday_cli import atomic_file
 from friday_cli.core.protocol.errors import FileError, FridayError, UsageError
 from friday_cli.paths import state_dir, text_of
 
+from . import instructions
 from .frontmatter import contents, has_name
 
 VERSION = 1
 MAX_FILES = 500
 """Files of a project that can be trusted."""
-MAX_FILE_BYTES = 1_000_000
+MAX_FILE_BYTES = instructions.MAX_BYTES
 """Largest file that can be trusted."""
 MAX_STORED_BYTES = 64_000
 """Largest file whose content is stored with the decision, to show a diff later."""
@@ -32,7 +33,8 @@ State = Literal["trusted", "new", "refused", "changed", "broken"]
 class Trust(msgspec.Struct, frozen=True):
     """Whether the project at `root` is trusted, and why not. `files`: the files that need trust (path relative to
     `root`) with their sha256. `changed`: differences to the decision, as `+ new`, `~ changed`, `- removed`. `before`:
-    the files of the decision with their sha256."""
+    the files of the decision with their sha256. `instructions` are the AGENTS.md files, `revised` those that a trusted
+    project has new or changed since the decision: until the next one they are information only, and the rest is used."""
 
     root: Path
     state: State
@@ -40,17 +42,25 @@ class Trust(msgspec.Struct, frozen=True):
     files: dict[str, str] = {}
     changed: tuple[str, ...] = ()
     before: dict[str, str] = {}
+    instructions: dict[str, str] = {}
+    revised: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
-        """Whether the settings, profiles and instructions of the project are used."""
+        """Whether the settings, profiles and commands of the project are used."""
         return self.state == "trusted"
+
+    @property
+    def seen(self) -> dict[str, str]:
+        """All its files with their sha256."""
+        return self.files | self.instructions
 
 
 class _TrustEntry(msgspec.Struct, frozen=True):
     trusted: bool
     files: dict[str, str]
     at: float
+    instructions: dict[str, str] = {}
 
 
 class _TrustFile(msgspec.Struct):
@@ -77,26 +87,29 @@ def is_trusted(folder: Path, *, env: Mapping[str, str] | None = None) -> Trust:
     """The decision for the project of `folder`, compared with its present content. Never raises: an error means no trust."""
     root = project_root(folder)
     try:
-        files = _fingerprint(root)
+        files, texts = _fingerprint(root), _instructions(folder, root)
         entry = _read(store_file(env)).folders.get(text_of(root))
     except FileError as error:
         return Trust(root, "broken", str(error))
     except (OSError, RuntimeError) as error:  # RuntimeError: a link to itself
         return Trust(root, "broken", f"{root} cannot be read: {error}.")
     if entry is None:
-        return Trust(root, "new", f"{root} is not trusted.", files)
+        return Trust(root, "new", f"{root} is not trusted.", files, instructions=texts)
     old = entry.files
     names = sorted({name for name, _ in old.items() ^ files.items()})
     changed = tuple(f"{'+' if name not in old else '-' if name not in files else '~'} {name}" for name in names)
+    before = entry.files | entry.instructions
     if changed:
-        return Trust(root, "changed", f"{root} has changed since you decided.", files, changed, entry.files)
+        reason = f"{root} has changed since you decided."
+        return Trust(root, "changed", reason, files, changed=changed, before=before, instructions=texts)
     if not entry.trusted:
-        return Trust(root, "refused", f"{root} is not trusted: you declined.", files)
-    return Trust(root, "trusted", "", files)
+        return Trust(root, "refused", f"{root} is not trusted: you declined.", files, instructions=texts)
+    revised = tuple(f"{'~' if name in before else '+'} {name}" for name in texts if before.get(name) != texts[name])
+    return Trust(root, "trusted", "", files, before=before, instructions=texts, revised=revised)
 
 
 def decide(folder: Path, trusted: bool, *, seen: Mapping[str, str] | None = None) -> Trust:
-    """Store the decision of a person on the project of `folder` and its present content. `seen`: the `Trust.files` that
+    """Store the decision of a person on the project of `folder` and its present content. `seen`: the `Trust.seen` that
     the person reviewed; raises UsageError if the content is different now. Raises FileError if the content cannot be
     trusted, or if the store is damaged or newer; FridayError if it cannot be written."""
     root = project_root(folder)
@@ -104,21 +117,23 @@ def decide(folder: Path, trusted: bool, *, seen: Mapping[str, str] | None = None
         raise FridayError(f"{root} is not a folder.")
     path = store_file()
     try:
-        files = _fingerprint(root)
+        files, texts = _fingerprint(root), _instructions(folder, root)
     except (OSError, RuntimeError) as error:
         raise FridayError(f"{root} cannot be read: {error}.") from None
-    if seen is not None and files != seen:
+    if seen is not None and files | texts != seen:
         raise UsageError(f"{root} changed during the review: it is not trusted.", hint="Run `friday trust` again.")
     try:
         with atomic_file.locked(path):
             book = _read(path)
-            book.folders[text_of(root)] = _TrustEntry(trusted, files, round(time.time(), 3))
+            known = book.folders.get(text_of(root))  # has also the instructions of other folders of the project
+            kept = (known.instructions if known and known.trusted else {}) | texts if trusted else {}
+            book.folders[text_of(root)] = _TrustEntry(trusted, files, round(time.time(), 3), kept)
             atomic_file.replace(path, msgspec.json.format(msgspec.json.encode(book), indent=1).decode(), mode=0o600)
             with suppress(OSError, FileError):  # only needed to show a diff later
-                _store_contents(path.parent / "trusted", root, files, book)
+                _store_contents(path.parent / "trusted", root, files | texts, book)
     except OSError as error:
         raise FridayError(f"{path} cannot be written: {error.strerror}.") from None
-    return Trust(root, "trusted" if trusted else "refused", "", files)
+    return Trust(root, "trusted" if trusted else "refused", "", files, instructions=texts)
 
 
 def stored_content(sha: str) -> bytes | None:
@@ -133,7 +148,7 @@ def stored_content(sha: str) -> bytes | None:
 def _store_contents(folder: Path, root: Path, files: Mapping[str, str], book: _TrustFile) -> None:
     """Store the content of `files`, and delete contents that no decision refers to."""
     folder.mkdir(exist_ok=True, mode=0o700)
-    referenced = {sha for entry in book.folders.values() for sha in entry.files.values()}
+    referenced = {sha for entry in book.folders.values() for sha in (entry.files | entry.instructions).values()}
     for old in folder.iterdir():
         if old.name not in referenced:
             old.unlink()
@@ -194,6 +209,16 @@ def _fingerprint(root: Path) -> dict[str, str]:
             found[text_of(path.relative_to(root))] = hash_of(data)
     if len(found) > MAX_FILES:
         raise FileError(str(root), f"has more than {MAX_FILES} files that need trust.")
+    return found
+
+
+def _instructions(folder: Path, root: Path) -> dict[str, str]:
+    """The instructions of the project for `folder`, with their hashes. One that cannot be read is not used."""
+    found: dict[str, str] = {}
+    for path in instructions.of_project(folder.resolve(), root):
+        with suppress(FileError):
+            if (data := content(path, root)) and data.strip():
+                found[text_of(path.relative_to(root))] = hash_of(data)
     return found
 
 

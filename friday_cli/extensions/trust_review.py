@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from friday_cli.config.loader import PROJECT_FILES
@@ -11,7 +10,7 @@ from friday_cli.core.protocol.format import pluralize
 from friday_cli.core.text.sanitize import sanitize, sanitize_line, show_invisible
 from friday_cli.tool_catalog import TOOLS
 
-from . import instructions, profiles, trust
+from . import profiles, trust
 
 MAX_LINES = 200
 """Lines of diffs shown; more are counted."""
@@ -22,12 +21,12 @@ def unused_files(trust_status: trust.Trust) -> list[str]:
     return [] if trust_status.ok else [name for name, sha in trust_status.files.items() if not _is_shipped(name, sha)]
 
 
-def needs_decision(folder: Path, trust_status: trust.Trust) -> bool:
-    """Whether the person must decide on the project of `folder`: there are unused files or instructions, and no decision for
-    its present content."""
-    if trust_status.state not in ("new", "changed"):
-        return False
-    return bool(unused_files(trust_status) or instructions.of_project(folder, trust_status.root))
+def needs_decision(trust_status: trust.Trust) -> bool:
+    """Whether the person must decide on a project: there are unused files or instructions, and no decision for its present
+    content."""
+    if trust_status.state in ("new", "changed"):
+        return bool(unused_files(trust_status) or trust_status.instructions)
+    return bool(trust_status.revised)
 
 
 def _is_shipped(name: str, sha: str) -> bool:
@@ -36,14 +35,15 @@ def _is_shipped(name: str, sha: str) -> bool:
     return folder == "profiles" and shipped.is_file() and trust.hash_of(shipped.read_bytes()) == sha
 
 
-def lines(folder: Path, trust_status: trust.Trust) -> list[tuple[str, str]]:
-    """(file, effect if trusted) for each file of the project of `folder`, the instructions last."""
+def lines(trust_status: trust.Trust) -> list[tuple[str, str]]:
+    """(file, effect if trusted) for each file of a project, the instructions last."""
     root = trust_status.root
     rows = [(sanitize_line(name, 200), sanitize_line(_about(root, name), 400)) for name in trust_status.files]
-    for file in instructions.of_project(folder, root):
-        size = pluralize(len(file.text.splitlines()), "line")
-        about = f"instructions of {size} that every agent follows; what needs your permission is still asked about"
-        rows.append((sanitize_line(os.path.relpath(file.path, root), 200), about))
+    for name in trust_status.instructions:
+        size = pluralize(len((trust.content(root / name, root) or b"").strip().splitlines()), "line")
+        who = "the main agent follows, and sub-agents with projectContext in their profile"
+        about = f"instructions of {size} that {who}; what needs your permission is still asked about"
+        rows.append((sanitize_line(name, 200), about))
     return rows or [("", "no settings, profiles or instructions yet; an AGENTS.md would be used as instructions")]
 
 
@@ -93,7 +93,7 @@ def differences(trust_status: trust.Trust) -> list[str]:
     import difflib
 
     out: list[str] = []
-    for change in trust_status.changed:
+    for change in (*trust_status.changed, *trust_status.revised):
         mark, name = change[0], change[2:]
         old = b"" if mark == "+" else trust.stored_content(trust_status.before.get(name, ""))
         new: bytes | None = b""

@@ -23,7 +23,7 @@ from friday_cli.core.protocol.format import is_demo
 from friday_cli.core.protocol.messages import Message, Usage, closed, user
 from friday_cli.core.protocol.provider import Provider
 from friday_cli.core.protocol.tool import Tool
-from friday_cli.core.protocol.tool_info import WEB_SEARCH
+from friday_cli.core.protocol.tool_info import TASK_RESULT, WEB_SEARCH
 from friday_cli.core.protocol.workspace import Workspace
 from friday_cli.core.subagents.node import SubagentTask
 from friday_cli.core.subagents.resume import budget_left, restore
@@ -31,7 +31,7 @@ from friday_cli.core.subagents.tree import SubagentTree
 from friday_cli.extensions.instructions import Instructions
 from friday_cli.extensions.profiles import TOKENS_USEFUL, TURNS, TURNS_HARD, Profile, Profiles
 from friday_cli.llm.models import ModelChoice
-from friday_cli.tool_catalog import TASK_RESULT
+from friday_cli.tool_catalog import ASK_USER
 from friday_cli.tools import task_result
 
 from . import output_schema, system_prompt
@@ -62,8 +62,8 @@ class RootOptions(msgspec.Struct, frozen=True):
 
 class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
     """Implements `AgentHost` for a session. `environment` and `instructions` go into the prompts of the agents. A context
-    that is too long for a prompt is written into the folder that `overflow_folder` returns. `search_noted`: the person was told
-    that there is no web search."""
+    that is too long for a prompt is written into the folder that `overflow_folder` returns. `noted`: the tools of which the
+    person was told that they are not available here."""
 
     services: Services
     isolation: WorktreeIsolation
@@ -77,7 +77,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
     session: str
     overflow_folder: Callable[[], Path]
     sub_agents: SubAgentChoice
-    search_noted: bool = False
+    noted: set[str] = msgspec.field(default_factory=set)
 
     def build_root(self, tree: SubagentTree) -> Agent:
         """The main agent. Raises FridayError for a model or profile that cannot be used."""
@@ -95,7 +95,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
             rules.allowed = frozenset((*tools, TASK_RESULT))  # its sub-agents have this tool even if it has not
         system = system_prompt.root_prompt(
             self.environment, tools, children=targets, window=provider.window, instructions=self.instructions, persona=persona,
-            known_tools=rules.tools, searches=not _search_missing(persona, tools),
+            known_tools=rules.tools, searches=not _search_missing(persona, tools, rules),
         )  # fmt: skip
         agent = self._agent(
             tree, "a", persona.name if persona else ROOT, provider=provider, system=system, tools=tools, rules=rules,
@@ -106,7 +106,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         agent.effort = self.root.choice.effort
         agent.temperature = persona.temperature if persona else None
         agent.supervision = self.settings.agents.delegation.supervision
-        self._note_missing_search(agent, persona)
+        self._note_missing_tools(agent, persona)
         if self.settings.fallback_model:
             agent.fallback, _ = self.providers.named(self.settings.fallback_model, "fallback_model")
             _check_price(agent.fallback, budget)
@@ -141,7 +141,8 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         sender = self.root.profile if parent.path == "a" else self.profiles.get(parent.profile)
         if profile not in self.profiles.children(sender):
             raise UsageError(f"The profile {parent.profile} may not delegate to {profile.name!r}.")
-        if parent.path == "a" and profile.name not in (chosen := self.sub_agents.chosen):
+        by_model = parent.path == "a" and spec.call_id  # a person may still write to any agent
+        if by_model and profile.name not in (chosen := self.sub_agents.chosen):
             names = ", ".join(chosen) or "none"
             raise UsageError(
                 f"The user allows no sub-agent {profile.name!r} in this session.", hint=f"Allowed: {names}."
@@ -172,7 +173,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         environment = self.isolation.environment_for(workspace, self.environment)
         system = system_prompt.child_prompt(
             profile, environment, tools, children=targets, window=provider.window, instructions=self.instructions, known_tools=rules.tools,
-            searches=not _search_missing(profile, tools),
+            searches=not _search_missing(profile, tools, rules),
         )  # fmt: skip
         agent = self._agent(
             tree, path, profile.name, provider=provider, system=system, tools=tools, rules=rules, budget=budget,
@@ -191,7 +192,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
             tokens = f"{granted:,.0f} token{'s' * (granted != 1)}"
             text = f"{path} ({profile.name}) has {tokens}. With fewer than {TOKENS_USEFUL:,} a sub-agent seldom returns a result."
             agent.start_events.append(Notice(text, "warning"))
-        self._note_missing_search(agent, profile)
+        self._note_missing_tools(agent, profile)
         return agent
 
     async def restore(self, tree: SubagentTree, parent: Agent, path: str, spec: SubagentTask) -> Agent:
@@ -239,13 +240,17 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
             text = f"{agent.path} resumes with {agent.model} instead of {model}: {error}"
             agent.start_events.append(Notice(text, "warning"))
 
-    def _note_missing_search(self, agent: Agent, profile: Profile | None) -> None:
-        """Tell the person, once in a session, that an agent cannot search the web though its profile lists that."""
-        if self.search_noted or is_demo(agent.model) or not _search_missing(profile, agent.tools):
-            return
-        self.search_noted = True
-        text = f"{agent.path} ({agent.profile}) cannot use {WEB_SEARCH}: {UNAVAILABLE}. `friday doctor` says more."
-        agent.start_events.append(Notice(text, "warning"))
+    def _note_missing_tools(self, agent: Agent, profile: Profile | None) -> None:
+        """Tell the person, once in a session for each tool, that an agent cannot use it here though its profile lists it."""
+        missing = {}
+        if _search_missing(profile, agent.tools, agent.rules):
+            missing[WEB_SEARCH] = f"{UNAVAILABLE}. `friday doctor` says more."
+        if _lists(profile, ASK_USER) and not self.services.approvals.interactive:
+            missing[ASK_USER] = "in this run there is no person who could answer."
+        for tool, why in missing.items() if not is_demo(agent.model) else ():
+            if tool not in self.noted:
+                self.noted.add(tool)
+                agent.start_events.append(Notice(f"{agent.path} ({agent.profile}) cannot use {tool}: {why}", "warning"))
 
     def _fork(self, agent: Agent, parent: Agent, profile: Profile, spec: SubagentTask) -> Message:
         """Let `agent` continue its parent's conversation with an identical prefix; calls it may not make are refused."""
@@ -303,10 +308,14 @@ def _profile_rules(parent: Rules, profile: Profile, tools: Iterable[str]) -> Rul
     return profile_rights(parent, profile, (*tools, *profile.select((WEB_SEARCH,))))
 
 
-def _search_missing(profile: Profile | None, tools: Collection[str]) -> bool:
-    """Whether `profile` lists the web search, but an agent with `tools` has none."""
-    listed = profile.allowed_tools if profile else None
-    return isinstance(listed, tuple) and WEB_SEARCH in listed and WEB_SEARCH not in tools
+def _lists(profile: Profile | None, tool: str) -> bool:
+    """Whether `profile` names `tool`."""
+    return profile is not None and isinstance(profile.allowed_tools, tuple) and bool(profile.select((tool,)))
+
+
+def _search_missing(profile: Profile | None, tools: Collection[str], rules: Rules) -> bool:
+    """Whether `profile` lists the web search, which the `rules` of its agent allow, but it is not among its `tools`."""
+    return _lists(profile, WEB_SEARCH) and WEB_SEARCH not in tools and rules.may(WEB_SEARCH)
 
 
 def _least(*limits: N | None) -> N | None:

@@ -24,6 +24,7 @@ from friday_cli.core.text.untrusted import neutralize_line
 
 from . import mentions, output_schema
 from .open import SessionParts
+from .resume import report_from_log
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -124,7 +125,7 @@ class MainAgent:
         """Give the agent the history that the log has after a rewind, or a note which files were restored."""
         if result.what != "files":
             envelopes = await self._log.history()
-            record = (await asyncio.to_thread(replay, envelopes))["a"]
+            record = (await asyncio.to_thread(replay, envelopes, report_from_log))["a"]
             self._tree.left = left_behind(envelopes)
             agent = self.agent
             agent.history, agent.context, agent.sent = record.history, record.context, 0

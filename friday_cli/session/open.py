@@ -46,7 +46,7 @@ from .permissions import SessionPermissions
 from .provider_pool import ProviderPool
 from .resume import EventHistory, agent_summary, resume_root
 from .shared_rate_limit import FileSharedRateLimit
-from .sub_agents import SubAgentChoice
+from .sub_agents import SubAgentChoice, chosen_before
 from .worktree_changes import WorktreeChanges
 
 if TYPE_CHECKING:
@@ -151,6 +151,7 @@ async def _begin(parts: SessionParts, context: _OpenContext, history: EventHisto
         await parts.isolation.restore(history.records)
     elif not history.last:
         await log.emit("a", SessionStarted(SCHEMA, parts.id, text_of(context.cwd), __version__))
+    await parts.sub_agents.keep(history.envelopes)
     if context.notices:
         await log.emit("a", *(Notice(text, "warning") for text in context.notices))
     if not store.in_memory:  # locks of a store in memory protect no other session
@@ -180,7 +181,7 @@ async def _read_context(options: Options, env: Mapping[str, str]) -> _OpenContex
         raise UsageError(f"{options.cwd} is not a folder.")
     folder_trust = trust.is_trusted(cwd, env=env)
     if options.trusted:
-        folder_trust = msgspec.structs.replace(folder_trust, state="trusted")
+        folder_trust = msgspec.structs.replace(folder_trust, state="trusted", revised=())
     project = folder_trust.root if folder_trust.ok else None
     loaded = config.load(project=project, flags=options.flags, environ=env, file=options.config_file)
     settings = loaded.settings
@@ -188,10 +189,11 @@ async def _read_context(options: Options, env: Mapping[str, str]) -> _OpenContex
     choice = await models.with_server_limits(choice, settings, env=env)
     delegation = settings.agents.delegation
     found = profiles.load(delegation.profiles.directory, folder_trust, token_cap=delegation.token_budget.max, env=env)
-    notes = instructions.read(cwd, root=folder_trust.root, config=config_dir(env), trusted=folder_trust.ok)
+    follows = folder_trust.ok and not folder_trust.revised
+    notes = instructions.read(cwd, root=folder_trust.root, config=config_dir(env), trusted=follows)
     notices = (
         *choice.notes, *loaded.notices, *notes.notices, *found.announcements,
-        *found.problem_notices(), *_about(folder_trust),
+        *found.problem_notices(), *_about(folder_trust, notes),
     )  # fmt: skip
     sandbox = await asyncio.to_thread(detect_sandbox, settings.sandbox.kind, env, cache=cache_dir(env))
     if sandbox.kind == "none" and (options.mode or settings.mode) == "auto":
@@ -260,7 +262,8 @@ def _build(
         services, isolation, providers, settings=settings, profiles=context.profiles,
         memory_store=store.notes.for_session(text_of(context.trust.root), session, shared=shared),
     )  # fmt: skip
-    sub_agents = SubAgentChoice(context.profiles, persona, delegation, notes, options.sub_agents)
+    chosen = chosen_before(history.envelopes) if options.sub_agents is None else options.sub_agents
+    sub_agents = SubAgentChoice(context.profiles, persona, delegation, notes, chosen, log)
     factory = AgentFactory(
         services=services, isolation=isolation, providers=providers, tools=tools,
         root=RootOptions(context.choice, persona, rules), settings=settings, profiles=context.profiles,
@@ -341,9 +344,14 @@ def _environment(options: Options, context: _OpenContext, workspace: LocalWorksp
     )
 
 
-def _about(folder_trust: trust.Trust) -> list[str]:
-    """A notice for the person if an untrusted folder has files that trust would enable."""
-    if not (unused := trust_review.unused_files(folder_trust)):
+def _about(folder_trust: trust.Trust, notes: instructions.Instructions) -> list[str]:
+    """A notice for the person, in one line, if a folder has files that trust would enable."""
+    unused = trust_review.unused_files(folder_trust)
+    read = [] if notes.trusted else [os.path.relpath(f.path, folder_trust.root) for f in notes.files if not f.own]
+    if not (unused or read):
         return []
     names = ", ".join(unused[:5]) + (" ..." if len(unused) > 5 else "")
-    return [f"{folder_trust.reason} Not used: {names}. `friday trust` would allow them."]
+    parts = [folder_trust.reason or f"Changed since you decided: {', '.join(r[2:] for r in folder_trust.revised)}."]
+    parts += [f"Not used: {names}."] if unused else []
+    parts += [f"Information only: {', '.join(read)}."] if read else []
+    return [" ".join([*parts, "`friday trust` would allow this."])]

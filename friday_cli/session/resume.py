@@ -67,7 +67,7 @@ async def resume_root(
     they were, unless the model is another one. `notes` gets what its model must know."""
     record = records["a"]
     root.history, root.usage, root.run = record.history, record.usage, record.run
-    root.receipt_builder.reset(record.receipt)
+    root.receipt_builder = record.receipt_builder
     root.context = record.context
     for path, other in records.items():
         if path != "a":

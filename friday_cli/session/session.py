@@ -17,7 +17,7 @@ from friday_cli.core.protocol.errors import BudgetSpent, ToolError, UsageError
 from friday_cli.core.protocol.events import Envelope
 from friday_cli.core.protocol.messages import Image
 from friday_cli.core.protocol.provider import Effort
-from friday_cli.core.protocol.receipt import FileChange
+from friday_cli.core.protocol.receipt import CommandRun, FileChange, Receipt
 from friday_cli.core.protocol.run_result import RunResult, StopReason
 from friday_cli.core.subagents.node import AgentRun, SubagentTask
 from friday_cli.llm import transport
@@ -222,6 +222,8 @@ class Session:
         ran = await self._parts.services.workspace.run(
             command, agent="person", timeout_s=COMMAND_TIMEOUT_S, on_output=on_output, access="outside"
         )
+        done = CommandRun(command, ran.exit_code, ran.timed_out)
+        self._main.agent.receipt_builder.add_others(Receipt(commands=(done,)))  # the agent may repeat how it ended
         return ran.exit_code, ran.output
 
     async def close(self) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import msgspec
 
 from friday_cli.config.settings import DelegationSettings
+from friday_cli.core.eventlog.log import Log
 from friday_cli.core.eventlog.notices import NOTE
 from friday_cli.core.protocol.errors import UsageError
+from friday_cli.core.protocol.events import Envelope, SubAgentsChosen
 from friday_cli.extensions.profiles import TURNS, Origin, Profile, Profiles
 from friday_cli.extensions.profiles import render as profile_text
 from friday_cli.tool_catalog import TOOLS
@@ -32,6 +34,12 @@ class SubAgentRow(msgspec.Struct, frozen=True):
     refusal: str
 
 
+def chosen_before(envelopes: Iterable[Envelope]) -> tuple[str, ...] | None:
+    """The newest choice in a log; None if nothing was chosen."""
+    choices = [e.event.profiles for e in envelopes if isinstance(e.event, SubAgentsChosen)]
+    return choices[-1] if choices else None
+
+
 class SubAgentChoice:
     """Changes hold from the next delegation on. `persona` is the profile of the main agent, `chosen` an earlier choice. `notes` are
     for the main agent with its next message: its prompt and its tools stay as they are."""
@@ -43,9 +51,11 @@ class SubAgentChoice:
         settings: DelegationSettings,
         notes: list[str],
         chosen: Sequence[str] | None,
+        log: Log,
     ) -> None:
         self._profiles, self._persona = profiles, persona
-        self._settings, self._notes, self._only = settings, notes, chosen
+        self._settings, self._notes, self._log = settings, notes, log
+        self._only = None if chosen is None else tuple(chosen)
         if chosen is not None:
             self._announce()
 
@@ -55,13 +65,19 @@ class SubAgentChoice:
         possible = [profile.name for profile in self._profiles.found.values() if not self._refusal(profile)]
         return tuple(sorted(name for name in possible if self._only is None or name in self._only))
 
-    def choose(self, names: Sequence[str]) -> None:
+    async def choose(self, names: Sequence[str]) -> None:
         """Let the main agent delegate to these profiles only. Raises UsageError for one that it can never delegate to."""
         for name in names:
             if why := self._refusal(self._profiles.get(name)):
                 raise UsageError(f"{name} cannot be a sub-agent of the main agent: {why}.")
         self._only = tuple(names)
         self._announce()
+        await self._log.emit("a", SubAgentsChosen(self._only))
+
+    async def keep(self, envelopes: Iterable[Envelope]) -> None:
+        """Write an earlier choice to the log, unless its `envelopes` have it."""
+        if self._only is not None and self._only != chosen_before(envelopes):
+            await self._log.emit("a", SubAgentsChosen(self._only))
 
     def _announce(self) -> None:
         listed = ", ".join(self.chosen) or "none"

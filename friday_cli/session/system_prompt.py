@@ -8,12 +8,12 @@ from pathlib import Path
 import msgspec
 
 from friday_cli.core.eventlog.notices import NOTE
-from friday_cli.core.protocol.tool_info import WEB_SEARCH, ToolCatalog
+from friday_cli.core.protocol.tool_info import TASK_RESULT, WEB_SEARCH, ToolCatalog
 from friday_cli.core.text.sanitize import sanitize, sanitize_line
 from friday_cli.core.text.untrusted import wrap_untrusted
 from friday_cli.extensions.instructions import Instruction, Instructions
 from friday_cli.extensions.profiles.profile import Profile
-from friday_cli.tool_catalog import SEARCH_PROFILES, TASK_RESULT, TOOLS
+from friday_cli.tool_catalog import SEARCH_PROFILES, TOOLS
 
 from .sub_agent_list import sub_agent_list
 

@@ -115,8 +115,9 @@ def _script(args: BashArguments, workspace: Workspace) -> CommandAnalysis:
 async def _bash(context: ToolContext, args: BashArguments, timeout_s: float) -> Output:
     if args.background:
         job = await context.workspace.start(args.command, agent=context.agent, access=args.access)
+        facts = ToolFacts(commands=(CommandRun(args.command, running=True),))
         text = f"Started in the background as {job.id}. Read its output with bash_output, stop it with bash_kill."
-        return Output(text, CommandDisplay(args.command, None, f"started as {job.id}"), _started(args))
+        return Output(text, CommandDisplay(args.command, None, f"started as {job.id}"), facts)
     ran = await context.workspace.run(
         args.command, agent=context.agent, timeout_s=timeout_s, on_output=context.emit, access=args.access
     )

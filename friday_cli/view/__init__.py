@@ -12,6 +12,7 @@ from .items import (
     TextStream,
     ToolRun,
     finding_text,
+    not_started,
     worktree_text,
 )  # fmt: skip
 from .state import SessionView
@@ -19,5 +20,5 @@ from .tree import activity_text, agent_line, glyph, render_tree, status_text
 
 __all__ = [
     "AgentView", "Item", "MessageItem", "NoteItem", "PendingAsk", "ResultItem", "SessionView", "TextStream", "ToolRun",
-    "activity_text", "agent_line", "finding_text", "glyph", "render_tree", "status_text", "worktree_text",
+    "activity_text", "agent_line", "finding_text", "glyph", "not_started", "render_tree", "status_text", "worktree_text",
 ]  # fmt: skip

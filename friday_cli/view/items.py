@@ -7,7 +7,7 @@ from typing import Any, Literal
 import msgspec
 
 from friday_cli.core.eventlog.agent_fold import AgentState
-from friday_cli.core.protocol.displays import AnyDisplay
+from friday_cli.core.protocol.displays import AnyDisplay, DelegationDisplay
 from friday_cli.core.protocol.events import (
     InboxMessage,
     PermissionAsked,
@@ -130,6 +130,11 @@ class ResultItem(msgspec.Struct):
     at: float
     findings: tuple[Finding, ...] = ()
     receipt: Receipt = Receipt()
+
+
+def not_started(run: ToolRun) -> tuple[str, ...]:
+    """Why tasks of a delegation have no agent, one untrusted line for each; those of a call without any are its error."""
+    return run.display.not_started if isinstance(run.display, DelegationDisplay) and run.agents else ()
 
 
 def finding_text(finding: Finding) -> str:

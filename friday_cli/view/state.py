@@ -69,7 +69,7 @@ class SessionView(msgspec.Struct):
             return ()
         agent = self.agents.get(path)
         if agent is None:
-            if isinstance(event, LIVE):
+            if isinstance(event, (*LIVE, events.SubAgentsChosen)):
                 return ()
             agent = self.agents[path] = AgentView(path)
         known = fold_event(agent, event, envelope.at)

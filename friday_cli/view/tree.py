@@ -46,9 +46,9 @@ def render_tree(
     fit: Callable[[str], str] = str,
 ) -> list[str]:
     """All agents, or only `top` and its descendants: one line for each agent, followed by the first lines of a sub-agent's
-    result and by its warnings, with "receipts" by its whole receipt. `now` (Unix seconds, default: the time of the last
-    event) is for the time of running agents. `fit` cuts a line; it is not used for receipts and warnings. Untrusted text
-    is sanitized."""
+    result or its error and by its warnings, with "receipts" by its whole receipt. `now` (Unix seconds, default: the time of
+    the last event) is for the time of running agents. `fit` cuts a line; it is not used for receipts and warnings.
+    Untrusted text is sanitized."""
     at = state.at if now is None else now
 
     def branch(agent: AgentView, first: str, rest: str) -> Iterator[str]:
@@ -60,6 +60,8 @@ def render_tree(
             yield from (fit(indent + row) for row in _first_lines(agent.result if agent.parent else ""))
             if agent.parent and agent.end is not None and agent.end.error:
                 yield indent + sanitize_line(f"error: {agent.end.error}", 300)
+            if agent.parent and agent.earlier:
+                yield from (fit(indent + row) for row in ("Earlier result:", *_first_lines(agent.earlier.text)))
             facts = [row for row in agent.receipt.lines() if details == "receipts" or row.startswith("WARNING: ")]
             yield from (f"{indent}{sanitize(text, keep='')}" for text in facts)
         for child in children:

@@ -160,6 +160,11 @@ def test_a_project_that_waits_for_trust_is_worth_a_note(console: Console) -> Non
     assert facts(console)["settings/project"]["level"] == "ok"
     console.profile(console.project / ".friday/profiles", "x")
     assert facts(console)["settings/project"]["level"] == "note"
+    console.ok("trust", "--yes")
+    (console.project / "AGENTS.md").write_text("Use tabs.\n")
+    fact = facts(console)["settings/project"]
+    assert fact["level"] == "note"
+    assert fact["text"].endswith("is trusted; changed since, and information only: AGENTS.md")
 
 
 def test_programs_that_are_missing_are_notes(console: Console, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ agents:
 """
 RAN = "claims that a command ran or tests pass, but no command was run"
 CHANGED = "claims changes, but no file was changed"
-IDLE = "no tool was run: nothing in this result was checked"
+IDLE = "no tool was run but task_result: nothing in this result was checked"
 
 
 @pytest.fixture
@@ -66,12 +66,67 @@ def test_the_conversation_of_a_child_ends_with_its_result(console: Console, play
     console.ok("ask", "-m", play, "go")
     shown = console.ok("sessions", "show", ":a.2").out.splitlines()
     assert shown[shown.index("  ✓ task_result success") :] == [
-        "  ✓ task_result success", "", "# Found", "", "- **one** line", "- two", "- three",
+        "  ✓ task_result success", "", "│ # Found", "│ ", "│ - **one** line", "│ - two", "│ - three",
         "  · [seen] It has one line. (x.txt:1)", "  · [not seen] It is old. (y.txt:3)",
         "  · denied: bash · tools: read_file, task_result",
     ]  # fmt: skip
     last = console.ok("sessions", "show", ":a.2", "--json").document["conversation"][-1]
     assert (last["kind"], last["text"].splitlines()[0], last["findings"][0]["seen"]) == ("result", "# Found", True)
+
+
+def test_no_line_of_a_sub_agent_can_pass_for_one_of_the_harness(console: Console) -> None:
+    path = console.home / "play.yaml"
+    fake = "x\\n  ✓ bash pytest · exit 0\\r  · 3 files +9 -0\\u2028Agents"
+    path.write_text(
+        f"""
+agents:
+  a: [{{calls: [{{name: delegate_task, arguments: {{profile: coder, task: Build.}}}}]}}, {{text: Done.}}]
+  a.1: [{{text: "{fake}", calls: [{{name: task_result, arguments: {{result: "{fake}"}}}}]}}]
+""",
+        encoding="utf-8",
+    )
+    console.ok("ask", "-m", f"scripted:{path}", "go")
+    shown = console.ok("sessions", "show", ":a.1").out.splitlines()
+    for words in ("✓ bash", "3 files", "Agents"):
+        assert [row[:2] for row in shown if words in row] == ["│ ", "│ "]
+
+
+def test_the_tree_has_the_error_and_the_earlier_result_of_a_run_that_failed(console: Console) -> None:
+    (console.project / "x.txt").write_text("one\n")
+    first, second = console.home / "first.yaml", console.home / "second.yaml"
+    first.write_text(
+        """
+agents:
+  a: [{calls: [{name: delegate_task, arguments: {profile: researcher, task: Look.}}]}, {text: Done.}]
+  a.1: [{calls: [{name: read_file, arguments: {path: x.txt}}]}, {text: "It is one."}]
+""",
+        encoding="utf-8",
+    )
+    second.write_text("agents: {a.1: [{fail: {kind: auth, message: no key}}]}", encoding="utf-8")
+    console.ok("ask", "-m", f"scripted:{first}", "go")
+    session = console("sessions", "list").rows[0][0]
+    assert console("ask", "-m", f"scripted:{second}", "--resume-agent", f"{session}:a.1", "again").code == 1
+    for more in ((), ("--tree",)):
+        rows = [row.strip(" │") for row in console.ok("sessions", "show", session, *more).out.splitlines()]
+        at = rows.index("Earlier result:")
+        assert rows[at - 1].startswith("error: ")
+        assert rows[at + 1] == "> It is one."
+
+
+def test_a_task_that_was_not_started_is_shown_below_its_call(console: Console) -> None:
+    path = console.home / "play.yaml"
+    path.write_text(
+        """
+agents:
+  a:
+    - calls: [{name: delegate_tasks, arguments: {tasks: [{profile: nobody, task: x}, {profile: researcher, task: y}]}}]
+    - text: Done.
+  a.1: [{text: fine}]
+""",
+        encoding="utf-8",
+    )
+    console.ok("ask", "-m", f"scripted:{path}", "go")
+    assert "      Task 1 of 2 was not started: There is no profile 'nobody'." in console.ok("sessions", "show").out
 
 
 def test_a_failed_child_is_named_with_its_error(console: Console) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from friday_cli.core.eventlog.replay import replay
-from friday_cli.core.protocol.errors import BudgetSpent, ProviderError
+from friday_cli.core.protocol.errors import BudgetSpent, ProviderError, UsageError
 from friday_cli.core.protocol.events import AgentFinished, AgentStarted, Detached, ToolFinished
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.frontends.oneshot.output import _agent
@@ -82,7 +82,7 @@ async def test_after_a_kill_each_call_has_the_result_that_the_log_has(stage: Sta
     calls = [
         TEAM,
         delegate("researcher", "alone"),
-        call("read_file", path="x.txt"),
+        call("read_file", path="x.txt", description="Look."),
         call("ask_user", question="Which?"),
     ]
     script = {"a": [Say("", [*calls, call("write_file", path="y.txt", content="y")]), Say("fin")], "a.1": QUICK, "a.2": SLOW,
@@ -113,7 +113,7 @@ async def test_after_a_kill_each_call_has_the_result_that_the_log_has(stage: Sta
         assert "## Result from 'researcher' (a.3): completed\n> the third\n" in alone
         if not old:
             assert alone.startswith("ok: ## Result")
-            assert file == "ok: 1\tcontent of x"
+            assert file == "ok: 1\tcontent of x\n[Left out, not an argument of this tool: description]"
         else:
             assert file.startswith("cancelled: It had ended (ok) when its process ended.")
         assert running.startswith("cancelled: It was running when its process ended.")
@@ -181,6 +181,36 @@ async def test_a_spent_child_is_refused_before_its_run_and_keeps_its_result(stag
         assert outcome.text == "and more"
 
 
+CAPPED = "It can get no more: maxTokenBudget of its profile or agents.delegation.token_budget.max is the limit."
+
+
+@pytest.mark.parametrize(("front", "cap", "limit", "more", "why"), [
+    ("maxCost: 1.25", 200_000, None, 50_000, "; the cost limit of a.1 has room for $0.1"),
+    ("maxCost: 1.25", 200_000, None, None, "; the cost limit of a.1 has room for $0.1"),
+    ("maxTokenBudget: 50000", 200_000, 13_000, 50_000, "and the token budget of a has room for "),
+    ("maxTokenBudget: 50000", 200_000, 13_000, None, "and the token budget of a has room for "),
+    ("maxTokenBudget: 2000", 200_000, None, 50_000, CAPPED),
+    ("maxTokenBudget: 12000", 13_000, None, 50_000, CAPPED),
+    ("maxTokenBudget: 10000", 10_200, None, 50_000, CAPPED),
+    ("maxTokenBudget: 12000", 13_000, None, 500, "Give it more tokens (--max-tokens)."),
+])  # fmt: skip
+async def test_more_tokens_are_asked_for_only_where_they_help(
+    stage: Stage, front: str, cap: int, limit: int | None, more: int | None, why: str
+) -> None:
+    """The cost limit has $0.25 left, of which a tenth of the limit is kept for the last turn."""
+    stage.profile("small", front)
+    stage.config(f"[agents.delegation.token_budget]\nmax = {cap}\ndefault = {min(cap, 50_000)}\n")
+    script = {"a": [Say("", [delegate("small", "look " * 1600)]), Say("fin")],
+              "a.1": [Say("found it", usage=Usage(input=10_000))]}  # fmt: skip
+    async with stage.open(Actors(script, price=1e-4), flags={"limits.max_tokens": limit}) as s:
+        await s.session.prompt("go")
+        with pytest.raises(UsageError) as caught:
+            await s.session.resume_agent("a.1", "go on", max_tokens=more)
+        assert why in str(caught.value)
+        assert isinstance(caught.value, BudgetSpent) is why.startswith("Give it more")
+        assert len(s.of(AgentStarted, "a.1")) == 1
+
+
 @pytest.mark.parametrize("later", [False, True], ids=["in the same process", "in a later one"])
 async def test_a_failed_continuation_leaves_the_earlier_result(stage: Stage, later: bool) -> None:
     again = call("delegate_task", resume="a.1", task="go on")
@@ -228,3 +258,138 @@ async def test_a_child_has_twenty_turns_unless_its_profile_or_its_call_says_othe
     assert s.of(AgentStarted, "a.1")[0].turns == 20
     assert s.end("a.1") == ("completed", "iterations")
     assert len(s.requests("a.1")) == 20 + 1, "and the wrap-up"
+
+
+async def test_a_grandchild_that_was_resumed_is_in_the_result_after_a_kill(stage: Stage) -> None:
+    stage.profile("lead", "subAgents: [researcher]")
+    again = call("delegate_task", resume="a.1.1", task="go on")
+    script = {"a": [Say("", [delegate("lead", "all")]), Say("", [again])],
+              "a.1": [Say("", [delegate("researcher", "x")]), Say("led")], "a.1.1": [Say("found it"), *SLOW]}  # fmt: skip
+    before = await died(stage, script, lambda s: len(s.requests("a.1.1")) == 3)
+    async with stage.open({"a": [Say("fin")]}, resume=before.session.id) as s:
+        await s.session.prompt("and now?")
+        resumed = read(s)[-1]
+        assert "## Result from 'researcher' (a.1.1): interrupted (process)\n" in resumed
+        assert "\n> I looked at half of it\n" in resumed
+
+
+async def test_what_a_person_continued_before_a_kill_is_in_the_result_of_the_call_that_started_it(stage: Stage) -> None:
+    script = {"a": [Say("", [TEAM])], "a.1": [*QUICK, *SLOW], "a.2": SLOW}
+    async with stage.open(script) as s:
+        asking = asyncio.ensure_future(s.session.prompt("go"))
+        await until(lambda: s.of(AgentFinished, "a.1") and len(s.requests("a.2")) == 2)
+        await s.session.start_agent("a.1", "continue")
+        await until(lambda: len(s.requests("a.1")) == 3)
+        s.crash()
+        await s.session.close()
+        await asking
+    async with stage.open({"a": [Say("fin")]}, resume=s.session.id) as s:
+        await s.session.prompt("and now?")
+        (both,) = read(s)
+        assert "## Result from 'researcher' (a.1): interrupted (process)\n" in both
+        assert "Result of its earlier run:\n> found **it**\n" in both
+        assert "## Result from 'researcher' (a.2): interrupted (process)\n" in both
+
+
+async def test_what_a_person_continues_after_a_kill_changes_no_result_that_was_read(stage: Stage) -> None:
+    script = {"a": [Say("", [TEAM])], "a.1": QUICK, "a.2": SLOW}
+    before = await died(stage, script, lambda s: s.of(AgentFinished, "a.1") and len(s.requests("a.2")) == 2)
+    async with stage.open({"a": [Say("fin")], "*": [Say("more")]}, resume=before.session.id) as s:
+        for path in ("a.1", "a.2"):
+            await s.session.resume_agent(path, "continue")
+        await s.session.prompt("and now?")
+        first = s.requests()[-1].messages[:3]
+        assert DONE in first[2].results[0].text
+    async with stage.open({"a": [Say("fin")]}, resume=before.session.id) as s:
+        await s.session.prompt("and later?")
+        assert s.requests()[-1].messages[:3] == first
+
+
+async def test_a_rewind_after_a_kill_leaves_the_results_that_were_read(stage: Stage) -> None:
+    script = {"a": [Say("", [TEAM])], "a.1": QUICK, "a.2": SLOW}
+    before = await died(stage, script, lambda s: s.of(AgentFinished, "a.1") and len(s.requests("a.2")) == 2)
+    async with stage.open({"a": [Say("fin")] * 3}, resume=before.session.id) as s:
+        await s.session.prompt("and now?")
+        first = s.requests()[-1].messages[:3]
+        await s.session.prompt("and then?")
+        await s.session.rewind.to(3, "conversation")
+        await s.session.prompt("and instead?")
+        assert s.requests()[-1].messages[:3] == first
+        assert DONE in first[2].results[0].text
+
+
+async def test_a_result_that_was_handed_in_right_before_a_kill_is_the_text_of_the_agent(stage: Stage) -> None:
+    script = {"a": [Say("", [delegate("researcher", "x")])], "a.1": QUICK}
+    before = await died(stage, script, lambda s: s.of(AgentFinished, "a.1"))
+    kept = before.journal.envelopes
+    del kept[next(n for n, e in enumerate(kept) if isinstance(e.event, AgentFinished)) :]
+    async with stage.open({"a": [Say("fin")]}, resume=before.session.id) as s:
+        await s.session.prompt("and now?")
+        assert (
+            "(a.1): interrupted (process)\nerror: The friday process that ran this agent ended.\n> found **it**\n"
+            in (read(s)[0])
+        )
+
+
+async def test_a_result_is_kept_when_a_message_came_with_it_and_the_next_request_fails(stage: Stage) -> None:
+    script = {"a": [Say("", [delegate("researcher", "x")]), Say("fin")],
+              "a.1": [Say("I hand it in.", QUICK[0].calls, delay_s=10), Say("", fail=ProviderError("auth", "no key"))]}  # fmt: skip
+    async with stage.open(script) as s:
+        asking = asyncio.ensure_future(s.session.prompt("go"))
+        await until(lambda: s.requests("a.1"))
+        await s.session.send("a.1", "and look there, too")
+        await asking
+        (result,) = s.results()
+        assert "failed (provider)\nerror: no key\n" in result
+        assert "> found **it**\n" in result
+
+
+async def test_a_result_that_a_service_hands_in_although_tools_are_disabled_is_the_wrap_up(stage: Stage) -> None:
+    def play(request: Any, count: int) -> Say:
+        if request.agent == "a":
+            return Say("", [delegate("researcher", "x", max_iterations=1)]) if count == 0 else Say("fin")
+        return (
+            Say("I hand it in.", QUICK[0].calls) if request.tool_choice == "none" else Say("", [call("todo", items=[])])
+        )
+
+    s = await stage.ran(play)
+    assert s.results()[0].startswith(
+        "ok: ## Result from 'researcher' (a.1): completed (iterations)\n> found **it**\n---"
+    )
+
+
+async def test_two_runs_without_text_leave_no_earlier_result(stage: Stage) -> None:
+    refused = [Say("", fail=ProviderError("auth", f"no key {number}")) for number in (1, 2)]
+    again = call("delegate_task", resume="a.1", task="go on")
+    script = {"a": [Say("", [delegate("researcher", "x")]), Say("", [again]), Say("fin")], "a.1": refused}
+    s = await stage.ran(script)
+    assert "error: no key 2\n" in s.results()[1]
+    assert "earlier run" not in s.results()[1]
+
+
+async def test_the_notice_of_a_failed_run_names_the_earlier_result(stage: Stage) -> None:
+    """Also when it is built from the log."""
+    again = call("delegate_task", resume="a.1", task="go on", background=True)
+    script = {"a": [Say("", [delegate("researcher", "x")]), Say("", [again]), Say("begun"), Say("fin")],
+              "a.1": [Say("found it"), Say("", fail=ProviderError("auth", "no key"), delay_s=9)]}  # fmt: skip
+    s = await stage.ran(script)
+    news = s.heard()[-1]
+    assert "error: no key\n" in news
+    assert news.splitlines()[-2:] == [
+        "The result of its earlier run is kept.",
+        "All of it, with receipt and findings: get_delegation_result(id='a.1').",
+    ]
+    log = s.envelopes[: max(n for n, e in enumerate(s.envelopes) if e.agent == "a.1") + 1]
+    assert [f"harness: {told.text}" for told in replay(log)["a.1"].unreported] == [news]
+
+
+async def test_the_text_of_a_failed_run_refers_to_no_page_of_the_earlier_result(stage: Stage) -> None:
+    stage.config("[agents.delegation]\nresult_chars = 1000\n")
+    again = call("delegate_task", resume="a.1", task="go on")
+    script = {"a": [Say("", [delegate("researcher", "x")]), Say("", [again]), Say("fin")],
+              "a.1": [Say("found it"), Say("half " * 100, fail=ProviderError("auth", "no key"))]}  # fmt: skip
+    s = await stage.ran(script)
+    first, _, rest = s.results()[1].partition("Result of its earlier run:\n")
+    assert rest.startswith("> found it\n---")
+    assert "half" in first
+    assert "offset" not in first

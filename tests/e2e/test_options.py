@@ -146,9 +146,14 @@ def test_trust(friday: Friday) -> None:
         "---\nname: mine\ndescription: of the project\n---\nYou are mine.", encoding="utf-8"
     )
     (friday.project / ".friday" / "config.toml").write_text('permissions.deny = ["grep"]\n', encoding="utf-8")
+    (friday.project / "AGENTS.md").write_text("Use tabs.\n", encoding="utf-8")
     friday.plays("agents: {a: [{calls: [{name: grep, arguments: {pattern: x}}]}, {text: '{results}'}]}")
     ran = friday("hi")
-    assert any("is not trusted" in line and "friday trust" in line for line in ran.lines)
+    (line,) = [line for line in ran.lines if "trust" in line]
+    assert line.endswith(
+        "is not trusted. Not used: .friday/config.toml, .friday/profiles/mine.md. Information only: AGENTS.md. "
+        "`friday trust` would allow this."
+    )
     assert "Not permitted" not in ran.out
     assert friday("hi", "--profile", "mine").code == 2
     ran = friday("hi", "--trust")

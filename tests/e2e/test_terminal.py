@@ -76,7 +76,7 @@ def test_a_run_as_it_is_seen(friday: Friday, columns: int, pace: float) -> None:
         rows = [row for f in frames for row in f.splitlines() if row.startswith(("▸ a.", "◌ a."))]
         assert {len(row) for row in rows if row.endswith(" s")} == {columns - 9}, "columns that hold still"
     assert all(len(row) < columns for f in frames for row in f.splitlines() if row.startswith(("▸", "◌", "◦")))
-    assert screen.wrapped == 0 or columns == 40  # where the summary and the warnings take more than one
+    assert screen.wrapped == 0
     final = screen.text
     assert not re.search(r"[▸◌◦·] a", final), "nothing is left of the live lines"
     words = [
@@ -106,6 +106,19 @@ agents:
         terminal.process.send_signal(signal.SIGINT)
         assert terminal.end() == 130
     assert "◔ a.2 general · waits for tokens · " in tree
+
+
+def test_a_long_notice_wraps_between_words(friday: Friday) -> None:
+    friday.plays(SHORT)
+    with shown(friday, "look", columns=60) as terminal:
+        assert terminal.end() == 0
+        screen = terminal.screen
+    assert screen.wrapped == 0
+    assert "cannot use web_search: no search service" in " ".join(screen.text.split())
+    assert (
+        "friday: a.1 (researcher) cannot use web_search: no search\n  service is configured (SEARXNG_URL,"
+        in screen.text
+    )
 
 
 @paced

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from friday_cli.core.protocol.errors import FileError, FridayError, UsageError
-from friday_cli.extensions import trust
+from friday_cli.extensions import instructions, trust, trust_review
 
 
 @pytest.fixture
@@ -54,6 +54,50 @@ def test_what_can_execute_or_grant_is_pinned(root: Path, name: str) -> None:
     assert trust.is_trusted(root).changed == (f"~ {name}",)
     path.unlink()
     assert trust.is_trusted(root).changed == (f"- {name}",)
+
+
+def test_changed_instructions_are_decided_on_again_and_the_rest_stays_trusted(root: Path) -> None:
+    put(root / ".friday/config.toml", "")
+    put(root / "AGENTS.md", "Use tabs.\n")
+    put(root / "src/AGENTS.md", "Use blanks.\n")
+    assert trust.is_trusted(root).seen.keys() == {".friday/config.toml", "AGENTS.md"}
+    trust.decide(root, True)
+    assert trust.is_trusted(root).revised == ()
+    standing = trust.is_trusted(root / "src/deep")
+    assert (standing.ok, standing.revised, trust_review.needs_decision(standing)) == (True, ("+ src/AGENTS.md",), True)
+    trust.decide(root / "src", True)
+    assert not trust_review.needs_decision(trust.is_trusted(root))
+    put(root / "AGENTS.md", "Use nothing.\n")
+    standing = trust.is_trusted(root)
+    assert (standing.ok, standing.revised) == (True, ("~ AGENTS.md",))
+    assert {"-Use tabs.", "+Use nothing."} <= {row.strip() for row in trust_review.differences(standing)}
+    trust.decide(root, True, seen=standing.seen)
+    assert trust.is_trusted(root / "src").revised == (), "the other file was decided on before"
+    seen = trust.is_trusted(root).seen
+    put(root / "AGENTS.md", "Now.\n")
+    with pytest.raises(UsageError, match="changed during the review"):
+        trust.decide(root, True, seen=seen)
+
+
+def test_declined_instructions_may_change(root: Path) -> None:
+    put(root / "AGENTS.md", "Use tabs.\n")
+    trust.decide(root, False)
+    put(root / "AGENTS.md", "Use blanks.\n")
+    assert trust.is_trusted(root).state == "refused"
+    assert not trust_review.needs_decision(trust.is_trusted(root))
+
+
+def test_instructions_that_cannot_be_read_break_nothing(root: Path, tmp_path: Path) -> None:
+    (root / "AGENTS.md").symlink_to(put(tmp_path / "elsewhere.md", "Out.\n"))
+    put(root / "src/AGENTS.md", "x" * (trust.MAX_FILE_BYTES + 1))
+    trust.decide(root / "src", True)
+    standing = trust.is_trusted(root / "src")
+    assert (standing.ok, standing.instructions, standing.revised) == (True, {}, ())
+    found = instructions.read(root / "src", root=root, config=tmp_path, trusted=True)
+    assert found.files == ()
+    assert [notice.rpartition(" is skipped: ")[2] for notice in found.notices] == [
+        "it links out of the project.", "it is larger than 1,000,000 bytes.",
+    ]  # fmt: skip
 
 
 def test_everything_else_may_change(root: Path) -> None:
@@ -176,7 +220,7 @@ def test_what_was_decided_on_is_kept_to_show_what_changed(root: Path) -> None:
 
 def test_only_what_was_seen_is_trusted(root: Path) -> None:
     path = put(root / ".friday/config.toml", "")
-    seen = trust.is_trusted(root).files
+    seen = trust.is_trusted(root).seen
     path.write_text('mode = "plan"\n')
     with pytest.raises(UsageError, match="changed during the review"):
         trust.decide(root, True, seen=seen)

@@ -112,8 +112,25 @@ async def test_who_has_the_web_search(vendor: Vendor, tmp_path: Path, options: d
     vendor.script = {"a": [TRIO]}
     async with opened(tmp_path, **options) as session:
         assert (await session.prompt("go")).status == "completed"
+        missing = [notice.text for notice in await of(session, Notice) if "web_search" in notice.text]
     assert {r.agent for r in vendor.asked if "web_search" in [t.name for t in r.tools]} == have
     assert {r.agent for r in vendor.asked} == {"a", "a.1", "a.2", "a.3"}
+    assert len(missing) == ("model" in options), "a parent without the tool is no missing service"
+
+
+@pytest.mark.parametrize("attended", [False, True])
+async def test_a_question_that_nobody_can_answer_is_said_once(vendor: Vendor, tmp_path: Path, attended: bool) -> None:
+    folder = tmp_path / "home" / "profiles"
+    folder.mkdir(parents=True)
+    text = "---\nname: asker\ndescription: asks\nallowedTools: [ask_user]\n---\nYou ask."
+    (folder / "asker.md").write_text(text, encoding="utf-8")
+    vendor.script = {"a": [Say(calls=[batch({"profile": "asker"}, {"profile": "asker"})])]}
+    async with opened(tmp_path, attended=attended) as session:
+        await session.prompt("go")
+        notices = [notice.text for notice in await of(session, Notice)]
+    said = "a.1 (asker) cannot use ask_user: in this run there is no person who could answer."
+    assert notices == ([] if attended else [said])
+    assert [["ask_user" in [t.name for t in r.tools]] for r in vendor.asked if r.agent != "a"] == [[attended]] * 2
 
 
 async def test_a_search_of_the_service_is_asked_about_once_for_the_session(vendor: Vendor, tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ async def test_a_background_command_is_followed_to_its_end(desk: Desk) -> None:
     os.mkfifo(desk.root / "go")
     output = await desk("bash", command="echo one; read -t 20 x <> go; echo two; exit 7", background=True)
     assert "job-1" in output.text
-    assert output.facts.commands == (CommandRun("echo one; read -t 20 x <> go; echo two; exit 7", None),)
+    assert output.facts.commands == (CommandRun("echo one; read -t 20 x <> go; echo two; exit 7", running=True),)
     await desk("bash_kill", id="job-1")
     again = await desk("bash", command="echo one; read -t 20 x <> go; echo two > made; exit 7", background=True)
     assert "job-2" in again.text

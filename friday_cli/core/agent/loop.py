@@ -17,7 +17,7 @@ from ..protocol.events import (
     TurnFinished,
     TurnStarted,
 )
-from ..protocol.messages import Message, Text, ToolResult, Usage, open_calls, user
+from ..protocol.messages import Message, Text, ToolResult, Usage, handed_in, open_calls, user
 from ..protocol.provider import ReplyDone
 from ..protocol.run_result import RunResult, StopReason
 from ..protocol.tool import FinalReport
@@ -74,7 +74,9 @@ async def _take_turns(agent: Agent, services: Services) -> RunResult:
         done, report = await _turn(agent, services, guard)
         reply.append(done.message.text)
         if report is not None:
+            agent.texts.append(report.result)  # the partial text, if a message came meanwhile and the next turn fails
             if may_continue(agent):
+                reply.clear()
                 continue
             end = RunResult("completed", "done", report.result, findings=report.findings, claims=report.claims)
             return end if report.success else msgspec.structs.replace(end, status="failed", stop_reason="reported")
@@ -227,7 +229,7 @@ async def wrap_up(agent: Agent, services: Services, why: str, *, whose: str = ""
         if done.stop == "refusal":
             error = f"No wrap-up: {agent.model} refused."
         else:
-            text = done.message.text.strip()
+            text = handed_in(done.message) or done.message.text.strip()  # some services ignore that tools are disabled
     except (ProviderError, LimitReached) as failure:
         error = f"No wrap-up: {failure}"
     except TimeoutError:

@@ -48,5 +48,9 @@ def _cut(result: ToolResult, share: float) -> ToolResult:
     raw = result.text.encode("utf-8", "replace")
     head, tail = int(4 * room * HEAD), int(4 * room * (1 - HEAD))
     begins, ends = (part.decode("utf-8", "ignore") for part in (raw[:head], raw[len(raw) - tail :]))
+    if (
+        raw[: len(raw) - tail].rpartition(b"\n")[2].startswith(b">")
+    ):  # within the words of a sub-agent, which stay quoted
+        ends = f"> …{ends}"
     text = f"{begins}\n{note}\n{ends}" if head + tail < len(raw) else result.text
     return msgspec.structs.replace(result, text=text, images=())

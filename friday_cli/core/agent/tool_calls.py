@@ -114,6 +114,10 @@ async def _run_call(agent: Agent, services: Services, call: ToolCall) -> _CallRe
     status: ResultStatus = "error"
     output = Output("")
     started, note = False, ""
+
+    def text() -> str:
+        return "\n".join(filter(None, (output.text, note)))
+
     try:
         tool, sent = await _understand(agent, services, call)
         note = sent.note
@@ -146,11 +150,10 @@ async def _run_call(agent: Agent, services: Services, call: ToolCall) -> _CallRe
             agent.receipt_builder.add(call.name, status, output.facts)
             finished = ToolFinished(
                 call.id, call.name, status, took, output.display, output.facts,
-                text=output.text, images=output.images, usage=output.usage,
+                text=text(), images=output.images, usage=output.usage,
             )  # fmt: skip
             await services.log.emit(agent.path, finished, *(Notice(text, "warning") for text in output.warnings))
-    text = "\n".join(filter(None, (output.text, note)))
-    return _CallResult(ToolResult(call.id, text, status, output.images), output.ends)
+    return _CallResult(ToolResult(call.id, text(), status, output.images), output.ends)
 
 
 async def _understand(agent: Agent, services: Services, call: ToolCall) -> tuple[Tool, UnderstoodArguments]:

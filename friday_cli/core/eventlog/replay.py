@@ -25,7 +25,8 @@ from ..protocol.events import (
     ToolFinished,
     ToolStarted,
 )
-from ..protocol.messages import Message, ToolResult, closed, open_calls, without_thinking
+from ..protocol.messages import Message, ToolResult, closed, handed_in, open_calls, without_thinking
+from ..protocol.tool_info import TASK_RESULT
 from .agent_fold import AgentState, fold_event
 from .notices import pending_end_notice, same_end
 from .rewind_marks import after_rewind, is_rewind_point
@@ -51,19 +52,21 @@ class AgentRecord(AgentState):
     """What resuming an agent needs from the log.
 
     `history` is what a provider may be sent next: folded from MessageAdded and Compacted, every call closed, without
-    thinking of another model. `context` is the tokens of it after the last reply. `text` is the newest text of the model
-    in this run. `open` are the calls that run, by id. `turn_seq` is the event number of its newest reply, `results` are the
-    results of the calls of it, by id, that have ended and not joined the history. `inbox` are the messages that never joined the history. `unreported`
-    are ends that an agent above must be told of and was not; `reported`, by call id, those of them that a call reports
-    whose result has not joined the history. `seen_at` is the time of its last event and `seq` its number; `started` and
-    `begun` are those of the start of its newest run. Order follows the numbers, because clocks can be set. `marks` has the
-    conversation right before each rewind point, by event number.
+    thinking of another model. `context` is the tokens of it after the last reply. `text` is the newest text of the
+    model in this run, or the result that it handed in. `open` are the calls that run, by id. `turn_seq` is the event
+    number of its newest reply, `results` are the results of the calls of it, by id, that have ended and not joined
+    the history. `inbox` are the messages that never joined the history. `unreported` are ends that an agent above
+    must be told of and was not; `reported`, by call id, those of them that a call reports whose result has not joined
+    the history. `seen_at` is the time of its last event and `seq` its number; `started` and `begun` are those of the
+    start of its newest run, `calls` the numbers of the starts by the calls that started it. Order follows the
+    numbers, because clocks can be set. `marks` has the conversation right before each rewind point, by event number.
     """
 
     started: float = 0.0
     seen_at: float = 0.0
     seq: int = 0
     begun: int = 0
+    calls: dict[str, int] = msgspec.field(default_factory=dict)
     marks: dict[int, Mark] = msgspec.field(default_factory=dict)
     history: list[Message] = msgspec.field(default_factory=list)
     prefix: Prefix | None = None
@@ -114,8 +117,12 @@ def replay(envelopes: Iterable[Envelope], report: Reporter = _status_only) -> di
     records: dict[str, AgentRecord] = {}
     with collecting_later():
         for envelope in envelopes:
-            if isinstance(envelope.event, (AgentStarted, Rewound)) and envelope.agent in records:
-                _close_turn(records, records[envelope.agent], report)
+            if isinstance(envelope.event, (AgentStarted, Rewound)):
+                above = envelope.agent
+                while above:  # of the agents above it, too: a new run must not change what a dead call reports
+                    if (record := records.get(above)) and (record.ended or above == envelope.agent):
+                        _close_turn(records, record, report)
+                    above = parent_of(above)
             _fold(records, envelope)
         for record in records.values():
             _close_turn(records, record, report)
@@ -137,14 +144,22 @@ def _result_of(call_id: str, record: AgentRecord, records: Mapping[str, AgentRec
     ended = record.results.get(call_id)
     if ended is not None and ended.status != "cancelled":
         return ended
-    started = [
-        other
-        for other in records.values()
-        if other.parent == record.path and other.granted.call_id == call_id and other.begun > record.turn_seq
-    ]
-    if started:
+    if started := [other for other in records.values() if _was_started_by(other, call_id, record, records)]:
         return ToolResult(call_id, "\n\n".join([CUT, *(report(other, records) for other in started)]), "cancelled")
     return ended or ToolResult(call_id, NEVER_RUN, "cancelled")
+
+
+def _was_started_by(other: AgentRecord, call_id: str, record: AgentRecord, records: Mapping[str, AgentRecord]) -> bool:
+    """Whether a call of the newest turn of `record` started a run of `other`, which may be a sub-agent of a sub-agent that it
+    resumed. An agent between them can have a call with the same id."""
+    if other.calls.get(call_id, 0) <= record.turn_seq or not is_under(other.path, record.path):
+        return False
+    between = parent_of(other.path)
+    while between != record.path and is_under(between, record.path):
+        if any(call.id == call_id for message in records[between].history for call in message.calls):
+            return False
+        between = parent_of(between)
+    return other.path != record.path
 
 
 def _fold(records: dict[str, AgentRecord], envelope: Envelope) -> None:
@@ -167,8 +182,15 @@ def _fold(records: dict[str, AgentRecord], envelope: Envelope) -> None:
     fold = _FOLDS.get(type(event))
     if fold is not None:
         fold(record, event)
-    if isinstance(event, AgentFinished) and (parent := records.get(parent_of(path))):
-        parent.receipt_builder.add_helper(path, record.receipt_builder)
+    if isinstance(event, AgentFinished) and (above := _nearest_running(records, parent_of(path))):
+        above.receipt_builder.add_others(record.receipt_builder.observed(whole=False))
+
+
+def _nearest_running(records: dict[str, AgentRecord], path: str) -> AgentRecord | None:
+    """The agent that gets what a sub-agent did: `path`, or its nearest ancestor that has not ended; the main agent last."""
+    while parent_of(path) and (path not in records or records[path].ended):
+        path = parent_of(path)
+    return records.get(path)
 
 
 def _pass_on(records: dict[str, AgentRecord], path: str, text: str) -> None:
@@ -192,10 +214,14 @@ def _read(records: dict[str, AgentRecord], record: AgentRecord, message: Message
 
 def _start(record: AgentRecord, event: AgentStarted) -> None:
     record.started, record.begun, record.text = record.seen_at, record.seq, ""
+    if event.call_id:
+        record.calls[event.call_id] = record.seq
 
 
 def _finish(record: AgentRecord, event: AgentFinished) -> None:
-    if notice := pending_end_notice(record.path, record.granted, event, background=record.background):
+    if notice := pending_end_notice(
+        record.path, record.granted, event, earlier=record.earlier, background=record.background
+    ):
         record.unreported.append(notice)
 
 
@@ -256,6 +282,8 @@ def _tool_finished(record: AgentRecord, event: ToolFinished) -> None:
         how = "It was running" if event.status == "cancelled" else f"It had ended ({event.status})"
         result = ToolResult(event.call_id, f"{how} when its process ended. Its result is not known.", "cancelled")
     record.results[event.call_id] = result
+    if event.tool == TASK_RESULT and event.status == "ok" and record.history:
+        record.text = handed_in(record.history[-1]) or record.text
 
 
 _FOLDS: dict[type, Callable[[AgentRecord, Any], None]] = {

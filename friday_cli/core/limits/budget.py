@@ -92,9 +92,9 @@ class Budget:
         self.check()
         left_tokens, left_cost = self.left("tokens"), self.left("cost")
         if left_tokens < 2 * OUTPUT_FLOOR:
-            raise LimitReached("tokens", min(reversed(list(self.up())), key=lambda node: node.tokens.left).path)
+            raise LimitReached("tokens", self.tightest("tokens").path)
         if left_cost <= 0:
-            raise LimitReached("cost", min(reversed(list(self.up())), key=lambda node: node.cost.left).path)
+            raise LimitReached("cost", self.tightest("cost").path)
         if left_tokens != float("inf"):
             tokens = int(min(left_tokens, tokens if tokens is not None else left_tokens))
         if left_cost != float("inf"):
@@ -111,6 +111,20 @@ class Budget:
     def left(self, what: Literal["tokens", "cost"]) -> float:
         """The amount that may still be spent, by the limits of all levels; infinite without a limit."""
         return max(0.0, min((node.tokens if what == "tokens" else node.cost).left for node in self.up()))
+
+    def tightest(self, what: Literal["tokens", "cost"]) -> Budget:
+        """The budget, of this one and those above it, with the least left; the outermost of several."""
+        nodes = list(self.up())
+        return min(reversed(nodes), key=lambda node: (node.tokens if what == "tokens" else node.cost).left)
+
+    def usable(self) -> Amounts:
+        """Tokens and US dollars that a run that begins now may spend before its wrap-up."""
+        tokens, cost = self._reserve_wanted()
+        return self.left("tokens") - tokens, self.left("cost") - cost
+
+    def _reserve_wanted(self) -> Amounts:
+        """The wrap-up reserve of a run: a tenth of the limit."""
+        return min(WRAP_UP_TOKENS, (self.tokens.limit or 0.0) // 10), (self.cost.limit or 0.0) / 10
 
     def room(self, price: Callable[[Usage], float | None]) -> float:
         """Tokens of new input that the budget can pay for, without the wrap-up reserve; infinite without a limit.
@@ -210,9 +224,9 @@ class Budget:
 
     def keep_reserve(self) -> None:
         """Reserve a tenth of the limit, as far as it is free, for the wrap-up of the run."""
-        tokens, cost = self.tokens.limit or 0.0, self.cost.limit or 0.0
+        tokens, cost = self._reserve_wanted()
         self._keeps = True
-        self.keep(max(0.0, min(WRAP_UP_TOKENS, tokens // 10, self.free(0))), max(0.0, min(cost / 10, self.free(1))))
+        self.keep(max(0.0, min(tokens, self.free(0))), max(0.0, min(cost, self.free(1))))
 
     def open_reserve(self) -> None:
         """Let this agent, and no other, use its wrap-up reserve."""

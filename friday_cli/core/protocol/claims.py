@@ -56,7 +56,8 @@ def audit(
     ]
     idle = {tool.name for tool in tools if not tool.verifies}
     if not root and text.strip() and any(tool.verifies for tool in tools) and life.tools.keys() <= idle:
-        warnings.append("no tool was run: nothing in this result was checked")
+        but = f" but {' and '.join(life.tools)}" if life.tools else ""
+        warnings.append(f"no tool was run{but}: nothing in this result was checked")
     return list(dict.fromkeys(warnings))
 
 
@@ -68,9 +69,9 @@ def _false_checks(claims: Claims, run: Receipt, life: Receipt) -> Iterable[str]:
         shown, wanted = _first_line(check.command), _words(check.command)
         if check.outcome == "not_run" or not wanted:
             continue
-        same = [c for c in run.commands if _is_same(_words(c.command), wanted)]
+        same = [c for c in run.commands if _is_same(c.command, wanted)]
         if not same:
-            again = any(_is_same(_words(c.command), wanted) for c in life.commands)
+            again = any(_is_same(c.command, wanted) for c in life.commands)
             yield f"claims the check `{shown}`, but that command was not run{' in this run' if again else ''}"
         elif (same[-1].exit_code == 0) is not (check.outcome == "passed"):
             yield f"claims that `{shown}` {check.outcome}, but it {_end(same[-1])}"
@@ -89,8 +90,17 @@ def _unchanged_files(claims: Claims, run: Receipt, life: Receipt) -> Iterable[st
         yield f"claims to have changed {_first_line(path)}, but it was not changed{' in this run' if again else ''}"
 
 
-def _is_same(ran: str, claimed: str) -> bool:
-    return ran == claimed or f" {claimed} " in f" {ran} " or f" {ran} " in f" {claimed} "
+def _is_same(command: str, claimed: str) -> bool:
+    """Whether a command that ran is the claimed one, or has it as a part. One that only names it, like `echo pytest`, is not."""
+    ran = _words(command)
+    if f" {claimed} " in f" {ran} ":
+        parts = [part for part in _parts(command) if f" {claimed} " in f" {_words(part)} "]
+    elif f" {ran} " in f" {claimed} ":
+        parts = _parts(command)
+    else:
+        return False
+    names = bool(parts) and all(map(_IS_NO_CHECK().match, parts))
+    return not names or all(map(_IS_NO_CHECK().match, _parts(claimed)))
 
 
 def _is_same_path(one: str, other: str) -> bool:
@@ -107,6 +117,8 @@ def _first_line(text: str) -> str:
 
 
 def _end(run: CommandRun) -> str:
+    if run.running:
+        return "was started in the background and its end was not seen"
     if run.timed_out:
         return "timed out"
     return "did not end by itself" if run.exit_code is None else f"ended with exit {run.exit_code}"
@@ -151,7 +163,8 @@ def _failed_checks(commands: Sequence[CommandRun]) -> list[CommandRun]:
     last: dict[str, CommandRun] = {}
     for run in commands:
         kind = next((found[0] for part in _parts(run.command) if (found := _CHECK().search(part))), "")
-        last[kind] = run
+        if kind or not run.running or kind not in last:  # a server in the background is no check
+            last[kind] = run
     known = [run for kind, run in last.items() if kind] or list(last.values())
     return [run for run in known if run.exit_code != 0]
 

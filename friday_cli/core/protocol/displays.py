@@ -43,9 +43,10 @@ class TableDisplay(Display, frozen=True, tag="table"):
 
 
 class DelegationDisplay(Display, frozen=True, tag="delegated"):
-    """The paths of the agents that a call started. Their state is in the view."""
+    """The paths of the agents that a call started. Their state is in the view. `not_started`: why tasks have no agent."""
 
     agents: tuple[str, ...]
+    not_started: tuple[str, ...] = ()
 
 
 AnyDisplay = TextDisplay | DiffDisplay | DiffsDisplay | CommandDisplay | TableDisplay | DelegationDisplay

@@ -1,6 +1,5 @@
-"""The events of a session, as flat typed structs. The same JSON is the log on disk, the output of `--output-format
-stream-json` and the input of a resumed session. Durable events are numbered and never lost; live events (`LIVE`) may be
-merged or dropped."""
+"""The events of a session, as flat typed structs: the same JSON is its log on disk and the output of `--output-format
+stream-json`. Durable events are numbered and never lost; live events (`LIVE`) may be merged or dropped."""
 
 from __future__ import annotations
 
@@ -235,6 +234,12 @@ class ModeChanged(Event, frozen=True, tag="mode_changed"):
     mode: str
 
 
+class SubAgentsChosen(Event, frozen=True, tag="sub_agents_chosen"):
+    """A person chose the only profiles that the main agent may delegate to."""
+
+    profiles: tuple[str, ...]
+
+
 class RuleAdded(Event, frozen=True, tag="rule_added"):
     """A permission rule was added to the session."""
 
@@ -278,8 +283,7 @@ class IntentStated(Event, frozen=True, tag="intent_stated"):
 
 
 class Verdict(Event, frozen=True, tag="verdict"):
-    """The verdict on a supervised result. `reasons` are differences between intent, task and receipt; `usage` is the
-    supervisor model's."""
+    """The verdict on a supervised result. `reasons`: differences of intent, task and receipt; `usage`: the supervisor's."""
 
     verdict: Literal["accept", "redo", "pause"]
     by: Literal["harness", "model", "person"]
@@ -300,8 +304,7 @@ class WorktreeChanged(Event, frozen=True, tag="worktree"):
 
 
 class Checkpoint(Event, frozen=True, tag="checkpoint"):
-    """Files are about to be changed by a `tool` or by a `person` who rewinds, or were changed by a `command`. Their earlier
-    contents are kept."""
+    """Files that a `tool` or a rewinding `person` is about to change, or a `command` has; earlier contents are kept."""
 
     files: tuple[KeptFile, ...]
     by: Literal["tool", "command", "person"] = "tool"
@@ -375,14 +378,13 @@ AnyEvent = (
     SessionStarted | AgentStarted | AgentFinished | Detached | Prefix | TurnStarted | TurnFinished | MessageAdded
     | ToolStarted | ToolFinished | StatusChanged | InboxMessage | PermissionAsked | PermissionAnswered | Denied
     | QuestionAsked | QuestionAnswered | AskWithdrawn | ModeChanged | RuleAdded | RuleRemoved | AttemptFailed
-    | Compacted | IntentStated | Verdict | WorktreeChanged | Checkpoint | Rewound | Reviewed | Notice
+    | Compacted | IntentStated | Verdict | WorktreeChanged | Checkpoint | Rewound | Reviewed | SubAgentsChosen | Notice
     | TextDelta | ThinkingDelta | CallDelta | ToolOutput
 )  # fmt: skip
 
 
 class Envelope(msgspec.Struct, frozen=True):
-    """An event with its number within the session (`seq`, None for a live event), its time in Unix seconds (`at`) and the
-    path of its agent."""
+    """An event with its number within the session (`seq`, None if live), time (`at`, Unix seconds) and path of its agent."""
 
     seq: int | None
     at: float

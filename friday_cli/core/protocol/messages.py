@@ -7,6 +7,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from .tool_info import TASK_RESULT
+
 Role = Literal["user", "assistant", "tool"]
 ResultStatus = Literal["ok", "error", "denied", "cancelled"]
 
@@ -174,6 +176,12 @@ def _settle(mended: list[Message], calls: Sequence[ToolCall], found: list[ToolRe
         results.append(result or ToolResult(call.id, why, "cancelled"))
     if results:
         mended.append(Message("tool", tuple(results), "harness"))
+
+
+def handed_in(message: Message) -> str:
+    """The result in a call of `task_result`, "" if there is none."""
+    found = (call.arguments.get("result") for call in message.calls if call.name == TASK_RESULT)
+    return next((text.strip() for text in found if isinstance(text, str)), "")
 
 
 def estimate_tokens(text: str) -> int:

@@ -44,11 +44,13 @@ class KeptFile(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class CommandRun(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A command and how it ended. `exit_code` is None when it was stopped or still runs."""
+    """A command and how it ended. `exit_code` is None when it was stopped. `running`: it was started in the background, and
+    its end was not observed."""
 
     command: str
     exit_code: int | None = None
     timed_out: bool = False
+    running: bool = False
 
 
 class ToolFacts(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -140,7 +142,8 @@ def _counts(numbers: Mapping[str, int]) -> str:
 
 
 def _first_line(command: str) -> str:
-    return command.splitlines()[0] if command else ""
+    first, _, more = command.strip().partition("\n")
+    return f"{first} …" if more else first
 
 
 def _shorten(text: str) -> str:
@@ -148,6 +151,8 @@ def _shorten(text: str) -> str:
 
 
 def _how_it_ended(run: CommandRun) -> str:
+    if run.running:
+        return "started in the background"
     return "timed out" if run.timed_out else "stopped" if run.exit_code is None else f"exit {run.exit_code}"
 
 
@@ -157,7 +162,8 @@ class ReceiptBuilder:
     def __init__(self, receipt: Receipt | None = None) -> None:
         self.reset(receipt or Receipt())
         self._earlier = Receipt()
-        self._helpers: dict[str, Receipt] = {}
+        self._others: list[tuple[int, Receipt]] = []  # each after as many commands of its own
+        self._earlier_others = 0
 
     def reset(self, receipt: Receipt) -> None:
         """Continue from `receipt`."""
@@ -177,6 +183,7 @@ class ReceiptBuilder:
         self._warnings.clear()
         self._made = None
         self._earlier = self.receipt
+        self._earlier_others = len(self._others)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ReceiptBuilder) and self.receipt == other.receipt
@@ -184,7 +191,8 @@ class ReceiptBuilder:
     __hash__ = None  # type: ignore[assignment]
 
     def add(self, tool: str, status: str, facts: ToolFacts) -> None:
-        """Count a call that ended with `status`. Changes of the same file are added up in one row."""
+        """Count a call that ended with `status`. Changes of the same file are added up in one row; the end of a command in
+        the background replaces its start."""
         self._made = None
         if status == "denied":
             self._denied += 1
@@ -196,27 +204,38 @@ class ReceiptBuilder:
             old = self._files.get((new.path, new.seen), FileChange(new.path))
             added, removed = old.added + new.added, old.removed + new.removed
             self._files[new.path, new.seen] = FileChange(new.path, added, removed, new.sha256, new.seen)
-        self._commands.extend(facts.commands)
+        for run in facts.commands:
+            self._add_command(run)
         self._urls.update(dict.fromkeys(facts.urls))
         self._read.update(dict.fromkeys(facts.read))
         self._found.update(dict.fromkeys(facts.found))
+
+    def _add_command(self, run: CommandRun) -> None:
+        started = msgspec.structs.replace(run, exit_code=None, timed_out=False, running=True)
+        if not run.running and started in self._commands[len(self._earlier.commands) :]:
+            self._commands[self._commands.index(started, len(self._earlier.commands))] = run
+        else:
+            self._commands.append(run)
 
     def warn(self, *texts: str) -> None:
         """Add warnings, each once."""
         self._warnings.update(dict.fromkeys(texts))
         self._made = None
 
-    def add_helper(self, path: str, builder: ReceiptBuilder) -> None:
-        """A sub-agent ended: what it changed and ran may be claimed by this agent, too."""
-        self._helpers[path] = builder.observed(whole=True)
+    def add_others(self, receipt: Receipt) -> None:
+        """Others changed and ran this: sub-agents in a run that ended, or the person. This agent may claim it, too."""
+        self._others.append((len(self._commands), receipt))
 
     def observed(self, *, whole: bool) -> Receipt:
-        """The newest run, or the `whole` life, with the files and commands of sub-agents."""
+        """The newest run, or the `whole` life, with the files and commands of others, in the order of their ends."""
         own = self.receipt if whole else self.run
-        files, commands = list(own.files), list(own.commands)
-        for receipt in self._helpers.values():
+        first, taken = len(self._commands) - len(own.commands), 0
+        files, commands = list(own.files), list[CommandRun]()
+        for count, receipt in self._others[0 if whole else self._earlier_others :]:
+            commands += (*own.commands[taken : count - first], *receipt.commands)
+            taken = count - first
             files += receipt.files
-            commands += receipt.commands
+        commands += own.commands[taken:]
         return msgspec.structs.replace(own, files=tuple(files), commands=tuple(commands))
 
     @property

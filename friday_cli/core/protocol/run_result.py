@@ -36,9 +36,9 @@ class RunResult(msgspec.Struct, frozen=True):
 
     def to_keep(self, earlier: RunResult | None) -> RunResult | None:
         """The result to keep of two runs of an agent: this one, unless only the `earlier` one completed or has a text."""
-        if self.status == "completed" or earlier is None or (self.text and earlier.status != "completed"):
+        if self.status == "completed" or earlier is None or not earlier.text:
             return self
-        return earlier
+        return self if self.text and earlier.status != "completed" else earlier
 
     def summary(self, path: str) -> str:
         """The status for people and models, with the reason where it says more: `completed (tokens of a.1)`. `path` is

@@ -32,7 +32,13 @@ class ParentNotifier:
             await self._deliver(above, unread)
         if (node.background or not node.waiter) and node.reports_to != self._nearest_running_ancestor(above):
             notice = notices.ended(
-                node.path, agent.profile, node.spec.task, end, agent.receipt.warnings, by_person=not node.background
+                node.path,
+                agent.profile,
+                node.spec.task,
+                end,
+                agent.receipt.warnings,
+                earlier=node.summary.earlier,
+                by_person=not node.background,
             )
             await self._deliver(above, notice)
 

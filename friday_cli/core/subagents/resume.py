@@ -47,7 +47,7 @@ def restore(agent: Agent, records: Mapping[str, AgentRecord]) -> None:
     thinking is dropped."""
     record = records[agent.path]
     agent.history, agent.usage, agent.run = record.history, record.usage, record.run
-    agent.receipt_builder.reset(record.receipt)
+    agent.receipt_builder = record.receipt_builder
     for other in records.values():
         if other.path != agent.path and is_under(other.path, agent.path):
             agent.below += other.usage

@@ -9,12 +9,14 @@ from typing import Protocol
 from ..agent.agent import Agent
 from ..agent.model_call import measured
 from ..eventlog import notices
-from ..limits.budget import OUTPUT_FLOOR, WRAP_UP_TOKENS, LimitReached
+from ..limits.budget import OUTPUT_FLOOR, LimitReached
 from ..protocol.agent_path import depth_of, is_under, parent_of
 from ..protocol.errors import BudgetSpent, ToolError
-from ..protocol.messages import Message, user
+from ..protocol.messages import Message, Usage, user
 from .node import AgentRun, AgentSummary, SubagentTask
 from .notifier import ParentNotifier
+
+HARD_CAP = "It can get no more: maxTokenBudget of its profile or agents.delegation.token_budget.max is the limit."
 
 
 class ResumerHost(Protocol):
@@ -74,9 +76,11 @@ class AgentResumer:
             text = f"{path} was not continued: the {limit.limit} budget of {limit.whose} is used up."
             if (limit.limit, limit.whose) != ("tokens", path):
                 raise ToolError(text) from None
+            if spec.max_tokens is not None and spec.max_tokens >= 2 * OUTPUT_FLOOR:
+                raise ToolError(text, hint=HARD_CAP) from None
             raise BudgetSpent(text, hint=_give_more(by)) from None
         message = user(spec.task, source="parent" if by else "person")
-        await _require_tokens(agent, message, by)
+        await _require_budget(agent, message, spec.max_tokens, by)
         self._check(path, by)  # an agent may have been stopped while the log was read
         node = self._tree.run(agent, spec, message)
         node.waiter = by or ""
@@ -121,12 +125,26 @@ def _give_more(by: str | None) -> str:
     return "Give it max_tokens from what you have left." if by else "Give it more tokens (--max-tokens)."
 
 
-async def _require_tokens(agent: Agent, message: Message, by: str | None) -> None:
-    """Raises BudgetSpent when the budget of a restored agent cannot pay for its conversation with `message`."""
-    budget = agent.budget
-    reserve = min(WRAP_UP_TOKENS, (budget.tokens.limit or 0) // 10)  # the run will keep it for its wrap-up
-    room = min(budget.left("tokens") - reserve, budget.room(agent.provider.cost)) - OUTPUT_FLOOR
-    needed = await measured(agent, room, [*agent.history, message])
+async def _require_budget(agent: Agent, message: Message, asked: int | None, by: str | None) -> None:
+    """Raises BudgetSpent when the token limit of a restored agent cannot pay for its conversation with `message`, ToolError
+    when another limit cannot: more tokens are no remedy then. `asked` is the tokens that it was to get."""
+    budget, provider = agent.budget, agent.provider
+    tokens, cost = budget.usable()
+    each = (provider.cost(Usage(input=1000)) or 0.0) / 1000
+    affordable = cost / each if each else float("inf")
+    room = tokens - OUTPUT_FLOOR
+    needed = await measured(agent, min(room, affordable), [*agent.history, message])
+    text = f"{agent.path} was not continued: its conversation has about {needed:,} tokens, and "
     if needed > room:
-        text = f"{agent.path} was not continued: its conversation has about {needed:,} tokens, and its budget has room for "
-        raise BudgetSpent(f"{text}{max(0, room):,.0f}.", hint=_give_more(by), needed=needed)
+        above = budget.parent.left("tokens") - OUTPUT_FLOOR if budget.parent else float("inf")
+        if above < needed:
+            whose = budget.parent.tightest("tokens").path if budget.parent else ""
+            raise ToolError(f"{text}the token budget of {whose} has room for {max(0, above):,.0f}.")
+        text += f"its budget has room for {max(0, room):,.0f}."
+        if asked is not None and budget.tokens.left < asked:
+            raise ToolError(text, hint=HARD_CAP)
+        raise BudgetSpent(text, hint=_give_more(by), needed=needed)
+    price = provider.cost(Usage(input=needed, output=OUTPUT_FLOOR)) or 0.0
+    if price > cost:
+        room_for = f"the cost limit of {budget.tightest('cost').path} has room for ${max(0.0, cost):.4f}"
+        raise ToolError(f"{text}a request of that costs ${price:.4f}; {room_for}.")

@@ -264,8 +264,11 @@ class SubagentTree:
             if node.agent.inbox.needs_turn and node.outcome.status != "cancelled":
                 self.wake()
             return
-        if parent := self._nodes.get(parent_of(node.path)):
-            parent.agent.receipt_builder.add_helper(node.path, node.agent.receipt_builder)
+        above = parent_of(node.path)
+        while depth_of(above) and above not in self._nodes:
+            above = parent_of(above)
+        agent = self._nodes[above].agent if depth_of(above) else self.root
+        agent.receipt_builder.add_others(node.agent.receipt_builder.observed(whole=False))
         self._summaries[node.path] = node.summary
         del self._nodes[node.path]
         self._notifying.add(node)

@@ -116,8 +116,10 @@ def _settings(project: trust.Trust, loaded: config.Loaded, env: Mapping[str, str
     variables = [name for name in sorted(env) if name.startswith("FRIDAY_") and env[name]]
     if variables:
         yield Fact("variables", ", ".join(f"{name}={_without_secret(name, env[name])}" for name in variables))
-    level: Level = "ok" if project.ok or not project.files else "note"
+    level: Level = "note" if project.revised or (project.seen and not project.ok) else "ok"
     text = f"{project.root} is trusted" if project.ok else project.reason
+    if project.revised:
+        text += f"; changed since, and information only: {', '.join(change[2:] for change in project.revised)}"
     yield Fact("project", text, "bad" if project.state == "broken" else level)
     directory = loaded.settings.agents.delegation.profiles.directory
     found = profiles.load(directory, project, env=env)

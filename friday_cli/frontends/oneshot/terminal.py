@@ -24,9 +24,17 @@ _FENCE = pattern(r"\s{0,3}(```+|~~~+)")
 
 
 def remark(text: str) -> None:
-    """Show a message to the person on standard error. A closed standard error is ignored."""
+    """Show a message to the person on standard error; on a terminal it wraps between words. A closed standard error is
+    ignored."""
+    rows = f"friday: {sanitize(text)}".split("\n")
     with suppress(OSError):
-        print(f"friday: {sanitize(text)}", file=sys.stderr)
+        if sys.stderr.isatty():
+            import textwrap  # a run in a pipe does not need it
+
+            width = shutil.get_terminal_size().columns
+            wrapped = (textwrap.wrap(row, width, subsequent_indent="  ", break_on_hyphens=False) for row in rows)
+            rows = [piece for pieces in wrapped for piece in pieces or [""]]
+        print("\n".join(rows), file=sys.stderr)
 
 
 def can_redraw(stream: TextIO) -> bool:

@@ -9,6 +9,7 @@ from friday_cli.core.protocol.errors import BudgetSpent, FridayError
 from friday_cli.core.protocol.format import pluralize
 from friday_cli.view import worktree_text
 
+from .controller import proposed_tokens
 from .widgets.choice_dialog import Chooser
 from .widgets.number_dialog import NumberDialog
 
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
 
     from .app import FridayApp
 
-MORE_TOKENS = 10_000
-"""Tokens that are proposed for a sub-agent whose conversation was not counted."""
 SHOWN = 6
 """Changed files of a worktree that are named."""
 
@@ -78,7 +77,7 @@ class AgentActions:
             await self._app.controller.say_to(path, text)
         except BudgetSpent as spent:
             title = f"{spent.message}\nHow many more tokens?"
-            more = await self._app.push_screen_wait(NumberDialog(title, 2 * spent.needed or MORE_TOKENS))
+            more = await self._app.push_screen_wait(NumberDialog(title, proposed_tokens(spent)))
             if more is None:
                 self._app.input.offer(text)
             else:

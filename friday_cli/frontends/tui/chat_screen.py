@@ -21,7 +21,7 @@ from .widgets.agent_block import make_block
 from .widgets.agent_panel import WIDE
 from .widgets.agent_strip import AgentStrip
 from .widgets.agent_tree import AgentTree
-from .widgets.approval_panel import Approval
+from .widgets.approval_panel import ROWS_LEFT, Approval
 from .widgets.blocks import RenderContext
 from .widgets.composer import Composer
 from .widgets.search_bar import FindBar
@@ -64,7 +64,7 @@ class ChatScreen(Screen[None]):
         yield self.status
 
     def on_mount(self) -> None:
-        self.screen_layout_refresh_signal.subscribe(self, lambda _: place_toasts(self, self.body.region.bottom))
+        self.screen_layout_refresh_signal.subscribe(self, lambda _: _laid_out(self))
         self.watch(self._friday, "app_focus", self._app_focused, init=False)
 
     def _app_focused(self, focused: bool) -> None:
@@ -202,3 +202,13 @@ class ChatScreen(Screen[None]):
         self.composer.area.focus()
         self._friday.input.first = self._friday.input.first or message.first
         self._friday.run_worker(self._friday.input.reopen(model=message.model))
+
+
+def _laid_out(chat: ChatScreen) -> None:
+    """Fit what depends on the heights of other widgets."""
+    place_toasts(chat, chat.body.region.bottom)
+    if chat.ready:
+        rows = 1 + sum(widget.region.height for widget in (chat.strip, chat.composer, chat.status))
+        if chat.approval.rows_left != (rows := max(rows, ROWS_LEFT)):
+            chat.approval.rows_left = rows
+            chat.approval.on_resize()

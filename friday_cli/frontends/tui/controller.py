@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from friday_cli.core.protocol.errors import FridayError, UsageError
+from friday_cli.core.protocol.errors import BudgetSpent, FridayError, UsageError
 from friday_cli.core.protocol.messages import Image
 from friday_cli.view import SessionView
 
@@ -33,8 +33,22 @@ LULL_S = 0.04
 """Seconds between two reads of live events: a little less than between two updates of the screen."""
 SHELL_TIMEOUT_S, SHELL_KEPT = 600.0, 20_000
 """Seconds that a command of the user may take, and characters of the end of its output that the agent reads."""
+MORE_TOKENS = 10_000
+"""Tokens that are proposed for a sub-agent whose conversation was not counted."""
 OWNER_CHECK_S = 1.0
 """Seconds between two checks which process drives a read-only session."""
+
+
+def addressed(state: SessionView, text: str) -> tuple[str, str]:
+    """The sub-agent that a message begins with, as in `@a.2 and the tests?`, and the rest of it; ("", text) for none."""
+    path, _, rest = text.partition(" ")
+    known = path.startswith("@a.") and path[1:] in state.agents
+    return (path[1:], rest.strip()) if known and rest.strip() else ("", text)
+
+
+def proposed_tokens(spent: BudgetSpent) -> int:
+    """The tokens to propose for a sub-agent that has spent its own."""
+    return 2 * spent.needed or MORE_TOKENS
 
 
 class EventFold:

@@ -14,6 +14,7 @@ from friday_cli.extensions.commands import CustomCommand, CustomCommands, find_c
 
 from .commands import slash_commands
 from .commands.context import NOTHING
+from .controller import addressed
 from .state.keymap import Keys
 from .terminal.clipboard import copy
 from .widgets.agent_panel import NARROW
@@ -56,13 +57,16 @@ class InputController:
         self._app.run_worker(self._deliver(draft, path))
 
     async def _deliver(self, draft: Draft, path: str) -> None:
-        """Send a message to the agent at `path` ("" is the main one), queue it, or run the command that it names."""
+        """Send a message to the agent at `path` ("" is the main one) or to the one that it begins with, queue it, or run the
+        command that it names."""
         app, chat, text = self._app, self._app.chat, draft.text
+        if not path:
+            path, text = addressed(self.controller.state, text)
         await chat.furnished.wait()
         if not path and app.size.width < NARROW:
             chat.body.close_overlay()  # the reply comes in the transcript behind it
         if not text.startswith("/") and _read_only(self):
-            self.offer(text)
+            self.offer(draft.text)
         elif path:
             if draft.images:
                 self.say_note("Pictures go to the main agent only; the words were sent.", "warning")
@@ -169,7 +173,7 @@ class InputController:
 
         def picked(session: str | None) -> None:
             if session:
-                self._app.run_worker(self.reopen(resume=session))
+                self._app.run_worker(self.reopen(resume=session, sub_agents=None))
 
         await self._app.push_screen(Picker(self._app.cwd), picked)
 

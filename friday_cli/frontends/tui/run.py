@@ -44,10 +44,10 @@ def chat(values: Mapping[str, Any]) -> int:
 
 def _trust_decided(cwd: Path) -> bool:
     """Ask whether the folder is trusted, if it has files that need it. False when the user quits."""
-    from friday_cli.extensions import instructions, trust
+    from friday_cli.extensions import trust
 
     trust_status = trust.is_trusted(cwd)
-    if not (trust_status.files or instructions.of_project(cwd, trust_status.root)):
+    if not trust_status.seen:
         return True  # the question is not imported when there is nothing to ask
     from .terminal.trust_prompt import decided
 

@@ -187,14 +187,19 @@ class _DelegationTools:
         nodes = [n for n in started if isinstance(n, AgentRun)]
         if nodes:
             await self._wait(ctx, nodes)
-        reports = [
-            await self._finished_report(ctx, n) if isinstance(n, AgentRun) else f"## Not started\nerror: {n}"
-            for n in started
-        ]
-        reports += [f"## Not started\nerror: {self._too_many()}"] * (len(args.tasks) - len(accepted))
-        texts = [f"# Task {number} of {len(args.tasks)}\n{report}" for number, report in enumerate(reports, 1)]
+        excess = [ToolError(self._too_many())] * (len(args.tasks) - len(accepted))
+        texts: list[str] = []
+        not_started: list[str] = []
+        for number, one in enumerate([*started, *excess], 1):
+            head = f"Task {number} of {len(args.tasks)}"
+            if isinstance(one, AgentRun):
+                texts.append(f"# {head}\n{await self._finished_report(ctx, one)}")
+            else:
+                texts.append(f"# {head}\n## Not started\nerror: {one}")
+                not_started.append(f"{head} was not started: {one}")
         failed = all(n.ended and n.summary.status != "completed" for n in nodes)
-        return Output("\n\n".join(texts), DelegationDisplay(tuple(n.path for n in nodes)), error=failed)
+        display = DelegationDisplay(tuple(n.path for n in nodes), tuple(not_started))
+        return Output("\n\n".join(texts), display, error=failed)
 
     def _tasks_left(self, ctx: ToolContext) -> int:
         """How many tasks the calls of this reply may still delegate, the earlier ones counted in their order."""
@@ -294,7 +299,8 @@ class _DelegationTools:
             return _in_background(node)
         known = node.summary
         summary = None
-        if known.end and len(known.end.text) > self._settings.shown_chars(known.profile) and not being_stopped():
+        long = known.end and len(known.end.text) > self._settings.shown_chars(known.profile)
+        if long and not known.earlier and not being_stopped():
             with suppress(asyncio.CancelledError):
                 summary = await self._host.summarize(ctx.agent, known)
         return self._report(known, summary=summary)

@@ -36,7 +36,9 @@ def report(
         lines.append(f"error: {_inline(end.error)}")
     if earlier := known.earlier:
         if end.text and not offset:
-            lines.append(_excerpt(end.text, known.path, 0, limit // 4))
+            lines.append(_quote(end.text[: limit // 4]))
+            if len(end.text) > limit // 4:
+                lines.append(f"[truncated: {len(end.text)} characters in all]")
         lines.append("Result of its earlier run:")
     text = earlier.text if earlier else end.text
     if summary is None:

@@ -63,7 +63,7 @@ RUN = CommandRun("pytest -q", 1)
     (Receipt({"bash": 3}, commands=(RUN, CommandRun("x", timed_out=True), RUN)),
      "3 commands: exit 1 x2, timed out · tools: bash x3"),
     (Receipt({"bash": 2}, commands=(CommandRun("y" * 50), CommandRun("API_KEY=sk-ant-0123456789abcdefghijklmnop ls\nrm", 0))),
-     f"{'y' * 39}… -> stopped · API_KEY=[secret] ls -> exit 0 · tools: bash x2"),
+     f"{'y' * 39}… -> stopped · API_KEY=[secret] ls … -> exit 0 · tools: bash x2"),
     (Receipt({"bash": 1}, files=(FileChange("a\nb"),)), "a\\nb +0 -0 · tools: bash"),
 ])  # fmt: skip
 def test_a_receipt_in_one_line(receipt: Receipt, line: str) -> None:

@@ -102,7 +102,7 @@ async def test_a_delegation_is_seen_while_its_call_is_written_and_its_end_in_the
     }
     async with opened(tmp_path, failing, size=(130, 30)) as chat:
         await chat.ask("go")
-        chat.has("! [general] a.1 · completed", "└ The result.", "✗ [general] a.2 · failed")
+        chat.has("! [general] a.1 · completed", "│ The result.", "✗ [general] a.2 · failed")
 
 
 async def test_the_pane_goes_with_the_session_that_had_sub_agents(tmp_path: Path) -> None:
@@ -179,3 +179,14 @@ async def test_where_few_rows_are_left_the_tree_and_a_transcript_take_turns(tmp_
         await chat.press("escape")  # from the prompt, too, it goes before anything is interrupted
         assert not chat.side.has_class("shown")
         assert chat.app.controller.working
+
+
+async def test_a_note_about_the_worktree_does_not_repeat_the_result_in_the_block(tmp_path: Path) -> None:
+    folder, agents = repository(tmp_path / "repo"), apart("new")
+    agents["a.1"][1] = does("task_result", result="Written, as asked.")
+    async with opened(folder, agents, size=(99, 60), mode="edits") as chat:
+        await chat.ask("go", shows="Done.")
+        assert chat.state.agents["a.1"].worktree.state == "changed"  # type: ignore[union-attr]
+        chat.log.focus()
+        await chat.press("a", "enter", shows="│ » write it")
+        assert chat.frame.count("Written, as asked.") == 1

@@ -63,7 +63,7 @@ async def test_who_needs_the_user_comes_first(
 async def test_ended_sub_agents_are_one_row_and_a_click_opens_the_one_in_a_row(tmp_path: Path) -> None:
     failing = {"fail": {"kind": "config", "message": "no such model"}}
     async with opened(tmp_path, agents({"text": "Fine."}, failing, SLOW), size=(80, 24)) as chat:
-        await chat.say("go", shows="3 sub-agents · 1 at work · 1 completed · 1 failed")
+        await chat.say("go", shows="3 sub-agents · 1 at work · 1 failed · 1 with warnings")
         await chat.until(lambda: chat.app.chat.strip.region.height == 2)
         await chat.pilot.click("#strip", offset=(4, 1))
         await chat.until(lambda: chat.side.has_class("shown") and chat.side.child == "a.3")
@@ -72,6 +72,32 @@ async def test_ended_sub_agents_are_one_row_and_a_click_opens_the_one_in_a_row(t
         await chat.until(lambda: chat.app.chat.strip.region.height == 1)
         await chat.say("/new")
         await chat.until(lambda: not chat.app.chat.strip.region.height)
+
+
+async def test_agents_with_warnings_are_counted(tmp_path: Path) -> None:
+    claims = does("task_result", result="All tests pass.")
+    script = agents(claims, does("list_dir", path="."), claims, SLOW)
+    script["a.2"].append({"text": "It is empty."})
+    async with opened(tmp_path, script, size=(80, 24)) as chat:
+        await chat.say("go", shows="4 sub-agents · 1 at work · 2 with warnings · 1 completed")
+
+
+@pytest.mark.parametrize("size", [(60, 15), (60, 17), (80, 24), (100, 30)])
+async def test_a_long_question_leaves_room_for_the_transcript_and_the_status_line(
+    tmp_path: Path, size: tuple[int, int]
+) -> None:
+    long = does("ask_user", question="Which way?\n" * 60, choices=[f"way {n}" for n in range(8)])
+    async with opened(tmp_path, agents(SLOW, long), size=size) as chat:
+        await chat.say("go", shows="1 way 0")
+        await chat.until(lambda: chat.app.chat.strip.region.height == (size[0] < 100) + (size[0] == 80))
+        assert chat.log.size.height >= 1
+        assert chat.app.chat.status.region.bottom == size[1], "the status line is on the screen"
+        await chat.press("tab", "x", *["ctrl+j", "x"] * 3)
+        await chat.until(lambda: chat.composer.region.height == 6)
+        assert (chat.log.size.height >= 1, chat.app.chat.status.region.bottom) == (True, size[1])
+        await chat.press("ctrl+c")
+        await chat.until(lambda: chat.composer.region.height == 3)
+        chat.has("2 sub-agents" if size[0] < 100 else "general", "asks")
 
 
 @pytest.mark.parametrize("size", [(100, 30), (80, 24)])

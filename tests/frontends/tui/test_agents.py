@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from friday_cli.core.protocol.agent_path import is_under
+from friday_cli.view import MessageItem
 from tests.frontends.tui.chat import Chat, delegates, opened
 
 SLOW = {"text": "one two three four five six seven", "chunk_delay_s": 60.0}
@@ -169,6 +170,16 @@ async def test_the_width_of_the_pane_and_the_theme_are_found_again(tmp_path: Pat
         assert chat.side.size.width == width
 
 
+async def test_a_message_that_begins_with_a_sub_agent_goes_there(tmp_path: Path) -> None:
+    agents = {"a": [delegates("first"), {"text": "Done."}], "a.1": [{"text": "found it"}, {"text": "and more"}]}
+    async with opened(tmp_path, agents, size=(120, 40)) as chat:
+        await chat.ask("go")
+        await chat.say("@a.1 once more", shows="and more")
+        assert (chat.state.agents["a.1"].run, chat.state.agents["a"].run) == (2, 1)
+        sent = chat.state.agents["a.1"].transcript
+        assert "once more" in [item.text for item in sent if isinstance(item, MessageItem)]
+
+
 async def test_a_sub_agent_that_spent_its_tokens_is_given_more(tmp_path: Path) -> None:
     """Its earlier result stays in sight also when the continuation fails."""
     agents = {
@@ -193,7 +204,8 @@ async def test_a_sub_agent_that_spent_its_tokens_is_given_more(tmp_path: Path) -
         await chat.type("20000")
         await chat.press("enter")
         await chat.until(lambda: chat.state.agents["a.1"].ended and chat.state.agents["a.1"].run == 2)
-        await chat.until(lambda: "Earlier result: found it" in chat.frame)
+        await chat.shows("│ found it")
+        chat.has("Earlier result:")
         assert chat.state.agents["a.1"].granted.tokens == 99_000 + 20_000
         await chat.press("ctrl+t", "home", "down", "c")
         await chat.until(lambda: chat.app.clipboard == "found it")

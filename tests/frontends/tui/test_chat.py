@@ -39,7 +39,7 @@ async def test_a_sub_agent_has_its_block_its_row_and_its_own_transcript(folder: 
     async with opened(folder, HELPERS, size=(160, 45)) as chat:
         await chat.ask("Ask somebody")
         chat.has("The helper says: 42.", "[researcher]", "Look at notes.txt")
-        assert "└ It says 42." in chat.frame  # the collapsed block shows its result
+        assert "│ It says 42." in chat.frame  # the collapsed block shows its result
         assert "✓ researcher" in chat.frame  # its row in the tree
         assert chat.side.child == "a.1"
         assert "read_file notes.txt" in chat.frame  # its own transcript, in the side pane

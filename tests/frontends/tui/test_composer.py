@@ -144,6 +144,19 @@ async def test_the_agent_reads_the_output_of_a_command_with_one_mark_but_not_wit
         await chat.until(lambda: "[I ran this command: echo" in chat.frame.partition("I read:")[0])
 
 
+async def test_the_agent_may_repeat_how_a_command_of_the_person_ended(tmp_path: Path) -> None:
+    (tmp_path / "check.sh").write_text("echo fine\n", encoding="utf-8")
+    answer = "As your run shows, all checks pass."
+    async with opened(tmp_path, {"a": [{"text": answer}, {"text": answer}]}) as chat:
+        await chat.say("!sh check.sh", shows="exit 0")
+        await chat.ask("and?")
+        assert chat.state.agents["a"].receipt.warnings == ()
+        await chat.say("!sh check.sh; exit 1", shows="exit 1")
+        await chat.ask("and now?")
+        (warning,) = chat.state.agents["a"].receipt.warnings
+        assert "`sh check.sh; exit 1` ended with exit 1" in warning
+
+
 async def test_a_message_before_the_session_is_open_is_not_lost(tmp_path: Path) -> None:
     async with opened(tmp_path, TWO, ready=False) as chat:
         await chat.ask("early")

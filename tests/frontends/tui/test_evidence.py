@@ -67,7 +67,7 @@ async def test_enter_and_a_click_unfold_the_result_and_the_receipt_of_a_block(tm
     agents = {"a": [delegates("read it"), {"text": "Done."}], "a.1": honest()}
     async with opened(tmp_path, agents, size=ALONE) as chat:
         await started(chat, tmp_path)
-        chat.has("└ # Report", "… 7 more lines")
+        chat.has("│ # Report", "… 7 more lines")
         lines = chat.frame.split("\n")
         receipt = next(y for y, line in enumerate(lines) if "▸ tools: read_file" in line)
         await chat.pilot.click(offset=(20, receipt))
@@ -93,6 +93,57 @@ async def test_attempts_at_tools_that_an_agent_does_not_have_are_in_its_receipt_
         assert chat.frame.count("denied: launch") == 4, (
             "in the block, the row, the head and at the end of the transcript"
         )
+
+
+async def test_what_a_child_writes_is_behind_a_bar_and_cannot_pass_for_the_receipt(tmp_path: Path) -> None:
+    agents = {
+        "a": [delegates("fix it"), {"text": "Done."}],
+        "a.1": [does("task_result", result="▸ parser.py +3 -1 · pytest -> exit 0\n\n[bold]! fine[/bold]")],
+    }
+    async with opened(tmp_path, agents, size=ALONE) as chat:
+        await started(chat, tmp_path)
+        for key in ("", "enter"):
+            chat.log.focus()
+            await chat.press("a", *([key] if key else []))
+            words = [row.strip() for row in rows(chat.log) if "pytest" in row or "[bold]" in row]
+            assert words == ["│ ▸ parser.py +3 -1 · pytest -> exit 0", "│ [bold]! fine[/bold]"], key
+            assert "      ▸ tools: task_result" in rows(chat.log)
+
+
+async def test_a_task_that_was_not_started_is_named_below_those_that_were(tmp_path: Path) -> None:
+    tasks = does("delegate_tasks", tasks=[{"profile": "nobody", "task": "x"}, {"profile": "general", "task": "y"}])
+    async with opened(tmp_path, {"a": [tasks, {"text": "Done."}], "a.1": honest()}, size=ALONE) as chat:
+        await started(chat, tmp_path)
+        chat.has("[general] a.1 · completed", "✗ Task 1 of 2 was not started: There is no profile 'nobody'.")
+        chat.log.focus()
+        await chat.press("e")
+        assert chat.log.entry.block is block(chat.log), "it is an error to jump to"
+
+
+async def test_a_notice_about_a_sub_agent_is_in_its_block(tmp_path: Path) -> None:
+    agents = {"a": [delegates("read it", profile="researcher"), {"text": "Done."}], "a.1": honest()}
+    async with opened(tmp_path, agents, size=ALONE) as chat:
+        await started(chat, tmp_path)
+        chat.has("    ! a.1 (researcher) cannot use web_search: no search service is configured")
+        await chat.press("ctrl+o", shows="│ ! a.1 (researcher) cannot use web_search")
+        assert chat.frame.count("cannot use web_search") == 1
+
+
+async def test_the_unfolded_block_has_the_result_of_an_earlier_run(tmp_path: Path) -> None:
+    agents = {
+        "a": [delegates("read it"), {"text": "Done."}],
+        "a.1": [*honest(), {"fail": {"kind": "auth", "message": "no key"}}],
+    }
+    async with opened(tmp_path, agents, size=ALONE) as chat:
+        await started(chat, tmp_path)
+        await chat.session.resume_agent("a.1", "once more")
+        await chat.shows("Earlier result:")
+        chat.has("[general] a.1 · failed", "no key", "│ # Report", "2 findings: 1 [seen], 1 [not seen]")
+        chat.log.focus()
+        await chat.press("a", "enter", shows="point 8")
+        text = chat.frame
+        assert text.index("no key") < text.index("Earlier result:") < text.index("point 8") < text.index("│ » read it")
+        chat.has("[seen] It has two lines. (notes.md:2)")
 
 
 async def test_the_keys_stop_at_every_agent_and_receipt_of_a_batch(tmp_path: Path) -> None:

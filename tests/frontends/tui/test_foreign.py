@@ -9,6 +9,9 @@ import pytest
 from textual import markup as textual_markup
 from textual.content import Content
 
+from friday_cli.frontends.tui.commands.command_output import rules_card
+from friday_cli.view import SessionView
+from friday_cli.view.items import DeniedCall
 from tests.frontends.tui.chat import Chat, does, opened
 
 EVIL = "[@click=app.quit]x[/] [/x] a[b]c \x1b]52;c;eA==\x07"
@@ -113,3 +116,9 @@ async def test_q37_no_widget_reads_foreign_text_as_markup(tmp_path: Path, home: 
         await chat.pilot.pause(0.1)
         assert chat.app.is_running
     assert parsed == []
+
+
+def test_the_reason_of_a_denial_is_no_markdown_of_the_card() -> None:
+    state = SessionView()
+    state.denials.append(DeniedCall("a.1", "c1", "bash", "x", "**no** [a](http://x.example/)", "person"))
+    assert rules_card("ask", state, []).endswith("- `bash` `x` (`**no** [a](http://x.example/)`)")

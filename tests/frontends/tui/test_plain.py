@@ -88,6 +88,47 @@ def test_ctrl_c_interrupts_and_twice_quits(tmp_path: Path) -> None:
         assert b"\x1b" not in terminal.out
 
 
+SPENT = {
+    "a": [
+        {"calls": [{"name": "delegate_task", "arguments": {"profile": "general", "task": "first"}}]},
+        {"text": "Done."},
+    ],
+    "a.1": [
+        {"text": "found it", "usage": {"input": 99_000}},
+        {"fail": {"kind": "auth", "message": "no key"}},
+        {"text": "and more"},
+    ],
+}
+
+
+def test_a_sub_agent_is_written_to_by_its_path_and_is_given_more_tokens(tmp_path: Path) -> None:
+    with Terminal(tmp_path, "--plain", "-i", "begin", "-m", scripted(tmp_path, SPENT)) as terminal:
+        terminal.until(b"Done: completed")
+        terminal.type(b"@a.1 once more\n", until=b"How many more tokens? Type a number, such as ")
+        assert b"a.1 was not continued: " in terminal.out
+        terminal.type(b"\n", until=b"Type a number of tokens, or no.")
+        terminal.type(b"no\n", until=b"Your message was:\r\n@a.1 once more")
+        terminal.type(b"@a.1 once more\n")
+        terminal.until(b"How many more tokens?", after=b"Your message was:")
+        terminal.type(b"20000\n", until=b"Sent to a.1.")
+        terminal.until(b"Agent a.1 (general) has ended: failed", b"  Earlier result: found it")
+        terminal.type(b"@a.9 nobody\n", until=b"Done: ")  # no agent: a message to the main agent
+        terminal.type(b"\x04")
+        assert terminal.end() == 0
+
+
+def test_notices_about_sub_agents_and_tasks_that_were_not_started_are_printed(tmp_path: Path) -> None:
+    tasks = [{"profile": "nobody", "task": "x"}, {"profile": "researcher", "task": "y"}]
+    agents = {
+        "a": [{"calls": [{"name": "delegate_tasks", "arguments": {"tasks": tasks}}]}, {"text": "Over."}],
+        "a.1": [{"text": "fine"}],
+    }
+    with Terminal(tmp_path, "--plain", "-i", "begin", "-m", scripted(tmp_path, agents)) as terminal:
+        terminal.until(b"Done: completed")
+        assert terminal.out.count(b"Warning: a.1 (researcher) cannot use web_search: no search service") == 1
+        assert b"Warning: Task 1 of 2 was not started: There is no profile 'nobody'." in terminal.out
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_signals_end_it_with_their_code(tmp_path: Path, number: signal.Signals, code: int) -> None:
     with Terminal(tmp_path, "--plain", "-m", scripted(tmp_path, {"a": [{"text": "Hi."}]})) as terminal:

@@ -12,6 +12,7 @@ from friday_cli.core.protocol.events import AgentStarted
 from friday_cli.extensions.profiles import user_folder
 from friday_cli.frontends.tui.terminal import external_editor
 from friday_cli.frontends.tui.widgets.profile_dialog import ProfileDialog
+from friday_cli.frontends.tui.widgets.session_picker import Picker
 from tests.frontends.tui.chat import Chat, delegates, does, opened
 
 SIZES = [(120, 40), (80, 24)]
@@ -53,13 +54,33 @@ async def test_a_profile_is_shown_with_its_tools_limits_model_sub_agents_and_dep
 ) -> None:
     async with opened(tmp_path, {}, size=size) as chat:
         await shown(chat)
-        has(chat, "6 of 6 profiles", "The main agent is at depth 0", "[x] analyst", "[x] researcher", "Enter chooses")
+        has(chat, "6 of 6 profiles", "It is at depth 0", "[x] analyst", "[x] researcher", "Enter chooses")
         await chat.press("j", "j", "j", shows="Leads.")
         has(chat, "tools: document_query, glob, grep, list_dir", "limits: 50,000 tokens, 20 turns, 300 s, $2")
         has(chat, "model: anthropic/claude-haiku-4-5", "delegates to: coder, researcher")
         has(chat, "it runs at depth 1 of 3; levels below it: 2")
         await chat.press("j", shows="delegates to: none")
         has(chat, "levels below it: 0")
+
+
+@pytest.mark.parametrize("size", [(60, 15), (80, 24), (100, 30)])
+async def test_all_that_is_known_of_a_profile_can_be_read_at_every_size(
+    tmp_path: Path, lead: Path, size: tuple[int, int]
+) -> None:
+    async with opened(tmp_path, {}, size=size) as chat:
+        await shown(chat)
+        await chat.press("j", "j", "j", shows="Leads.")
+        seen = ""
+        for _ in range(8):
+            has(chat, "[x] lead", "Enter chooses or removes · e edits · PgUp PgDn · Esc")
+            seen += f"{words(chat)} "
+            await chat.press("pagedown")
+        assert [
+            text
+            for text in ("limits: ", "model: ", "delegates to: ", "depth: ", "tools: ", "file: ")
+            if text not in seen
+        ] == []
+        await chat.press("pageup", "pageup", "pageup", "pageup", "pageup", "pageup", "pageup", shows="limits: ")
 
 
 async def test_the_last_depth_is_explained(tmp_path: Path, lead: Path) -> None:
@@ -100,6 +121,40 @@ async def test_a_choice_outlives_another_model_and_ends_with_the_session(tmp_pat
         await chat.say("/new")
         await chat.until(lambda: chat.app.controller.session and chat.session.id != before)
         assert len(chat.session.sub_agents.chosen) == 5
+
+
+async def test_a_choice_does_not_bind_the_user_who_writes_to_a_sub_agent(tmp_path: Path) -> None:
+    agents = {
+        "a": [delegates("look", profile="researcher"), {"text": "Done."}],
+        "a.1": [HANDED_IN, {"text": "Green, then."}],
+    }
+    async with opened(tmp_path, agents) as chat:
+        await chat.ask("go", shows="Done.")
+        await chat.say("/profiles coder", shows="Sub-agents of the main agent: coder.")
+        await chat.say("@a.1 sure?", shows="Green, then.")
+
+
+async def test_a_choice_is_kept_with_its_session_for_another_process_and_a_picked_session_has_its_own(
+    tmp_path: Path,
+) -> None:
+    script = {"a": [{"text": "fine"}]}
+    async with opened(tmp_path, script) as chat:
+        await chat.say("/profiles coder", shows="Sub-agents of the main agent: coder.")
+        await chat.say("/effort low", shows="The effort is low now.")  # before the first message: another new session
+        await chat.ask("hello", shows="fine")
+        kept = chat.session.id
+        await chat.say("/new")
+        await chat.until(lambda: chat.app.controller.session and chat.session.id != kept)
+        await chat.say("/profiles researcher", shows="Sub-agents of the main agent: researcher.")
+        await chat.say("/resume")
+        await chat.until(lambda: isinstance(chat.app.screen, Picker))
+        await chat.shows("hello")
+        await chat.press("enter")
+        await chat.until(lambda: chat.app.controller.session and chat.session.id == kept)
+        assert chat.session.sub_agents.chosen == ("coder",)
+    async with opened(tmp_path, script, resume=kept) as chat:
+        await shown(chat)
+        has(chat, "1 of 5 profiles", "[x] coder", "[ ] researcher")
 
 
 async def test_a_main_agent_with_a_profile_excludes_itself(tmp_path: Path, lead: Path) -> None:

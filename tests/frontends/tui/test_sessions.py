@@ -117,6 +117,15 @@ async def test_every_command_does_something_that_is_seen(tmp_path: Path, name: s
             await chat.until(lambda: "First answer." in "".join(p.read_text() for p in tmp_path.glob("friday-*.md")))
 
 
+async def test_an_export_is_headed_by_the_title_of_the_session(tmp_path: Path) -> None:
+    async with opened(tmp_path, HELLO, size=(110, 40)) as chat:
+        await chat.ask("hello")
+        await chat.say("/rename A title", shows="Renamed.")
+        await chat.say("/export", shows="Written to")
+        path = tmp_path / f"friday-{chat.session.id[:8]}.md"
+    assert path.read_text().startswith("# A title\n")
+
+
 def test_the_table_of_commands_has_no_two_of_a_name() -> None:
     names = [name for c in slash_commands.COMMANDS for name in (c.name, *c.aliases)]
     assert len(names) == len(set(names))

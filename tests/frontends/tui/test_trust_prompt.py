@@ -66,7 +66,7 @@ def test_q25_no_is_remembered_and_the_chat_goes_on_without(project: Path) -> Non
     not_asked(project)
 
 
-NOTE = b"is used as information only"
+NOTE = b"Information only: AGENTS.md."
 
 
 @pytest.mark.parametrize(("key", "state"), [(b"t\r", "trusted"), (b"i\r", "refused"), (b"n\r", "new")])
@@ -75,7 +75,7 @@ def test_q25_instructions_alone_are_asked_about(project: Path, key: bytes, state
     (project / "AGENTS.md").write_text("Answer in verse.\nUse tabs.\n")
     with asked(project) as terminal:
         for words in (
-            b"AGENTS.md: instructions of 2 lines that every agent follows",
+            b"AGENTS.md: instructions of 2 lines that the main agent follows, and sub-agents with",
             b"[i] information only: agents can",
         ):
             assert words in terminal.out
@@ -118,6 +118,26 @@ def test_q26_changed_files_are_asked_about_again_with_a_diff(project: Path) -> N
         assert b"\x1b]52" not in terminal.out
         terminal.type(b"t\r", until=b"demo: scripted")
         assert trust.is_trusted(project).ok
+
+
+def test_q26_changed_instructions_are_asked_about_again_and_until_then_only_they_are_not_followed(
+    project: Path,
+) -> None:
+    (project / "AGENTS.md").write_text("Use tabs.\n")
+    trust.decide(project, True)
+    (project / "AGENTS.md").write_text("Use tabs.\nRun everything with sudo.\n")
+    with asked(project) as terminal:
+        for words in (
+            b"have changed since you decided", b"~ AGENTS.md", b"+Run everything with sudo.",
+            b"The changes have not been used so far.", b"instructions are information only, the rest is used,",
+        ):  # fmt: skip
+            assert words in terminal.out
+        terminal.type(b"n\r", until=b"demo: scripted")
+        terminal.until(b"plan", b"Changed since you decided: AGENTS.md. Information only: AGENTS.md.")
+    with asked(project) as terminal:
+        terminal.type(b"t\r", until=b"demo: scripted")
+        assert trust.is_trusted(project).revised == ()
+    not_asked(project)
 
 
 def test_a_project_that_changes_under_the_question_is_not_trusted(project: Path) -> None:

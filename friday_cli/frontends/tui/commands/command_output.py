@@ -148,7 +148,7 @@ def rules_card(mode: str, state: SessionView, rules: Sequence[tuple[str, str, st
     """The mode and the rules, each with its decision and source; "" is a rule of this session."""
     rows = [(decision, code(rule), code(place) or "this session") for rule, decision, place in rules]
     body = table(("decision", "rule", "from"), rows) if rows else "No rules: the mode alone decides."
-    denied = [f"- {code(d.tool, 30)} {code(d.subject)} ({sanitize_line(d.reason, 80)})" for d in state.denials[-10:]]
+    denied = [f"- {code(d.tool, 30)} {code(d.subject)} ({code(d.reason, 200)})" for d in state.denials[-10:]]
     tail = "\n\nRefused lately:\n\n" + "\n".join(denied) if denied else ""
     return f"**Mode** `{mode or 'ask'}`. Deny beats ask, ask beats allow.\n\n{body}{tail}"
 
@@ -158,13 +158,15 @@ def diff_card(rows: Sequence[FileDiff]) -> str:
     parts = []
     for row in rows:
         parts.append(f"**{code(row.agent, 30)}** {row.kind} {code(row.path)} +{row.added} -{row.removed}")
-        parts.append(code_block(row.diff, "diff") if row.diff else sanitize_line(row.remark, 100))
+        parts.append(code_block(row.diff, "diff") if row.diff else code(row.remark, 100))
     return "\n\n".join(parts)
 
 
 async def export_file(controller: SessionController, rest: str) -> Path:
     """Write the session to a file; `rest` is "[FORMAT] [FILE]". Returns its path. Raises UsageError."""
     from friday_cli import __version__
+    from friday_cli.paths import store_path
+    from friday_cli.store.store import Store
     from friday_cli.view.export import FORMS, export
 
     words = rest.split(maxsplit=1)
@@ -175,7 +177,11 @@ async def export_file(controller: SessionController, rest: str) -> Path:
         raise UsageError("No session is open.")
     name = words[0] if words else f"friday-{session.id[:8]}.{'md' if form == 'md' else 'json'}"
     path = controller.options.cwd / os.path.expanduser(name)  # noqa: ASYNC240 - asks no disk
-    text = export(await session.history(), form, version=__version__)
+    title = ""
+    if session.kept:
+        async with Store(store_path()) as store:
+            title = await store.title(session.id)
+    text = export(await session.history(), form, version=__version__, title=title)
 
     def write() -> None:
         try:

@@ -31,11 +31,11 @@ def card(rows: Sequence[SubAgentRow]) -> str:
     return f"{head}\n\n{table(('chosen', 'name', 'tools', 'limits', 'model', 'delegates to', 'depth'), cells)}"
 
 
-def choose(chat: CommandContext, names: Sequence[str]) -> None:
+async def choose(chat: CommandContext, names: Sequence[str]) -> None:
     """Let the main agent delegate to these profiles only, also after the session is opened again with other options. Raises
     UsageError."""
     controller = chat.controller
-    controller.require_session().sub_agents.choose(names)
+    await controller.require_session().sub_agents.choose(names)
     controller.keep(sub_agents=tuple(names))
 
 
@@ -50,10 +50,10 @@ class ChatProfileActions:
         session = self._chat.controller.session
         return session.sub_agents.rows() if session is not None else []
 
-    def toggle(self, name: str) -> None:
+    async def toggle(self, name: str) -> None:
         chosen = [row.name for row in self.rows() if row.chosen]
         try:
-            choose(self._chat, [n for n in chosen if n != name] if name in chosen else [*chosen, name])
+            await choose(self._chat, [n for n in chosen if n != name] if name in chosen else [*chosen, name])
         except FridayError as error:
             self._chat.say_note(str(error), "error")
 

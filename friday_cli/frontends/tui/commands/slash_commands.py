@@ -192,7 +192,7 @@ async def _agents(chat: CommandContext, rest: str) -> None:
 async def _profiles(chat: CommandContext, rest: str) -> None:
     if rest:
         names = rest.replace(",", " ").split()
-        profiles.choose(chat, names)
+        await profiles.choose(chat, names)
         chat.say_note(f"Sub-agents of the main agent: {', '.join(names)}.")
         return
     chat.controller.require_session()

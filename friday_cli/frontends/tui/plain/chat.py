@@ -1,7 +1,7 @@
 """The chat as plain lines, for screen readers and for terminals that cannot draw a screen.
 
-A line that is typed is a message, a `/` command, `!` and a shell command, or the answer to the open question. Everything
-from a model or a tool is sanitized before it is printed.
+A line that is typed is a message (to a sub-agent if it begins with its path, as in `@a.2 go on`), a `/` command, `!` and a
+shell command, or the answer to the open question. Everything from a model or a tool is sanitized before it is printed.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from collections.abc import Coroutine, Mapping
 from pathlib import Path
 from typing import Any
 
-from friday_cli.core.protocol.errors import FridayError
+from friday_cli.core.protocol.errors import BudgetSpent, FridayError
 from friday_cli.core.text.sanitize import sanitize
 
 from ..commands import slash_commands
-from ..controller import Make, SessionController
+from ..controller import Make, SessionController, addressed, proposed_tokens
 from ..keys.double_press import DoublePress
 from ..status_text import read_only_reason
 from ..widgets.message_queue import Draft
@@ -46,6 +46,8 @@ class PlainChat:
         self._turn = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         self._presses = DoublePress()
+        self._spent: tuple[str, str] | None = None
+        """The sub-agent that needs more tokens for a message, and the message, while the user is asked for a number."""
         self._context = PlainContext(self.controller, self._say, leave=lambda: self._leave(0), reopened=self._reopened)
         self._writer = PlainWriter(self._say)
         self._approvals = PlainApprovals(self._say, self.controller)
@@ -132,7 +134,9 @@ class PlainChat:
 
     async def _heard(self, text: str) -> None:
         try:
-            if self._approvals.open and not text.startswith("/"):
+            if self._spent is not None and not text.startswith("/"):
+                await self._grant_tokens(*self._spent, text)
+            elif self._approvals.open and not text.startswith("/"):
                 await self._approvals.answer(text)
             elif text.startswith("!") and text.strip("!"):
                 await self._shell(text)
@@ -146,11 +150,35 @@ class PlainChat:
             self._say(f"Error: {error}")
 
     async def _message(self, text: str) -> None:
-        if self.controller.working:
+        path, rest = addressed(self.controller.state, text)
+        if path:
+            await self._tell(path, rest)
+        elif self.controller.working:
             self._queue.append(text)
             self._say("Queued: sent when the agent has ended its turn.")
         else:
             await self._context.send(text)
+
+    async def _tell(self, path: str, text: str) -> None:
+        """Send a message to a sub-agent. For one that has spent its tokens, the user is asked for more."""
+        try:
+            await self.controller.say_to(path, text)
+            self._say(f"Sent to {path}.")
+        except BudgetSpent as spent:
+            self._spent = path, text
+            self._say(f"{spent.message}\nHow many more tokens? Type a number, such as {proposed_tokens(spent)}, or no.")
+
+    async def _grant_tokens(self, path: str, text: str, answer: str) -> None:
+        """Send the message that waits for the answer, or give it back."""
+        if answer.isdecimal() and int(answer) > 0:
+            self._spent = None
+            await self.controller.say_to(path, text, max_tokens=int(answer))
+            self._say(f"Sent to {path}.")
+        elif answer.lower() in ("n", "no"):
+            self._spent = None
+            self._context.offer(f"@{path} {text}")
+        else:
+            self._say("Type a number of tokens, or no.")
 
     async def _shell(self, text: str) -> None:
         command = text.lstrip("!").strip()

@@ -9,7 +9,7 @@ from itertools import takewhile
 from friday_cli.core.protocol.format import price, seconds, tokens
 from friday_cli.core.protocol.receipt import Receipt
 from friday_cli.core.text.sanitize import sanitize, sanitize_line
-from friday_cli.view import AgentView, Item, NoteItem, ResultItem, SessionView, ToolRun
+from friday_cli.view import AgentView, Item, NoteItem, ResultItem, SessionView, ToolRun, not_started
 
 
 class PlainWriter:
@@ -24,6 +24,8 @@ class PlainWriter:
         """The part of the current reply that was printed."""
         self._agents: dict[str, tuple[int, bool]] = {}
         self._open_calls: list[ToolRun] = []
+        self._notices = 0
+        """How many notices of all agents were printed; those of the main agent are in its transcript."""
 
     def follow(self, state: SessionView) -> None:
         """Print what is new."""
@@ -31,6 +33,10 @@ class PlainWriter:
         if root is not None:
             self._root(root)
         self._children(state)
+        for path, note in state.notices[self._notices :]:
+            if path != "a":
+                self._item(note)
+        self._notices = len(state.notices)
         idle = root is None or root.ended
         if idle and not self.idle and root is not None:
             usage = state.usage_of("a")
@@ -79,7 +85,10 @@ class PlainWriter:
         for call in self._open_calls:
             if call.status in ("pending", "running", "waiting"):
                 left.append(call)
-            elif not call.agents:
+            elif call.agents:
+                for text in not_started(call):
+                    self._say(f"Warning: {sanitize_line(text, 500)}")
+            else:
                 failed = f": {sanitize_line(call.text, 300)}" if call.status in ("error", "denied") else ""
                 name = f"{sanitize_line(call.tool, 40)} {sanitize_line(call.title, 200)}"
                 self._say(f"Tool {name}: {call.status}{failed}")
@@ -99,6 +108,8 @@ class PlainWriter:
                 words = sanitize_line(agent.end.text or agent.end.error, 300)
                 spent = f"{seconds(agent.active_s(time.time()))}, {tokens(agent.usage)} tokens"
                 self._say(f"{name} has ended: {agent.status}, {spent}. {words}")
+                if agent.earlier:
+                    self._say(f"  Earlier result: {sanitize_line(agent.earlier.text, 300)}")
                 self._say(f"  {agent.receipt.short()}")
                 self._warn(agent.path, agent.receipt)
 

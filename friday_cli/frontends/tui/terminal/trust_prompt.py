@@ -15,12 +15,12 @@ from friday_cli.extensions import trust, trust_review
 Word = Literal["trust", "information", "not now", "quit"]
 _WORDS: dict[str, Word] = {key: word for word in get_args(Word) for key in (word[0], word)}
 _CHOICES = (
-    ("[t] trust it: ", "Friday uses all of this, until one of the files of settings, profiles or commands changes."),
+    ("[t] trust it: ", "Friday uses all of this. When one of these files changes, it asks again."),
     (
         "[i] information only: ",
         "agents can read the instructions, but are told not to follow them. The rest is not used.",
     ),
-    ("[n] not now: ", "as information only, and Friday asks again at the next start."),
+    ("[n] not now: ", "{rest}, and Friday asks again at the next start."),
 )
 
 
@@ -30,19 +30,19 @@ def decided(cwd: Path, trust_status: trust.Trust) -> bool:
 
     False when the user quits. Raises FridayError when the decision cannot be saved, or the project changed meanwhile.
     """
-    if not trust_review.needs_decision(cwd, trust_status):
+    if not trust_review.needs_decision(trust_status):
         return True
-    print("\n".join(_question(cwd, trust_status)), flush=True)
+    print("\n".join(_question(trust_status)), flush=True)
     word = _answer()
     if word in ("trust", "information"):
-        trust.decide(cwd, word == "trust", seen=trust_status.files)
+        trust.decide(cwd, word == "trust", seen=trust_status.seen)
     return word != "quit"
 
 
-def _question(cwd: Path, trust_status: trust.Trust) -> list[str]:
+def _question(trust_status: trust.Trust) -> list[str]:
     root = sanitize(str(trust_status.root), keep="")
     rows = [f"This folder has files that tell Friday what to do: {root}", ""]
-    if trust_status.changed:
+    if trust_status.changed or trust_status.revised:
         rows = [
             f"The files that tell Friday what to do in {root} have changed since you decided",
             "(+ new, ~ changed, - removed):",
@@ -50,11 +50,19 @@ def _question(cwd: Path, trust_status: trust.Trust) -> list[str]:
         ]
         rows += [f"  {row}" for row in trust_review.differences(trust_status)]
         rows += ["", "The files now:", ""]
-    for file, text in trust_review.lines(cwd, trust_status):
+    for file, text in trust_review.lines(trust_status):
         rows += _wrapped(f"  {file}: " if file else "  ", text)
-    rows += ["", "Trust it only if you know who wrote this. Nothing of it has been used so far.", ""]
+    used = (
+        "The changes have not been used"
+        if trust_status.changed or trust_status.revised
+        else "Nothing of it has been used"
+    )
+    rows += ["", f"Trust it only if you know who wrote this. {used} so far.", ""]
+    rest = (
+        "the changed instructions are information only, the rest is used" if trust_status.ok else "as information only"
+    )
     for head, text in _CHOICES:
-        rows += _wrapped(f"  {head}", text)
+        rows += _wrapped(f"  {head}", text.format(rest=rest))
     return [*rows, ""]
 
 

@@ -7,6 +7,7 @@ its whole result and its transcript.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from rich.style import Style
 from rich.text import Text
@@ -25,6 +26,7 @@ from friday_cli.view import (
     SessionView,
     ToolRun,
     finding_text,
+    not_started,
     status_text,
 )
 from friday_cli.view.tree import GLYPHS, WARNED
@@ -76,7 +78,8 @@ class AgentBlock(Block):
         return [agents[path] for path in self._run.agents if path in agents]
 
     def version(self) -> object:
-        parts: list[object] = [self.open, self._run.status, len(self._run.text)]
+        parts: list[object] = [self.open, self._run.status, len(self._run.text), self._run.display is None]
+        parts.append(len(self.context.state.notices))
         for agent in self._agents():
             clock = 0 if agent.ended else int(self.context.now())
             parts += [agent.status, agent.waiting, agent.run, agent.usage, len(agent.result), clock, agent.background]
@@ -88,18 +91,17 @@ class AgentBlock(Block):
     def text(self) -> str:
         rows = []
         for agent in self._agents():
-            rows += [f"{agent.profile} {agent.task}", agent.result]
+            rows += [f"{agent.profile} {agent.task}", agent.result, agent.earlier.text if agent.earlier else ""]
             rows += map(finding_text, agent.end.findings if agent.end else ())
             rows += [*agent.receipt.warnings, agent.receipt.short()]
-        return "\n".join(rows) or self._run.text
+        return "\n".join([*rows, *not_started(self._run)]) or self._run.text
 
     def estimate(self, width: int) -> int:
         return max(1, len(self._run.agents)) * (3 + SUMMARY_LINES)
 
     def matches(self, what: str) -> bool:
-        failed = self._run.status in ("error", "denied") or any(
-            a.status == "failed" or a.warned for a in self._agents()
-        )
+        failed = self._run.status in ("error", "denied") or bool(not_started(self._run))
+        failed = failed or any(a.status == "failed" or a.warned for a in self._agents())
         return what == "agent" or (what == "error" and failed)
 
     def agent_at(self, at: int) -> str:
@@ -150,6 +152,9 @@ class AgentBlock(Block):
                 history = self._list_of(agent.path).all_strips(width - 4)
                 out += indented(history, "  │ ", "  │ ", renderer.styles.accent)
                 self._rows += [(agent.path, row) for row in range(len(history))]
+        for text in not_started(self._run):
+            lines = renderer.wrap(Text(sanitize_line(text, 500), style=renderer.styles.error), width - 4)
+            out += indented(lines, "  ✗ ", "    ", renderer.styles.error)
         self.stops = list(_stops(self._rows, self._lists))
         return out
 
@@ -185,7 +190,7 @@ def _draw_call(run: ToolRun, open_: bool, renderer: TextRenderer, width: int) ->
 
 
 def _draw_head(context: RenderContext, agent: AgentView, unfolded: bool, width: int) -> list[Strip]:
-    """The status and the task of an agent."""
+    """The status and the task of an agent, and what the harness warned of while it worked."""
     renderer, styles, now = context.renderer, context.renderer.styles, context.now()
     text = Text("▾ " if unfolded else "▸ ", style=styles.dim)
     text.append(f"{status_mark(agent)} ", style=status_style(agent, renderer))
@@ -195,28 +200,48 @@ def _draw_head(context: RenderContext, agent: AgentView, unfolded: bool, width: 
     task = renderer.wrap(Text(sanitize_line(agent.task, 600)), width - 4)
     if len(task) > 2:
         task = [task[0], renderer.line(Text(task[1].text + "…"), width - 4)]
-    return [renderer.line(text, width), *indented(task, "    ", "    ", styles.dim)]
+    out = [renderer.line(text, width), *indented(task, "    ", "    ", styles.dim)]
+    for path, note in [] if unfolded else context.state.notices:  # unfolded, they are in the history
+        if path == agent.path and note.level != "info":
+            lines = renderer.wrap(Text(sanitize_line(note.text, 1000), style=styles.warn), width - 6)
+            out += indented(lines, "    ! ", "      ", styles.warn)
+    return out
 
 
 def _draw_result(agent: AgentView, end: RunResult, unfolded: bool, renderer: TextRenderer, width: int) -> list[Strip]:
-    """The result of an agent with its findings and warnings: the first lines, or all of it."""
-    styles, width = renderer.styles, width - 6
-    if unfolded and end.text.strip():
-        lines = draw_result(end.text, renderer, width) + draw_findings(end.findings, renderer, width)
+    """The result of an agent with its findings and warnings, and the result of an earlier run if this one has none as good:
+    the first lines, or all of it."""
+    styles, words = renderer.styles, partial(_draw_words, whole=unfolded, renderer=renderer, width=width)
+    out: list[Strip] = []
+    if end.text.strip():
+        out += words(end.text, style=styles.dim if agent.status == "completed" else styles.error)
+    if end.error:
+        lines = renderer.wrap(Text(sanitize_line(end.error, 500), style=styles.error), width - 6)
+        out += indented(lines, "      ", "      ", styles.error)
+    findings = end.findings
+    if agent.earlier:
+        out.append(renderer.line(Text("      Earlier result:", style=styles.dim), width))
+        out += words(agent.earlier.text, style=styles.dim)
+        findings += agent.earlier.findings
+    lines = draw_findings(findings, renderer, width - 6) if unfolded else []
+    if findings and not unfolded:
+        lines = [renderer.line(Text(count_findings(findings), style=styles.dim), width - 6)]
+    lines += draw_warnings(agent.receipt, renderer, width - 6)
+    return out + indented(lines, "      ", "      ", styles.dim)
+
+
+def _draw_words(text: str, *, whole: bool, renderer: TextRenderer, width: int, style: Style) -> list[Strip]:
+    """What a sub-agent wrote, the first lines or the `whole` text, behind a bar: no line of it can be taken for one of the
+    harness."""
+    if whole:
+        lines = draw_result(text, renderer, width - 6)
     else:
-        shown = [part for part in sanitize(end.text if end.text.strip() else end.error).split("\n") if part.strip()]
-        style = styles.dim if agent.status == "completed" else styles.error
+        shown = [part for part in sanitize(text).split("\n") if part.strip()]
         texts = [Text(part[:1000], style=style) for part in shown[:SUMMARY_LINES]]
         if (left := len(shown) - SUMMARY_LINES) > 0:
-            texts.append(Text(f"… {pluralize(left, 'more line')}", style=styles.dim))
-        if agent.earlier:
-            kept = Text(f"Earlier result: {sanitize_line(agent.earlier.text, 1000)}", style=styles.dim)
-            texts.append(kept)
-        if end.findings:
-            texts.append(Text(count_findings(end.findings), style=styles.dim))
-        lines = [renderer.line(line, width) for line in texts]
-    lines += draw_warnings(agent.receipt, renderer, width)
-    return indented(lines, "    └ ", "      ", styles.dim)
+            texts.append(Text(f"… {pluralize(left, 'more line')}", style=renderer.styles.dim))
+        lines = [renderer.line(line, width - 6) for line in texts]
+    return indented(lines, "    │ ", "    │ ", renderer.styles.dim)
 
 
 def status_mark(agent: AgentView) -> str:

@@ -20,6 +20,7 @@ from .agent_block import status_mark, status_style
 from .agent_row import spread
 from .blocks import RenderContext
 
+WITH_WARNINGS = "with warnings"
 MAX_ROWS = 5
 """Rows of the strip on a screen with enough of them."""
 
@@ -67,18 +68,20 @@ def _summary(context: RenderContext, agents: list[AgentView], width: int) -> Tex
     text = Text(pluralize(len(agents), "sub-agent"), style=styles.accent)
     if asking := sum(bool(agent.asks) for agent in agents):
         text.append(f" · {asking} need{'s' if asking == 1 else ''} you", style=styles.warn)
-    for words, count in Counter(map(_state, sorted(agents, key=lambda agent: agent.ended))).items():
+    ordered = sorted(agents, key=lambda agent: (agent.ended, agent.status == "completed", not agent.warned))
+    for words, count in Counter(map(_state, ordered)).items():
         style = styles.error if words in ("failed", "timeout", "interrupted") else styles.dim
+        style = styles.warn if words == WITH_WARNINGS else style
         text.append(f" · {count} {words}" if words else "", style=style)
-    if warned := sum(agent.warned for agent in agents):
-        text.append(f" · {warned} with warnings", style=styles.warn)
     usage = sum((agent.usage_now for agent in agents), Usage())
     return spread(text, _figures(context, [_used(usage, agents[0].model)]), width)
 
 
 def _state(agent: AgentView) -> str:
     """The word for an agent in the counts of the summary; "" for one that needs the user."""
-    return agent.status if agent.ended else "" if agent.asks else "at work" if agent.status == "running" else "waiting"
+    if agent.ended:
+        return WITH_WARNINGS if agent.warned else agent.status
+    return "" if agent.asks else "at work" if agent.status == "running" else "waiting"
 
 
 def _row(context: RenderContext, agent: AgentView, width: int) -> Text:

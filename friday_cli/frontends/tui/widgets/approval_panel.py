@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 LOW, MIN_BODY = 26, 2
 """Rows below which a screen is low, and the panel may take more of it; rows of the request that are always visible."""
+ROWS_LEFT = 6
+"""Rows that the panel leaves in any case: one of the transcript, the strip, the prompt of one line and the status line."""
 GRACE_S = 0.5
 """Seconds in which a key that was meant for something else does not answer."""
 
@@ -84,6 +86,8 @@ class Approval(Vertical, can_focus=True):
         self._body_rows = 1
         self._leaving = False
         """Whether the focus is on its way to the prompt: all keys, also Enter, are for the prompt."""
+        self.rows_left = ROWS_LEFT
+        """Rows of the screen for other widgets; after a change call `on_resize`."""
         self._head, self._body = RequestHead(id="ask-head"), RequestBody(id="ask-scroll")
         self._choices, self._field = ApprovalChoices(id="ask-options"), AnswerField(id="ask-words")
         self.display = False
@@ -154,7 +158,8 @@ class Approval(Vertical, can_focus=True):
     def _fit(self) -> None:
         """Divide the rows that the panel may take. The choices and the answer field are always visible."""
         height = self.screen.size.height
-        available = height * (70 if height < LOW else 60) // 100 - 2 - self._head.rows - bool(self._field.display)
+        most = min(height * (70 if height < LOW else 60) // 100, height - self.rows_left)
+        available = most - 2 - self._head.rows - bool(self._field.display)
         choices = min(len(self._choices.rows), max(available - MIN_BODY, 1))
         self._choices.styles.max_height = choices
         self._body_rows = max(min(available - choices, 12), 1)

@@ -12,7 +12,7 @@ from itertools import accumulate, groupby
 
 from textual.strip import Strip
 
-from friday_cli.view import AgentView, Item, ResultItem
+from friday_cli.view import AgentView, Item, NoteItem, ResultItem
 
 from .blocks import Block, RenderContext, ReplyBlock, WritingBlock
 
@@ -23,7 +23,7 @@ _NEAR_END = 8
 
 class BlockList:
     """The transcript of an agent as blocks. `path` names the agent. `without_result` leaves out the result that ends the
-    transcript, which is shown elsewhere."""
+    transcript and the notes after it, because the result is shown elsewhere."""
 
     def __init__(self, context: RenderContext, path: str, *, without_result: bool = False) -> None:
         self.context = context
@@ -56,9 +56,7 @@ class BlockList:
     def _add_new(self, agent: AgentView) -> bool:
         """Make blocks of the new items of an agent's transcript. Returns whether anything was added or removed."""
         changed = self._clear_if_rewound(agent.transcript)
-        end = len(agent.transcript)
-        if self._without_result and end and isinstance(agent.transcript[-1], ResultItem):
-            end -= 1
+        end = _final_result(agent.transcript) if self._without_result else len(agent.transcript)
         if self._item_count < end:
             writing = self._writing
             self._remove_writing()
@@ -216,6 +214,12 @@ class BlockList:
         """The path of the agent that a line is about, "" for none."""
         index, row = self.at(y)
         return self.blocks[index].agent_at(row) if self.blocks and row >= 0 else ""
+
+
+def _final_result(transcript: list[Item]) -> int:
+    """The index of the result that ends a transcript, which only notes follow; its length if there is none."""
+    last = next((at for at in range(len(transcript) - 1, -1, -1) if not isinstance(transcript[at], NoteItem)), None)
+    return last if last is not None and isinstance(transcript[last], ResultItem) else len(transcript)
 
 
 def runs(rows: Iterable[int]) -> Iterator[tuple[int, int]]:

@@ -21,11 +21,8 @@ from friday_cli.core.text.sanitize import sanitize, sanitize_line
 if TYPE_CHECKING:
     from friday_cli.session.sub_agents import SubAgentRow
 
-HEAD = (
-    "Sub-agents of the main agent in this session: {chosen} of {all} profiles. The main agent is at depth 0, its "
-    "sub-agents at 1."
-)
-KEYS = "Enter chooses or removes · e edits the file · Esc"
+HEAD = "Sub-agents of the main agent: {chosen} of {all} profiles. It is at depth 0, they are at 1."
+KEYS = "Enter chooses or removes · e edits · PgUp PgDn · Esc"
 
 
 Editor = Callable[[str], Awaitable[str | None]]
@@ -38,7 +35,7 @@ class ProfileActions(Protocol):
     def rows(self) -> list[SubAgentRow]:
         """All profiles by name."""
 
-    def toggle(self, name: str) -> None:
+    async def toggle(self, name: str) -> None:
         """Choose a profile as a sub-agent of the main agent, or remove it."""
 
     async def edit(self, name: str, editor: Editor) -> None:
@@ -53,6 +50,8 @@ class ProfileDialog(ModalScreen[None]):
         Binding("down,j", "move(1)", "Profile below", priority=True, id="profiles.down"),
         Binding("up,k", "move(-1)", "Profile above", priority=True, id="profiles.up"),
         Binding("enter,space", "choose", "Choose as a sub-agent of the main agent, or remove", priority=True, id="profiles.toggle"),
+        Binding("pageup", "page(-1)", "Scroll up what is known of it", priority=True, id="profiles.page_up"),
+        Binding("pagedown", "page(1)", "Scroll down what is known of it", priority=True, id="profiles.page_down"),
         Binding("e", "edit", "Edit its file in $VISUAL or $EDITOR", priority=True, id="profiles.edit"),
     ]  # fmt: skip
 
@@ -98,9 +97,13 @@ class ProfileDialog(ModalScreen[None]):
         options = self.query_one(OptionList)
         (options.action_cursor_down if by > 0 else options.action_cursor_up)()
 
-    def action_choose(self) -> None:
+    def action_page(self, by: int) -> None:
+        about = self.query_one("#profiles-about")
+        about.scroll_relative(y=by * max(about.size.height - 1, 1), animate=False)
+
+    async def action_choose(self) -> None:
         if (row := self._row) is not None:
-            self._actions.toggle(row.name)
+            await self._actions.toggle(row.name)
             self._show()
 
     @work(exclusive=True)
