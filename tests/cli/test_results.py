@@ -129,6 +129,13 @@ agents:
     assert "      Task 1 of 2 was not started: There is no profile 'nobody'." in console.ok("sessions", "show").out
 
 
+def test_the_lines_of_a_denied_command_stay_apart(console: Console) -> None:
+    path = console.home / "play.yaml"
+    call = r'{name: bash, arguments: {command: "true\nrm -f big.txt"}}'
+    path.write_text(f"agents: {{a: [{{calls: [{call}]}}, {{text: fine}}]}}", encoding="utf-8")
+    assert "denied: a bash true ⏎ rm -f big.txt: " in console.ok("ask", "-m", f"scripted:{path}", "go").err
+
+
 def test_a_failed_child_is_named_with_its_error(console: Console) -> None:
     path = console.home / "play.yaml"
     call = '{name: delegate_task, arguments: {profile: analyst, task: "Compare."}}'

@@ -293,13 +293,18 @@ def _ending(outcome: RunResult) -> str:
     return "" if outcome.status == "completed" else f"{outcome.status} ({outcome.stop_reason})"
 
 
+def _subject(call: DeniedCall) -> str:
+    """What a denied call was about in one line; the lines of a command stay apart."""
+    return sanitize_line(show_deceptive(" ⏎ ".join(call.subject.splitlines())), 200)
+
+
 def _remarks(state: SessionView, outcome: RunResult, denied: Sequence[DeniedCall]) -> list[str]:
     """Messages after the answer: how the run ended, which calls were denied, which worktrees need a decision."""
     error = f": {outcome.error}" if outcome.error else ""
     lines = [f"{ending}{error}"] if (ending := _ending(outcome)) else []
     if outcome.partial and outcome.text:
         lines.append("the answer is partial: the agent did not finish it")
-    denials = Counter((d.agent, d.tool, sanitize_line(show_deceptive(d.subject), 200), d.reason) for d in denied)
+    denials = Counter((d.agent, d.tool, _subject(d), d.reason) for d in denied)
     for (agent, tool, subject, reason), times in list(denials.items())[:MAX_DENIALS]:
         lines.append(
             f"denied{f' {times} times' if times > 1 else ''}: {agent} {tool}{' ' + subject if subject else ''}: {reason}"
