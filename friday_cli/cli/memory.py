@@ -73,7 +73,7 @@ def show(number: str = typer.Argument(metavar="ID", help="Number of the note.", 
 
 
 def promote(numbers: list[str] = _IDS) -> None:
-    """Make pending notes visible to every agent; those for you in every project."""
+    """Make pending notes visible to every agent, yours in all projects."""
     changed = [item.id for item in asyncio.run(_with_store(lambda store: store.notes.promote(numbers)))]
     if changed:
         remark(f"promoted {_note_numbers(changed)}: visible to every agent")

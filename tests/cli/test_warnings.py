@@ -102,7 +102,7 @@ def test_a_receipt_says_that_a_command_has_more_lines_and_how_one_in_the_backgro
         bash("sh check.sh; exit 3", background=True), {"calls": [use("bash_output", id="job-2", wait_s=20)]},
         hand_in("Done.")])  # fmt: skip
     tree = console.ok("sessions", "show", "--tree").out
-    assert "ran: true … -> exit 0" in tree
+    assert "ran: true ⏎ rm -f big.txt -> exit 0" in tree
     assert "ran: sleep 60; true -> started in the background" in tree
     assert tree.count("check.sh") == 1
     assert "ran: sh check.sh; exit 3 -> exit 3" in tree

@@ -65,6 +65,7 @@ class PlainChat:
             self._say(f"{watched_now}.")
         if self._pick:
             await self._context.pick_session()
+        self._follow()
         if self._first:
             self._begin(self._heard(self._first))
         loop.add_reader(sys.stdin.fileno(), self._read)

@@ -24,6 +24,8 @@ class PlainWriter:
         """The part of the current reply that was printed."""
         self._agents: dict[str, tuple[int, bool]] = {}
         self._open_calls: list[ToolRun] = []
+        self._ended_run: int | None = None
+        """The run of the main agent whose end is known; None before the first call of `follow`, which sees old runs."""
         self._notices = 0
         """How many notices of all agents were printed; those of the main agent are in its transcript."""
 
@@ -37,11 +39,12 @@ class PlainWriter:
             if path != "a":
                 self._item(note)
         self._notices = len(state.notices)
-        idle = root is None or root.ended
-        if idle and not self.idle and root is not None:
+        self.idle = root is None or root.ended
+        ended_run = root.run if root is not None and root.ended else 0
+        if root is not None and ended_run and self._ended_run not in (None, ended_run):
             usage = state.usage_of("a")
             self._say(f"Done: {sanitize_line(root.status, 40)}, {tokens(usage)} tokens, {price(root.model, usage)}.")
-        self.idle = idle
+        self._ended_run = ended_run or self._ended_run or 0
 
     def _root(self, root: AgentView) -> None:
         if root.transcript is not self._shown:  # rewound: the common part was printed
