@@ -15,7 +15,8 @@ _LISTS = frozenset(("program", "list", "pipeline", "redirected_statement", "comm
 _OPERATORS = frozenset((";", "\n", "&&", "||", "|", "!"))
 _CONSTANTS = re.compile(r"\$(?:HOME|PWD|\{HOME\}|\{PWD\})")
 _PLAIN = re.compile(r"(?:[^\s;&|<>()$`\"'\\*?\[{!]|\{[^{},.]*\}|\\[^\n])+|!=")
-_DISCARDED = re.compile(r"\d?>&\d|[12&]?>>?\s*/dev/null|\d?<\s*/dev/null")
+_REDIRECTION = re.compile(r"\d?>&\d|[12&]?>>?\s*[\w./-]+|\d?<\s*/dev/null")
+"""Output to a file with a plain name is allowed: it is decided as a write of its own."""
 _RUN_PROGRAM_TEXT = (
     word_set("xargs jq bc dc coproc eval source . exec trap alias read export declare typeset set") | SHELLS
 )
@@ -31,7 +32,7 @@ _OPTIONS_THAT_RUN = {
 def is_literal_command(command: str) -> bool:
     """Whether each part of `command` is a program with literal arguments: no variables except `$HOME` and `$PWD`, no
     assignments, functions, conditions, loops, background, patterns, substitutions, here-documents, redirections except
-    to `/dev/null`, and no programs in another language (`sh -c`, `awk`, `xargs`, `find -exec`). Lists and pipes of
+    output to a file with a plain name, and no programs in another language (`sh -c`, `awk`, `xargs`, `find -exec`). Lists and pipes of
     such commands are literal, too. This is a check of form: `rm x` is a literal command."""
     try:
         root, source = parse(command)
@@ -43,7 +44,7 @@ def is_literal_command(command: str) -> bool:
 def _is_literal(node: Node, source: bytes) -> bool:
     """Whether a statement is literal. Raises Unparseable if the tree skips a part of the text."""
     if node.type not in _LISTS:
-        return _DISCARDED.fullmatch(raw(node, source)) is not None if node.type == "file_redirect" else False
+        return _REDIRECTION.fullmatch(raw(node, source)) is not None if node.type == "file_redirect" else False
     if node.type == "command":
         return _is_literal_command(node, source)
     return all(child.type in _OPERATORS or _is_literal(child, source) for child in children(node, source))

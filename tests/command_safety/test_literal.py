@@ -10,13 +10,13 @@ LITERAL = (
     "ls", "ls -la src", "cat 'my dir/x'", "git status && git log --oneline -5", "ls | head -5", "cd src; ls", 'grep -rn "a b" src 2>/dev/null',
     "echo hi 2>&1", "sed -n 1,50p x.py", "sed -n '1,50p' x", "timeout 5 git status", "! grep -q x y", "cat $HOME/x", 'cat "$PWD/x"',
     "find . -name '*.py'", "cat my\\ dir/x", "rg -g '*.py' foo", "git log --format='%h %s'", "ls # c", "ls\npwd", "diff -u a b || true",
-    "git show HEAD~1:x", "ls ~/x", "git show stash@{1}", "wc -l x >/dev/null", "env LC_ALL=C sort x", "rm x", "fd -e py",
+    "git show HEAD~1:x", "ls ~/x", "git show stash@{1}", "wc -l x >/dev/null", "ls > x", "ls 2>> a/x", "env LC_ALL=C sort x", "rm x", "fd -e py",
 )  # fmt: skip
 DEPENDS = (
     "", "   ", "# c", "ls &", "ls & wait", "ls *", "ls a?b", "ls a[b]", "ls {a,b}", "ls {1..3}", "x=1", "x=1 ls", "PATH=. ls", "HOME=/; cat $HOME/x",
     "ls $x", 'ls "$x"', "ls ${HOME%x}", "ls $(pwd)", "ls `pwd`", 'ls "`id`"', "ls $((1))", "ls <(ls)", "ls $'a'", 'ls $"a"', '"$x"', "$HOME/x",
     "f(){ ls; }; f", "for a in b; do ls; done", "while ls; do ls; done", "if ls; then ls; fi", "case a in a) ls;; esac", "(ls)", "{ ls; }", "[ -f x ]",
-    "[[ -f x ]]", "((1))", "cat <<E\nE", "cat <<< x", "cat < x", "ls > x", "ls >> /dev/null/../x", "ls 2>&x", "ls|&cat", "ls;;ls", "ls (",
+    "[[ -f x ]]", "((1))", "cat <<E\nE", "cat <<< x", "cat < x", "ls > $x", "ls >> x*", "ls 2>&x", "ls|&cat", "ls;;ls", "ls (",
     "bash -c ls", "sh x", "awk '{print}' x", "gawk 1", "sed s/a/b/ x", "sed -n '1,5w x' y", "sed -n 1p -i x", "sed -n 1p -s -f x", "jq . x", "bc",
     "python3 -c 1", "perl -e 1", "xargs ls", "find . -exec ls {} +", "find . -execdir ls ;", "find . -ok ls ;", "fd -x ls", "fd -HX ls", "fd --exec ls",
     "timeout 5 sh -c ls", "env -S 'rm x'", "nice xargs ls", "/usr/bin/env awk 1", "command eval ls", "read x", "eval ls", "exec ls", "source x", ". x",

@@ -197,7 +197,7 @@ def test_refused_calls_are_listed_once_each_and_not_without_end(capsys: pytest.C
     others = [("a.1", Denied(f"d{n}", "web_fetch", f"http://e.org/{n}", "no")) for n in range(MAX_DENIALS)]
     told(TextWriter(quiet=True, badge=""), *BEGUN, *same, *others).finish(DONE, 0)
     lines = capsys.readouterr().err.splitlines()
-    assert lines[0] == "friday: denied 3 times: a bash rm -rf \\x1b[2Jx: mode ask"
+    assert lines[0] == "friday: denied 3 times: a bash rm ⏎ -rf \\x1b[2Jx: mode ask"
     assert lines[1] == "friday: denied: a.1 web_fetch http://e.org/0: no"
     assert lines[-1] == "friday: 1 more call denied"
     assert len(lines) == MAX_DENIALS + 1

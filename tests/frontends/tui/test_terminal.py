@@ -116,7 +116,7 @@ def test_agents_work_on_while_the_person_writes_in_an_editor(tmp_path: Path) -> 
     makes = {"name": "write_file", "arguments": {"path": "made", "content": "by the agent"}}
     script = {"a": [{"calls": [waits]}, {"calls": [makes]}, {"text": "All is said."}]}
     with Terminal(
-        tmp_path, "-m", scripted(tmp_path, script), "--mode", "edits", VISUAL=str(editor), GROQ_API_KEY="a-plain-key"
+        tmp_path, "-m", scripted(tmp_path, script), "--yolo", VISUAL=str(editor), GROQ_API_KEY="a-plain-key"
     ) as terminal:
         terminal.until(b"F1 help")
         terminal.type(b"begin\r", until=b"until test -e open")

@@ -322,12 +322,13 @@ async def test_a_creation_that_is_cancelled_leaves_nothing(opened: Opener) -> No
 
 
 def git_script(folder: Path, script: str) -> Git:
-    """A `Git` whose program is a shell script."""
+    """A `Git` whose program is a shell script. Needs the fixture `programs_in_temporary_folders`."""
     (folder / "git").write_text(f"#!/bin/sh\n{script}")
     (folder / "git").chmod(0o755)
     return Git({"PATH": f"{folder}:/usr/bin:/bin"})
 
 
+@pytest.mark.usefixtures("programs_in_temporary_folders")
 @pytest.mark.parametrize(("words", "left"), [("update-ref x", False), ("worktree add x", False), ("add -A", True)])
 async def test_a_call_that_changes_refs_may_remove_its_lock_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str, left: bool
@@ -337,7 +338,7 @@ async def test_a_call_that_changes_refs_may_remove_its_lock_file(
     lock = tmp_path / "lock"
     script = git_script(tmp_path, ": > lock\nwhile [ ! -e go ]; do sleep 0.05; done\nrm lock\n")
     call = asyncio.create_task(script(*words.split(), cwd=tmp_path))
-    while not lock.exists():  # noqa: ASYNC110 - there is no event to wait for
+    while not lock.exists() and not call.done():  # noqa: ASYNC110 - there is no event to wait for
         await asyncio.sleep(0.005)
     call.cancel()
     if not left:
@@ -348,6 +349,7 @@ async def test_a_call_that_changes_refs_may_remove_its_lock_file(
     assert lock.exists() == left
 
 
+@pytest.mark.usefixtures("programs_in_temporary_folders")
 async def test_the_error_output_of_git_is_read_to_its_end(tmp_path: Path) -> None:
     script = (
         "echo 'warning: first' >&2\nsleep 0.1\nhead -c 300000 /dev/zero | tr '\\0' x >&2\n"
