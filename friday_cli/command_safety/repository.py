@@ -192,6 +192,8 @@ def _pairs(data: bytes) -> Iterator[tuple[str, str]]:
 def _value(text: str) -> str:
     """The value of a setting: without its comment, quotes and escapes."""
     found = re.sub(r'("(?:\\.|[^"\\])*")|[#;].*', lambda part: part[1] or "", text).strip(" \t")
+    if re.sub(r"\\.", "", found).count('"') % 2:
+        raise ValueError("a quotation mark is not closed")
     return re.sub(r'"|\\(.)', lambda part: part[1] or "", found)
 
 
