@@ -13,8 +13,8 @@ from friday_cli.core.protocol.errors import ProviderError
 from friday_cli.core.protocol.events import AttemptFailed, TurnFinished
 from friday_cli.core.protocol.messages import Message, Text, Usage
 from friday_cli.core.protocol.provider import Chunk, ReplyDone, Request, TextChunk, UsageChunk
-from tests.engine_fixture import Bench, Model, Profile, batch, call, make
-from tests.fuzz.shares import Part, part
+from tests.engine_fixture import Bench, Profile, make
+from tests.fuzz.shares import TreeModel
 from tests.virtual import run
 
 LIMIT_S = 60.0
@@ -23,12 +23,11 @@ HORIZON_S = 100_000.0
 INPUT, PIECES = 100, 4
 
 
-class Wire(Model):
+class Wire(TreeModel):
     """A service behind a network that is away in `outages` (start, end). A refused connection takes up to two seconds."""
 
     def __init__(self, rng: random.Random) -> None:
-        super().__init__({})
-        self.top = part(rng)
+        super().__init__(rng)
         self.rng = rng
         self.outages: list[tuple[float, float]] = []
         at = 0.0
@@ -36,14 +35,12 @@ class Wire(Model):
             begins = at + rng.choice([0.0, rng.uniform(0, 3), rng.uniform(0, 20)]) + (OUTAGE_MOST_S if at else 0.0)
             at = begins + rng.uniform(1, 120)
             self.outages.append((begins, at))
-        self.tasks: dict[str, Part] = {}
         self.turns: Counter[str] = Counter()
         self.paid = 0
         self.cut = 0
         self.trying = 0
         self.tries: Counter[float] = Counter()
         """Requests that began while the network was away, by the outage."""
-        self.faults: list[str] = []
 
     def outage(self, begins: float, ends: float) -> tuple[float, float] | None:
         """The first outage between two times."""
@@ -51,7 +48,7 @@ class Wire(Model):
 
     async def stream(self, request: Request) -> AsyncIterator[Chunk]:
         path, clock = request.agent, asyncio.get_running_loop().time
-        mine = self.tasks[path] = self._of(path)
+        mine = self.part_of(path)
         turn = self.turns[path]
         if away := self.outage(clock(), clock()):
             self.tries[away[0]] += 1
@@ -75,23 +72,11 @@ class Wire(Model):
             yield TextChunk("word " * (whole // PIECES // 2))
         self.turns[path] += 1
         self.paid += INPUT + whole
-        calls = self._calls(mine, path, turn)
+        calls = self.calls_of(mine, path, turn)
         parts = (Text(f"{path} {turn}"), *calls)
         yield ReplyDone(
             Message("assistant", parts), Usage(input=INPUT, output=whole), "tool_use" if calls else "end_turn"
         )
-
-    def _of(self, path: str) -> Part:
-        parent, _, number = path.rpartition(".")
-        return self.tasks[parent].children[int(number) - 1] if parent else self.top
-
-    def _calls(self, mine: Part, path: str, turn: int) -> tuple[object, ...]:
-        if turn + 1 >= len(mine.replies):
-            return ()
-        if turn == 0 and mine.children:
-            names = ["lead" if child.children else "worker" for child in mine.children]
-            return (batch(*[{"profile": name, "task": f"{path} {n}"} for n, name in enumerate(names)]),)
-        return (call("look", text=f"{path} {turn}"),)
 
 
 def play(seed: int) -> tuple[list[str], Counter[str]]:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
+
+import pytest
 
 from friday_cli.core.agent.agent import Policy
 from friday_cli.core.agent.model_call import prompt_tokens
 from friday_cli.core.protocol.agent_path import is_under
 from friday_cli.core.protocol.events import StatusChanged
-from friday_cli.core.protocol.messages import Message, Text, Usage
+from friday_cli.core.protocol.messages import Message, Text, ToolCall, Usage
 from friday_cli.core.protocol.provider import Chunk, ReplyDone, Request
 from tests.engine_fixture import Bench, Model, Profile, batch, call, make
 from tests.virtual import run
@@ -23,6 +25,22 @@ WORK_S = 20.0
 
 HORIZON_S = 100_000.0
 """A tree that is not over by then waits for itself."""
+
+
+Player = Callable[[int], tuple[list[str], Counter[str]]]
+"""Plays the tree of a seed: what was wrong with it, and what it reached."""
+
+
+def check_trees(play: Player, trees: int, least: Mapping[str, int]) -> None:
+    """Play the trees of the first seeds. Fail for one with a fault, and if all together reached less than `least`."""
+    reached: Counter[str] = Counter()
+    for seed in range(trees):
+        faults, happened = play(seed)
+        if faults:
+            pytest.fail(f"seed {seed}\n" + "\n".join(faults[:10]), pytrace=False)
+        reached += happened
+    missed = {name: (reached[name], number) for name, number in least.items() if reached[name] < number}
+    assert not missed, f"reached too little (number, least): {missed}"
 
 
 @dataclass
@@ -47,20 +65,42 @@ def part(rng: random.Random, depth: int = 0) -> Part:
     return Part(replies, [rng.choice([0.5, 2.0, WORK_S / 4]) for _ in replies], children)
 
 
-class Cutter(Model):
+class TreeModel(Model):
+    """A model that plays a tree of `Part`s, and what it found wrong."""
+
+    def __init__(self, rng: random.Random, *, max_output: int = 32_000, price: float | None = None) -> None:
+        super().__init__({}, max_output=max_output, price=price)
+        self.top = part(rng)
+        self.faults: list[str] = []
+        self.tasks: dict[str, Part] = {}
+
+    def part_of(self, path: str) -> Part:
+        """What the agent at `path` does. Its parent must have been asked for before."""
+        parent, _, number = path.rpartition(".")
+        self.tasks[path] = self.tasks[parent].children[int(number) - 1] if parent else self.top
+        return self.tasks[path]
+
+    def calls_of(self, mine: Part, path: str, turn: int) -> tuple[ToolCall, ...]:
+        """The calls of a turn: all sub-agents in the first, then a tool until the last."""
+        if turn + 1 >= len(mine.replies):
+            return ()
+        if turn == 0 and mine.children:
+            names = ["lead" if child.children else "worker" for child in mine.children]
+            return (batch(*[{"profile": name, "task": f"{path} {n}"} for n, name in enumerate(names)]),)
+        return (call("look", text=f"{path} {turn}"),)
+
+
+class Cutter(TreeModel):
     """A model with replies of given sizes. It cuts what is longer than the request allows, as a service does."""
 
     def __init__(self, rng: random.Random) -> None:
-        super().__init__({}, max_output=rng.choice([8000, 32_000]), price=rng.choice([None, 1e-6]))
+        super().__init__(rng, max_output=rng.choice([8000, 32_000]), price=rng.choice([None, 1e-6]))
         self.bench: Bench
-        self.top = part(rng)
-        self.faults: list[str] = []
         self.largest = 0
-        self.tasks: dict[str, Part] = {}
 
     async def stream(self, request: Request) -> AsyncIterator[Chunk]:
         path, agent = request.agent, self.bench.agents[request.agent]
-        mine = self.tasks[path] = self._of(path)
+        mine = self.part_of(path)
         turn = self._asked[path] = self._asked.get(path, -1) + 1
         wraps_up = request.tool_choice == "none"
         whole = 200 if wraps_up or turn >= len(mine.replies) else mine.replies[turn]
@@ -79,23 +119,9 @@ class Cutter(Model):
         output = min(whole, request.max_output)
         usage = Usage(input=fresh + agent.sent, output=output, cached=False)
         self.largest = max(self.largest, fresh + output)
-        calls = self._calls(mine, path, turn) if not wraps_up and output == whole else ()
+        calls = self.calls_of(mine, path, turn) if not wraps_up and output == whole else ()
         stop = "max_tokens" if output < whole else "tool_use" if calls else "end_turn"
         yield ReplyDone(Message("assistant", (Text(f"{path} {turn}"), *calls)), usage, stop)
-
-    def _of(self, path: str) -> Part:
-        parent, _, number = path.rpartition(".")
-        if not parent:
-            return self.top
-        return self.tasks[parent].children[int(number) - 1]
-
-    def _calls(self, mine: Part, path: str, turn: int) -> tuple[object, ...]:
-        if turn + 1 >= len(mine.replies):
-            return ()
-        if turn == 0 and mine.children:
-            names = ["lead" if child.children else "worker" for child in mine.children]
-            return (batch(*[{"profile": name, "task": f"{path} {n}"} for n, name in enumerate(names)]),)
-        return (call("look", text=f"{path} {turn}"),)
 
     def _look(self, request: Request, whole: int, fresh: int) -> None:
         """A request must not be cut short for the sake of what others may not even use."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import pytest
 
 from friday_cli.core.agent import model_call
 from friday_cli.core.limits import rate_limit, retry
 from tests.fuzz.outages import play
+from tests.fuzz.shares import check_trees
 from tests.fuzz.test_mutants import Seed, changed
 
 TREES = 100
@@ -17,14 +16,7 @@ LEAST = {"refused": 500, "cut": 100, "agents": 300}
 
 
 def test_nothing_ends_that_the_network_did_not_outlive_and_only_cut_replies_are_paid_twice() -> None:
-    reached: Counter[str] = Counter()
-    for seed in range(TREES):
-        faults, happened = play(seed)
-        if faults:
-            pytest.fail(f"seed {seed}\n" + "\n".join(faults[:10]), pytrace=False)
-        reached += happened
-    missed = {name: (reached[name], least) for name, least in LEAST.items() if reached[name] < least}
-    assert not missed, f"reached too little (number, least): {missed}"
+    check_trees(play, TREES, LEAST)
 
 
 MUTANTS: dict[str, Seed] = {

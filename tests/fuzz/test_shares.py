@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import pytest
 
 from friday_cli.core.agent import model_call
 from friday_cli.core.limits import budget
-from tests.fuzz.shares import play
+from tests.fuzz.shares import check_trees, play
 from tests.fuzz.test_mutants import Seed, changed
 
 TREES = 1000
@@ -17,14 +15,7 @@ LEAST = {"waited for tokens": 1000, "completed, done": 2000, "completed, tokens"
 
 
 def test_agents_share_a_budget_without_cut_replies_timeouts_and_deadlocks() -> None:
-    reached: Counter[str] = Counter()
-    for seed in range(TREES):
-        faults, happened = play(seed)
-        if faults:
-            pytest.fail(f"seed {seed}\n" + "\n".join(faults[:10]), pytrace=False)
-        reached += happened
-    missed = {name: (reached[name], least) for name, least in LEAST.items() if reached[name] < least}
-    assert not missed, f"reached too little (number, least): {missed}"
+    check_trees(play, TREES, LEAST)
 
 
 MUTANTS: dict[str, Seed] = {
