@@ -76,6 +76,8 @@ def test_the_overview_is_by_three_sub_agents_and_a_permission_without_a_person_i
 
 def test_an_allowed_command_runs_and_is_in_the_receipt(friday: Friday, project: Path) -> None:
     found = friday.json(PROMPT, "--allow", COMMAND, model="demo").document
+    unseen = [row["evidence"] for a in found["agents"] for row in a.get("findings", ()) if not row.get("seen")]
+    assert [evidence for evidence in unseen if "\\x1b" not in evidence] == []
     names = len(list(project.iterdir()))
     assert f"was allowed and counted {names} names at the top level, the same number (`$ python3 -I" in found["result"]
     assert '        ran: python3 -I -c "import os; print(len(os.listdir()))" -> exit 0\n```' in found["result"]

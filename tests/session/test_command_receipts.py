@@ -7,7 +7,7 @@ import os
 import msgspec
 import pytest
 
-from friday_cli.core.protocol.receipt import Finding, Receipt, checked
+from friday_cli.core.protocol.receipt import CommandRun, Finding, Receipt, checked
 from tests.session.harness import Stage, does, says
 from tests.session.test_rewind import runs, writes
 
@@ -75,12 +75,18 @@ async def test_a_job_in_the_background_is_listed_once(stage: Stage) -> None:
 
 @pytest.mark.parametrize(("evidence", "seen"), [
     ("f.py", True), ("f.py:1", True), ("f.py:2-4", True), ("f.py:4-5", False), ("f.py:99999", False), ("./f.py:3:7", True),
+    ("h.py:3", True), ("h.py:1-4", True), ("h.py:5", False), ("h.py:3-7", False), ("h.py:6-8", True), ("h.py", True),
     ("f.py:7", True), ("f.py:1-7", False), ("g.py:1", False), ("f.py:1, f.py:9", False), ("new.py:2", True), ("new.py:9", False),
 ])  # fmt: skip
-async def test_only_lines_that_were_read_count_as_seen(stage: Stage, evidence: str, seen: bool) -> None:
+async def test_only_lines_that_were_shown_count_as_seen(stage: Stage, evidence: str, seen: bool) -> None:
+    (stage.project / "h.py").write_text("".join(f"{'x' if n in (3, 7) else 'y'}\n" for n in range(1, 9)))
     (stage.project / "f.py").write_text("".join(f"{n}\n" for n in range(1, 9)))
     reads = [
         ("read_file", {"path": "f.py", "offset": first, "limit": count}) for first, count in ((1, 2), (3, 2), (7, 1))
+    ]
+    reads += [
+        ("grep", {"pattern": "x", "glob": "h.py", "context": 1}),
+        ("grep", {"pattern": "y", "path": "h.py", "limit": 1}),
     ]
     stage.plays({"a": [does(*reads, writes("new.py", "1\n2\n3\n")), says("done")]})
     async with stage.after_run(mode="yolo") as session:
@@ -93,3 +99,13 @@ def test_a_receipt_of_an_older_session_is_read() -> None:
     assert old.lines()[-1] == "ran: true ⏎ rm x -> stopped"
     assert [one.seen for one in checked((Finding("c", "f"), Finding("c", "f:1")), old)] == [True, False]
     assert os.linesep not in old.short()
+
+
+@pytest.mark.parametrize(("evidence", "seen"), [
+    ("$ cd a; make, then", True), ("`cd a; make, then`", True), ("$ ls\n$ cd a; make, then", False), ("f; $ ls", True),
+    ("f; make", False), ("grep", False), ("", False), (" ;  ", False),
+])  # fmt: skip
+def test_a_command_with_separators_is_compared_as_a_whole(evidence: str, seen: bool) -> None:
+    commands = (CommandRun("cd a; make, then", 0), CommandRun("ls", 0))
+    (found,) = checked((Finding("c", evidence),), Receipt({"grep": 1}, commands=commands, read=("f",)))
+    assert found.seen is seen

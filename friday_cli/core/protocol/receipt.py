@@ -325,10 +325,11 @@ def checked(findings: tuple[Finding, ...], receipt: Receipt) -> tuple[Finding, .
 
 
 def _was_observed(evidence: str, receipt: Receipt) -> bool:
+    """Whether the evidence was observed: as a whole (a command may contain `; `), or each of its parts."""
+    if _one_observed(evidence.strip().strip("`"), receipt):
+        return True
     parts = [part.strip().strip("`") for part in re.split(r"[,;\n]\s+", evidence) if part.strip()]
-    return bool(parts) and all(
-        _one_observed(part, receipt) for part in (evidence.strip().strip("`"), *parts)[-len(parts) :]
-    )
+    return bool(parts) and all(_one_observed(part, receipt) for part in parts)
 
 
 def _one_observed(evidence: str, receipt: Receipt) -> bool:

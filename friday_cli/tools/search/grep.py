@@ -75,7 +75,7 @@ class _ResultPage:
 
     def __init__(self, limit: int) -> None:
         self.lines: list[str] = []
-        self.files: list[str] = []
+        self.seen: dict[str, list[tuple[int, int]]] = {}  # first and last of the lines shown, per file
         self.results_left, self.characters_left = limit, MAX_CHARACTERS
         self.shown = 0
 
@@ -134,14 +134,15 @@ def _content(page: _ResultPage, name: str, result: engine.SearchResult, path: st
     if page.lines:
         page.add("", counts=False)
     page.add(name, counts=False)
-    page.files.append(name)
+    spans = page.seen[name] = []
     before = 0
     for line in lines:
         if page.full():
             break
         if around and before and line.number > before + 1:
             page.add("--", counts=False)
-        before = line.number
+        first = spans.pop()[0] if spans and line.number == before + 1 else line.number
+        spans.append((first, before := line.number))
         text = masked(name, line.text)
         text = text if len(text) <= MAX_LINE_CHARACTERS else f"{text[:MAX_LINE_CHARACTERS]} [truncated]"
         page.add(f"{line.number}{':' if line.hit else '-'}{text}", counts=line.hit)
@@ -160,8 +161,8 @@ def _output(args: GrepArguments, page: _ResultPage, total: int, result: engine.S
     lines = page.lines or ["No match."]
     text = "\n".join((*lines, *(f"[{remark}]" for remark in remarks)))
     files = f" in {len(result.paths):,} files" if args.mode == "content" else ""
-    shown = tuple(page.files) if args.mode == "content" else ()
-    return Output(text, TextDisplay(f"{total:,} {unit}{files}"), ToolFacts(read=shown))
+    facts = ToolFacts(read=tuple(page.seen), lines={name: tuple(spans) for name, spans in page.seen.items()})
+    return Output(text, TextDisplay(f"{total:,} {unit}{files}"), facts)
 
 
 GREP = Tool(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 
 from friday_cli.core.protocol.messages import ToolResult
 from friday_cli.core.text.sanitize import code_block, sanitize_line
@@ -70,7 +71,13 @@ def _passed_on(body: str) -> str:
     """What a sub-agent handed in: its text, then its findings with their sources."""
     text, _, listed = body.partition("\n\nFindings:\n")
     text = re.sub(r"^> ?", "", text, flags=re.M)
-    return "\n".join((text, "", *(f"- {claim} ({code(source)})" for claim, source in _FINDING.findall(listed)))).strip()
+    rows = [f"- {claim} ({code(source)})" for claim, source in _FINDING.findall(listed)]
+    return "\n".join((text, *[""] * ("\n- " not in text), *rows)).strip()
+
+
+def _listed(text: str, rows: Sequence[str]) -> str:
+    """A text with rows below it that name no file or command as evidence, so that they are not findings."""
+    return "\n".join((text, *[""] * bool(rows), *(f"- {row}" for row in rows)))
 
 
 def reader(rounds: Rounds) -> Step | End:
@@ -90,14 +97,15 @@ def reader(rounds: Rounds) -> Step | End:
         return Step(f"I read {' and '.join(map(code, wanted))}.", calls)
     shown = ", ".join([code(name, 40) for name in folders[:6]] + ["..."] * (len(folders) > 6))
     text = f"{amount(len(folders), 'folder')}{f' ({shown})' if shown else ''} and {amount(len(names), 'file')}"
-    findings = []
+    findings, unread = [], []
     for name, result in zip(wanted, rounds[1] if wanted else (), strict=True):
+        if result.status != "ok":
+            unread.append(f"{code(name)}: reading it {failure(result)}")
+            continue
         lines = [row.partition("\t")[2] for row in result.text.split("\n") if re.match(r"\d+\t", row)]
         about = _opening(lines) if name == readme else _manifest(lines)
-        findings.append(
-            (f"{code(name)} says {about}" if result.status == "ok" else failure(result), sanitize_line(name))
-        )
-    return End(f"{text} at the top level (`list_dir`)", tuple(findings))
+        findings.append((f"{code(name)} says {about}", sanitize_line(name)))
+    return End(_listed(f"{text} at the top level (`list_dir`)", unread), tuple(findings))
 
 
 def _opening(lines: list[str]) -> str:
@@ -142,14 +150,16 @@ def counter(rounds: Rounds) -> Step | End:
             (Call("bash", {"command": COMMAND}),),
         )
     names = 0 if top.text == "(. is empty)" else len(top.text.split("\n"))
-    return _counted(counts.text, _again(rounds[1][0], names))
+    again, ran = _again(rounds[1][0], names), rounds[1][0].status != "denied"
+    rows = (*_counted(counts.text), *[again] * (not ran))
+    return End(_listed(rows[0], rows[1:]), ((again, f"$ {COMMAND}"),) if ran else ())
 
 
-def _counted(text: str, again: tuple[str, str]) -> End:
-    """The result of `grep` in count mode, summed by kind."""
+def _counted(text: str) -> tuple[str, ...]:
+    """The result of `grep` in count mode, summed by kind: the total, then its details."""
     rows = [(path, int(count)) for path, count in re.findall(r"^(.*): (\d+)$", text, re.M)]
     if not rows:
-        return End("no text file (`grep`)", (again,))
+        return ("no text file (`grep`)",)
     number: Counter[str] = Counter()
     lines: Counter[str] = Counter()
     for path, count in rows:
@@ -160,22 +170,19 @@ def _counted(text: str, again: tuple[str, str]) -> End:
     path, most = max(rows, key=lambda row: row[1])
     least = "at least " if text.endswith("]") else ""
     total = f"{least}{amount(len(rows), 'text file')} with {amount(lines.total(), 'line')}"
-    found = ((f"by kind: {kinds}", "grep"), (f"the longest file: {code(path)}, {amount(most, 'line')}", "grep"))
-    return End(f"{total}, without hidden and ignored files (`grep`)", (*found, again))
+    longest = f"the longest file: {code(path)}, {amount(most, 'line')} (`grep`)"
+    return f"{total}, without hidden and ignored files (`grep`)", f"by kind: {kinds} (`grep`)", longest
 
 
-def _again(result: ToolResult, names: int) -> tuple[str, str]:
-    """The finding of the command that needed a permission."""
+def _again(result: ToolResult, names: int) -> str:
+    """What came of the command that needed a permission."""
     number = re.match(r"(\d+)\n", result.text)
     if result.status == "denied":
-        return f"the second count was not made: the permission {failure(result)}", "bash"
+        return f"the second count was not made: the permission {failure(result)}"
     if result.status != "ok" or number is None:
-        return f"the command {failure(result)}", f"$ {COMMAND}"
+        return f"the command {failure(result)}"
     same = "the same number" if int(number[1]) == names else f"but `list_dir` showed {names:,}"
-    return (
-        f"the command was allowed and counted {amount(int(number[1]), 'name')} at the top level, {same}",
-        f"$ {COMMAND}",
-    )
+    return f"the command was allowed and counted {amount(int(number[1]), 'name')} at the top level, {same}"
 
 
 CHILDREN: dict[str, Script] = {READ: reader, SEARCH: searcher, COUNT: counter}
