@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ..limits.budget import LimitReached
-from ..permissions.rule import RuleInput, beyond_looking
+from ..permissions.rule import RuleInput, rerun_after_read_only
 from ..permissions.rules import PermissionDecision, decide
 from ..protocol.call_arguments import UnderstoodArguments
 from ..protocol.errors import FridayError, PermissionDenied, ToolError
@@ -135,7 +135,7 @@ async def _run_call(agent: Agent, services: Services, call: ToolCall) -> _CallRe
         ran = await tool.run(context, args)
         if ran.denied:
             begun = None
-            await _require_permission(agent, services, call, beyond_looking(wanted, ran.denied), sent.arguments)
+            await _require_permission(agent, services, call, rerun_after_read_only(wanted, ran.denied), sent.arguments)
             begun = asyncio.get_running_loop().time()
             await services.log.emit(agent.path, msgspec.structs.replace(begins, looks=False), durable=True)
             ran = await tool.run(msgspec.structs.replace(context, looks=False), args)
@@ -191,8 +191,8 @@ async def _understand(agent: Agent, services: Services, call: ToolCall) -> tuple
 
 def _rule_input(agent: Agent, tool: Tool, args: object) -> RuleInput:
     subjects = tuple(tool.subjects(args, agent.workspace))
-    reach, plea = tool.reach(args, agent.workspace)
-    return RuleInput(tool.name, tool.effect, subjects, tool.script(args, agent.workspace), reach, plea)
+    reach, justification = tool.reach(args, agent.workspace)
+    return RuleInput(tool.name, tool.effect, subjects, tool.script(args, agent.workspace), reach, justification)
 
 
 async def _require_permission(

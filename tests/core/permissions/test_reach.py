@@ -13,14 +13,14 @@ from friday_cli.tool_catalog import TOOLS
 from friday_cli.workspace.local import LocalWorkspace
 
 
-def call(command: str, reach: str, plea: str = "") -> RuleInput:
+def call(command: str, reach: str, justification: str = "") -> RuleInput:
     script = analyze(command, AnalysisContext(LocalWorkspace(Path(__file__).parent)))
-    return RuleInput("bash", "run", (command,), script, reach, plea)  # type: ignore[arg-type]
+    return RuleInput("bash", "run", (command,), script, reach, justification)  # type: ignore[arg-type]
 
 
-def verdict(mode: str, reach: str, *rules: tuple[str, str], command: str = "make test", plea: str = "") -> str:
+def verdict(mode: str, reach: str, *rules: tuple[str, str], command: str = "make test", justification: str = "") -> str:
     made = Rules(mode=mode, tools=TOOLS, rules=[parse_rule(text, decision) for decision, text in rules])  # type: ignore[arg-type]
-    return made.child(allowed=None).decide(call(command, reach, plea)).decision
+    return made.child(allowed=None).decide(call(command, reach, justification)).decision
 
 
 @pytest.mark.parametrize(("mode", "reach", "expected"), [
