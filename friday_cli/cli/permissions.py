@@ -165,7 +165,7 @@ def _call(text: str, tools: ToolCatalog) -> RuleInput:
         script = analyze(subject, AnalysisContext(LocalWorkspace(working_folder())))
         sandbox = _sandbox()
         script = script if sandbox.can_look else without_sandbox(subject, script)
-        return RuleInput(tool, effect, (subject,), script, sandbox.reach(access))
+        return RuleInput(tool, effect, (subject,), script, sandbox.sandbox_access(access))
     if effect in ("read", "write"):
         try:
             return RuleInput(tool, effect, LocalWorkspace(working_folder()).labels(subject))

@@ -73,7 +73,7 @@ def profile_rights(parent: Rules, profile: Profile, tools: Iterable[str]) -> Rul
 
 def _known(rule: Rule) -> Rule:
     """The rule itself. Raises UsageError if it names no existing tool: a misspelt rule would protect nothing."""
-    escalated = rule.decision == "allow" and rule.tool in {f"{BASH}_{reach}" for reach in ESCALATED}
+    escalated = rule.decision == "allow" and rule.tool in {f"{BASH}_{access}" for access in ESCALATED}
     if escalated or rule.tool.startswith(SERVER_PREFIX) or fnmatch.filter(TOOLS.names, rule.tool):
         return rule
     near = closest_match(rule.tool, TOOLS.names)

@@ -15,7 +15,7 @@ from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.receipt import CommandRun, ToolFacts
 from friday_cli.core.protocol.shell_script import CommandAnalysis
 from friday_cli.core.protocol.tool import Output, Tool, ToolContext
-from friday_cli.core.protocol.workspace import Access, BackgroundJob, Ran, Reach, Workspace
+from friday_cli.core.protocol.workspace import Access, BackgroundJob, Ran, SandboxAccess, Workspace
 from friday_cli.core.text.sanitize import sanitize, sanitize_line
 from friday_cli.tool_catalog import TOOLS
 
@@ -92,13 +92,13 @@ class SandboxedBashArguments(BashArguments, frozen=True):
         return "outside" if self.outside else "network" if self.network else ""
 
 
-def _reach(args: BashArguments, workspace: Workspace) -> tuple[Reach, str]:
-    """The reach of the command and the reason given by the model. Raises ToolError without a required reason."""
-    reach = workspace.reach(args.access)
+def _sandbox_access(args: BashArguments, workspace: Workspace) -> tuple[SandboxAccess, str]:
+    """What the command may reach, and the reason given by the model. Raises ToolError without a required reason."""
+    sandbox_access = workspace.sandbox_access(args.access)
     reason = args.reason if isinstance(args, SandboxedBashArguments) else ""
-    if reach in ("network", "outside") and not reason.strip():
+    if sandbox_access in ("network", "outside") and not reason.strip():
         raise ToolError("bash: network and outside need a `reason`.")
-    return reach, reason
+    return sandbox_access, reason
 
 
 def _script(args: BashArguments, workspace: Workspace) -> CommandAnalysis:
@@ -257,7 +257,7 @@ def bash_tool(timeout_s: float = TIMEOUT_S, longest_s: float = MAX_TIMEOUT_S, *,
         run,
         TOOLS["bash"],
         args=SandboxedBashArguments if confined else BashArguments,
-        reach=_reach,
+        sandbox_access=_sandbox_access,
         subjects=lambda args, workspace: (args.command,),
         script=_script,
         title=lambda args: _line(args.command) + (" (background)" if args.background else ""),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.receipt import FileChange
-from friday_cli.core.protocol.workspace import Access, BackgroundJob, Printed, Ran, Reach
+from friday_cli.core.protocol.workspace import Access, BackgroundJob, Printed, Ran, SandboxAccess
 
 from .background_jobs import BackgroundJobs
 from .checkpoints.recorder import CheckpointRecorder
@@ -77,8 +77,8 @@ class LocalWorkspace(WorkspaceFiles):
         owner._siblings.add(sibling)
         return sibling
 
-    def reach(self, access: Access) -> Reach:
-        return "" if self._settings.sandbox is None else self._settings.sandbox.reach(access)
+    def sandbox_access(self, access: Access) -> SandboxAccess:
+        return "" if self._settings.sandbox is None else self._settings.sandbox.sandbox_access(access)
 
     async def run(
         self,

@@ -191,8 +191,10 @@ async def _understand(agent: Agent, services: Services, call: ToolCall) -> tuple
 
 def _rule_input(agent: Agent, tool: Tool, args: object) -> RuleInput:
     subjects = tuple(tool.subjects(args, agent.workspace))
-    reach, justification = tool.reach(args, agent.workspace)
-    return RuleInput(tool.name, tool.effect, subjects, tool.script(args, agent.workspace), reach, justification)
+    sandbox_access, justification = tool.sandbox_access(args, agent.workspace)
+    return RuleInput(
+        tool.name, tool.effect, subjects, tool.script(args, agent.workspace), sandbox_access, justification
+    )
 
 
 async def _require_permission(

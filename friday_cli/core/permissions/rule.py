@@ -13,7 +13,7 @@ import msgspec
 from ..protocol.errors import UsageError
 from ..protocol.shell_script import CommandAnalysis, SimpleCommand
 from ..protocol.tool_info import Effect, ToolCatalog
-from ..protocol.workspace import Reach
+from ..protocol.workspace import SandboxAccess
 
 Decision = Literal["allow", "ask", "deny"]
 
@@ -63,14 +63,14 @@ def parse_rule(
 
 class RuleInput(msgspec.Struct, frozen=True):
     """A call as rules see it: the tool, its effect, one subject per thing that it uses, and the analysis of its command.
-    Without a `script` no rule with a pattern allows a command, and commands inside it are not matched. `reach` is how
+    Without a `script` no rule with a pattern allows a command, and commands inside it are not matched. `sandbox_access` is how
     far beyond a sandbox it goes, `justification` why the model says that it must."""
 
     tool: str
     effect: Effect
     subjects: tuple[str, ...] = ()
     script: CommandAnalysis | None = None
-    reach: Reach = ""
+    sandbox_access: SandboxAccess = ""
     justification: str = ""
 
 

@@ -156,7 +156,7 @@ class Rules:
         for decision in ("deny", "ask"):
             if (rule := matching_rule(rules, call, decision, self.tools)) is not None:
                 return _by(rule, "denied by" if decision == "deny" else "must be asked by")
-        escalated = call.reach in ESCALATED and self.mode != "yolo"
+        escalated = call.sandbox_access in ESCALATED and self.mode != "yolo"
         if call.effect in _CHANGES and self.mode == "plan":
             return (
                 PermissionDecision("deny", "mode plan stays in the sandbox")
@@ -181,11 +181,13 @@ class Rules:
 
     def _decide_escalated(self, call: RuleInput, rules: Sequence[Rule]) -> PermissionDecision:
         """A call that leaves the sandbox needs permission unless a rule for that (`bash_outside(...)`) allows it."""
-        name = f"{call.tool}_{call.reach}"
+        name = f"{call.tool}_{call.sandbox_access}"
         mine = [rule for rule in rules if rule.tool == name]
         if (rule := allowing_rule(mine, msgspec.structs.replace(call, tool=name))) is not None:
             return _by(rule, "allowed by")
-        words = "with the network on" if call.reach == "network" else "outside the sandbox, with all your rights"
+        words = (
+            "with the network on" if call.sandbox_access == "network" else "outside the sandbox, with all your rights"
+        )
         why = f', because: "{sanitize_line(call.justification, 300)}"' if call.justification else ""
         return PermissionDecision("ask", f"it wants to run {words}{why}")
 
@@ -217,7 +219,7 @@ class Rules:
         return self.allowed is None or tool in self.allowed
 
     def _by_mode(self, call: RuleInput, why: str = "") -> PermissionDecision:
-        mode = "confined" if self.mode == "auto" and call.reach == "confined" else self.mode
+        mode = "confined" if self.mode == "auto" and call.sandbox_access == "confined" else self.mode
         decision = _DEFAULTS[mode].get(call.effect, "allow")
         more = f" ({why})" if why and decision != "allow" else ""
         return PermissionDecision(decision, f"mode {self.mode}: {call.effect} calls are {_PARTICIPLES[decision]}{more}")
@@ -255,7 +257,7 @@ def always_ask_reason(call: RuleInput, mode: Mode = "ask") -> str:
 
 def suggested_rule(call: RuleInput) -> str:
     """The narrowest useful rules that would allow this call next time, one per line; "" when none should be offered."""
-    if always_ask_reason(call) or call.reach in ESCALATED:
+    if always_ask_reason(call) or call.sandbox_access in ESCALATED:
         return ""
     if call.tool == WEB_SEARCH:  # hardly a query is sent twice
         return WEB_SEARCH

@@ -17,7 +17,7 @@ from .messages import Image, Usage
 from .receipt import Finding, ToolFacts
 from .shell_script import CommandAnalysis
 from .tool_info import Effect, ToolInfo
-from .workspace import Reach, Workspace
+from .workspace import SandboxAccess, Workspace
 
 PARALLEL: frozenset[str] = frozenset(("read", "net", "spawn", "own"))
 """Effects whose calls may run in parallel; the rest run one at a time, in call order."""
@@ -78,7 +78,7 @@ class Tool(msgspec.Struct, frozen=True):
 
     `subjects(args, workspace)` are the strings that permission rules match, one per thing that the call uses: a path
     label, a whole command, `domain:host`, a profile name. `script(args, workspace)` is the analysis of a shell command,
-    None for other tools. `title(args)` is one short line for people. `reach(args, workspace)` is how far beyond a
+    None for other tools. `title(args)` is one short line for people. `sandbox_access(args, workspace)` is how far beyond a
     sandbox the call goes, and why the model says that it must. `begins(args)` are the facts of a call that is cancelled.
     """
 
@@ -89,7 +89,7 @@ class Tool(msgspec.Struct, frozen=True):
     subjects: Callable[[Any, Workspace], Sequence[str]] = lambda args, workspace: ()
     title: Callable[[Any], str] = lambda args: ""
     script: Callable[[Any, Workspace], CommandAnalysis | None] = lambda args, workspace: None
-    reach: Callable[[Any, Workspace], tuple[Reach, str]] = lambda args, workspace: ("", "")
+    sandbox_access: Callable[[Any, Workspace], tuple[SandboxAccess, str]] = lambda args, workspace: ("", "")
     begins: Callable[[Any], ToolFacts] = lambda args: ToolFacts()
 
     @property

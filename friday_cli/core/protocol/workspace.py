@@ -13,7 +13,7 @@ from .receipt import FileChange
 Access = Literal["", "look", "network", "outside"]
 """How a command is confined: as usual, to looking, with the network on, or not at all. Without a sandbox for it, `look` is
 as usual."""
-Reach = Literal["", "confined", "network", "outside"]
+SandboxAccess = Literal["", "confined", "network", "outside"]
 """What a call may reach with a sandbox: only the sandbox, the network, or everything. "" without a sandbox."""
 
 
@@ -92,8 +92,8 @@ class Workspace(Protocol):
     @property
     def can_look(self) -> bool: ...
 
-    def reach(self, access: Access) -> Reach:
-        """The reach of a command with that access."""
+    def sandbox_access(self, access: Access) -> SandboxAccess:
+        """What a command may reach with that access."""
 
     def resolve(self, path: str, *, write: bool = False) -> Path:
         """The absolute path behind `path` (relative to `root`). Raises ToolError when it is outside all roots. A path

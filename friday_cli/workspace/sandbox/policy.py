@@ -10,7 +10,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from friday_cli.core.protocol.workspace import Access, Reach
+from friday_cli.core.protocol.workspace import Access, SandboxAccess
 
 from . import look_only
 from .detect import SandboxChoice
@@ -52,7 +52,7 @@ class SandboxPolicy:
         self._creating = threading.Lock()
         self._mount_points: set[str] = set()
 
-    def reach(self, access: Access) -> Reach:
+    def sandbox_access(self, access: Access) -> SandboxAccess:
         """How far a command with `access` reaches: "" without a sandbox."""
         if self.choice.kind == "none":
             return ""

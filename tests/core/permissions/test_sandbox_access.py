@@ -13,32 +13,34 @@ from friday_cli.tool_catalog import TOOLS
 from friday_cli.workspace.local import LocalWorkspace
 
 
-def call(command: str, reach: str, justification: str = "") -> RuleInput:
+def call(command: str, sandbox_access: str, justification: str = "") -> RuleInput:
     script = analyze(command, AnalysisContext(LocalWorkspace(Path(__file__).parent)))
-    return RuleInput("bash", "run", (command,), script, reach, justification)  # type: ignore[arg-type]
+    return RuleInput("bash", "run", (command,), script, sandbox_access, justification)  # type: ignore[arg-type]
 
 
-def verdict(mode: str, reach: str, *rules: tuple[str, str], command: str = "make test", justification: str = "") -> str:
+def verdict(
+    mode: str, sandbox_access: str, *rules: tuple[str, str], command: str = "make test", justification: str = ""
+) -> str:
     made = Rules(mode=mode, tools=TOOLS, rules=[parse_rule(text, decision) for decision, text in rules])  # type: ignore[arg-type]
-    return made.child(allowed=None).decide(call(command, reach, justification)).decision
+    return made.child(allowed=None).decide(call(command, sandbox_access, justification)).decision
 
 
-@pytest.mark.parametrize(("mode", "reach", "expected"), [
+@pytest.mark.parametrize(("mode", "sandbox_access", "expected"), [
     ("auto", "", "ask"), ("auto", "confined", "allow"), ("auto", "network", "ask"), ("auto", "outside", "ask"),
     ("ask", "confined", "ask"), ("edits", "confined", "ask"), ("edits", "outside", "ask"), ("plan", "confined", "deny"),
     ("plan", "outside", "deny"), ("plan", "network", "deny"), ("yolo", "outside", "allow"), ("yolo", "", "allow"),
 ])  # fmt: skip
-def test_modes(mode: str, reach: str, expected: str) -> None:
-    assert verdict(mode, reach) == expected
+def test_modes(mode: str, sandbox_access: str, expected: str) -> None:
+    assert verdict(mode, sandbox_access) == expected
 
 
 def test_only_a_rule_for_just_that_lets_a_command_out() -> None:
-    for reach in ("network", "outside"):
-        assert verdict("auto", reach, ("allow", "bash")) == "ask"
-        assert verdict("auto", reach, ("allow", "bash(make *)")) == "ask"
-        assert verdict("auto", reach, ("allow", "b*")) == "ask"
-        assert verdict("ask", reach, ("allow", f"bash_{reach}(make *)")) == "allow"
-        assert verdict("ask", reach, ("allow", f"bash_{reach}(git *)")) == "ask"
+    for sandbox_access in ("network", "outside"):
+        assert verdict("auto", sandbox_access, ("allow", "bash")) == "ask"
+        assert verdict("auto", sandbox_access, ("allow", "bash(make *)")) == "ask"
+        assert verdict("auto", sandbox_access, ("allow", "b*")) == "ask"
+        assert verdict("ask", sandbox_access, ("allow", f"bash_{sandbox_access}(make *)")) == "allow"
+        assert verdict("ask", sandbox_access, ("allow", f"bash_{sandbox_access}(git *)")) == "ask"
     assert verdict("ask", "outside", ("allow", "bash_network")) == "ask"
     assert verdict("ask", "confined", ("allow", "bash_outside")) == "ask"
 
