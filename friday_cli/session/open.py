@@ -264,8 +264,8 @@ def _build(
     persona = context.profiles.get(options.profile) if options.profile else None
     notes: list[str] = []
     permissions = SessionPermissions(rules, log, notes)
-    spill = None if store.in_memory else data_dir(env) / "spill" / session
-    workspace = _workspace(options, context, spill, _recorder(context, log, session))
+    overflow_folder = None if store.in_memory else data_dir(env) / "spill" / session
+    workspace = _workspace(options, context, overflow_folder, _recorder(context, log, session))
     providers = ProviderPool(settings, env)
     approvals = ApprovalQueue(log, interactive=options.attended, on_rule_granted=permissions.grant)
     supervisor = providers.supervisor(providers.get(context.choice))
@@ -290,7 +290,7 @@ def _build(
         services=services, isolation=isolation, providers=providers, tools=tools,
         root=RootOptions(context.choice, persona, rules), settings=settings, profiles=context.profiles,
         environment=_environment(options, context, workspace), instructions=context.instructions, session=session,
-        overflow_folder=workspace.spill.folder, sub_agents=sub_agents,
+        overflow_folder=workspace.overflow.folder, sub_agents=sub_agents,
     )  # fmt: skip
     known = [agent_summary(record) for path, record in history.records.items() if path != "a"]
     tree = SubagentTree(services, factory, known=known, left=left_behind(history.envelopes))
@@ -305,14 +305,14 @@ def _build(
 def _workspace(
     options: Options,
     context: _OpenContext,
-    spill: Path | None,
+    overflow_folder: Path | None,
     make_recorder: Callable[[WorkspaceFiles], CheckpointRecorder],
 ) -> LocalWorkspace:
     settings, env = context.settings, context.env
     return LocalWorkspace(
         context.cwd,
         extra=options.add_dirs,
-        spill=spill,
+        overflow_folder=overflow_folder,
         environ=env,
         keep=settings.tools.env_allow,
         shown=settings.tools.output_chars,

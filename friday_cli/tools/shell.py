@@ -15,7 +15,7 @@ from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.receipt import CommandRun, ToolFacts
 from friday_cli.core.protocol.shell_script import CommandAnalysis
 from friday_cli.core.protocol.tool import Output, Tool, ToolContext
-from friday_cli.core.protocol.workspace import Access, BackgroundJob, Ran, SandboxAccess, Workspace
+from friday_cli.core.protocol.workspace import Access, BackgroundJob, CommandResult, SandboxAccess, Workspace
 from friday_cli.core.text.sanitize import sanitize, sanitize_line
 from friday_cli.tool_catalog import TOOLS
 
@@ -128,7 +128,7 @@ async def _bash(context: ToolContext, args: BashArguments, timeout_s: float) -> 
     parts.append(f"[{_ending(ran, timeout_s)}]")
     return Output(
         "\n".join([*parts, *_sandbox(ran, looks=context.looks)]),
-        CommandDisplay(args.command, ran.exit_code, output, ran.spill),
+        CommandDisplay(args.command, ran.exit_code, output, ran.output_file),
         ToolFacts(
             files=ran.changed,
             commands=(CommandRun(args.command, ran.exit_code, ran.timed_out),),
@@ -144,7 +144,7 @@ def _started(args: BashArguments) -> ToolFacts:
     return ToolFacts(commands=(CommandRun(args.command, None),))
 
 
-def _sandbox(done: Ran | BackgroundJob, *, looks: bool) -> list[str]:
+def _sandbox(done: CommandResult | BackgroundJob, *, looks: bool) -> list[str]:
     """Notes for the model about the sandbox. `looks`: it was one in which a command can only look."""
     lines = []
     if done.blocked and looks:
@@ -167,7 +167,7 @@ def _warnings(command: str, tampered: Sequence[str]) -> tuple[str, ...]:
     return (sanitize_line(f"{names} changed while a command ran and can run code later. Check it. ({command})", 500),)
 
 
-def _ending(ran: Ran, timeout_s: float) -> str:
+def _ending(ran: CommandResult, timeout_s: float) -> str:
     """How a command ended, for the model."""
     if ran.timed_out:
         remedy = "raise timeout_s, use background, or make sure it does not wait for input"
@@ -217,7 +217,7 @@ def _job_output(job: BackgroundJob) -> Output:
     text = "\n".join([f"{text}[{job.id} {state}]", *_sandbox(job, looks=job.looks)])
     commands = (CommandRun(job.command, job.exit_code, job=job.id),)
     facts = ToolFacts(files=job.changed, commands=commands, unknown=job.unknown) if job.ended else ToolFacts()
-    display = CommandDisplay(job.command, job.exit_code, output, job.spill)
+    display = CommandDisplay(job.command, job.exit_code, output, job.output_file)
     return Output(text, display, facts, warnings=_warnings(job.command, job.tampered))
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.receipt import FileChange
-from friday_cli.core.protocol.workspace import Access, BackgroundJob, Printed, Ran, SandboxAccess
+from friday_cli.core.protocol.workspace import Access, BackgroundJob, CommandResult, ProgramResult, SandboxAccess
 
 from .background_jobs import BackgroundJobs
 from .checkpoints.recorder import CheckpointRecorder
@@ -26,7 +26,7 @@ from .sandbox.policy import SandboxPolicy
 class LocalWorkspace(WorkspaceFiles):
     """Files below `root` and the `extra` folders, and commands that start in `root`.
 
-    `spill` is the folder (created with mode 0700) for output too long for memory; default: a temporary folder. Commands
+    `overflow_folder` is the folder (created with mode 0700) for output too long for memory; default: a temporary folder. Commands
     get `environ` (default: that of this process) without variables that look secret; `keep` names exceptions. `shown` is
     the number of bytes of an output that are returned (head and tail). `limits` are resource limits of each command by
     their lower-case POSIX names (`{"data": bytes, "cpu": seconds}`). `sandbox` confines the commands (None: not confined)
@@ -40,7 +40,7 @@ class LocalWorkspace(WorkspaceFiles):
         root: Path,
         *,
         extra: Sequence[Path] = (),
-        spill: Path | None = None,
+        overflow_folder: Path | None = None,
         environ: Mapping[str, str] | None = None,
         keep: Collection[str] = (),
         limits: Mapping[str, int] | None = None,
@@ -51,13 +51,13 @@ class LocalWorkspace(WorkspaceFiles):
     ) -> None:
         if owner is None:
             passed = cleaned(os.environ if environ is None else environ, keep=keep)
-            self._settings = CommandSettings(passed, tuple(keep), sandbox, OverflowFolder(spill), shown)
+            self._settings = CommandSettings(passed, tuple(keep), sandbox, OverflowFolder(overflow_folder), shown)
             self._supervisor = SupervisorClient(passed, {"core": 0, **(limits or {})})
         else:
             environ = {name: value for name, value in owner._settings.environ.items() if name not in ELSEWHERE}
             self._settings, self._supervisor = owner._settings._replace(environ=environ), owner._supervisor
-        self.spill = self._settings.overflow
-        super().__init__(root, extra, self.spill, make_recorder)
+        self.overflow = self._settings.overflow
+        super().__init__(root, extra, self.overflow, make_recorder)
         self._effects = EffectDetector(self.roots, self.label)
         self._starter = CommandStarter(self.roots, self._settings, self._supervisor, self._effects)
         self._jobs = BackgroundJobs()
@@ -89,7 +89,7 @@ class LocalWorkspace(WorkspaceFiles):
         on_output: Callable[[str], None],
         cwd: Path | None = None,
         access: Access = "",
-    ) -> Ran:
+    ) -> CommandResult:
         running = await self._start(command, agent, LiveOutput(on_output), cwd, access)
         timed_out = False
         try:
@@ -103,12 +103,12 @@ class LocalWorkspace(WorkspaceFiles):
                 await self._finish(self.write_hook.command_ended(agent, self._starter.commands, running))
         output = running.capture.text()
         changed, unknown = await self._effects.changed(running, self.written, self.write_hook.problem)
-        return Ran(
+        return CommandResult(
             exit_code=None if timed_out else running.exit_code,
             output=output,
             duration_s=time.monotonic() - running.started_at,
             timed_out=timed_out,
-            spill=running.capture.spill,
+            output_file=running.capture.output_file,
             bytes=running.capture.total,
             left=0 if timed_out else running.process.outlived,
             changed=changed,
@@ -119,7 +119,7 @@ class LocalWorkspace(WorkspaceFiles):
 
     async def execute(
         self, argv: Sequence[str], *, agent: str, timeout_s: float, limit: int, cwd: Path | None = None
-    ) -> Printed:
+    ) -> ProgramResult:
         return await self._starter.execute(argv, agent, timeout_s=timeout_s, limit=limit, cwd=cwd)
 
     async def start(self, command: str, *, agent: str, access: Access = "") -> BackgroundJob:
@@ -152,7 +152,7 @@ class LocalWorkspace(WorkspaceFiles):
             running=alive,
             exit_code=None if alive or running.killed else running.exit_code,
             output=fresh.text(running.capture.where()),
-            spill=running.capture.spill,
+            output_file=running.capture.output_file,
             ended=ended,
             changed=effects[0],
             unknown=effects[1],
@@ -180,11 +180,11 @@ class LocalWorkspace(WorkspaceFiles):
         await self._supervisor.close()
         if self._settings.sandbox is not None:
             await asyncio.to_thread(self._settings.sandbox.close)
-        await asyncio.to_thread(self.spill.close)
+        await asyncio.to_thread(self.overflow.close)
 
     async def keep_output(self, data: bytes) -> str:
         try:
-            return await asyncio.to_thread(keep_output, self.spill.folder, data)
+            return await asyncio.to_thread(keep_output, self.overflow.folder, data)
         except OSError as error:
             raise ToolError(f"It could not be saved: {error.strerror}.") from None
 

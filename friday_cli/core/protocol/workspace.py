@@ -27,8 +27,8 @@ class DirectoryEntry(msgspec.Struct, frozen=True):
     target: str = ""
 
 
-class Ran(msgspec.Struct, frozen=True):
-    """A command that ended. `output` is truncated to its head and tail; `spill` is the file with all of it, "" when
+class CommandResult(msgspec.Struct, frozen=True):
+    """A command that ended. `output` is truncated to its head and tail; `output_file` is the file with all of it, "" when
     nothing was truncated.
 
     `exit_code` is None when the command was killed (`timed_out`: by its time limit), 128 + N when signal N ended it.
@@ -42,7 +42,7 @@ class Ran(msgspec.Struct, frozen=True):
     output: str
     duration_s: float
     timed_out: bool = False
-    spill: str = ""
+    output_file: str = ""
     bytes: int = 0
     left: int = 0
     changed: tuple[FileChange, ...] = ()
@@ -53,7 +53,7 @@ class Ran(msgspec.Struct, frozen=True):
 
 class BackgroundJob(msgspec.Struct, frozen=True):
     """A command in the background; `exit_code` is None while it runs and when it was killed. `output` is the output
-    since the last call of `job`, truncated; `spill` as in `Ran`. `ended` is True in the first result after its end, and
+    since the last call of `job`, truncated; `output_file` as in `CommandResult`. `ended` is True in the first result after its end, and
     only that one has `changed`, `blocked`, `tampered` and `unknown`. `looks`: it is confined to looking."""
 
     id: str
@@ -61,7 +61,7 @@ class BackgroundJob(msgspec.Struct, frozen=True):
     running: bool
     exit_code: int | None
     output: str
-    spill: str = ""
+    output_file: str = ""
     ended: bool = False
     changed: tuple[FileChange, ...] = ()
     blocked: str = ""
@@ -70,7 +70,7 @@ class BackgroundJob(msgspec.Struct, frozen=True):
     looks: bool = False
 
 
-class Printed(msgspec.Struct, frozen=True):
+class ProgramResult(msgspec.Struct, frozen=True):
     """The output of a program that Friday runs for itself. `exit_code` is None when it was killed: by its time limit
     (`timed_out`) or because of too much output (`cut`)."""
 
@@ -129,12 +129,12 @@ class Workspace(Protocol):
         on_output: Callable[[str], None],
         cwd: Path | None = None,
         access: Access = "",
-    ) -> Ran:
+    ) -> CommandResult:
         """Run a shell command in a new process session. All its processes have ended when this returns."""
 
     async def execute(
         self, argv: Sequence[str], *, agent: str, timeout_s: float, limit: int, cwd: Path | None = None
-    ) -> Printed:
+    ) -> ProgramResult:
         """Run a program for Friday itself, without a shell. At most `limit` bytes of its output are read."""
 
     async def keep_output(self, data: bytes) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from friday_cli.core.protocol.errors import ToolError
-from friday_cli.core.protocol.workspace import Access, Printed
+from friday_cli.core.protocol.workspace import Access, ProgramResult
 from friday_cli.own_programs import find_program
 
 from ..sandbox import look_only
@@ -80,7 +80,7 @@ class CommandStarter:
 
     async def execute(
         self, argv: Sequence[str], agent: str, *, timeout_s: float, limit: int, cwd: Path | None
-    ) -> Printed:
+    ) -> ProgramResult:
         """As `Workspace.execute`."""
         path = self._settings.environ.get("PATH")
         program = argv[0] if os.path.isabs(argv[0]) else find_program(argv[0], path, self._roots)
@@ -106,7 +106,7 @@ class CommandStarter:
             errors = HeadTailBuffer(4000, 4000)
             errors.feed(os.pread(err.fileno(), limit, 0))
             printed = await asyncio.to_thread(os.pread, out.fileno(), min(size, limit), 0)
-        return Printed(code, printed, errors.text(), timed_out, cut)
+        return ProgramResult(code, printed, errors.text(), timed_out, cut)
 
     async def end(self, agent: str | None = None) -> None:
         """End the processes of `agent`, or all, with everything they started."""

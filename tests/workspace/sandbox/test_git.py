@@ -171,7 +171,7 @@ async def test_a_worktree_can_only_commit_on_its_own_branch(
     repository: Path, choice: SandboxChoice, outside_tmp: Path
 ) -> None:
     own = outside_tmp / "friday"
-    workspace = LocalWorkspace(repository, spill=own / "spill", sandbox=confined(choice, own=(own,)))
+    workspace = LocalWorkspace(repository, overflow_folder=own / "spill", sandbox=confined(choice, own=(own,)))
     trees = Worktrees(own / "worktrees" / "s", session="5e55104", environ=os.environ)
     worktree = await trees.create(workspace)
     child = worktree.workspace
