@@ -71,7 +71,7 @@ def _asker(agent: Agent, provider: Provider, args: WebSearchArguments) -> Agent:
     query = user(f"Query: {args.query}\nList at most {args.count} pages.", source="harness")
     return msgspec.structs.replace(
         agent, provider=provider, system=SYSTEM, specs=(), tools={}, history=[query], usage=Usage(), context=0, sent=0,
-        cold=False, fallback=None, effort="low", temperature=None, cache_key=WEB_SEARCH, streaming="", texts=[],
+        cache_missed=False, fallback=None, effort="low", temperature=None, cache_key=WEB_SEARCH, streaming="", texts=[],
     )  # fmt: skip
 
 

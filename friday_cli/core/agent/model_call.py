@@ -134,7 +134,7 @@ async def _attempt(agent: Agent, services: Services, reader: _StreamReader, tool
     room = provider.window - prompt
     if room < OUTPUT_FLOOR:
         raise ProviderError("context", f"The conversation ({prompt} tokens) does not fit the window of {agent.model}.")
-    fresh = prompt if agent.cold else max(0, prompt - agent.sent)
+    fresh = prompt if agent.cache_missed else max(0, prompt - agent.sent)
     want = min(provider.max_output, services.policy.max_output, room)
     reader.prompt = prompt
     reservation = await agent.budget.reserve(fresh, want, price=provider.cost, waiting=agent.slot.waiting)

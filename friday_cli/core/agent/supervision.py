@@ -145,7 +145,7 @@ async def _ruling(
     ))  # fmt: skip
     judge = msgspec.structs.replace(
         agent, provider=services.supervisor or agent.provider, system=SYSTEM, specs=(), tools={},
-        history=[user(text, source="harness")], usage=Usage(), context=0, sent=0, cold=False, fallback=None,
+        history=[user(text, source="harness")], usage=Usage(), context=0, sent=0, cache_missed=False, fallback=None,
         temperature=None, cache_key="supervisor", streaming="", texts=[],
     )  # fmt: skip
     try:

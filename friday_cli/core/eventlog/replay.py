@@ -81,7 +81,7 @@ class AgentRecord(AgentState):
 
     @property
     def task(self) -> str:
-        return self.granted.task
+        return self.newest_start.task
 
     @property
     def active_s(self) -> float:
@@ -220,7 +220,7 @@ def _start(record: AgentRecord, event: AgentStarted) -> None:
 
 def _finish(record: AgentRecord, event: AgentFinished) -> None:
     if notice := pending_end_notice(
-        record.path, record.granted, event, earlier=record.earlier, background=record.background
+        record.path, record.newest_start, event, earlier=record.earlier, background=record.background
     ):
         record.unreported.append(notice)
 
