@@ -131,7 +131,7 @@ class ChatBody(Horizontal):
             panel.open(path)
             panel.enter_child()
 
-    def on_agent_tree_picked(self, message: AgentTree.Picked) -> None:
+    def on_agent_tree_agent_selected(self, message: AgentTree.AgentSelected) -> None:
         self.panel.open(message.path)
         self._friday.refresher.look_again()
 

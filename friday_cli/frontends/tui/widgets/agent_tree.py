@@ -49,10 +49,10 @@ class AgentTree(ScrollView, can_focus=True):
 
         path: str
 
-    class Picked(AgentMessage):
+    class AgentSelected(AgentMessage):
         """The user moved the cursor to it."""
 
-    class Arranged(Message):
+    class FilterOrOrderChanged(Message):
         """The filter or the order changed, and with it `description`."""
 
     class AnswerRequested(AgentMessage):
@@ -198,14 +198,14 @@ class AgentTree(ScrollView, can_focus=True):
             return
         current = paths.index(self.selected) if self.selected in paths else 0
         self.select(paths[min(max(current + by, 0), len(paths) - 1)])
-        self.post_message(self.Picked(self.selected))
+        self.post_message(self.AgentSelected(self.selected))
 
     def on_click(self, event: events.Click) -> None:
         number = (int(self.scroll_y) + event.get_content_offset_capture(self).y) // 2
         if 0 <= number < len(self._rows):
             path = self._rows[number][0].path
             self.select(path)
-            self.post_message(OpenAgent(path) if event.chain > 1 else self.Picked(path))
+            self.post_message(OpenAgent(path) if event.chain > 1 else self.AgentSelected(path))
 
     def action_open(self) -> None:
         self.post_message(OpenAgent(self.selected))
@@ -219,12 +219,12 @@ class AgentTree(ScrollView, can_focus=True):
         self.follow()
         if (paths := self.paths) and self.selected not in paths:
             self.select(paths[0])
-        self.post_message(self.Arranged())
+        self.post_message(self.FilterOrOrderChanged())
 
     def action_sort(self) -> None:
         self.order = _NEXT_ORDER[self.order]
         self.follow()
-        self.post_message(self.Arranged())
+        self.post_message(self.FilterOrOrderChanged())
 
     def action_answer(self) -> None:
         self.post_message(self.AnswerRequested(self.selected))
