@@ -226,7 +226,7 @@ def _line(command: str) -> str:
     return first[:TITLE_CHARS] + (" ..." if more or len(first) > TITLE_CHARS else "")
 
 
-BASH_OUTPUT = Tool(
+BASH_OUTPUT_TOOL = Tool(
     _output,
     TOOLS["bash_output"],
     args=JobOutputArguments,
@@ -235,7 +235,7 @@ BASH_OUTPUT = Tool(
         "New output of a background command since the last call, and whether it still runs. Use wait_s instead of polling."
     ),
 )
-BASH_KILL = Tool(
+BASH_KILL_TOOL = Tool(
     _kill,
     TOOLS["bash_kill"],
     args=KillArguments,
@@ -274,4 +274,4 @@ def bash_tool(timeout_s: float = TIMEOUT_S, longest_s: float = MAX_TIMEOUT_S, *,
 
 def tools(timeout_s: float = TIMEOUT_S, longest_s: float = MAX_TIMEOUT_S, *, confined: bool = False) -> list[Tool]:
     """The tools of this family; see `bash_tool`."""
-    return [bash_tool(timeout_s, longest_s, confined=confined), BASH_OUTPUT, BASH_KILL]
+    return [bash_tool(timeout_s, longest_s, confined=confined), BASH_OUTPUT_TOOL, BASH_KILL_TOOL]

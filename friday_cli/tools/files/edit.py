@@ -116,7 +116,7 @@ async def _save(
     )
 
 
-WRITE_FILE = Tool(
+WRITE_FILE_TOOL = Tool(
     _write,
     TOOLS["write_file"],
     args=WriteArguments,
@@ -129,7 +129,7 @@ WRITE_FILE = Tool(
         " an existing file are kept."
     ),
 )
-EDIT_FILE = Tool(
+EDIT_FILE_TOOL = Tool(
     _edit,
     TOOLS["edit_file"],
     args=EditArguments,
