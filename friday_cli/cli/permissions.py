@@ -87,23 +87,23 @@ def explain(
     """
     rules, _ = _rules(mode, profile)
     wanted = _call(call, rules.tools)
-    verdict, later = _decided(rules, wanted, call)
+    permission, later = _decided(rules, wanted, call)
     steps = _steps(rules, wanted)
-    offered = suggested_rule(wanted).split("\n") if verdict.decision == "ask" and suggested_rule(wanted) else []
+    offered = suggested_rule(wanted).split("\n") if permission.decision == "ask" and suggested_rule(wanted) else []
     if as_json:
         output.show_json(
             {
-                "tool": wanted.tool, "subjects": list(wanted.subjects), "mode": rules.effective_mode, **_plain(verdict),
-                "looks": verdict.looks and _sandbox().can_look,
+                "tool": wanted.tool, "subjects": list(wanted.subjects), "mode": rules.effective_mode, **_plain(permission),
+                "looks": permission.looks and _sandbox().can_look,
                 "commands": [{"command": text, **_plain(one)} for text, one in steps], "offered": offered,
                 "after_strangers": later,
             }
         )  # fmt: skip
         return
-    _show(wanted.tool + (f": {'; '.join(wanted.subjects)}" if wanted.subjects else ""), verdict, 0)
+    _show(wanted.tool + (f": {'; '.join(wanted.subjects)}" if wanted.subjects else ""), permission, 0)
     for text, one in steps:
         _show(text, one, 2)
-    if verdict.looks and _sandbox().can_look:
+    if permission.looks and _sandbox().can_look:
         output.remark(ONLY_LOOKS)
     if later:
         output.remark(f"after untrusted content was read: {later}")
@@ -114,24 +114,24 @@ def explain(
 def _decided(rules: Rules, call: RuleInput, text: str) -> tuple[PermissionDecision, str]:
     """The decision on a call in a new session; and, where that allows it, why a session that has read untrusted text asks."""
     taint, arguments = TaintTracker(network_targets), [text.partition(":")[2].strip()]
-    verdict = decide(call, arguments, rules, taint)
-    if verdict.decision != "allow":
-        return verdict, ""
+    permission = decide(call, arguments, rules, taint)
+    if permission.decision != "allow":
+        return permission, ""
     taint.source = "a web page, for example"
     later = decide(call, arguments, rules, taint)
-    return verdict, later.reason if later.decision == "ask" else ""
+    return permission, later.reason if later.decision == "ask" else ""
 
 
-def _show(head: str, verdict: PermissionDecision, indent: int) -> None:
-    source = f" ({with_tilde(verdict.source)})" if verdict.source else ""
+def _show(head: str, permission: PermissionDecision, indent: int) -> None:
+    source = f" ({with_tilde(permission.source)})" if permission.source else ""
     show_hanging(
-        indent + 4, (" " * indent + head.replace("\n", " ⏎ ") + "  ", "bold"), (_DECISIONS[verdict.decision], _STYLES[verdict.decision]),
-        (f"  {verdict.reason}{source}", "dim"),
+        indent + 4, (" " * indent + head.replace("\n", " ⏎ ") + "  ", "bold"), (_DECISIONS[permission.decision], _STYLES[permission.decision]),
+        (f"  {permission.reason}{source}", "dim"),
     )  # fmt: skip
 
 
-def _plain(verdict: PermissionDecision) -> dict[str, str]:
-    return {name: getattr(verdict, name) for name in ("decision", "reason", "rule", "source")}
+def _plain(permission: PermissionDecision) -> dict[str, str]:
+    return {name: getattr(permission, name) for name in ("decision", "reason", "rule", "source")}
 
 
 def _rules(mode: str, profile: str) -> tuple[Rules, tuple[str, ...]]:

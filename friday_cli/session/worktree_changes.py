@@ -146,11 +146,11 @@ class WorktreeChanges:
         asked = ""
         for label in labels:
             for call in rules.file_calls("write", (label,)):
-                verdict = rules.decide(call)
-                if verdict.decision == "deny" and verdict.rule:
-                    raise PermissionDenied(f"Not permitted: {label}: {verdict.reason}. Nothing was applied.")
-                if verdict.decision == "ask" and verdict.rule:
-                    asked = asked or f"{label}: {verdict.reason}"
+                permission = rules.decide(call)
+                if permission.decision == "deny" and permission.rule:
+                    raise PermissionDenied(f"Not permitted: {label}: {permission.reason}. Nothing was applied.")
+                if permission.decision == "ask" and permission.rule:
+                    asked = asked or f"{label}: {permission.reason}"
         if asked:
             await self._ask(ctx, RuleInput(APPLY_DELEGATION, "write", tuple(labels)), asked)
 

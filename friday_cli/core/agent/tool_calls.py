@@ -209,20 +209,20 @@ async def _require_permission(
     def passes() -> bool:
         return decision().decision == "allow"
 
-    verdict = decision()
-    if verdict.decision == "allow":
-        return verdict.looks
-    if verdict.decision == "ask" and services.approvals.interactive:
+    permission = decision()
+    if permission.decision == "allow":
+        return permission.looks
+    if permission.decision == "ask" and services.approvals.interactive:
         async with agent.slot.waiting("waiting_user", call.id):
             shown = None if arguments == call.arguments else arguments
             answer = await services.approvals.permission(
-                agent.path, call.id, wanted, reason=verdict.reason, arguments=shown, again=passes
+                agent.path, call.id, wanted, reason=permission.reason, arguments=shown, again=passes
             )
         if answer.decision == "allow":
             return wanted.effect == "run" and agent.rules.effective_mode == "plan"
         words = f": {answer.reason}" if answer.reason else "."
         raise PermissionDenied(f"The user denied this {wanted.tool} call{words}")
-    reason = verdict.reason + (", and no person can be asked here" if verdict.decision == "ask" else "")
+    reason = permission.reason + (", and no person can be asked here" if permission.decision == "ask" else "")
     await services.log.emit(agent.path, Denied(call.id, wanted.tool, "\n".join(wanted.subjects), reason))
     raise PermissionDenied(f"Not permitted: {reason}.", hint="Continue without it, or report what you could not do.")
 

@@ -174,7 +174,7 @@ class Rules:
             return _by(rule, "allowed by")
         if call.script is not None and not call.script.trouble and call.script.steps:
             found = [self._decide_step(call, step, rules) for step in call.script.steps]
-            strictest = max(found, key=lambda verdict: _STRICTNESS[verdict.decision])
+            strictest = max(found, key=lambda permission: _STRICTNESS[permission.decision])
             only = all(step.looks for step in call.script.steps) and self._by_mode(call).decision != "allow"
             return msgspec.structs.replace(strictest, looks=only)
         return self._by_mode(call, call.script.trouble if call.script else "")
@@ -210,7 +210,7 @@ class Rules:
         if step.writes and not step.dynamic_arguments:
             found = [self._decide(wanted) for wanted in self.file_calls("write", step.writes) if self._has(wanted.tool)]
             if found:
-                return max(found, key=lambda verdict: _STRICTNESS[verdict.decision])
+                return max(found, key=lambda permission: _STRICTNESS[permission.decision])
         if (rule := allowing_rule_for_step(rules, call, step)) is not None:
             return _by(rule, "allowed by")
         return self._by_mode(call, step.why or step.dynamic_arguments)
@@ -227,10 +227,10 @@ class Rules:
 
 def decide(call: RuleInput, arguments: object, rules: Rules, taint: Taint) -> PermissionDecision:
     """The final decision on a call: that of the rules, made stricter by `taint`."""
-    verdict = rules.decide(call)
-    if verdict.decision != "deny" and (reason := taint.approval_reason(call, arguments, rules)):
-        return PermissionDecision("ask", reason if verdict.decision == "allow" else f"{verdict.reason}; {reason}")
-    return verdict
+    permission = rules.decide(call)
+    if permission.decision != "deny" and (reason := taint.approval_reason(call, arguments, rules)):
+        return PermissionDecision("ask", reason if permission.decision == "allow" else f"{permission.reason}; {reason}")
+    return permission
 
 
 def _by(rule: Rule, words: str) -> PermissionDecision:

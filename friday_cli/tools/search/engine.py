@@ -257,6 +257,6 @@ def _friday_ignore(context: ToolContext, base: Path) -> Callable[[str], bool] | 
 
     def is_ignored(path: str) -> bool:
         parts = f"{prefix}{path}".split("/")
-        return any(rules.verdict("/".join(parts[:count]), count < len(parts)) for count in range(1, len(parts) + 1))
+        return any(rules.is_ignored("/".join(parts[:count]), count < len(parts)) for count in range(1, len(parts) + 1))
 
     return is_ignored

@@ -76,8 +76,8 @@ class Objects:
     ("deny fetch", "new host", "deny", "denied by the rule fetch"),
 ])  # fmt: skip
 def test_taint_only_makes_a_decision_stricter(rule: str, approval_reason: str, decision: Decision, reason: str) -> None:
-    verdict = decide(RuleInput("fetch", "net"), {}, rights(rule), Objects(approval_reason))
-    assert (verdict.decision, verdict.reason) == (decision, reason)
+    permission = decide(RuleInput("fetch", "net"), {}, rights(rule), Objects(approval_reason))
+    assert (permission.decision, permission.reason) == (decision, reason)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -273,10 +273,10 @@ def test_a_reason_goes_with_the_refusal_and_a_profile_limits_a_rule() -> None:
     root = Rules(mode="yolo", tools=TOOLS, rules=[push], profile="friday")
     coder = root.child(allowed=None, profile="coder")
     assert root.decide(bash("git push")).decision == "allow"
-    verdict = coder.decide(bash("git push"))
-    assert verdict.decision == "deny"
-    assert verdict.reason == "denied by the rule bash(git push *): releases are made by hand"
-    assert verdict.source == "x:3"
+    permission = coder.decide(bash("git push"))
+    assert permission.decision == "deny"
+    assert permission.reason == "denied by the rule bash(git push *): releases are made by hand"
+    assert permission.source == "x:3"
     assert coder.child(allowed=None, profile="scout").decide(bash("git push")).decision == "deny"
     allow = parse_rule("bash(make *)", "allow", profile="coder")
     above, own = (Rules(mode="ask", tools=TOOLS, rules=[allow], profile=name) for name in ("friday", "coder"))
@@ -454,9 +454,9 @@ def test_a_deny_rule_means_what_it_says_even_in_yolo(
 ) -> None:
     rules = rights(rule, mode="yolo")
     found = {command: rules.decide(workspace_fixture.bash(command, project)) for command in commands}
-    assert {command: verdict.decision for command, verdict in found.items()} == dict.fromkeys(commands, decision)
+    assert {command: permission.decision for command, permission in found.items()} == dict.fromkeys(commands, decision)
     if decision == "ask":
-        assert all(f"the rule {rule[5:]} may apply" in verdict.reason for verdict in found.values())
+        assert all(f"the rule {rule[5:]} may apply" in permission.reason for permission in found.values())
 
 
 @pytest.mark.parametrize(

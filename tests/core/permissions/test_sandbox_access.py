@@ -18,7 +18,7 @@ def call(command: str, sandbox_access: str, justification: str = "") -> RuleInpu
     return RuleInput("bash", "run", (command,), script, sandbox_access, justification)  # type: ignore[arg-type]
 
 
-def verdict(
+def decision_for(
     mode: str, sandbox_access: str, *rules: tuple[str, str], command: str = "make test", justification: str = ""
 ) -> str:
     made = Rules(mode=mode, tools=TOOLS, rules=[parse_rule(text, decision) for decision, text in rules])  # type: ignore[arg-type]
@@ -31,25 +31,25 @@ def verdict(
     ("plan", "outside", "deny"), ("plan", "network", "deny"), ("yolo", "outside", "allow"), ("yolo", "", "allow"),
 ])  # fmt: skip
 def test_modes(mode: str, sandbox_access: str, expected: str) -> None:
-    assert verdict(mode, sandbox_access) == expected
+    assert decision_for(mode, sandbox_access) == expected
 
 
 def test_only_a_rule_for_just_that_lets_a_command_out() -> None:
     for sandbox_access in ("network", "outside"):
-        assert verdict("auto", sandbox_access, ("allow", "bash")) == "ask"
-        assert verdict("auto", sandbox_access, ("allow", "bash(make *)")) == "ask"
-        assert verdict("auto", sandbox_access, ("allow", "b*")) == "ask"
-        assert verdict("ask", sandbox_access, ("allow", f"bash_{sandbox_access}(make *)")) == "allow"
-        assert verdict("ask", sandbox_access, ("allow", f"bash_{sandbox_access}(git *)")) == "ask"
-    assert verdict("ask", "outside", ("allow", "bash_network")) == "ask"
-    assert verdict("ask", "confined", ("allow", "bash_outside")) == "ask"
+        assert decision_for("auto", sandbox_access, ("allow", "bash")) == "ask"
+        assert decision_for("auto", sandbox_access, ("allow", "bash(make *)")) == "ask"
+        assert decision_for("auto", sandbox_access, ("allow", "b*")) == "ask"
+        assert decision_for("ask", sandbox_access, ("allow", f"bash_{sandbox_access}(make *)")) == "allow"
+        assert decision_for("ask", sandbox_access, ("allow", f"bash_{sandbox_access}(git *)")) == "ask"
+    assert decision_for("ask", "outside", ("allow", "bash_network")) == "ask"
+    assert decision_for("ask", "confined", ("allow", "bash_outside")) == "ask"
 
 
 def test_what_is_denied_stays_denied_and_what_destroys_is_asked_about() -> None:
-    assert verdict("yolo", "outside", ("deny", "bash(make *)")) == "deny"
-    assert verdict("auto", "outside", ("deny", "bash(make *)"), ("allow", "bash_outside")) == "deny"
-    assert verdict("auto", "confined", command="rm -rf /") == "ask"
-    assert verdict("auto", "outside", ("allow", "bash_outside"), command="rm -rf /") == "ask"
+    assert decision_for("yolo", "outside", ("deny", "bash(make *)")) == "deny"
+    assert decision_for("auto", "outside", ("deny", "bash(make *)"), ("allow", "bash_outside")) == "deny"
+    assert decision_for("auto", "confined", command="rm -rf /") == "ask"
+    assert decision_for("auto", "outside", ("allow", "bash_outside"), command="rm -rf /") == "ask"
 
 
 def test_the_question_says_how_far_and_why_and_offers_no_rule() -> None:
@@ -62,6 +62,6 @@ def test_the_question_says_how_far_and_why_and_offers_no_rule() -> None:
 
 
 def test_in_mode_plan_nothing_leaves_the_sandbox_not_even_to_look() -> None:
-    assert verdict("plan", "confined", command="ls") == "allow"
-    assert verdict("plan", "outside", command="ls") == "deny"
-    assert verdict("ask", "outside", command="ls") == "ask"
+    assert decision_for("plan", "confined", command="ls") == "allow"
+    assert decision_for("plan", "outside", command="ls") == "deny"
+    assert decision_for("ask", "outside", command="ls") == "ask"
