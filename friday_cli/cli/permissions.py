@@ -94,7 +94,7 @@ def explain(
         output.show_json(
             {
                 "tool": wanted.tool, "subjects": list(wanted.subjects), "mode": rules.effective_mode, **_plain(permission),
-                "looks": permission.looks and _sandbox().can_look,
+                "looks": permission.read_only and _sandbox().supports_read_only,
                 "commands": [{"command": text, **_plain(one)} for text, one in steps], "offered": offered,
                 "after_strangers": later,
             }
@@ -103,7 +103,7 @@ def explain(
     _show(wanted.tool + (f": {'; '.join(wanted.subjects)}" if wanted.subjects else ""), permission, 0)
     for text, one in steps:
         _show(text, one, 2)
-    if permission.looks and _sandbox().can_look:
+    if permission.read_only and _sandbox().supports_read_only:
         output.remark(ONLY_LOOKS)
     if later:
         output.remark(f"after untrusted content was read: {later}")
@@ -164,7 +164,7 @@ def _call(text: str, tools: ToolCatalog) -> RuleInput:
     if tool == BASH:
         script = analyze(subject, AnalysisContext(LocalWorkspace(working_folder())))
         sandbox = _sandbox()
-        script = script if sandbox.can_look else without_sandbox(subject, script)
+        script = script if sandbox.supports_read_only else without_sandbox(subject, script)
         return RuleInput(tool, effect, (subject,), script, sandbox.sandbox_access(access))
     if effect in ("read", "write"):
         try:

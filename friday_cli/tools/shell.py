@@ -106,7 +106,7 @@ def _script(args: BashArguments, workspace: Workspace) -> CommandAnalysis:
     from friday_cli.command_safety import AnalysisContext, analyze, without_sandbox
 
     script = analyze(args.command, AnalysisContext(workspace))
-    script = script if workspace.can_look else without_sandbox(args.command, script)
+    script = script if workspace.supports_read_only else without_sandbox(args.command, script)
     if script.leaves:
         hint = f"Your folder {workspace.root} is a full copy; use relative paths."
         raise ToolError(f"The command names a path outside your worktree: {script.leaves}.", hint=hint)
@@ -114,7 +114,7 @@ def _script(args: BashArguments, workspace: Workspace) -> CommandAnalysis:
 
 
 async def _bash(context: ToolContext, args: BashArguments, timeout_s: float) -> Output:
-    access: Access = "look" if context.looks else args.access
+    access: Access = "read_only" if context.read_only else args.access
     if args.background:
         job = await context.workspace.start(args.command, agent=context.agent, access=access)
         text = f"Started in the background as {job.id}. Read its output with bash_output, stop it with bash_kill."
@@ -127,7 +127,7 @@ async def _bash(context: ToolContext, args: BashArguments, timeout_s: float) -> 
     parts = [output.rstrip("\n")] if output.strip() else []
     parts.append(f"[{_ending(ran, timeout_s)}]")
     return Output(
-        "\n".join([*parts, *_sandbox(ran, looks=context.looks)]),
+        "\n".join([*parts, *_sandbox(ran, read_only=context.read_only)]),
         CommandDisplay(args.command, ran.exit_code, output, ran.output_file),
         ToolFacts(
             files=ran.changed,
@@ -136,7 +136,7 @@ async def _bash(context: ToolContext, args: BashArguments, timeout_s: float) -> 
         ),
         error=ran.exit_code != 0,
         warnings=_warnings(args.command, ran.tampered),
-        denied=ran.blocked if context.looks else "",
+        denied=ran.blocked if context.read_only else "",
     )
 
 
@@ -144,10 +144,10 @@ def _started(args: BashArguments) -> ToolFacts:
     return ToolFacts(commands=(CommandRun(args.command, None),))
 
 
-def _sandbox(done: CommandResult | BackgroundJob, *, looks: bool) -> list[str]:
-    """Notes for the model about the sandbox. `looks`: it was one in which a command can only look."""
+def _sandbox(done: CommandResult | BackgroundJob, *, read_only: bool) -> list[str]:
+    """Notes for the model about the sandbox. `read_only`: it was one in which a command can only look."""
     lines = []
-    if done.blocked and looks:
+    if done.blocked and read_only:
         lines.append(
             "[It ran where it can only look. If it must do more, call bash without background: the user is asked.]"
         )
@@ -214,7 +214,7 @@ def _job_output(job: BackgroundJob) -> Output:
     else:
         state = f"ended: exit {job.exit_code}"
     text = f"{output.rstrip(chr(10))}\n" if output.strip() else "(no new output)\n"
-    text = "\n".join([f"{text}[{job.id} {state}]", *_sandbox(job, looks=job.looks)])
+    text = "\n".join([f"{text}[{job.id} {state}]", *_sandbox(job, read_only=job.read_only)])
     commands = (CommandRun(job.command, job.exit_code, job=job.id),)
     facts = ToolFacts(files=job.changed, commands=commands, unknown=job.unknown) if job.ended else ToolFacts()
     display = CommandDisplay(job.command, job.exit_code, output, job.output_file)

@@ -63,7 +63,7 @@ class LocalWorkspace(WorkspaceFiles):
         self._jobs = BackgroundJobs()
         self._tasks: set[asyncio.Task[None]] = set()
         self.away: tuple[Path, ...] = ()
-        self.can_look = self._settings.sandbox is not None and self._settings.sandbox.can_look
+        self.supports_read_only = self._settings.sandbox is not None and self._settings.sandbox.supports_read_only
         self._owner = owner
         self._siblings: set[LocalWorkspace] = set()
 
@@ -99,7 +99,7 @@ class LocalWorkspace(WorkspaceFiles):
             timed_out = True
         finally:
             await running.finish()
-            if not running.only_looks:
+            if not running.read_only:
                 await self._finish(self.write_hook.command_ended(agent, self._starter.commands, running))
         output = running.capture.text()
         changed, unknown = await self._effects.changed(running, self.written, self.write_hook.problem)
@@ -143,7 +143,7 @@ class LocalWorkspace(WorkspaceFiles):
         ended = not alive and not running.end_reported
         running.end_reported = running.end_reported or ended
         effects: tuple[tuple[FileChange, ...], tuple[str, ...]] = (), ()
-        if ended and not running.only_looks:
+        if ended and not running.read_only:
             await self.write_hook.command_ended(agent, self._starter.commands, running)
             effects = await self._effects.changed(running, self.written, self.write_hook.problem)
         return BackgroundJob(
@@ -158,7 +158,7 @@ class LocalWorkspace(WorkspaceFiles):
             unknown=effects[1],
             blocked=running.denial(fresh.text()) if ended else "",
             tampered=await self._effects.tampered(running) if ended else (),
-            looks=running.only_looks,
+            read_only=running.read_only,
         )
 
     async def release(self, agent: str) -> None:
@@ -192,7 +192,7 @@ class LocalWorkspace(WorkspaceFiles):
         self, command: str, agent: str, live: LiveOutput | None, cwd: Path | None, access: Access
     ) -> RunningCommand:
         prepared = await asyncio.to_thread(self._starter.prepare, command, cwd, access)
-        if not prepared.only_looks:
+        if not prepared.read_only:
             await self.write_hook.command_started(agent, self._starter.commands)
         return await self._starter.start(prepared, agent, live)
 

@@ -120,7 +120,7 @@ def test_what_cannot_be_explained_is_one_line(console: Console, args: tuple[str,
 
 
 def test_explain_says_where_a_command_may_only_look(ruled: Console, monkeypatch: pytest.MonkeyPatch) -> None:
-    choice = SandboxChoice("landlock", detail="7", look="landlock")
+    choice = SandboxChoice("landlock", detail="7", read_only_kind="landlock")
     monkeypatch.setattr(permissions, "detect_sandbox", lambda *_, **__: choice)
     assert ruled("permissions", "explain", "bash: ls *.md", "--json").document["looks"] is True
     assert "it runs where it can only look" in " ".join(ruled("permissions", "explain", "bash: ls *.md").err.split())

@@ -125,10 +125,10 @@ async def _run_call(agent: Agent, services: Services, call: ToolCall) -> _CallRe
         note = sent.note
         args = tool.parse(sent.arguments)
         wanted = _rule_input(agent, tool, args)
-        looks = await _require_permission(agent, services, call, wanted, sent.arguments)
-        looks = looks and agent.workspace.can_look
-        context = _context(agent, services, call, looks=looks)
-        begins = ToolStarted(call.id, tool.name, tool.title(args), tool.begins(args), looks)
+        read_only = await _require_permission(agent, services, call, wanted, sent.arguments)
+        read_only = read_only and agent.workspace.supports_read_only
+        context = _context(agent, services, call, read_only=read_only)
+        begins = ToolStarted(call.id, tool.name, tool.title(args), tool.begins(args), read_only)
         started, begun = True, asyncio.get_running_loop().time()  # the time a person took to answer does not count
         await services.log.emit(agent.path, begins, durable=tool.effect in CHANGING)
         output = Output(STOPPED, facts=begins.facts)  # for the case that it is cancelled
@@ -138,7 +138,7 @@ async def _run_call(agent: Agent, services: Services, call: ToolCall) -> _CallRe
             await _require_permission(agent, services, call, rerun_after_read_only(wanted, ran.denied), sent.arguments)
             begun = asyncio.get_running_loop().time()
             await services.log.emit(agent.path, msgspec.structs.replace(begins, looks=False), durable=True)
-            ran = await tool.run(msgspec.structs.replace(context, looks=False), args)
+            ran = await tool.run(msgspec.structs.replace(context, read_only=False), args)
         kept = await save_long(agent.workspace, ran.text)
         output = ran if kept is ran.text else msgspec.structs.replace(ran, text=kept)
         status = "cancelled" if being_stopped() else "error" if output.error else "ok"
@@ -211,7 +211,7 @@ async def _require_permission(
 
     permission = decision()
     if permission.decision == "allow":
-        return permission.looks
+        return permission.read_only
     if permission.decision == "ask" and services.approvals.interactive:
         async with agent.slot.waiting("waiting_user", call.id):
             shown = None if arguments == call.arguments else arguments
@@ -227,7 +227,7 @@ async def _require_permission(
     raise PermissionDenied(f"Not permitted: {reason}.", hint="Continue without it, or report what you could not do.")
 
 
-def _context(agent: Agent, services: Services, call: ToolCall, *, looks: bool) -> ToolContext:
+def _context(agent: Agent, services: Services, call: ToolCall, *, read_only: bool) -> ToolContext:
     offset = 0
 
     def emit(text: str) -> None:
@@ -239,4 +239,4 @@ def _context(agent: Agent, services: Services, call: ToolCall, *, looks: bool) -
         async with agent.slot.waiting("waiting_user", call.id):
             return await services.approvals.question(agent.path, call.id, question, choices)
 
-    return ToolContext(agent.path, call.id, agent.workspace, agent.seen, emit, ask, looks=looks)
+    return ToolContext(agent.path, call.id, agent.workspace, agent.seen, emit, ask, read_only=read_only)

@@ -47,13 +47,13 @@ _PARTICIPLES = {"allow": "allowed", "ask": "asked about", "deny": "refused"}
 
 class PermissionDecision(msgspec.Struct, frozen=True):
     """A decision with its reason as text. `rule` is the rule that decided, "" when it was a mode or `always_ask_reason`, and
-    `source` where the rule is defined. `looks`: a command is allowed only because it looks, so it may do nothing else."""
+    `source` where the rule is defined. `read_only`: a command is allowed only because it looks, so it may do nothing else."""
 
     decision: Decision
     reason: str = ""
     rule: str = ""
     source: str = ""
-    looks: bool = False
+    read_only: bool = False
 
 
 class Taint(Protocol):
@@ -117,8 +117,8 @@ class Rules:
             return own
         above = self.parent.decide(call)
         stricter = above if _STRICTNESS[above.decision] >= _STRICTNESS[own.decision] else own
-        looks = stricter.decision == "allow" and (own.looks or above.looks)
-        return msgspec.structs.replace(stricter, looks=looks)
+        read_only = stricter.decision == "allow" and (own.read_only or above.read_only)
+        return msgspec.structs.replace(stricter, read_only=read_only)
 
     def may(self, tool: str) -> bool:
         """Whether the allowlists of this agent and its ancestors contain `tool`."""
@@ -175,8 +175,8 @@ class Rules:
         if call.script is not None and not call.script.trouble and call.script.steps:
             found = [self._decide_step(call, step, rules) for step in call.script.steps]
             strictest = max(found, key=lambda permission: _STRICTNESS[permission.decision])
-            only = all(step.looks for step in call.script.steps) and self._by_mode(call).decision != "allow"
-            return msgspec.structs.replace(strictest, looks=only)
+            only = all(step.read_only for step in call.script.steps) and self._by_mode(call).decision != "allow"
+            return msgspec.structs.replace(strictest, read_only=only)
         return self._by_mode(call, call.script.trouble if call.script else "")
 
     def _decide_escalated(self, call: RuleInput, rules: Sequence[Rule]) -> PermissionDecision:
@@ -194,9 +194,9 @@ class Rules:
     def _decide_in_plan_mode(self, call: RuleInput) -> PermissionDecision:
         """Mode plan only reads, whatever rules allow."""
         if call.script is not None and not call.script.trouble and call.script.steps:
-            other = next((step for step in call.script.steps if not step.looks), None)
+            other = next((step for step in call.script.steps if not step.read_only), None)
             if other is None and not always_ask_reason(call, self.mode):
-                return PermissionDecision("allow", "mode plan: it only reads", looks=True)
+                return PermissionDecision("allow", "mode plan: it only reads", read_only=True)
             if other is not None:
                 return PermissionDecision(
                     "deny", f"mode plan changes nothing, and {other.why} ({sanitize_line(other.raw, 60)})"
@@ -205,7 +205,7 @@ class Rules:
 
     def _decide_step(self, call: RuleInput, step: SimpleCommand, rules: Sequence[Rule]) -> PermissionDecision:
         """The decision on one simple command."""
-        if step.looks:
+        if step.read_only:
             return PermissionDecision("allow", step.why)
         if step.writes and not step.dynamic_arguments:
             found = [self._decide(wanted) for wanted in self.file_calls("write", step.writes) if self._has(wanted.tool)]
@@ -268,7 +268,7 @@ def suggested_rule(call: RuleInput) -> str:
     if call.effect != "run":
         return texts[0] if rules and allowing_rule(rules, call) else ""
     steps = call.script.steps if call.script else ()
-    fine = all(step.looks or allowing_rule_for_step(rules, call, step) for step in steps)
+    fine = all(step.read_only or allowing_rule_for_step(rules, call, step) for step in steps)
     return "\n".join(texts) if texts and fine else ""
 
 
@@ -280,7 +280,7 @@ def _of_command(call: RuleInput) -> list[str]:
     """A rule for each command that is not allowed anyway; none when one of them must always be asked about."""
     if call.script is None or call.script.trouble or call.script.dynamic_program:
         return []
-    steps = [step for step in call.script.steps if not step.looks]
+    steps = [step for step in call.script.steps if not step.read_only]
     if any(step.dynamic_arguments or step.writes or not step.suggest for step in steps):
         return []
     texts = list(dict.fromkeys(f"{call.tool}({step.suggest})" for step in steps))

@@ -126,15 +126,15 @@ def _end(run: CommandRun) -> str:
 
 # ---- what a command can have done -------------------------------------------------
 
-_LOOKS = (
+_READ_ONLY_PROGRAMS = (
     "ls|cat|head|tail|grep|rg|find|echo|printf|pwd|cd|wc|which|file|stat|tree|diff|less|more|sort|uniq|nl|date|du|df|type|"
     "true|test|jq|whoami|sleep|env"
 )
 _ONLY_LOOKS = pattern(
-    rf"(?:\S*/)?(?:{_LOOKS})(?:\s|$)|sed -n\s|git (?:status|diff|log|show|branch|blame|rev-parse|ls-files|grep)\b"
+    rf"(?:\S*/)?(?:{_READ_ONLY_PROGRAMS})(?:\s|$)|sed -n\s|git (?:status|diff|log|show|branch|blame|rev-parse|ls-files|grep)\b"
 )
 _IS_NO_CHECK = pattern(
-    rf"(?:\S*/)?(?:{_LOOKS}|git|mkdir|rm|rmdir|cp|mv|touch|chmod|ln|sed|awk|tee|pip|apt|apt-get|curl|wget|kill)(?:\s|$)"
+    rf"(?:\S*/)?(?:{_READ_ONLY_PROGRAMS}|git|mkdir|rm|rmdir|cp|mv|touch|chmod|ln|sed|awk|tee|pip|apt|apt-get|curl|wget|kill)(?:\s|$)"
     r"|.*\s(?:--version|--help|--collect-only)\b"
 )
 _CHECK = pattern(

@@ -9,7 +9,7 @@ class SimpleCommand(msgspec.Struct, frozen=True):
     """One simple command inside a shell command.
 
     `text` is its words as rules match them, without quotes; `raw` is its source text; `readings` are further forms that
-    deny and ask rules must see (behind a wrapper, without its folder). `looks`: it is known to only read in the
+    deny and ask rules must see (behind a wrapper, without its folder). `read_only`: it is known to only read in the
     workspace; `why` says why it is, or is not. `dynamic_arguments` says why no allow rule with a pattern may cover it,
     "" when one may. `dynamic_program`: the program that it runs is not known. `reads` and `writes` are path labels for
     rules about files; `searches` are the folders whose files it may read unnamed ("." is the workspace). `unread_words` says
@@ -21,7 +21,7 @@ class SimpleCommand(msgspec.Struct, frozen=True):
     text: str
     raw: str
     readings: tuple[str, ...] = ()
-    looks: bool = False
+    read_only: bool = False
     why: str = ""
     dynamic_arguments: str = ""
     dynamic_program: bool = False

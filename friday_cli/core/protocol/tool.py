@@ -60,7 +60,7 @@ class KnownFiles(msgspec.Struct, eq=False):
 
 class ToolContext(msgspec.Struct, frozen=True):
     """Everything that a running call may use. `emit` shows live output to people; `agent` is the caller's path.
-    `ask(question, choices)` waits for a person's answer; it raises ToolError when no person can answer. `looks`: the call
+    `ask(question, choices)` waits for a person's answer; it raises ToolError when no person can answer. `read_only`: the call
     is permitted only because it looks, so it must run where it can do nothing else."""
 
     agent: str
@@ -69,7 +69,7 @@ class ToolContext(msgspec.Struct, frozen=True):
     seen: KnownFiles
     emit: Callable[[str], None]
     ask: Callable[[str, Sequence[str]], Awaitable[str]]
-    looks: bool = False
+    read_only: bool = False
 
 
 class Tool(msgspec.Struct, frozen=True):

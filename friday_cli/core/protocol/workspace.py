@@ -10,8 +10,8 @@ import msgspec
 
 from .receipt import FileChange
 
-Access = Literal["", "look", "network", "outside"]
-"""How a command is confined: as usual, to looking, with the network on, or not at all. Without a sandbox for it, `look` is
+Access = Literal["", "read_only", "network", "outside"]
+"""How a command is confined: as usual, to looking, with the network on, or not at all. Without a sandbox for it, `read_only` is
 as usual."""
 SandboxAccess = Literal["", "confined", "network", "outside"]
 """What a call may reach with a sandbox: only the sandbox, the network, or everything. "" without a sandbox."""
@@ -54,7 +54,7 @@ class CommandResult(msgspec.Struct, frozen=True):
 class BackgroundJob(msgspec.Struct, frozen=True):
     """A command in the background; `exit_code` is None while it runs and when it was killed. `output` is the output
     since the last call of `job`, truncated; `output_file` as in `CommandResult`. `ended` is True in the first result after its end, and
-    only that one has `changed`, `blocked`, `tampered` and `unknown`. `looks`: it is confined to looking."""
+    only that one has `changed`, `blocked`, `tampered` and `unknown`. `read_only`: it is confined to looking."""
 
     id: str
     command: str
@@ -67,7 +67,7 @@ class BackgroundJob(msgspec.Struct, frozen=True):
     blocked: str = ""
     tampered: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
-    looks: bool = False
+    read_only: bool = False
 
 
 class ProgramResult(msgspec.Struct, frozen=True):
@@ -83,14 +83,14 @@ class ProgramResult(msgspec.Struct, frozen=True):
 
 class Workspace(Protocol):
     """Files and commands. Paths are resolved with their symbolic links and must be inside `roots`. Commands of agents may
-    not name a folder in `away`. `can_look`: a command can be confined to looking."""
+    not name a folder in `away`. `supports_read_only`: a command can be confined to looking."""
 
     root: Path
     roots: tuple[Path, ...]
     away: tuple[Path, ...]
 
     @property
-    def can_look(self) -> bool: ...
+    def supports_read_only(self) -> bool: ...
 
     def sandbox_access(self, access: Access) -> SandboxAccess:
         """What a command may reach with that access."""

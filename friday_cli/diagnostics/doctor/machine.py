@@ -174,12 +174,12 @@ def sandbox(settings: SandboxSettings, env: Mapping[str, str]) -> Facts:
         return
     text = f"{label}: commands can write to the project and a private temporary folder, cannot read keys, and {network}"
     yield Fact("kind", text)
-    if found.look == "none":
+    if found.read_only_kind == "none":
         text = "cannot be confined to looking: only those with literal arguments pass because they look"
         yield Fact("look", f"commands {text}", "note")
     else:
         text = "that pass because they look can write nothing, connect nowhere and read no secret files"
-        yield Fact("look", f"{found.look}: commands {text}")
+        yield Fact("look", f"{found.read_only_kind}: commands {text}")
     if found.why:
         yield Fact("better", found.why, "note", "Install bubblewrap for a stricter sandbox.")
     for missing in LACKS.get(found.kind, ()):

@@ -42,7 +42,7 @@ except PermissionError:
 
 
 class SandboxChoice(msgspec.Struct, frozen=True):
-    """A sandbox that works here: its `program`, its version (`detail`), and `why` no better one is used. `look` is the kind
+    """A sandbox that works here: its `program`, its version (`detail`), and `why` no better one is used. `read_only_kind` is the kind
     for commands that may only look: Landlock where it works, because it costs least and alone prevents that a file of the
     folder is executed."""
 
@@ -50,7 +50,7 @@ class SandboxChoice(msgspec.Struct, frozen=True):
     program: str = ""
     detail: str = ""
     why: str = ""
-    look: Kind = "none"
+    read_only_kind: Kind = "none"
 
     @property
     def abi(self) -> int:
@@ -89,8 +89,8 @@ def _try(wanted: Wanted, bwrap: str | None, true: str | None) -> SandboxChoice:
         if wanted in ("auto", kind):
             result = attempt()
             if result.kind != "none":
-                look = _look_kind(result.kind)
-                return msgspec.structs.replace(result, why="; ".join(reasons), look=look)
+                kind_read_only = _read_only_kind(result.kind)
+                return msgspec.structs.replace(result, why="; ".join(reasons), read_only_kind=kind_read_only)
             reasons.append(f"{kind}: {result.why}")
     return SandboxChoice("none", why="; ".join(reasons) or f"{wanted} does not exist on {sys.platform}")
 
@@ -115,7 +115,7 @@ def _landlock() -> SandboxChoice:
     return SandboxChoice("none", why=problem) if problem else SandboxChoice("landlock", detail=printed.strip())
 
 
-def _look_kind(kind: Kind) -> Kind:
+def _read_only_kind(kind: Kind) -> Kind:
     """The kind of sandbox for commands that may only look, where `kind` works."""
     if system_call_filter.supported() and (kind == "landlock" or (kind == "bubblewrap" and not _landlock().why)):
         return "landlock"
@@ -160,7 +160,7 @@ _detected: dict[str, SandboxChoice] = {}
 
 def _cache_key(wanted: Wanted, program: str | None) -> str:
     """A hash of what the result depends on: the program, the kernel, our namespaces and our capabilities."""
-    parts = [__version__, "look", wanted, sys.executable, str(os.getuid()), os.uname().release]
+    parts = [__version__, "read_only", wanted, sys.executable, str(os.getuid()), os.uname().release]
     if program is not None:
         status = os.stat(program)
         parts += [os.path.realpath(program), str(status.st_mtime_ns), str(status.st_size)]

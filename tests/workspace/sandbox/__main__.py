@@ -23,7 +23,7 @@ async def measure(kind: str, folder: Path) -> tuple[float, ...]:
     """Median times of `true` in milliseconds: as usual, and only looking. Raises UsageError if the kind does not work."""
     sandbox = SandboxPolicy(detect_sandbox(kind, os.environ), environ=os.environ)  # type: ignore[arg-type]
     workspace = LocalWorkspace(folder, sandbox=sandbox)
-    accesses: tuple[Access, ...] = ("", "look")
+    accesses: tuple[Access, ...] = ("", "read_only")
     times: dict[str, list[float]] = {access: [] for access in accesses}
     for number in range(ROUNDS):
         for access in accesses if number % 2 else reversed(accesses):
