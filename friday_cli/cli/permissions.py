@@ -27,7 +27,7 @@ from friday_cli.workspace.sandbox.policy import SandboxPolicy
 from . import completion, output
 from .help import add_family
 from .output import Style, remark, show_hanging, show_json, show_table
-from .project_context import look
+from .project_context import load_context
 from .session_args import JSON
 
 _SANDBOX_ACCESS: dict[str, Access] = {f"{BASH}_network": "network", f"{BASH}_outside": "outside"}
@@ -138,7 +138,7 @@ def _rules(mode: str, profile: str) -> tuple[Rules, tuple[str, ...]]:
     """The rules of an agent in this folder. Raises UsageError for an unknown mode or profile."""
     if mode and mode not in MODES:
         raise UsageError(f"Unknown mode {mode!r}.", hint=f"Available: {', '.join(MODES)}.")
-    context = look()
+    context = load_context()
     trust_status = context.trust_status
     rules = session_rules(
         context.settings, allow=(), deny=(), mode=mode or context.settings.mode, profile="friday",
@@ -178,7 +178,7 @@ def _call(text: str, tools: ToolCatalog) -> RuleInput:
 
 def _sandbox() -> SandboxPolicy:
     """The available sandbox. Raises UsageError."""
-    settings = look().settings.sandbox
+    settings = load_context().settings.sandbox
     choice = detect_sandbox(settings.kind, os.environ, cache=cache_dir(os.environ))
     return SandboxPolicy(choice, environ=os.environ, network=settings.network)
 

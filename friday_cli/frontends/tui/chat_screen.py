@@ -141,7 +141,7 @@ class ChatScreen(Screen[None]):
         if self.approval.has_class("brief") and not brief:
             self.approval.grace.restart()  # the panel grows: the mouse may have been pressed on something else
         self.approval.set_class(brief, "brief")
-        self._friday.refresher.look_again()
+        self._friday.refresher.schedule_refresh()
 
     def on_key(self, event: Key) -> None:
         """Insert a printable key without a binding into the prompt, also while no widget has the focus yet."""
@@ -155,7 +155,7 @@ class ChatScreen(Screen[None]):
     def on_resize(self, event: Resize) -> None:
         if self.ready and event.size.width < WIDE and self.body.panel_wanted is None:
             self.body.panel.remove_class("shown", "full")  # there is no room beside the transcript
-        self._friday.refresher.look_again()
+        self._friday.refresher.schedule_refresh()
 
     @on(Click, "#strip")
     def _open_from_strip(self, event: Click) -> None:

@@ -83,7 +83,7 @@ class InputController:
 
     def _queue(self, draft: Draft, *, first: bool = False) -> None:
         self._app.chat.composer.queue.put(draft, first=first)
-        self._app.refresher.look_again()
+        self._app.refresher.schedule_refresh()
 
     async def send(self, text: str, images: tuple[Image, ...] = ()) -> None:
         """Send a message to the main agent now."""
@@ -165,7 +165,7 @@ class InputController:
             if wrong is not None:
                 self.say_note(str(wrong), "error")
         app.chat.reset()
-        app.refresher.look()
+        app.refresher.refresh()
         return wrong is None
 
     async def pick_session(self) -> None:
@@ -261,13 +261,13 @@ class ShellRunner:
         return True
 
     async def _run(self, command: str, keep: bool) -> None:
-        body, look_again = self._app.chat.body, self._app.refresher.look_again
+        body, schedule_refresh = self._app.chat.body, self._app.refresher.schedule_refresh
         block = ShellBlock(body.context, command, kept=keep)
         body.transcript.add(block)
 
         def show(text: str) -> None:
             block.put(text)
-            look_again()
+            schedule_refresh()
 
         try:
             code, output = await self._app.controller.run(command, show, keep=keep)
@@ -279,4 +279,4 @@ class ShellRunner:
         else:
             block.end("stopped" if code is None else f"exit {code}", output)
         finally:
-            look_again()
+            schedule_refresh()
