@@ -33,7 +33,7 @@ from .session_args import JSON
 _SANDBOX_ACCESS: dict[str, Access] = {f"{BASH}_network": "network", f"{BASH}_outside": "outside"}
 """Names in rules for commands with access beyond the sandbox."""
 ONLY_LOOKS = (
-    "it runs where it can only look: it can write nothing but its temporary folder, has no network, and reads no secret files."
+    "it runs read-only: it can write nothing but its temporary folder, has no network, and reads no secret files."
     " If it fails because it wanted more, it is asked about"
 )
 _DECISIONS = {"allow": "allowed", "ask": "asked", "deny": "denied"}

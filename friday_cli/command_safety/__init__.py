@@ -54,7 +54,7 @@ def analyze(command: str, context: AnalysisContext) -> CommandAnalysis:
 
 
 def without_sandbox(command: str, script: CommandAnalysis) -> CommandAnalysis:
-    """The analysis where no sandbox can confine a command to looking: then only literal commands pass because they look."""
+    """The analysis where no sandbox can make a command read-only: then only literal commands pass because they only read."""
     if is_literal_command(command):
         return script
     why = "no sandbox works here, and this is more than programs with literal arguments"

@@ -145,12 +145,10 @@ def _started(args: BashArguments) -> ToolFacts:
 
 
 def _sandbox(done: CommandResult | BackgroundJob, *, read_only: bool) -> list[str]:
-    """Notes for the model about the sandbox. `read_only`: it was one in which a command can only look."""
+    """Notes for the model about the sandbox. `read_only`: it was one in which a command is read-only."""
     lines = []
     if done.blocked and read_only:
-        lines.append(
-            "[It ran where it can only look. If it must do more, call bash without background: the user is asked.]"
-        )
+        lines.append("[It ran read-only. If it must do more, call bash without background: the user is asked.]")
     elif done.blocked:
         lines.append(f"[{done.blocked} If the task needs it, call bash again with network or outside and a reason.]")
     if done.tampered:

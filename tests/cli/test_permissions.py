@@ -123,7 +123,7 @@ def test_explain_says_where_a_command_may_only_look(ruled: Console, monkeypatch:
     choice = SandboxChoice("landlock", detail="7", read_only_kind="landlock")
     monkeypatch.setattr(permissions, "detect_sandbox", lambda *_, **__: choice)
     assert ruled("permissions", "explain", "bash: ls *.md", "--json").document["looks"] is True
-    assert "it runs where it can only look" in " ".join(ruled("permissions", "explain", "bash: ls *.md").err.split())
+    assert "it runs read-only" in " ".join(ruled("permissions", "explain", "bash: ls *.md").err.split())
     assert ruled("permissions", "explain", "bash: make x", "--json").document["looks"] is False
     choice = SandboxChoice("none")
     assert "no sandbox works here" in ruled("permissions", "explain", "bash: ls *.md").out

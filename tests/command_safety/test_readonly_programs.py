@@ -1,4 +1,4 @@
-"""The adversarial table, row by row: what could do harm is asked about, what only looks passes."""
+"""The adversarial table, row by row: what could do harm is asked about, what only reads passes."""
 
 from __future__ import annotations
 

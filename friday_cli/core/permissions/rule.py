@@ -75,9 +75,9 @@ class RuleInput(msgspec.Struct, frozen=True):
 
 
 def rerun_after_read_only(call: RuleInput, denied: str) -> RuleInput:
-    """The call of a command that ran where it can only look and failed there, for the decision whether it may run as
+    """The call of a command that ran read-only and failed there, for the decision whether it may run as
     usual. `denied` says what it was denied."""
-    trouble = f"it ran where it can only look, and failed: {denied}"
+    trouble = f"it ran read-only, and failed: {denied}"
     return msgspec.structs.replace(
         call, script=msgspec.structs.replace(call.script or CommandAnalysis(), trouble=trouble)
     )

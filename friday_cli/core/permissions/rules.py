@@ -47,7 +47,7 @@ _PARTICIPLES = {"allow": "allowed", "ask": "asked about", "deny": "refused"}
 
 class PermissionDecision(msgspec.Struct, frozen=True):
     """A decision with its reason as text. `rule` is the rule that decided, "" when it was a mode or `always_ask_reason`, and
-    `source` where the rule is defined. `read_only`: a command is allowed only because it looks, so it may do nothing else."""
+    `source` where the rule is defined. `read_only`: a command is allowed only because it reads, so it may do nothing else."""
 
     decision: Decision
     reason: str = ""

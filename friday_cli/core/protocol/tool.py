@@ -30,7 +30,7 @@ class Output(msgspec.Struct, frozen=True):
     """A tool's result: `text` for the model (the tool truncates it), `display` for people, `facts` for the receipt.
     `error` marks a failure. `ends` is the final report of the tool that ends an agent's run. `warnings` are shown to
     people as notices. `usage` is that of requests to a model, which the tool has charged to the agent. `denied` says what
-    a command was denied that ran where it can only look: the call runs again as usual if that is permitted."""
+    a command was denied that ran read-only: the call runs again as usual if that is permitted."""
 
     text: str
     display: AnyDisplay | None = None
@@ -61,7 +61,7 @@ class KnownFiles(msgspec.Struct, eq=False):
 class ToolContext(msgspec.Struct, frozen=True):
     """Everything that a running call may use. `emit` shows live output to people; `agent` is the caller's path.
     `ask(question, choices)` waits for a person's answer; it raises ToolError when no person can answer. `read_only`: the call
-    is permitted only because it looks, so it must run where it can do nothing else."""
+    is permitted only because it reads, so it must run where it can do nothing else."""
 
     agent: str
     call_id: str

@@ -11,7 +11,7 @@ import msgspec
 from .receipt import FileChange
 
 Access = Literal["", "read_only", "network", "outside"]
-"""How a command is confined: as usual, to looking, with the network on, or not at all. Without a sandbox for it, `read_only` is
+"""How a command is confined: as usual, read-only, with the network on, or not at all. Without a sandbox for it, `read_only` is
 as usual."""
 SandboxAccess = Literal["", "confined", "network", "outside"]
 """What a call may reach with a sandbox: only the sandbox, the network, or everything. "" without a sandbox."""
@@ -34,7 +34,7 @@ class CommandResult(msgspec.Struct, frozen=True):
     `exit_code` is None when the command was killed (`timed_out`: by its time limit), 128 + N when signal N ended it.
     `left` counts the processes that outlived the command and were ended after it. `changed` are changes in the
     workspace meanwhile, as far as they were detected. `blocked` says what a sandbox seems to have denied, "" for
-    nothing; for a command that was confined to looking it is the line of its output. `tampered` names protected files
+    nothing; for a read-only command it is the line of its output. `tampered` names protected files
     that were changed all the same. `unknown` says which changes cannot be detected here.
     """
 
@@ -54,7 +54,7 @@ class CommandResult(msgspec.Struct, frozen=True):
 class BackgroundJob(msgspec.Struct, frozen=True):
     """A command in the background; `exit_code` is None while it runs and when it was killed. `output` is the output
     since the last call of `job`, truncated; `output_file` as in `CommandResult`. `ended` is True in the first result after its end, and
-    only that one has `changed`, `blocked`, `tampered` and `unknown`. `read_only`: it is confined to looking."""
+    only that one has `changed`, `blocked`, `tampered` and `unknown`. `read_only`: it runs read-only."""
 
     id: str
     command: str
@@ -83,7 +83,7 @@ class ProgramResult(msgspec.Struct, frozen=True):
 
 class Workspace(Protocol):
     """Files and commands. Paths are resolved with their symbolic links and must be inside `roots`. Commands of agents may
-    not name a folder in `away`. `supports_read_only`: a command can be confined to looking."""
+    not name a folder in `away`. `supports_read_only`: a command can be made read-only."""
 
     root: Path
     roots: tuple[Path, ...]

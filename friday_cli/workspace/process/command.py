@@ -32,7 +32,7 @@ class PreparedCommand(NamedTuple):
 
     @property
     def read_only(self) -> bool:
-        """Whether it is confined to looking, so that it changes nothing."""
+        """Whether it runs read-only, so that it changes nothing."""
         return self.plan is not None and bool(self.plan.read_only)
 
 

@@ -27,7 +27,7 @@ SEARCHED, ROW_CHARS = 20_000, 200
 
 def explain(output: str, plan: SandboxPlan) -> str:
     """What the sandbox seems to have denied, as a sentence for the model; "" if nothing indicates a denial. For a command
-    that may only look it is the line of the output that indicates it."""
+    that is read-only it is the line of the output that indicates it."""
     rows = output[-SEARCHED:].splitlines()
     if plan.read_only:
         return next((row.strip()[:ROW_CHARS] for row in rows if _denied_read_only(row, plan)), "")

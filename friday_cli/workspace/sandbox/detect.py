@@ -43,7 +43,7 @@ except PermissionError:
 
 class SandboxChoice(msgspec.Struct, frozen=True):
     """A sandbox that works here: its `program`, its version (`detail`), and `why` no better one is used. `read_only_kind` is the kind
-    for commands that may only look: Landlock where it works, because it costs least and alone prevents that a file of the
+    for read-only commands: Landlock where it works, because it costs least and alone prevents that a file of the
     folder is executed."""
 
     kind: Kind
@@ -116,7 +116,7 @@ def _landlock() -> SandboxChoice:
 
 
 def _read_only_kind(kind: Kind) -> Kind:
-    """The kind of sandbox for commands that may only look, where `kind` works."""
+    """The kind of sandbox for read-only commands, where `kind` works."""
     if system_call_filter.supported() and (kind == "landlock" or (kind == "bubblewrap" and not _landlock().why)):
         return "landlock"
     return "none" if kind == "landlock" else kind

@@ -15,7 +15,7 @@ class SandboxPlan(NamedTuple):
     `write` can be written. `deny` cannot even be read. `show` can be read inside a denied folder. `freeze` is read-only
     inside a writable folder, and a path of it that does not exist cannot be created. The deeper of two entries applies.
 
-    `read_only` are the folders of a command that may only look, () for another command: they can be read, even inside a denied
+    `read_only` are the folders of a read-only command, () for another command: they can be read, even inside a denied
     folder, and no file in them can be executed (bubblewrap cannot prevent that)."""
 
     kind: Kind

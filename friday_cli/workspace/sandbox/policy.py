@@ -19,7 +19,7 @@ from .plan import SandboxPlan, inside
 from .protected_paths import SERVICE_VARIABLES, absolute_paths, repository_folders, secret_paths, writable_folder
 
 _TEMPORARY = ("/tmp", "/var/tmp")
-"""Folders in which a command that may only look sees nothing but its own temp folder."""
+"""Folders in which a read-only command sees nothing but its own temp folder."""
 
 
 class SandboxPolicy:
@@ -60,7 +60,7 @@ class SandboxPolicy:
 
     @property
     def supports_read_only(self) -> bool:
-        """Whether a command can be confined to looking."""
+        """Whether a command can be made read-only."""
         return self.choice.read_only_kind != "none"
 
     def plan(self, roots: Sequence[Path], cwd: Path, *, show: Path | None, access: Access) -> SandboxPlan | None:

@@ -1,4 +1,4 @@
-"""Commands that may only look, with a witness: no file of the folder is changed or executed, nothing connects, no secret is
+"""Read-only commands, with a witness: no file of the folder is changed or executed, nothing connects, no secret is
 read, whatever the command is."""
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def witness(outside_tmp: Path, home: Path) -> Iterator[Witness]:
 
 @pytest.fixture(params=("landlock", "bubblewrap"))
 def looking(request: pytest.FixtureRequest) -> SandboxChoice:
-    """A sandbox in which a command can only look."""
+    """A sandbox in which a command is read-only."""
     found = chosen(request.param)
     if isinstance(found, str):
         pytest.skip(f"NOT TESTED HERE: {found}")
@@ -140,7 +140,7 @@ def variants(commands: tuple[str, ...], witness: Witness) -> list[str]:
 
 
 async def outputs(choice: SandboxChoice, witness: Witness, commands: list[str]) -> str:
-    """What all commands print; each batch of them runs in one look-only shell, each command in a shell of its own."""
+    """What all commands print; each batch of them runs in one read-only shell, each command in a shell of its own."""
     workspace = LocalWorkspace(witness.root, sandbox=confined(choice, write=()))
     assert workspace.supports_read_only
     printed = []
