@@ -12,7 +12,7 @@ LONGEST = 86_400
 Seconds = Annotated[float, Meta(gt=0, le=LONGEST, extra={"unit": "seconds"})]
 Count = Annotated[int, Meta(ge=1)]
 Dollars = Annotated[float, Meta(ge=0, extra={"unit": "US dollars"})]
-Mode = Literal["ask", "edits", "plan", "auto"]
+ConfiguredMode = Literal["ask", "edits", "plan", "auto"]
 EffortSetting = Literal["", "none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
 
@@ -254,7 +254,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     """The model to use while the first one is overloaded; the change is reported. Empty: none."""
     effort: EffortSetting = ""
     """How hard the model thinks. Empty: the model's default."""
-    mode: Mode = "ask"
+    mode: ConfiguredMode = "ask"
     """`ask`: reading in the folder is allowed, everything else asks. `edits`: file changes in the folder are allowed
     too. `plan`: no changes. `auto`: edits and sandboxed commands are allowed; without a sandbox commands ask."""
     theme: str = "auto"

@@ -27,7 +27,7 @@ MAX_FILE_BYTES = instructions.MAX_BYTES
 MAX_STORED_BYTES = 64_000
 """Largest file whose content is stored with the decision, to show a diff later."""
 
-State = Literal["trusted", "new", "refused", "changed", "broken"]
+TrustState = Literal["trusted", "new", "refused", "changed", "broken"]
 
 
 class Trust(msgspec.Struct, frozen=True):
@@ -37,7 +37,7 @@ class Trust(msgspec.Struct, frozen=True):
     project has new or changed since the decision: until the next one they are information only, and the rest is used."""
 
     root: Path
-    state: State
+    state: TrustState
     reason: str = ""
     files: dict[str, str] = {}
     changed: tuple[str, ...] = ()

@@ -6,7 +6,7 @@ import pytest
 
 from friday_cli.cli import permissions
 from friday_cli.workspace.sandbox.detect import SandboxChoice
-from friday_cli.workspace.sandbox.plan import Kind
+from friday_cli.workspace.sandbox.plan import SandboxKind
 from tests.cli.console import Console
 
 CONFIG = """\
@@ -71,7 +71,7 @@ def test_explain_in_words_in_another_mode_and_for_a_profile(ruled: Console) -> N
 
 
 @pytest.mark.parametrize("kind", ["landlock", "none"])
-def test_explain_knows_the_sandbox(console: Console, kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_explain_knows_the_sandbox(console: Console, kind: SandboxKind, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(permissions, "detect_sandbox", lambda *_, **__: SandboxChoice(kind))
     confined = kind != "none"
     console.configure('[permissions]\nallow = ["bash_network(npm ci)"]\n')

@@ -1,1 +1,1 @@
-"""The chat in the terminal: a face over `Session.events()` and `State.apply`. `run.chat` opens it."""
+"""The chat in the terminal: a frontend over `Session.events()` and `SessionView.apply`. `run.chat` opens it."""

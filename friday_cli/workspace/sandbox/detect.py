@@ -22,7 +22,7 @@ from friday_cli.core.text.known_keys import without_keys
 from friday_cli.own_programs import find_program
 
 from . import system_call_filter
-from .plan import Kind, SandboxPlan
+from .plan import SandboxKind, SandboxPlan
 
 Wanted = Literal["auto", "bubblewrap", "landlock", "seatbelt", "none"]
 PROBE_S = 10.0
@@ -46,11 +46,11 @@ class SandboxChoice(msgspec.Struct, frozen=True):
     for read-only commands: Landlock where it works, because it costs least and alone prevents that a file of the
     folder is executed."""
 
-    kind: Kind
+    kind: SandboxKind
     program: str = ""
     detail: str = ""
     why: str = ""
-    read_only_kind: Kind = "none"
+    read_only_kind: SandboxKind = "none"
 
     @property
     def abi(self) -> int:
@@ -81,7 +81,7 @@ def detect_sandbox(
 
 
 def _try(wanted: Wanted, bwrap: str | None, true: str | None) -> SandboxChoice:
-    tries: dict[Kind, Callable[[], SandboxChoice]] = {"seatbelt": _seatbelt}
+    tries: dict[SandboxKind, Callable[[], SandboxChoice]] = {"seatbelt": _seatbelt}
     if sys.platform == "linux":
         tries = {"bubblewrap": partial(_bubblewrap, bwrap, true), "landlock": _landlock}
     reasons: list[str] = []
@@ -115,7 +115,7 @@ def _landlock() -> SandboxChoice:
     return SandboxChoice("none", why=problem) if problem else SandboxChoice("landlock", detail=printed.strip())
 
 
-def _read_only_kind(kind: Kind) -> Kind:
+def _read_only_kind(kind: SandboxKind) -> SandboxKind:
     """The kind of sandbox for read-only commands, where `kind` works."""
     if system_call_filter.supported() and (kind == "landlock" or (kind == "bubblewrap" and not _landlock().why)):
         return "landlock"
@@ -131,7 +131,7 @@ def _seatbelt() -> SandboxChoice:
     return SandboxChoice("none", why=problem) if problem else SandboxChoice("seatbelt", seatbelt.PROGRAM)
 
 
-def _probe(kind: Kind, program: str, wrap: Callable[[SandboxPlan, list[bytes]], list[bytes]], true: str) -> str:
+def _probe(kind: SandboxKind, program: str, wrap: Callable[[SandboxPlan, list[bytes]], list[bytes]], true: str) -> str:
     """Why the program `true` cannot be run in a sandbox, "" if it can."""
     with tempfile.TemporaryDirectory(prefix="friday-") as folder:
         plan = SandboxPlan(kind, program, folder, "/", False, (folder,), freeze=(f"{folder}/.friday",))

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
-Kind = Literal["bubblewrap", "landlock", "seatbelt", "none"]
+SandboxKind = Literal["bubblewrap", "landlock", "seatbelt", "none"]
 _LISTS = ("write", "deny", "show", "freeze", "read_only")
 
 
@@ -18,7 +18,7 @@ class SandboxPlan(NamedTuple):
     `read_only` are the folders of a read-only command, () for another command: they can be read, even inside a denied
     folder, and no file in them can be executed (bubblewrap cannot prevent that)."""
 
-    kind: Kind
+    kind: SandboxKind
     program: str
     tmp: str
     cwd: str
