@@ -50,7 +50,7 @@ async def recover_files(
         told += [f"{conflict.path} was left as it is: {conflict.reason}." for conflict in failed[:5]]
     limits = SnapshotLimits(file=recorder.most)
     if left_behind := await asyncio.to_thread(Snapshot.left_behind, baseline, limits):
-        died_at = max(died_at, _died_at(envelopes))
+        died_at = max(died_at, _last_alive_at(envelopes))
         await asyncio.sleep(min(ENDING_S, max(0.0, died_at + ENDING_S - time.time())))
         if count := await recorder.recover(*left_behind, died_at):
             told.append(
@@ -72,18 +72,18 @@ def unfinished_rewind(envelopes: Sequence[Envelope]) -> list[KeptFile]:
             break  # the rewind of the session that this one was forked from
         if isinstance(event, Checkpoint) and event.by == "person":
             return [kept for kept in event.files if (kept.before, kept.mode) != (kept.after, kept.new_mode)]
-        if not isinstance(event, (Notice, AskWithdrawn)) and not _is_recovery(event):
+        if not isinstance(event, (Notice, AskWithdrawn)) and not _is_recovery_event(event):
             break
     return []
 
 
-def _is_recovery(event: msgspec.Struct) -> bool:
+def _is_recovery_event(event: msgspec.Struct) -> bool:
     """Whether an event may have been added after the death of a process."""
     cancelled = isinstance(event, ToolFinished) and event.status == "cancelled"
     return cancelled or (isinstance(event, AgentFinished) and event.stop_reason == "process")
 
 
-def _died_at(envelopes: Sequence[Envelope]) -> float:
+def _last_alive_at(envelopes: Sequence[Envelope]) -> float:
     """When the last process of a session was known to be alive, by its log."""
     died, started = 0.0, dict[str, float]()
     for envelope in envelopes:
@@ -92,6 +92,6 @@ def _died_at(envelopes: Sequence[Envelope]) -> float:
             started[envelope.agent] = envelope.at
         if isinstance(event, AgentFinished) and event.stop_reason == "process":
             died = max(died, started.get(envelope.agent, 0.0) + event.wall_s)
-        elif not isinstance(event, (Notice, AskWithdrawn)) and not _is_recovery(event):
+        elif not isinstance(event, (Notice, AskWithdrawn)) and not _is_recovery_event(event):
             died = max(died, envelope.at)
     return died

@@ -58,7 +58,7 @@ class WorktreeIsolation:
         """All worktrees of the session."""
         return list(self._made.all) if self._made else []
 
-    def _at(self, workspace: Workspace) -> Worktree | None:
+    def _worktree_of(self, workspace: Workspace) -> Worktree | None:
         return self._made.containing(workspace) if self._made else None
 
     @property
@@ -77,7 +77,7 @@ class WorktreeIsolation:
 
     async def cancel(self, workspace: Workspace) -> None:
         """Remove a worktree whose child was not started, even if the calling task is being cancelled."""
-        found = self._at(workspace)
+        found = self._worktree_of(workspace)
         if found is not None and not found.path:
             await finish_despite_cancel(self.worktrees.discard(found))
 
@@ -101,7 +101,7 @@ class WorktreeIsolation:
 
     def environment_for(self, workspace: Workspace, environment: Environment) -> Environment:
         """`environment` as an agent finds it that works in `workspace`."""
-        inside = self._at(workspace)
+        inside = self._worktree_of(workspace)
         if inside is None:
             return environment
         main = str(Path(inside.metadata.top) / inside.metadata.within)
@@ -144,7 +144,7 @@ class WorktreeIsolation:
                 await self._services.log.emit(path, *worktree_events(worktree))
         for path, record in records.items():
             if record.worktree is not None and path not in found:
-                removed = _removed(path, record.worktree, self.worktrees)
+                removed = _removed_worktree(path, record.worktree, self.worktrees)
                 self.worktrees.all.append(removed)
                 if removed.state != record.worktree.state:  # removed by another program
                     await self._services.log.emit(path, *worktree_events(removed))
@@ -189,7 +189,7 @@ def worktree_events(worktree: Worktree) -> list[AnyEvent]:
     return events
 
 
-def _removed(path: str, event: WorktreeChanged, worktrees: Worktrees) -> Worktree:
+def _removed_worktree(path: str, event: WorktreeChanged, worktrees: Worktrees) -> Worktree:
     """A worktree that does not exist any longer, as the log has it."""
     from friday_cli.workspace.worktrees.metadata import Worktree, WorktreeMetadata
 

@@ -165,7 +165,7 @@ class Rewinder:
         if dry_run or (restore.conflicts and conflicts == "ask"):
             return result
         if event.what == "files" and not restore.steps:
-            raise UsageError("No file needs to be restored.", hint=_why_none(restore))
+            raise UsageError("No file needs to be restored.", hint=_nothing_reason(restore))
         since = self._log.last
         if restore.steps:
             await self._restore_files(restore)
@@ -233,7 +233,7 @@ def _changes_to_undo(ledger: FileHistory, agent: str | None, key: str) -> list[R
     raise UsageError(f"{other} changed {key!r} after {agent}.", hint=f"Undo the change of {other} first.")
 
 
-def _why_none(made: RestorePlan) -> str:
+def _nothing_reason(made: RestorePlan) -> str:
     if made.lost:
         return "; ".join(f"{lost.path}: {lost.reason}" for lost in made.lost[:3]) + "."
     return "They hold what they held then, or were not changed by an agent." if not made.conflicts else ""
@@ -324,7 +324,7 @@ async def fork(store: Store, session: str, *, at: int | None = None) -> str:
     The other session is only read and may be running. Its ended agents can be read and resumed in the fork; those that
     were running are ended there. Raises UsageError, StoreError."""
     envelopes = await store.events(session)
-    kept = envelopes if at is None else _before(envelopes, find_point(envelopes, at).seq)
+    kept = envelopes if at is None else _events_before(envelopes, find_point(envelopes, at).seq)
     if not any(isinstance(e.event, AgentStarted) for e in kept):
         raise UsageError("There is nothing before that message to fork from.", hint="Start a new session instead.")
     first = kept[0].event
@@ -332,7 +332,7 @@ async def fork(store: Store, session: str, *, at: int | None = None) -> str:
         raise UsageError(f"Session {session[:8]} has no beginning and cannot be forked.")
     title = await store.title(session)
     name = await store.create_session(first.cwd, title=f"{title} (fork)" if title else "")
-    kept += _ends(kept, session)
+    kept += _end_running_agents(kept, session)
     began = msgspec.structs.replace(first, session=name, forked=session, taken=kept[-1].seq or 0)
     with await store.own(name):
         note = Envelope(began.taken + 1, time.time(), "a", events.Notice(f"Forked from session {session[:8]}.", "info"))
@@ -343,7 +343,7 @@ async def fork(store: Store, session: str, *, at: int | None = None) -> str:
     return name
 
 
-def _before(envelopes: Sequence[Envelope], seq: int) -> list[Envelope]:
+def _events_before(envelopes: Sequence[Envelope], seq: int) -> list[Envelope]:
     """The events before event `seq`, without the start of the run that it belongs to."""
     kept = [e for e in envelopes if (e.seq or 0) < seq]
     while (
@@ -354,7 +354,7 @@ def _before(envelopes: Sequence[Envelope], seq: int) -> list[Envelope]:
     return [e for e in envelopes if (e.seq or 0) < seq]
 
 
-def _ends(envelopes: Sequence[Envelope], session: str) -> list[Envelope]:
+def _end_running_agents(envelopes: Sequence[Envelope], session: str) -> list[Envelope]:
     made = []
     for envelope in recovery_events(envelopes, now=time.time()):
         event = envelope.event

@@ -48,25 +48,25 @@ class ServiceSearch:
         provider = self._providers.searching(agent.provider)
         if provider is None:
             raise ToolError(f"{WEB_SEARCH} is not available: {UNAVAILABLE}.")
-        asker = _asker(agent, provider, args)
+        search_agent = _search_agent(agent, provider, args)
         usage, texts, searches, failure = Usage(), [], list[ServerSearch](), ""
         try:
             for _ in range(REQUESTS):
-                done = await ask_model(asker, self._services, quiet=True)
+                done = await ask_model(search_agent, self._services, quiet=True)
                 usage += done.usage
                 texts.append(done.message.text.strip())
                 searches += done.searches
                 if done.stop != "pause_turn":
                     break
-                asker.history.append(done.message)
+                search_agent.history.append(done.message)
         except ProviderError as error:
             failure = str(error)
         finally:
-            agent.usage += asker.usage
+            agent.usage += search_agent.usage
         return _output(provider, args, "\n\n".join(filter(None, texts)), searches, usage=usage, failure=failure)
 
 
-def _asker(agent: Agent, provider: Provider, args: WebSearchArguments) -> Agent:
+def _search_agent(agent: Agent, provider: Provider, args: WebSearchArguments) -> Agent:
     """What sends the requests of a search: `agent` with its budget, but without its conversation and tools."""
     query = user(f"Query: {args.query}\nList at most {args.count} pages.", source="harness")
     return msgspec.structs.replace(

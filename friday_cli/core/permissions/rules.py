@@ -155,7 +155,7 @@ class Rules:
         rules = self._binding()
         for decision in ("deny", "ask"):
             if (rule := matching_rule(rules, call, decision, self.tools)) is not None:
-                return _by(rule, "denied by" if decision == "deny" else "must be asked by")
+                return _decided_by(rule, "denied by" if decision == "deny" else "must be asked by")
         escalated = call.sandbox_access in ESCALATED and self.mode != "yolo"
         if call.effect in _CHANGES and self.mode == "plan":
             return (
@@ -171,7 +171,7 @@ class Rules:
             rule, why = unseen
             return PermissionDecision("ask", f"{why}, so the rule {rule} may apply to it", str(rule), rule.source)
         if (rule := allowing_rule(rules, call)) is not None:
-            return _by(rule, "allowed by")
+            return _decided_by(rule, "allowed by")
         if call.script is not None and not call.script.trouble and call.script.steps:
             found = [self._decide_step(call, step, rules) for step in call.script.steps]
             strictest = max(found, key=lambda permission: _STRICTNESS[permission.decision])
@@ -184,7 +184,7 @@ class Rules:
         name = f"{call.tool}_{call.sandbox_access}"
         mine = [rule for rule in rules if rule.tool == name]
         if (rule := allowing_rule(mine, msgspec.structs.replace(call, tool=name))) is not None:
-            return _by(rule, "allowed by")
+            return _decided_by(rule, "allowed by")
         words = (
             "with the network on" if call.sandbox_access == "network" else "outside the sandbox, with all your rights"
         )
@@ -212,7 +212,7 @@ class Rules:
             if found:
                 return max(found, key=lambda permission: _STRICTNESS[permission.decision])
         if (rule := allowing_rule_for_step(rules, call, step)) is not None:
-            return _by(rule, "allowed by")
+            return _decided_by(rule, "allowed by")
         return self._by_mode(call, step.why or step.dynamic_arguments)
 
     def _has(self, tool: str) -> bool:
@@ -233,7 +233,7 @@ def decide(call: RuleInput, arguments: object, rules: Rules, taint: Taint) -> Pe
     return permission
 
 
-def _by(rule: Rule, words: str) -> PermissionDecision:
+def _decided_by(rule: Rule, words: str) -> PermissionDecision:
     more = f": {rule.reason}" if rule.reason else ""
     return PermissionDecision(rule.decision, f"{words} the rule {rule}{more}", str(rule), rule.source)
 

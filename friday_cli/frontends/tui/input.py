@@ -113,9 +113,9 @@ class InputController:
     def send_queue(self) -> None:
         """Send what waits in the queue now; an agent at work reads it at its next turn."""
         if waiting := self._app.chat.composer.queue.take():
-            self._app.run_worker(self._send_at_work(waiting))
+            self._app.run_worker(self._send_while_working(waiting))
 
-    async def _send_at_work(self, draft: Draft) -> None:
+    async def _send_while_working(self, draft: Draft) -> None:
         custom = find_command(draft.text, self.customs)
         restricted = custom is not None and custom[0].tools is not None
         if self.controller.working and (restricted or draft.images):
