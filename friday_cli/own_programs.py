@@ -19,7 +19,7 @@ _found: dict[tuple[str, str, tuple[str, ...]], str] = {}
 
 def find_program(name: str, path: str | None, workspace: Iterable[str | os.PathLike[str]] = ()) -> str | None:
     """The program `name` in the folders of `path` (None: PATH of this process), None if there is none that can be trusted.
-    The present folder counts as a `workspace`, and so do the repositories around them. A program that was found does not
+    The current folder counts as a `workspace`, and so do the repositories around them. A program that was found does not
     change while this process runs."""
     key = name, _folders(path), _projects(workspace)
     if key not in _found and (found := _find(*key)):

@@ -30,7 +30,7 @@ _CHANGE_THE_SHELL = frozenset(("eval", "source", ".", "exec", "trap", "alias", "
 
 
 class CommandClassifier:
-    """Classifies commands in the present `state` of the shell and adds them to `found`. `run_script` analyzes the text
+    """Classifies commands in the current `state` of the shell and adds them to `found`. `run_script` analyzes the text
     after `sh -c`; None where scripts are nested too deeply for that."""
 
     def __init__(

@@ -149,7 +149,7 @@ class DelegationSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Sub-agents in one session, including finished ones."""
     ask_above: Annotated[int, Meta(ge=0)] = 20
     """You are asked before one of your prompts starts more sub-agents than this, and again at each multiple of it (if
-    nobody can answer, they are refused)."""
+    no person can answer, they are refused)."""
     ask_above_cost: Dollars | None = None
     """You are asked before delegations whose budgets could cost more US dollars than this, and again at each multiple
     of it. Not set: no such question."""

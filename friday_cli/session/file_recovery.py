@@ -1,4 +1,4 @@
-"""After a kill: takes back a rewind that was cut off, and records what commands changed that ran then."""
+"""After the process was killed: undoes an unfinished rewind, and records what running commands changed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from friday_cli.core.protocol.events import (
 )  # fmt: skip
 from friday_cli.core.protocol.format import pluralize
 from friday_cli.core.protocol.receipt import KeptFile
-from friday_cli.workspace.checkpoints.restore_plan import take_back
+from friday_cli.workspace.checkpoints.restore_plan import undo_unfinished_rewind
 from friday_cli.workspace.checkpoints.snapshot import Snapshot, SnapshotLimits
 from friday_cli.workspace.local import LocalWorkspace
 
@@ -39,12 +39,14 @@ async def recover_files(
     recorder = workspace.write_hook.recorder
     assert recorder is not None
     told = []
-    if cut_off := unfinished_rewind(envelopes):
-        failed = await asyncio.to_thread(take_back, cut_off, workspace, recorder.blobs, most=recorder.most)
+    if unfinished := unfinished_rewind(envelopes):
+        failed = await asyncio.to_thread(
+            undo_unfinished_rewind, unfinished, workspace, recorder.blobs, most=recorder.most
+        )
         left = {conflict.path for conflict in failed}
-        await recorder.changes_failed("", [kept for kept in cut_off if kept.path not in left])
+        await recorder.changes_failed("", [kept for kept in unfinished if kept.path not in left])
         told.append(
-            f"A rewind was cut off when its process ended. {pluralize(len(cut_off) - len(left), 'file')} have the content "
+            f"A rewind was cut off when its process ended. {pluralize(len(unfinished) - len(left), 'file')} have the content "
             "from before it; rewind again if you still want to."
         )
         told += [f"{conflict.path} was left as it is: {conflict.reason}." for conflict in failed[:5]]

@@ -69,7 +69,7 @@ class WorktreeIsolation:
     # ---- before a run -----------------------------------------------------------------
 
     async def create(self, parent: Agent, *, again: str = "") -> LocalWorkspace:
-        """A worktree for a new child of `parent`, with the parent's present files; `again`: the name of a removed one to
+        """A worktree for a new child of `parent`, with the parent's current files; `again`: the name of a removed one to
         create again. Raises ToolError."""
         made = await self.worktrees.create(local_workspace(parent.workspace), again=again)
         assert made.workspace is not None
@@ -182,7 +182,7 @@ def local_workspace(workspace: Workspace) -> LocalWorkspace:
 
 
 def worktree_events(worktree: Worktree) -> list[AnyEvent]:
-    """The events that record the present state of a worktree."""
+    """The events that record the current state of a worktree."""
     events: list[AnyEvent] = [worktree.event]
     if worktree.problem:
         events.append(Notice(f"The worktree {worktree.folder} could not be compared: {worktree.problem}", "warning"))

@@ -34,11 +34,11 @@ from .file_recovery import recover_files
 What = Literal["files", "conversation", "both"]
 Resolve = Literal["ask", "overwrite", "leave"]
 """What to do with files that were changed after the agents' last change: change nothing at all and report them, restore them
-too (their present content is kept), or leave them as they are."""
+too (their current content is kept), or leave them as they are."""
 
 
 class RewindPoint(msgspec.Struct, frozen=True):
-    """A message of the person. `number` counts from 1 in the present conversation; a rewind restores the state right before
+    """A message of the person. `number` counts from 1 in the current conversation; a rewind restores the state right before
     event `seq`. `at`: Unix seconds. `files`: files that agents and their commands changed since, as far as recorded."""
 
     number: int
@@ -129,7 +129,7 @@ class Rewinder:
         return await fork(self._store, self._session, at=at)
 
     async def changes(self) -> list[FileDiff]:
-        """One row for each agent and file: its changes from the recorded state to the present one, without those that were
+        """One row for each agent and file: its changes from the recorded state to the current one, without those that were
         undone or accepted. Agents may be running."""
         history = FileHistory(await self._log.history())
         return await asyncio.to_thread(review, history, self.workspace, self._blobs, most=self._most)
@@ -143,7 +143,7 @@ class Rewinder:
             return await self._rewind(Rewound(changes[0].seq, "files"), [changes], conflicts=conflicts)
 
     async def accept(self, key: str) -> None:
-        """Leave the present changes of a file out of `changes` from now on; the file stays. Raises UsageError."""
+        """Leave the current changes of a file out of `changes` from now on; the file stays. Raises UsageError."""
         _changes_to_undo(FileHistory(await self._log.history()), None, key)
         await self._log.emit("a", events.Reviewed((key,)))
 
@@ -183,13 +183,13 @@ class Rewinder:
                     saved.append(await asyncio.to_thread(self._blobs.put, step.old.data))
         except OSError as error:
             raise UsageError(
-                f"The present content of {self.workspace.label(step.path)} cannot be kept: {error.strerror}. "
+                f"The current content of {self.workspace.label(step.path)} cannot be kept: {error.strerror}. "
                 "Nothing was changed.",
                 hint=f"Free disk space in {self._blobs.folder.parent}, then try again.",
             ) from None
         if not all(map(self._blobs.has, saved)):
             raise UsageError(
-                f"The present content of {pluralize(len(saved), 'file')} is larger than what is kept for one session. "
+                f"The current content of {pluralize(len(saved), 'file')} is larger than what is kept for one session. "
                 "Nothing was changed.",
                 hint="Raise checkpoints.megabytes in the settings, then try again.",
             )

@@ -1,6 +1,6 @@
 """The tool `web_search` where no search service is configured: the model's service searches on its own servers.
 
-Each search is a request of its own. So its query is decided, shown and recorded like every other call of a tool.
+Each search is a separate request, so its query is decided, shown and recorded like every other call of a tool.
 """
 
 from __future__ import annotations

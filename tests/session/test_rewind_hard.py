@@ -58,7 +58,7 @@ async def test_what_could_not_be_taken_back_is_not_rewound(stage: Stage, monkeyp
 
         with monkeypatch.context() as patched:
             patched.setattr(Blobs, "put", full)
-            words = r"present content of a.txt cannot be kept: No space left.*Nothing was changed"
+            words = r"current content of a.txt cannot be kept: No space left.*Nothing was changed"
             with pytest.raises(UsageError, match=words):
                 await session.rewind.to(1, conflicts="overwrite")
         assert (stage.project / "a.txt").read_text() == "the person's\n"

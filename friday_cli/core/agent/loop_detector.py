@@ -11,7 +11,7 @@ import msgspec
 from ..protocol.messages import Message
 
 PERIOD = 8
-"""Most turns of a round."""
+"""The longest round that is detected, in turns."""
 ROUNDS_WARN, ROUNDS_STOP_SINGLE, ROUNDS_STOP = 3, 5, 4
 """Equal rounds after which the agent is warned, and stopped: a single turn, and more."""
 NEAR_WARN, NEAR_STOP = 5, 8

@@ -60,7 +60,7 @@ class Taint(Protocol):
     """A check besides the rules, such as of untrusted text that the session has read."""
 
     def approval_reason(self, call: RuleInput, arguments: object, rules: Rules) -> str:
-        """Why a call that `rules` allow needs permission all the same, "" when it does not."""
+        """Why a call that `rules` allow still needs permission, "" when it does not."""
 
 
 class Rules:

@@ -114,7 +114,7 @@ class TaintTracker:
     # ---- the question ------------------------------------------------------------------
 
     def approval_reason(self, call: RuleInput, arguments: object, rules: Rules) -> str:
-        """Why a call that `rules` allow must be put to a person all the same, "" when it need not."""
+        """Why a call that `rules` allow still needs the permission of a person, "" when it need not."""
         if rules.effective_mode == "yolo":
             return ""
         if call.effect == "net":

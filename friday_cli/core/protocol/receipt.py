@@ -189,7 +189,7 @@ class ReceiptBuilder:
     def __init__(self, receipt: Receipt | None = None) -> None:
         self.reset(receipt or Receipt())
         self._earlier = Receipt()
-        self._others: list[tuple[int, Receipt]] = []  # each after as many commands of its own
+        self._others: list[tuple[int, Receipt]] = []  # each with the number of own commands before it
         self._earlier_others = 0
 
     def reset(self, receipt: Receipt) -> None:
@@ -258,7 +258,7 @@ class ReceiptBuilder:
         self._cached = None
 
     def add_others(self, receipt: Receipt) -> None:
-        """Others changed and ran this: sub-agents in a run that ended, or the person. This agent may claim it, too."""
+        """Add what others changed and ran: sub-agents whose run ended, or the person. The agent may claim it as well."""
         self._others.append((len(self._commands), receipt))
 
     def observed(self, *, whole: bool) -> Receipt:

@@ -35,7 +35,7 @@ class CommandResult(msgspec.Struct, frozen=True):
     `left` counts the processes that outlived the command and were ended after it. `changed` are changes in the
     workspace meanwhile, as far as they were detected. `blocked` says what a sandbox seems to have denied, "" for
     nothing; for a read-only command it is the line of its output. `tampered` names protected files
-    that were changed all the same. `unknown` says which changes cannot be detected here.
+    that were changed although they are protected. `unknown` says which changes cannot be detected here.
     """
 
     exit_code: int | None

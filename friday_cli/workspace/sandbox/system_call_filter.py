@@ -2,8 +2,8 @@
 only. A refused call fails with an error; the program continues.
 
 Always refused: changing the resource limits of another process. With the network off: sockets of every kind except local
-ones and those of the kernel (netlink), and io_uring, which makes sockets without the system call. A command that may only
-look can also make no local socket, and change no mode, owner, time or attribute of a file.
+ones and those of the kernel (netlink), and io_uring, which makes sockets without the system call. A read-only
+command can also make no local socket, and change no mode, owner, time or attribute of a file.
 """
 
 from __future__ import annotations
