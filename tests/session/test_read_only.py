@@ -73,9 +73,7 @@ async def test_otherwise_it_is_denied_with_the_reason(
     assert len(await events(stage, session, Denied)) == (0 if answer == "deny" else 1)
 
 
-async def test_a_rule_or_mode_that_allows_commands_confines_nothing_to_looking(
-    stage: Stage, choice: SandboxChoice
-) -> None:
+async def test_a_rule_or_mode_that_allows_commands_makes_none_read_only(stage: Stage, choice: SandboxChoice) -> None:
     for mode in ("auto", "yolo"):
         session, _ = await play(stage, choice.kind, COUNT, mode=mode)
         assert [status for status, _ in await stage.results(session.id, "a")] == ["ok"]

@@ -252,7 +252,7 @@ def test_each_command_of_several_and_each_file_needs_its_own_rule(
     assert rights(*rules, mode=mode).decide(bash(command)).decision == decision
 
 
-def test_a_command_nobody_can_read_is_asked_about_where_some_are_denied() -> None:
+def test_a_command_that_cannot_be_parsed_is_asked_about_where_some_are_denied() -> None:
     for command in ("$X -rf x", "eval $X", 'bash -c "$X"', "ls (", "x" * 7000):
         assert rights("allow bash").decide(bash(command)).decision == "allow"
         assert rights("allow bash", "deny bash(rm *)").decide(bash(command)).decision == "ask"
@@ -566,7 +566,7 @@ async def test_a_question_in_words_is_answered_in_words() -> None:
     assert isinstance(journal.envelopes[-1].event, QuestionAnswered)
 
 
-async def test_nobody_there_means_no_question() -> None:
+async def test_without_a_person_there_is_no_question() -> None:
     table, journal = desk(attended=False)
     with pytest.raises(ToolError, match="No person can answer questions here"):
         await table.question("a", "c1", "Which?", [])

@@ -34,7 +34,7 @@ def test_modes(mode: str, sandbox_access: str, expected: str) -> None:
     assert decision_for(mode, sandbox_access) == expected
 
 
-def test_only_a_rule_for_just_that_lets_a_command_out() -> None:
+def test_only_a_rule_for_that_access_lets_a_command_out() -> None:
     for sandbox_access in ("network", "outside"):
         assert decision_for("auto", sandbox_access, ("allow", "bash")) == "ask"
         assert decision_for("auto", sandbox_access, ("allow", "bash(make *)")) == "ask"
@@ -52,7 +52,7 @@ def test_what_is_denied_stays_denied_and_what_destroys_is_asked_about() -> None:
     assert decision_for("auto", "outside", ("allow", "bash_outside"), command="rm -rf /") == "ask"
 
 
-def test_the_question_says_how_far_and_why_and_offers_no_rule() -> None:
+def test_the_question_names_the_access_and_the_justification_and_offers_no_rule() -> None:
     out = call("npm test", "outside", "needs \x1b[31mthe\nremote")
     reason = Rules(mode="auto", tools=TOOLS).decide(out).reason
     assert "outside the sandbox" in reason
@@ -61,7 +61,7 @@ def test_the_question_says_how_far_and_why_and_offers_no_rule() -> None:
     assert suggested_rule(call("npm test", "confined")) != ""
 
 
-def test_in_mode_plan_nothing_leaves_the_sandbox_not_even_to_look() -> None:
+def test_in_mode_plan_nothing_leaves_the_sandbox_not_even_to_read() -> None:
     assert decision_for("plan", "confined", command="ls") == "allow"
     assert decision_for("plan", "outside", command="ls") == "deny"
     assert decision_for("ask", "outside", command="ls") == "ask"
