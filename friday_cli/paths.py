@@ -58,8 +58,8 @@ def with_tilde(path: str | Path) -> str:
     return "~" + text[len(home) :] if home and (text == home or text.startswith(home + "/")) else text
 
 
-def text_of(path: str | Path) -> str:
-    """A path as valid UTF-8 for JSON and the database; other bytes are escaped."""
+def text_of(path: str | bytes | Path) -> str:
+    """A path as valid UTF-8 for people, JSON and the database; other bytes are escaped."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 

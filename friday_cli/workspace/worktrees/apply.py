@@ -11,11 +11,12 @@ from friday_cli.core.protocol.displays import DiffDisplay
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.receipt import FileChange
 from friday_cli.core.text.untrusted import neutralize, neutralize_line
+from friday_cli.paths import text_of
 
 from ..local import LocalWorkspace
 from .create import commit, tree_of
 from .git import Git
-from .git_trees import GitTrees, shown
+from .git_trees import GitTrees
 from .merge import MergePlan, plan
 from .metadata import Worktree
 
@@ -62,7 +63,7 @@ async def _conflict_report(worktree: Worktree, trees: GitTrees, found: MergePlan
     room = DIFF
     names = {name for name, _ in found.conflicts}
     for change in worktree.changes:
-        if shown(change.path) in names and room > 0:
+        if text_of(change.path) in names and room > 0:
             text = await trees.patch(worktree.metadata.start, worktree.end, path=change.path, limit=room)
             lines.append(text)
             room -= len(text)
@@ -76,8 +77,8 @@ async def describe(worktree: Worktree, trees: GitTrees, target: LocalWorkspace, 
     files: list[FileChange] = []
     diffs: list[DiffDisplay] = []
     for change in worktree.changes:
-        row, path = rows.get(shown(change.path)), top / change.path
-        label = shown(target.label(path))
+        row, path = rows.get(text_of(change.path)), top / change.path
+        label = text_of(target.label(path))
         files.append(FileChange(label, row.added if row else 0, row.removed if row else 0, hashes.get(path, "")))
         if len(diffs) < DIFFS:
             text = await trees.patch(worktree.metadata.start, worktree.end, path=change.path, limit=DIFF)

@@ -14,10 +14,11 @@ from pathlib import Path
 import msgspec
 
 from friday_cli.core.protocol.errors import ToolError
+from friday_cli.paths import text_of
 
 from ..local import LocalWorkspace
 from .git import Git, Repository
-from .git_trees import REPOSITORY, GitTrees, shown
+from .git_trees import REPOSITORY, GitTrees
 from .metadata import Worktree, WorktreeMetadata
 
 MOST_FILES, MOST_BYTES = 1_000, 100_000_000
@@ -56,7 +57,7 @@ class WorktreeCreator(msgspec.Struct, frozen=True):
             folder = top / os.fsdecode(name)
             if int(about.split(b" ")[0], 8) == REPOSITORY and folder.is_dir() and any(folder.iterdir()):
                 raise ToolError(
-                    f"{top} has submodules ({shown(name)}), which would be empty in a worktree.",
+                    f"{top} has submodules ({text_of(name)}), which would be empty in a worktree.",
                     hint="Continue without isolation.",
                 )
 
@@ -165,12 +166,12 @@ def _copy(top: Path, folder: Path, names: Sequence[bytes]) -> list[str]:
             room -= found.st_size
             if count >= MOST_FILES or room < 0:
                 remarks.append(
-                    f"{len(names) - count} ignored files exceed the limit and were not copied, from {shown(name)} on"
+                    f"{len(names) - count} ignored files exceed the limit and were not copied, from {text_of(name)} on"
                 )
                 break
             target.parent.mkdir(parents=True, exist_ok=True)
             if stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode):
                 shutil.copy2(source, target, follow_symlinks=False)
         except OSError as error:
-            remarks.append(f"{shown(name)} was not copied: {error.strerror}")
+            remarks.append(f"{text_of(name)} was not copied: {error.strerror}")
     return remarks

@@ -15,6 +15,7 @@ import msgspec
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.receipt import FileChange
 from friday_cli.core.text.sanitize import sanitize
+from friday_cli.paths import text_of
 
 from .git import Git, Repository
 
@@ -241,7 +242,7 @@ def _row(name: bytes, before: bytes, about: bytes, added: bytes, removed: bytes)
     elif new_mode == ABSENT:
         remarks.append("deleted")
     elif before:
-        remarks.append(f"renamed from {shown(before)}")
+        remarks.append(f"renamed from {text_of(before)}")
     if LINK in (old_mode, new_mode):
         remarks.append("a link")
     elif old_mode and new_mode and old_mode != new_mode:
@@ -249,9 +250,4 @@ def _row(name: bytes, before: bytes, about: bytes, added: bytes, removed: bytes)
     if added == b"-":
         remarks.append("binary")
         added = removed = b"0"
-    return FileChange(shown(name), int(added), int(removed), seen=", ".join(remarks))
-
-
-def shown(name: bytes | str) -> str:
-    """A path from git for people; bytes that are not valid text are escaped."""
-    return os.fsencode(name).decode("utf-8", "backslashreplace")
+    return FileChange(text_of(name), int(added), int(removed), seen=", ".join(remarks))

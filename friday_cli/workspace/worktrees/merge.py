@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from friday_cli.core.protocol.errors import ToolError
+from friday_cli.paths import text_of
 
 from ..fs.transaction import LINK, FileContent, FileWrite, leaves_empty, read_content
-from .git_trees import ABSENT, GitTrees, TreeChange, shown
+from .git_trees import ABSENT, GitTrees, TreeChange
 
 
 async def plan(trees: GitTrees, changes: Sequence[TreeChange], top: Path) -> MergePlan:
@@ -49,9 +50,9 @@ class MergePlan:
                 old, new = _with_mode(old, current), _with_mode(new, current)
             if current != old:
                 new = await self._merge(old, new, current)
-                self.merged.append(shown(change.path))
+                self.merged.append(text_of(change.path))
         except _MergeConflict as conflict:
-            self.conflicts.append((shown(change.path), str(conflict)))
+            self.conflicts.append((text_of(change.path), str(conflict)))
             return
         if current != new:
             self.steps.append(FileWrite(path, current, new))

@@ -10,12 +10,13 @@ from functools import cached_property
 from pathlib import Path
 
 from friday_cli.core.protocol.errors import ToolError, UsageError
+from friday_cli.paths import text_of
 
 from ..local import LocalWorkspace
 from .apply import DIFF, MOST, Applied, commit_changes, describe, plan_apply
 from .create import WorktreeCreator
 from .git import Git, Repository, discover
-from .git_trees import GitTrees, shown
+from .git_trees import GitTrees
 from .metadata import Worktree, WorktreeState, load_worktrees, remove_folder
 
 ENDED: Mapping[WorktreeState, str] = {
@@ -145,7 +146,7 @@ class Worktrees:
     def touched(self, worktree: Worktree, target: LocalWorkspace) -> tuple[str, ...]:
         """The labels (as in rules) of all paths that applying a worktree to `target` would change."""
         top = self._target(worktree, target)
-        return tuple(shown(target.label(top / change.path)) for change in worktree.changes[: MOST + 1])
+        return tuple(text_of(target.label(top / change.path)) for change in worktree.changes[: MOST + 1])
 
     def _target(self, worktree: Worktree, target: LocalWorkspace) -> Path:
         """The folder of `target` that corresponds to the top of the worktree."""
