@@ -6,10 +6,11 @@ import re
 from collections.abc import Collection, Sequence
 from typing import Literal
 
+from friday_cli.config.settings import ConfiguredMode
 from friday_cli.core.text.lazy_regex import pattern
 from friday_cli.tool_catalog import BASH, TOOLS
 
-from .profile import ConfiguredMode, Memory
+from .profile import Memory
 
 CLAUDE_MODES: dict[str, ConfiguredMode | Literal[""]] = {
     "default": "", "manual": "", "plan": "plan", "acceptEdits": "edits", "auto": "auto", "dontAsk": "",

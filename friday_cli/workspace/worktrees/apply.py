@@ -47,7 +47,7 @@ async def plan_apply(worktree: Worktree, trees: GitTrees, target: LocalWorkspace
         )
     if outside := [c.path for c in worktree.changes if not target.root_of(top / c.path)]:
         raise ToolError(
-            f"Nothing was applied: {', '.join(map(shown, outside[:10]))} would be outside the workspace.",
+            f"Nothing was applied: {', '.join(map(text_of, outside[:10]))} would be outside the workspace.",
             hint="Keep the branch and merge it with git instead.",
         )
     found = await plan(trees, worktree.changes, top)
