@@ -55,6 +55,7 @@ from .provider_pool import ProviderPool
 from .resume import EventHistory, agent_summary, resume_root
 from .shared_rate_limit import FileSharedRateLimit
 from .sub_agents import SubAgentChoice, chosen_before
+from .tool_schemas import KeptSchemas
 from .worktree_changes import WorktreeChanges
 
 if TYPE_CHECKING:
@@ -290,7 +291,7 @@ def _build(
         services=services, isolation=isolation, providers=providers, tools=tools,
         root=RootOptions(context.choice, persona, rules), settings=settings, profiles=context.profiles,
         environment=_environment(options, context, workspace), instructions=context.instructions, session=session,
-        overflow_folder=workspace.spill.folder, sub_agents=sub_agents,
+        overflow_folder=workspace.spill.folder, sub_agents=sub_agents, schemas=KeptSchemas(env),
     )  # fmt: skip
     known = [agent_summary(record) for path, record in history.records.items() if path != "a"]
     tree = SubagentTree(services, factory, known=known, left=left_behind(history.envelopes))

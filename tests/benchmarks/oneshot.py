@@ -135,7 +135,9 @@ def answers(bench: Bench) -> Iterator[Line]:
     """Long answers, from the first request to the exit."""
     for tokens in (5_000, 50_000, 100_000):
         env = bench.environment(f"tokens-{tokens}")
-        settings(bench, "friday")
+        settings(
+            bench, "friday", "".join(f"[providers.{name}]\nmax_output = 200_000\n" for name in ("anthropic", "openai"))
+        )
         cases = [
             Case(wire, bench.friday("ask", "-q", "-m", WIRES[wire], "write"), env) for wire in ("messages", "chat")
         ]
