@@ -76,8 +76,9 @@ class ParseCache:
         self._used[key] = parsed
 
     def save(self) -> None:
-        """Write the entries that were used, if they have changed. A cache that cannot be written is no error."""
-        if self._path is None or self._used.keys() == self._known.keys():
+        """Write the entries that were used, if they have changed. A cache that cannot be written is no error. Its folder is
+        made by the first session: to look at profiles changes nothing on a new machine."""
+        if self._path is None or self._used.keys() == self._known.keys() or not self._path.parent.is_dir():
             return
         if cache_file.write(self._path, msgspec.msgpack.encode(_CacheFile(_made_by(), self._used))):
             with suppress(OSError):

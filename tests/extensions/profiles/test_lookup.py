@@ -237,6 +237,7 @@ class TestManyFiles:
         (agents / "worse.md").write_text("---\nname: worse\n---\n")
         (agents / "README.md").write_text("# Agents\n")
         trust.decide(tmp_path / "p", True)
+        cache_dir().mkdir(parents=True, exist_ok=True)
         return tmp_path / "p"
 
     def test_a_second_start_parses_none_and_finds_the_same(
