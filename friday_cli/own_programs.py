@@ -19,7 +19,7 @@ _found: dict[tuple[str, str, tuple[str, ...]], str] = {}
 
 def find_program(name: str, path: str | None, workspace: Iterable[str | os.PathLike[str]] = ()) -> str | None:
     """The program `name` in the folders of `path` (None: PATH of this process), None if there is none that can be trusted.
-    The present folder counts as a `workspace`, and so do the repositories around them. A program that was found does not
+    The current folder counts as a `workspace`, and so do the repositories around them. A program that was found does not
     change while this process runs."""
     key = name, _folders(path), _projects(workspace)
     if key not in _found and (found := _find(*key)):
@@ -32,7 +32,7 @@ def why_not_used(name: str, path: str | None, workspace: Iterable[str | os.PathL
     first = shutil.which(name, path=_folders(path))
     if first is None or first == find_program(name, path, workspace):
         return ""
-    return f"{first} is {_distrust(first, _projects(workspace)) or 'not found in an absolute folder'}"
+    return f"{first} is {_distrust_reason(first, _projects(workspace)) or 'not found in an absolute folder'}"
 
 
 def _folders(path: str | None) -> str:
@@ -57,24 +57,24 @@ def _project(folder: str) -> str:
 def _find(name: str, path: str, projects: tuple[str, ...]) -> str | None:
     for folder in path.split(os.pathsep):
         found = shutil.which(name, path=folder) if os.path.isabs(folder) else None
-        if found and not _distrust(found, projects):
+        if found and not _distrust_reason(found, projects):
             return found
     return None
 
 
-def _distrust(program: str, projects: tuple[str, ...]) -> str:
+def _distrust_reason(program: str, projects: tuple[str, ...]) -> str:
     """Why a program must not be run, "" if it may."""
     for path in (os.path.realpath(os.path.dirname(program)), os.path.realpath(program)):
         if any(_inside(path, top) for top in projects if top != "/"):
             return "below the folder"
         if any(_inside(path, os.path.realpath(top)) for top in TEMPORARY):
             return "in a temporary folder"
-        if (writable := _others_write(path)) is not None:
+        if (writable := _writable_by_others(path)) is not None:
             return f"in a place that other users can write ({writable})"
     return ""
 
 
-def _others_write(path: str) -> str | None:
+def _writable_by_others(path: str) -> str | None:
     """The path itself or a folder above it that other users can change; None if there is none."""
     first = True
     while True:

@@ -12,7 +12,7 @@ from typing import Literal
 
 from friday_cli.core.protocol.errors import UsageError
 
-Kind = Literal["config", "data", "state", "cache"]
+FolderKind = Literal["config", "data", "state", "cache"]
 
 
 def config_dir(env: Mapping[str, str] | None = None) -> Path:
@@ -63,7 +63,7 @@ def text_of(path: str | Path) -> str:
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
-def _folder(kind: Kind, env: Mapping[str, str] | None) -> Path:
+def _folder(kind: FolderKind, env: Mapping[str, str] | None) -> Path:
     home = (os.environ if env is None else env).get("FRIDAY_HOME", "")
     if home:
         top = Path(os.path.abspath(os.path.expanduser(home)))

@@ -147,7 +147,7 @@ def no_known_keys() -> Iterator[None]:
 
 @pytest.fixture
 def programs_in_temporary_folders(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Friday runs the programs that a test puts in a temporary folder on PATH, unless it is below the present folder."""
+    """Friday runs the programs that a test puts in a temporary folder on PATH, unless it is below the current folder."""
     monkeypatch.setattr(own_programs, "TEMPORARY", ())
     monkeypatch.setattr(own_programs, "_found", {})
 

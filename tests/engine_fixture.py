@@ -354,7 +354,7 @@ class Bench:
             max_tokens=tokens,
             max_cost=cost,
             fork=False,
-            max_depth=records[path].granted.max_depth,
+            max_depth=records[path].newest_start.max_depth,
         )
         place = await self.apart.workspace_for_resume(parent, path) if self.apart else None
         try:
@@ -363,7 +363,7 @@ class Bench:
             if self.apart and place is not None:
                 await self.apart.cancel(place)
             raise
-        agent.tools = {name: t for name, t in agent.tools.items() if name in records[path].granted.tools}
+        agent.tools = {name: t for name, t in agent.tools.items() if name in records[path].newest_start.tools}
         restore(agent, records)
         self.agents.setdefault(path, agent)
         return agent
@@ -376,7 +376,7 @@ class Bench:
         agent.provider, agent.cache_key = parent.provider, parent.cache_key
         agent.system, agent.specs = parent.system, parent.specs
         agent.history = closed(parent.history, why="Continued elsewhere.")
-        agent.context, agent.sent, agent.cold = parent.context, parent.sent, parent.cold
+        agent.context, agent.sent, agent.cache_missed = parent.context, parent.sent, parent.cache_missed
         listed = {spec.name for spec in parent.specs}
         agent.tools = {name: t for name, t in agent.tools.items() if name in listed}
         return user(f"You are a fork. {task}", source="parent")

@@ -31,7 +31,7 @@ def program(folder: Path, name: str, mark: Path, mode: int = 0o755) -> Path:
 
 @pytest.fixture(autouse=True)
 def _elsewhere(outside_tmp: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The present folder, which counts as workspace, contains none of the folders of these tests."""
+    """The current folder, which counts as workspace, contains none of the folders of these tests."""
     monkeypatch.chdir("/")
     own_programs._found.clear()
 

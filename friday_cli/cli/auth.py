@@ -16,7 +16,7 @@ from friday_cli.paths import with_tilde
 from . import completion
 from .help import add_family
 from .output import remark, show_table
-from .project_context import look
+from .project_context import load_context
 
 MAX_KEY_CHARS = 10_000
 """Longest key."""
@@ -79,7 +79,7 @@ def remove(provider: str = _PROVIDER) -> None:
 
 def _service_name(provider: str) -> str:
     """Check the name of a service. Raises UsageError without repeating text that could be a key."""
-    providers = look().settings.providers
+    providers = load_context().settings.providers
     if provider in SCRIPTED:
         raise UsageError(f"{provider} needs no key.")
     if provider in service_names(providers):
@@ -93,7 +93,7 @@ def _service_name(provider: str) -> str:
 
 
 def _rows(provider: str = "") -> list[credentials.KeyRow]:
-    rows = credentials.list_keys(look().settings.providers, os.environ)
+    rows = credentials.list_keys(load_context().settings.providers, os.environ)
     return [row for row in rows if not provider or row.provider == provider]
 
 

@@ -34,9 +34,9 @@ def _safe_description(text: str) -> str:
 @_no_errors
 def profiles() -> Iterable[Completion]:
     """The usable profiles."""
-    from .project_context import look
+    from .project_context import load_context
 
-    found = look().profiles()
+    found = load_context().profiles()
     return [(name, found.found[name].description) for name in found.names()]
 
 

@@ -17,7 +17,7 @@ from friday_cli.tool_catalog import TOOLS
 
 from . import completion, output
 from .help import add_family
-from .project_context import look
+from .project_context import load_context
 from .session_args import JSON
 
 _KEY = typer.Argument(
@@ -39,7 +39,7 @@ def path() -> None:
 
 def show(as_json: bool = JSON) -> None:
     """Show every setting with its value and source."""
-    loaded = look().loaded
+    loaded = load_context().loaded
     rows = config.rows(loaded)
     if as_json:
         output.show_json(
@@ -58,7 +58,7 @@ def get(key: str = _KEY) -> None:
 
     Text is printed as it is, a list as JSON, a table with one line per setting.
     """
-    loaded = look().loaded
+    loaded = load_context().loaded
     value = config.lookup(loaded.settings, key)
     rows = [row for row in config.rows(loaded) if row[0] == key or row[0].startswith(f"{key}.")]
     if isinstance(value, str) and rows and rows[0][1] != "(hidden)":
@@ -95,7 +95,7 @@ def unset(key: str = _KEY) -> None:
 
 def _warn_if_overridden(key: str, saved: SavedSetting) -> None:
     """Warn if another file overrides the key."""
-    source = look().loaded.sources.get(key, "")
+    source = load_context().loaded.sources.get(key, "")
     if source and Path(source).resolve() != saved.path.resolve():
         output.remark(f"warning: {with_tilde(source)} overrides it")
 
@@ -106,4 +106,4 @@ def _validate(key: str, value: object) -> None:
         for rule in value:
             parse_rule(str(rule), "deny", TOOLS)
     if key in ("model", "subagent_model", "fallback_model") and isinstance(value, str) and value:
-        parse(value, look().settings.providers)
+        parse(value, load_context().settings.providers)

@@ -20,7 +20,7 @@ from friday_cli.llm.models.presets import LocalServers, find_service
 
 from . import output
 from .help import HelpCommand
-from .project_context import look
+from .project_context import load_context
 from .session_args import JSON
 
 
@@ -35,7 +35,7 @@ def models(as_json: bool = JSON) -> None:
     Checks the keys in the environment and those of `friday auth`, contacts model servers on this machine, and once a day
     the services with a base_url in the settings. * marks the default model, ? a context window that is a guess. Other models of a service work too, as provider/model.
     """
-    settings = look().settings
+    settings = load_context().settings
     found, listed = asyncio.run(_ask(settings))
     rows = known.list_services(settings, found=found, listed=listed)
     choice, why = _default(settings)

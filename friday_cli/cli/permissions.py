@@ -27,13 +27,13 @@ from friday_cli.workspace.sandbox.policy import SandboxPolicy
 from . import completion, output
 from .help import add_family
 from .output import Style, remark, show_hanging, show_json, show_table
-from .project_context import look
+from .project_context import load_context
 from .session_args import JSON
 
 _SANDBOX_ACCESS: dict[str, Access] = {f"{BASH}_network": "network", f"{BASH}_outside": "outside"}
 """Names in rules for commands with access beyond the sandbox."""
 ONLY_LOOKS = (
-    "it runs where it can only look: it can write nothing but its temporary folder, has no network, and reads no secret files."
+    "it runs read-only: it can write nothing but its temporary folder, has no network, and reads no secret files."
     " If it fails because it wanted more, it is asked about"
 )
 _DECISIONS = {"allow": "allowed", "ask": "asked", "deny": "denied"}
@@ -87,23 +87,23 @@ def explain(
     """
     rules, _ = _rules(mode, profile)
     wanted = _call(call, rules.tools)
-    verdict, later = _decided(rules, wanted, call)
+    permission, later = _decided(rules, wanted, call)
     steps = _steps(rules, wanted)
-    offered = suggested_rule(wanted).split("\n") if verdict.decision == "ask" and suggested_rule(wanted) else []
+    offered = suggested_rule(wanted).split("\n") if permission.decision == "ask" and suggested_rule(wanted) else []
     if as_json:
         output.show_json(
             {
-                "tool": wanted.tool, "subjects": list(wanted.subjects), "mode": rules.effective_mode, **_plain(verdict),
-                "looks": verdict.looks and _sandbox().can_look,
+                "tool": wanted.tool, "subjects": list(wanted.subjects), "mode": rules.effective_mode, **_plain(permission),
+                "looks": permission.read_only and _sandbox().supports_read_only,
                 "commands": [{"command": text, **_plain(one)} for text, one in steps], "offered": offered,
                 "after_strangers": later,
             }
         )  # fmt: skip
         return
-    _show(wanted.tool + (f": {'; '.join(wanted.subjects)}" if wanted.subjects else ""), verdict, 0)
+    _show(wanted.tool + (f": {'; '.join(wanted.subjects)}" if wanted.subjects else ""), permission, 0)
     for text, one in steps:
         _show(text, one, 2)
-    if verdict.looks and _sandbox().can_look:
+    if permission.read_only and _sandbox().supports_read_only:
         output.remark(ONLY_LOOKS)
     if later:
         output.remark(f"after untrusted content was read: {later}")
@@ -114,31 +114,31 @@ def explain(
 def _decided(rules: Rules, call: RuleInput, text: str) -> tuple[PermissionDecision, str]:
     """The decision on a call in a new session; and, where that allows it, why a session that has read untrusted text asks."""
     taint, arguments = TaintTracker(network_targets), [text.partition(":")[2].strip()]
-    verdict = decide(call, arguments, rules, taint)
-    if verdict.decision != "allow":
-        return verdict, ""
+    permission = decide(call, arguments, rules, taint)
+    if permission.decision != "allow":
+        return permission, ""
     taint.source = "a web page, for example"
     later = decide(call, arguments, rules, taint)
-    return verdict, later.reason if later.decision == "ask" else ""
+    return permission, later.reason if later.decision == "ask" else ""
 
 
-def _show(head: str, verdict: PermissionDecision, indent: int) -> None:
-    source = f" ({with_tilde(verdict.source)})" if verdict.source else ""
+def _show(head: str, permission: PermissionDecision, indent: int) -> None:
+    source = f" ({with_tilde(permission.source)})" if permission.source else ""
     show_hanging(
-        indent + 4, (" " * indent + head.replace("\n", " ⏎ ") + "  ", "bold"), (_DECISIONS[verdict.decision], _STYLES[verdict.decision]),
-        (f"  {verdict.reason}{source}", "dim"),
+        indent + 4, (" " * indent + head.replace("\n", " ⏎ ") + "  ", "bold"), (_DECISIONS[permission.decision], _STYLES[permission.decision]),
+        (f"  {permission.reason}{source}", "dim"),
     )  # fmt: skip
 
 
-def _plain(verdict: PermissionDecision) -> dict[str, str]:
-    return {name: getattr(verdict, name) for name in ("decision", "reason", "rule", "source")}
+def _plain(permission: PermissionDecision) -> dict[str, str]:
+    return {name: getattr(permission, name) for name in ("decision", "reason", "rule", "source")}
 
 
 def _rules(mode: str, profile: str) -> tuple[Rules, tuple[str, ...]]:
     """The rules of an agent in this folder. Raises UsageError for an unknown mode or profile."""
     if mode and mode not in MODES:
         raise UsageError(f"Unknown mode {mode!r}.", hint=f"Available: {', '.join(MODES)}.")
-    context = look()
+    context = load_context()
     trust_status = context.trust_status
     rules = session_rules(
         context.settings, allow=(), deny=(), mode=mode or context.settings.mode, profile="friday",
@@ -164,8 +164,8 @@ def _call(text: str, tools: ToolCatalog) -> RuleInput:
     if tool == BASH:
         script = analyze(subject, AnalysisContext(LocalWorkspace(working_folder())))
         sandbox = _sandbox()
-        script = script if sandbox.can_look else without_sandbox(subject, script)
-        return RuleInput(tool, effect, (subject,), script, sandbox.reach(access))
+        script = script if sandbox.supports_read_only else without_sandbox(subject, script)
+        return RuleInput(tool, effect, (subject,), script, sandbox.sandbox_access(access))
     if effect in ("read", "write"):
         try:
             return RuleInput(tool, effect, LocalWorkspace(working_folder()).labels(subject))
@@ -178,7 +178,7 @@ def _call(text: str, tools: ToolCatalog) -> RuleInput:
 
 def _sandbox() -> SandboxPolicy:
     """The available sandbox. Raises UsageError."""
-    settings = look().settings.sandbox
+    settings = load_context().settings.sandbox
     choice = detect_sandbox(settings.kind, os.environ, cache=cache_dir(os.environ))
     return SandboxPolicy(choice, environ=os.environ, network=settings.network)
 

@@ -20,7 +20,7 @@ from friday_cli.tool_catalog import TOOLS
 
 from . import completion, output
 from .help import add_family
-from .project_context import look
+from .project_context import load_context
 from .session_args import JSON
 
 
@@ -34,7 +34,7 @@ def list_(as_json: bool = JSON) -> None:
 
     Your profiles override those of a trusted project, and these override the built-in ones.
     """
-    context = look()
+    context = load_context()
     found = context.profiles()
     if as_json:
         document = {
@@ -59,7 +59,7 @@ def show(
     ),
 ) -> None:
     """Show the source, permissions and prompt of a profile."""
-    for row in render.show(look().profiles().get(name)).rstrip("\n").split("\n"):
+    for row in render.show(load_context().profiles().get(name)).rstrip("\n").split("\n"):
         start = re.match(r"\S+(?: \S+)? {2,}|\s*(?:[-*] |\d+\. )?", row)
         head = start[0] if start else ""
         output.show_hanging(len(head), (head, ""), (row[len(head) :], ""))
@@ -74,7 +74,7 @@ def check(
     """Check profiles. Errors are shown with file, line and remedy; exit code 2 if there are any. Warnings change nothing.
 
     An error means that the file, or a part of it, is not used; loading finds the same errors."""
-    context = look()
+    context = load_context()
     if path is not None:
         own = user_folder(context.directory)
         names = context.profiles().names()
@@ -107,7 +107,7 @@ def new(
 ) -> None:
     """Create a profile from a template. An existing file is never overwritten."""
     content = render.template(name)
-    context = look()
+    context = load_context()
     folder = context.trust_status.root / ".friday/profiles" if project else user_folder(context.directory)
     path = folder / f"{name}.md"
     if os.path.lexists(path):

@@ -38,7 +38,7 @@ class ProjectContext(msgspec.Struct, frozen=True):
         return load(self.directory, self.trust_status, token_cap=self.token_cap)
 
 
-def look() -> ProjectContext:
+def load_context() -> ProjectContext:
     """Load the context of the current folder. Raises FileError for invalid settings, UsageError if the folder is gone."""
     trust_status = is_trusted(working_folder())
     loaded = config.load(project=trust_status.root if trust_status.ok else None)

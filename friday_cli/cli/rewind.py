@@ -62,7 +62,7 @@ def rewind(
 ) -> None:
     """Go back to an earlier message: conversation and files.
 
-    Without --to, lists your messages. The present content of the files is saved first, so that --undo can restore it.
+    Without --to, lists your messages. The current content of the files is saved first, so that --undo can restore it.
     Files that somebody else changed are never overwritten without asking.
 
     \b

@@ -107,7 +107,7 @@ class _TreePrinter:
             self._redraw()
 
     def show(self, changed: Sequence[str]) -> None:
-        """Show the present state of these agents."""
+        """Show the current state of these agents."""
         if output.on_terminal():
             self._redraw()
             return

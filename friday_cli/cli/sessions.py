@@ -55,10 +55,10 @@ def export(
     """
     record = asyncio.run(read(name))
     refuse_agent(record.id, record.agent, "Only a whole session can be exported.")
-    from .project_context import look  # listing sessions needs no settings
+    from .project_context import load_context  # listing sessions needs no settings
 
     with suppress(FridayError):  # the keys of the settings are masked; a session can be exported without them
-        look()
+        load_context()
     text = exported(record.envelopes, form, version=__version__, title=record.title)
     if file is None or file == "-":
         print(text, end="")

@@ -194,7 +194,7 @@ async def _apply(name: str) -> tuple[Applied, str]:
 
 @asynccontextmanager
 async def _target(store: Store, worktree: Worktree, owner: Ownership) -> AsyncIterator[LocalWorkspace]:
-    """The workspace to apply to. If the session still exists, the present content is saved for a rewind."""
+    """The workspace to apply to. If the session still exists, the current content is saved for a rewind."""
     async with AsyncExitStack() as stack:
         target = LocalWorkspace(Path(worktree.metadata.home))
         stack.push_async_callback(target.close)

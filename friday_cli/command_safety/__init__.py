@@ -44,7 +44,7 @@ def analyze(command: str, context: AnalysisContext) -> CommandAnalysis:
     if trouble:
         analyzer.classifier.add_unparseable(command, trouble, danger)
     elif analyzer.found.steps and (bomb := destructive.fork_bomb(command)):
-        analyzer.found.steps[-1] = msgspec.structs.replace(analyzer.found.steps[-1], looks=False, danger=bomb)
+        analyzer.found.steps[-1] = msgspec.structs.replace(analyzer.found.steps[-1], read_only=False, danger=bomb)
     leaves = ""
     if context.away:
         leaves = forbidden_folders.find((command, *(form for forms in analyzer.found.forms for form in forms)), context)
@@ -54,11 +54,13 @@ def analyze(command: str, context: AnalysisContext) -> CommandAnalysis:
 
 
 def without_sandbox(command: str, script: CommandAnalysis) -> CommandAnalysis:
-    """The analysis where no sandbox can confine a command to looking: then only literal commands pass because they look."""
+    """The analysis where no sandbox can make a command read-only: then only literal commands pass because they only read."""
     if is_literal_command(command):
         return script
     why = "no sandbox works here, and this is more than programs with literal arguments"
-    steps = [msgspec.structs.replace(step, looks=False, why=why) if step.looks else step for step in script.steps]
+    steps = [
+        msgspec.structs.replace(step, read_only=False, why=why) if step.read_only else step for step in script.steps
+    ]
     return msgspec.structs.replace(script, steps=tuple(steps))
 
 

@@ -30,7 +30,7 @@ _CHANGE_THE_SHELL = frozenset(("eval", "source", ".", "exec", "trap", "alias", "
 
 
 class CommandClassifier:
-    """Classifies commands in the present `state` of the shell and adds them to `found`. `run_script` analyzes the text
+    """Classifies commands in the current `state` of the shell and adds them to `found`. `run_script` analyzes the text
     after `sh -c`; None where scripts are nested too deeply for that."""
 
     def __init__(
@@ -71,7 +71,7 @@ class CommandClassifier:
         unique = tuple(dict.fromkeys(labels))
         self.found.add(
             SimpleCommand(
-                text, text, looks=not write and not dynamic, why=why, dynamic_arguments=dynamic,
+                text, text, read_only=not write and not dynamic, why=why, dynamic_arguments=dynamic,
                 reads=() if write else unique, writes=unique if write and not dynamic else (),
                 danger=destructive.reason(text) if write else "",
             )
@@ -86,14 +86,14 @@ class CommandClassifier:
             reason = reason or embedded_languages.test(args, self.context, directory, arithmetic=arithmetic)
         if not text.startswith("["):
             reason = reason or "arithmetic can run commands"
-        step = SimpleCommand(text, text, looks=not reason, why=reason or "it only compares")
+        step = SimpleCommand(text, text, read_only=not reason, why=reason or "it only compares")
         self.found.add(self._with_text_scan(step, text) if reason else step)
 
     def add_command(self, text: str, words: list[Word], prefix: Sequence[str]) -> None:
         """Add a simple command; `prefix` are the variables set in front of it. Its text is scanned as well if a program
         may run a part of it."""
         step = self._classify(text, words, prefix)
-        read_only = step.looks or re.match(r"git (?:commit|tag)(?: |$)", step.text)
+        read_only = step.read_only or re.match(r"git (?:commit|tag)(?: |$)", step.text)
         if step.readings and not step.dynamic_arguments and read_only:
             self.found.forms.append(step.readings[:1])
         else:
@@ -117,7 +117,7 @@ class CommandClassifier:
         """`step` with the other commands that `text` may run; `parsed`: its words, where they are known."""
         found = text_scan.scan("\n".join((text, *(map(" ".join, parsed) if "$" in text else ()))), parsed)
         readings = tuple(dict.fromkeys((*step.readings, *found.commands)))
-        static = step.readings and step.looks and not step.dynamic_arguments
+        static = step.readings and step.read_only and not step.dynamic_arguments
         self.found.forms += [(step.readings[0], *found.commands)] if static else [(form,) for form in found.commands]
         return msgspec.structs.replace(step, readings=readings, danger=step.danger or found.danger)
 
@@ -137,7 +137,7 @@ class CommandClassifier:
         if name in ("cd", "read"):
             return self._cd_or_read(text, name, words)
         if first.text in self._state.functions:
-            return SimpleCommand(text, text, looks=True, why="a function of this command")
+            return SimpleCommand(text, text, read_only=True, why="a function of this command")
         variants = self._variants(words)
         if variants is None:
             why = "its variables have too many values"
@@ -146,15 +146,15 @@ class CommandClassifier:
         for argv in variants:
             last = self._classify_argv(text, argv)
             why = why or last.why
-            if not last.looks:
+            if not last.read_only:
                 break
         assert last is not None
-        if last.looks and foreign:
+        if last.read_only and foreign:
             reason = f"${foreign} may hold a secret"
-            return msgspec.structs.replace(last, looks=False, why=reason, dynamic_arguments=reason)
+            return msgspec.structs.replace(last, read_only=False, why=reason, dynamic_arguments=reason)
         if len(variants) > 1:
             self._state.pipe_output = programs.NO_INPUT
-        if len(variants) > 1 and not last.looks:
+        if len(variants) > 1 and not last.read_only:
             dynamic = last.dynamic_arguments or "its variables have several values"
             return msgspec.structs.replace(last, dynamic_arguments=dynamic, suggest="")
         return last
@@ -167,7 +167,9 @@ class CommandClassifier:
         if (script := wrappers.shell_script(argv)) is not None and self._run_script is not None:
             self._run_script(script)
             readings = _readings([arg.text for arg in argv])
-            return SimpleCommand(_joined(argv), text, readings, looks=True, why="its script is classified separately")
+            return SimpleCommand(
+                _joined(argv), text, readings, read_only=True, why="its script is classified separately"
+            )
         name = argv[0].text.rsplit("/", 1)[-1]
         reason, reads, searches = "", [], []
         for directory in sorted(self._state.directories):
@@ -215,7 +217,7 @@ class CommandClassifier:
             literal = all(arg.known and not arg.glob for arg in args) and not re.search(r"[$`]", text)
             reason = embedded_languages.read_builtin(args) if literal else "read sets variables"
             state.forget({arg.text for arg in args})
-            return SimpleCommand(text, text, looks=not reason, why=reason or "it only reads a line")
+            return SimpleCommand(text, text, read_only=not reason, why=reason or "it only reads a line")
         if len(args) != 1 or not args[0].known or args[0].glob or args[0].text.startswith("-") or state.loops:
             why = "where cd leads is not known before it runs"
             return SimpleCommand(text, text, why=why, dynamic_arguments=why)
@@ -227,7 +229,7 @@ class CommandClassifier:
         state.directories = targets
         if len(targets | state.previous_directories) > MAX_FOLDERS:
             raise TooLong(f"more than {MAX_FOLDERS} folders")
-        return SimpleCommand(text, text, looks=True, why="it stays in the workspace")
+        return SimpleCommand(text, text, read_only=True, why="it stays in the workspace")
 
     def _variants(self, words: list[Word]) -> list[list[ProgramWord]] | None:
         """Every list of words the command may get; None above MAX_VARIANTS."""

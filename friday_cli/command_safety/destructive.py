@@ -72,7 +72,7 @@ def _reachable(name: str, calls: dict[str, set[str]]) -> set[str]:
 
 
 def _is_system(path: str) -> bool:
-    """Whether a path is the present folder, one above it, a home or a folder of the system."""
+    """Whether a path is the current folder, one above it, a home or a folder of the system."""
     return any(map(_SYSTEM.fullmatch, (path, posixpath.normpath(path))))
 
 

@@ -16,7 +16,7 @@ _OPERATORS = frozenset((";", "\n", "&&", "||", "|", "!"))
 _CONSTANTS = re.compile(r"\$(?:HOME|PWD|\{HOME\}|\{PWD\})")
 _PLAIN = re.compile(r"(?:[^\s;&|<>()$`\"'\\*?\[{!]|\{[^{},.]*\}|\\[^\n])+|!=")
 _REDIRECTION = re.compile(r"\d?>&\d|[12&]?>>?\s*[\w./-]+|\d?<\s*/dev/null")
-"""Output to a file with a plain name is allowed: it is decided as a write of its own."""
+"""Output to a file with a plain name is allowed: it is decided as a separate write."""
 _RUN_PROGRAM_TEXT = (
     word_set("xargs jq bc dc coproc eval source . exec trap alias read export declare typeset set") | SHELLS
 )

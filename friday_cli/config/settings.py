@@ -12,7 +12,7 @@ LONGEST = 86_400
 Seconds = Annotated[float, Meta(gt=0, le=LONGEST, extra={"unit": "seconds"})]
 Count = Annotated[int, Meta(ge=1)]
 Dollars = Annotated[float, Meta(ge=0, extra={"unit": "US dollars"})]
-Mode = Literal["ask", "edits", "plan", "auto"]
+ConfiguredMode = Literal["ask", "edits", "plan", "auto"]
 EffortSetting = Literal["", "none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
 
@@ -149,7 +149,7 @@ class DelegationSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Sub-agents in one session, including finished ones."""
     ask_above: Annotated[int, Meta(ge=0)] = 20
     """You are asked before one of your prompts starts more sub-agents than this, and again at each multiple of it (if
-    nobody can answer, they are refused)."""
+    no person can answer, they are refused)."""
     ask_above_cost: Dollars | None = None
     """You are asked before delegations whose budgets could cost more US dollars than this, and again at each multiple
     of it. Not set: no such question."""
@@ -254,7 +254,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     """The model to use while the first one is overloaded; the change is reported. Empty: none."""
     effort: EffortSetting = ""
     """How hard the model thinks. Empty: the model's default."""
-    mode: Mode = "ask"
+    mode: ConfiguredMode = "ask"
     """`ask`: reading in the folder is allowed, everything else asks. `edits`: file changes in the folder are allowed
     too. `plan`: no changes. `auto`: edits and sandboxed commands are allowed; without a sandbox commands ask."""
     theme: str = "auto"

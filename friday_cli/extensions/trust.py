@@ -27,7 +27,7 @@ MAX_FILE_BYTES = instructions.MAX_BYTES
 MAX_STORED_BYTES = 64_000
 """Largest file whose content is stored with the decision, to show a diff later."""
 
-State = Literal["trusted", "new", "refused", "changed", "broken"]
+TrustState = Literal["trusted", "new", "refused", "changed", "broken"]
 
 
 class Trust(msgspec.Struct, frozen=True):
@@ -37,7 +37,7 @@ class Trust(msgspec.Struct, frozen=True):
     project has new or changed since the decision: until the next one they are information only, and the rest is used."""
 
     root: Path
-    state: State
+    state: TrustState
     reason: str = ""
     files: dict[str, str] = {}
     changed: tuple[str, ...] = ()
@@ -84,7 +84,7 @@ def store_file(env: Mapping[str, str] | None = None) -> Path:
 
 
 def is_trusted(folder: Path, *, env: Mapping[str, str] | None = None) -> Trust:
-    """The decision for the project of `folder`, compared with its present content. Never raises: an error means no trust."""
+    """The decision for the project of `folder`, compared with its current content. Never raises: an error means no trust."""
     root = project_root(folder)
     try:
         files, texts = _fingerprint(root), _instructions(folder, root)
@@ -109,7 +109,7 @@ def is_trusted(folder: Path, *, env: Mapping[str, str] | None = None) -> Trust:
 
 
 def decide(folder: Path, trusted: bool, *, seen: Mapping[str, str] | None = None) -> Trust:
-    """Store the decision of a person on the project of `folder` and its present content. `seen`: the `Trust.seen` that
+    """Store the decision of a person on the project of `folder` and its current content. `seen`: the `Trust.seen` that
     the person reviewed; raises UsageError if the content is different now. Raises FileError if the content cannot be
     trusted, or if the store is damaged or newer; FridayError if it cannot be written."""
     root = project_root(folder)

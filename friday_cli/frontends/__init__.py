@@ -1,1 +1,1 @@
-"""What a person or a program sees: each face is a fold over `Session.events()`."""
+"""What a person or a program sees: each frontend is a fold over `Session.events()`."""

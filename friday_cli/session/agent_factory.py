@@ -212,7 +212,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         workspace = await self.isolation.workspace_for_resume(parent, path)
         again = msgspec.structs.replace(
             spec, profile=record.profile, max_tokens=tokens, max_cost=_least(cost, spec.max_cost), fork=False,
-            max_depth=_least(record.granted.max_depth, spec.max_depth), workspace=workspace,
+            max_depth=_least(record.newest_start.max_depth, spec.max_depth), workspace=workspace,
         )  # fmt: skip
         try:
             agent, _ = self.build(tree, parent, again, path)
@@ -230,7 +230,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
 
     def _restore_model_and_tools(self, agent: Agent, record: AgentRecord) -> None:
         """Give `agent` its earlier model, and no tool that it did not have, even if profiles and settings changed since."""
-        agent.tools = {name: t for name, t in agent.tools.items() if name in record.granted.tools}
+        agent.tools = {name: t for name, t in agent.tools.items() if name in record.newest_start.tools}
         agent.rules.allowed = frozenset(agent.tools)
         agent.specs = self.schemas.specs(agent.tools.values())
         model = record.prefix.model if record.prefix else agent.model
@@ -259,7 +259,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         agent.provider, agent.effort, agent.cache_key = parent.provider, parent.effort, parent.cache_key
         agent.system, agent.specs = parent.system, parent.specs
         agent.history = closed(parent.history, why="Continues in the main agent; you are a fork of it.")
-        agent.context, agent.sent, agent.cold = parent.context, parent.sent, parent.cold
+        agent.context, agent.sent, agent.cache_missed = parent.context, parent.sent, parent.cache_missed
         listed = {spec.name for spec in parent.specs}
         agent.tools = {name: t for name, t in agent.tools.items() if name in listed}
         environment = self.isolation.environment_for(agent.workspace, self.environment)

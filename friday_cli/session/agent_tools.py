@@ -60,7 +60,7 @@ class AgentTools:
         given: dict[str, dict[str, Any]] = {
             "shell": {
                 "timeout_s": limits.bash_timeout, "longest_s": limits.bash_max_timeout,
-                "confined": bool(self._services.workspace.reach("")),
+                "confined": bool(self._services.workspace.sandbox_access("")),
             },
             "web": {
                 "private": limits.web_allow_private, "pdf": documents.pdf_text, "search": self._providers.search_tool,

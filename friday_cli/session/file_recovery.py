@@ -1,4 +1,4 @@
-"""After a kill: takes back a rewind that was cut off, and records what commands changed that ran then."""
+"""After the process was killed: undoes an unfinished rewind, and records what running commands changed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from friday_cli.core.protocol.events import (
 )  # fmt: skip
 from friday_cli.core.protocol.format import pluralize
 from friday_cli.core.protocol.receipt import KeptFile
-from friday_cli.workspace.checkpoints.restore_plan import take_back
+from friday_cli.workspace.checkpoints.restore_plan import undo_unfinished_rewind
 from friday_cli.workspace.checkpoints.snapshot import Snapshot, SnapshotLimits
 from friday_cli.workspace.local import LocalWorkspace
 
@@ -39,18 +39,20 @@ async def recover_files(
     recorder = workspace.write_hook.recorder
     assert recorder is not None
     told = []
-    if cut_off := unfinished_rewind(envelopes):
-        failed = await asyncio.to_thread(take_back, cut_off, workspace, recorder.blobs, most=recorder.most)
+    if unfinished := unfinished_rewind(envelopes):
+        failed = await asyncio.to_thread(
+            undo_unfinished_rewind, unfinished, workspace, recorder.blobs, most=recorder.most
+        )
         left = {conflict.path for conflict in failed}
-        await recorder.changes_failed("", [kept for kept in cut_off if kept.path not in left])
+        await recorder.changes_failed("", [kept for kept in unfinished if kept.path not in left])
         told.append(
-            f"A rewind was cut off when its process ended. {pluralize(len(cut_off) - len(left), 'file')} have the content "
+            f"A rewind was cut off when its process ended. {pluralize(len(unfinished) - len(left), 'file')} have the content "
             "from before it; rewind again if you still want to."
         )
         told += [f"{conflict.path} was left as it is: {conflict.reason}." for conflict in failed[:5]]
     limits = SnapshotLimits(file=recorder.most)
     if left_behind := await asyncio.to_thread(Snapshot.left_behind, baseline, limits):
-        died_at = max(died_at, _died_at(envelopes))
+        died_at = max(died_at, _last_alive_at(envelopes))
         await asyncio.sleep(min(ENDING_S, max(0.0, died_at + ENDING_S - time.time())))
         if count := await recorder.recover(*left_behind, died_at):
             told.append(
@@ -72,18 +74,18 @@ def unfinished_rewind(envelopes: Sequence[Envelope]) -> list[KeptFile]:
             break  # the rewind of the session that this one was forked from
         if isinstance(event, Checkpoint) and event.by == "person":
             return [kept for kept in event.files if (kept.before, kept.mode) != (kept.after, kept.new_mode)]
-        if not isinstance(event, (Notice, AskWithdrawn)) and not _is_recovery(event):
+        if not isinstance(event, (Notice, AskWithdrawn)) and not _is_recovery_event(event):
             break
     return []
 
 
-def _is_recovery(event: msgspec.Struct) -> bool:
+def _is_recovery_event(event: msgspec.Struct) -> bool:
     """Whether an event may have been added after the death of a process."""
     cancelled = isinstance(event, ToolFinished) and event.status == "cancelled"
     return cancelled or (isinstance(event, AgentFinished) and event.stop_reason == "process")
 
 
-def _died_at(envelopes: Sequence[Envelope]) -> float:
+def _last_alive_at(envelopes: Sequence[Envelope]) -> float:
     """When the last process of a session was known to be alive, by its log."""
     died, started = 0.0, dict[str, float]()
     for envelope in envelopes:
@@ -92,6 +94,6 @@ def _died_at(envelopes: Sequence[Envelope]) -> float:
             started[envelope.agent] = envelope.at
         if isinstance(event, AgentFinished) and event.stop_reason == "process":
             died = max(died, started.get(envelope.agent, 0.0) + event.wall_s)
-        elif not isinstance(event, (Notice, AskWithdrawn)) and not _is_recovery(event):
+        elif not isinstance(event, (Notice, AskWithdrawn)) and not _is_recovery_event(event):
             died = max(died, envelope.at)
     return died

@@ -58,7 +58,7 @@ class WorktreeIsolation:
         """All worktrees of the session."""
         return list(self._made.all) if self._made else []
 
-    def _at(self, workspace: Workspace) -> Worktree | None:
+    def _worktree_of(self, workspace: Workspace) -> Worktree | None:
         return self._made.containing(workspace) if self._made else None
 
     @property
@@ -69,7 +69,7 @@ class WorktreeIsolation:
     # ---- before a run -----------------------------------------------------------------
 
     async def create(self, parent: Agent, *, again: str = "") -> LocalWorkspace:
-        """A worktree for a new child of `parent`, with the parent's present files; `again`: the name of a removed one to
+        """A worktree for a new child of `parent`, with the parent's current files; `again`: the name of a removed one to
         create again. Raises ToolError."""
         made = await self.worktrees.create(local_workspace(parent.workspace), again=again)
         assert made.workspace is not None
@@ -77,7 +77,7 @@ class WorktreeIsolation:
 
     async def cancel(self, workspace: Workspace) -> None:
         """Remove a worktree whose child was not started, even if the calling task is being cancelled."""
-        found = self._at(workspace)
+        found = self._worktree_of(workspace)
         if found is not None and not found.path:
             await finish_despite_cancel(self.worktrees.discard(found))
 
@@ -101,7 +101,7 @@ class WorktreeIsolation:
 
     def environment_for(self, workspace: Workspace, environment: Environment) -> Environment:
         """`environment` as an agent finds it that works in `workspace`."""
-        inside = self._at(workspace)
+        inside = self._worktree_of(workspace)
         if inside is None:
             return environment
         main = str(Path(inside.metadata.top) / inside.metadata.within)
@@ -144,7 +144,7 @@ class WorktreeIsolation:
                 await self._services.log.emit(path, *worktree_events(worktree))
         for path, record in records.items():
             if record.worktree is not None and path not in found:
-                removed = _removed(path, record.worktree, self.worktrees)
+                removed = _removed_worktree(path, record.worktree, self.worktrees)
                 self.worktrees.all.append(removed)
                 if removed.state != record.worktree.state:  # removed by another program
                     await self._services.log.emit(path, *worktree_events(removed))
@@ -182,14 +182,14 @@ def local_workspace(workspace: Workspace) -> LocalWorkspace:
 
 
 def worktree_events(worktree: Worktree) -> list[AnyEvent]:
-    """The events that record the present state of a worktree."""
+    """The events that record the current state of a worktree."""
     events: list[AnyEvent] = [worktree.event]
     if worktree.problem:
         events.append(Notice(f"The worktree {worktree.folder} could not be compared: {worktree.problem}", "warning"))
     return events
 
 
-def _removed(path: str, event: WorktreeChanged, worktrees: Worktrees) -> Worktree:
+def _removed_worktree(path: str, event: WorktreeChanged, worktrees: Worktrees) -> Worktree:
     """A worktree that does not exist any longer, as the log has it."""
     from friday_cli.workspace.worktrees.metadata import Worktree, WorktreeMetadata
 

@@ -45,7 +45,7 @@ class SessionObserver:
         try:
             known = await store.events(options.resume)
             window = cls(options.resume, options, store, max((e.seq or 0 for e in known), default=0), env)
-            await window._look()
+            await window._update_owner()
             return window
         except BaseException:
             await store.close()
@@ -58,13 +58,13 @@ class SessionObserver:
         while not self._closed.is_set():
             try:
                 async for batch in self._store.follow(self.id, after=newest):
-                    await self._look()
+                    await self._update_owner()
                     for envelope in batch:
                         newest = envelope.seq or newest
                         yield envelope
                     if self._closed.is_set():
                         return
-                await self._look()
+                await self._update_owner()
             except StoreError:
                 if not self._closed.is_set():
                     raise
@@ -95,6 +95,6 @@ class SessionObserver:
             self._closed.set()
             await self._store.close()
 
-    async def _look(self) -> None:
+    async def _update_owner(self) -> None:
         self.owner_pid = await self._store.owner_pid(self.id)
         (self.released.set if self.owner_pid is None else self.released.clear)()

@@ -134,7 +134,7 @@ async def open_session(options: Options, env: Mapping[str, str] | None = None) -
             options = _options_as_before(options, history.records.get("a"))
         context = await _read_context(options, env)
         session = options.resume or new_id()
-        store, ownership, *unsaved = await _own(store, session, new=not options.resume)
+        store, ownership, *unsaved = await _own_session(store, session, new=not options.resume)
         context.notices += (*unsaved,)
         ownership.keep_alive()
         try:
@@ -181,7 +181,9 @@ async def _begin(parts: SessionParts, context: _OpenContext, history: EventHisto
         parts.isolation.start_cleanup(store.own, context.env)
 
 
-async def _own(store: Store, session: str, *, new: bool) -> tuple[Store, Ownership] | tuple[Store, Ownership, str]:
+async def _own_session(
+    store: Store, session: str, *, new: bool
+) -> tuple[Store, Ownership] | tuple[Store, Ownership, str]:
     """The store and the right to write to a session. For a `new` session that cannot be saved: a store in memory, and a
     notice for the person. Raises UsageError if another process has the session, StoreError."""
     try:
@@ -215,7 +217,7 @@ async def _read_context(options: Options, env: Mapping[str, str]) -> _OpenContex
     notes = instructions.read(cwd, root=folder_trust.root, config=config_dir(env), trusted=follows)
     notices = (
         *choice.notes, *loaded.notices, *notes.notices, *found.announcements, *found.problem_notices(),
-        *_about(folder_trust, notes),
+        *_trust_notices(folder_trust, notes),
     )  # fmt: skip
     sandbox = await asyncio.to_thread(
         detect_sandbox, settings.sandbox.kind, env, cache=cache_dir(env), workspace=(cwd, *options.add_dirs)
@@ -240,7 +242,7 @@ def _options_as_before(options: Options, record: AgentRecord | None) -> Options:
     return msgspec.structs.replace(options, profile=profile, model=model)
 
 
-def _outbound(command: str) -> Sequence[tuple[str, str]]:
+def _network_targets(command: str) -> Sequence[tuple[str, str]]:
     from friday_cli.command_safety import network_targets  # loads its parser only after a command was run
 
     return network_targets(command)
@@ -257,7 +259,7 @@ def _build(
 ) -> SessionParts:
     """Build the engine bottom up. Raises FridayError for a model, profile or rule that cannot be used."""
     settings, env = context.settings, context.env
-    taint = TaintTracker(_outbound)
+    taint = TaintTracker(_network_targets)
     for envelope in history.envelopes:
         taint.apply(envelope)
     log = Log(store.journal(session), last=history.last, watch=taint.apply)
@@ -266,8 +268,8 @@ def _build(
     persona = context.profiles.get(options.profile) if options.profile else None
     notes: list[str] = []
     permissions = SessionPermissions(rules, log, notes)
-    spill = None if store.in_memory else data_dir(env) / "spill" / session
-    workspace = _workspace(options, context, spill, _recorder(context, log, session))
+    overflow_folder = None if store.in_memory else data_dir(env) / "spill" / session
+    workspace = _workspace(options, context, overflow_folder, _recorder(context, log, session))
     providers = ProviderPool(settings, env)
     approvals = ApprovalQueue(log, interactive=options.attended, on_rule_granted=permissions.grant)
     supervisor = providers.supervisor(providers.get(context.choice))
@@ -292,7 +294,7 @@ def _build(
         services=services, isolation=isolation, providers=providers, tools=tools,
         root=RootOptions(context.choice, persona, rules), settings=settings, profiles=context.profiles,
         environment=_environment(options, context, workspace), instructions=context.instructions, session=session,
-        overflow_folder=workspace.spill.folder, sub_agents=sub_agents, schemas=KeptSchemas(env),
+        overflow_folder=workspace.overflow.folder, sub_agents=sub_agents, schemas=KeptSchemas(env),
     )  # fmt: skip
     known = [agent_summary(record) for path, record in history.records.items() if path != "a"]
     tree = SubagentTree(services, factory, known=known, left=left_behind(history.envelopes))
@@ -307,14 +309,14 @@ def _build(
 def _workspace(
     options: Options,
     context: _OpenContext,
-    spill: Path | None,
+    overflow_folder: Path | None,
     make_recorder: Callable[[WorkspaceFiles], CheckpointRecorder],
 ) -> LocalWorkspace:
     settings, env = context.settings, context.env
     return LocalWorkspace(
         context.cwd,
         extra=options.add_dirs,
-        spill=spill,
+        overflow_folder=overflow_folder,
         environ=env,
         keep=settings.tools.env_allow,
         shown=settings.tools.output_chars,
@@ -370,7 +372,7 @@ def _environment(options: Options, context: _OpenContext, workspace: LocalWorksp
     )
 
 
-def _about(folder_trust: trust.Trust, notes: instructions.Instructions) -> list[str]:
+def _trust_notices(folder_trust: trust.Trust, notes: instructions.Instructions) -> list[str]:
     """A notice for the person, in one line, if a folder has files that trust would enable."""
     unused = trust_review.unused_files(folder_trust)
     read = [] if notes.trusted else [os.path.relpath(f.path, folder_trust.root) for f in notes.files if not f.own]

@@ -34,11 +34,11 @@ from .file_recovery import recover_files
 What = Literal["files", "conversation", "both"]
 Resolve = Literal["ask", "overwrite", "leave"]
 """What to do with files that were changed after the agents' last change: change nothing at all and report them, restore them
-too (their present content is kept), or leave them as they are."""
+too (their current content is kept), or leave them as they are."""
 
 
 class RewindPoint(msgspec.Struct, frozen=True):
-    """A message of the person. `number` counts from 1 in the present conversation; a rewind restores the state right before
+    """A message of the person. `number` counts from 1 in the current conversation; a rewind restores the state right before
     event `seq`. `at`: Unix seconds. `files`: files that agents and their commands changed since, as far as recorded."""
 
     number: int
@@ -129,7 +129,7 @@ class Rewinder:
         return await fork(self._store, self._session, at=at)
 
     async def changes(self) -> list[FileDiff]:
-        """One row for each agent and file: its changes from the recorded state to the present one, without those that were
+        """One row for each agent and file: its changes from the recorded state to the current one, without those that were
         undone or accepted. Agents may be running."""
         history = FileHistory(await self._log.history())
         return await asyncio.to_thread(review, history, self.workspace, self._blobs, most=self._most)
@@ -143,7 +143,7 @@ class Rewinder:
             return await self._rewind(Rewound(changes[0].seq, "files"), [changes], conflicts=conflicts)
 
     async def accept(self, key: str) -> None:
-        """Leave the present changes of a file out of `changes` from now on; the file stays. Raises UsageError."""
+        """Leave the current changes of a file out of `changes` from now on; the file stays. Raises UsageError."""
         _changes_to_undo(FileHistory(await self._log.history()), None, key)
         await self._log.emit("a", events.Reviewed((key,)))
 
@@ -165,7 +165,7 @@ class Rewinder:
         if dry_run or (restore.conflicts and conflicts == "ask"):
             return result
         if event.what == "files" and not restore.steps:
-            raise UsageError("No file needs to be restored.", hint=_why_none(restore))
+            raise UsageError("No file needs to be restored.", hint=_nothing_reason(restore))
         since = self._log.last
         if restore.steps:
             await self._restore_files(restore)
@@ -183,13 +183,13 @@ class Rewinder:
                     saved.append(await asyncio.to_thread(self._blobs.put, step.old.data))
         except OSError as error:
             raise UsageError(
-                f"The present content of {self.workspace.label(step.path)} cannot be kept: {error.strerror}. "
+                f"The current content of {self.workspace.label(step.path)} cannot be kept: {error.strerror}. "
                 "Nothing was changed.",
                 hint=f"Free disk space in {self._blobs.folder.parent}, then try again.",
             ) from None
         if not all(map(self._blobs.has, saved)):
             raise UsageError(
-                f"The present content of {pluralize(len(saved), 'file')} is larger than what is kept for one session. "
+                f"The current content of {pluralize(len(saved), 'file')} is larger than what is kept for one session. "
                 "Nothing was changed.",
                 hint="Raise checkpoints.megabytes in the settings, then try again.",
             )
@@ -233,7 +233,7 @@ def _changes_to_undo(ledger: FileHistory, agent: str | None, key: str) -> list[R
     raise UsageError(f"{other} changed {key!r} after {agent}.", hint=f"Undo the change of {other} first.")
 
 
-def _why_none(made: RestorePlan) -> str:
+def _nothing_reason(made: RestorePlan) -> str:
     if made.lost:
         return "; ".join(f"{lost.path}: {lost.reason}" for lost in made.lost[:3]) + "."
     return "They hold what they held then, or were not changed by an agent." if not made.conflicts else ""
@@ -324,7 +324,7 @@ async def fork(store: Store, session: str, *, at: int | None = None) -> str:
     The other session is only read and may be running. Its ended agents can be read and resumed in the fork; those that
     were running are ended there. Raises UsageError, StoreError."""
     envelopes = await store.events(session)
-    kept = envelopes if at is None else _before(envelopes, find_point(envelopes, at).seq)
+    kept = envelopes if at is None else _events_before(envelopes, find_point(envelopes, at).seq)
     if not any(isinstance(e.event, AgentStarted) for e in kept):
         raise UsageError("There is nothing before that message to fork from.", hint="Start a new session instead.")
     first = kept[0].event
@@ -332,7 +332,7 @@ async def fork(store: Store, session: str, *, at: int | None = None) -> str:
         raise UsageError(f"Session {session[:8]} has no beginning and cannot be forked.")
     title = await store.title(session)
     name = await store.create_session(first.cwd, title=f"{title} (fork)" if title else "")
-    kept += _ends(kept, session)
+    kept += _end_running_agents(kept, session)
     began = msgspec.structs.replace(first, session=name, forked=session, taken=kept[-1].seq or 0)
     with await store.own(name):
         note = Envelope(began.taken + 1, time.time(), "a", events.Notice(f"Forked from session {session[:8]}.", "info"))
@@ -343,7 +343,7 @@ async def fork(store: Store, session: str, *, at: int | None = None) -> str:
     return name
 
 
-def _before(envelopes: Sequence[Envelope], seq: int) -> list[Envelope]:
+def _events_before(envelopes: Sequence[Envelope], seq: int) -> list[Envelope]:
     """The events before event `seq`, without the start of the run that it belongs to."""
     kept = [e for e in envelopes if (e.seq or 0) < seq]
     while (
@@ -354,7 +354,7 @@ def _before(envelopes: Sequence[Envelope], seq: int) -> list[Envelope]:
     return [e for e in envelopes if (e.seq or 0) < seq]
 
 
-def _ends(envelopes: Sequence[Envelope], session: str) -> list[Envelope]:
+def _end_running_agents(envelopes: Sequence[Envelope], session: str) -> list[Envelope]:
     made = []
     for envelope in recovery_events(envelopes, now=time.time()):
         event = envelope.event

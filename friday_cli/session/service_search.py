@@ -1,6 +1,6 @@
 """The tool `web_search` where no search service is configured: the model's service searches on its own servers.
 
-Each search is a request of its own. So its query is decided, shown and recorded like every other call of a tool.
+Each search is a separate request, so its query is decided, shown and recorded like every other call of a tool.
 """
 
 from __future__ import annotations
@@ -48,30 +48,30 @@ class ServiceSearch:
         provider = self._providers.searching(agent.provider)
         if provider is None:
             raise ToolError(f"{WEB_SEARCH} is not available: {UNAVAILABLE}.")
-        asker = _asker(agent, provider, args)
+        search_agent = _search_agent(agent, provider, args)
         usage, texts, searches, failure = Usage(), [], list[ServerSearch](), ""
         try:
             for _ in range(REQUESTS):
-                done = await ask_model(asker, self._services, quiet=True)
+                done = await ask_model(search_agent, self._services, quiet=True)
                 usage += done.usage
                 texts.append(done.message.text.strip())
                 searches += done.searches
                 if done.stop != "pause_turn":
                     break
-                asker.history.append(done.message)
+                search_agent.history.append(done.message)
         except ProviderError as error:
             failure = str(error)
         finally:
-            agent.usage += asker.usage
+            agent.usage += search_agent.usage
         return _output(provider, args, "\n\n".join(filter(None, texts)), searches, usage=usage, failure=failure)
 
 
-def _asker(agent: Agent, provider: Provider, args: WebSearchArguments) -> Agent:
+def _search_agent(agent: Agent, provider: Provider, args: WebSearchArguments) -> Agent:
     """What sends the requests of a search: `agent` with its budget, but without its conversation and tools."""
     query = user(f"Query: {args.query}\nList at most {args.count} pages.", source="harness")
     return msgspec.structs.replace(
         agent, provider=provider, system=SYSTEM, specs=(), tools={}, history=[query], usage=Usage(), context=0, sent=0,
-        cold=False, fallback=None, effort="low", temperature=None, cache_key=WEB_SEARCH, streaming="", texts=[],
+        cache_missed=False, fallback=None, effort="low", temperature=None, cache_key=WEB_SEARCH, streaming="", texts=[],
     )  # fmt: skip
 
 

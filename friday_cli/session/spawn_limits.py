@@ -40,7 +40,7 @@ class SpawnLimiter:
     async def allow(
         self, tree: SubagentTree, path: str, call_id: str, specs: Sequence[SubagentTask]
     ) -> AsyncIterator[None]:
-        """Inside, the agent `path` may start `specs`. Raises ToolError if a person refuses, or nobody can be asked."""
+        """Inside, the agent `path` may start `specs`. Raises ToolError if a person refuses, or no person can be asked."""
         provider = tree.node(path).agent.provider
         wanted = [SpawnEstimate(provider, spec.profile, spec.max_tokens) for spec in specs]
         self._coming += wanted

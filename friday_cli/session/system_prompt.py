@@ -19,7 +19,7 @@ from .sub_agent_list import sub_agent_list
 
 CONTEXT_LABEL = "[Context from parent agent]"
 
-MODES = {
+MODE_DESCRIPTIONS = {
     "ask": "reading inside the folder runs; changes, commands and the network wait for a person's approval",
     "edits": "reading and file changes inside the folder run; commands and the network wait for a person's approval",
     "plan": "look, think and answer; nothing that changes anything runs, so end with a plan instead of the change",
@@ -149,7 +149,7 @@ def fork_message(profile: Profile, path: str, task: str, tools: Collection[str])
 
 def mode_message(mode: str) -> str:
     """The note to a model when the permission mode changes."""
-    return f"{NOTE} The permission mode is now {mode}: {MODES[mode]}."
+    return f"{NOTE} The permission mode is now {mode}: {MODE_DESCRIPTIONS[mode]}."
 
 
 def _tools(tools: Collection[str], known: ToolCatalog, searches: bool) -> str:
@@ -172,7 +172,7 @@ def _environment(here: Environment) -> str:
     if here.branch:
         lines.append(f"Git branch: {here.branch}")
     lines += [f"Platform: {here.platform}", f"Date: {here.date}"]
-    lines.append(f"Permission mode: {here.mode} ({MODES[here.mode]})")
+    lines.append(f"Permission mode: {here.mode} ({MODE_DESCRIPTIONS[here.mode]})")
     if here.sandbox != "none":
         lines.append(SANDBOX + ("" if here.network else f" {OFFLINE[here.sandbox == 'bubblewrap']}"))
     if not here.answerable:

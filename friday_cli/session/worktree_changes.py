@@ -86,15 +86,15 @@ class WorktreeChanges:
 
     async def apply(self, ctx: ToolContext, path: str) -> AppliedChanges:
         """Apply the changes of a descendant of the caller to the caller's files. Raises ToolError."""
-        self._ready(path, by=ctx.agent)
+        self._idle_worktree(path, by=ctx.agent)
         target = local_workspace(ctx.workspace)
         allowed = self._touched.get(path, ())
-        await self._may_write(ctx, allowed)
+        await self._require_write_permission(ctx, allowed)
         return await self._apply(path, target, allowed)
 
     async def discard(self, ctx: ToolContext, path: str, *, keep_branch: bool) -> str:
         """Remove the worktree of a descendant of the caller; returns what happened to its changes. Raises ToolError."""
-        self._ready(path, by=ctx.agent)
+        self._idle_worktree(path, by=ctx.agent)
         return await self._discard(path, keep_branch)
 
     # ---- for a person -------------------------------------------------------------------
@@ -109,7 +109,7 @@ class WorktreeChanges:
 
     # ---- steps --------------------------------------------------------------------------
 
-    def _ready(self, path: str, *, by: str = "") -> Worktree:
+    def _idle_worktree(self, path: str, *, by: str = "") -> Worktree:
         """The worktree of an agent. Raises ToolError if there is none below `by`, or agents still run in it."""
         made = self._isolation.of(path)
         if made is None or (by and (not is_under(path, by) or path == by)):
@@ -122,7 +122,7 @@ class WorktreeChanges:
 
     async def _apply(self, path: str, target: LocalWorkspace, allowed: Sequence[str] | None) -> AppliedChanges:
         async with self._tree.resumer.lock, self._isolation.lock:
-            made = self._ready(path)  # its agent may have been resumed while a person was asked
+            made = self._idle_worktree(path)  # its agent may have been resumed while a person was asked
             before = made.state
             try:
                 applied = await self._isolation.worktrees.apply(made, target, allowed=allowed)
@@ -133,24 +133,24 @@ class WorktreeChanges:
 
     async def _discard(self, path: str, keep_branch: bool) -> str:
         async with self._tree.resumer.lock, self._isolation.lock:
-            made = self._ready(path)
+            made = self._idle_worktree(path)
             await self._isolation.worktrees.discard(made, keep_branch=keep_branch)
             await self._services.log.emit(made.path, *worktree_events(made))
         if keep_branch:
             return f"The changes of {made.path} are on the branch {made.metadata.branch}; its worktree was removed."
         return f"The worktree of {made.path}, its branch and its changes were removed."
 
-    async def _may_write(self, ctx: ToolContext, labels: Sequence[str]) -> None:
+    async def _require_write_permission(self, ctx: ToolContext, labels: Sequence[str]) -> None:
         """Apply the rules for file tools to these files. Raises PermissionDenied for a file that the agent may not edit."""
         rules = self._tree.node(ctx.agent).agent.rules
         asked = ""
         for label in labels:
             for call in rules.file_calls("write", (label,)):
-                verdict = rules.decide(call)
-                if verdict.decision == "deny" and verdict.rule:
-                    raise PermissionDenied(f"Not permitted: {label}: {verdict.reason}. Nothing was applied.")
-                if verdict.decision == "ask" and verdict.rule:
-                    asked = asked or f"{label}: {verdict.reason}"
+                permission = rules.decide(call)
+                if permission.decision == "deny" and permission.rule:
+                    raise PermissionDenied(f"Not permitted: {label}: {permission.reason}. Nothing was applied.")
+                if permission.decision == "ask" and permission.rule:
+                    asked = asked or f"{label}: {permission.reason}"
         if asked:
             await self._ask(ctx, RuleInput(APPLY_DELEGATION, "write", tuple(labels)), asked)
 

@@ -21,7 +21,7 @@ from friday_cli.core.protocol.events import AgentStarted, Envelope, SessionStart
 
 from . import locks
 from .journal import append_events, project
-from .schema import Damaged, connect, explain
+from .schema import DatabaseDamaged, connect, explain
 
 TABLES = ("sessions", "events", "memories")
 """Tables that are copied row by row; the rows of agents are derived from the events."""
@@ -90,10 +90,10 @@ def _is_whole(work: Path, path: Path) -> bool:
     try:
         with closing(connect(work)) as db:
             return bool(db.execute("PRAGMA integrity_check(1)").fetchall() == [("ok",)])
-    except Damaged:
+    except DatabaseDamaged:
         return False
     except sqlite3.Error as error:
-        if isinstance(explain(error, path), Damaged):
+        if isinstance(explain(error, path), DatabaseDamaged):
             return False
         raise explain(error, path) from None
     except StoreError as error:

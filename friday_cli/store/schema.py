@@ -27,7 +27,7 @@ OWN_TABLES = frozenset(("sessions", "agents", "events"))
 """Tables of every schema version."""
 
 
-class Damaged(StoreError):
+class DatabaseDamaged(StoreError):
     """The session file cannot be read completely."""
 
     def __init__(self, path: Path) -> None:
@@ -151,7 +151,7 @@ def _plain_connection(path: Path) -> sqlite3.Connection:
 
 def _own_version(db: sqlite3.Connection, path: Path) -> int:
     """The schema version of the file, 0 for an empty one. Raises StoreError if the file belongs to another program,
-    Damaged if some of Friday's tables are missing."""
+    DatabaseDamaged if some of Friday's tables are missing."""
     tables = {row[0] for row in db.execute("SELECT name FROM sqlite_master")}
     # read after the tables: both are written in one transaction
     version = int(db.execute("PRAGMA user_version").fetchone()[0])
@@ -162,7 +162,7 @@ def _own_version(db: sqlite3.Connection, path: Path) -> int:
             f"{path} is the database of another program. Nothing was changed.",
             hint="Move it away, or set FRIDAY_HOME to another folder.",
         )
-    raise Damaged(path)
+    raise DatabaseDamaged(path)
 
 
 def _try_wal(db: sqlite3.Connection) -> bool:
@@ -281,7 +281,7 @@ def explain(error: sqlite3.Error, path: Path) -> StoreError:
         case sqlite3.SQLITE_FULL:
             return Unwritable(f"The disk is full: {path} could not be written.", hint="Free some space, then resume.")
         case sqlite3.SQLITE_NOTADB | sqlite3.SQLITE_CORRUPT:
-            return Damaged(path)
+            return DatabaseDamaged(path)
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM | sqlite3.SQLITE_AUTH:
             return Unwritable(f"{path} cannot be written: it is read-only.", hint="Check its owner and mode.")
         case sqlite3.SQLITE_CANTOPEN:

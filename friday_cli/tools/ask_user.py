@@ -57,7 +57,7 @@ async def _ask(ctx: ToolContext, args: AskUserArguments) -> Output:
     return Output(f"The user answered: {answer}" if answer else "The user gave no answer.", TextDisplay(answer))
 
 
-ASK_USER = Tool(
+ASK_USER_TOOL = Tool(
     _ask,
     TOOLS["ask_user"],
     args=AskUserArguments,
@@ -72,4 +72,4 @@ ASK_USER = Tool(
 
 def tools(*, attended: bool) -> list[Tool]:
     """The tools of this family: none without a user to answer (`attended`)."""
-    return [ASK_USER] if attended else []
+    return [ASK_USER_TOOL] if attended else []

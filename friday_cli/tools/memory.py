@@ -37,7 +37,7 @@ class SaveMemoryArguments(ToolArguments, frozen=True):
     )
 
 
-class LoadArgs(ToolArguments, frozen=True):
+class LoadMemoryArguments(ToolArguments, frozen=True):
     aliases: ClassVar = {"q": "query"}
     query: Annotated[str, Meta(max_length=400, description="Search words; empty for the newest notes.")] = ""
     tags: Annotated[list[Tag], Meta(max_length=8, description="Only notes that have all of these tags.")] = field(
@@ -61,7 +61,7 @@ def tools(memory: StoredMemory) -> list[Tool]:
             TextDisplay(f"{args.scope}: {text}\nOnly {ctx.agent} sees it until `friday memory promote {saved.id}`."),
         )
 
-    async def load(ctx: ToolContext, args: LoadArgs) -> Output:
+    async def load(ctx: ToolContext, args: LoadMemoryArguments) -> Output:
         found = await memory.load(args.query.strip(), tags=_tags(args.tags), limit=args.limit, agent=ctx.agent)
         if not found:
             return Output(
@@ -87,7 +87,7 @@ def tools(memory: StoredMemory) -> list[Tool]:
         Tool(
             load,
             TOOLS["memory_load"],
-            args=LoadArgs,
+            args=LoadMemoryArguments,
             title=lambda args: " ".join([args.query, *(f"#{tag}" for tag in args.tags)]).strip(),
             description=(
                 "Search notes of earlier sessions, of this project and of the user. Use it at the start of work "

@@ -15,7 +15,7 @@ from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.receipt import CommandRun, ToolFacts
 from friday_cli.core.protocol.shell_script import CommandAnalysis
 from friday_cli.core.protocol.tool import Output, Tool, ToolContext
-from friday_cli.core.protocol.workspace import Access, BackgroundJob, Ran, Reach, Workspace
+from friday_cli.core.protocol.workspace import Access, BackgroundJob, CommandResult, SandboxAccess, Workspace
 from friday_cli.core.text.sanitize import sanitize, sanitize_line
 from friday_cli.tool_catalog import TOOLS
 
@@ -92,13 +92,13 @@ class SandboxedBashArguments(BashArguments, frozen=True):
         return "outside" if self.outside else "network" if self.network else ""
 
 
-def _reach(args: BashArguments, workspace: Workspace) -> tuple[Reach, str]:
-    """The reach of the command and the reason given by the model. Raises ToolError without a required reason."""
-    reach = workspace.reach(args.access)
+def _sandbox_access(args: BashArguments, workspace: Workspace) -> tuple[SandboxAccess, str]:
+    """What the command may reach, and the reason given by the model. Raises ToolError without a required reason."""
+    sandbox_access = workspace.sandbox_access(args.access)
     reason = args.reason if isinstance(args, SandboxedBashArguments) else ""
-    if reach in ("network", "outside") and not reason.strip():
+    if sandbox_access in ("network", "outside") and not reason.strip():
         raise ToolError("bash: network and outside need a `reason`.")
-    return reach, reason
+    return sandbox_access, reason
 
 
 def _script(args: BashArguments, workspace: Workspace) -> CommandAnalysis:
@@ -106,7 +106,7 @@ def _script(args: BashArguments, workspace: Workspace) -> CommandAnalysis:
     from friday_cli.command_safety import AnalysisContext, analyze, without_sandbox
 
     script = analyze(args.command, AnalysisContext(workspace))
-    script = script if workspace.can_look else without_sandbox(args.command, script)
+    script = script if workspace.supports_read_only else without_sandbox(args.command, script)
     if script.leaves:
         hint = f"Your folder {workspace.root} is a full copy; use relative paths."
         raise ToolError(f"The command names a path outside your worktree: {script.leaves}.", hint=hint)
@@ -114,7 +114,7 @@ def _script(args: BashArguments, workspace: Workspace) -> CommandAnalysis:
 
 
 async def _bash(context: ToolContext, args: BashArguments, timeout_s: float) -> Output:
-    access: Access = "look" if context.looks else args.access
+    access: Access = "read_only" if context.read_only else args.access
     if args.background:
         job = await context.workspace.start(args.command, agent=context.agent, access=access)
         text = f"Started in the background as {job.id}. Read its output with bash_output, stop it with bash_kill."
@@ -127,8 +127,8 @@ async def _bash(context: ToolContext, args: BashArguments, timeout_s: float) -> 
     parts = [output.rstrip("\n")] if output.strip() else []
     parts.append(f"[{_ending(ran, timeout_s)}]")
     return Output(
-        "\n".join([*parts, *_sandbox(ran, looks=context.looks)]),
-        CommandDisplay(args.command, ran.exit_code, output, ran.spill),
+        "\n".join([*parts, *_sandbox(ran, read_only=context.read_only)]),
+        CommandDisplay(args.command, ran.exit_code, output, ran.output_file),
         ToolFacts(
             files=ran.changed,
             commands=(CommandRun(args.command, ran.exit_code, ran.timed_out),),
@@ -136,7 +136,7 @@ async def _bash(context: ToolContext, args: BashArguments, timeout_s: float) -> 
         ),
         error=ran.exit_code != 0,
         warnings=_warnings(args.command, ran.tampered),
-        denied=ran.blocked if context.looks else "",
+        denied=ran.blocked if context.read_only else "",
     )
 
 
@@ -144,13 +144,11 @@ def _started(args: BashArguments) -> ToolFacts:
     return ToolFacts(commands=(CommandRun(args.command, None),))
 
 
-def _sandbox(done: Ran | BackgroundJob, *, looks: bool) -> list[str]:
-    """Notes for the model about the sandbox. `looks`: it was one in which a command can only look."""
+def _sandbox(done: CommandResult | BackgroundJob, *, read_only: bool) -> list[str]:
+    """Notes for the model about the sandbox. `read_only`: it was one in which a command is read-only."""
     lines = []
-    if done.blocked and looks:
-        lines.append(
-            "[It ran where it can only look. If it must do more, call bash without background: the user is asked.]"
-        )
+    if done.blocked and read_only:
+        lines.append("[It ran read-only. If it must do more, call bash without background: the user is asked.]")
     elif done.blocked:
         lines.append(f"[{done.blocked} If the task needs it, call bash again with network or outside and a reason.]")
     if done.tampered:
@@ -167,7 +165,7 @@ def _warnings(command: str, tampered: Sequence[str]) -> tuple[str, ...]:
     return (sanitize_line(f"{names} changed while a command ran and can run code later. Check it. ({command})", 500),)
 
 
-def _ending(ran: Ran, timeout_s: float) -> str:
+def _ending(ran: CommandResult, timeout_s: float) -> str:
     """How a command ended, for the model."""
     if ran.timed_out:
         remedy = "raise timeout_s, use background, or make sure it does not wait for input"
@@ -214,10 +212,10 @@ def _job_output(job: BackgroundJob) -> Output:
     else:
         state = f"ended: exit {job.exit_code}"
     text = f"{output.rstrip(chr(10))}\n" if output.strip() else "(no new output)\n"
-    text = "\n".join([f"{text}[{job.id} {state}]", *_sandbox(job, looks=job.looks)])
+    text = "\n".join([f"{text}[{job.id} {state}]", *_sandbox(job, read_only=job.read_only)])
     commands = (CommandRun(job.command, job.exit_code, job=job.id),)
     facts = ToolFacts(files=job.changed, commands=commands, unknown=job.unknown) if job.ended else ToolFacts()
-    display = CommandDisplay(job.command, job.exit_code, output, job.spill)
+    display = CommandDisplay(job.command, job.exit_code, output, job.output_file)
     return Output(text, display, facts, warnings=_warnings(job.command, job.tampered))
 
 
@@ -226,7 +224,7 @@ def _line(command: str) -> str:
     return first[:TITLE_CHARS] + (" ..." if more or len(first) > TITLE_CHARS else "")
 
 
-BASH_OUTPUT = Tool(
+BASH_OUTPUT_TOOL = Tool(
     _output,
     TOOLS["bash_output"],
     args=JobOutputArguments,
@@ -235,7 +233,7 @@ BASH_OUTPUT = Tool(
         "New output of a background command since the last call, and whether it still runs. Use wait_s instead of polling."
     ),
 )
-BASH_KILL = Tool(
+BASH_KILL_TOOL = Tool(
     _kill,
     TOOLS["bash_kill"],
     args=KillArguments,
@@ -257,7 +255,7 @@ def bash_tool(timeout_s: float = TIMEOUT_S, longest_s: float = MAX_TIMEOUT_S, *,
         run,
         TOOLS["bash"],
         args=SandboxedBashArguments if confined else BashArguments,
-        reach=_reach,
+        sandbox_access=_sandbox_access,
         subjects=lambda args, workspace: (args.command,),
         script=_script,
         title=lambda args: _line(args.command) + (" (background)" if args.background else ""),
@@ -274,4 +272,4 @@ def bash_tool(timeout_s: float = TIMEOUT_S, longest_s: float = MAX_TIMEOUT_S, *,
 
 def tools(timeout_s: float = TIMEOUT_S, longest_s: float = MAX_TIMEOUT_S, *, confined: bool = False) -> list[Tool]:
     """The tools of this family; see `bash_tool`."""
-    return [bash_tool(timeout_s, longest_s, confined=confined), BASH_OUTPUT, BASH_KILL]
+    return [bash_tool(timeout_s, longest_s, confined=confined), BASH_OUTPUT_TOOL, BASH_KILL_TOOL]

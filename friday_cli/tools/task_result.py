@@ -24,7 +24,7 @@ class FindingArgument(ToolArguments, frozen=True):
     evidence: Annotated[str, Meta(min_length=1, description="file:line, URL, or command and output.")]
 
 
-class ResultArgs(ToolArguments, frozen=True):
+class TaskResultArguments(ToolArguments, frozen=True):
     aliases: ClassVar = {"answer": "result", "output": "result", "text": "result"}
     result: Annotated[
         str,
@@ -63,7 +63,7 @@ def result_tool(complaint: Callable[[str], str] | None = None) -> Tool:
     required schema, "" if it does; such a result is rejected twice."""
     rejected = 0
 
-    async def run(ctx: ToolContext, args: ResultArgs) -> Output:
+    async def run(ctx: ToolContext, args: TaskResultArguments) -> Output:
         nonlocal rejected
         if complaint and args.status == "success" and (wrong := complaint(args.result)):
             rejected += 1
@@ -82,7 +82,7 @@ def result_tool(complaint: Callable[[str], str] | None = None) -> Tool:
     return Tool(
         run,
         TOOLS["task_result"],
-        args=ResultArgs,
+        args=TaskResultArguments,
         title=lambda args: str(args.status),
         description=(
             "Return the result of your task and end your run. Call it once, alone, when the task is done or cannot be "

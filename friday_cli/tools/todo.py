@@ -11,10 +11,10 @@ from friday_cli.core.protocol.displays import TableDisplay, TextDisplay
 from friday_cli.core.protocol.tool import Output, Tool, ToolContext
 from friday_cli.tool_catalog import TOOLS
 
-State = Literal["pending", "active", "done"]
+TodoState = Literal["pending", "active", "done"]
 _STATES = {"in_progress": "active", "completed": "done"}
 """Names of states in other programs."""
-_MARKS: dict[State, str] = {"pending": "[ ]", "active": "[>]", "done": "[x]"}
+_MARKS: dict[TodoState, str] = {"pending": "[ ]", "active": "[>]", "done": "[x]"}
 
 
 class TodoItem(ToolArguments, frozen=True):
@@ -23,7 +23,7 @@ class TodoItem(ToolArguments, frozen=True):
     aliases: ClassVar = {"content": "text", "step": "text", "description": "text", "title": "text"}
 
     text: Annotated[str, Meta(min_length=1, max_length=300, description="The step, in a few words.")]
-    status: Annotated[State, Meta(description="pending, active (in progress) or done.")] = "pending"
+    status: Annotated[TodoState, Meta(description="pending, active (in progress) or done.")] = "pending"
 
     @classmethod
     def adapt(cls, sent: dict[str, Any]) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.receipt import FileChange
-from friday_cli.core.protocol.workspace import Access, BackgroundJob, Printed, Ran, Reach
+from friday_cli.core.protocol.workspace import Access, BackgroundJob, CommandResult, ProgramResult, SandboxAccess
 
 from .background_jobs import BackgroundJobs
 from .checkpoints.recorder import CheckpointRecorder
@@ -26,7 +26,7 @@ from .sandbox.policy import SandboxPolicy
 class LocalWorkspace(WorkspaceFiles):
     """Files below `root` and the `extra` folders, and commands that start in `root`.
 
-    `spill` is the folder (created with mode 0700) for output too long for memory; default: a temporary folder. Commands
+    `overflow_folder` is the folder (created with mode 0700) for output too long for memory; default: a temporary folder. Commands
     get `environ` (default: that of this process) without variables that look secret; `keep` names exceptions. `shown` is
     the number of bytes of an output that are returned (head and tail). `limits` are resource limits of each command by
     their lower-case POSIX names (`{"data": bytes, "cpu": seconds}`). `sandbox` confines the commands (None: not confined)
@@ -40,7 +40,7 @@ class LocalWorkspace(WorkspaceFiles):
         root: Path,
         *,
         extra: Sequence[Path] = (),
-        spill: Path | None = None,
+        overflow_folder: Path | None = None,
         environ: Mapping[str, str] | None = None,
         keep: Collection[str] = (),
         limits: Mapping[str, int] | None = None,
@@ -51,19 +51,19 @@ class LocalWorkspace(WorkspaceFiles):
     ) -> None:
         if owner is None:
             passed = cleaned(os.environ if environ is None else environ, keep=keep)
-            self._settings = CommandSettings(passed, tuple(keep), sandbox, OverflowFolder(spill), shown)
+            self._settings = CommandSettings(passed, tuple(keep), sandbox, OverflowFolder(overflow_folder), shown)
             self._supervisor = SupervisorClient(passed, {"core": 0, **(limits or {})})
         else:
             environ = {name: value for name, value in owner._settings.environ.items() if name not in ELSEWHERE}
             self._settings, self._supervisor = owner._settings._replace(environ=environ), owner._supervisor
-        self.spill = self._settings.overflow
-        super().__init__(root, extra, self.spill, make_recorder)
+        self.overflow = self._settings.overflow
+        super().__init__(root, extra, self.overflow, make_recorder)
         self._effects = EffectDetector(self.roots, self.label)
         self._starter = CommandStarter(self.roots, self._settings, self._supervisor, self._effects)
         self._jobs = BackgroundJobs()
         self._tasks: set[asyncio.Task[None]] = set()
         self.away: tuple[Path, ...] = ()
-        self.can_look = self._settings.sandbox is not None and self._settings.sandbox.can_look
+        self.supports_read_only = self._settings.sandbox is not None and self._settings.sandbox.supports_read_only
         self._owner = owner
         self._siblings: set[LocalWorkspace] = set()
 
@@ -77,8 +77,8 @@ class LocalWorkspace(WorkspaceFiles):
         owner._siblings.add(sibling)
         return sibling
 
-    def reach(self, access: Access) -> Reach:
-        return "" if self._settings.sandbox is None else self._settings.sandbox.reach(access)
+    def sandbox_access(self, access: Access) -> SandboxAccess:
+        return "" if self._settings.sandbox is None else self._settings.sandbox.sandbox_access(access)
 
     async def run(
         self,
@@ -89,7 +89,7 @@ class LocalWorkspace(WorkspaceFiles):
         on_output: Callable[[str], None],
         cwd: Path | None = None,
         access: Access = "",
-    ) -> Ran:
+    ) -> CommandResult:
         running = await self._start(command, agent, LiveOutput(on_output), cwd, access)
         timed_out = False
         try:
@@ -99,16 +99,16 @@ class LocalWorkspace(WorkspaceFiles):
             timed_out = True
         finally:
             await running.finish()
-            if not running.only_looks:
+            if not running.read_only:
                 await self._finish(self.write_hook.command_ended(agent, self._starter.commands, running))
         output = running.capture.text()
         changed, unknown = await self._effects.changed(running, self.written, self.write_hook.problem)
-        return Ran(
+        return CommandResult(
             exit_code=None if timed_out else running.exit_code,
             output=output,
             duration_s=time.monotonic() - running.started_at,
             timed_out=timed_out,
-            spill=running.capture.spill,
+            output_file=running.capture.output_file,
             bytes=running.capture.total,
             left=0 if timed_out else running.process.outlived,
             changed=changed,
@@ -119,7 +119,7 @@ class LocalWorkspace(WorkspaceFiles):
 
     async def execute(
         self, argv: Sequence[str], *, agent: str, timeout_s: float, limit: int, cwd: Path | None = None
-    ) -> Printed:
+    ) -> ProgramResult:
         return await self._starter.execute(argv, agent, timeout_s=timeout_s, limit=limit, cwd=cwd)
 
     async def start(self, command: str, *, agent: str, access: Access = "") -> BackgroundJob:
@@ -143,7 +143,7 @@ class LocalWorkspace(WorkspaceFiles):
         ended = not alive and not running.end_reported
         running.end_reported = running.end_reported or ended
         effects: tuple[tuple[FileChange, ...], tuple[str, ...]] = (), ()
-        if ended and not running.only_looks:
+        if ended and not running.read_only:
             await self.write_hook.command_ended(agent, self._starter.commands, running)
             effects = await self._effects.changed(running, self.written, self.write_hook.problem)
         return BackgroundJob(
@@ -152,13 +152,13 @@ class LocalWorkspace(WorkspaceFiles):
             running=alive,
             exit_code=None if alive or running.killed else running.exit_code,
             output=fresh.text(running.capture.where()),
-            spill=running.capture.spill,
+            output_file=running.capture.output_file,
             ended=ended,
             changed=effects[0],
             unknown=effects[1],
             blocked=running.denial(fresh.text()) if ended else "",
             tampered=await self._effects.tampered(running) if ended else (),
-            looks=running.only_looks,
+            read_only=running.read_only,
         )
 
     async def release(self, agent: str) -> None:
@@ -180,11 +180,11 @@ class LocalWorkspace(WorkspaceFiles):
         await self._supervisor.close()
         if self._settings.sandbox is not None:
             await asyncio.to_thread(self._settings.sandbox.close)
-        await asyncio.to_thread(self.spill.close)
+        await asyncio.to_thread(self.overflow.close)
 
     async def keep_output(self, data: bytes) -> str:
         try:
-            return await asyncio.to_thread(keep_output, self.spill.folder, data)
+            return await asyncio.to_thread(keep_output, self.overflow.folder, data)
         except OSError as error:
             raise ToolError(f"It could not be saved: {error.strerror}.") from None
 
@@ -192,7 +192,7 @@ class LocalWorkspace(WorkspaceFiles):
         self, command: str, agent: str, live: LiveOutput | None, cwd: Path | None, access: Access
     ) -> RunningCommand:
         prepared = await asyncio.to_thread(self._starter.prepare, command, cwd, access)
-        if not prepared.only_looks:
+        if not prepared.read_only:
             await self.write_hook.command_started(agent, self._starter.commands)
         return await self._starter.start(prepared, agent, live)
 

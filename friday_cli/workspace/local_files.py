@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class WorkspaceFiles:
-    """Files below `root` and the `extra` folders; long command output in `spill` can be read as well. `write_hook` runs
+    """Files below `root` and the `extra` folders; long command output in `overflow` can be read as well. `write_hook` runs
     around every change, with the recorder that `make_recorder` returns. `written` maps paths to the sha256 of what was last
     written there. Raises UsageError for a folder that does not exist."""
 
@@ -28,10 +28,10 @@ class WorkspaceFiles:
         self,
         root: Path,
         extra: Sequence[Path],
-        spill: OverflowFolder,
+        overflow: OverflowFolder,
         make_recorder: Callable[[WorkspaceFiles], CheckpointRecorder] | None = None,
     ) -> None:
-        self._allowed = Roots(root, extra, lambda: spill.path)
+        self._allowed = Roots(root, extra, lambda: overflow.path)
         self.root = self._allowed.root
         self.roots = self._allowed.all
         self.write_hook = WriteHook(self.root_of, make_recorder(self) if make_recorder else None)

@@ -65,7 +65,7 @@ async def measure(folder: Path) -> dict[str, tuple[float, float]]:
     async def ask(question: str, choices: object) -> str:
         raise ToolError("no person can be asked")
 
-    workspace = LocalWorkspace(folder, spill=folder.parent / "spill")
+    workspace = LocalWorkspace(folder, overflow_folder=folder.parent / "spill")
     tools = {tool.name: tool for tool in search_tools.tools()}
     context = ToolContext("a", "call", workspace, KnownFiles(), lambda text: None, ask)
     found = {}

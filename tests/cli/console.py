@@ -33,7 +33,7 @@ ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 @dataclass
-class Ran:
+class CommandResult:
     """What a command left behind."""
 
     code: int
@@ -70,15 +70,15 @@ class Console:
         self.config = self.friday_home / "config.toml"
         self._capsys = capsys
 
-    def __call__(self, *argv: str) -> Ran:
+    def __call__(self, *argv: str) -> CommandResult:
         self._capsys.readouterr()
         code = run(list(argv))
         found = self._capsys.readouterr()
-        ran = Ran(code, found.out, found.err)
+        ran = CommandResult(code, found.out, found.err)
         assert "\x1b" not in ran.out + ran.err
         return ran
 
-    def ok(self, *argv: str) -> Ran:
+    def ok(self, *argv: str) -> CommandResult:
         """Run a command that succeeds."""
         ran = self(*argv)
         assert ran.code == 0, ran
@@ -94,17 +94,17 @@ class Console:
     def env(self) -> dict[str, str]:
         return os.environ | {"PYTHONPATH": str(ROOT)}
 
-    def process(self, *argv: str, stdin: bytes = b"", **env: str) -> Ran:
+    def process(self, *argv: str, stdin: bytes = b"", **env: str) -> CommandResult:
         """Run it in a process of its own."""
         ran = subprocess.run(
             [sys.executable, "-m", "friday_cli", *argv], input=stdin, capture_output=True, cwd=self.project,
             env=self.env | env, timeout=60, check=False,
         )  # fmt: skip
-        return Ran(ran.returncode, ran.stdout.decode(), ran.stderr.decode())
+        return CommandResult(ran.returncode, ran.stdout.decode(), ran.stderr.decode())
 
     def terminal(
         self, *argv: str, says: Sequence[tuple[str, str | Callable[[], None]]] = (), columns: int = 80, **env: str
-    ) -> Ran:
+    ) -> CommandResult:
         """Run it on a terminal; `says` are (words to wait for, what is typed or done then). All that is shown is `out`.
         Ctrl-C is typed again where nothing comes of it: Python misses one that comes right before it waits for a
         line."""
@@ -138,7 +138,7 @@ class Console:
             os.close(master)
             code = process.wait(timeout=60)
         assert not waiting, shown
-        return Ran(code, shown.decode().replace("\r\n", "\n"), "")
+        return CommandResult(code, shown.decode().replace("\r\n", "\n"), "")
 
     # ---- what is there -------------------------------------------------------------
 

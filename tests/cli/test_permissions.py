@@ -6,7 +6,7 @@ import pytest
 
 from friday_cli.cli import permissions
 from friday_cli.workspace.sandbox.detect import SandboxChoice
-from friday_cli.workspace.sandbox.plan import Kind
+from friday_cli.workspace.sandbox.plan import SandboxKind
 from tests.cli.console import Console
 
 CONFIG = """\
@@ -71,7 +71,7 @@ def test_explain_in_words_in_another_mode_and_for_a_profile(ruled: Console) -> N
 
 
 @pytest.mark.parametrize("kind", ["landlock", "none"])
-def test_explain_knows_the_sandbox(console: Console, kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_explain_knows_the_sandbox(console: Console, kind: SandboxKind, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(permissions, "detect_sandbox", lambda *_, **__: SandboxChoice(kind))
     confined = kind != "none"
     console.configure('[permissions]\nallow = ["bash_network(npm ci)"]\n')
@@ -120,10 +120,10 @@ def test_what_cannot_be_explained_is_one_line(console: Console, args: tuple[str,
 
 
 def test_explain_says_where_a_command_may_only_look(ruled: Console, monkeypatch: pytest.MonkeyPatch) -> None:
-    choice = SandboxChoice("landlock", detail="7", look="landlock")
+    choice = SandboxChoice("landlock", detail="7", read_only_kind="landlock")
     monkeypatch.setattr(permissions, "detect_sandbox", lambda *_, **__: choice)
     assert ruled("permissions", "explain", "bash: ls *.md", "--json").document["looks"] is True
-    assert "it runs where it can only look" in " ".join(ruled("permissions", "explain", "bash: ls *.md").err.split())
+    assert "it runs read-only" in " ".join(ruled("permissions", "explain", "bash: ls *.md").err.split())
     assert ruled("permissions", "explain", "bash: make x", "--json").document["looks"] is False
     choice = SandboxChoice("none")
     assert "no sandbox works here" in ruled("permissions", "explain", "bash: ls *.md").out

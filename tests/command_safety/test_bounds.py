@@ -32,10 +32,10 @@ TOO_LONG = {
 def test_what_is_too_long_is_asked_about_in_every_mode_with_its_size(root: Path, command: str) -> None:
     call = workspace_fixture.bash(command, workspace_fixture.context(root))
     for mode in ("ask", "yolo"):
-        verdict = Rules(mode=mode, tools=TOOLS).decide(call)  # type: ignore[arg-type]
-        assert verdict.decision == "ask"
-        assert "it is too long to be checked" in verdict.reason
-        assert TOO_LONG[command] in verdict.reason
+        permission = Rules(mode=mode, tools=TOOLS).decide(call)  # type: ignore[arg-type]
+        assert permission.decision == "ask"
+        assert "it is too long to be checked" in permission.reason
+        assert TOO_LONG[command] in permission.reason
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The adversarial table, row by row: what could do harm is asked about, what only looks passes."""
+"""The adversarial table, row by row: what could do harm is asked about, what only reads passes."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def cases(rows: Iterable[Row]) -> Iterator[object]:
 @pytest.mark.parametrize(("mode", "decision", "command"), [*cases(MUST_ASK), *cases(MUST_PASS)])
 def test_row(context: AnalysisContext, mode: Mode, decision: Decision, command: str) -> None:
     call = workspace_fixture.bash(command, context)
-    verdict = Rules(mode=mode, tools=TOOLS).decide(call)
-    assert verdict.decision == decision, (verdict.reason, call.script)
-    assert verdict.reason
+    permission = Rules(mode=mode, tools=TOOLS).decide(call)
+    assert permission.decision == decision, (permission.reason, call.script)
+    assert permission.reason
 
 
 def test_the_table_is_as_large_as_it_should_be() -> None:

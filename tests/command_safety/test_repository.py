@@ -10,8 +10,8 @@ import pytest
 from friday_cli.core.permissions.rule import parse_rule
 from friday_cli.core.permissions.rules import Rules
 from friday_cli.tool_catalog import TOOLS
-from friday_cli.tools.files.read import READ_FILE
-from friday_cli.tools.search.grep import GREP
+from friday_cli.tools.files.read import READ_FILE_TOOL
+from friday_cli.tools.search.grep import GREP_TOOL
 from friday_cli.workspace.local import LocalWorkspace
 from tests.command_safety import workspace_fixture
 from tests.command_safety.workspace_fixture import passes
@@ -176,7 +176,7 @@ async def test_a_password_in_git_s_settings_is_not_shown_unasked(root: Path, set
     assert passes("git log", root)
     workspace = LocalWorkspace(root)
     try:
-        desk = Desk(root, READ_FILE, GREP, workspace=workspace)
+        desk = Desk(root, READ_FILE_TOOL, GREP_TOOL, workspace=workspace)
         for name, arguments in ("read_file", {}), ("grep", {"pattern": "="}):
             text = await desk.text(name, path=".git/config", **arguments)
             assert "[masked]" in text

@@ -1,4 +1,4 @@
-"""What passes as only looking is run in bash: it changes nothing in a folder, runs nothing of it, and shows no secret."""
+"""What passes as read-only is run in bash: it changes nothing in a folder, runs nothing of it, and shows no secret."""
 
 from __future__ import annotations
 

@@ -68,9 +68,9 @@ def context(root: Path) -> AnalysisContext:
 
 
 def passes(command: str, place: AnalysisContext | Path) -> bool:
-    """Whether every part of a command only looks, in a context or in the folder of a project."""
+    """Whether every part of a command only reads, in a context or in the folder of a project."""
     script = analyze(command, context(place) if isinstance(place, Path) else place)
-    return not script.trouble and bool(script.steps) and all(step.looks for step in script.steps)
+    return not script.trouble and bool(script.steps) and all(step.read_only for step in script.steps)
 
 
 def bash(command: str, place: AnalysisContext) -> RuleInput:

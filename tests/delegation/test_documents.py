@@ -99,7 +99,7 @@ def test_the_scenarios_of_the_design_documents_are_among_them() -> None:
     for words in (
         "Three parts of a pipeline at once", "A review of many files, then one report", "Five migrations side by side",  # D28
         "Three reviewers and one report",  # A22
-        "Research, waited for", "A review in the background", "A profile that can only look",  # R23, R24, R25
+        "Research, waited for", "A review in the background", "A profile that can only read",  # R23, R24, R25
     ):  # fmt: skip
         assert words in names
     assert all(e.commands and e.output and e.files for e in ALL)

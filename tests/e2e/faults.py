@@ -46,7 +46,7 @@ ROWS: dict[str, Row] = {
               ("tests/llm/transport/test_error_mapping.py::test_retry_after",)),
     "F4": Row("quota or credit used up", "one try, a one-line error, exit 1"),
     "F5": Row("529, 503, 500", "as F1; another model only if `fallback_model` is set, and the change is reported",
-              ("tests/core/limits/test_retries.py::test_the_fallback_model_goes_on_where_it_was_named_and_it_is_said",)),
+              ("tests/core/limits/test_retries.py::test_the_fallback_model_continues_and_that_is_reported",)),
     "F6": Row("an HTML page with 502", "retried; the page is never printed"),
     "F7": Row("an HTML page or an empty body with 200", "not a success: two or three tries, then failed"),
     "F8": Row("connection refused, unknown host, TLS error", "all agents wait, and one at a time tries again, for `--timeout` or five minutes; then an error that names the host and the proxy, exit 75; a certificate: one try, exit 1",

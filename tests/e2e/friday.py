@@ -29,7 +29,7 @@ MODELS = {"messages": "anthropic/claude-test", "responses": "own/m-1", "chat": "
 
 
 @dataclass
-class Ran:
+class CommandResult:
     """The exit code and output of a run."""
 
     code: int
@@ -59,10 +59,10 @@ class Ran:
         return next(a for a in self.document["agents"] if a["path"] == path)
 
 
-def ended(process: subprocess.Popen[bytes], input: bytes | None = None, timeout: float = 60) -> Ran:
+def ended(process: subprocess.Popen[bytes], input: bytes | None = None, timeout: float = 60) -> CommandResult:
     """Wait for the end of a process and return its output."""
     out, err = process.communicate(input, timeout=timeout)
-    return Ran(process.returncode, (out or b"").decode(), (err or b"").decode())
+    return CommandResult(process.returncode, (out or b"").decode(), (err or b"").decode())
 
 
 class Friday:
@@ -137,15 +137,15 @@ class Friday:
 
     # ---- running -------------------------------------------------------------------
 
-    def __call__(self, *argv: str, model: str = "") -> Ran:
+    def __call__(self, *argv: str, model: str = "") -> CommandResult:
         values = parse(["-m", model or self.model, *argv])
         assert values is not None, argv
         self._capsys.readouterr()
         code = ask(values)
         found = self._capsys.readouterr()
-        return Ran(code, found.out, found.err)
+        return CommandResult(code, found.out, found.err)
 
-    def json(self, *argv: str, **more: Any) -> Ran:
+    def json(self, *argv: str, **more: Any) -> CommandResult:
         """Run with `--output-format json`."""
         return self(*argv, "--output-format", "json", **more)
 
@@ -163,17 +163,17 @@ class Friday:
         self._started.append(process)
         return process
 
-    def run(self, *argv: str, input: bytes | None = None, timeout: float = 60, **more: Any) -> Ran:
+    def run(self, *argv: str, input: bytes | None = None, timeout: float = 60, **more: Any) -> CommandResult:
         """Run it in another process to its end."""
         if input is not None:
             more["stdin"] = subprocess.PIPE
         return ended(self.start(*argv, **more), input, timeout)
 
-    def shell(self, script: str) -> Ran:
+    def shell(self, script: str) -> CommandResult:
         """Run a Bash script in which FRIDAY stands for `friday ask hi`."""
         script = script.replace("FRIDAY", f"{sys.executable} -m friday_cli ask -m {self.model} hi")
         ran = subprocess.run(["bash", "-c", script], cwd=self.project, env=self.env, capture_output=True, timeout=60)
-        return Ran(ran.returncode, ran.stdout.decode(), ran.stderr.decode())
+        return CommandResult(ran.returncode, ran.stdout.decode(), ran.stderr.decode())
 
     def attempts(self) -> str:
         """The failed tries in the store, for the message of an assertion."""

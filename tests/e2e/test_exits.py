@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.friday import Friday, Ran
+from tests.e2e.friday import CommandResult, Friday
 
 FIELDS = {
     "session_id", "status", "stop_reason", "result", "model", "usage", "cost_usd", "duration_s", "agents", "denials",
@@ -21,7 +21,7 @@ AGENT_FIELDS = {
 }  # fmt: skip
 
 
-def whole(ran: Ran, code: int, status: str, stop: str | None) -> dict[str, Any]:
+def whole(ran: CommandResult, code: int, status: str, stop: str | None) -> dict[str, Any]:
     """The JSON document of a run, after a check of all its fields."""
     found = ran.document
     assert set(found) == FIELDS
@@ -31,7 +31,7 @@ def whole(ran: Ran, code: int, status: str, stop: str | None) -> dict[str, Any]:
     return found
 
 
-def said(ran: Ran, words: str) -> None:
+def said(ran: CommandResult, words: str) -> None:
     """Standard error is one line with `words`."""
     assert len(ran.lines) == 1, ran.err
     assert ran.lines[0].startswith("friday: ")

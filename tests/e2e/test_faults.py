@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.friday import Friday, Ran
+from tests.e2e.friday import CommandResult, Friday
 from tests.servers.fake_model_server import WIRES, Brain, Say, Turn, Wire, events, sse
 from tests.servers.script_player import DROP, HANG, RESET, Fault, Reply, Wait, document
 from tests.timing import paced
@@ -154,7 +154,7 @@ def one_sentence(error: str | None) -> str:
     return error
 
 
-def ended(ran: Ran, path: str, case: Case) -> dict[str, Any]:
+def ended(ran: CommandResult, path: str, case: Case) -> dict[str, Any]:
     agent = ran.agent(path)
     assert (agent["status"], agent["stop_reason"]) == ("failed", case.stop)
     assert "read_file" not in agent["receipt"].get("tools", {})

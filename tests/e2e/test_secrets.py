@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.friday import Friday, Ran
+from tests.e2e.friday import CommandResult, Friday
 from tests.servers.fake_model_server import Say, Turn, thinking
 from tests.servers.script_player import Reply, document
 
@@ -58,7 +58,7 @@ def flow(turn: Turn) -> Say | Reply:
 def test_q31_canary_keys_are_found_nowhere(keyed: Friday, tmp_path: Path) -> None:
     friday = keyed
     friday.profile("looker", "allowedTools: [bash]")
-    ran: list[Ran] = []
+    ran: list[CommandResult] = []
     with thinking(flow) as brain:
         reach(friday, brain)
         for more in ((), ("--output-format", "json"), ("--output-format", "stream-json", "--debug")):

@@ -291,7 +291,7 @@ class Scene(People):
             estimate_request(request)
             if request.system == SYSTEM
             else prompt
-            if agent.cold
+            if agent.cache_missed
             else max(0, prompt - agent.sent)
         )
         self.in_flight[agent.path] = fresh + min(request.max_output, agent.budget.usual)

@@ -95,8 +95,8 @@ def back(whole: list[ev.Envelope], rng: random.Random, reached: Counter[str]) ->
 
     went = [*whole, ev.Envelope(number + 1, 0.0, "a", ev.Rewound(point.seq, "both"))]
     undone = [*went, ev.Envelope(number + 2, 0.0, "a", ev.Rewound(number + 1, "both", undo=True))]
-    forked = rewind._before(whole, point.seq)
-    forked += rewind._ends(forked, "0" * 36) if forked else []
+    forked = rewind._events_before(whole, point.seq)
+    forked += rewind._end_running_agents(forked, "0" * 36) if forked else []
     faults = []
     for name, log in (("rewound", went), ("rewound and back", undone), ("forked", forked)):
         for path, record in log_reader.replay(log).items():

@@ -23,7 +23,7 @@ MUTANTS: dict[str, Seed] = {
     "every agent looks for the network by itself": changed(
         rate_limit.RateLimiter, "_admit", "self._outage.probing = True", "pass"),
     "the clock runs while the network is away": changed(
-        model_call, "_admitted", 'async with agent.slot.waiting("waiting_rate", f"{offline}{gate.wait_s:.1f}"):', "if True:"),
+        model_call, "_rate_limit_slot", 'async with agent.slot.waiting("waiting_rate", f"{offline}{gate.wait_s:.1f}"):', "if True:"),
     "an outage counts as tries": changed(
         retry.RetryPolicy, "_until_connected", "self._dropped += self._passed_over(gate)", "self._dropped += 7"),
     "the outage is over for the one who found out": changed(

@@ -104,7 +104,9 @@ BRAVE = {"env": {"BRAVE_API_KEY": "k0123456789"}}
     ({}, {"a", "a.1", "a.3"}),  # the coder's profile has no search
     (BRAVE, {"a", "a.1", "a.3"}), ({"model": "groq/x"}, set()), ({"profile": "lead"}, set()),
 ], ids=["of the service", "a service of ours", "service cannot", "persona without it"])  # fmt: skip
-async def test_who_has_the_web_search(vendor: Vendor, tmp_path: Path, options: dict[str, Any], have: set[str]) -> None:
+async def test_which_agents_have_the_web_search(
+    vendor: Vendor, tmp_path: Path, options: dict[str, Any], have: set[str]
+) -> None:
     folder = tmp_path / "home" / "profiles"
     folder.mkdir(parents=True)
     text = "---\nname: lead\ndescription: leads\nallowedTools: [read_file]\nsubAgents: '*'\n---\nYou lead."
@@ -119,7 +121,9 @@ async def test_who_has_the_web_search(vendor: Vendor, tmp_path: Path, options: d
 
 
 @pytest.mark.parametrize("attended", [False, True])
-async def test_a_question_that_nobody_can_answer_is_said_once(vendor: Vendor, tmp_path: Path, attended: bool) -> None:
+async def test_a_question_that_no_person_can_answer_is_reported_once(
+    vendor: Vendor, tmp_path: Path, attended: bool
+) -> None:
     folder = tmp_path / "home" / "profiles"
     folder.mkdir(parents=True)
     text = "---\nname: asker\ndescription: asks\nallowedTools: [ask_user]\n---\nYou ask."

@@ -64,7 +64,7 @@ def test_it_is_done_once_a_day_and_not_on_the_first() -> None:
 
 
 @pytest.mark.parametrize(("days", "left"), [(90, ["new.log", "other"]), (0, ["new.log", "old.log", "other"])])
-def test_old_logs_and_lanes_go_too(days: float, left: list[str]) -> None:
+def test_old_logs_and_rate_limit_files_are_removed_too(days: float, left: list[str]) -> None:
     logs, lanes = state_dir() / "logs", state_dir() / "lanes"
     file(logs / "old.log", days_ago=91)
     file(logs / "new.log", days_ago=89)

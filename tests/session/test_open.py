@@ -100,7 +100,7 @@ async def test_without_file_locks_it_lives_in_memory_at_once(stage: Stage, monke
     assert not list(data_dir().glob(".*")), "the file that was tried is removed"
 
 
-async def test_a_session_that_is_to_go_on_is_not_begun_anew_in_memory(stage: Stage) -> None:
+async def test_a_session_to_resume_is_not_replaced_by_one_in_memory(stage: Stage) -> None:
     lock_out()
     with pytest.raises(Unwritable, match="Sessions cannot be saved"):
         async with stage.session(resume="7f3a0000-0000-0000-0000-000000000000"):

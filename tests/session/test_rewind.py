@@ -37,7 +37,7 @@ def everything(folder: Path) -> dict[bytes, tuple[int, bytes]]:
     return found
 
 
-async def test_files_come_back_and_the_rewind_is_taken_back(stage: Stage) -> None:
+async def test_files_are_restored_and_the_rewind_is_undone(stage: Stage) -> None:
     old = stage.project / "old.txt"
     old.write_bytes(b"one\r\ntwo\r\n")
     old.chmod(0o640)

@@ -46,7 +46,7 @@ def test_on_a_full_disk_contents_are_kept_whole_or_said_to_be_lost(tmp_path: Pat
     assert 10 < sum(not one.lost for one in found) <= 10_000 // 300
 
 
-async def test_what_could_not_be_taken_back_is_not_rewound(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_an_undo_could_not_restore_is_not_rewound(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the data folder full `--force` would destroy the only copy of what the person wrote."""
     (stage.project / "a.txt").write_text("old\n")
     stage.plays({"a": [does(runs("echo agent > a.txt")), says("done")]})
@@ -58,7 +58,7 @@ async def test_what_could_not_be_taken_back_is_not_rewound(stage: Stage, monkeyp
 
         with monkeypatch.context() as patched:
             patched.setattr(Blobs, "put", full)
-            words = r"present content of a.txt cannot be kept: No space left.*Nothing was changed"
+            words = r"current content of a.txt cannot be kept: No space left.*Nothing was changed"
             with pytest.raises(UsageError, match=words):
                 await session.rewind.to(1, conflicts="overwrite")
         assert (stage.project / "a.txt").read_text() == "the person's\n"

@@ -54,7 +54,7 @@ def shown(scene: Scene) -> list[str]:
 
 
 @virtual
-async def test_a_rewind_takes_the_conversation_back_and_deletes_nothing(acts: Stage) -> None:
+async def test_a_rewind_restores_the_conversation_and_deletes_nothing(acts: Stage) -> None:
     async with acts.open(THREE) as scene:
         await talked(scene, "first", "second", "third")
         before = list(scene.envelopes)
@@ -71,7 +71,7 @@ async def test_a_rewind_takes_the_conversation_back_and_deletes_nothing(acts: St
 
 
 @virtual
-async def test_a_rewind_is_taken_back_and_that_again(acts: Stage) -> None:
+async def test_a_rewind_is_undone_and_redone(acts: Stage) -> None:
     async with acts.open(THREE) as scene:
         await talked(scene, "first", "second")
         await scene.session.rewind.to(1)
@@ -190,7 +190,7 @@ async def test_a_compaction_that_fails_changes_nothing_and_says_why(acts: Stage)
         await talked(scene, "second")
 
 
-async def test_a_fork_goes_on_from_a_message_and_the_old_session_stays(stage: DiskStage) -> None:
+async def test_a_fork_continues_from_a_message_and_the_old_session_stays(stage: DiskStage) -> None:
     play = {"a": [delegates("general", "look at it"), says("one"), says("two"), says("new")], "a.1": [says("found 42")]}
     stage.plays(play)
     async with stage.session() as session:

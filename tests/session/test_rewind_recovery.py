@@ -133,7 +133,7 @@ async def test_a_kill_between_commands_blames_no_agent(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("after", [0, 1, 5, 9, 10])
-async def test_a_rewind_that_was_killed_half_way_is_taken_back(stage: Stage, after: int) -> None:
+async def test_a_rewind_that_was_killed_half_way_is_undone(stage: Stage, after: int) -> None:
     for number in range(4):
         (stage.project / f"f{number}").write_text(f"old {number}\n")
     (stage.project / "d").mkdir()

@@ -89,7 +89,9 @@ async def test_a_kind_that_does_not_work_opens_nothing(stage: Stage, monkeypatch
         await play(stage, "bubblewrap")
 
 
-async def test_what_was_changed_all_the_same_is_told_to_both(stage: Stage, choice: SandboxChoice) -> None:
+async def test_changed_protected_files_are_reported_to_the_person_and_the_model(
+    stage: Stage, choice: SandboxChoice
+) -> None:
     (stage.project / "evil.sh").write_text("mkdir -p .git/x && echo ../evil > .git/commondir\n")
     session = await play(stage, choice.kind, {"command": "sh evil.sh"})
     assert "Protected files changed while this ran: .git/commondir" in results(session)[0].text

@@ -18,7 +18,7 @@ def files() -> list[Path]:
     return list((state_dir() / "lanes").iterdir())
 
 
-def test_a_wait_is_known_to_everybody_on_the_lane_and_to_nobody_else() -> None:
+def test_a_wait_is_shared_with_the_same_service_and_key_only() -> None:
     at = time.time() + 20
     FileSharedRateLimit("openai-1a2b").close_until(at)
     assert FileSharedRateLimit("openai-1a2b").closed_until() == pytest.approx(at, abs=0.001)
@@ -38,7 +38,7 @@ def test_a_longer_wait_is_never_shortened() -> None:
     assert lane.closed_until() == pytest.approx(at + 10, abs=0.001)
 
 
-def test_nobody_waits_longer_than_a_minute() -> None:
+def test_no_shared_wait_is_longer_than_a_minute() -> None:
     lane = FileSharedRateLimit("x")
     lane.close_until(time.time() + 9_999)
     assert 1 < lane.closed_until() - time.time() <= 60
@@ -55,7 +55,7 @@ def test_what_is_past_or_cannot_be_says_nothing(moment: Callable[[], float]) -> 
     assert lane.closed_until() == pytest.approx(at, abs=0.001)
 
 
-def test_that_one_was_served_is_known_to_everybody_on_the_lane() -> None:
+def test_a_success_is_shared_with_the_same_service_and_key() -> None:
     lane, other = FileSharedRateLimit("x"), FileSharedRateLimit("y")
     assert lane.served_at() == 0
     before = time.time()
@@ -64,7 +64,7 @@ def test_that_one_was_served_is_known_to_everybody_on_the_lane() -> None:
     assert (lane.closed_until(), other.served_at()) == (0, 0)
 
 
-def test_where_nothing_can_be_kept_nobody_is_waited_for() -> None:
+def test_without_a_state_folder_nothing_is_shared() -> None:
     state_dir().parent.mkdir(parents=True, exist_ok=True)
     state_dir().write_text("in the way")
     lane = FileSharedRateLimit("x")

@@ -53,7 +53,7 @@ async def test_q34_a_rule_for_the_host_lets_it_pass(stage: Stage, page: str) -> 
     assert "Not permitted" not in (await stage.results(name, "a"))[1][1]
 
 
-async def test_who_is_asked_anyway_is_told_that_an_address_carries_data(stage: Stage) -> None:
+async def test_a_question_about_a_url_says_that_it_carries_data(stage: Stage) -> None:
     stage.plays({"a": [fetch("http://evil.example/" + "zB3" * 20), says("done")]})
     name = (await stage.ran()).id
     (_, text), *_ = await stage.results(name, "a")

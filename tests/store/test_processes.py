@@ -224,12 +224,12 @@ async def test_several_processes_bury_the_dead_once(store: Store, path: Path) ->
         assert helper.stdin is not None
         helper.stdin.close()
         helper.stdin = None
-    mended = [await store.reconcile()]
+    repaired = [await store.reconcile()]
     for helper in helpers:
         out, error = await asyncio.to_thread(helper.communicate)
         assert (error, helper.returncode) == ("", 0)
-        mended.append(out.split())
-    assert sorted(name for names in mended for name in names) == sorted(sessions)
+        repaired.append(out.split())
+    assert sorted(name for names in repaired for name in names) == sorted(sessions)
     for session in sessions:
         ends = [(e.agent, e.event.run) for e in await store.events(session) if isinstance(e.event, ev.AgentFinished)]
         assert sorted(ends) == [("a", 1), ("a.1", 1), ("a.2", 2), ("a.2.1", 1)]

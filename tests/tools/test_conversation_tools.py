@@ -13,7 +13,7 @@ from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.receipt import Finding
 from friday_cli.core.protocol.tool import FinalReport, Tool
 from friday_cli.tools import memory
-from friday_cli.tools.ask_user import ASK_USER, tools
+from friday_cli.tools.ask_user import ASK_USER_TOOL, tools
 from friday_cli.tools.task_result import result_tool
 from friday_cli.tools.todo import TODO
 from tests.tools.tool_context import call, seat
@@ -29,17 +29,19 @@ async def test_a_question_reaches_a_person_and_the_answer_comes_back(tmp_path: P
         heard.append((question, choices))
         return " the second "
 
-    output = await call(ASK_USER, seat(tmp_path, ask=answer), question=" Which? ", choices=["one", " two ", "one", " "])
+    output = await call(
+        ASK_USER_TOOL, seat(tmp_path, ask=answer), question=" Which? ", choices=["one", " two ", "one", " "]
+    )
     assert heard == [("Which?", ("one", "two"))]
     assert (output.text, output.display) == ("The user answered: the second", TextDisplay("the second"))
-    silent = await call(ASK_USER, seat(tmp_path, ask=lambda question, choices: " "), question="Well?")
+    silent = await call(ASK_USER_TOOL, seat(tmp_path, ask=lambda question, choices: " "), question="Well?")
     assert silent.text == "The user gave no answer."
 
 
 async def test_without_a_person_a_question_fails_and_the_tool_is_left_out(tmp_path: Path) -> None:
     with pytest.raises(ToolError, match="Nobody can answer"):
-        await call(ASK_USER, seat(tmp_path), question="Anybody?")
-    assert (tools(attended=True), tools(attended=False)) == ([ASK_USER], [])
+        await call(ASK_USER_TOOL, seat(tmp_path), question="Anybody?")
+    assert (tools(attended=True), tools(attended=False)) == ([ASK_USER_TOOL], [])
 
 
 async def test_a_list_comes_back_as_it_stands(tmp_path: Path) -> None:
@@ -70,7 +72,7 @@ async def test_a_result_ends_the_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("tool", "arguments"),
     [
-        (ASK_USER, {}), (ASK_USER, {"question": "  "}), (ASK_USER, {"question": "x", "choices": ["c"] * 9}),
+        (ASK_USER_TOOL, {}), (ASK_USER_TOOL, {"question": "  "}), (ASK_USER_TOOL, {"question": "x", "choices": ["c"] * 9}),
         (TODO, {}), (TODO, {"items": [{"text": ""}]}), (TODO, {"items": [{"text": "x", "status": "later"}]}),
         (TODO, {"items": [{"text": "x"}] * 51}),
         (RESULT, {}), (RESULT, {"result": " \n"}), (RESULT, {"result": "x", "status": "maybe"}),

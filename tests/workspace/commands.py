@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from friday_cli.core.protocol.workspace import Access, Ran
+from friday_cli.core.protocol.workspace import Access, CommandResult
 from friday_cli.workspace.local import LocalWorkspace
 
 
@@ -16,5 +16,5 @@ async def run(
     agent: str = "a",
     access: Access = "",
     on_output: Callable[[str], None] = lambda text: None,
-) -> Ran:
+) -> CommandResult:
     return await workspace.run(command, agent=agent, timeout_s=timeout_s, on_output=on_output, access=access)

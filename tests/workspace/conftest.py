@@ -19,6 +19,6 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 async def workspace(root: Path, tmp_path: Path) -> AsyncIterator[LocalWorkspace]:
-    workspace = LocalWorkspace(root, spill=tmp_path / "spill")
+    workspace = LocalWorkspace(root, overflow_folder=tmp_path / "spill")
     yield workspace
     await workspace.close()

@@ -82,7 +82,7 @@ class Agent(msgspec.Struct, eq=False):
     `specs` is the frozen tool list that the model sees, `tools` those that may be called. `supervision` says who checks
     its result; `accept` returns what is wrong with a final answer, "" for nothing. `subagent_notes` lists its sub-agents
     for its compacted history. `context` is the tokens of the conversation after the last reply, `sent` those of its
-    prompt; `cold`: the provider's cache was not used for it. Agents with the same `cache_key` share a prefix. `below` is
+    prompt; `cache_missed`: the provider's cache was not used for it. Agents with the same `cache_key` share a prefix. `below` is
     the usage of its descendants. `start_events` are logged right after its next start. `texts` are the replies of this
     run, `streaming` the text of an unfinished one.
     """
@@ -118,7 +118,7 @@ class Agent(msgspec.Struct, eq=False):
     turn: int = 0
     context: int = 0
     sent: int = 0
-    cold: bool = False
+    cache_missed: bool = False
     texts: list[str] = []
     streaming: str = ""
     start_events: list[AnyEvent] = []

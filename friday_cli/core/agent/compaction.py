@@ -75,7 +75,7 @@ async def _summary(agent: Agent, services: Services, prompt: str) -> ReplyDone:
     except ProviderError as error:
         if error.kind != "context":
             raise
-        agent.history = [user(f"{_clipped(history, agent.provider.window)}\n\n{prompt}", source="harness")]
+        agent.history = [user(f"{_without_middle(history, agent.provider.window)}\n\n{prompt}", source="harness")]
         agent.context = agent.sent = 0
         try:
             done = await ask_model(agent, services, tools=False, quiet=True)
@@ -91,7 +91,7 @@ async def _summary(agent: Agent, services: Services, prompt: str) -> ReplyDone:
     return done
 
 
-def _clipped(history: list[Message], window: int) -> str:
+def _without_middle(history: list[Message], window: int) -> str:
     """The conversation as text of half the window, without its middle."""
     text = "\n\n".join(f"## {m.role}\n{_words(without_thinking(m))}" for m in history)
     room = window * 2  # half the window at four characters a token

@@ -138,7 +138,7 @@ async def _turn(agent: Agent, services: Services, guard: _RepetitionGuard) -> tu
 
 def _started(agent: Agent, *, wrap_up: bool = False) -> TurnStarted:
     provider, prompt = agent.provider, prompt_tokens(agent)
-    again = 0 if agent.cold else min(agent.sent, prompt)
+    again = 0 if agent.cache_missed else min(agent.sent, prompt)
     sent, reply = Usage(input=prompt - again, cache_read=again), provider.cost(Usage(output=1_000_000))
     request = msgspec.structs.replace(sent, cost_usd=provider.cost(sent), estimated=True)
     return TurnStarted(
@@ -155,7 +155,7 @@ async def add_reply(agent: Agent, services: Services, done: ReplyDone, *also: An
     usage = done.usage
     agent.sent = usage.input + usage.cache_read + usage.cache_write
     agent.context = usage.context
-    agent.cold = usage.cached and agent.sent > 0 and not (usage.cache_read or usage.cache_write)
+    agent.cache_missed = usage.cached and agent.sent > 0 and not (usage.cache_read or usage.cache_write)
     if text := done.message.text.strip():
         agent.texts.append(text)
     events: list[AnyEvent] = list(also)

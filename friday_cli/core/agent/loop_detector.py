@@ -11,7 +11,7 @@ import msgspec
 from ..protocol.messages import Message
 
 PERIOD = 8
-"""Most turns of a round."""
+"""The longest round that is detected, in turns."""
 ROUNDS_WARN, ROUNDS_STOP_SINGLE, ROUNDS_STOP = 3, 5, 4
 """Equal rounds after which the agent is warned, and stopped: a single turn, and more."""
 NEAR_WARN, NEAR_STOP = 5, 8
@@ -21,7 +21,7 @@ _NUMBER = re.compile(r"\d+")
 _BLANKS = re.compile(r"(?:\s|\\[nrt])+")
 
 
-class Circle(msgspec.Struct, frozen=True):
+class RepeatedRound(msgspec.Struct, frozen=True):
     """The round that an agent repeats: `size` turns, `rounds` times. `near`: its arguments differ in numbers or spaces."""
 
     size: int
@@ -46,12 +46,12 @@ class LoopDetector:
         self._writing = writing
         self._exact, self._near = _Turns(), _Turns()
 
-    def add(self, reply: Message, results: Message) -> Circle | None:
+    def add(self, reply: Message, results: Message) -> RepeatedRound | None:
         """Add a turn; returns the round that ends with it when the agent must be warned or stopped."""
         exact, near = self._exact.add(_exact(reply, results)), self._near.add(self._nearly(reply, results))
         if exact and exact[1] >= ROUNDS_WARN:
-            return Circle(*exact, near=False)
-        return Circle(*near, near=True) if near and near[1] >= NEAR_WARN else None
+            return RepeatedRound(*exact, near=False)
+        return RepeatedRound(*near, near=True) if near and near[1] >= NEAR_WARN else None
 
     def _nearly(self, reply: Message, results: Message) -> object:
         """Arguments without numbers and spaces, and the results."""

@@ -51,10 +51,10 @@ async def ask_model(agent: Agent, services: Services, *, tools: bool = True, qui
             return done
         except ProviderError as error:
             log.debug("request %d of %s", attempt, agent.path, exc_info=True)
-            offline_s = services.policy.offline_s if _spare(agent) is None else FALLBACK_AFTER_S
+            offline_s = services.policy.offline_s if _other_fallback(agent) is None else FALLBACK_AFTER_S
             wait = patience.next_delay(services.rate_limiter(agent.provider.rate_limit_key), error, offline_s)
             if patience.asked_too_long and error.retry_after and not error.hint:
-                error.hint = f"It asks to wait for {_span(error.retry_after)}."
+                error.hint = f"It asks to wait for {_duration_text(error.retry_after)}."
             usage = error.usage if isinstance(error.usage, Usage) else Usage()
             received = "" if quiet else reader.text
             await services.log.emit(agent.path, AttemptFailed(attempt, error.kind, str(error), wait, usage, received))
@@ -67,14 +67,14 @@ async def ask_model(agent: Agent, services: Services, *, tools: bool = True, qui
                     await asyncio.sleep(wait)
 
 
-def _span(seconds: float) -> str:
+def _duration_text(seconds: float) -> str:
     for size, name in ((172_800, "days"), (7200, "hours"), (120, "minutes")):
         if seconds >= size:
             return f"{seconds / {'days': 86_400, 'hours': 3600, 'minutes': 60}[name]:.0f} {name}"
     return f"{seconds:.0f} s"
 
 
-def _spare(agent: Agent) -> Provider | None:
+def _other_fallback(agent: Agent) -> Provider | None:
     """The configured fallback model, unless the agent uses it already."""
     spare = agent.fallback
     same = spare is not None and (spare.name, spare.model) == (agent.provider.name, agent.provider.model)
@@ -83,7 +83,7 @@ def _spare(agent: Agent) -> Provider | None:
 
 async def _fall_back(agent: Agent, services: Services) -> bool:
     """Switch to the configured fallback model, once. Starts a new prefix and drops thinking. False without a fallback."""
-    spare = _spare(agent)
+    spare = _other_fallback(agent)
     if spare is None:
         return False
     old, agent.provider, agent.fallback = agent.model, spare, None
@@ -137,14 +137,14 @@ async def _attempt(agent: Agent, services: Services, reader: _StreamReader, tool
     room = provider.window - prompt
     if room < OUTPUT_FLOOR:
         raise ProviderError("context", f"The conversation ({prompt} tokens) does not fit the window of {agent.model}.")
-    fresh = prompt if agent.cold else max(0, prompt - agent.sent)
+    fresh = prompt if agent.cache_missed else max(0, prompt - agent.sent)
     want = min(provider.max_output, services.policy.max_output, room)
     reader.prompt = prompt
     reservation = await agent.budget.reserve(fresh, want, price=provider.cost, waiting=agent.slot.waiting)
     request = _request(agent, agent.history, reservation.output, tools=tools)
     output = 0
     try:
-        async with _admitted(agent, services, again) as on_chunk:
+        async with _rate_limit_slot(agent, services, again) as on_chunk:
             done = await _stream(agent, services, request, reader, on_chunk)
         output = done.usage.output
         return done
@@ -154,7 +154,7 @@ async def _attempt(agent: Agent, services: Services, reader: _StreamReader, tool
 
 
 @asynccontextmanager
-async def _admitted(agent: Agent, services: Services, again: bool) -> AsyncIterator[Callable[[], None]]:
+async def _rate_limit_slot(agent: Agent, services: Services, again: bool) -> AsyncIterator[Callable[[], None]]:
     """A slot of the rate limit. `again`: the agent goes to the front of its queue. The function in it must be called for
     each chunk of the reply."""
     gate = services.rate_limiter(agent.provider.rate_limit_key)
@@ -198,7 +198,7 @@ async def _stream(
             async for chunk in chunks:
                 on_chunk()
                 if isinstance(chunk, ReplyDone):
-                    reader.usage = _counted(agent, chunk.usage)
+                    reader.usage = _with_cost(agent, chunk.usage)
                     return msgspec.structs.replace(chunk, usage=reader.usage)
                 reader.take(chunk)
                 if reader.least_output > most:
@@ -207,14 +207,14 @@ async def _stream(
                 raise ProviderError("truncated", f"The reply of {agent.model} ended early.")
     except ProviderError as error:
         estimate = reader.keep_partial()
-        reader.usage = _counted(agent, error.usage if isinstance(error.usage, Usage) else estimate)
+        reader.usage = _with_cost(agent, error.usage if isinstance(error.usage, Usage) else estimate)
         error.usage = reader.usage
         raise
     except asyncio.CancelledError:
-        reader.usage = _counted(agent, reader.keep_partial())
+        reader.usage = _with_cost(agent, reader.keep_partial())
         raise
     usage = reader.partial_usage()
-    reader.usage = _counted(agent, msgspec.structs.replace(usage, output=min(usage.output, most)))
+    reader.usage = _with_cost(agent, msgspec.structs.replace(usage, output=min(usage.output, most)))
     said = (
         f"{agent.model} sent more than the {request.max_output:,} tokens that it was allowed. Its reply was cut there."
     )
@@ -223,7 +223,7 @@ async def _stream(
     return ReplyDone(Message("assistant", (Text(text),) if text else ()), reader.usage, "max_tokens")
 
 
-def _counted(agent: Agent, usage: Usage) -> Usage:
+def _with_cost(agent: Agent, usage: Usage) -> Usage:
     """The usage with its price. When the provider reports no cache figures, input that was sent before in the same prefix
     counts as read from a cache."""
     cost = agent.provider.cost(usage) if usage.context else 0.0

@@ -38,7 +38,7 @@ def truncate_results(agent: Agent, results: Sequence[ToolResult]) -> tuple[ToolR
     if room == float("inf"):
         return tuple(results)
     known = prompt_tokens(agent)
-    room -= known if agent.cold else max(0, known - agent.sent)
+    room -= known if agent.cache_missed else max(0, known - agent.sent)
     share = max(LEAST, _share([_tokens(result) for result in results], room))
     return tuple(result if _tokens(result) <= share else _cut(result, share) for result in results)
 

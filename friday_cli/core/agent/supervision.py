@@ -68,7 +68,7 @@ async def run_supervised(agent: Agent, services: Services, task: str) -> RunResu
     if agent.supervision == "unsupervised" or agent.parent is None:
         return await run_agent(agent, services)
     try:
-        intent = await _intent(agent, services)
+        intent = await _ask_intent(agent, services)
     except ProviderError as error:
         return provider_failure(agent, error)
     outcome = await run_agent(agent, services)
@@ -80,13 +80,13 @@ async def run_supervised(agent: Agent, services: Services, task: str) -> RunResu
         if not reasons:
             await services.log.emit(agent.path, Verdict("accept", "harness"))
             return outcome
-        ruling, usage = await _ruling(agent, services, task, intent, outcome, reasons)
+        ruling, usage = await _ask_supervisor(agent, services, task, intent, outcome, reasons)
         if ruling.verdict == "redo" and redone:
             ruling = _Ruling("pause", "It was redone once and still differs from its task.")
         by: Literal["model", "person"] = "model"
         if ruling.verdict == "pause" and agent.supervision == "supervised-human" and services.approvals.interactive:
             await services.log.emit(agent.path, Verdict("pause", "model", ruling.reason, tuple(reasons), usage))
-            ruling, by, usage = await _person(agent, services, outcome, ruling, reasons), "person", Usage()
+            ruling, by, usage = await _ask_person(agent, services, outcome, ruling, reasons), "person", Usage()
         await services.log.emit(agent.path, Verdict(ruling.verdict, by, ruling.reason, tuple(reasons), usage))
         if ruling.verdict == "accept":
             return outcome
@@ -107,32 +107,32 @@ def differences(intent: Intent, agent: Agent, outcome: RunResult) -> list[str]:
     receipt = agent.receipt_builder.run
     reasons = audit(agent.receipt_builder, outcome.text, outcome.claims, [tool.info for tool in agent.tools.values()])
     changed = [f.path for f in receipt.files]
-    if unplanned := [p for p in changed if not any(_fits(p, pattern) for pattern in intent.changes)]:
+    if unplanned := [p for p in changed if not any(_matches_pattern(p, pattern) for pattern in intent.changes)]:
         reasons.append(f"changed without stating it: {', '.join(unplanned[:10])}")
-    if missing := [p for p in intent.changes if not any(_fits(c, p) for c in changed)]:
+    if missing := [p for p in intent.changes if not any(_matches_pattern(c, p) for c in changed)]:
         reasons.append(f"planned to change but did not: {', '.join(missing[:10])}")
     if receipt.commands and (last := receipt.commands[-1]).exit_code not in (0, None):
         reasons.append(f"its last command failed: {last.command}")
     return reasons
 
 
-def _fits(path: str, pattern: str) -> bool:
+def _matches_pattern(path: str, pattern: str) -> bool:
     pattern = pattern.removeprefix("./")
     return path == pattern or fnmatch.fnmatch(path, pattern) or path.startswith(pattern.rstrip("/") + "/")
 
 
-async def _intent(agent: Agent, services: Services) -> Intent:
+async def _ask_intent(agent: Agent, services: Services) -> Intent:
     await add_system_note(agent, services, INTENT)
     done = await ask_model(agent, services, tools=False)
     await add_reply(agent, services, done)
     await close_calls(agent, services)
-    intent = _read(done.message.text, Intent) or Intent(goal=done.message.text.strip()[:2000])
+    intent = _parse(done.message.text, Intent) or Intent(goal=done.message.text.strip()[:2000])
     await services.log.emit(agent.path, IntentStated(done.message.text.strip(), done.usage))
     await add_system_note(agent, services, f"{NOTE} Noted. Now do the task.")
     return intent
 
 
-async def _ruling(
+async def _ask_supervisor(
     agent: Agent, services: Services, task: str, intent: Intent, outcome: RunResult, reasons: list[str]
 ) -> tuple[_Ruling, Usage]:
     """The supervisor model's verdict and its usage, which the sub-agent pays for. A failure counts as a pause."""
@@ -145,12 +145,12 @@ async def _ruling(
     ))  # fmt: skip
     judge = msgspec.structs.replace(
         agent, provider=services.supervisor or agent.provider, system=SYSTEM, specs=(), tools={},
-        history=[user(text, source="harness")], usage=Usage(), context=0, sent=0, cold=False, fallback=None,
+        history=[user(text, source="harness")], usage=Usage(), context=0, sent=0, cache_missed=False, fallback=None,
         temperature=None, cache_key="supervisor", streaming="", texts=[],
     )  # fmt: skip
     try:
         done = await ask_model(judge, services, tools=False, quiet=True)
-        ruling = _read(done.message.text, _Ruling) or _Ruling("pause", "The supervisor's answer could not be read.")
+        ruling = _parse(done.message.text, _Ruling) or _Ruling("pause", "The supervisor's answer could not be read.")
     except (ProviderError, LimitReached) as error:
         ruling = _Ruling("pause", f"The supervisor could not be asked: {error}")
     finally:
@@ -158,7 +158,9 @@ async def _ruling(
     return ruling, judge.usage
 
 
-async def _person(agent: Agent, services: Services, outcome: RunResult, ruling: _Ruling, reasons: list[str]) -> _Ruling:
+async def _ask_person(
+    agent: Agent, services: Services, outcome: RunResult, ruling: _Ruling, reasons: list[str]
+) -> _Ruling:
     question = (
         f"The supervisor paused {agent.path} ({agent.profile}): {ruling.reason}\n"
         + "\n".join(f"- {reason}" for reason in reasons)
@@ -172,7 +174,7 @@ async def _person(agent: Agent, services: Services, outcome: RunResult, ruling: 
     return _Ruling(choice or "pause", f"a person answered: {answer.strip()[:500]}", rest.strip() or ruling.correction)
 
 
-def _read(text: str, kind: type[T]) -> T | None:
+def _parse(text: str, kind: type[T]) -> T | None:
     """The first JSON object in `text` as `kind`, None when there is none."""
     match = re.search(r"\{.*\}", text, re.S)
     try:

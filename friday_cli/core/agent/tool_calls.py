@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ..limits.budget import LimitReached
-from ..permissions.rule import RuleInput, beyond_looking
+from ..permissions.rule import RuleInput, rerun_after_read_only
 from ..permissions.rules import PermissionDecision, decide
 from ..protocol.call_arguments import UnderstoodArguments
 from ..protocol.errors import FridayError, PermissionDenied, ToolError
@@ -125,20 +125,20 @@ async def _run_call(agent: Agent, services: Services, call: ToolCall) -> _CallRe
         note = sent.note
         args = tool.parse(sent.arguments)
         wanted = _rule_input(agent, tool, args)
-        looks = await _require_permission(agent, services, call, wanted, sent.arguments)
-        looks = looks and agent.workspace.can_look
-        context = _context(agent, services, call, looks=looks)
-        begins = ToolStarted(call.id, tool.name, tool.title(args), tool.begins(args), looks)
+        read_only = await _require_permission(agent, services, call, wanted, sent.arguments)
+        read_only = read_only and agent.workspace.supports_read_only
+        context = _context(agent, services, call, read_only=read_only)
+        begins = ToolStarted(call.id, tool.name, tool.title(args), tool.begins(args), read_only)
         started, begun = True, asyncio.get_running_loop().time()  # the time a person took to answer does not count
         await services.log.emit(agent.path, begins, durable=tool.effect in CHANGING)
         output = Output(STOPPED, facts=begins.facts)  # for the case that it is cancelled
         ran = await tool.run(context, args)
         if ran.denied:
             begun = None
-            await _require_permission(agent, services, call, beyond_looking(wanted, ran.denied), sent.arguments)
+            await _require_permission(agent, services, call, rerun_after_read_only(wanted, ran.denied), sent.arguments)
             begun = asyncio.get_running_loop().time()
             await services.log.emit(agent.path, msgspec.structs.replace(begins, looks=False), durable=True)
-            ran = await tool.run(msgspec.structs.replace(context, looks=False), args)
+            ran = await tool.run(msgspec.structs.replace(context, read_only=False), args)
         kept = await save_long(agent.workspace, ran.text)
         output = ran if kept is ran.text else msgspec.structs.replace(ran, text=kept)
         status = "cancelled" if being_stopped() else "error" if output.error else "ok"
@@ -191,8 +191,10 @@ async def _understand(agent: Agent, services: Services, call: ToolCall) -> tuple
 
 def _rule_input(agent: Agent, tool: Tool, args: object) -> RuleInput:
     subjects = tuple(tool.subjects(args, agent.workspace))
-    reach, plea = tool.reach(args, agent.workspace)
-    return RuleInput(tool.name, tool.effect, subjects, tool.script(args, agent.workspace), reach, plea)
+    sandbox_access, justification = tool.sandbox_access(args, agent.workspace)
+    return RuleInput(
+        tool.name, tool.effect, subjects, tool.script(args, agent.workspace), sandbox_access, justification
+    )
 
 
 async def _require_permission(
@@ -207,25 +209,25 @@ async def _require_permission(
     def passes() -> bool:
         return decision().decision == "allow"
 
-    verdict = decision()
-    if verdict.decision == "allow":
-        return verdict.looks
-    if verdict.decision == "ask" and services.approvals.interactive:
+    permission = decision()
+    if permission.decision == "allow":
+        return permission.read_only
+    if permission.decision == "ask" and services.approvals.interactive:
         async with agent.slot.waiting("waiting_user", call.id):
             shown = None if arguments == call.arguments else arguments
             answer = await services.approvals.permission(
-                agent.path, call.id, wanted, reason=verdict.reason, arguments=shown, again=passes
+                agent.path, call.id, wanted, reason=permission.reason, arguments=shown, again=passes
             )
         if answer.decision == "allow":
             return wanted.effect == "run" and agent.rules.effective_mode == "plan"
         words = f": {answer.reason}" if answer.reason else "."
         raise PermissionDenied(f"The user denied this {wanted.tool} call{words}")
-    reason = verdict.reason + (", and no person can be asked here" if verdict.decision == "ask" else "")
+    reason = permission.reason + (", and no person can be asked here" if permission.decision == "ask" else "")
     await services.log.emit(agent.path, Denied(call.id, wanted.tool, "\n".join(wanted.subjects), reason))
     raise PermissionDenied(f"Not permitted: {reason}.", hint="Continue without it, or report what you could not do.")
 
 
-def _context(agent: Agent, services: Services, call: ToolCall, *, looks: bool) -> ToolContext:
+def _context(agent: Agent, services: Services, call: ToolCall, *, read_only: bool) -> ToolContext:
     offset = 0
 
     def emit(text: str) -> None:
@@ -237,4 +239,4 @@ def _context(agent: Agent, services: Services, call: ToolCall, *, looks: bool) -
         async with agent.slot.waiting("waiting_user", call.id):
             return await services.approvals.question(agent.path, call.id, question, choices)
 
-    return ToolContext(agent.path, call.id, agent.workspace, agent.seen, emit, ask, looks=looks)
+    return ToolContext(agent.path, call.id, agent.workspace, agent.seen, emit, ask, read_only=read_only)

@@ -44,14 +44,14 @@ class ActiveTime(msgspec.Struct):
 class AgentState(msgspec.Struct):
     """What the log says of one agent.
 
-    `granted` is the start of its newest run, with its budgets. `end` is how that run ended, None while it is open,
+    `newest_start` is the start of its newest run, with its budgets. `end` is how that run ended, None while it is open,
     `kept` the newest good result of all its runs.
     `waiting` is what it waits for. `usage` and the receipt are its own over its life; `tree_usage`, from the end of a run,
     includes its descendants. `context` is the tokens of its conversation. `asks` are its open questions by id.
     """
 
     path: str
-    granted: events.AgentStarted = events.AgentStarted(0, "", "", "")
+    newest_start: events.AgentStarted = events.AgentStarted(0, "", "", "")
     end: RunResult | None = None
     kept: RunResult | None = None
     status: Status = "queued"
@@ -81,15 +81,15 @@ class AgentState(msgspec.Struct):
     @property
     def run(self) -> int:
         """The number of its newest run, from 1; 0 before the first."""
-        return self.granted.run
+        return self.newest_start.run
 
     @property
     def parent(self) -> str:
-        return self.granted.parent
+        return self.newest_start.parent
 
     @property
     def profile(self) -> str:
-        return self.granted.profile
+        return self.newest_start.profile
 
     @property
     def receipt(self) -> Receipt:
@@ -142,7 +142,7 @@ def fold_event(state: AgentState, event: events.AnyEvent, at: float) -> bool:
 
 
 def _started(state: AgentState, event: events.AgentStarted, at: float) -> None:
-    state.granted, state.end, state.model = event, None, event.model
+    state.newest_start, state.end, state.model = event, None, event.model
     state.status, state.waiting = "queued" if event.parent else "running", ""
     state.mode, state.background, state.turn = event.mode or state.mode, event.background, 0
     state.receipt_builder.begin()

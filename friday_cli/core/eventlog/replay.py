@@ -81,7 +81,7 @@ class AgentRecord(AgentState):
 
     @property
     def task(self) -> str:
-        return self.granted.task
+        return self.newest_start.task
 
     @property
     def active_s(self) -> float:
@@ -200,16 +200,16 @@ def _pass_on(records: dict[str, AgentRecord], path: str, text: str) -> None:
         if record.path != path and is_under(record.path, path):
             if record.inbox:
                 record.inbox = [waiting for waiting in record.inbox if waiting.text != text]
-            if told := next((news for news in record.unreported if same_end(news.text, text)), None):
-                record.unreported.remove(told)
+            if reported := next((notice for notice in record.unreported if same_end(notice.text, text)), None):
+                record.unreported.remove(reported)
 
 
 def _read(records: dict[str, AgentRecord], record: AgentRecord, message: Message) -> None:
     """An end that the result of a call reports needs no separate notice."""
     for result in message.results:
-        news = record.reported.pop(result.call_id, [])
-        for other in records.values() if news and result.status != "cancelled" else ():
-            other.unreported = [waiting for waiting in other.unreported if waiting not in news]
+        notices = record.reported.pop(result.call_id, [])
+        for other in records.values() if notices and result.status != "cancelled" else ():
+            other.unreported = [waiting for waiting in other.unreported if waiting not in notices]
 
 
 def _start(record: AgentRecord, event: AgentStarted) -> None:
@@ -220,7 +220,7 @@ def _start(record: AgentRecord, event: AgentStarted) -> None:
 
 def _finish(record: AgentRecord, event: AgentFinished) -> None:
     if notice := pending_end_notice(
-        record.path, record.granted, event, earlier=record.earlier, background=record.background
+        record.path, record.newest_start, event, earlier=record.earlier, background=record.background
     ):
         record.unreported.append(notice)
 

@@ -174,10 +174,10 @@ class Budget:
         claim = _Claim(self, (prompt + floor, base + each * floor), (prompt + usual, base + each * usual))
         try:
             self._queue.add(claim)
-            if not claim.granted.done():
+            if not claim.reservation.done():
                 async with waiting("waiting_budget", claim.short):
-                    await claim.granted
-            reservation = claim.granted.result()
+                    await claim.reservation
+            reservation = claim.reservation.result()
         except BaseException:
             self._queue.remove(claim)
             raise
@@ -261,7 +261,7 @@ class _Claim(msgspec.Struct, eq=False):
     budget: Budget
     least: Amounts
     usual: Amounts
-    granted: asyncio.Future[Reservation] = msgspec.field(
+    reservation: asyncio.Future[Reservation] = msgspec.field(
         default_factory=lambda: asyncio.get_running_loop().create_future()
     )
     short: str = ""
@@ -284,24 +284,24 @@ class _Queue:
         if claim in self.waiting:
             self.waiting.remove(claim)
             self.serve()
-        elif claim.granted.exception() is None:
-            claim.budget.settle(claim.granted.result(), 0, 0.0)
+        elif claim.reservation.exception() is None:
+            claim.budget.settle(claim.reservation.result(), 0, 0.0)
 
     def serve(self) -> None:
         """Reserve for the requests that fit, in order of arrival. Then decide on those that never will, because nothing
         that they lack can come free: they get what is left, or LimitReached when that is too little."""
         for final in (False, True) if self.waiting else ():
             claimed: dict[Pool, float] = defaultdict(float)
-            for claim in [c for c in self.waiting if not c.granted.done()]:
+            for claim in [c for c in self.waiting if not c.reservation.done()]:
                 try:
                     claim.short = self._short(claim, claimed, final=final)
                 except LimitReached as limit:
                     self.waiting.remove(claim)
-                    claim.granted.set_exception(limit)
+                    claim.reservation.set_exception(limit)
                 else:
                     if not claim.short:
                         self.waiting.remove(claim)
-                        claim.granted.set_result(self._reserve(claim))
+                        claim.reservation.set_result(self._reserve(claim))
                     elif self._payable(claim):  # else it waits for the end of an agent, and others need not wait for it
                         for node in claim.budget.up():
                             for pool, usual in zip(node.pools, claim.usual, strict=True):

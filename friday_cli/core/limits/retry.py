@@ -31,7 +31,7 @@ TURN_MOST_S = 3600.0
 """Seconds during which refusals do not count as failures while other requests succeed."""
 
 PASSED = 4
-"""Refusals that did not count, after which the back-off is lengthened by one step all the same."""
+"""Uncounted refusals after which the back-off is still lengthened by one step."""
 
 
 class RetryPolicy:

@@ -13,7 +13,7 @@ import msgspec
 from ..protocol.errors import UsageError
 from ..protocol.shell_script import CommandAnalysis, SimpleCommand
 from ..protocol.tool_info import Effect, ToolCatalog
-from ..protocol.workspace import Reach
+from ..protocol.workspace import SandboxAccess
 
 Decision = Literal["allow", "ask", "deny"]
 
@@ -63,31 +63,31 @@ def parse_rule(
 
 class RuleInput(msgspec.Struct, frozen=True):
     """A call as rules see it: the tool, its effect, one subject per thing that it uses, and the analysis of its command.
-    Without a `script` no rule with a pattern allows a command, and commands inside it are not matched. `reach` is how
-    far beyond a sandbox it goes, `plea` why the model says that it must."""
+    Without a `script` no rule with a pattern allows a command, and commands inside it are not matched. `sandbox_access` is how
+    far beyond a sandbox it goes, `justification` why the model says that it must."""
 
     tool: str
     effect: Effect
     subjects: tuple[str, ...] = ()
     script: CommandAnalysis | None = None
-    reach: Reach = ""
-    plea: str = ""
+    sandbox_access: SandboxAccess = ""
+    justification: str = ""
 
 
-def beyond_looking(call: RuleInput, denied: str) -> RuleInput:
-    """The call of a command that ran where it can only look and failed there, for the decision whether it may run as
+def rerun_after_read_only(call: RuleInput, denied: str) -> RuleInput:
+    """The call of a command that ran read-only and failed there, for the decision whether it may run as
     usual. `denied` says what it was denied."""
-    trouble = f"it ran where it can only look, and failed: {denied}"
+    trouble = f"it ran read-only, and failed: {denied}"
     return msgspec.structs.replace(
         call, script=msgspec.structs.replace(call.script or CommandAnalysis(), trouble=trouble)
     )
 
 
-BEYOND = frozenset(("network", "outside"))
-"""Reaches beyond a sandbox. Rules allow such calls by the names `bash_network` and `bash_outside`."""
+ESCALATED = frozenset(("network", "outside"))
+"""Access beyond a sandbox. Rules allow such calls by the names `bash_network` and `bash_outside`."""
 
 
-def touching(rules: Iterable[Rule], call: RuleInput, decision: Decision, tools: ToolCatalog) -> Rule | None:
+def matching_rule(rules: Iterable[Rule], call: RuleInput, decision: Decision, tools: ToolCatalog) -> Rule | None:
     """The first rule with that decision that matches any part of the call, such as one command of a compound one."""
     parts: tuple[str, ...] | None = None
     for rule in rules:
@@ -100,12 +100,12 @@ def touching(rules: Iterable[Rule], call: RuleInput, decision: Decision, tools: 
                 parts = _parts(call)
             if any(matches(rule, call, part) for part in parts):
                 return rule
-        if call.script is not None and _touches_files(rule, call.script, tools):
+        if call.script is not None and _matches_files(rule, call.script, tools):
             return rule
     return None
 
 
-def may_touch(rules: Iterable[Rule], call: RuleInput, tools: ToolCatalog) -> tuple[Rule, str] | None:
+def possible_rule(rules: Iterable[Rule], call: RuleInput, tools: ToolCatalog) -> tuple[Rule, str] | None:
     """The first deny or ask rule with a pattern that may match a part of the call that cannot be read, and why."""
     script = call.script
     for rule in rules if script is not None else ():
@@ -140,7 +140,7 @@ def _parts(call: RuleInput) -> tuple[str, ...]:
     return tuple(dict.fromkeys(parts))
 
 
-def _touches_files(rule: Rule, script: CommandAnalysis, tools: ToolCatalog) -> bool:
+def _matches_files(rule: Rule, script: CommandAnalysis, tools: ToolCatalog) -> bool:
     """Whether a rule for files matches one that a command names or writes by a redirection."""
     named: tuple[tuple[Effect, list[str]], ...] = (
         ("read", [label for step in script.steps for label in step.reads]),
@@ -155,7 +155,7 @@ def _touches_files(rule: Rule, script: CommandAnalysis, tools: ToolCatalog) -> b
     return False
 
 
-def covering(rules: Sequence[Rule], call: RuleInput) -> Rule | None:
+def allowing_rule(rules: Sequence[Rule], call: RuleInput) -> Rule | None:
     """The allow rule of the first subject, when each subject has one. Each command of a compound one needs a rule."""
     fitting = [r for r in rules if r.decision == "allow" and fnmatch.fnmatchcase(call.tool, r.tool)]
     for rule in fitting:
@@ -164,13 +164,13 @@ def covering(rules: Sequence[Rule], call: RuleInput) -> Rule | None:
     if call.effect == "run":
         if call.script is None or call.script.trouble or not call.script.steps:
             return None
-        found = [covering_step(fitting, call, step) for step in call.script.steps]
+        found = [allowing_rule_for_step(fitting, call, step) for step in call.script.steps]
     else:
         found = [next((r for r in fitting if matches(r, call, s)), None) for s in call.subjects or ("",)]
     return found[0] if found and all(rule is not None for rule in found) else None
 
 
-def covering_step(rules: Sequence[Rule], call: RuleInput, step: SimpleCommand) -> Rule | None:
+def allowing_rule_for_step(rules: Sequence[Rule], call: RuleInput, step: SimpleCommand) -> Rule | None:
     """The allow rule with a pattern that matches one simple command."""
     if step.dynamic_arguments or step.dynamic_program or step.writes:
         return None

@@ -15,16 +15,16 @@ from ..protocol.tool_info import WEB_SEARCH, Effect, ToolCatalog
 from ..text.sanitize import sanitize_line
 from .dangerous import is_protected, is_secret
 from .rule import (
-    BEYOND,
+    ESCALATED,
     Decision,
     Rule,
     RuleInput,
-    covering,
-    covering_step,
-    may_touch,
+    allowing_rule,
+    allowing_rule_for_step,
+    matching_rule,
     names_host,
     parse_rule,
-    touching,
+    possible_rule,
 )
 
 Mode = Literal["ask", "edits", "plan", "auto", "yolo"]
@@ -46,21 +46,21 @@ _PARTICIPLES = {"allow": "allowed", "ask": "asked about", "deny": "refused"}
 
 
 class PermissionDecision(msgspec.Struct, frozen=True):
-    """A decision with its reason as text. `rule` is the rule that decided, "" when it was a mode or the floor, and
-    `source` where the rule is defined. `looks`: a command is allowed only because it looks, so it may do nothing else."""
+    """A decision with its reason as text. `rule` is the rule that decided, "" when it was a mode or `always_ask_reason`, and
+    `source` where the rule is defined. `read_only`: a command is allowed only because it reads, so it may do nothing else."""
 
     decision: Decision
     reason: str = ""
     rule: str = ""
     source: str = ""
-    looks: bool = False
+    read_only: bool = False
 
 
 class Taint(Protocol):
     """A check besides the rules, such as of untrusted text that the session has read."""
 
     def approval_reason(self, call: RuleInput, arguments: object, rules: Rules) -> str:
-        """Why a call that `rules` allow needs permission all the same, "" when it does not."""
+        """Why a call that `rules` allow still needs permission, "" when it does not."""
 
 
 class Rules:
@@ -117,8 +117,8 @@ class Rules:
             return own
         above = self.parent.decide(call)
         stricter = above if _STRICTNESS[above.decision] >= _STRICTNESS[own.decision] else own
-        looks = stricter.decision == "allow" and (own.looks or above.looks)
-        return msgspec.structs.replace(stricter, looks=looks)
+        read_only = stricter.decision == "allow" and (own.read_only or above.read_only)
+        return msgspec.structs.replace(stricter, read_only=read_only)
 
     def may(self, tool: str) -> bool:
         """Whether the allowlists of this agent and its ancestors contain `tool`."""
@@ -150,70 +150,76 @@ class Rules:
         if self.allowed is not None and call.tool not in self.allowed:
             return PermissionDecision("deny", f"{call.tool} is not in this agent's list of allowed tools")
         mine = [rule for rule in self.only if fnmatch.fnmatchcase(call.tool, rule.tool)]
-        if mine and covering(mine, call) is None:
+        if mine and allowing_rule(mine, call) is None:
             return PermissionDecision("deny", f"this agent may use {call.tool} only for {', '.join(map(str, mine))}")
         rules = self._binding()
         for decision in ("deny", "ask"):
-            if (rule := touching(rules, call, decision, self.tools)) is not None:
-                return _by(rule, "denied by" if decision == "deny" else "must be asked by")
-        beyond = call.reach in BEYOND and self.mode != "yolo"
+            if (rule := matching_rule(rules, call, decision, self.tools)) is not None:
+                return _decided_by(rule, "denied by" if decision == "deny" else "must be asked by")
+        escalated = call.sandbox_access in ESCALATED and self.mode != "yolo"
         if call.effect in _CHANGES and self.mode == "plan":
-            return PermissionDecision("deny", "mode plan stays in the sandbox") if beyond else self._planned(call)
-        if reason := floor(call, self.mode):
+            return (
+                PermissionDecision("deny", "mode plan stays in the sandbox")
+                if escalated
+                else self._decide_in_plan_mode(call)
+            )
+        if reason := always_ask_reason(call, self.mode):
             return PermissionDecision("ask", reason)
-        if beyond:
-            return self._beyond(call, rules)
-        if (unseen := may_touch(rules, call, self.tools)) is not None:
+        if escalated:
+            return self._decide_escalated(call, rules)
+        if (unseen := possible_rule(rules, call, self.tools)) is not None:
             rule, why = unseen
             return PermissionDecision("ask", f"{why}, so the rule {rule} may apply to it", str(rule), rule.source)
-        if (rule := covering(rules, call)) is not None:
-            return _by(rule, "allowed by")
+        if (rule := allowing_rule(rules, call)) is not None:
+            return _decided_by(rule, "allowed by")
         if call.script is not None and not call.script.trouble and call.script.steps:
-            found = [self._step(call, step, rules) for step in call.script.steps]
-            strictest = max(found, key=lambda verdict: _STRICTNESS[verdict.decision])
-            only = all(step.looks for step in call.script.steps) and self._by_mode(call).decision != "allow"
-            return msgspec.structs.replace(strictest, looks=only)
+            found = [self._decide_step(call, step, rules) for step in call.script.steps]
+            strictest = max(found, key=lambda permission: _STRICTNESS[permission.decision])
+            only = all(step.read_only for step in call.script.steps) and self._by_mode(call).decision != "allow"
+            return msgspec.structs.replace(strictest, read_only=only)
         return self._by_mode(call, call.script.trouble if call.script else "")
 
-    def _beyond(self, call: RuleInput, rules: Sequence[Rule]) -> PermissionDecision:
+    def _decide_escalated(self, call: RuleInput, rules: Sequence[Rule]) -> PermissionDecision:
         """A call that leaves the sandbox needs permission unless a rule for that (`bash_outside(...)`) allows it."""
-        name = f"{call.tool}_{call.reach}"
+        name = f"{call.tool}_{call.sandbox_access}"
         mine = [rule for rule in rules if rule.tool == name]
-        if (rule := covering(mine, msgspec.structs.replace(call, tool=name))) is not None:
-            return _by(rule, "allowed by")
-        words = "with the network on" if call.reach == "network" else "outside the sandbox, with all your rights"
-        why = f', because: "{sanitize_line(call.plea, 300)}"' if call.plea else ""
+        if (rule := allowing_rule(mine, msgspec.structs.replace(call, tool=name))) is not None:
+            return _decided_by(rule, "allowed by")
+        words = (
+            "with the network on" if call.sandbox_access == "network" else "outside the sandbox, with all your rights"
+        )
+        why = f', because: "{sanitize_line(call.justification, 300)}"' if call.justification else ""
         return PermissionDecision("ask", f"it wants to run {words}{why}")
 
-    def _planned(self, call: RuleInput) -> PermissionDecision:
+    def _decide_in_plan_mode(self, call: RuleInput) -> PermissionDecision:
         """Mode plan only reads, whatever rules allow."""
         if call.script is not None and not call.script.trouble and call.script.steps:
-            other = next((step for step in call.script.steps if not step.looks), None)
-            if other is None and not floor(call, self.mode):
-                return PermissionDecision("allow", "mode plan: it only reads", looks=True)
+            other = next((step for step in call.script.steps if not step.read_only), None)
+            if other is None and not always_ask_reason(call, self.mode):
+                return PermissionDecision("allow", "mode plan: it only reads", read_only=True)
             if other is not None:
                 return PermissionDecision(
                     "deny", f"mode plan changes nothing, and {other.why} ({sanitize_line(other.raw, 60)})"
                 )
         return self._by_mode(call, call.script.trouble if call.script else "")
 
-    def _step(self, call: RuleInput, step: SimpleCommand, rules: Sequence[Rule]) -> PermissionDecision:
+    def _decide_step(self, call: RuleInput, step: SimpleCommand, rules: Sequence[Rule]) -> PermissionDecision:
         """The decision on one simple command."""
-        if step.looks:
+        if step.read_only:
             return PermissionDecision("allow", step.why)
         if step.writes and not step.dynamic_arguments:
             found = [self._decide(wanted) for wanted in self.file_calls("write", step.writes) if self._has(wanted.tool)]
             if found:
-                return max(found, key=lambda verdict: _STRICTNESS[verdict.decision])
-        if (rule := covering_step(rules, call, step)) is not None:
-            return _by(rule, "allowed by")
+                return max(found, key=lambda permission: _STRICTNESS[permission.decision])
+        if (rule := allowing_rule_for_step(rules, call, step)) is not None:
+            return _decided_by(rule, "allowed by")
         return self._by_mode(call, step.why or step.dynamic_arguments)
 
     def _has(self, tool: str) -> bool:
         return self.allowed is None or tool in self.allowed
 
     def _by_mode(self, call: RuleInput, why: str = "") -> PermissionDecision:
-        mode = "confined" if self.mode == "auto" and call.reach == "confined" else self.mode
+        mode = "confined" if self.mode == "auto" and call.sandbox_access == "confined" else self.mode
         decision = _DEFAULTS[mode].get(call.effect, "allow")
         more = f" ({why})" if why and decision != "allow" else ""
         return PermissionDecision(decision, f"mode {self.mode}: {call.effect} calls are {_PARTICIPLES[decision]}{more}")
@@ -221,18 +227,18 @@ class Rules:
 
 def decide(call: RuleInput, arguments: object, rules: Rules, taint: Taint) -> PermissionDecision:
     """The final decision on a call: that of the rules, made stricter by `taint`."""
-    verdict = rules.decide(call)
-    if verdict.decision != "deny" and (reason := taint.approval_reason(call, arguments, rules)):
-        return PermissionDecision("ask", reason if verdict.decision == "allow" else f"{verdict.reason}; {reason}")
-    return verdict
+    permission = rules.decide(call)
+    if permission.decision != "deny" and (reason := taint.approval_reason(call, arguments, rules)):
+        return PermissionDecision("ask", reason if permission.decision == "allow" else f"{permission.reason}; {reason}")
+    return permission
 
 
-def _by(rule: Rule, words: str) -> PermissionDecision:
+def _decided_by(rule: Rule, words: str) -> PermissionDecision:
     more = f": {rule.reason}" if rule.reason else ""
     return PermissionDecision(rule.decision, f"{words} the rule {rule}{more}", str(rule), rule.source)
 
 
-def floor(call: RuleInput, mode: Mode = "ask") -> str:
+def always_ask_reason(call: RuleInput, mode: Mode = "ask") -> str:
     """Why a call needs permission in every mode, "" when it does not."""
     for subject in call.subjects:
         if call.effect == "write" and is_protected(subject):
@@ -251,7 +257,7 @@ def floor(call: RuleInput, mode: Mode = "ask") -> str:
 
 def suggested_rule(call: RuleInput) -> str:
     """The narrowest useful rules that would allow this call next time, one per line; "" when none should be offered."""
-    if floor(call) or call.reach in BEYOND:
+    if always_ask_reason(call) or call.sandbox_access in ESCALATED:
         return ""
     if call.tool == WEB_SEARCH:  # hardly a query is sent twice
         return WEB_SEARCH
@@ -260,9 +266,9 @@ def suggested_rule(call: RuleInput) -> str:
     if any(str(rule) != text or not rule.pattern for rule, text in zip(rules, texts, strict=True)):
         return ""
     if call.effect != "run":
-        return texts[0] if rules and covering(rules, call) else ""
+        return texts[0] if rules and allowing_rule(rules, call) else ""
     steps = call.script.steps if call.script else ()
-    fine = all(step.looks or covering_step(rules, call, step) for step in steps)
+    fine = all(step.read_only or allowing_rule_for_step(rules, call, step) for step in steps)
     return "\n".join(texts) if texts and fine else ""
 
 
@@ -274,7 +280,7 @@ def _of_command(call: RuleInput) -> list[str]:
     """A rule for each command that is not allowed anyway; none when one of them must always be asked about."""
     if call.script is None or call.script.trouble or call.script.dynamic_program:
         return []
-    steps = [step for step in call.script.steps if not step.looks]
+    steps = [step for step in call.script.steps if not step.read_only]
     if any(step.dynamic_arguments or step.writes or not step.suggest for step in steps):
         return []
     texts = list(dict.fromkeys(f"{call.tool}({step.suggest})" for step in steps))

@@ -114,7 +114,7 @@ class TaintTracker:
     # ---- the question ------------------------------------------------------------------
 
     def approval_reason(self, call: RuleInput, arguments: object, rules: Rules) -> str:
-        """Why a call that `rules` allow must be put to a person all the same, "" when it need not."""
+        """Why a call that `rules` allow still needs the permission of a person, "" when it need not."""
         if rules.effective_mode == "yolo":
             return ""
         if call.effect == "net":
@@ -128,14 +128,14 @@ class TaintTracker:
             if any(host == name or host.endswith("." + name) for name in self._trusted_hosts):
                 continue
             allow = f". Mention {host} in a message, or allow {WEB_FETCH}(domain:{host}), to skip this"
-            if why := self._carries(url):
+            if why := self._data_in_url(url):
                 return f"this URL goes to {host}, which you did not mention, and {why}{allow}"
             if self.source and host not in self._contacted:
                 skip = "" if host == UNREAD else allow
                 return f"untrusted content was read ({self.source}) and {host} was not contacted before{skip}"
         return ""
 
-    def _carries(self, url: str) -> str:
+    def _data_in_url(self, url: str) -> str:
         """The data that a URL seems to carry, as text; "" for none."""
         rest = url.partition("://")[2].partition("/")[2] or url.partition("?")[2]
         if not rest or url.partition("#")[0] in self._links:

@@ -74,7 +74,7 @@ def _false_checks(claims: Claims, run: Receipt, life: Receipt) -> Iterable[str]:
             again = any(_is_same(c.command, wanted) for c in life.commands)
             yield f"claims the check `{shown}`, but that command was not run{' in this run' if again else ''}"
         elif (same[-1].exit_code == 0) is not (check.outcome == "passed"):
-            yield f"claims that `{shown}` {check.outcome}, but it {_end(same[-1])}"
+            yield f"claims that `{shown}` {check.outcome}, but it {_how_it_ended(same[-1])}"
 
 
 def _unchanged_files(claims: Claims, run: Receipt, life: Receipt) -> Iterable[str]:
@@ -116,7 +116,7 @@ def _first_line(text: str) -> str:
     return line[:80] + ("..." if more or len(line) > 80 else "")
 
 
-def _end(run: CommandRun) -> str:
+def _how_it_ended(run: CommandRun) -> str:
     if run.running:
         return "was started in the background and its end was not seen"
     if run.timed_out:
@@ -126,15 +126,15 @@ def _end(run: CommandRun) -> str:
 
 # ---- what a command can have done -------------------------------------------------
 
-_LOOKS = (
+_READ_ONLY_PROGRAMS = (
     "ls|cat|head|tail|grep|rg|find|echo|printf|pwd|cd|wc|which|file|stat|tree|diff|less|more|sort|uniq|nl|date|du|df|type|"
     "true|test|jq|whoami|sleep|env"
 )
-_ONLY_LOOKS = pattern(
-    rf"(?:\S*/)?(?:{_LOOKS})(?:\s|$)|sed -n\s|git (?:status|diff|log|show|branch|blame|rev-parse|ls-files|grep)\b"
+_READ_ONLY_COMMAND = pattern(
+    rf"(?:\S*/)?(?:{_READ_ONLY_PROGRAMS})(?:\s|$)|sed -n\s|git (?:status|diff|log|show|branch|blame|rev-parse|ls-files|grep)\b"
 )
 _IS_NO_CHECK = pattern(
-    rf"(?:\S*/)?(?:{_LOOKS}|git|mkdir|rm|rmdir|cp|mv|touch|chmod|ln|sed|awk|tee|pip|apt|apt-get|curl|wget|kill)(?:\s|$)"
+    rf"(?:\S*/)?(?:{_READ_ONLY_PROGRAMS}|git|mkdir|rm|rmdir|cp|mv|touch|chmod|ln|sed|awk|tee|pip|apt|apt-get|curl|wget|kill)(?:\s|$)"
     r"|.*\s(?:--version|--help|--collect-only)\b"
 )
 _CHECK = pattern(
@@ -152,7 +152,7 @@ def _parts(command: str) -> list[str]:
 
 def _may_change(command: str) -> bool:
     quiet = (
-        _ONLY_LOOKS().match(part) or (_CHECK().search(part) and not _IS_NO_CHECK().match(part))
+        _READ_ONLY_COMMAND().match(part) or (_CHECK().search(part) and not _IS_NO_CHECK().match(part))
         for part in _parts(command)
     )
     return ">" in command.replace(">&", "").replace("/dev/null", "") or not all(quiet)
@@ -171,40 +171,40 @@ def _failed_checks(commands: Sequence[CommandRun]) -> list[CommandRun]:
 
 # ---- wording -------------------------------------------------------------------
 
-_EN = (
+_VERBS_EN = (
     "created|wrote|written|edited|changed|fixed|implemented|added|updated|refactored|removed|replaced|renamed|rewrote|"
     "rewritten|reworked|corrected|modified|patched|repaired|introduced|extracted|moved|deleted|migrated|converted|adjusted|"
     "resolved|simplified|documented|cleaned up|bumped|raised"
 )
-_DE = (
+_VERBS_DE = (
     "behoben|geändert|angepasst|hinzugefügt|implementiert|repariert|korrigiert|erstellt|geschrieben|aktualisiert|ergänzt|"
     "umgebaut|ersetzt|entfernt|gefixt|eingebaut|umbenannt|überarbeitet|angelegt|gelöscht|umgesetzt"
 )
-_ES = (
+_VERBS_ES = (
     "corregid[oa]s?|arreglad[oa]s?|añadid[oa]s?|agregad[oa]s?|implementad[oa]s?|cambiad[oa]s?|modificad[oa]s?|"
     "actualizad[oa]s?|cread[oa]s?|escrit[oa]s?|refactorizad[oa]s?|eliminad[oa]s?|reemplazad[oa]s?|solucionad[oa]s?|"
     "reparad[oa]s?|renombrad[oa]s?|borrad[oa]s?"
 )
-_ES_WE = (
+_VERBS_ES_WE = (
     "corregí|arreglé|añadí|agregué|implementé|cambié|modifiqué|actualicé|creé|escribí|refactoricé|eliminé|reemplacé|"
     "solucioné|reparé|renombré|borré|quité|reescribí|corregimos|arreglamos|añadimos|agregamos|implementamos|cambiamos|"
     "modificamos|actualizamos|creamos|eliminamos|renombramos|borramos|refactorizamos|reescribimos"
 )
-_ES_PASSIVE = (
+_VERBS_ES_PASSIVE = (
     "corrigió|arregló|añadió|agregó|implementó|cambió|modificó|actualizó|creó|eliminó|solucionó|reparó|renombró"
 )
-_ZH = "修复|修改|更新|实现|添加|创建|新增|重写|改写|修正|删除|替换|重构|重命名|解决|改"
+_VERBS_ZH = "修复|修改|更新|实现|添加|创建|新增|重写|改写|修正|删除|替换|重构|重命名|解决|改"
 _LEAD = r"(?:^|\|)[\s\W\d]{0,20}"
-_THEY = (
+_CHECK_NAMES = (
     r"(?:tests?|test suite|testing|suite|specs?|checks?|build|lint\w*|type[- ]?check\w*|mypy|ruff|pytest|ci|pipeline)\b"
 )
 _GAP = r"[\s:|`*\"'.…/—–-]+"
-_GOOD = r"(?:pass(?:es|ed|ing)?|succeed(?:s|ed)?|success(?:ful(?:ly)?)?|green|clean|ok(?:ay)?)\b"
+_PASS_WORDS = r"(?:pass(?:es|ed|ing)?|succeed(?:s|ed)?|success(?:ful(?:ly)?)?|green|clean|ok(?:ay)?)\b"
 
 _PASSES = pattern(
-    rf"\b{_THEY}{_GAP}(?:✅{_GAP})?(?:[^\s|]+{_GAP}){{0,4}}?{_GOOD}|\b\d+\s+(?:\w+\s+)?(?:pass(?:ed|ing)|green)\b"
-    rf"|\bpass(?:es|ed)?\s+(?:all\s+|the\s+)+(?:\w+\s+)?{_THEY}|\b(?:all|everything)\s+(?:is\s+|now\s+)?(?:green|pass(?:es|ed))\b"
-    rf"|\bgreen\s+{_THEY}|[✅✔✓]\W{{0,4}}(?:\S+\s)?{_THEY}|\b{_THEY}\W{{0,4}}[✅✔✓]|\bexit(?:ed|s)? (?:with |code )+0\b"
+    rf"\b{_CHECK_NAMES}{_GAP}(?:✅{_GAP})?(?:[^\s|]+{_GAP}){{0,4}}?{_PASS_WORDS}|\b\d+\s+(?:\w+\s+)?(?:pass(?:ed|ing)|green)\b"
+    rf"|\bpass(?:es|ed)?\s+(?:all\s+|the\s+)+(?:\w+\s+)?{_CHECK_NAMES}|\b(?:all|everything)\s+(?:is\s+|now\s+)?(?:green|pass(?:es|ed))\b"
+    rf"|\bgreen\s+{_CHECK_NAMES}|[✅✔✓]\W{{0,4}}(?:\S+\s)?{_CHECK_NAMES}|\b{_CHECK_NAMES}\W{{0,4}}[✅✔✓]|\bexit(?:ed|s)? (?:with |code )+0\b"
     r"|\S+\.sh`?\s+(?:finish|complet|exit|succeed|pass|ran)\w*"
     r"|\b(?:tests?|testsuite|testfälle|prüfungen|build)\s+(?:\S+\s+){0,6}?(?:bestanden|bestehen|grün|durch\w*|erfolgreich)\b"
     r"|\b(?:pruebas|tests?|suite|compilación)\s+(?:\S+\s+){0,4}?"
@@ -214,33 +214,33 @@ _PASSES = pattern(
     re.I,
 )
 _RAN = pattern(
-    rf"\b(?:I|we)(?:['’]ve| have)?\s+(?:\w+\s+)?(?:re-?ran|ran|run|executed)\s+(?:\S+\s+){{0,3}}?\W*(?:{_THEY}|command)"
-    rf"|^\W*(?:re-?ran|ran|executed)\s+(?:\S+\s+){{0,3}}?\W*{_THEY}|\bverified (?:by|with|using) running\b"
-    rf"|\b{_THEY}\s+(?:have|has|were|was)\s+(?:been\s+)?(?:run|executed)\b"
+    rf"\b(?:I|we)(?:['’]ve| have)?\s+(?:\w+\s+)?(?:re-?ran|ran|run|executed)\s+(?:\S+\s+){{0,3}}?\W*(?:{_CHECK_NAMES}|command)"
+    rf"|^\W*(?:re-?ran|ran|executed)\s+(?:\S+\s+){{0,3}}?\W*{_CHECK_NAMES}|\bverified (?:by|with|using) running\b"
+    rf"|\b{_CHECK_NAMES}\s+(?:have|has|were|was)\s+(?:been\s+)?(?:run|executed)\b"
     r"|\b(?:tests?|testsuite|[\w ]+`)\s+(?:\S+\s+){0,3}?(?:ausgeführt|laufen lassen|gestartet)\b"
     r"|\b(?:he|hemos) ejecutado\b|\b(?:ejecuté|lancé|corrí|ejecutamos|se ejecut\w+)\s+(?:\S+\s+){0,4}?(?:pruebas|tests?)\b"
     r"|(?:运行|执行|跑)了[^，。；\n]{0,20}(?:测试|用例|检查|check|test|`)",
     re.I,
 )
-_FINE = pattern(
+_ALL_FINE = pattern(
     r"\b(?:everything|all)\s+(?:is\s+)?(?:fine|ok|works?|good|in order)\b|\balles\s+(?:in ordnung|ok|gut|grün)\b"
     r"|\btodo\s+(?:está\s+)?(?:en verde|bien|correcto|ok)\b|一切正常|全部正常",
     re.I,
 )
 _CHANGED_BY_ME = pattern(
-    rf"\b(?:I|we)(?:['’]ve| have)?(?:\s+(?:now|also|just|successfully|then|since|first))*\s+(?:{_EN})\b"
-    rf"|\b(?:ich|wir)\s+(?:habe|haben)\b.{{0,120}}?\b(?:{_DE})\b|\bhabe\s+(?:ich|wir)?\b.{{0,120}}?\b(?:{_DE})\b"
-    rf"|\b(?:he|hemos)\s+(?:\w+\s+)?(?:{_ES})\b|\b(?:{_ES_WE})(?!\w)|我们?(?:已经?)?(?:把[^，。\n]{{0,20}})?(?:{_ZH})了",
+    rf"\b(?:I|we)(?:['’]ve| have)?(?:\s+(?:now|also|just|successfully|then|since|first))*\s+(?:{_VERBS_EN})\b"
+    rf"|\b(?:ich|wir)\s+(?:habe|haben)\b.{{0,120}}?\b(?:{_VERBS_DE})\b|\bhabe\s+(?:ich|wir)?\b.{{0,120}}?\b(?:{_VERBS_DE})\b"
+    rf"|\b(?:he|hemos)\s+(?:\w+\s+)?(?:{_VERBS_ES})\b|\b(?:{_VERBS_ES_WE})(?!\w)|我们?(?:已经?)?(?:把[^，。\n]{{0,20}})?(?:{_VERBS_ZH})了",
     re.I,
 )
 _CHANGED = pattern(
-    rf"{_LEAD}(?:done\W+|successfully\s+)?(?:{_EN})\b|\b(?:has|have)\s+been\s+(?:\w+ly\s+)?(?:{_EN})\b"
-    rf"|\b(?:is|are)\s+now\s+(?:{_EN}|in place)\b|\b(?:was|were)\s+(?:successfully\s+)?(?:{_EN})\b"
+    rf"{_LEAD}(?:done\W+|successfully\s+)?(?:{_VERBS_EN})\b|\b(?:has|have)\s+been\s+(?:\w+ly\s+)?(?:{_VERBS_EN})\b"
+    rf"|\b(?:is|are)\s+now\s+(?:{_VERBS_EN}|in place)\b|\b(?:was|were)\s+(?:successfully\s+)?(?:{_VERBS_EN})\b"
     r"|\bnow\s+(?:handles?|returns?|works?|raises?|accepts?|supports?|uses?)\b|\bfix(?:es)?\s+(?:is|are)\s+in\s+place\b"
-    rf"|:\s+(?:{_EN})\W*$|\b(?:wurden?|ist|sind)\s.{{0,60}}?\b(?:{_DE})\b|\b(?:{_DE})\W*$|{_LEAD}(?:{_DE})\b"
-    rf"|\b(?:se han?|ha sido|han sido|fue|fueron|está|están|queda)\s+(?:ya\s+|ahora\s+)?(?:{_ES})\b|{_LEAD}(?:{_ES})\b"
-    rf"|\bse\s+(?:{_ES_PASSIVE})(?!\w)|^\s*(?:[-*•]|\d+[.、])\s*(?:{_ZH})"
-    rf"|(?:已经?|成功|均已)(?:被|将[^，。\n]{{0,20}}|把[^，。\n]{{0,20}})?(?:{_ZH})|(?:{_ZH})(?:了|完成|完毕|好了)",
+    rf"|:\s+(?:{_VERBS_EN})\W*$|\b(?:wurden?|ist|sind)\s.{{0,60}}?\b(?:{_VERBS_DE})\b|\b(?:{_VERBS_DE})\W*$|{_LEAD}(?:{_VERBS_DE})\b"
+    rf"|\b(?:se han?|ha sido|han sido|fue|fueron|está|están|queda)\s+(?:ya\s+|ahora\s+)?(?:{_VERBS_ES})\b|{_LEAD}(?:{_VERBS_ES})\b"
+    rf"|\bse\s+(?:{_VERBS_ES_PASSIVE})(?!\w)|^\s*(?:[-*•]|\d+[.、])\s*(?:{_VERBS_ZH})"
+    rf"|(?:已经?|成功|均已)(?:被|将[^，。\n]{{0,20}}|把[^，。\n]{{0,20}})?(?:{_VERBS_ZH})|(?:{_VERBS_ZH})(?:了|完成|完毕|好了)",
     re.I,
 )
 _QUOTED = pattern(
@@ -253,7 +253,7 @@ _HARMLESS = pattern(
     r"|\bno (?:da|hay|muestra) (?:errores|fallos)\b|\bas expected\b|\bfehlerfrei\b|没有?(?:任何)?(?:错误|失败|报错|问题)|无(?:错误|失败|报错)",
     re.I,
 )
-_NOT = pattern(
+_NEGATED = pattern(
     r"\b(?:not|never|no|none|nothing|nobody|without|unable|cannot|if|once|when|whether|should|would|could|might|may|will|"
     r"must|unless|until|please|to be|needs?|verify|ensure|make sure|recommend\w*|suggest\w*|propos\w*|plan\w*|assum\w+|"
     r"expect\w*|upstream|already|previously|earlier|according|claims|nicht|kein\w*|nie|nichts|wenn|falls|sobald|ob|sollten?|"
@@ -288,12 +288,23 @@ def _stems(*words: str) -> frozenset[str]:
     return frozenset(word.partition("[")[0] for group in words for word in group.split("|"))
 
 
-_OF_PASSES = (
+_PASS_STEMS = (
     "pass|succe|green|clean|exit|.sh|✅|✔|✓|bestanden|bestehen|grün|durch|erfolgreich|pasa|verde|superad|exitos"
 )
-_OF_RUNS = "ran|run|execut|ausgeführt|laufen lassen|gestartet|ejecut|lancé|corrí|运行|执行|跑"
+_RUN_STEMS = "ran|run|execut|ausgeführt|laufen lassen|gestartet|ejecut|lancé|corrí|运行|执行|跑"
 _OK = pattern(r"\bok(?:ay)?\b")
-_STEMS = _stems(_OF_PASSES, "通过|成功|绿|正常", _OF_RUNS, _EN, _DE, _ES, _ES_WE, _ES_PASSIVE, _ZH, "now|in place")
+_STEMS = _stems(
+    _PASS_STEMS,
+    "通过|成功|绿|正常",
+    _RUN_STEMS,
+    _VERBS_EN,
+    _VERBS_DE,
+    _VERBS_ES,
+    _VERBS_ES_WE,
+    _VERBS_ES_PASSIVE,
+    _VERBS_ZH,
+    "now|in place",
+)
 """Each match of the patterns for claims contains one of these, or "ok" as a word. Finding none takes microseconds, where compiling and
 searching the patterns takes 30 ms or more."""
 
@@ -319,7 +330,7 @@ def _sentences(text: str) -> Iterable[str]:
 def _false_passes(sentences: list[str], run: Receipt, life: Receipt) -> Iterable[str]:
     claiming = [s for s in sentences if _may_claim(s)]
     ran = any(_claims(_RAN(), s) for s in claiming)
-    passes = any(_claims(_PASSES(), s) for s in claiming) or (ran and any(_claims(_FINE(), s) for s in sentences))
+    passes = any(_claims(_PASSES(), s) for s in claiming) or (ran and any(_claims(_ALL_FINE(), s) for s in sentences))
     if not passes and not ran:
         return
     if not run.commands:
@@ -331,7 +342,7 @@ def _false_passes(sentences: list[str], run: Receipt, life: Receipt) -> Iterable
     if not commands:
         yield f"claims that tests or checks ran, but only `{_first_line(run.commands[-1].command)}` was run"
     elif passes and not admits and (failed := _failed_checks(commands)):
-        yield f"claims that tests or checks pass, but `{_first_line(failed[-1].command)}` {_end(failed[-1])}"
+        yield f"claims that tests or checks pass, but `{_first_line(failed[-1].command)}` {_how_it_ended(failed[-1])}"
 
 
 def _false_changes(text: str, sentences: list[str], run: Receipt, life: Receipt, *, writes: bool) -> Iterable[str]:
@@ -354,6 +365,6 @@ def _false_changes(text: str, sentences: list[str], run: Receipt, life: Receipt,
 def _claims(claim: re.Pattern[str], sentence: str) -> bool:
     """Whether a sentence claims it: no words before it deny it or make it conditional, none after it withdraw it."""
     return any(
-        not _NOT().search(sentence, 0, found.end()) and not _NOT_RUN().search(sentence, found.end())
+        not _NEGATED().search(sentence, 0, found.end()) and not _NOT_RUN().search(sentence, found.end())
         for found in claim.finditer(sentence)
     )

@@ -135,7 +135,7 @@ class MessageAdded(Event, frozen=True, tag="message_added"):
 
 
 class ToolStarted(Event, frozen=True, tag="tool_started"):
-    """A permitted call runs, if `looks` where it can only look. `title` is for people; `facts` hold if cancelled."""
+    """A permitted call runs; with `looks` it is read-only. `title` is for people; `facts` hold if cancelled."""
 
     call_id: str
     tool: str

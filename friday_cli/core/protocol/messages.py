@@ -153,21 +153,21 @@ def open_calls(history: Sequence[Message]) -> tuple[ToolCall, ...]:
 def closed(history: Iterable[Message], *, why: str = "interrupted: the result was lost") -> list[Message]:
     """A history that every provider accepts: after a message with calls follows one message with their results, in
     order. A missing result is replaced by a `cancelled` one with the text `why`; results without a call are dropped."""
-    mended: list[Message] = []
+    repaired: list[Message] = []
     calls: tuple[ToolCall, ...] = ()
     found: list[ToolResult] = []
     for message in history:
         if message.role == "tool":
             found += message.results
             continue
-        _settle(mended, calls, found, why)
-        mended.append(message)
+        _settle(repaired, calls, found, why)
+        repaired.append(message)
         calls, found = message.calls, []
-    _settle(mended, calls, found, why)
-    return mended
+    _settle(repaired, calls, found, why)
+    return repaired
 
 
-def _settle(mended: list[Message], calls: Sequence[ToolCall], found: list[ToolResult], why: str) -> None:
+def _settle(repaired: list[Message], calls: Sequence[ToolCall], found: list[ToolResult], why: str) -> None:
     results = []
     for call in calls:
         result = next((r for r in found if r.call_id == call.id), None)
@@ -175,7 +175,7 @@ def _settle(mended: list[Message], calls: Sequence[ToolCall], found: list[ToolRe
             found.remove(result)
         results.append(result or ToolResult(call.id, why, "cancelled"))
     if results:
-        mended.append(Message("tool", tuple(results), "harness"))
+        repaired.append(Message("tool", tuple(results), "harness"))
 
 
 def handed_in(message: Message) -> str:

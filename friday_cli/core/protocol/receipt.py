@@ -189,7 +189,7 @@ class ReceiptBuilder:
     def __init__(self, receipt: Receipt | None = None) -> None:
         self.reset(receipt or Receipt())
         self._earlier = Receipt()
-        self._others: list[tuple[int, Receipt]] = []  # each after as many commands of its own
+        self._others: list[tuple[int, Receipt]] = []  # each with the number of own commands before it
         self._earlier_others = 0
 
     def reset(self, receipt: Receipt) -> None:
@@ -206,12 +206,12 @@ class ReceiptBuilder:
         self._not_fetched: dict[str, None] = dict.fromkeys(receipt.not_fetched)
         self._lines = dict(receipt.lines_read)
         self._unknown: dict[str, None] = dict.fromkeys(receipt.unknown)
-        self._made: Receipt | None = receipt
+        self._cached: Receipt | None = receipt
 
     def begin(self) -> None:
         """A run begins. Warnings about an earlier result are removed."""
         self._warnings.clear()
-        self._made = None
+        self._cached = None
         self._earlier = self.receipt
         self._earlier_others = len(self._others)
 
@@ -223,7 +223,7 @@ class ReceiptBuilder:
     def add(self, tool: str, status: str, facts: ToolFacts) -> None:
         """Count a call that ended with `status`. Changes of the same file are added up in one row; the end of a command in
         the background replaces its start."""
-        self._made = None
+        self._cached = None
         if status == "denied":
             self._denied += 1
             self._refused[tool] = self._refused.get(tool, 0) + 1
@@ -255,10 +255,10 @@ class ReceiptBuilder:
     def warn(self, *texts: str) -> None:
         """Add warnings, each once."""
         self._warnings.update(dict.fromkeys(texts))
-        self._made = None
+        self._cached = None
 
     def add_others(self, receipt: Receipt) -> None:
-        """Others changed and ran this: sub-agents in a run that ended, or the person. This agent may claim it, too."""
+        """Add what others changed and ran: sub-agents whose run ended, or the person. The agent may claim it as well."""
         self._others.append((len(self._commands), receipt))
 
     def observed(self, *, whole: bool) -> Receipt:
@@ -276,8 +276,8 @@ class ReceiptBuilder:
     @property
     def receipt(self) -> Receipt:
         """The receipt of all calls so far."""
-        if self._made is None:
-            self._made = Receipt(
+        if self._cached is None:
+            self._cached = Receipt(
                 tools=dict(self._tools),
                 failed=self._failed,
                 denied=self._denied,
@@ -292,14 +292,14 @@ class ReceiptBuilder:
                 lines_read=dict(self._lines),
                 unknown=tuple(self._unknown),
             )
-        return self._made
+        return self._cached
 
     @property
     def run(self) -> Receipt:
         """The receipt of the newest run."""
         now, then = self.receipt, self._earlier
         return Receipt(
-            tools=_more(now.tools, then.tools),
+            tools=_count_difference(now.tools, then.tools),
             failed=now.failed - then.failed,
             denied=now.denied - then.denied,
             files=tuple(change for change in now.files if change not in then.files),
@@ -308,14 +308,14 @@ class ReceiptBuilder:
             read=now.read[len(then.read) :],
             warnings=now.warnings,
             found=now.found[len(then.found) :],
-            refused=_more(now.refused, then.refused),
+            refused=_count_difference(now.refused, then.refused),
             not_fetched=now.not_fetched[len(then.not_fetched) :],
             lines_read=now.lines_read,
             unknown=now.unknown,
         )
 
 
-def _more(now: dict[str, int], then: dict[str, int]) -> dict[str, int]:
+def _count_difference(now: dict[str, int], then: dict[str, int]) -> dict[str, int]:
     return {tool: more for tool, n in now.items() if (more := n - then.get(tool, 0))}
 
 
@@ -326,13 +326,13 @@ def checked(findings: tuple[Finding, ...], receipt: Receipt) -> tuple[Finding, .
 
 def _was_observed(evidence: str, receipt: Receipt) -> bool:
     """Whether the evidence was observed: as a whole (a command may contain `; `), or each of its parts."""
-    if _one_observed(evidence.strip().strip("`"), receipt):
+    if _is_part_observed(evidence.strip().strip("`"), receipt):
         return True
     parts = [part.strip().strip("`") for part in re.split(r"[,;\n]\s+", evidence) if part.strip()]
-    return bool(parts) and all(_one_observed(part, receipt) for part in parts)
+    return bool(parts) and all(_is_part_observed(part, receipt) for part in parts)
 
 
-def _one_observed(evidence: str, receipt: Receipt) -> bool:
+def _is_part_observed(evidence: str, receipt: Receipt) -> bool:
     if re.match(r"https?://", evidence):
         seen = (*receipt.urls, *receipt.found)
         return any(evidence == url or evidence.startswith((url + "#", url + "?")) for url in seen)

@@ -9,11 +9,11 @@ class SimpleCommand(msgspec.Struct, frozen=True):
     """One simple command inside a shell command.
 
     `text` is its words as rules match them, without quotes; `raw` is its source text; `readings` are further forms that
-    deny and ask rules must see (behind a wrapper, without its folder). `looks`: it is known to only read in the
+    deny and ask rules must see (behind a wrapper, without its folder). `read_only`: it is known to only read in the
     workspace; `why` says why it is, or is not. `dynamic_arguments` says why no allow rule with a pattern may cover it,
     "" when one may. `dynamic_program`: the program that it runs is not known. `reads` and `writes` are path labels for
     rules about files; `searches` are the folders whose files it may read unnamed ("." is the workspace). `unread_words` says
-    why not all of its words are in its text, `unread_program` why it may run any other program. `risky` are its options that write, run or read otherwise than the
+    why not all of its words are in its text, `unread_program` why it may run any other program. `risky` are its options that write, run or read in other ways than the
     command usually does: only a rule that contains them allows them. `suggest` is the narrowest useful pattern for a rule. `danger` says why it could destroy more
     than the current work, "" for no known danger.
     """
@@ -21,7 +21,7 @@ class SimpleCommand(msgspec.Struct, frozen=True):
     text: str
     raw: str
     readings: tuple[str, ...] = ()
-    looks: bool = False
+    read_only: bool = False
     why: str = ""
     dynamic_arguments: str = ""
     dynamic_program: bool = False

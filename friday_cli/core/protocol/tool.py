@@ -17,7 +17,7 @@ from .messages import Image, Usage
 from .receipt import Finding, ToolFacts
 from .shell_script import CommandAnalysis
 from .tool_info import Effect, ToolInfo
-from .workspace import Reach, Workspace
+from .workspace import SandboxAccess, Workspace
 
 PARALLEL: frozenset[str] = frozenset(("read", "net", "spawn", "own"))
 """Effects whose calls may run in parallel; the rest run one at a time, in call order."""
@@ -30,7 +30,7 @@ class Output(msgspec.Struct, frozen=True):
     """A tool's result: `text` for the model (the tool truncates it), `display` for people, `facts` for the receipt.
     `error` marks a failure. `ends` is the final report of the tool that ends an agent's run. `warnings` are shown to
     people as notices. `usage` is that of requests to a model, which the tool has charged to the agent. `denied` says what
-    a command was denied that ran where it can only look: the call runs again as usual if that is permitted."""
+    a command was denied that ran read-only: the call runs again as usual if that is permitted."""
 
     text: str
     display: AnyDisplay | None = None
@@ -60,8 +60,8 @@ class KnownFiles(msgspec.Struct, eq=False):
 
 class ToolContext(msgspec.Struct, frozen=True):
     """Everything that a running call may use. `emit` shows live output to people; `agent` is the caller's path.
-    `ask(question, choices)` waits for a person's answer; it raises ToolError when no person can answer. `looks`: the call
-    is permitted only because it looks, so it must run where it can do nothing else."""
+    `ask(question, choices)` waits for a person's answer; it raises ToolError when no person can answer. `read_only`: the call
+    is permitted only because it reads, so it must run where it can do nothing else."""
 
     agent: str
     call_id: str
@@ -69,7 +69,7 @@ class ToolContext(msgspec.Struct, frozen=True):
     seen: KnownFiles
     emit: Callable[[str], None]
     ask: Callable[[str, Sequence[str]], Awaitable[str]]
-    looks: bool = False
+    read_only: bool = False
 
 
 class Tool(msgspec.Struct, frozen=True):
@@ -78,7 +78,7 @@ class Tool(msgspec.Struct, frozen=True):
 
     `subjects(args, workspace)` are the strings that permission rules match, one per thing that the call uses: a path
     label, a whole command, `domain:host`, a profile name. `script(args, workspace)` is the analysis of a shell command,
-    None for other tools. `title(args)` is one short line for people. `reach(args, workspace)` is how far beyond a
+    None for other tools. `title(args)` is one short line for people. `sandbox_access(args, workspace)` is how far beyond a
     sandbox the call goes, and why the model says that it must. `begins(args)` are the facts of a call that is cancelled.
     """
 
@@ -89,7 +89,7 @@ class Tool(msgspec.Struct, frozen=True):
     subjects: Callable[[Any, Workspace], Sequence[str]] = lambda args, workspace: ()
     title: Callable[[Any], str] = lambda args: ""
     script: Callable[[Any, Workspace], CommandAnalysis | None] = lambda args, workspace: None
-    reach: Callable[[Any, Workspace], tuple[Reach, str]] = lambda args, workspace: ("", "")
+    sandbox_access: Callable[[Any, Workspace], tuple[SandboxAccess, str]] = lambda args, workspace: ("", "")
     begins: Callable[[Any], ToolFacts] = lambda args: ToolFacts()
 
     @property

@@ -10,10 +10,10 @@ import msgspec
 
 from .receipt import FileChange
 
-Access = Literal["", "look", "network", "outside"]
-"""How a command is confined: as usual, to looking, with the network on, or not at all. Without a sandbox for it, `look` is
+Access = Literal["", "read_only", "network", "outside"]
+"""How a command is confined: as usual, read-only, with the network on, or not at all. Without a sandbox for it, `read_only` is
 as usual."""
-Reach = Literal["", "confined", "network", "outside"]
+SandboxAccess = Literal["", "confined", "network", "outside"]
 """What a call may reach with a sandbox: only the sandbox, the network, or everything. "" without a sandbox."""
 
 
@@ -27,22 +27,22 @@ class DirectoryEntry(msgspec.Struct, frozen=True):
     target: str = ""
 
 
-class Ran(msgspec.Struct, frozen=True):
-    """A command that ended. `output` is truncated to its head and tail; `spill` is the file with all of it, "" when
+class CommandResult(msgspec.Struct, frozen=True):
+    """A command that ended. `output` is truncated to its head and tail; `output_file` is the file with all of it, "" when
     nothing was truncated.
 
     `exit_code` is None when the command was killed (`timed_out`: by its time limit), 128 + N when signal N ended it.
     `left` counts the processes that outlived the command and were ended after it. `changed` are changes in the
     workspace meanwhile, as far as they were detected. `blocked` says what a sandbox seems to have denied, "" for
-    nothing; for a command that was confined to looking it is the line of its output. `tampered` names protected files
-    that were changed all the same. `unknown` says which changes cannot be detected here.
+    nothing; for a read-only command it is the line of its output. `tampered` names protected files
+    that were changed although they are protected. `unknown` says which changes cannot be detected here.
     """
 
     exit_code: int | None
     output: str
     duration_s: float
     timed_out: bool = False
-    spill: str = ""
+    output_file: str = ""
     bytes: int = 0
     left: int = 0
     changed: tuple[FileChange, ...] = ()
@@ -53,24 +53,24 @@ class Ran(msgspec.Struct, frozen=True):
 
 class BackgroundJob(msgspec.Struct, frozen=True):
     """A command in the background; `exit_code` is None while it runs and when it was killed. `output` is the output
-    since the last call of `job`, truncated; `spill` as in `Ran`. `ended` is True in the first result after its end, and
-    only that one has `changed`, `blocked`, `tampered` and `unknown`. `looks`: it is confined to looking."""
+    since the last call of `job`, truncated; `output_file` as in `CommandResult`. `ended` is True in the first result after its end, and
+    only that one has `changed`, `blocked`, `tampered` and `unknown`. `read_only`: it runs read-only."""
 
     id: str
     command: str
     running: bool
     exit_code: int | None
     output: str
-    spill: str = ""
+    output_file: str = ""
     ended: bool = False
     changed: tuple[FileChange, ...] = ()
     blocked: str = ""
     tampered: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
-    looks: bool = False
+    read_only: bool = False
 
 
-class Printed(msgspec.Struct, frozen=True):
+class ProgramResult(msgspec.Struct, frozen=True):
     """The output of a program that Friday runs for itself. `exit_code` is None when it was killed: by its time limit
     (`timed_out`) or because of too much output (`cut`)."""
 
@@ -83,17 +83,17 @@ class Printed(msgspec.Struct, frozen=True):
 
 class Workspace(Protocol):
     """Files and commands. Paths are resolved with their symbolic links and must be inside `roots`. Commands of agents may
-    not name a folder in `away`. `can_look`: a command can be confined to looking."""
+    not name a folder in `away`. `supports_read_only`: a command can be made read-only."""
 
     root: Path
     roots: tuple[Path, ...]
     away: tuple[Path, ...]
 
     @property
-    def can_look(self) -> bool: ...
+    def supports_read_only(self) -> bool: ...
 
-    def reach(self, access: Access) -> Reach:
-        """The reach of a command with that access."""
+    def sandbox_access(self, access: Access) -> SandboxAccess:
+        """What a command may reach with that access."""
 
     def resolve(self, path: str, *, write: bool = False) -> Path:
         """The absolute path behind `path` (relative to `root`). Raises ToolError when it is outside all roots. A path
@@ -129,12 +129,12 @@ class Workspace(Protocol):
         on_output: Callable[[str], None],
         cwd: Path | None = None,
         access: Access = "",
-    ) -> Ran:
+    ) -> CommandResult:
         """Run a shell command in a new process session. All its processes have ended when this returns."""
 
     async def execute(
         self, argv: Sequence[str], *, agent: str, timeout_s: float, limit: int, cwd: Path | None = None
-    ) -> Printed:
+    ) -> ProgramResult:
         """Run a program for Friday itself, without a shell. At most `limit` bytes of its output are read."""
 
     async def keep_output(self, data: bytes) -> str:

@@ -18,16 +18,16 @@ def budget_left(
     """Tokens and US dollars that an agent and its descendants may still use, None without a limit. `more` is a new
     token limit from a person or the parent, instead of the rest; over all runs it gets `most` tokens at most. Raises
     LimitReached when too little is left for a request."""
-    granted, used = records[path].granted, _used(records, path)
+    start, used = records[path].newest_start, _used(records, path)
     tokens, cost = None, None
-    if granted.tokens:
-        tokens = granted.tokens - used.billed if more is None else more
+    if start.tokens:
+        tokens = start.tokens - used.billed if more is None else more
         if most is not None:
             tokens = min(tokens, most - used.billed)
         if tokens < 2 * OUTPUT_FLOOR:
             raise LimitReached("tokens", path)
-    if granted.cost_usd is not None:
-        cost = granted.cost_usd - (used.cost_usd or 0.0)
+    if start.cost_usd is not None:
+        cost = start.cost_usd - (used.cost_usd or 0.0)
         if cost <= 0:
             raise LimitReached("cost", path)
     return tokens, cost

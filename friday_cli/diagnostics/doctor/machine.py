@@ -166,7 +166,7 @@ def sandbox(settings: SandboxSettings, env: Mapping[str, str]) -> Facts:
     if found.kind == "none":
         text = (
             f"none ({found.why}): commands run with all your permissions; mode auto asks before each, and in every mode only"
-            " programs with literal arguments pass because they look"
+            " programs with literal arguments pass because they only read"
         )
         hint = "Install bubblewrap, or use a kernel with Landlock (Linux 5.13 or later)."
         hint = "" if settings.kind == "none" else hint
@@ -174,12 +174,12 @@ def sandbox(settings: SandboxSettings, env: Mapping[str, str]) -> Facts:
         return
     text = f"{label}: commands can write to the project and a private temporary folder, cannot read keys, and {network}"
     yield Fact("kind", text)
-    if found.look == "none":
-        text = "cannot be confined to looking: only those with literal arguments pass because they look"
+    if found.read_only_kind == "none":
+        text = "cannot be made read-only: only those with literal arguments pass because they only read"
         yield Fact("look", f"commands {text}", "note")
     else:
-        text = "that pass because they look can write nothing, connect nowhere and read no secret files"
-        yield Fact("look", f"{found.look}: commands {text}")
+        text = "that pass because they only read can write nothing, connect nowhere and read no secret files"
+        yield Fact("look", f"{found.read_only_kind}: commands {text}")
     if found.why:
         yield Fact("better", found.why, "note", "Install bubblewrap for a stricter sandbox.")
     for missing in LACKS.get(found.kind, ()):

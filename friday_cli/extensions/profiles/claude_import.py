@@ -9,14 +9,14 @@ from typing import Literal
 from friday_cli.core.text.lazy_regex import pattern
 from friday_cli.tool_catalog import BASH, TOOLS
 
-from .profile import Memory, Mode
+from .profile import ConfiguredMode, Memory
 
-MODES: dict[str, Mode | Literal[""]] = {
+CLAUDE_MODES: dict[str, ConfiguredMode | Literal[""]] = {
     "default": "", "manual": "", "plan": "plan", "acceptEdits": "edits", "auto": "auto", "dontAsk": "",
 }  # fmt: skip
 """Values of `permissionMode`. Others (bypassPermissions) would extend permissions and are ignored."""
 
-MEMORIES: dict[str, Memory] = {"user": "tagged", "project": "tagged", "local": "tagged"}
+CLAUDE_MEMORIES: dict[str, Memory] = {"user": "tagged", "project": "tagged", "local": "tagged"}
 """Values of `memory`: a separate folder there, notes tagged with the agent here."""
 
 WITHOUT_EFFECT = frozenset(
@@ -25,7 +25,7 @@ WITHOUT_EFFECT = frozenset(
 )  # fmt: skip
 """Keys of other tools that have no effect here."""
 
-MARKS = frozenset(
+CLAUDE_KEYS = frozenset(
     ("tools", "permissionMode", "maxTurns", "color", "skills", "mcpServers", "mcp-servers", "hooks", "kind", "target", "infer",
      "handoffs", "user-invocable", "disable-model-invocation")
 )  # fmt: skip

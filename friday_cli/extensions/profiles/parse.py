@@ -17,8 +17,8 @@ from friday_cli.tool_catalog import DELEGATE_TASK, MEMORY_LOAD, MEMORY_SAVE, TOO
 from .. import frontmatter
 from . import claude_import
 from .profile import (
+    CONFIGURED_MODES,
     MEMORIES,
-    MODES,
     RESULT_CHARS_LEAST,
     SUPERVISION,
     TEMPERATURE_MAX,
@@ -37,7 +37,7 @@ SELF = "An agent cannot assign itself as a sub-agent"
 MAX_TIMEOUT_S = 86_400
 
 Tools = tuple[str, ...] | Literal["*"] | None
-_KNOWN_KEYS = frozenset((*KEYS, *ALIASES, *CAMEL.values(), *claude_import.MARKS, *claude_import.WITHOUT_EFFECT))
+_KNOWN_KEYS = frozenset((*KEYS, *ALIASES, *CAMEL.values(), *claude_import.CLAUDE_KEYS, *claude_import.WITHOUT_EFFECT))
 
 
 def parse(path: str, raw: bytes, *, origin: Origin = "user", token_cap: int = TOKENS_HARD) -> Profile:
@@ -50,9 +50,9 @@ def parse(path: str, raw: bytes, *, origin: Origin = "user", token_cap: int = TO
     except FileError:
         page = frontmatter.read(path, text, known=_KNOWN_KEYS)
         prose = True
-        if origin != "claude" and claude_import.MARKS.isdisjoint(page.keys):
+        if origin != "claude" and claude_import.CLAUDE_KEYS.isdisjoint(page.keys):
             raise
-    imported = origin == "claude" or not claude_import.MARKS.isdisjoint(page.keys)
+    imported = origin == "claude" or not claude_import.CLAUDE_KEYS.isdisjoint(page.keys)
     fields = ProfileFields(path, page, imported=imported)
     if prose:
         fields.note("its front matter is not YAML; each value is read as plain text.")
@@ -101,7 +101,7 @@ class _FieldReader:
             supervision=self._fields.choice("supervision", SUPERVISION),
             isolation=self._fields.choice("isolation", ("worktree",)),
             memory=self._memory(tools),
-            mode=self._fields.choice("mode", MODES, claude_import.MODES),
+            mode=self._fields.choice("mode", CONFIGURED_MODES, claude_import.CLAUDE_MODES),
             project_context=self._fields.flag("project_context", default=self._origin == "claude"),
             temperature=self._temperature(),
             result_chars=self._fields.number("result_chars", whole=True, least=RESULT_CHARS_LEAST),
@@ -201,7 +201,7 @@ class _FieldReader:
 
     def _memory(self, tools: Tools) -> Memory:
         """The memory access. `memory` can only remove memory tools; a value without effect adds a notice."""
-        memory = self._fields.choice("memory", MEMORIES, claude_import.MEMORIES)
+        memory = self._fields.choice("memory", MEMORIES, claude_import.CLAUDE_MEMORIES)
         names = TOOLS.by_default if tools is None else TOOLS.names if tools == "*" else tools
         if not memory:
             return "tagged" if tools != "*" and MEMORY_SAVE in names else "read"

@@ -13,8 +13,8 @@ from friday_cli.tool_catalog import MEMORY_LOAD, MEMORY_SAVE, TOOLS
 Origin = Literal["user", "project", "claude", "shipped"]
 Memory = Literal["none", "read", "tagged"]
 MEMORIES: tuple[Memory, ...] = get_args(Memory)
-Mode = Literal["ask", "edits", "plan", "auto"]
-MODES: tuple[Mode, ...] = get_args(Mode)
+ConfiguredMode = Literal["ask", "edits", "plan", "auto"]
+CONFIGURED_MODES: tuple[ConfiguredMode, ...] = get_args(ConfiguredMode)
 Supervision = Literal["unsupervised", "supervised", "supervised-human"]
 SUPERVISION: tuple[Supervision, ...] = get_args(Supervision)
 
@@ -57,7 +57,7 @@ class Profile(msgspec.Struct, frozen=True):
     effort: Effort | Literal[""] = ""
     sub_agents: tuple[str, ...] | Literal["*"] = ()
     memory: Memory = "read"
-    mode: Mode | Literal[""] = ""
+    mode: ConfiguredMode | Literal[""] = ""
     supervision: Supervision | Literal[""] = ""
     isolation: Literal["", "worktree"] = ""
     project_context: bool = False

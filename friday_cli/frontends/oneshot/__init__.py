@@ -1,1 +1,1 @@
-"""The one-shot face: `friday ask`."""
+"""The one-shot frontend: `friday ask`."""

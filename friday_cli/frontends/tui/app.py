@@ -124,7 +124,7 @@ class FridayApp(App[int]):
     async def _start(self) -> None:
         """Mount the rest of the screen, open the session, then load what is not needed for the first message."""
         await self.chat.furnish()
-        self.refresher.look()
+        self.refresher.refresh()
         await self.input.reopen()
         self.refresher.folder.read_branch()
         if self._pick:

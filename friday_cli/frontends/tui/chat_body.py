@@ -123,7 +123,7 @@ class ChatBody(Horizontal):
         path, panel = message.path, self.panel
         if panel.inside and panel.child == path:
             panel.fill(not panel.has_class("full"))
-            self._friday.refresher.look_again()
+            self._friday.refresher.schedule_refresh()
         elif path == "a":
             self.transcript.focus()
         else:
@@ -131,16 +131,16 @@ class ChatBody(Horizontal):
             panel.open(path)
             panel.enter_child()
 
-    def on_agent_tree_picked(self, message: AgentTree.Picked) -> None:
+    def on_agent_tree_agent_selected(self, message: AgentTree.AgentSelected) -> None:
         self.panel.open(message.path)
-        self._friday.refresher.look_again()
+        self._friday.refresher.schedule_refresh()
 
     def on_agent_panel_action_requested(self, message: AgentPanel.ActionRequested) -> None:
         agents = self._friday.agents
         agents.begin(getattr(agents, message.action), message.path, *message.arguments)
 
     def on_transcript_marking(self) -> None:
-        self._friday.refresher.look_again()
+        self._friday.refresher.schedule_refresh()
 
     def on_transcript_fork_requested(self, message: ForkRequested) -> None:
         self._friday.input.submit(Draft(f"/fork {message.number}"))

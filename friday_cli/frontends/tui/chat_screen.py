@@ -29,7 +29,7 @@ from .widgets.status_bar import StatusLine
 from .widgets.styles import Styles, TextRenderer
 from .widgets.text_input import Prompt
 from .widgets.transcript import Transcript
-from .widgets.transcript_messages import Typed
+from .widgets.transcript_messages import TextTyped
 from .widgets.welcome import Welcome
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ class ChatScreen(Screen[None]):
         if self.approval.has_class("brief") and not brief:
             self.approval.grace.restart()  # the panel grows: the mouse may have been pressed on something else
         self.approval.set_class(brief, "brief")
-        self._friday.refresher.look_again()
+        self._friday.refresher.schedule_refresh()
 
     def on_key(self, event: Key) -> None:
         """Insert a printable key without a binding into the prompt, also while no widget has the focus yet."""
@@ -155,7 +155,7 @@ class ChatScreen(Screen[None]):
     def on_resize(self, event: Resize) -> None:
         if self.ready and event.size.width < WIDE and self.body.panel_wanted is None:
             self.body.panel.remove_class("shown", "full")  # there is no room beside the transcript
-        self._friday.refresher.look_again()
+        self._friday.refresher.schedule_refresh()
 
     @on(Click, "#strip")
     def _open_from_strip(self, event: Click) -> None:
@@ -168,7 +168,7 @@ class ChatScreen(Screen[None]):
     def on_composer_submitted(self, message: Composer.Submitted) -> None:
         self._friday.input.submit(message.draft, message.path)
 
-    def on_composer_nudge(self) -> None:
+    def on_composer_send_queue(self) -> None:
         self._friday.input.send_queue()
 
     def on_composer_shell_command(self, message: Composer.ShellCommand) -> None:
@@ -183,8 +183,8 @@ class ChatScreen(Screen[None]):
         if len(self._friday.controller.state.asks) <= 1:
             self.composer.area.focus()
 
-    @on(Typed)
-    async def _type_into_prompt(self, message: Typed) -> None:
+    @on(TextTyped)
+    async def _type_into_prompt(self, message: TextTyped) -> None:
         """Put into the prompt what was typed or pasted elsewhere; a carriage return sends it."""
         self.composer.area.focus()
         if message.text == "\r":

@@ -83,7 +83,7 @@ class InputController:
 
     def _queue(self, draft: Draft, *, first: bool = False) -> None:
         self._app.chat.composer.queue.put(draft, first=first)
-        self._app.refresher.look_again()
+        self._app.refresher.schedule_refresh()
 
     async def send(self, text: str, images: tuple[Image, ...] = ()) -> None:
         """Send a message to the main agent now."""
@@ -113,9 +113,9 @@ class InputController:
     def send_queue(self) -> None:
         """Send what waits in the queue now; an agent at work reads it at its next turn."""
         if waiting := self._app.chat.composer.queue.take():
-            self._app.run_worker(self._send_at_work(waiting))
+            self._app.run_worker(self._send_while_working(waiting))
 
-    async def _send_at_work(self, draft: Draft) -> None:
+    async def _send_while_working(self, draft: Draft) -> None:
         custom = find_command(draft.text, self.customs)
         restricted = custom is not None and custom[0].tools is not None
         if self.controller.working and (restricted or draft.images):
@@ -165,7 +165,7 @@ class InputController:
             if wrong is not None:
                 self.say_note(str(wrong), "error")
         app.chat.reset()
-        app.refresher.look()
+        app.refresher.refresh()
         return wrong is None
 
     async def pick_session(self) -> None:
@@ -261,13 +261,13 @@ class ShellRunner:
         return True
 
     async def _run(self, command: str, keep: bool) -> None:
-        body, look_again = self._app.chat.body, self._app.refresher.look_again
+        body, schedule_refresh = self._app.chat.body, self._app.refresher.schedule_refresh
         block = ShellBlock(body.context, command, kept=keep)
         body.transcript.add(block)
 
         def show(text: str) -> None:
             block.put(text)
-            look_again()
+            schedule_refresh()
 
         try:
             code, output = await self._app.controller.run(command, show, keep=keep)
@@ -279,4 +279,4 @@ class ShellRunner:
         else:
             block.end("stopped" if code is None else f"exit {code}", output)
         finally:
-            look_again()
+            schedule_refresh()

@@ -31,7 +31,7 @@ class ScreenRefresher:
         self.typed_at = 0.0
         """When the last key came, by the monotonic clock in seconds."""
         self._timer: asyncio.TimerHandle | None = None
-        self._due = self._looked_at = 0.0
+        self._due = self._refreshed_at = 0.0
         self._pause = BEAT_S
         self._root_had_ended = False
         """Whether the main agent had ended at the last update."""
@@ -40,7 +40,7 @@ class ScreenRefresher:
     def changed(self) -> None:
         """Plan an update because the session changed: at once after a pause or when the main agent has begun or ended."""
         turn_changed = self._root_had_ended != self._root_ended
-        self._look_in(SOON_S if turn_changed else max(self._looked_at + self._pause - time.monotonic(), SOON_S))
+        self._schedule_in(SOON_S if turn_changed else max(self._refreshed_at + self._pause - time.monotonic(), SOON_S))
 
     @property
     def _root_ended(self) -> bool:
@@ -52,33 +52,33 @@ class ScreenRefresher:
         """Whether the screen shows everything that is known of the session."""
         return self._timer is None and not self._app.controller.fold.dirty
 
-    def look_again(self) -> None:
+    def schedule_refresh(self) -> None:
         """Plan an update because the screen changed."""
-        self._look_in(BEAT_S)
+        self._schedule_in(BEAT_S)
 
-    def _look_in(self, seconds: float) -> None:
+    def _schedule_in(self, seconds: float) -> None:
         due = time.monotonic() + seconds
         if self._timer is not None:
             if self._due <= due:
                 return
             self._timer.cancel()
         self._due = due
-        self._timer = self.call_in(seconds, self.look)
+        self._timer = self.call_in(seconds, self.refresh)
 
     def call_in(self, seconds: float, call: Callable[[], object]) -> asyncio.TimerHandle:
         """Call `call` on the app after so many seconds. A timer of Textual 8.2 never fires when the process is not scheduled
         for its whole time while it is set, which happens for times of some milliseconds."""
         return asyncio.get_running_loop().call_later(seconds, self._app.call_next, call)
 
-    def look(self) -> None:
+    def refresh(self) -> None:
         """Update every widget; the only place where the screen follows the session."""
         self._timer = None
         app, controller, chat = self._app, self._app.controller, self._app.chat
         if not chat.ready:
             return
         now = time.monotonic()
-        if (left := self.typed_at + ECHO_S - now) > 0 and now - self._looked_at < LATE_S:
-            self._look_in(left)
+        if (left := self.typed_at + ECHO_S - now) > 0 and now - self._refreshed_at < LATE_S:
+            self._schedule_in(left)
             return
         begun = time.thread_time()  # wall-clock time would include what other programs do meanwhile
         if controller.fold.failure is not None:
@@ -95,12 +95,12 @@ class ScreenRefresher:
             app.input.send_waiting()
         self.follow_status()
         app.notifier.follow()
-        self._looked_at, self._root_had_ended = time.monotonic(), self._root_ended
+        self._refreshed_at, self._root_had_ended = time.monotonic(), self._root_ended
         self._pause = max(BEAT_S, 3 * (time.thread_time() - begun))
         if controller.working and self._root_ended:
-            self._look_in(BEAT_S)  # its last event comes a moment before the session is idle
+            self._schedule_in(BEAT_S)  # its last event comes a moment before the session is idle
         elif any(a.waits_for_network or not a.status.startswith("waiting") for a in controller.state.working):
-            self._look_in(CLOCK_S)
+            self._schedule_in(CLOCK_S)
 
     def _follow_asks(self) -> None:
         chat = self._app.chat

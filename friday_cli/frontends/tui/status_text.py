@@ -108,7 +108,7 @@ def hint(controller: SessionController, place: Place, *, pane: bool, queued: boo
     if len(state.agents) > 1 and not pane:
         return "Ctrl+T agents" + (" · Esc interrupts" if working else "")
     if working:
-        return "Enter sends now · Esc takes back" if queued else "Enter queues · Esc interrupts"
+        return "Enter sends now · Esc edits" if queued else "Enter queues · Esc interrupts"
     return "F1 help · / commands · Shift+Tab mode"
 
 

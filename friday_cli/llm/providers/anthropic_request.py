@@ -14,7 +14,7 @@ from friday_cli.core.text.lazy_regex import pattern
 from ..transport.tool_arguments import api_call_id, api_tool_name
 from .service_provider import temperature_for
 
-WEB_SEARCH = {"type": "web_search_20250305", "name": "web_search"}
+WEB_SEARCH_SPEC = {"type": "web_search_20250305", "name": "web_search"}
 """The service's search tool ("Web search tool"); this version works with every model and platform that has search."""
 _BUDGETS = {"minimal": 2048, "low": 4096, "medium": 8192, "high": 16384, "xhigh": 32768, "max": 32768}
 _MIN_BUDGET = 1024
@@ -157,8 +157,8 @@ def _tools(request: Request, web_search: bool) -> list[_Block]:
     for spec in request.tools:
         schema = spec.schema if spec.schema.get("type") == "object" else {**spec.schema, "type": "object"}
         tools.append({"name": spec.name, "description": spec.description, "input_schema": schema})
-    if web_search and all(spec.name != WEB_SEARCH["name"] for spec in request.tools):
-        tools.append(dict(WEB_SEARCH))
+    if web_search and all(spec.name != WEB_SEARCH_SPEC["name"] for spec in request.tools):
+        tools.append(dict(WEB_SEARCH_SPEC))
     return tools
 
 

@@ -49,7 +49,7 @@ class DelegationHost(Protocol):
         ...
 
     async def create_workspace(self, path: str) -> Workspace:
-        """A workspace of its own for a new child of the agent `path`. Raises ToolError."""
+        """A separate workspace for a new child of the agent `path`. Raises ToolError."""
         ...
 
     async def cancel_workspace(self, workspace: Workspace) -> None:

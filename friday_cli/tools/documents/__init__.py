@@ -24,7 +24,7 @@ __all__ = ["document_tool", "pdf_text"]
 _PAGE_CHARS = 20_000
 
 
-class QueryArgs(ToolArguments, frozen=True):
+class QueryArguments(ToolArguments, frozen=True):
     aliases: ClassVar = {**PATH_ALIASES, "question": "query"}
     path: Annotated[str, Meta(min_length=1, description="The document: PDF, Markdown or plain text.")]
     query: Annotated[
@@ -42,7 +42,7 @@ class QueryArgs(ToolArguments, frozen=True):
 def document_tool(*, timeout_s: float = 60.0, max_bytes: int = 100_000_000) -> Tool:
     """The tool `document_query`. Limits: `max_bytes` of a document, and about `timeout_s` seconds."""
 
-    async def run(ctx: ToolContext, args: QueryArgs) -> Output:
+    async def run(ctx: ToolContext, args: QueryArguments) -> Output:
         path = ctx.workspace.resolve(args.path)
         label = ctx.workspace.label(path)
         shown = neutralize(label).replace("\n", " ")
@@ -64,7 +64,7 @@ def document_tool(*, timeout_s: float = 60.0, max_bytes: int = 100_000_000) -> T
     return Tool(
         run,
         TOOLS["document_query"],
-        args=QueryArgs,
+        args=QueryArguments,
         subjects=lambda args, workspace: (workspace.label(args.path),),
         title=lambda args: f"{args.path}: {args.query or 'pages ' + args.pages}",
         description=(
@@ -76,7 +76,7 @@ def document_tool(*, timeout_s: float = 60.0, max_bytes: int = 100_000_000) -> T
     )
 
 
-def _answer(data: bytes, path: Path, label: str, args: QueryArgs, seconds: float, stop: threading.Event) -> Output:
+def _answer(data: bytes, path: Path, label: str, args: QueryArguments, seconds: float, stop: threading.Event) -> Output:
     from .find import passages, ranked
 
     pdf = b"%PDF-" in data[:1024]

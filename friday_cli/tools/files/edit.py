@@ -116,7 +116,7 @@ async def _save(
     )
 
 
-WRITE_FILE = Tool(
+WRITE_FILE_TOOL = Tool(
     _write,
     TOOLS["write_file"],
     args=WriteArguments,
@@ -128,7 +128,7 @@ WRITE_FILE = Tool(
         "file use edit_file."
     ),
 )
-EDIT_FILE = Tool(
+EDIT_FILE_TOOL = Tool(
     _edit,
     TOOLS["edit_file"],
     args=EditArguments,

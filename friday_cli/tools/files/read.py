@@ -168,7 +168,7 @@ def _entry(entry: DirectoryEntry) -> str:
     return f"{name}\t{size(entry.size)}"
 
 
-READ_FILE = Tool(
+READ_FILE_TOOL = Tool(
     _read,
     TOOLS["read_file"],
     args=ReadArguments,
@@ -180,7 +180,7 @@ READ_FILE = Tool(
         " a file before you change it. Prefer one large read to many small ones."
     ),
 )
-LIST_DIR = Tool(
+LIST_DIR_TOOL = Tool(
     _list,
     TOOLS["list_dir"],
     args=ListArguments,

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def tools() -> list[Tool]:
     """The tools of this family."""
-    from .find import GLOB
-    from .grep import GREP
+    from .find import GLOB_TOOL
+    from .grep import GREP_TOOL
 
-    return [GLOB, GREP]
+    return [GLOB_TOOL, GREP_TOOL]

@@ -32,7 +32,7 @@ _ROW = pattern(rb"(\d+)([:-])([^\n]*)\n")
 _COUNT = pattern(rb"([^\0]+)\0(\d+)\r?\n")
 _SCAN = "import sys; sys.path.insert(0, sys.argv.pop(1)); from {} import main; main()"
 
-Mode = Literal["list", "content", "files", "count"]
+SearchMode = Literal["list", "content", "files", "count"]
 
 
 class SearchQuery(msgspec.Struct, frozen=True):
@@ -40,7 +40,7 @@ class SearchQuery(msgspec.Struct, frozen=True):
     a found file. `most`: the number of paths wanted in mode "list"."""
 
     base: Path
-    mode: Mode
+    mode: SearchMode
     only: str = ""
     glob: str = ""
     pattern: str = ""
@@ -257,6 +257,6 @@ def _friday_ignore(context: ToolContext, base: Path) -> Callable[[str], bool] | 
 
     def is_ignored(path: str) -> bool:
         parts = f"{prefix}{path}".split("/")
-        return any(rules.verdict("/".join(parts[:count]), count < len(parts)) for count in range(1, len(parts) + 1))
+        return any(rules.is_ignored("/".join(parts[:count]), count < len(parts)) for count in range(1, len(parts) + 1))
 
     return is_ignored

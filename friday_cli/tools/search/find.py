@@ -66,7 +66,7 @@ async def _glob(context: ToolContext, args: GlobArguments) -> Output:
     return Output(text, TextDisplay(f"{result.total - secret:,} files"))
 
 
-GLOB = Tool(
+GLOB_TOOL = Tool(
     _glob,
     TOOLS["glob"],
     args=GlobArguments,

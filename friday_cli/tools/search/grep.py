@@ -165,7 +165,7 @@ def _output(args: GrepArguments, page: _ResultPage, total: int, result: engine.S
     return Output(text, TextDisplay(f"{total:,} {unit}{files}"), facts)
 
 
-GREP = Tool(
+GREP_TOOL = Tool(
     _grep,
     TOOLS["grep"],
     args=GrepArguments,

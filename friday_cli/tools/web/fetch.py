@@ -202,7 +202,7 @@ def fetch_tool(
         if entry is None or time.monotonic() - entry[0] > _CACHE_S:
             page = await fetcher.page(url)
             if page.moved:
-                return _moved(page)
+                return _redirect_output(page)
             try:
                 async with asyncio.timeout(timeout_s):
                     text = await _text(page, pdf)
@@ -213,7 +213,7 @@ def fetch_tool(
             cache[key] = entry
             while len(cache) > _CACHED_PAGES:
                 cache.popitem(last=False)
-        return _part(entry[1], entry[2], args)
+        return _page_output(entry[1], entry[2], args)
 
     return Tool(
         run,
@@ -252,7 +252,7 @@ async def _text(page: FetchedPage, pdf: PdfReader | None) -> str:
     return decoded(page.body, page.content_type)
 
 
-def _part(page: FetchedPage, text: str, args: FetchArguments) -> Output:
+def _page_output(page: FetchedPage, text: str, args: FetchArguments) -> Output:
     """One part of a page for the model: at most `limit` characters, wrapped as untrusted, and how to continue."""
     end = min(len(text), args.offset + (args.limit if page.status < 400 else _ERROR_CHARS))
     summary = (
@@ -278,7 +278,7 @@ def _part(page: FetchedPage, text: str, args: FetchArguments) -> Output:
     return Output("\n".join(lines), shown, facts, error=page.status >= 400)
 
 
-def _moved(page: FetchedPage) -> Output:
+def _redirect_output(page: FetchedPage) -> Output:
     text = f"{page.visited[-1]} redirects to another host: {page.moved}\nNothing was read. Fetch that URL to read it."
     facts = ToolFacts(not_fetched=(f"{page.visited[-1]} (redirects to another host)",))
     return Output(text, TextDisplay(f"redirects to {page.moved}"), facts)

@@ -58,7 +58,7 @@ class FileHistory:
             changes = self.files.setdefault(key_of(kept), [])
             last = changes[-1] if changes else None
             unchanged = (kept.before, kept.mode) == (kept.after, kept.new_mode)
-            if last is not None and not last.confirmed and _did_not_happen(last.kept, kept, unchanged):
+            if last is not None and not last.confirmed and _was_not_made(last.kept, kept, unchanged):
                 changes.pop()
             if unchanged:
                 continue
@@ -87,7 +87,7 @@ def is_original(digest: str, mode: int, kept: KeptFile) -> bool:
     return digest == kept.before and stat.S_IFMT(mode) == stat.S_IFMT(kept.mode)
 
 
-def _did_not_happen(change: KeptFile, following: KeptFile, unchanged: bool) -> bool:
+def _was_not_made(change: KeptFile, following: KeptFile, unchanged: bool) -> bool:
     """Whether a change was not made, judged by what the `following` one found."""
     return is_original(following.before, following.mode, change) and (
         unchanged or not is_result(following.before, following.mode, change)

@@ -1,4 +1,4 @@
-"""The present state of a path, and the encoding of paths in events."""
+"""The current state of a path, and the encoding of paths in events."""
 
 from __future__ import annotations
 

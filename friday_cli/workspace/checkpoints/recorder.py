@@ -67,7 +67,7 @@ class CheckpointRecorder:
         return None if self._snapshot is None else self._snapshot.problem
 
     async def save_before(self, agent: str, pending: Sequence[PendingChange]) -> tuple[KeptFile, ...]:
-        """Save the present content of these files; `agent` is about to change them, "" for the user. It survives a power
+        """Save the current content of these files; `agent` is about to change them, "" for the user. It survives a power
         failure once this returns. Does not fail: a content that cannot be saved is reported in the log."""
         deleted = {change.path for change in pending if change.new is None}
         kept = tuple([await asyncio.to_thread(self._save_pending, change, deleted) for change in pending])

@@ -86,7 +86,7 @@ def plan(
     return RestorePlan(tuple(step for _, step in rows), files, tuple(conflicts), tuple(lost))
 
 
-def take_back(
+def undo_unfinished_rewind(
     kept: Sequence[KeptFile], folders: WritableFolders, blobs: Blobs, *, most: int
 ) -> tuple[RestoreConflict, ...]:
     """Give files that a rewind may have changed, before its process was killed, the content they had before it. One after
@@ -147,7 +147,7 @@ def _step(
     if state.has_content(first.mode, first.before) and _permissions(state.mode) == _permissions(first.mode):
         return None
     if state.kind == stat.S_IFREG and state.size > most:
-        raise _ContentLost(f"it is larger than {most // MEGABYTE} MB, so its present content cannot be saved")
+        raise _ContentLost(f"it is larger than {most // MEGABYTE} MB, so its current content cannot be saved")
     if not force:
         _require_unchanged(changes, state)
     current = read_content(root, path) if state.mode else None

@@ -1,4 +1,4 @@
-"""The differences that agents made to files, one for each agent and file, from the saved content to the present one."""
+"""The differences that agents made to files, one for each agent and file, from the saved content to the current one."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ class Snapshot:
             self._baseline.commit(Commit(agent, tuple(map(os.fsencode, self._roots)), self._scanned_at))
 
     def update(self) -> None:
-        """Make the present files the snapshot."""
+        """Make the current files the snapshot."""
         found = self._walk()
         if found is None:
             return
@@ -100,7 +100,7 @@ class Snapshot:
         self.ready = True
 
     def differences(self) -> list[SnapshotChange]:
-        """The changes since the last scan; the present files become the snapshot. Files that appear because an ignore
+        """The changes since the last scan; the current files become the snapshot. Files that appear because an ignore
         rule was removed are not changes."""
         rules, since = self._rules, self._scanned_at
         found = self._walk()

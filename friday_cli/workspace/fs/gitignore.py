@@ -24,7 +24,7 @@ class IgnoreFile:
     def __bool__(self) -> bool:
         return bool(self._rules)
 
-    def verdict(self, path: str, folder: bool) -> bool | None:
+    def is_ignored(self, path: str, folder: bool) -> bool | None:
         """Whether `path`, relative to the file's folder, is ignored (True), explicitly kept (False) or not matched."""
         for pattern, keeps, folders_only in self._rules:
             if (folder or not folders_only) and pattern.fullmatch(path):
@@ -75,11 +75,11 @@ class Level:
         """Whether `path` (absolute, below this level's folder) is ignored, given that its parents are not."""
         level: Level | None = self
         while level is not None:
-            verdict = level._own.verdict(path[level._prefix :], folder) if level._own else None
-            if verdict is not None:
-                return verdict
+            ignored = level._own.is_ignored(path[level._prefix :], folder) if level._own else None
+            if ignored is not None:
+                return ignored
             if level._exclude:
-                return level._exclude.verdict(path[level._prefix :], folder) or False
+                return level._exclude.is_ignored(path[level._prefix :], folder) or False
             level = level._above
         return False
 

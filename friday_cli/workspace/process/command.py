@@ -31,9 +31,9 @@ class PreparedCommand(NamedTuple):
     request: bytes
 
     @property
-    def only_looks(self) -> bool:
-        """Whether it is confined to looking, so that it changes nothing."""
-        return self.plan is not None and bool(self.plan.look)
+    def read_only(self) -> bool:
+        """Whether it runs read-only, so that it changes nothing."""
+        return self.plan is not None and bool(self.plan.read_only)
 
 
 class RunningCommand:
@@ -49,7 +49,7 @@ class RunningCommand:
         protected_before: tamper_check.ScannedFiles | None,
     ) -> None:
         self.process, self.text, self.capture = process, prepared.text, capture
-        self.only_looks = prepared.only_looks
+        self.read_only = prepared.read_only
         self.protected_before = protected_before
         self.id = ""
         self.started_at = time.monotonic()
@@ -155,7 +155,7 @@ class EffectDetector:
         """The files that changed while `command` ran, except those with just the content that Friday wrote (`written`:
         sha256 by path); and what is not known. `problem`: why there is no snapshot of the folder, "" if there is one, None
         if there should be none."""
-        if command.only_looks:
+        if command.read_only:
             return (), ()
         remark = "seen while a command ran" + (", shared" if command.shared else "")
         found = None

@@ -84,7 +84,7 @@ class HeadTailBuffer:
 
 class OutputCapture:
     """Captures a command's output: head and tail (`shown` bytes) in memory, and once it is longer, all of it in a file of
-    at most `most` bytes. `folder` returns (and creates) the folder of that file; `spill` is its path, "" before."""
+    at most `most` bytes. `folder` returns (and creates) the folder of that file; `output_file` is its path, "" before."""
 
     def __init__(self, folder: Callable[[], Path], *, shown: int = HEAD + TAIL, most: int = SPILL) -> None:
         self._folder, self._most, self._shown = folder, most, shown
@@ -94,7 +94,7 @@ class OutputCapture:
         self._file: int | None = None
         self._saved = 0
         self._problem = ""
-        self.spill = ""
+        self.output_file = ""
 
     @property
     def total(self) -> int:
@@ -127,13 +127,13 @@ class OutputCapture:
         if self._problem:
             return f"; the full output could not be saved: {self._problem}"
         if self.total > self._saved:
-            return f"; the first {self._saved:,} bytes of the output are in {self.spill}"
-        return f"; the full output is in {self.spill}" if self.spill else ""
+            return f"; the first {self._saved:,} bytes of the output are in {self.output_file}"
+        return f"; the full output is in {self.output_file}" if self.output_file else ""
 
     def _write(self, data: bytes) -> None:
         try:
-            if self._file is None and not self.spill:
-                self._file, self.spill = tempfile.mkstemp(prefix="output-", suffix=".txt", dir=self._folder())
+            if self._file is None and not self.output_file:
+                self._file, self.output_file = tempfile.mkstemp(prefix="output-", suffix=".txt", dir=self._folder())
                 data = self._buffer.whole() + data
             if self._file is not None:
                 data = data[: self._most - self._saved]

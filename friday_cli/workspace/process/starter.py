@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from friday_cli.core.protocol.errors import ToolError
-from friday_cli.core.protocol.workspace import Access, Printed
+from friday_cli.core.protocol.workspace import Access, ProgramResult
 from friday_cli.own_programs import find_program
 
-from ..sandbox import look_only
+from ..sandbox import read_only_command
 from ..sandbox.plan import SandboxPlan
 from ..sandbox.policy import SandboxPolicy
 from .client import Process, SupervisorClient
@@ -59,13 +59,13 @@ class CommandStarter:
             plan = sandbox.plan(self._roots, folder, show=self._settings.overflow.path, access=access)
             if plan is not None:
                 environ = sandbox.environ(environ, plan, keep=self._settings.keep)
-        limits = look_only.limits() if plan is not None and plan.look else {}
+        limits = read_only_command.limits() if plan is not None and plan.read_only else {}
         request = self._supervisor.request([self._shell, "-c", command], folder, environ, plan=plan, limits=limits)
         return PreparedCommand(command, plan, request)
 
     async def start(self, prepared: PreparedCommand, agent: str, live: LiveOutput | None) -> RunningCommand:
         """Reserve a process for a command of `agent`; `RunningCommand.run` starts it. Raises ToolError."""
-        changes = not prepared.only_looks
+        changes = not prepared.read_only
         protected = None if prepared.plan is None or not changes else await self._effects.protected_files()
         process = await self._process(agent)
         capture = OutputCapture(self._settings.overflow.folder, shown=self._settings.shown)
@@ -80,7 +80,7 @@ class CommandStarter:
 
     async def execute(
         self, argv: Sequence[str], agent: str, *, timeout_s: float, limit: int, cwd: Path | None
-    ) -> Printed:
+    ) -> ProgramResult:
         """As `Workspace.execute`."""
         path = self._settings.environ.get("PATH")
         program = argv[0] if os.path.isabs(argv[0]) else find_program(argv[0], path, self._roots)
@@ -106,7 +106,7 @@ class CommandStarter:
             errors = HeadTailBuffer(4000, 4000)
             errors.feed(os.pread(err.fileno(), limit, 0))
             printed = await asyncio.to_thread(os.pread, out.fileno(), min(size, limit), 0)
-        return Printed(code, printed, errors.text(), timed_out, cut)
+        return ProgramResult(code, printed, errors.text(), timed_out, cut)
 
     async def end(self, agent: str | None = None) -> None:
         """End the processes of `agent`, or all, with everything they started."""

@@ -58,10 +58,10 @@ def wrap(plan: SandboxPlan, words: list[bytes]) -> list[bytes]:
             argv += ["--perms", "0755" if act == "freeze" else "0111" if leads else "0000", "--tmpfs", path]
             sealed.append(path)
     argv += [word for path in sealed for word in ("--remount-ro", path)]
-    if plan.look:
+    if plan.read_only:
         from . import system_call_filter  # loads ctypes
 
-        if code := system_call_filter.as_bytes(network=False, looks=True):
+        if code := system_call_filter.as_bytes(network=False, read_only=True):
             argv += ["--seccomp", str(_inherited(code))]  # no connection to a socket with a path
     return [*map(os.fsencode, [*argv, "--chdir", plan.cwd, "--"]), *words]
 
@@ -79,7 +79,7 @@ def _mounts(plan: SandboxPlan) -> list[_Mount]:
     found = [_Mount(path, "hide") for path in (*plan.deny, *SOCKETS) if os.path.realpath(path) == path]
     found = [mount for mount in found if os.path.lexists(mount.path)]
     found += [_Mount(path, "tmp") for path in TEMPORARY if os.path.isdir(path) and os.path.realpath(path) == path]
-    found += [_Mount(path, "show") for path in (*plan.show, *plan.look, *_RUN) if os.path.lexists(path)]
+    found += [_Mount(path, "show") for path in (*plan.show, *plan.read_only, *_RUN) if os.path.lexists(path)]
     found += [_Mount(path, "write") for path in plan.write]
     found += [_Mount(path, "freeze") for path in plan.freeze]
     found.sort(key=lambda mount: mount.path.count("/"))  # stable: for equal paths the later kind overrides

@@ -27,10 +27,10 @@ SEARCHED, ROW_CHARS = 20_000, 200
 
 def explain(output: str, plan: SandboxPlan) -> str:
     """What the sandbox seems to have denied, as a sentence for the model; "" if nothing indicates a denial. For a command
-    that may only look it is the line of the output that indicates it."""
+    that is read-only it is the line of the output that indicates it."""
     rows = output[-SEARCHED:].splitlines()
-    if plan.look:
-        return next((row.strip()[:ROW_CHARS] for row in rows if _denied_to_look(row, plan)), "")
+    if plan.read_only:
+        return next((row.strip()[:ROW_CHARS] for row in rows if _denied_read_only(row, plan)), "")
     plan = plan.resolved()
     if rows and rows[0].startswith("bwrap: "):
         return f"The sandbox itself failed, so the command did not run ({rows[0][:200]})."
@@ -44,7 +44,7 @@ def explain(output: str, plan: SandboxPlan) -> str:
     return f"The sandbox ({plan.kind}) may be the reason: {'; '.join(found)}." if found else ""
 
 
-def _denied_to_look(row: str, plan: SandboxPlan) -> bool:
+def _denied_read_only(row: str, plan: SandboxPlan) -> bool:
     """Whether a line reports that something was denied that the user may do."""
     if _READ_ONLY().search(row) or _OFFLINE().search(row):
         return True

@@ -21,7 +21,7 @@ from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.text.known_keys import without_keys
 from friday_cli.own_programs import find_program
 
-from .plan import Kind, SandboxPlan
+from .plan import SandboxKind, SandboxPlan
 
 Wanted = Literal["auto", "bubblewrap", "landlock", "seatbelt", "none"]
 PROBE_S = 10.0
@@ -41,15 +41,15 @@ except PermissionError:
 
 
 class SandboxChoice(msgspec.Struct, frozen=True):
-    """A sandbox that works here: its `program`, its version (`detail`), and `why` no better one is used. `look` is the kind
-    for commands that may only look: Landlock where it works, because it costs least and alone prevents that a file of the
+    """A sandbox that works here: its `program`, its version (`detail`), and `why` no better one is used. `read_only_kind` is the kind
+    for read-only commands: Landlock where it works, because it costs least and alone prevents that a file of the
     folder is executed."""
 
-    kind: Kind
+    kind: SandboxKind
     program: str = ""
     detail: str = ""
     why: str = ""
-    look: Kind = "none"
+    read_only_kind: SandboxKind = "none"
 
     @property
     def abi(self) -> int:
@@ -80,7 +80,7 @@ def detect_sandbox(
 
 
 def _try(wanted: Wanted, bwrap: str | None, true: str | None) -> SandboxChoice:
-    tries: dict[Kind, Callable[[], SandboxChoice]] = {"seatbelt": _seatbelt}
+    tries: dict[SandboxKind, Callable[[], SandboxChoice]] = {"seatbelt": _seatbelt}
     if sys.platform == "linux":
         tries = {"bubblewrap": partial(_bubblewrap, bwrap, true), "landlock": _landlock}
     reasons: list[str] = []
@@ -88,8 +88,8 @@ def _try(wanted: Wanted, bwrap: str | None, true: str | None) -> SandboxChoice:
         if wanted in ("auto", kind):
             result = attempt()
             if result.kind != "none":
-                look = _look_kind(result.kind)
-                return msgspec.structs.replace(result, why="; ".join(reasons), look=look)
+                kind_read_only = _read_only_kind(result.kind)
+                return msgspec.structs.replace(result, why="; ".join(reasons), read_only_kind=kind_read_only)
             reasons.append(f"{kind}: {result.why}")
     return SandboxChoice("none", why="; ".join(reasons) or f"{wanted} does not exist on {sys.platform}")
 
@@ -114,8 +114,8 @@ def _landlock() -> SandboxChoice:
     return SandboxChoice("none", why=problem) if problem else SandboxChoice("landlock", detail=printed.strip())
 
 
-def _look_kind(kind: Kind) -> Kind:
-    """The kind of sandbox for commands that may only look, where `kind` works."""
+def _read_only_kind(kind: SandboxKind) -> SandboxKind:
+    """The kind of sandbox for read-only commands, where `kind` works."""
     from . import system_call_filter  # loads ctypes
 
     if system_call_filter.supported() and (kind == "landlock" or (kind == "bubblewrap" and not _landlock().why)):
@@ -132,7 +132,7 @@ def _seatbelt() -> SandboxChoice:
     return SandboxChoice("none", why=problem) if problem else SandboxChoice("seatbelt", seatbelt.PROGRAM)
 
 
-def _probe(kind: Kind, program: str, wrap: Callable[[SandboxPlan, list[bytes]], list[bytes]], true: str) -> str:
+def _probe(kind: SandboxKind, program: str, wrap: Callable[[SandboxPlan, list[bytes]], list[bytes]], true: str) -> str:
     """Why the program `true` cannot be run in a sandbox, "" if it can."""
     with tempfile.TemporaryDirectory(prefix="friday-") as folder:
         plan = SandboxPlan(kind, program, folder, "/", False, (folder,), freeze=(f"{folder}/.friday",))
@@ -161,7 +161,7 @@ _detected: dict[str, SandboxChoice] = {}
 
 def _cache_key(wanted: Wanted, program: str | None) -> str:
     """A hash of what the result depends on: the program, the kernel, our namespaces and our capabilities."""
-    parts = [__version__, "look", wanted, sys.executable, str(os.getuid()), os.uname().release]
+    parts = [__version__, "read_only", wanted, sys.executable, str(os.getuid()), os.uname().release]
     if program is not None:
         status = os.stat(program)
         parts += [os.path.realpath(program), str(status.st_mtime_ns), str(status.st_size)]

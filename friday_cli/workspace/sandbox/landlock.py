@@ -45,37 +45,37 @@ def restrict(plan: SandboxPlan) -> None:
     shape = struct.pack("=QQQ", handled, tcp, _SCOPES if abi >= 6 else 0)[: 8 if abi < 4 else 16 if abi < 6 else 24]
     ruleset = _call(_CREATE, shape, ctypes.c_size_t(len(shape)), ctypes.c_uint32(0))
     try:
-        _grant(ruleset, "/", _READ_DIR if plan.look else _READ_DIR | _EXECUTE)
+        _grant(ruleset, "/", _READ_DIR if plan.read_only else _READ_DIR | _EXECUTE)
         for path in readable(plan):
             _grant(ruleset, path, _READ_FILE | _EXECUTE)
-        for top in (*plan.look, *(path for path in plan.show if _looked_at(path, plan))):
+        for top in (*plan.read_only, *(path for path in plan.show if _is_read_only(path, plan))):
             for path in _covering(top, plan.deny):
                 _grant(ruleset, path, _READ_FILE)
         for path in DEVICES:
             _grant(ruleset, path, (_READ_FILE | _WRITE_FILE | _TRUNCATE | _IOCTL_DEV) & handled)
         for path in (*plan.write, plan.tmp):
-            _grant(ruleset, path, handled & ~(_IOCTL_DEV | _EXECUTE if plan.look else _IOCTL_DEV))
+            _grant(ruleset, path, handled & ~(_IOCTL_DEV | _EXECUTE if plan.read_only else _IOCTL_DEV))
         if _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
             raise OSError(ctypes.get_errno(), "no_new_privs")
         if _libc.capset(struct.pack("=Ii", _CAPABILITY_VERSION_3, 0), bytes(24)):  # root could read others' memory
             raise OSError(ctypes.get_errno(), "capabilities")
         _call(_RESTRICT, ctypes.c_int(ruleset), ctypes.c_uint32(0))
-        system_call_filter.install(network=plan.network, looks=bool(plan.look))
+        system_call_filter.install(network=plan.network, read_only=bool(plan.read_only))
     finally:
         os.close(ruleset)
 
 
 def readable(plan: SandboxPlan) -> list[str]:
-    """Folders and files that together cover the whole file system except the denied paths and `plan.look`. A denied path
+    """Folders and files that together cover the whole file system except the denied paths and `plan.read_only`. A denied path
     inside a writable folder stays readable."""
     denied = [path for path in (*plan.deny, "/dev") if not any(inside(path, root) for root in plan.write)]
-    denied += plan.look
-    tops = [path for path in ("/", *plan.show) if not _looked_at(path, plan)]
+    denied += plan.read_only
+    tops = [path for path in ("/", *plan.show) if not _is_read_only(path, plan)]
     return [path for top in tops for path in _covering(top, denied)]
 
 
-def _looked_at(path: str, plan: SandboxPlan) -> bool:
-    return any(inside(path, root) for root in plan.look)
+def _is_read_only(path: str, plan: SandboxPlan) -> bool:
+    return any(inside(path, root) for root in plan.read_only)
 
 
 def _covering(top: str, denied: Sequence[str]) -> list[str]:

@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
-Kind = Literal["bubblewrap", "landlock", "seatbelt", "none"]
-_LISTS = ("write", "deny", "show", "freeze", "look")
+SandboxKind = Literal["bubblewrap", "landlock", "seatbelt", "none"]
+_LISTS = ("write", "deny", "show", "freeze", "read_only")
 
 
 class SandboxPlan(NamedTuple):
@@ -15,10 +15,10 @@ class SandboxPlan(NamedTuple):
     `write` can be written. `deny` cannot even be read. `show` can be read inside a denied folder. `freeze` is read-only
     inside a writable folder, and a path of it that does not exist cannot be created. The deeper of two entries applies.
 
-    `look` are the folders of a command that may only look, () for another command: they can be read, even inside a denied
+    `read_only` are the folders of a read-only command, () for another command: they can be read, even inside a denied
     folder, and no file in them can be executed (bubblewrap cannot prevent that)."""
 
-    kind: Kind
+    kind: SandboxKind
     program: str
     tmp: str
     cwd: str
@@ -27,7 +27,7 @@ class SandboxPlan(NamedTuple):
     deny: tuple[str, ...] = ()
     show: tuple[str, ...] = ()
     freeze: tuple[str, ...] = ()
-    look: tuple[str, ...] = ()
+    read_only: tuple[str, ...] = ()
 
     def fields(self) -> list[bytes]:
         """The plan as NUL-free fields of a request; the first is the number of fields."""
@@ -54,7 +54,7 @@ class SandboxPlan(NamedTuple):
             deny=_existing(self.deny),
             show=_existing(self.show),
             freeze=tuple(path for path in freeze if path),
-            look=_existing(self.look),
+            read_only=_existing(self.read_only),
         )
 
 

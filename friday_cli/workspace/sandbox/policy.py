@@ -10,16 +10,16 @@ import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from friday_cli.core.protocol.workspace import Access, Reach
+from friday_cli.core.protocol.workspace import Access, SandboxAccess
 
-from . import look_only
+from . import read_only_command
 from .detect import SandboxChoice
 from .home import hidden_paths, readable_paths
 from .plan import SandboxPlan, inside
 from .protected_paths import SERVICE_VARIABLES, absolute_paths, repository_folders, secret_paths, writable_folder
 
 _TEMPORARY = ("/tmp", "/var/tmp")
-"""Folders in which a command that may only look sees nothing but its own temp folder."""
+"""Folders in which a read-only command sees nothing but its own temp folder."""
 
 
 class SandboxPolicy:
@@ -52,30 +52,30 @@ class SandboxPolicy:
         self._creating = threading.Lock()
         self._mount_points: set[str] = set()
 
-    def reach(self, access: Access) -> Reach:
+    def sandbox_access(self, access: Access) -> SandboxAccess:
         """How far a command with `access` reaches: "" without a sandbox."""
         if self.choice.kind == "none":
             return ""
         return access if access == "outside" or (access == "network" and not self.network) else "confined"
 
     @property
-    def can_look(self) -> bool:
-        """Whether a command can be confined to looking."""
-        return self.choice.look != "none"
+    def supports_read_only(self) -> bool:
+        """Whether a command can be made read-only."""
+        return self.choice.read_only_kind != "none"
 
     def plan(self, roots: Sequence[Path], cwd: Path, *, show: Path | None, access: Access) -> SandboxPlan | None:
         """The plan of a command in `cwd` that may write below `roots` and read in `show`; None if it is not confined. With
-        the access `look` it can write nothing but its temp folder. Blocks."""
-        if self.choice.kind == "none" or access == "outside" or (access == "look" and not self.can_look):
+        the access `read_only` it can write nothing but its temp folder. Blocks."""
+        if self.choice.kind == "none" or access == "outside" or (access == "read_only" and not self.supports_read_only):
             return None
         shown = (*self._show, *((str(show),) if show else ()))
         hidden = self._hidden(roots)
-        if access == "look":
+        if access == "read_only":
             folders = [os.path.realpath(path) for root in roots for path in (str(root), *repository_folders(str(root)))]
             return SandboxPlan(
-                kind=self.choice.look,
-                program=self.choice.program if self.choice.look == self.choice.kind else "",
-                tmp=self._temporary(look=True),
+                kind=self.choice.read_only_kind,
+                program=self.choice.program if self.choice.read_only_kind == self.choice.kind else "",
+                tmp=self._temporary(read_only=True),
                 cwd=str(cwd),
                 network=False,
                 deny=(
@@ -83,10 +83,10 @@ class SandboxPolicy:
                     *_TEMPORARY,
                     *hidden,
                     *self._deny,
-                    *look_only.secret_files(folders),
+                    *read_only_command.secret_files(folders),
                 ),
                 show=shown,
-                look=tuple(dict.fromkeys(folders)),
+                read_only=tuple(dict.fromkeys(folders)),
             )
         writable = [writable_folder(str(root)) for root in roots]
         plan = SandboxPlan(
@@ -108,7 +108,7 @@ class SandboxPolicy:
         """The environment of a command with this plan: without addresses of services, and with its private temp folder."""
         passed = {name: value for name, value in given.items() if name not in SERVICE_VARIABLES or name in keep}
         tmp = "/tmp" if plan.kind == "bubblewrap" else plan.tmp
-        passed = look_only.environ(passed) if plan.look else passed
+        passed = read_only_command.environ(passed) if plan.read_only else passed
         return {**passed, "TMPDIR": tmp, "TMP": tmp, "TEMP": tmp}
 
     def _hidden(self, roots: Sequence[Path]) -> tuple[str, ...]:
@@ -116,11 +116,11 @@ class SandboxPolicy:
         whole = any(inside(self._home, os.path.realpath(root)) for root in roots)
         return () if whole or not self._home else hidden_paths(self._home)
 
-    def _temporary(self, *, look: bool = False) -> str:
+    def _temporary(self, *, read_only: bool = False) -> str:
         with self._creating:
-            if look not in self._tmp:
-                self._tmp[look] = os.path.realpath(tempfile.mkdtemp(prefix="friday-tmp-"))
-            return self._tmp[look]
+            if read_only not in self._tmp:
+                self._tmp[read_only] = os.path.realpath(tempfile.mkdtemp(prefix="friday-tmp-"))
+            return self._tmp[read_only]
 
     def close(self) -> None:
         """Remove the temp folders and the empty folders that were created as mount points."""

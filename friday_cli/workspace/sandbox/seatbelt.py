@@ -19,7 +19,7 @@ def profile(plan: SandboxPlan) -> str:
     rows = ["(version 1)", "(allow default)", "(deny file-write*)"]
     rows.append('(allow file-write* (regex #"^/dev/(null|zero|tty|dtracehelper)$"))')
     layers = [("deny", path) for path in plan.deny] + [("show", path) for path in plan.show]
-    layers += [("look", path) for path in plan.look]
+    layers += [("read_only", path) for path in plan.read_only]
     layers += [("write", path) for path in (*plan.write, os.path.realpath(plan.tmp))]
     layers += [("freeze", path) for path in plan.freeze]
     for act, path in sorted(layers, key=lambda layer: layer[1].count("/")):
@@ -32,7 +32,7 @@ def profile(plan: SandboxPlan) -> str:
 _RULES = {
     "deny": "(deny file-read* file-write* {})",
     "show": "(allow file-read* {})",
-    "look": "(allow file-read* {0}) (deny process-exec {0})",
+    "read_only": "(allow file-read* {0}) (deny process-exec {0})",
     "write": "(allow file-read* file-write* {})",
     "freeze": "(deny file-write* {})",
 }

@@ -62,16 +62,16 @@ def supported() -> bool:
     return os.uname().machine in _TABLES
 
 
-def as_bytes(*, network: bool, looks: bool) -> bytes:
+def as_bytes(*, network: bool, read_only: bool) -> bytes:
     """The filter of this machine as the kernel reads it, empty without a table."""
-    steps = program(os.uname().machine, network=network, looks=looks) if supported() else []
+    steps = program(os.uname().machine, network=network, read_only=read_only) if supported() else []
     return b"".join(struct.pack("=HBBI", *step) for step in steps)
 
 
-def install(*, network: bool, looks: bool) -> None:
+def install(*, network: bool, read_only: bool) -> None:
     """Filter the system calls of this process and its future children, which have `no_new_privs`. Does nothing on a machine
     without a table. Raises OSError."""
-    code = as_bytes(network=network, looks=looks)
+    code = as_bytes(network=network, read_only=read_only)
     if not code:
         return
     text = ctypes.create_string_buffer(code, len(code))
@@ -87,28 +87,28 @@ _Condition = tuple[int, int, int, bool]
 _WHOLE = 0xFFFFFFFF
 
 
-def program(machine: str, *, network: bool, looks: bool) -> list[_Step]:
+def program(machine: str, *, network: bool, read_only: bool) -> list[_Step]:
     """The filter for a machine of the table."""
     own, *others = _TABLES[machine]
     steps: list[_Step] = []
-    for numbers in (own, *([] if looks else others)):
+    for numbers in (own, *([] if read_only else others)):
         body: list[_Step] = [(_LOAD, 0, 0, _NUMBER), (_AT_LEAST, 0, 1, _X32), (_RETURN, 0, 0, _FAIL | errno.ENOSYS)]
-        body += [step for rule in _rules(numbers, network=network, looks=looks) for step in _refuse(*rule)]
+        body += [step for rule in _rules(numbers, network=network, read_only=read_only) for step in _refuse(*rule)]
         steps += [(_LOAD, 0, 0, _ARCHITECTURE), (_EQUAL, 1, 0, numbers.architecture), (_JUMP, 0, 0, len(body) + 1)]
         steps += [*body, (_RETURN, 0, 0, _ALLOW)]
-    return [*steps, (_RETURN, 0, 0, _FAIL | errno.ENOSYS if looks else _ALLOW)]
+    return [*steps, (_RETURN, 0, 0, _FAIL | errno.ENOSYS if read_only else _ALLOW)]
 
 
-def _rules(numbers: _Numbers, *, network: bool, looks: bool) -> list[tuple[int, list[_Condition], int]]:
+def _rules(numbers: _Numbers, *, network: bool, read_only: bool) -> list[tuple[int, list[_Condition], int]]:
     """The system calls to refuse: number, conditions on its arguments, error."""
     rules: list[tuple[int, list[_Condition], int]] = [(numbers.prlimit, [(0, _WHOLE, 0, False)], errno.EPERM)]
-    families = [_NETLINK] if looks else [_NETLINK, _UNIX]
-    if looks or not network:
+    families = [_NETLINK] if read_only else [_NETLINK, _UNIX]
+    if read_only or not network:
         rules.append((numbers.socket, [(0, _WHOLE, family, False) for family in families], errno.EACCES))
         rules.append((_IO_URING_SETUP, [], errno.ENOSYS))
         if numbers.socketcall:
             rules.append((numbers.socketcall, [], errno.EACCES))
-    if looks:
+    if read_only:
         rules += [(number, [], errno.EPERM) for number in numbers.attributes]
         rules.append((_OPENAT2, [], errno.ENOSYS))  # its flags cannot be read here
         for number, flags in (

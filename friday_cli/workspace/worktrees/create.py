@@ -86,7 +86,7 @@ class WorktreeCreator(msgspec.Struct, frozen=True):
         base = await self._base(source, git_dir)
         words = ("worktree", "add", "-q", "--no-checkout", "-b", metadata.branch, metadata.folder, base)
         await git(*words, cwd=top, git_dir=git_dir)
-        admin = await asyncio.to_thread(_admin, worktree.folder)
+        admin = await asyncio.to_thread(_git_folder, worktree.folder)
         worktree.save(admin=str(admin), base=base)
         await source.check_out(worktree.folder, worktree.index)
         env = {"GIT_WORK_TREE": metadata.folder}
@@ -121,7 +121,7 @@ async def commit(git: Git, git_dir: Path, tree: str, message: str, *, parent: st
     return (await git(*words, git_dir=git_dir)).decode().strip()
 
 
-def _admin(folder: Path) -> Path:
+def _git_folder(folder: Path) -> Path:
     """The git folder of a new worktree."""
     text = (folder / ".git").read_text(encoding="utf-8", errors="surrogateescape")
     found = re.fullmatch(r"gitdir: (.+)\n?", text, re.S)

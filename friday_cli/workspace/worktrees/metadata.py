@@ -19,7 +19,7 @@ from ..local import LocalWorkspace
 from .git import Git, Repository
 from .git_trees import GitTrees, TreeChange
 
-State = Literal["opened", "changed", "unchanged", "applied", "discarded", "kept"]
+WorktreeState = Literal["opened", "changed", "unchanged", "applied", "discarded", "kept"]
 
 
 class WorktreeMetadata(msgspec.Struct, frozen=True):
@@ -48,7 +48,7 @@ class Worktree(msgspec.Struct, eq=False):
 
     metadata: WorktreeMetadata
     parent: Path
-    state: State = "opened"
+    state: WorktreeState = "opened"
     workspace: LocalWorkspace | None = None
     files: tuple[FileChange, ...] = ()
     changes: tuple[TreeChange, ...] = ()

@@ -16,9 +16,9 @@ from .apply import DIFF, MOST, Applied, commit_changes, describe, plan_apply
 from .create import WorktreeCreator
 from .git import Git, Repository, discover
 from .git_trees import GitTrees, shown
-from .metadata import State, Worktree, load_worktrees, remove_folder
+from .metadata import Worktree, WorktreeState, load_worktrees, remove_folder
 
-ENDED: Mapping[State, str] = {
+ENDED: Mapping[WorktreeState, str] = {
     "unchanged": "nothing was changed in it, so it was removed",
     "applied": "it was applied already",
     "discarded": "it was discarded",
@@ -188,7 +188,7 @@ class Worktrees:
                     await commit_changes(self.git, worktree, trees, await self._tip(worktree), message)
             await self._remove(worktree, "kept" if keep_branch else "discarded")
 
-    async def _remove(self, worktree: Worktree, state: State) -> None:
+    async def _remove(self, worktree: Worktree, state: WorktreeState) -> None:
         """Remove the folder, its registration in git and its metadata file; the branch too, unless the state is `kept`."""
         worktree.state = state
         if worktree.workspace is not None:

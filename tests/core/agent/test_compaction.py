@@ -213,7 +213,7 @@ async def test_compaction_can_be_set_earlier() -> None:
     assert bench.of(Compacted)
 
 
-async def test_a_steering_message_is_the_wish_that_is_kept() -> None:
+async def test_compaction_keeps_a_steering_message_as_the_request() -> None:
     bench = Bench(Talkative(8), [LOOK])
     node = bench.begin("the first wish")
     await bench.root.inbox.put(InboxMessage("no: the second wish", "person"))

@@ -81,7 +81,7 @@ async def test_results_are_cut_to_what_the_budget_can_read(tokens: int, cost: fl
     assert 16_000 < bench.of(ev.TurnStarted)[-1].context < 18_100, "most of it is used, and the wrap-up's part is left"
 
 
-async def test_tokens_used_up_and_no_room_for_words() -> None:
+async def test_tokens_used_up_and_none_left_for_a_wrap_up() -> None:
     big = Say("a start", [call("look")], usage=Usage(input=10, output=50_000))
     bench = await ran(Model({"a": [big]}), [LOOK], me=Profile(tokens=20_000, time_s=0))
     assert bench.ended() == ("failed", "tokens", "a start", True)
@@ -124,7 +124,7 @@ async def test_friday_itself_fails() -> None:
     assert await others() == []
 
 
-async def test_a_refusal_without_a_word_leaves_nothing_empty_in_the_history() -> None:
+async def test_a_refusal_without_text_leaves_no_empty_message_in_the_history() -> None:
     bench = await ran(Model({"a": [Say("", stop="refusal"), Say("gladly")]}))
     assert (await bench.prompt("something else")).text == "gladly"
     assert strict(bench.model.requests[1].messages) == []
@@ -136,7 +136,7 @@ async def test_a_pause_of_the_server_is_continued() -> None:
     assert [m.role for m in bench.model.requests[1].messages] == ["user", "assistant"]
 
 
-async def test_a_message_in_the_last_turn_waits_for_a_run_of_its_own() -> None:
+async def test_a_message_in_the_last_turn_waits_for_a_separate_run() -> None:
     bench = Bench(Model({"a": [Say("the answer", delay_s=2)]}), me=Profile(turns=1, time_s=0, tokens=0))
     bench.begin()
     await asyncio.sleep(1)

@@ -164,7 +164,7 @@ async def test_the_same_calls_with_the_same_results_are_warned_about_and_then_st
 
 
 @pytest.mark.parametrize(("size", "turns"), [(2, 8), (3, 12), (4, 16), (8, 32)])
-async def test_calls_that_alternate_with_the_same_results_are_a_circle_too(size: int, turns: int) -> None:
+async def test_calls_that_alternate_with_the_same_results_are_a_loop(size: int, turns: int) -> None:
     bench = await ran(
         Model(lambda request, count: Say("again", [call("look", text="abcdefgh"[count % size])])),
         [LOOK],
@@ -180,7 +180,7 @@ async def test_calls_that_alternate_with_the_same_results_are_a_circle_too(size:
 @pytest.mark.parametrize(("texts", "turns"), [
     (["page {n}"], 8), (["page {n}", "file\n  a"], 16), (["wait  {n}.5", "wait {n}", "a", "b"], 32),
 ])  # fmt: skip
-async def test_calls_that_differ_in_a_number_or_in_spaces_are_a_circle_too(texts: list[str], turns: int) -> None:
+async def test_calls_that_differ_in_a_number_or_in_spaces_are_a_loop(texts: list[str], turns: int) -> None:
     def again(request: Request, count: int) -> Say:
         text = texts[count % len(texts)].format(n=count + 7)
         return Say("again", [call("look", text=text.replace(" ", " " * (1 + count % 3)))])
@@ -204,7 +204,7 @@ POLL, *LOOKS = (Say("", [call(name, text=text)]) for name, text in (("poll", "")
     [Say("", [call("poll", text=f"job 7, wait {n}")]) for n in range(50, 66)],
     [Say("", [call("change", text=f"file {n}")]) for n in range(16)], [Say("", [call("look", text=str(n))]) for n in range(16)],
 ], ids=["other results", "other results in a circle", "a circle that is left", "other results and numbers", "files", "pages"])  # fmt: skip
-async def test_what_is_no_circle_is_work(turns: list[Say]) -> None:
+async def test_turns_that_make_progress_are_not_a_loop(turns: list[Say]) -> None:
     lines = iter(range(100))
 
     async def poll(ctx: ToolContext, args: Arguments) -> str:

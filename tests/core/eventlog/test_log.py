@@ -196,7 +196,7 @@ async def test_flush_returns_when_all_that_was_emitted_is_kept() -> None:
 
 @pytest.mark.parametrize("readable", [True, False])
 @pytest.mark.parametrize("at_once", [1, 6])
-async def test_when_the_journal_fails_the_session_goes_on_and_says_so_once(at_once: int, readable: bool) -> None:
+async def test_when_the_journal_fails_the_session_continues_and_reports_it_once(at_once: int, readable: bool) -> None:
     journal = Slow(breaks=3, readable=True)
     log = Log(journal)
     early: list[Envelope] = []

@@ -47,7 +47,7 @@ def test_the_receipt_is_what_the_agent_itself_counts(log: list[ev.Envelope]) -> 
         assert record.receipt == tally.receipt
 
 
-def test_a_second_run_goes_on_with_the_same_life() -> None:
+def test_a_second_run_continues_with_the_same_totals() -> None:
     log = numbered(
         ("a", ev.AgentStarted(1, "p", "first", "m", mode="ask")),
         ("a", said("one", ToolCall("c", "bash"))),
@@ -98,6 +98,6 @@ def test_active_time_leaves_the_waits_for_people_out() -> None:
     assert replay(log)["a"].active_s == 15.0
 
 
-def test_results_nobody_asked_for_are_dropped() -> None:
+def test_results_without_a_call_are_dropped() -> None:
     log = numbered(("a", ev.AgentStarted(1, "p", "t", "m")), ("a", results(ToolResult("ghost", "boo"))))
     assert replay(log)["a"].history == []

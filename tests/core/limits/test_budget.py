@@ -61,7 +61,7 @@ def test_a_child_gets_what_it_asks_for_but_never_more_than_is_left() -> None:
     assert root.child("a.2", tokens=50_000, cost=None).tokens.limit == 10_000 - 1000 - 200
 
 
-def test_a_child_without_a_wish_gets_the_rest_and_no_limit_stays_none() -> None:
+def test_a_child_without_a_limit_gets_the_rest_and_no_limit_stays_none() -> None:
     assert running(Budget("a", tokens=10_000)).child("a.1", tokens=None, cost=None).tokens.limit == 9000
     child = Budget("a").child("a.1", tokens=None, cost=None)
     assert (child.tokens.limit, child.cost.limit, child.left("tokens")) == (None, None, float("inf"))
@@ -149,7 +149,7 @@ async def test_requests_are_served_in_the_order_in_which_they_came() -> None:
     assert (await small).amounts[0] == 1500
 
 
-async def test_while_others_have_reserved_nobody_is_sent_with_less_than_a_usual_reply() -> None:
+async def test_while_others_have_reserved_no_request_is_sent_with_less_than_a_usual_reply() -> None:
     one, two = children(2, tokens=7000)
     taken = await reserve(one, 300, 4000)
     shown: list[tuple[str, str]] = []
@@ -168,7 +168,7 @@ async def test_while_others_have_reserved_nobody_is_sent_with_less_than_a_usual_
     assert OUTPUT_FLOOR < (await other).output < 4000, "it gets what is left when nothing more can come"
 
 
-async def test_who_waits_is_told_when_others_used_it_up() -> None:
+async def test_a_waiting_request_ends_when_others_used_the_budget_up() -> None:
     budget = running(Budget("a", tokens=2000))
     taken, other = await reserve(budget, 10, 800), await reserve(budget, 10, 800)
     waiting = asyncio.create_task(reserve(budget, 500, 1000))

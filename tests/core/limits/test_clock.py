@@ -51,7 +51,7 @@ async def test_a_loop_that_is_only_busy_loses_no_time() -> None:
     assert clock.elapsed == pytest.approx(10 * (TICK_S + LATE_S / 2 + 0.5))
 
 
-async def test_two_reasons_count_once() -> None:
+async def test_a_clock_started_twice_counts_once() -> None:
     clock = Clock()
     clock.start()
     await asyncio.sleep(2)
@@ -64,7 +64,7 @@ async def test_two_reasons_count_once() -> None:
     assert clock.elapsed == 6
 
 
-async def test_who_waits_for_children_is_active_while_one_of_them_is() -> None:
+async def test_an_agent_that_waits_for_children_is_active_while_one_of_them_is() -> None:
     parent, one, two = Clock(), Clock(), Clock()
     with parent.following(one), parent.following(two):
         await asyncio.sleep(10)

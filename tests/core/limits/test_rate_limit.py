@@ -25,7 +25,7 @@ def fill(lane: RateLimiter) -> int:
     return len(list(iter(lane.try_acquire, 0)))
 
 
-async def test_places_are_given_back_and_a_closed_gate_lets_nobody_in() -> None:
+async def test_slots_are_released_and_a_closed_rate_limiter_admits_none() -> None:
     lane = gate()
     assert lane.try_acquire()
     assert lane.in_flight == 1
@@ -39,7 +39,7 @@ async def test_places_are_given_back_and_a_closed_gate_lets_nobody_in() -> None:
     assert lane.try_acquire()
 
 
-async def test_only_crowding_closes_the_lane() -> None:
+async def test_only_rate_limit_errors_close_the_rate_limiter() -> None:
     lane = gate()
     assert lane.back_off(1, crowded=False) > 0
     assert lane.wait_s == 0
@@ -62,7 +62,7 @@ async def test_a_server_is_never_asked_earlier_than_it_said(seconds: float) -> N
         assert max(seconds, 2.0) <= again <= max(4.0, 1.1 * seconds + 0.1), "what it said was not enough three times"
 
 
-async def test_the_number_in_flight_halves_when_crowded_and_grows_with_success() -> None:
+async def test_the_number_in_flight_halves_after_a_refusal_and_grows_with_success() -> None:
     lane = gate()
     for _ in range(16):
         assert lane.try_acquire()
@@ -83,7 +83,7 @@ async def test_the_number_in_flight_halves_when_crowded_and_grows_with_success()
     assert fill(lane) == MOST_IN_FLIGHT
 
 
-async def test_who_gives_up_waiting_passes_the_turn_on() -> None:
+async def test_a_cancelled_wait_passes_the_turn_on() -> None:
     lane = gate()
     lane.back_off(1, crowded=True)
     wait = lane.wait_s
@@ -127,7 +127,7 @@ class Neighbours:
         self.served = asyncio.get_running_loop().time()
 
 
-async def test_a_crowd_that_another_process_met_closes_the_lane_here() -> None:
+async def test_a_rate_limit_error_of_another_process_closes_the_rate_limiter_here() -> None:
     lanes = Neighbours()
     lane = RateLimiter(random.Random(1), lanes)
     for _ in range(8):
@@ -145,7 +145,7 @@ async def test_a_crowd_that_another_process_met_closes_the_lane_here() -> None:
     assert fill(lane) == 3, "and half as many come back"
 
 
-async def test_who_is_refused_tells_the_others_and_does_not_take_it_for_news() -> None:
+async def test_a_refusal_is_shared_and_its_own_is_not_taken_for_that_of_another_process() -> None:
     lanes = Neighbours()
     lane = RateLimiter(random.Random(1), lanes)
     for _ in range(4):
@@ -212,7 +212,7 @@ class Slots(Model):
 @pytest.mark.parametrize(("retry_after", "drops"), [(None, False), (2.0, False), (0.05, False), (None, True)])
 @pytest.mark.parametrize("places", [5, 20])
 @pytest.mark.parametrize("seed", range(2))
-async def test_twenty_children_against_two_places_all_finish(
+async def test_twenty_children_with_two_slots_all_finish(
     retry_after: float | None, drops: bool, places: int, seed: int
 ) -> None:
     model = Slots(retry_after, drops=drops)
@@ -233,7 +233,7 @@ async def test_twenty_children_against_two_places_all_finish(
 
 @pytest.mark.parametrize("retry_after", [None, 2.0, 0.05])
 @pytest.mark.parametrize(("processes", "policy", "waste"), [(2, Policy(max_concurrent=20), 1.5), (4, Policy(), 3)])
-async def test_processes_against_a_server_of_two_places_find_their_places(
+async def test_processes_share_a_server_that_admits_two_requests(
     retry_after: float | None, processes: int, policy: Policy, waste: float
 ) -> None:
     """Each of four has one request in flight at least: two are refused at any time, some of them again and again."""
@@ -272,7 +272,7 @@ async def test_a_request_comes_again_while_others_are_served(served: bool, fewes
     assert asyncio.get_running_loop().time() <= 3700
 
 
-async def test_nobody_keeps_a_place_at_the_gate_while_it_is_queued_for_one_to_run() -> None:
+async def test_no_rate_limit_slot_is_held_while_waiting_for_a_run_slot() -> None:
     """Two requests at a time, one place to run: a.1 is at work with a tool, a.2 and a.3 must let the root go first."""
     busy = ProviderError("rate", "slow down", retry_after=5.0)
     script = {

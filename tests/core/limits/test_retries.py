@@ -79,7 +79,7 @@ async def test_the_usage_of_failed_tries_is_counted_known_or_estimated() -> None
     assert bench.root.budget.cost.spent == pytest.approx(total.cost_usd)
 
 
-async def test_the_fallback_model_goes_on_where_it_was_named_and_it_is_said() -> None:
+async def test_the_fallback_model_continues_and_that_is_reported() -> None:
     spare = Model({"a": [Say("from the spare")]}, model="spare")
     thinking = Say("look", [call("look")], thinking="secret of the first model")
     bench = Bench(Model({"a": [thinking, *failing("overloaded", 6)]}), [make("look")], fallback=spare)

@@ -28,7 +28,7 @@ def fan_out(width: int) -> Model:
     return Model(play)
 
 
-async def test_one_place_depth_three_and_fan_out_five_end() -> None:
+async def test_one_run_slot_with_depth_three_and_fan_out_five_ends() -> None:
     bench = Bench(fan_out(5), (), {"worker": Profile(offers=("worker",), time_s=0)}, policy=Policy(max_concurrent=1))
     assert (await bench.prompt()).status == "completed"
     assert len(bench.started()) == 1 + 5 + 25 + 125
@@ -37,13 +37,13 @@ async def test_one_place_depth_three_and_fan_out_five_end() -> None:
 
 
 @pytest.mark.parametrize("places", [1, 2, 5])
-async def test_no_more_children_work_at_once_than_there_are_places(places: int) -> None:
+async def test_no_more_children_run_at_once_than_there_are_run_slots(places: int) -> None:
     bench = await ran(fan_out(3), (), {"worker": Profile(offers=("worker",))}, policy=Policy(max_concurrent=places))
     assert bench.model.most_at_once == places
     assert bench.tree.slots._value == places
 
 
-async def test_questions_of_many_agents_stand_open_together_and_hold_no_place() -> None:
+async def test_questions_of_many_agents_are_open_together_and_hold_no_run_slot() -> None:
     asking = [Say("", [call("shell", text="make")]), Say("asked")]
     script = {"a": [Say("", [batch(*[{"profile": "worker", "task": f"part {n}"} for n in range(5)])])]}
     script |= {f"a.{n}": asking for n in range(1, 5)} | {"a.5": [Say("quick", delay_s=1.0)]}
@@ -66,7 +66,7 @@ async def test_questions_of_many_agents_stand_open_together_and_hold_no_place() 
     assert len(bench.of(PermissionAsked)) == 4
 
 
-async def test_who_waits_for_a_rate_limit_gives_its_place_up() -> None:
+async def test_an_agent_that_waits_for_a_rate_limit_releases_its_run_slot() -> None:
     busy = Say(fail=ProviderError("server", "503", retry_after=30.0))
     script = {"a": [Say("", [delegate("worker"), delegate("worker")])], "a.1": [busy], "*": [Say("x", delay_s=1.0)]}
     bench = Bench(Model(script), policy=Policy(max_concurrent=1))

@@ -47,8 +47,8 @@ def test_q23_protected_writes_ask_in_every_mode_and_against_every_rule(path: str
         rules = Rules(
             mode=mode, tools=TOOLS, rules=[parse_rule(text, "allow") for text in ("write_file", f"write_file({path})")]
         )
-        verdict = rules.decide(RuleInput("write_file", "write", (path,)))
-        assert verdict.decision == ("deny" if mode == "plan" else "ask"), mode
+        permission = rules.decide(RuleInput("write_file", "write", (path,)))
+        assert permission.decision == ("deny" if mode == "plan" else "ask"), mode
 
 
 @pytest.mark.parametrize("path", [".env", "a/.env.local", "server.key", ".aws/credentials"])
@@ -56,5 +56,5 @@ def test_q23_protected_writes_ask_in_every_mode_and_against_every_rule(path: str
 def test_q24_secret_files_are_not_read_without_a_question(tool: str, path: str) -> None:
     for mode in MODES:
         rules = Rules(mode=mode, tools=TOOLS, rules=[parse_rule(text, "allow") for text in (tool, f"{tool}({path})")])
-        verdict = rules.decide(RuleInput(tool, "read", (path,)))
-        assert (verdict.decision, "may hold secrets" in verdict.reason) == ("ask", True), mode
+        permission = rules.decide(RuleInput(tool, "read", (path,)))
+        assert (permission.decision, "may hold secrets" in permission.reason) == ("ask", True), mode

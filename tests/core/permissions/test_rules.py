@@ -76,8 +76,8 @@ class Objects:
     ("deny fetch", "new host", "deny", "denied by the rule fetch"),
 ])  # fmt: skip
 def test_taint_only_makes_a_decision_stricter(rule: str, approval_reason: str, decision: Decision, reason: str) -> None:
-    verdict = decide(RuleInput("fetch", "net"), {}, rights(rule), Objects(approval_reason))
-    assert (verdict.decision, verdict.reason) == (decision, reason)
+    permission = decide(RuleInput("fetch", "net"), {}, rights(rule), Objects(approval_reason))
+    assert (permission.decision, permission.reason) == (decision, reason)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -252,7 +252,7 @@ def test_each_command_of_several_and_each_file_needs_its_own_rule(
     assert rights(*rules, mode=mode).decide(bash(command)).decision == decision
 
 
-def test_a_command_nobody_can_read_is_asked_about_where_some_are_denied() -> None:
+def test_a_command_that_cannot_be_parsed_is_asked_about_where_some_are_denied() -> None:
     for command in ("$X -rf x", "eval $X", 'bash -c "$X"', "ls (", "x" * 7000):
         assert rights("allow bash").decide(bash(command)).decision == "allow"
         assert rights("allow bash", "deny bash(rm *)").decide(bash(command)).decision == "ask"
@@ -273,10 +273,10 @@ def test_a_reason_goes_with_the_refusal_and_a_profile_limits_a_rule() -> None:
     root = Rules(mode="yolo", tools=TOOLS, rules=[push], profile="friday")
     coder = root.child(allowed=None, profile="coder")
     assert root.decide(bash("git push")).decision == "allow"
-    verdict = coder.decide(bash("git push"))
-    assert verdict.decision == "deny"
-    assert verdict.reason == "denied by the rule bash(git push *): releases are made by hand"
-    assert verdict.source == "x:3"
+    permission = coder.decide(bash("git push"))
+    assert permission.decision == "deny"
+    assert permission.reason == "denied by the rule bash(git push *): releases are made by hand"
+    assert permission.source == "x:3"
     assert coder.child(allowed=None, profile="scout").decide(bash("git push")).decision == "deny"
     allow = parse_rule("bash(make *)", "allow", profile="coder")
     above, own = (Rules(mode="ask", tools=TOOLS, rules=[allow], profile=name) for name in ("friday", "coder"))
@@ -454,9 +454,9 @@ def test_a_deny_rule_means_what_it_says_even_in_yolo(
 ) -> None:
     rules = rights(rule, mode="yolo")
     found = {command: rules.decide(workspace_fixture.bash(command, project)) for command in commands}
-    assert {command: verdict.decision for command, verdict in found.items()} == dict.fromkeys(commands, decision)
+    assert {command: permission.decision for command, permission in found.items()} == dict.fromkeys(commands, decision)
     if decision == "ask":
-        assert all(f"the rule {rule[5:]} may apply" in verdict.reason for verdict in found.values())
+        assert all(f"the rule {rule[5:]} may apply" in permission.reason for permission in found.values())
 
 
 @pytest.mark.parametrize(
@@ -566,7 +566,7 @@ async def test_a_question_in_words_is_answered_in_words() -> None:
     assert isinstance(journal.envelopes[-1].event, QuestionAnswered)
 
 
-async def test_nobody_there_means_no_question() -> None:
+async def test_without_a_person_there_is_no_question() -> None:
     table, journal = desk(attended=False)
     with pytest.raises(ToolError, match="No person can answer questions here"):
         await table.question("a", "c1", "Which?", [])

@@ -15,7 +15,7 @@ from tests.engine_fixture import Bench, Model, Profile, Say, delegate, until
 DEEP = {"worker": Profile(offers=("worker",))}
 
 
-async def test_nobody_is_continued_under_an_agent_that_is_being_stopped() -> None:
+async def test_no_agent_is_resumed_under_one_that_is_being_stopped() -> None:
     script = {
         "a": [Say("", [delegate("worker")])],
         "a.1": [Say("", [delegate("worker", "a part of that")]), Say("thinking", delay_s=100, wrap_up="so far")],

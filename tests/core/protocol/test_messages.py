@@ -34,10 +34,10 @@ HISTORIES = st.lists(st.one_of(CALLS, RESULTS, RESULTS, SAID), max_size=12).map(
 @given(HISTORIES)
 @settings(max_examples=300)
 def test_any_history_is_closed_to_one_that_a_strict_server_takes(history: list[Message]) -> None:
-    mended = closed(history)
-    assert strict(mended) == []
-    assert closed(mended) == mended
-    assert [m for m in mended if m.role != "tool"] == [m for m in history if m.role != "tool"]
+    repaired = closed(history)
+    assert strict(repaired) == []
+    assert closed(repaired) == repaired
+    assert [m for m in repaired if m.role != "tool"] == [m for m in history if m.role != "tool"]
 
 
 @given(HISTORIES)
@@ -49,13 +49,13 @@ def test_no_result_is_made_up_where_one_was_given(history: list[Message]) -> Non
 
 def test_results_that_came_apart_or_in_another_order_are_put_in_call_order() -> None:
     calls = Message("assistant", (ToolCall("p", "look"), ToolCall("q", "look"), ToolCall("r", "look")))
-    mended = closed(
+    repaired = closed(
         [user("go"), calls, Message("tool", (ToolResult("r", "3"),)), Message("tool", (ToolResult("p", "1"),))]
     )
-    assert [(r.call_id, r.text, r.status) for r in mended[-1].results] == [
+    assert [(r.call_id, r.text, r.status) for r in repaired[-1].results] == [
         ("p", "1", "ok"), ("q", "interrupted: the result was lost", "cancelled"), ("r", "3", "ok"),
     ]  # fmt: skip
-    assert len(mended) == 3
+    assert len(repaired) == 3
 
 
 def test_a_closed_history_is_left_as_it_is() -> None:

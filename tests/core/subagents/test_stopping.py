@@ -102,7 +102,7 @@ async def test_abort_during_a_wrap_up_ends_it_now() -> None:
     assert end(bench, "a") == ("cancelled", "aborted")
 
 
-async def test_cancel_of_an_agent_that_waits_for_a_place_just_ends_it() -> None:
+async def test_cancel_of_an_agent_that_waits_for_a_run_slot_just_ends_it() -> None:
     bench = Bench(
         Model({"a": [Say("", [delegate("worker"), delegate("worker")])], "*": [Say("x", delay_s=10)]}),
         policy=Policy(max_concurrent=1),
@@ -118,7 +118,7 @@ async def test_cancel_of_an_agent_that_waits_for_a_place_just_ends_it() -> None:
     assert end(bench, "a.1") == ("completed", "done")
 
 
-async def test_a_cancelled_agent_does_not_queue_for_a_place_to_wrap_up() -> None:
+async def test_a_cancelled_agent_does_not_wait_for_a_run_slot_to_wrap_up() -> None:
     """All places are taken by others for a long time: the person who cancels need not wait for them."""
     script = {
         "a": [Say("", [batch({"profile": "lead", "task": "deep"}, {"profile": "worker", "task": "long"})])],
@@ -137,7 +137,7 @@ async def test_a_cancelled_agent_does_not_queue_for_a_place_to_wrap_up() -> None
     await bench.tree.stop("a")
 
 
-async def test_a_child_that_is_born_while_its_parent_is_stopped_is_stopped_too() -> None:
+async def test_a_child_started_while_its_parent_is_stopped_is_stopped_too() -> None:
     born = asyncio.Event()
 
     class Late(Bench):
@@ -157,7 +157,7 @@ async def test_a_child_that_is_born_while_its_parent_is_stopped_is_stopped_too()
     assert await others() == []
 
 
-async def test_nobody_gives_birth_who_is_being_stopped() -> None:
+async def test_an_agent_that_is_being_stopped_starts_no_child() -> None:
     async def late(ctx: ToolContext, args: Arguments) -> str:
         try:
             await asyncio.sleep(100)
@@ -180,7 +180,7 @@ async def test_nobody_gives_birth_who_is_being_stopped() -> None:
     assert list(bench.agents) == ["a"]
 
 
-async def test_a_question_dies_with_who_asked_and_a_late_answer_changes_nothing() -> None:
+async def test_a_question_ends_with_its_agent_and_a_late_answer_changes_nothing() -> None:
     bench = Bench(
         Model({"a": [Say("", [call("shell", text="make")])]}),
         [make("shell", effect="run")],

@@ -51,7 +51,7 @@ async def test_a_result_tells_who_made_it_how_it_ended_what_it_took_and_what_was
     ]
 
 
-async def test_where_nobody_can_be_asked_a_question_is_a_denial_and_said() -> None:
+async def test_without_a_person_a_question_is_denied_and_reported() -> None:
     bench = Bench(
         Model({"a": [Say("", [call("look", text="x")]), Say("without it")]}), [LOOK],
         rules=[Rule("look", "", "ask")], attended=False,

@@ -181,7 +181,7 @@ class Stage:
 
     async def settle(self, *, has: str = "") -> None:
         """Let the screen come to rest, with a word on it."""
-        self.chat.app.refresher.look_again()
+        self.chat.app.refresher.schedule_refresh()
         await self.chat.until(lambda: not self.chat.app.controller.fold.dirty and has in self.chat.frame)
         seen: list[str] = []
         while seen[-4:] != [self.chat.frame] * 4:
@@ -227,7 +227,7 @@ async def staged(size: tuple[int, int], *, key: bool = True) -> AsyncIterator[St
                 await chat.until(lambda: app.controller.session is not None or "Welcome" in chat.frame)
                 if app.controller.session is not None:
                     app.controller.session.sandbox = "bubblewrap"  # whatever this machine has
-                    app.refresher.look_again()
+                    app.refresher.schedule_refresh()
                 stage = Stage(chat)
                 await stage.settle()
                 yield stage

@@ -206,6 +206,6 @@ async def test_a_sub_agent_that_spent_its_tokens_is_given_more(tmp_path: Path) -
         await chat.until(lambda: chat.state.agents["a.1"].ended and chat.state.agents["a.1"].run == 2)
         await chat.shows("│ found it")
         chat.has("Earlier result:")
-        assert chat.state.agents["a.1"].granted.tokens == 99_000 + 20_000
+        assert chat.state.agents["a.1"].newest_start.tokens == 99_000 + 20_000
         await chat.press("ctrl+t", "home", "down", "c")
         await chat.until(lambda: chat.app.clipboard == "found it")

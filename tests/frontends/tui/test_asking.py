@@ -57,7 +57,7 @@ async def test_a_command_that_failed_where_it_can_only_look_is_asked_about_with_
     async with opened(tmp_path, agents) as chat:
         await asked(chat, say="go")
         told = " ".join(chat.frame.replace("│", " ").split())
-        assert "it ran where it can only look, and failed: wc: ./.env: Permission denied" in told
+        assert "it ran read-only, and failed: wc: ./.env: Permission denied" in told
         await chat.press("1")
         await chat.idle()
         run = next(iter(chat.state.agents["a"].calls.values()))

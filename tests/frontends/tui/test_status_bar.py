@@ -49,7 +49,7 @@ async def test_the_hint_is_about_the_place_where_the_keys_go(tmp_path: Path) -> 
         await chat.say("go")
         await chat.until(lambda: "a.1" in chat.state.agents)
         await chat.shows("Enter queues · Esc interrupts")
-        await chat.say("next", shows="Enter sends now · Esc takes back")
+        await chat.say("next", shows="Enter sends now · Esc edits")
         await chat.press("ctrl+t", "home", "down", shows="Enter opens · x cancels")
         await chat.press("enter", shows="Enter full screen · x cancels")
         chat.log.focus()

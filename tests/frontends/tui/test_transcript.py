@@ -36,7 +36,7 @@ class Feed:
             self("a", MessageAdded(Message("assistant", (Text(f"Answer {number} with some *words* in it."),))))
 
     async def shown(self) -> None:
-        self._chat.app.refresher.look_again()
+        self._chat.app.refresher.schedule_refresh()
         await self._chat.until(lambda: not self._chat.app.controller.fold.dirty)
 
 

@@ -7,7 +7,7 @@ import pytest
 from friday_cli.core.protocol.events import ToolSpec
 from friday_cli.core.protocol.messages import Image, Message, Opaque, Text, Thinking, ToolCall, ToolResult, user
 from friday_cli.core.protocol.provider import Effort, Request
-from friday_cli.llm.providers.anthropic_request import WEB_SEARCH, AnthropicQuirks, api_messages, messages_request
+from friday_cli.llm.providers.anthropic_request import WEB_SEARCH_SPEC, AnthropicQuirks, api_messages, messages_request
 from tests.llm.providers.anthropic_cases import CITED, FOUND, ORIGIN, SEARCH
 
 THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "s"}
@@ -62,7 +62,7 @@ def test_what_a_request_leaves_out_and_keeps_in_bounds() -> None:
 
 
 def test_search_of_the_service() -> None:
-    assert body(ask(), web_search=True)["tools"][1] == WEB_SEARCH
+    assert body(ask(), web_search=True)["tools"][1] == WEB_SEARCH_SPEC
     own = ToolSpec("web_search", "Ours.", {"type": "object"})
     assert [t.get("description") for t in body(ask(tools=(own,)), web_search=True)["tools"]] == ["Ours."]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from friday_cli.core.protocol.errors import ToolError
-from friday_cli.core.protocol.workspace import Printed
+from friday_cli.core.protocol.workspace import ProgramResult
 from friday_cli.workspace.local import LocalWorkspace
 from friday_cli.workspace.process.environment import cleaned
 from tests.timing import paced
@@ -43,7 +43,7 @@ def fifo(root: Path) -> Iterator[Fifo]:
 async def test_output_and_exit_code(workspace: LocalWorkspace, root: Path) -> None:
     ran = await run(workspace, "pwd; echo err >&2; printf 'no end'; exit 3")
     assert (ran.exit_code, ran.output, ran.bytes) == (3, f"{root}\nerr\nno end", len(f"{root}\nerr\nno end"))
-    assert (ran.timed_out, ran.spill, ran.left) == (False, "", 0)
+    assert (ran.timed_out, ran.output_file, ran.left) == (False, "", 0)
     assert (await run(workspace, "kill -SEGV $$")).exit_code == 128 + signal.SIGSEGV
     assert (await run(workspace, r"printf 'a\0b\377c\n'")).output == "a\0b\ufffdc\n"
 
@@ -85,16 +85,16 @@ async def test_long_output_keeps_head_and_tail_and_lies_on_disk_in_full(
 ) -> None:
     ran = await run(workspace, "seq 1 100000")
     whole = "".join(f"{n}\n" for n in range(1, 100_001))
-    assert await asyncio.to_thread(Path(ran.spill).read_text) == whole
+    assert await asyncio.to_thread(Path(ran.output_file).read_text) == whole
     assert ran.bytes == len(whole)
     head, _, tail = ran.output.partition("\n[... ")
     assert whole.startswith(head)
     assert whole.endswith(tail.partition(" ...]\n")[2])
-    assert ran.spill in tail
+    assert ran.output_file in tail
     assert len(ran.output) < 35_000
     assert stat.S_IMODE((tmp_path / "spill").stat().st_mode) == 0o700
-    assert stat.S_IMODE(os.stat(ran.spill).st_mode) == 0o600
-    assert await workspace.read(workspace.resolve(ran.spill), limit=10) == whole[:10].encode()
+    assert stat.S_IMODE(os.stat(ran.output_file).st_mode) == 0o600
+    assert await workspace.read(workspace.resolve(ran.output_file), limit=10) == whole[:10].encode()
 
 
 @pytest.mark.parametrize("flood", ["yes", "yes '' | tr -d '\\n' ; tr '\\0' x </dev/zero", "cat /dev/urandom"])
@@ -104,15 +104,15 @@ async def test_endless_output_is_limited(workspace: LocalWorkspace, flood: str) 
     assert ran.timed_out
     assert len(ran.output) < 40_000
     assert all(len(text) <= 8192 for text in shown)
-    assert not ran.spill or os.stat(ran.spill).st_size <= 64 * 1024 * 1024
+    assert not ran.output_file or os.stat(ran.output_file).st_size <= 64 * 1024 * 1024
 
 
 async def test_output_that_cannot_be_saved_does_not_end_the_command(root: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    workspace = LocalWorkspace(root, spill=tmp_path / "file" / "spill")
+    workspace = LocalWorkspace(root, overflow_folder=tmp_path / "file" / "spill")
     ran = await run(workspace, "seq 1 100000; exit 5")
     await workspace.close()
-    assert (ran.exit_code, ran.spill) == (5, "")
+    assert (ran.exit_code, ran.output_file) == (5, "")
     assert "could not be saved: Not a directory" in ran.output
 
 
@@ -177,7 +177,7 @@ async def test_a_program_takes_words_as_they_are(workspace: LocalWorkspace) -> N
 
 
 async def test_a_program_is_ended_at_its_limits(workspace: LocalWorkspace) -> None:
-    async def execute(*argv: str, limit: int = 1000, timeout_s: float = 60) -> Printed:
+    async def execute(*argv: str, limit: int = 1000, timeout_s: float = 60) -> ProgramResult:
         return await workspace.execute(argv, agent="a", timeout_s=timeout_s, limit=limit)
 
     printed = await execute("yes")

@@ -1,4 +1,4 @@
-"""`python -m tests.workspace.sandbox`: the time of `true` with each sandbox, and where a command can only look."""
+"""`python -m tests.workspace.sandbox`: the time of `true` with each sandbox, and for read-only commands."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ ROUNDS = 60
 
 
 async def measure(kind: str, folder: Path) -> tuple[float, ...]:
-    """Median times of `true` in milliseconds: as usual, and only looking. Raises UsageError if the kind does not work."""
+    """Median times of `true` in milliseconds: as usual, and read-only. Raises UsageError if the kind does not work."""
     sandbox = SandboxPolicy(detect_sandbox(kind, os.environ), environ=os.environ)  # type: ignore[arg-type]
     workspace = LocalWorkspace(folder, sandbox=sandbox)
-    accesses: tuple[Access, ...] = ("", "look")
+    accesses: tuple[Access, ...] = ("", "read_only")
     times: dict[str, list[float]] = {access: [] for access in accesses}
     for number in range(ROUNDS):
         for access in accesses if number % 2 else reversed(accesses):
@@ -39,7 +39,7 @@ async def main() -> None:
         for kind in ("none", "bubblewrap", "landlock", "seatbelt"):
             try:
                 usual, looking = await measure(kind, Path(name))
-                print(f"{kind:11} {usual:6.1f} ms, only looking {looking:6.1f} ms")
+                print(f"{kind:11} {usual:6.1f} ms, read-only {looking:6.1f} ms")
             except UsageError as error:
                 print(f"{kind:11} {error.message}")
 

@@ -77,7 +77,9 @@ def confined(choice: SandboxChoice, environ: dict[str, str] | None = None, **mor
 
 @pytest.fixture
 async def workspace(root: Path, choice: SandboxChoice, home: Path, tmp_path: Path) -> AsyncIterator[LocalWorkspace]:
-    workspace = LocalWorkspace(root, spill=tmp_path / "spill", sandbox=confined(choice, own=(home / "friday",)))
+    workspace = LocalWorkspace(
+        root, overflow_folder=tmp_path / "spill", sandbox=confined(choice, own=(home / "friday",))
+    )
     yield workspace
     await workspace.close()
 

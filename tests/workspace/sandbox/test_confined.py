@@ -130,7 +130,7 @@ async def test_saved_output_can_be_read_in_fridays_own_folder(
     spill.mkdir(parents=True)
     (spill / "long.txt").write_text("long\n")
     (own / "auth.toml").write_text("canary\n")
-    workspace = LocalWorkspace(root, spill=spill, sandbox=confined(choice, own=(own, own / "data")))
+    workspace = LocalWorkspace(root, overflow_folder=spill, sandbox=confined(choice, own=(own, own / "data")))
     ran = await run(
         workspace, f"cat {spill}/long.txt; echo bad > {spill}/long.txt; cat {own}/auth.toml {own}/data/../auth.toml"
     )

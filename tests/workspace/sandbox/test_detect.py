@@ -61,8 +61,8 @@ def test_landlock_is_detected_where_the_kernel_has_it() -> None:
     if landlock.version() < 1:
         pytest.skip("NOT TESTED HERE: this kernel has no Landlock")
     found = detect_sandbox("landlock", os.environ)
-    assert found == SandboxChoice("landlock", detail=str(landlock.version()), look=found.look)
-    assert found.look == ("landlock" if system_call_filter.supported() else "none")
+    assert found == SandboxChoice("landlock", detail=str(landlock.version()), read_only_kind=found.read_only_kind)
+    assert found.read_only_kind == ("landlock" if system_call_filter.supported() else "none")
 
 
 def test_none_and_a_kind_of_another_system(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -156,7 +156,7 @@ async def test_in_a_subfolder_of_a_repository_only_commits_are_possible(
     sub.mkdir()
     workspace = LocalWorkspace(sub, sandbox=confined(choice))
     ran = await run(workspace, f"echo s > s && git add s && {COMMIT} -m sub; echo bad > ../f; git config a.b c")
-    looked = await run(workspace, "git status --short; git log --format=%s", access="look")
+    looked = await run(workspace, "git status --short; git log --format=%s", access="read_only")
     assert looked.output == "sub\none\n"
     await workspace.close()
     assert await git(repository, "log", "--format=%s") == "sub\none\n"
@@ -171,14 +171,14 @@ async def test_a_worktree_can_only_commit_on_its_own_branch(
     repository: Path, choice: SandboxChoice, outside_tmp: Path
 ) -> None:
     own = outside_tmp / "friday"
-    workspace = LocalWorkspace(repository, spill=own / "spill", sandbox=confined(choice, own=(own,)))
+    workspace = LocalWorkspace(repository, overflow_folder=own / "spill", sandbox=confined(choice, own=(own,)))
     trees = Worktrees(own / "worktrees" / "s", session="5e55104", environ=os.environ)
     worktree = await trees.create(workspace)
     child = worktree.workspace
     assert child is not None
     await run(child, "echo /evil > $(git rev-parse --git-dir)/commondir; echo /evil > $(cut -d' ' -f2 .git)/gitdir")
     ran = await run(child, f"echo two > g && git add g && {COMMIT} -m two && git log --format=%s")
-    looked = await run(child, "git status --short; git log --format=%s", access="look")
+    looked = await run(child, "git status --short; git log --format=%s", access="read_only")
     assert (looked.exit_code, looked.output) == (0, "two\none\n")
     assert ran.output.endswith("two\none\n")  # newer versions of git complain first that they cannot lock packed-refs
     common = repository / ".git"

@@ -21,7 +21,7 @@ CLOSED = (".npmrc", ".cargo/credentials.toml", ".m2/settings.xml", ".gradle/grad
           ".odd/token", ".mine/secret")  # fmt: skip
 
 
-@pytest.mark.parametrize("access", ["", "look"])
+@pytest.mark.parametrize("access", ["", "read_only"])
 async def test_only_what_tools_need_can_be_read(
     root: Path, outside_tmp: Path, choice: SandboxChoice, access: str
 ) -> None:
@@ -35,7 +35,7 @@ async def test_only_what_tools_need_can_be_read(
     ran = await run(workspace, "cd; " + "; ".join(f"cat {name}" for name in (*OPEN, *CLOSED)), access=access)  # type: ignore[arg-type]
     await workspace.close()
     seen = {name for name in (*OPEN, *CLOSED) if f"<{name}>" in ran.output}
-    assert seen == set(OPEN) - ({"plain/x"} if access == "look" else set())
+    assert seen == set(OPEN) - ({"plain/x"} if access == "read_only" else set())
 
 
 async def test_a_home_that_is_the_folder_itself_hides_only_keys(outside_tmp: Path, choice: SandboxChoice) -> None:

@@ -121,7 +121,7 @@ async def test_files_with_a_filter_are_copied_unfiltered(opened: Opener) -> None
 
 
 async def test_the_network_is_not_used(opened: Opener, tmp_path: Path) -> None:
-    """In a partial clone whose promised objects cannot be fetched, the present files are enough."""
+    """In a partial clone whose promised objects cannot be fetched, the current files are enough."""
     origin = repository(tmp_path / "origin", a="1\n", far="1\n")
     git(origin, "config", "uploadpack.allowFilter", "true")
     root = tmp_path / "repo"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from friday_cli.config import Settings
     from friday_cli.workspace.checkpoints.review import FileDiff
 
-MODES = (
+MODE_HELP = (
     ("ask", "reading in the folder passes, everything else asks"),
     ("edits", "file changes in the folder pass too"),
     ("plan", "nothing that changes anything"),

@@ -167,11 +167,11 @@ def _resumable(chat: CommandContext) -> str | None:
 
 @command("mode", "What passes without asking: ask, edits, plan, auto", usage="[MODE]")
 async def _mode(chat: CommandContext, rest: str) -> None:
-    names = [name for name, _ in command_output.MODES]
+    names = [name for name, _ in command_output.MODE_HELP]
     if rest and rest not in names:
         raise UsageError(f"Unknown mode {rest!r}.", hint=f"Known modes: {', '.join(names)}.")
     now = chat.controller.mode or "ask"
-    labels = [(name, f"{name}: {about}") for name, about in command_output.MODES]
+    labels = [(name, f"{name}: {about}") for name, about in command_output.MODE_HELP]
     rest = rest or await chat.choose(f"What passes without asking. The mode is {now}.", labels) or ""
     for mode in MODES:
         if mode == rest:

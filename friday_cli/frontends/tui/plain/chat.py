@@ -67,7 +67,7 @@ class PlainChat:
             await self._context.pick_session()
         self._follow()
         if self._first:
-            self._begin(self._heard(self._first))
+            self._begin(self._handle_input(self._first))
         loop.add_reader(sys.stdin.fileno(), self._read)
         follow = asyncio.create_task(self._follow_all())
         try:
@@ -131,9 +131,9 @@ class PlainChat:
             return
         *whole, self._typed = (self._typed + data).split(b"\n")
         for raw in whole:
-            self._begin(self._heard(raw.decode(errors="replace").strip()))
+            self._begin(self._handle_input(raw.decode(errors="replace").strip()))
 
-    async def _heard(self, text: str) -> None:
+    async def _handle_input(self, text: str) -> None:
         try:
             if self._spent is not None and not text.startswith("/"):
                 await self._grant_tokens(*self._spent, text)
@@ -153,14 +153,14 @@ class PlainChat:
     async def _message(self, text: str) -> None:
         path, rest = addressed(self.controller.state, text)
         if path:
-            await self._tell(path, rest)
+            await self._message_agent(path, rest)
         elif self.controller.working:
             self._queue.append(text)
             self._say("Queued: sent when the agent has ended its turn.")
         else:
             await self._context.send(text)
 
-    async def _tell(self, path: str, text: str) -> None:
+    async def _message_agent(self, path: str, text: str) -> None:
         """Send a message to a sub-agent. For one that has spent its tokens, the user is asked for more."""
         try:
             await self.controller.say_to(path, text)

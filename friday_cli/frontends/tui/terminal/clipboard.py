@@ -31,17 +31,17 @@ async def copy(app: App[Any], text: str) -> None:
     text = text[:MAX_CHARS]
     app.copy_to_clipboard(text)
     for command in takers():
-        await _give(command, text.encode("utf-8", "replace"))
+        await _write_to_program(command, text.encode("utf-8", "replace"))
 
 
 def takers() -> list[tuple[str, ...]]:
     """The commands that read a text to copy: tmux, and the first clipboard program that is installed."""
     tmux = [("tmux", "load-buffer", "-w", "-")] if os.environ.get("TMUX") else []
     there = [command for name, command in _PROGRAMS if os.environ.get(name) or (not name and sys.platform == "darwin")]
-    return [*_found(tmux), *_found(there)[:1]]
+    return [*_existing_commands(tmux), *_existing_commands(there)[:1]]
 
 
-def _found(commands: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
+def _existing_commands(commands: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
     """The commands whose programs there are, with the paths of these."""
     find = (shutil.which(name) if "/" in name else find_program(name, None) for name, *_ in commands)
     return [(program, *command[1:]) for program, command in zip(find, commands, strict=True) if program]
@@ -52,7 +52,7 @@ def has_desktop() -> bool:
     return sys.platform == "darwin" or any(n in os.environ for n in ("DISPLAY", "WAYLAND_DISPLAY", "WSL_DISTRO_NAME"))
 
 
-async def _give(command: tuple[str, ...], data: bytes) -> None:
+async def _write_to_program(command: tuple[str, ...], data: bytes) -> None:
     try:
         process = await asyncio.create_subprocess_exec(
             *command,

@@ -30,7 +30,7 @@ class KeyParser(XTermParser):
 
     def __init__(self, awaited: Callable[[], bool], heard: Callable[[str], None], debug: bool = False) -> None:
         super().__init__(debug)
-        self._awaited, self._heard = awaited, heard
+        self._awaited, self._on_background = awaited, heard
         self._held = ""
 
     def feed(self, data: str) -> Iterable[Message]:
@@ -39,7 +39,7 @@ class KeyParser(XTermParser):
         if data and self._awaited():
             data, self._held = self._held + data, ""
             if found := _ANSWER.search(data):
-                self._heard(found[1])
+                self._on_background(found[1])
                 data = data[: found.start()] + data[found.end() :]
             elif found := _BEGUN.search(data):
                 data, self._held = data[: found.start()], data[found.start() :]
@@ -63,14 +63,14 @@ class TerminalWriter(WriterThread):
 class Listening(linux_driver.LinuxDriver):
     """The driver of a real terminal. While another program has the terminal, nothing is written to it."""
 
-    _heard: Callable[[bool], object] | None = None
+    _on_background: Callable[[bool], object] | None = None
     _asked = _lent = False
 
     def ask(self, heard: Callable[[bool], object]) -> None:
         """Ask once whether the background is light; `heard` is called on the input thread."""
         if self._asked or os.environ.get("TERM", "").startswith("linux"):
             return  # the console is dark, and writes what it does not know
-        self._heard, self._asked = heard, True
+        self._on_background, self._asked = heard, True
         self.write(QUERY)
         self.flush()
 
@@ -91,11 +91,11 @@ class Listening(linux_driver.LinuxDriver):
             super().write(data)
 
     def run_input_thread(self) -> None:
-        linux_driver.XTermParser = partial(KeyParser, lambda: self._heard is not None, self._hear)  # type: ignore[attr-defined, assignment]
+        linux_driver.XTermParser = partial(KeyParser, lambda: self._on_background is not None, self._report_background)  # type: ignore[attr-defined, assignment]
         super().run_input_thread()  # which makes its parser by that name
 
-    def _hear(self, answer: str) -> None:
-        heard, self._heard = self._heard, None
+    def _report_background(self, answer: str) -> None:
+        heard, self._on_background = self._on_background, None
         light = is_light(answer)
         if heard is not None and light is not None:
             heard(light)

@@ -35,7 +35,7 @@ from .block_list import BlockList
 from .blocks import Block, NoteBlock, RenderContext, ReplyBlock, UserBlock
 from .result_block import ResultBlock, count_findings, draw_findings, draw_receipt, draw_result, draw_warnings
 from .styles import TextRenderer, indented
-from .tool_blocks import MARKS, CallBlock, body
+from .tool_blocks import CALL_MARKS, CallBlock, body
 
 SUMMARY_LINES = 3
 STATUS_MARKS = {**GLYPHS, "running": "●"}
@@ -172,7 +172,9 @@ def _stops(rows: list[tuple[str, int]], lists: dict[str, BlockList]) -> Iterator
 def _draw_call(run: ToolRun, open_: bool, renderer: TextRenderer, width: int) -> list[Strip]:
     """A call that has started no agent."""
     styles = renderer.styles
-    text = Text(f"{MARKS[run.status]} ", style=styles.error if run.status in ("error", "denied") else styles.accent)
+    text = Text(
+        f"{CALL_MARKS[run.status]} ", style=styles.error if run.status in ("error", "denied") else styles.accent
+    )
     tasks = run.arguments.get("tasks")
     first = tasks[0] if isinstance(tasks, list) and tasks and isinstance(tasks[0], dict) else run.arguments
     text.append(f"[{sanitize_line(str(first.get('profile', 'sub-agent')), 40)}]", style=styles.accent)

@@ -191,7 +191,7 @@ class AgentPanel(Vertical):
         self.agents.display = not (self.child and (full or (short and inside)))
         self.query_one("#tree-head").display = self.agents.display and bool(self.agents.description)
 
-    def on_agent_tree_arranged(self) -> None:
+    def on_agent_tree_filter_or_order_changed(self) -> None:
         self._arrange()
         text = Text(self.agents.description, style=self.context.renderer.styles.warn, no_wrap=True, overflow="ellipsis")
         self.query_one("#tree-head", Static).update(text)

@@ -98,7 +98,7 @@ def _figures(state: SessionView, agent: AgentView, styles: Styles, width: int) -
     if has_children:
         both = price if subtree.cost_usd is None else f"{short_cost(own)} {price}"
         variants.insert(0, [f"{tokens(own)} {count}", *([] if demo else [both])])
-    share = min(subtree.billed / agent.granted.tokens, 1.0) if agent.granted.tokens else None
+    share = min(subtree.billed / agent.newest_start.tokens, 1.0) if agent.newest_start.tokens else None
     for with_bar in (True, False) if share is not None else (False,):
         for parts in variants:
             text = Text(" · ".join(parts), style=styles.dim)

@@ -23,8 +23,8 @@ from .blocks import RenderContext
 from .transcript_messages import OpenAgent
 
 Filter = Literal["all", "running", "failed", "needs you"]
-Order = Literal["birth", "cost", "newest"]
-_NEXT_ORDER: dict[Order, Order] = {"birth": "cost", "cost": "newest", "newest": "birth"}
+Order = Literal["start", "cost", "newest"]
+_NEXT_ORDER: dict[Order, Order] = {"start": "cost", "cost": "newest", "newest": "start"}
 FILTERS: tuple[Filter, ...] = ("all", "running", "failed", "needs you")
 
 
@@ -39,7 +39,7 @@ class AgentTree(ScrollView, can_focus=True):
         Binding("enter,o", "open", "Open its transcript; again: full screen", id="tree.open"),
         Binding("space,left,right", "fold", "Fold or unfold its sub-agents", id="tree.fold"),
         Binding("f", "filter", "Show all, running, failed, or those that need you", id="tree.filter"),
-        Binding("s", "sort", "Sort by birth, by cost, or the newest first", id="tree.sort"),
+        Binding("s", "sort", "Sort by start, by cost, or the newest first", id="tree.sort"),
         Binding("a", "answer", "Answer its question", id="tree.answer"),
     ]
 
@@ -49,10 +49,10 @@ class AgentTree(ScrollView, can_focus=True):
 
         path: str
 
-    class Picked(AgentMessage):
+    class AgentSelected(AgentMessage):
         """The user moved the cursor to it."""
 
-    class Arranged(Message):
+    class FilterOrOrderChanged(Message):
         """The filter or the order changed, and with it `description`."""
 
     class AnswerRequested(AgentMessage):
@@ -63,7 +63,7 @@ class AgentTree(ScrollView, can_focus=True):
         self.context = context
         self.selected = "a"
         self.filter: Filter = "all"
-        self.order: Order = "birth"
+        self.order: Order = "start"
         self._folded: set[str] = set()
         self._rows: list[tuple[AgentView, Branch]] = []
         self._base_style = Style()
@@ -95,9 +95,9 @@ class AgentTree(ScrollView, can_focus=True):
 
     @property
     def description(self) -> str:
-        """The filter and the order, "" for all agents by birth."""
+        """The filter and the order, "" for all agents by start."""
         parts = [] if self.filter == "all" else [f"{self.filter}: {len(self._rows)}"]
-        return " · ".join([*parts, *([] if self.order == "birth" else [f"by {self.order}"])])
+        return " · ".join([*parts, *([] if self.order == "start" else [f"by {self.order}"])])
 
     def reset(self, context: RenderContext) -> None:
         """Show another session."""
@@ -198,14 +198,14 @@ class AgentTree(ScrollView, can_focus=True):
             return
         current = paths.index(self.selected) if self.selected in paths else 0
         self.select(paths[min(max(current + by, 0), len(paths) - 1)])
-        self.post_message(self.Picked(self.selected))
+        self.post_message(self.AgentSelected(self.selected))
 
     def on_click(self, event: events.Click) -> None:
         number = (int(self.scroll_y) + event.get_content_offset_capture(self).y) // 2
         if 0 <= number < len(self._rows):
             path = self._rows[number][0].path
             self.select(path)
-            self.post_message(OpenAgent(path) if event.chain > 1 else self.Picked(path))
+            self.post_message(OpenAgent(path) if event.chain > 1 else self.AgentSelected(path))
 
     def action_open(self) -> None:
         self.post_message(OpenAgent(self.selected))
@@ -219,12 +219,12 @@ class AgentTree(ScrollView, can_focus=True):
         self.follow()
         if (paths := self.paths) and self.selected not in paths:
             self.select(paths[0])
-        self.post_message(self.Arranged())
+        self.post_message(self.FilterOrOrderChanged())
 
     def action_sort(self) -> None:
         self.order = _NEXT_ORDER[self.order]
         self.follow()
-        self.post_message(self.Arranged())
+        self.post_message(self.FilterOrOrderChanged())
 
     def action_answer(self) -> None:
         self.post_message(self.AnswerRequested(self.selected))

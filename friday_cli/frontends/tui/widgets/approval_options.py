@@ -100,7 +100,7 @@ class AnswerField(TextField):
     """The field for the words of an answer. It is hidden until an option needs it."""
 
     @dataclass
-    class Written(Message):
+    class AnswerSubmitted(Message):
         """The user wrote `answer`."""
 
         answer: ApprovalAnswer | str
@@ -124,4 +124,4 @@ class AnswerField(TextField):
         if option is None or (option.words == "must" and not words):
             return
         answer = words if isinstance(option.answer, str) else msgspec.structs.replace(option.answer, reason=words)
-        self.post_message(self.Written(answer))
+        self.post_message(self.AnswerSubmitted(answer))

@@ -22,7 +22,7 @@ from ..state import keymap
 from .approval_options import AnswerField, ApprovalChoices, options_of
 from .approval_request import RequestBody, RequestHead
 from .blocks import RenderContext
-from .transcript_messages import Typed
+from .transcript_messages import TextTyped
 
 if TYPE_CHECKING:
     from friday_cli.core.permissions.approvals import ApprovalAnswer
@@ -178,7 +178,7 @@ class Approval(Vertical, can_focus=True):
         else:
             self.post_message(self.Answered(self._ask_id, option.answer))
 
-    def on_answer_field_written(self, message: AnswerField.Written) -> None:
+    def on_answer_field_answer_submitted(self, message: AnswerField.AnswerSubmitted) -> None:
         self.escape()
         self.post_message(self.Answered(self._ask_id, message.answer))
 
@@ -197,7 +197,7 @@ class Approval(Vertical, can_focus=True):
             self._field.insert_text_at_cursor(text)
         else:
             self._leaving = True
-            self.post_message(Typed(text))
+            self.post_message(TextTyped(text))
 
     def action_key(self, key: str) -> None:
         """Move, or answer with a number, y or n. The same keys are text while the user types."""
@@ -240,7 +240,7 @@ class Approval(Vertical, can_focus=True):
             self._body.page(by)
 
     def action_leave(self) -> None:
-        self.post_message(Typed(""))
+        self.post_message(TextTyped(""))
 
     def on_focus(self) -> None:
         self._leaving = False

@@ -39,7 +39,7 @@ class Composer(Vertical):
         command: str
         keep: bool
 
-    class Nudge(Message):
+    class SendQueue(Message):
         """Enter on an empty prompt: send the queue now."""
 
     def __init__(self, history: PromptHistory, files: FileIndex, suggest: Suggest, *, id: str | None = None) -> None:
@@ -95,7 +95,7 @@ class Composer(Vertical):
             return
         text = self.text.strip("\n")
         if not text.strip():
-            self.post_message(self.Nudge())
+            self.post_message(self.SendQueue())
             return
         chips, path = self.area.chips, self._recipient
         pictures = chips.images(text)

@@ -14,7 +14,7 @@ _PASTE = re.compile(r"\[Pasted #(\d+) \+\d+ lines?\]")
 _IMAGE = re.compile(r"\[Image #(\d+)(?: [^\]\n]*)?\]")
 
 
-class Chips:
+class PasteChips:
     """The chips of one prompt."""
 
     def __init__(self) -> None:

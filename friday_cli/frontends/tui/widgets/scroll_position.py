@@ -62,7 +62,7 @@ class ScrollPosition:
         size, blocks = self._view.scrollable_content_region.size, self.blocks
         if not size.width or not size.height:
             return
-        wrapped_anew = size.width != self.size.width
+        width_changed = size.width != self.size.width
         self.size = size
         blocks.set_width(size.width - 1)
         if self.following:
@@ -74,7 +74,7 @@ class ScrollPosition:
             line = max(blocks.total - size.height, 0)
         else:
             index, row = self._top_block
-            line = blocks.tops[min(index, len(blocks.blocks))] + row if wrapped_anew else self.top
+            line = blocks.tops[min(index, len(blocks.blocks))] + row if width_changed else self.top
             for _ in range(_ATTEMPTS):
                 moved = blocks.ensure(line, size.height)
                 line += moved

@@ -17,7 +17,7 @@ from friday_cli.core.text.sanitize import sanitize
 
 from ..state import keymap
 from ..terminal import images
-from .paste_chips import Chips
+from .paste_chips import PasteChips
 
 
 async def _run_binding(widget: Widget, event: events.Key) -> bool:
@@ -77,7 +77,7 @@ class Prompt(TextArea):
     def __init__(self) -> None:
         super().__init__(id="prompt", soft_wrap=True, show_line_numbers=False, tab_behavior="focus", compact=True,
                          highlight_cursor_line=False, placeholder="Ask, or / for commands, @ for files, ! for a command")  # fmt: skip
-        self.chips = Chips()
+        self.chips = PasteChips()
         self.ignore_change = False
         """Whether the next change is not typed, and completion ignores it."""
 

@@ -25,7 +25,7 @@ from .styles import TextRenderer, indented
 
 PREVIEW, TAIL, MOST = 10, 3, 5_000
 """Lines shown of a folded diff, of the output of a running command, and at most of anything unfolded."""
-MARKS = {
+CALL_MARKS = {
     "pending": "○", "waiting": "?", "running": "●", "ok": "✓", "error": "✗", "denied": "⊘", "cancelled": "■",
 }  # fmt: skip
 
@@ -90,7 +90,7 @@ def _head(run: ToolRun, renderer: TextRenderer, now: float, open_: bool) -> Text
         "ok": styles.ok, "error": styles.error, "denied": styles.error, "waiting": styles.warn, "running": styles.accent,
     }  # fmt: skip
     text = Text("▾ " if open_ else "▸ ", style=styles.dim)
-    text.append(MARKS[run.status] + " ", style=color.get(run.status, styles.dim))
+    text.append(CALL_MARKS[run.status] + " ", style=color.get(run.status, styles.dim))
     text.append(sanitize_line(run.tool, 40), style="bold")
     if title := _title(run):
         text.append(f" {title}")

@@ -24,7 +24,7 @@ from .current_entry import CurrentEntry
 from .scroll_position import ScrollPosition
 from .selection import TextMarker
 from .styles import overlay
-from .transcript_messages import CopyText, Typed
+from .transcript_messages import CopyText, TextTyped
 
 
 class Transcript(ScrollView, can_focus=True):
@@ -227,9 +227,9 @@ class Transcript(ScrollView, can_focus=True):
             event.stop()
             event.prevent_default()
             self._leaving = True
-            self.post_message(Typed(event.character))
+            self.post_message(TextTyped(event.character))
 
     def on_paste(self, event: events.Paste) -> None:
         event.stop()
         self._leaving = True
-        self.post_message(Typed(event.text))
+        self.post_message(TextTyped(event.text))

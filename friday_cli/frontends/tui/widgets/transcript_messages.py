@@ -40,7 +40,7 @@ class Marking(Message, namespace="transcript"):
 
 
 @dataclass
-class Typed(Message, namespace="transcript"):
+class TextTyped(Message, namespace="transcript"):
     """The user typed or pasted `text` for the prompt. A carriage return sends the prompt."""
 
     text: str

@@ -1,4 +1,4 @@
-"""The environment and the limits of a command that may only look, and the secret files in its folders."""
+"""The environment and the limits of a read-only command, and the secret files in its folders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands that may only look, with a witness: no file of the folder is changed or executed, nothing connects, no secret is
+"""Read-only commands, with a witness: no file of the folder is changed or executed, nothing connects, no secret is
 read, whatever the command is."""
 
 from __future__ import annotations
@@ -125,11 +125,11 @@ def witness(outside_tmp: Path, home: Path) -> Iterator[Witness]:
 
 @pytest.fixture(params=("landlock", "bubblewrap"))
 def looking(request: pytest.FixtureRequest) -> SandboxChoice:
-    """A sandbox in which a command can only look."""
+    """A sandbox in which a command is read-only."""
     found = chosen(request.param)
     if isinstance(found, str):
         pytest.skip(f"NOT TESTED HERE: {found}")
-    return SandboxChoice(found.kind, found.program, found.detail, look=found.kind)
+    return SandboxChoice(found.kind, found.program, found.detail, read_only_kind=found.kind)
 
 
 def variants(commands: tuple[str, ...], witness: Witness) -> list[str]:
@@ -140,13 +140,13 @@ def variants(commands: tuple[str, ...], witness: Witness) -> list[str]:
 
 
 async def outputs(choice: SandboxChoice, witness: Witness, commands: list[str]) -> str:
-    """What all commands print; each batch of them runs in one look-only shell, each command in a shell of its own."""
+    """What all commands print; each batch of them runs in one read-only shell, each command in a shell of its own."""
     workspace = LocalWorkspace(witness.root, sandbox=confined(choice, write=()))
-    assert workspace.can_look
+    assert workspace.supports_read_only
     printed = []
     for first in range(0, len(commands), BATCH):
         script = "\n".join(f"bash -c {shlex.quote(command)}" for command in commands[first : first + BATCH])
-        printed.append((await run(workspace, script, access="look")).output)
+        printed.append((await run(workspace, script, access="read_only")).output)
         assert witness.unharmed(), commands[first : first + BATCH]
     await workspace.close()
     return "".join(printed)
@@ -162,7 +162,7 @@ async def test_nothing_is_changed_executed_read_or_reached(
 ) -> None:
     printed = await outputs(looking, witness, variants(commands, witness))
     assert CANARY not in printed
-    if looking.look == "landlock":  # bubblewrap cannot prevent that a file of the folder is executed
+    if looking.read_only_kind == "landlock":  # bubblewrap cannot prevent that a file of the folder is executed
         assert "ran-2" not in printed
 
 

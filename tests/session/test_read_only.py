@@ -1,4 +1,4 @@
-"""A command that passes because it looks runs where it can only look; when it wanted more, it is asked about."""
+"""A command that passes because it only reads runs read-only; when it wanted more, it is asked about."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def test_on_yes_it_runs_again_as_usual(stage: Stage, choice: SandboxChoice
     assert [status for status, _ in await stage.results(session.id, "a")] == ["ok", "ok"]
     assert "1 ./.env" in (await stage.results(session.id, "a"))[1][1]
     assert len(asked) == 1
-    assert "it ran where it can only look, and failed: wc: ./.env: Permission denied" in asked[0]
+    assert "it ran read-only, and failed: wc: ./.env: Permission denied" in asked[0]
     started = await events(stage, session, ToolStarted)
     assert [event.looks for event in started if isinstance(event, ToolStarted)] == [True, True, False]
     assert len(await events(stage, session, ToolFinished)) == 2
@@ -60,7 +60,7 @@ async def test_on_yes_it_runs_again_as_usual(stage: Stage, choice: SandboxChoice
 
 @pytest.mark.parametrize(("mode", "answer", "words"), [
     ("ask", "deny", "The user denied"), ("ask", None, "no person can be asked"), ("edits", None, "no person can be asked"),
-    ("plan", "allow", "mode plan: run calls are refused (it ran where it can only look"),
+    ("plan", "allow", "mode plan: run calls are refused (it ran read-only"),
 ])  # fmt: skip
 async def test_otherwise_it_is_denied_with_the_reason(
     stage: Stage, choice: SandboxChoice, mode: str, answer: Literal["allow", "deny"] | None, words: str
@@ -73,9 +73,7 @@ async def test_otherwise_it_is_denied_with_the_reason(
     assert len(await events(stage, session, Denied)) == (0 if answer == "deny" else 1)
 
 
-async def test_a_rule_or_mode_that_allows_commands_confines_nothing_to_looking(
-    stage: Stage, choice: SandboxChoice
-) -> None:
+async def test_a_rule_or_mode_that_allows_commands_makes_none_read_only(stage: Stage, choice: SandboxChoice) -> None:
     for mode in ("auto", "yolo"):
         session, _ = await play(stage, choice.kind, COUNT, mode=mode)
         assert [status for status, _ in await stage.results(session.id, "a")] == ["ok"]
