@@ -55,7 +55,7 @@ def test_json_has_receipts_findings_and_denials(console: Console, play: str) -> 
     document = console.ok("ask", "-m", play, "go", "--output-format", "json").document
     _, coder, researcher = document["agents"]
     assert (coder["result"], coder["receipt"]["warnings"]) == (LIE, [RAN, CHANGED, IDLE])
-    assert [finding.get("seen", False) for finding in researcher["findings"]] == [True, False]
+    assert [finding["seen"] for finding in researcher["findings"]] == [True, False]
     assert (researcher["receipt"]["refused"], "warnings" in researcher["receipt"]) == ({"bash": 1}, False)
     (denial,) = document["denials"]
     assert (denial["agent"], denial["tool"], denial["reason"]) == ("a.2", "bash", "the agent does not have this tool")
@@ -71,7 +71,8 @@ def test_the_conversation_of_a_child_ends_with_its_result(console: Console, play
         "  · denied: bash · tools: read_file, task_result",
     ]  # fmt: skip
     last = console.ok("sessions", "show", ":a.2", "--json").document["conversation"][-1]
-    assert (last["kind"], last["text"].splitlines()[0], last["findings"][0]["seen"]) == ("result", "# Found", True)
+    assert (last["kind"], last["text"].splitlines()[0]) == ("result", "# Found")
+    assert [finding["seen"] for finding in last["findings"]] == [True, False]
 
 
 def test_no_line_of_a_sub_agent_can_pass_for_one_of_the_harness(console: Console) -> None:
@@ -186,7 +187,7 @@ def test_exports_have_the_result_its_marks_and_warnings(console: Console, play: 
     if form == "json":
         _, coder, researcher = ran.document["agents"]
         assert (coder["result"], coder["receipt"]["warnings"]) == (LIE, [RAN, CHANGED, IDLE])
-        assert [finding.get("seen", False) for finding in researcher["findings"]] == [True, False]
+        assert [finding["seen"] for finding in researcher["findings"]] == [True, False]
         return
     assert "### Result\n\n> I have fixed parser.py.\n>\n> All tests pass.\n" in ran.out
     assert "- \\[not seen\\] It is old. (y.txt:3)" in ran.out
