@@ -22,7 +22,7 @@ agents:
 """
 RAN = "claims that a command ran or tests pass, but no command was run"
 CHANGED = "claims changes, but no file was changed"
-IDLE = "no tool was run but task_result: nothing in this result was checked"
+IDLE = "no tool was run except task_result: nothing in this result was checked"
 
 
 @pytest.fixture
@@ -164,6 +164,7 @@ def test_the_session_shows_the_first_lines_of_each_result_and_its_warnings(
     assert [row for row in rows if row.startswith("WARNING")] == [f"WARNING: {text}" for text in (RAN, CHANGED, IDLE)]
     second = rows.index("> # Found")
     assert rows[second + 1 : second + 4] == ["> - **one** line", "> - two", "… 1 more line"]
+    assert rows[second + 4] == "2 findings: 1 [seen], 1 [not seen]"
     assert ("calls denied: 1 (bash)" in rows) is bool(tree)
     document = console.ok("sessions", "show", *tree, "--json").document
     assert document["agents"][1]["receipt"]["warnings"] == [RAN, CHANGED, IDLE]
