@@ -45,6 +45,18 @@ def test_the_last_line_of_ask_names_the_warnings(console: Console, play: str, qu
     assert "denied" not in again.err
 
 
+def test_the_same_warning_of_several_agents_is_written_once(console: Console) -> None:
+    path = console.home / "play.yaml"
+    tasks = ", ".join(f"{{task: t{n}}}" for n in range(7))
+    path.write_text(
+        f"agents: {{a: [{{calls: [{{name: delegate_tasks, arguments: {{tasks: [{tasks}]}}}}]}}, {{text: Over to you.}}],"
+        " 'a.*': [{calls: [{name: task_result, arguments: {result: fine}}]}]}",
+        encoding="utf-8",
+    )
+    last = console.ok("ask", "-m", f"scripted:{path}", "go").err.splitlines()[-1]
+    assert last == f"friday: 7 warnings: a.1, a.2, a.3, a.4, a.5 and 2 more: {IDLE}"
+
+
 def test_ask_without_a_false_claim_has_no_warning(console: Console) -> None:
     path = console.home / "play.yaml"
     path.write_text("agents: {a: [{text: four}]}", encoding="utf-8")
