@@ -89,9 +89,8 @@ class AgentFinished(Event, frozen=True, tag="agent_finished"):
     @property
     def result_of_run(self) -> RunResult:
         """How the run ended, without what it used."""
-        return RunResult(
-            self.status, self.stop_reason, self.result, self.error, self.limit_of, self.partial, self.findings
-        )
+        known = self.status, self.stop_reason, self.result, self.error, self.limit_of
+        return RunResult(*known, partial=self.partial, findings=self.findings)
 
 
 class Detached(Event, frozen=True, tag="detached"):
@@ -378,11 +377,10 @@ class ToolOutput(Event, frozen=True, tag="tool_output"):
 LIVE = (TextDelta, ThinkingDelta, CallDelta, ToolOutput)
 
 AnyEvent = (
-    SessionStarted | AgentStarted | AgentFinished | Detached | Prefix | TurnStarted | TurnFinished | MessageAdded | ToolStarted
-    | ToolFinished | StatusChanged | InboxMessage | PermissionAsked | PermissionAnswered | Denied | QuestionAsked | Compacted
-    | QuestionAnswered | AskWithdrawn | ModeChanged | RuleAdded | RuleRemoved | AttemptFailed | IntentStated | Verdict | Notice
-    | WorktreeChanged | Checkpoint | Rewound | Reviewed | SubAgentsChosen | PersonCommand | TextDelta | ThinkingDelta
-    | CallDelta | ToolOutput)  # fmt: skip
+    SessionStarted | AgentStarted | AgentFinished | Detached | Prefix | TurnStarted | TurnFinished | MessageAdded | ToolStarted | ToolFinished
+    | StatusChanged | InboxMessage | PermissionAsked | PermissionAnswered | Denied | QuestionAsked | Compacted | QuestionAnswered
+    | AskWithdrawn | ModeChanged | RuleAdded | RuleRemoved | AttemptFailed | IntentStated | Verdict | Notice | WorktreeChanged | Checkpoint
+    | Rewound | Reviewed | SubAgentsChosen | PersonCommand | TextDelta | ThinkingDelta | CallDelta | ToolOutput)  # fmt: skip
 
 
 class Envelope(msgspec.Struct, frozen=True):
