@@ -78,7 +78,10 @@ def index_reason(directory: str) -> str:
     """Why a name in the index is not one file name for `xargs`, or "": no file has it, so a scan does not find it."""
     try:
         for git, tree in _repositories(Path(directory)):
-            for _, name in _index_entries((git / "index").read_bytes(), 20) if (git / "index").is_file() else ():
+            file = git / "index"
+            if file.is_file() and file.stat().st_size > _MAX_INDEX_BYTES:
+                raise ValueError("it is too large")
+            for _, name in _index_entries(file.read_bytes(), 20) if file.is_file() else ():
                 odd = name.startswith(b"-") or re.search(rb"[\s'\"\\]", name)
                 if odd and not (tree and os.path.lexists(tree / os.fsdecode(name))):
                     return f"{os.fsdecode(name)!r} would be split into several names"
