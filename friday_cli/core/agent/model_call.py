@@ -256,9 +256,8 @@ class _StreamReader:
 
     @property
     def least_output(self) -> int:
-        """The output tokens that the service has reported, or the least that so many bytes can be."""
-        reported = self._reported.output if self._reported is not None else 0
-        return max(reported, (self._bytes + sum(self._arguments.values())) // TOKEN_BYTES)
+        """The least output tokens that so many bytes can be."""
+        return (self._bytes + sum(self._arguments.values())) // TOKEN_BYTES
 
     def take(self, chunk: TextChunk | ThinkingChunk | CallChunk | UsageChunk | RestartChunk) -> None:
         turn = self._agent.turn

@@ -41,8 +41,6 @@ class Endless(Model):
                 yield TextChunk("a word " * 85 + "a new")
             elif self._kind == "bytes":
                 yield TextChunk("é" * 300)
-            elif self._kind == "told":
-                yield UsageChunk(Usage(output=100 * number))
             elif self._kind == "thinking":
                 yield ThinkingChunk("hm, " * 150)
             else:
@@ -50,7 +48,7 @@ class Endless(Model):
             await asyncio.sleep(0.001)
 
 
-@pytest.mark.parametrize("kind", ["text", "bytes", "thinking", "calls", "told"])
+@pytest.mark.parametrize("kind", ["text", "bytes", "thinking", "calls"])
 @pytest.mark.parametrize("tokens", [BUDGET, 0])
 async def test_a_reply_without_end_is_cut_and_the_run_ends(kind: str, tokens: int) -> None:
     model = Endless(kind)
