@@ -55,6 +55,6 @@ def _interrupted(record: AgentRecord, records: dict[str, AgentRecord], until: fl
 
 def _usage(record: AgentRecord) -> Usage:
     """What an agent used, with an estimate of a request whose reply the process did not live to see."""
-    if record.end is not None or record.sent == Usage():
+    if record.end is not None or record.status != "running" or record.sent == Usage():
         return record.usage
     return record.usage + msgspec.structs.replace(record.sent, estimated=True)

@@ -10,6 +10,7 @@ from friday_cli.core.eventlog import replay as log_reader
 from friday_cli.core.permissions.rules import Rules
 from friday_cli.core.protocol import events as ev
 from friday_cli.core.protocol.agent_path import depth_of, is_under, parent_of
+from friday_cli.core.protocol.messages import handed_in
 from friday_cli.core.protocol.run_result import ENDED
 from tests.fuzz.scenario import Scene
 from tests.strict import strict
@@ -88,15 +89,19 @@ def check_partial(scene: Scene, log: Sequence[ev.Envelope]) -> list[str]:
     faults = []
     said: dict[str, list[str]] = defaultdict(list)
     ever: dict[str, list[str]] = defaultdict(list)
+    last: dict[str, str] = {}
     for envelope in log:
         match envelope.event:
             case ev.AgentStarted():
                 said[envelope.agent] = []
-            case ev.MessageAdded(message=message) if message.role == "assistant" and message.text.strip():
-                said[envelope.agent].append(message.text.strip())
+            case ev.MessageAdded(message=message) if message.role == "assistant":
+                said[envelope.agent] += [message.text.strip()] if message.text.strip() else []
+                last[envelope.agent] = handed_in(message)
                 ever[envelope.agent].append(message.text)
             case ev.AgentFinished(partial=True, result=result):
-                kept = said[envelope.agent][-1:] if envelope.event.stop_reason == "process" else said[envelope.agent]
+                kept = said[envelope.agent]
+                if envelope.event.stop_reason == "process":
+                    kept = [] if last.get(envelope.agent) and last[envelope.agent] in result else kept[-1:]
                 lost = [t for t in kept if t not in result]
                 faults += [f"{envelope.agent} lost {lost} of its text"] if lost else []
     for path, text in scene.cut:

@@ -119,6 +119,10 @@ async def reopened(scene: Scene, kept: list[ev.Envelope]) -> Scene:
     """The session goes on from what a death left, as the next process finds it, with its old agents."""
     again = Scene(scene.seed, kept=[*kept, *recovery_events(kept, now=kept[-1].at)], before=scene)
     again.died_at = len(kept)
+    for record in log_reader.replay(kept).values():  # a request without a reply counts with its estimate
+        if record.end is None:
+            again.misjudged[record.path] += record.sent.billed
+            again.largest[record.path] = again.largest.get(record.path, 0) + record.sent.billed
     await again.reopen()
     await again.play()
     return again
