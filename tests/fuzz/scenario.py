@@ -15,7 +15,6 @@ from friday_cli.core.agent.agent import Agent, Policy
 from friday_cli.core.agent.model_call import prompt_tokens
 from friday_cli.core.agent.supervision import SYSTEM
 from friday_cli.core.eventlog.replay import AgentRecord, replay
-from friday_cli.core.limits.budget import OUTPUT_FLOOR
 from friday_cli.core.permissions.rule import Rule
 from friday_cli.core.permissions.rules import MODES
 from friday_cli.core.protocol.agent_path import is_under
@@ -295,10 +294,8 @@ class Scene(People):
             if agent.cache_missed
             else max(0, prompt - agent.sent)
         )
-        below = sum(a.budget.tokens.reserved for a in self.bench.agents.values() if a.budget.parent is agent.budget)
-        self.in_flight[agent.path] = own = agent.budget.tokens.reserved - below
-        if own < (least := fresh + min(request.max_output, OUTPUT_FLOOR)):
-            self.broken.append(f"{agent.path} reserved {own} tokens for a request of at least {least}")
+        usual = fresh + min(request.max_output, agent.budget.usual)  # where less is free, less is reserved
+        self.in_flight[agent.path] = min(usual, agent.budget.tokens.reserved)
         for node in agent.budget.up():
             booked = node.tokens.spent + sum(n for p, n in self.in_flight.items() if is_under(p, node.path))
             excess = sum(n for p, n in self.misjudged.items() if is_under(p, node.path))
