@@ -58,7 +58,7 @@ class LocalWorkspace(WorkspaceFiles):
             self._settings, self._supervisor = owner._settings._replace(environ=environ), owner._supervisor
         self.spill = self._settings.overflow
         super().__init__(root, extra, self.spill, make_recorder)
-        self._effects = EffectDetector(self.roots, self.label)
+        self._effects = EffectDetector(self.roots, self.label, self.write_hook.protected_files_changed)
         self._starter = CommandStarter(self.roots, self._settings, self._supervisor, self._effects)
         self._jobs = BackgroundJobs()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -161,11 +161,12 @@ class LocalWorkspace(WorkspaceFiles):
             looks=running.only_looks,
         )
 
-    async def release(self, agent: str) -> None:
+    async def release(self, agent: str) -> tuple[str, ...]:
         await self._finish(self._starter.end(agent))
         if self._jobs.drop(agent):
             mine = [command for command in self._starter.commands if command.process.agent == agent]
             await self.write_hook.command_ended(agent, self._starter.commands, *mine)
+        return await self._effects.unreported(agent)
 
     async def close(self) -> None:
         self._starter.closed = True
