@@ -21,6 +21,7 @@ from tests.workspace.commands import run
 from tests.workspace.sandbox.conftest import chosen, confined
 
 CANARY = "canary-4711"
+SHARED = ("/tmp", "/var/tmp", "/dev/shm")
 LOOK = [command for _, mode, _, commands in MUST_PASS if mode in ("ask", "plan") for command in commands]
 WRITE = (
     "echo x > new", "echo x >> README.md", ": > README.md", "cp README.md new", "mv x.txt moved", "rm -f x.txt", "rm -rf src",
@@ -31,7 +32,8 @@ WRITE = (
     "find . -fprint new", "git init made", "git add x.txt", "git config --file new a.b c", "git -c user.name=a commit -m x",
     "install README.md new", "mknod made p", "split -l 1 README.md made", "{python} -c 'open(\"new\", \"w\")'",
     "{python} -c 'import os; os.setxattr(\"x.txt\", \"user.a\", b\"b\")'", "{python} -c 'import os; os.utime(\"x.txt\", (1, 1))'",
-    "echo x > {outside}/new", "rm -f {outside}/key.txt", "echo x > /var/tmp/friday-witness", "echo x > $HOME/new",
+    "echo x > {outside}/new", "rm -f {outside}/key.txt", "echo x > $HOME/new",
+    *(f"echo x > {folder}/friday-witness-{{port}}" for folder in SHARED),
 )  # fmt: skip
 EXECUTE = (
     "./run.sh", "{root}/run.sh", "find . -name run.sh -exec {} \\;", "echo ./run.sh | xargs -n 1 env", "env ./run.sh",
@@ -96,7 +98,8 @@ class Witness:
         self.before = state(folder), state(home)
 
     def unharmed(self) -> bool:
-        return (state(self.folder), state(self.home)) == self.before and not self._connected()
+        left = [folder for folder in SHARED if os.path.lexists(f"{folder}/friday-witness-{self.names['port']}")]
+        return (state(self.folder), state(self.home)) == self.before and not left and not self._connected()
 
     def _connected(self) -> bool:
         for server in (self.tcp, self.local):
@@ -168,13 +171,25 @@ async def test_nothing_is_changed_executed_read_or_reached(
 
 @pytest.mark.parametrize("part", range(8))
 async def test_what_passes_because_it_looks_harms_nothing(witness: Witness, looking: SandboxChoice, part: int) -> None:
-    assert CANARY not in await outputs(looking, witness, LOOK[part::8])
+    printed = await outputs(looking, witness, LOOK[part::8])
+    assert CANARY not in printed
+    assert "ran-2" not in printed
 
 
 async def test_the_witness_notices(witness: Witness) -> None:
     """The same commands do harm where nothing confines them."""
     workspace = LocalWorkspace(witness.root)
-    ran = await run(workspace, f"cat .env; ./run.sh; echo x > /dev/tcp/127.0.0.1/{witness.names['port']}")
-    await workspace.close()
+    port = witness.names["port"]
+    ran = await run(workspace, "cat .env; ./run.sh")
     assert ran.output == f"KEY={CANARY}\nran-2\n"
-    assert not witness.unharmed()
+    assert witness.unharmed()
+    for harm, repair in (
+        (f"echo x > /dev/tcp/127.0.0.1/{port}", ""), (f"echo x > /tmp/friday-witness-{port}", f"rm /tmp/friday-witness-{port}"),
+        ("echo x > $HOME/new", "rm $HOME/new"), ("chmod 700 run.sh", "chmod 755 run.sh"),
+    ):  # fmt: skip
+        await run(workspace, harm)
+        assert not witness.unharmed(), harm
+        await run(workspace, repair or "true")
+        witness.before = state(witness.folder), state(witness.home)
+        assert witness.unharmed(), repair
+    await workspace.close()
