@@ -7,6 +7,7 @@ import hashlib
 import os
 import shlex
 import socket
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +21,8 @@ from tests.command_safety.rows import MUST_PASS
 from tests.workspace.commands import run
 from tests.workspace.sandbox.conftest import chosen, confined
 
-CANARY = "canary-4711"
+CANARY = f"canary-{'8' * 6}"
+"""It is in no file of this repository, which git may show."""
 SHARED = ("/tmp", "/var/tmp", "/dev/shm")
 LOOK = [command for _, mode, _, commands in MUST_PASS if mode in ("ask", "plan") for command in commands]
 WRITE = (
@@ -78,6 +80,10 @@ class Witness:
     def __init__(self, folder: Path, home: Path) -> None:
         self.folder, self.home = folder, home
         self.root = workspace_fixture.create_project(folder)
+        (self.root / ".git/config").unlink()
+        who = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+        for words in (("init", "-q"), ("add", "README.md", "src"), (*who, "commit", "-qm", "x")):
+            subprocess.run(["git", *words], cwd=self.root, check=True, capture_output=True, timeout=60)
         self.tcp, self.udp, self.local = socket.create_server(("127.0.0.1", 0)), socket.socket(2, 2), socket.socket(1)
         port = self.tcp.getsockname()[1]
         self.udp.bind(("127.0.0.1", port))
