@@ -185,7 +185,7 @@ async def test_what_passes_because_it_looks_harms_nothing(witness: Witness, look
 async def test_git_runs_no_program_of_a_setting_and_the_limits_hold(witness: Witness, looking: SandboxChoice) -> None:
     """Programs of the system could be executed: the settings that name them are neutral."""
     with (witness.root / ".git/config").open("a") as file:
-        file.write("[core]\n\tfsmonitor = \"echo helper-$((1 + 1)) >&2; false\"\n")
+        file.write('[core]\n\tfsmonitor = "echo helper-$((1 + 1)) >&2; false"\n')
     subprocess.run(["git", "init", "-q", "--bare", "x.git"], cwd=witness.root, check=True, timeout=60)
     (witness.root / "README.md").write_text("changed\n")
     environ = {**os.environ, "GIT_EXTERNAL_DIFF": "echo outer-$((1 + 1))"}
@@ -194,7 +194,12 @@ async def test_git_runs_no_program_of_a_setting_and_the_limits_hold(witness: Wit
     usual = (await run(workspace, command)).output
     looked = (await run(workspace, command, access="look")).output
     await workspace.close()
-    for text, words in (("helper-2", usual), ("outer-2", usual), ("+changed", looked), ("cannot use bare repository", looked)):
+    for text, words in (
+        ("helper-2", usual),
+        ("outer-2", usual),
+        ("+changed", looked),
+        ("cannot use bare repository", looked),
+    ):
         assert text in words
     assert not [text for text in ("helper-2", "outer-2") if text in looked]
     assert looked.endswith("600\n4194304\n1048576\n")
