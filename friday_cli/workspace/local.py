@@ -31,9 +31,8 @@ class LocalWorkspace(WorkspaceFiles):
     the number of bytes of an output that are returned (head and tail). `limits` are resource limits of each command by
     their lower-case POSIX names (`{"data": bytes, "cpu": seconds}`). `sandbox` confines the commands (None: not confined)
     and is closed with this workspace. `make_recorder` is called once and returns what saves the earlier contents of
-    changed files. With `owner`, which only `at` sets, the workspace uses the owner's process launcher, environment and
-    sandbox instead. Raises UsageError for a folder that does not exist.
-    """
+    changed files. With `owner`, which only `at` sets, it uses the owner's launcher, environment and sandbox instead. Raises
+    UsageError for a folder that does not exist."""
 
     def __init__(
         self,

@@ -19,7 +19,7 @@ from friday_cli.workspace.sandbox.detect import SandboxChoice
 from tests.command_safety import workspace_fixture
 from tests.command_safety.rows import MUST_PASS
 from tests.workspace.commands import run
-from tests.workspace.sandbox.conftest import chosen, confined
+from tests.workspace.sandbox.conftest import chosen, confined, git
 
 CANARY = f"canary-{'8' * 6}"
 """It is in no file of this repository, which git may show."""
@@ -186,7 +186,7 @@ async def test_git_runs_no_program_of_a_setting_and_the_limits_hold(witness: Wit
     """Programs of the system could be executed: the settings that name them are neutral."""
     with (witness.root / ".git/config").open("a") as file:
         file.write('[core]\n\tfsmonitor = "echo helper-$((1 + 1)) >&2; false"\n')
-    subprocess.run(["git", "init", "-q", "--bare", "x.git"], cwd=witness.root, check=True, timeout=60)
+    await git(witness.root, "init", "-q", "--bare", "x.git")
     (witness.root / "README.md").write_text("changed\n")
     environ = {**os.environ, "GIT_EXTERNAL_DIFF": "echo outer-$((1 + 1))"}
     workspace = LocalWorkspace(witness.root, environ=environ, sandbox=confined(looking, write=()))
