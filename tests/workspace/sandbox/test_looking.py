@@ -28,7 +28,7 @@ LOOK = [command for _, mode, _, commands in MUST_PASS if mode in ("ask", "plan")
 WRITE = (
     "echo x > new", "echo x >> README.md", ": > README.md", "cp README.md new", "mv x.txt moved", "rm -f x.txt", "rm -rf src",
     "touch new", "touch README.md", "mkdir made", "rmdir 'my dir'", "ln -s x made", "ln README.md made", "chmod 777 run.sh",
-    "chmod -x run.sh", "chown 1:1 x.txt", "truncate -s 0 README.md", "dd if=/dev/zero of=x.txt count=1", "tee new < README.md",
+    "chmod -x run.sh", "chown 1:1 x.txt", "truncate -s 0 README.md", "{python} -c 'import os; os.open(\"x.txt\", os.O_TRUNC)'", "dd if=/dev/zero of=x.txt count=1", "tee new < README.md",
     "sed -i s/text/bad/ README.md", "sed -n 'w new' README.md", "sed '/[]/s,]/w new' README.md", "sort -o new README.md",
     "awk '{ print > \"new\" }' README.md", "find . -name x.txt -delete", "find src -type f -exec rm {} +",
     "find . -fprint new", "git init made", "git add x.txt", "git config --file new a.b c", "git -c user.name=a commit -m x",
