@@ -224,8 +224,9 @@ class Nowhere:
     def label(self, path: str | Path) -> str:
         return str(path)
 
-    async def release(self, agent: str) -> None:
+    async def release(self, agent: str) -> tuple[str, ...]:
         self.released.append(agent)
+        return ()
 
     def __getattr__(self, name: str) -> Any:
         raise AssertionError(f"The workspace of the bench has no {name}.")

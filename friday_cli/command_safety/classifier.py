@@ -64,6 +64,7 @@ class CommandClassifier:
             return
         dynamic = "" if target.known and not target.glob else "which file it opens is not known before it runs"
         labels: list[str] = []
+        changes = [] if target.known else ["./"]
         for name, directory in itertools.product(target.texts, sorted(self._state.directories)):
             if not write:
                 dynamic = dynamic or self.context.path_reason(name, directory, glob=target.glob)
@@ -73,12 +74,14 @@ class CommandClassifier:
                 labels += found
             else:
                 dynamic = dynamic or f"{name} is outside the workspace"
+            changes += self.context.named_labels(name, directory)
         why = dynamic or ("it only reads" if not write else "it writes a file")
         unique = tuple(dict.fromkeys(labels))
         self.found.add(
             SimpleCommand(
                 text, text, read_only=not write and not dynamic, why=why, dynamic_arguments=dynamic,
                 reads=() if write else unique, writes=unique if write and not dynamic else (),
+                changes=tuple(changes) if write else (),
                 danger=(destructive.reason(text) or _protected(target)) if write else "",
             )
         )  # fmt: skip
@@ -179,7 +182,7 @@ class CommandClassifier:
                 _joined(argv), text, readings, read_only=True, why="its script is classified separately"
             )
         name = argv[0].text.rsplit("/", 1)[-1]
-        reason, reads, searches = "", [], []
+        reason, reads, searches, changes = "", [], [], []
         for directory in sorted(self._state.directories):
             reason = reason or programs.approval_reason(argv, self.context, directory, self._state.pipe_input)
             named, base = argv[1:], directory
@@ -187,6 +190,7 @@ class CommandClassifier:
                 named, base = git.resolve_global_options(named, self.context, base)
             reads += [label for arg in named if arg.known for label in self._labels(arg, base, in_git=name == "git")]
             searches += open_ended.searched_folders(argv, self.context, directory)
+            changes += open_ended.changed_labels(name, named, self.context, base)
         known = all(arg.known and not arg.glob for arg in argv)
         texts = [arg.text for arg in argv]
         dynamic = "" if known else "one of its words is not known before it runs"
@@ -201,7 +205,7 @@ class CommandClassifier:
         return SimpleCommand(
             _joined(argv), text, _readings(texts), why=reason, dynamic_arguments=dynamic,
             dynamic_program=not argv[0].text or argv[0].glob or (name in _RUN_THEIR_ARGUMENTS and not known), reads=tuple(reads),
-            searches=tuple(searches), unread_words=open_ended.unread_words(argv), unread_program=open_ended.unread_program(argv), risky=open_ended.risky_options(texts),
+            searches=tuple(searches), changes=tuple(changes), unread_words=open_ended.unread_words(argv), unread_program=open_ended.unread_program(argv), risky=open_ended.risky_options(texts),
             suggest=suggest_rule(texts) if known else "",
         )  # fmt: skip
 

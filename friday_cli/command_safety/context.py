@@ -87,6 +87,12 @@ class AnalysisContext:
         names = self._matcher.matching(self._join(pattern, directory))
         return tuple(label for name in names for label in self.labels(name, directory))
 
+    def named_labels(self, path: str, directory: str) -> tuple[str, ...]:
+        """The labels of `path`, also outside of the workspace, where they are absolute. That of a folder ends with `/`."""
+        full = os.path.normpath(self._join(path, directory))
+        labels = self.labels(path, directory) or (full,)
+        return tuple(f"{label}/" if os.path.isdir(os.path.join(self.root, label)) else label for label in labels)
+
     def searched_labels(self, paths: Sequence[ProgramWord], directory: str) -> Sequence[str]:
         """The labels of the paths that a program searches: `directory` without any."""
         return [label for path in paths for label in self.labels(path.text, directory)] or self.labels(".", directory)

@@ -1,5 +1,5 @@
 """What a command does beyond the words in its text: files that it reads unnamed, program text from elsewhere, and options
-with which it does more than it usually does."""
+with which it does more than it usually does. And which of the files that it names it changes."""
 
 from __future__ import annotations
 
@@ -11,6 +11,16 @@ from .embedded_languages import find_results, searches_folders
 from .options import ProgramWord, read
 from .readonly_programs import INTERPRETERS, SPECS, WRAPPERS, word_set
 
+_CHANGE = word_set("rm rmdir unlink mv cp install ln rsync scp tee touch truncate shred patch")
+_COPY = word_set("cp install ln rsync scp")
+"""Those that change their last operand only."""
+_CHANGE_IN_GIT = word_set("rm mv restore checkout")
+_COPY_FOLDERS = {
+    **dict.fromkeys(("cp", "rsync", "scp", "zip"), re.compile(r"-[a-zA-Z]*[rRa]|--recursive|--archive")),
+    "tar": re.compile(r"-[a-zA-Z]*[cru]|[a-zA-Z]*[cru][a-zA-Z]*$|--(?:create|append|update)"),
+    "7z": re.compile(r"a$"),
+}
+"""Programs that read all files below a folder, and the words with which they do."""
 _ADD_WORDS = word_set("xargs parallel")
 _INPUTS = ("-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")
 _GIT_ALIAS = re.compile(r"(?:-c)?alias\..*|--config-env=alias\..*", re.I)
@@ -63,6 +73,10 @@ def searched_folders(argv: Sequence[ProgramWord], context: AnalysisContext, dire
         parsed = read(args, SPECS["diff"])
     elif name == "find" and any(word.startswith(("-exec", "-ok")) for word in words):
         paths, parsed = [ProgramWord(path) for path in find_results(words).under], ""
+    elif name in _COPY_FOLDERS and any(map(_COPY_FOLDERS[name].match, words)):
+        copied = _operands(args)
+        copied = copied[:-1] if name in _COPY and not _names_target(words) else copied
+        return [label.rstrip("/") for label in _labels(copied, context, directory) if label.endswith("/")]
     elif name == "xargs" or (name == "git" and "grep" in words[:4]) or _reads_unknown(name, argv):
         parsed = ""
     else:
@@ -70,6 +84,51 @@ def searched_folders(argv: Sequence[ProgramWord], context: AnalysisContext, dire
     if not isinstance(parsed, str):
         paths = parsed.paths
     return list(context.searched_labels(paths, directory)) or ["."]
+
+
+def changed_labels(name: str, args: Sequence[ProgramWord], context: AnalysisContext, directory: str) -> list[str]:
+    """The labels of what a program changes by naming it; that of a folder ends with `/`, and "./" is an unknown path."""
+    words, operands = [arg.text for arg in args], _operands(args)
+    changing = next((at for at, word in enumerate(words) if word.rsplit("/", 1)[-1] in _CHANGE), None)
+    if name in WRAPPERS and changing is not None:
+        inner = changed_labels(words[changing].rsplit("/", 1)[-1], args[changing + 1 :], context, directory)
+        return [*inner, "./"] if name in _ADD_WORDS else inner
+    if name == "find":
+        changes = changing is not None or "-delete" in words
+        operands = [ProgramWord(path) for path in find_results(words).under] if changes else []
+    elif name == "git":
+        operands = operands[1:] if operands and operands[0].text in _CHANGE_IN_GIT else []
+    elif name == "dd":
+        operands = [ProgramWord(arg.text[3:], arg.glob, arg.known) for arg in operands if arg.text.startswith("of=")]
+    elif name in ("sed", "perl"):
+        operands = operands if any(re.match(r"-[a-zA-Z]*i|--in-place", word) for word in words) else []
+    elif name not in _CHANGE:
+        return []
+    elif name in _COPY and not _names_target(words):
+        operands = operands[-1:]
+    return _labels(operands, context, directory)
+
+
+def _operands(args: Sequence[ProgramWord]) -> list[ProgramWord]:
+    return [arg for arg in args if not (arg.known and arg.text.startswith("-"))]
+
+
+def _names_target(words: Sequence[str]) -> bool:
+    """Whether the folder to copy to is not the last operand."""
+    return any(re.match(r"-[a-zA-Z]*t$|--target-d", word) for word in words)
+
+
+def _labels(args: Sequence[ProgramWord], context: AnalysisContext, directory: str) -> list[str]:
+    """The labels of what these words name, as in `changed_labels`."""
+    found = []
+    for arg in args:
+        if not arg.known:
+            found.append("./")
+            continue
+        found += context.named_labels(arg.text, directory) if arg.text else ()
+        for name in context.matching_labels(arg.text, directory) if arg.glob else ():
+            found += context.named_labels(name, "")
+    return found
 
 
 def _reads_unknown(name: str, argv: Sequence[ProgramWord]) -> bool:

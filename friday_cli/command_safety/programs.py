@@ -31,6 +31,8 @@ _SOURCES = frozenset(
 """Types of source files, as rg names them."""
 _DATA = frozenset(("json", "yaml", "toml", "xml", "config", "txt", "csv", "docker", "make", "cmake", "less", "sass"))
 """Types of other files that are rarely hidden. Any further type, such as `all`, may show a hidden secret."""
+_TYPED = (".env.*", ".yarnrc.yml")
+"""Hidden files with secrets that have one of these types."""
 _DIGITS = frozenset(f"-{digit}" for digit in "0123456789")
 _VISIBLE = re.compile(r"(?:HOME|PATH|USER|SHELL|LANG|PWD|TERM|VIRTUAL_ENV|GOPATH|GOROOT|JAVA_HOME|NODE_ENV|CI|TMPDIR)")
 
@@ -172,15 +174,17 @@ def _recursive_reason(name: str, parsed: ProgramArguments, context: AnalysisCont
     included = tuple(w.text for option, w in parsed.options if option == "--include" and w is not None)
     under = context.searched_labels(parsed.paths, directory)
     if rg:
-        globs, skip_ignored, lenient = _rg_globs(parsed)
-        found = context.scan(directory, under, vendored=False, skip_ignored=skip_ignored, lenient=lenient)
-        return found.approval_reason(globs, links=False)
+        for globs, skip_ignored, lenient in _rg_searches(parsed):
+            found = context.scan(directory, under, vendored=False, skip_ignored=skip_ignored, lenient=lenient)
+            if reason := found.approval_reason(globs, links=False):
+                return reason
+        return ""
     links = compares and not parsed.has("--no-dereference")
     return context.scan(directory, under, vendored=links).approval_reason(included, links=links, follows=links)
 
 
-def _rg_globs(parsed: ProgramArguments) -> tuple[tuple[str, ...], bool, bool]:
-    """The file name patterns that rg searches (empty: all files), whether it skips hidden and ignored files, and whether
+def _rg_searches(parsed: ProgramArguments) -> list[tuple[tuple[str, ...], bool, bool]]:
+    """What rg searches: file name patterns (empty: all files), whether it skips hidden and ignored files, and whether
     all patterns are for source files. A file that matches a pattern of `-g` is searched although it is hidden or ignored,
     one that matches a type although it is hidden."""
     words = [(option, word.text) for option, word in parsed.options if word is not None]
@@ -188,13 +192,13 @@ def _rg_globs(parsed: ProgramArguments) -> tuple[tuple[str, ...], bool, bool]:
     globs = [text for option, text in words if option in ("-g", "--glob", "--iglob") and not text.startswith("!")]
     skip_ignored = not parsed.has("-.", "-u", "--hidden", "--unrestricted", "--no-ignore", "--no-ignore-vcs")
     if types and not globs and not (_SOURCES | _DATA).issuperset(types):
-        return (), False, False
-    if types and not globs and _SOURCES.issuperset(types):
-        return (".env.*",), False, True
+        return [((), False, False)]
+    if types and not globs:
+        return [(_TYPED, False, True), *([] if _SOURCES.issuperset(types) else [((), skip_ignored, False)])]
     lenient = all(
         re.fullmatch(r"(?:.*/)?\*\.(\w+)", text, re.S) and text.rpartition(".")[2] in _SOURCES for text in globs
     )
-    return tuple(globs), skip_ignored and not globs, bool(globs) and lenient
+    return [(tuple(globs), skip_ignored and not globs, bool(globs) and lenient)]
 
 
 def _xargs(args: list[ProgramWord], context: AnalysisContext, directory: str, pipe_input: PipeInput) -> str:
@@ -261,7 +265,8 @@ def pipe_output(argv: Sequence[ProgramWord], before: PipeInput) -> PipeInput:
         parsed = read(argv[1:], SPECS["rg"])
         if isinstance(parsed, str):
             return PipeInput()
-        globs, skip_ignored, _ = _rg_globs(parsed)
+        searches = _rg_searches(parsed)
+        globs, skip_ignored, _ = searches[0] if len(searches) == 1 else ((), False, False)
         paths = tuple(path.text for path in parsed.paths)
         return PipeInput(certain, True, skip_ignored=skip_ignored, globs=globs, under=paths or (".",))
     if name in ("grep", "egrep") and any(re.fullmatch(r"-[a-zA-Z]*l[a-zA-Z]*", word) for word in words):

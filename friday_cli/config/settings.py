@@ -197,7 +197,8 @@ class ToolSettings(Struct, frozen=True, forbid_unknown_fields=True):
     web_allow_private: bool = False
     """Whether `web_fetch` can access private and local addresses."""
     env_allow: tuple[str, ...] = ()
-    """Environment variables that are passed to commands although their names look like secrets."""
+    """Environment variables that are passed to commands although their names look like secrets. Never one with a key that
+    Friday uses itself."""
 
 
 class CheckpointSettings(Struct, frozen=True, forbid_unknown_fields=True):

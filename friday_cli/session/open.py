@@ -27,6 +27,7 @@ from friday_cli.core.protocol.events import SCHEMA, Notice, SessionStarted
 from friday_cli.core.protocol.format import is_demo
 from friday_cli.core.protocol.provider import Effort
 from friday_cli.core.subagents.tree import SubagentTree
+from friday_cli.core.text.known_keys import without_keys
 from friday_cli.extensions import instructions, profiles, trust, trust_review
 from friday_cli.llm import models
 from friday_cli.llm.models.local_servers import with_server_limits
@@ -219,6 +220,9 @@ async def _read_context(options: Options, env: Mapping[str, str]) -> _OpenContex
         *choice.notes, *loaded.notices, *notes.notices, *found.announcements, *found.problem_notices(),
         *_trust_notices(folder_trust, notes),
     )  # fmt: skip
+    passed = without_keys(env)
+    if withheld := [name for name in settings.tools.env_allow if name in env and name not in passed]:
+        notices += (f"tools.env_allow: commands do not get {', '.join(withheld)}: it holds a key of Friday.",)
     sandbox = await asyncio.to_thread(
         detect_sandbox, settings.sandbox.kind, env, cache=cache_dir(env), workspace=(cwd, *options.add_dirs)
     )

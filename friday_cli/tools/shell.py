@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import signal
-from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta
@@ -15,8 +14,15 @@ from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.receipt import CommandRun, ToolFacts
 from friday_cli.core.protocol.shell_script import CommandAnalysis
 from friday_cli.core.protocol.tool import Output, Tool, ToolContext
-from friday_cli.core.protocol.workspace import Access, BackgroundJob, CommandResult, SandboxAccess, Workspace
-from friday_cli.core.text.sanitize import sanitize, sanitize_line
+from friday_cli.core.protocol.workspace import (
+    Access,
+    BackgroundJob,
+    CommandResult,
+    SandboxAccess,
+    Workspace,
+    tamper_warning,
+)
+from friday_cli.core.text.sanitize import sanitize
 from friday_cli.tool_catalog import TOOLS
 
 TIMEOUT_S, MAX_TIMEOUT_S, MAX_WAIT_S = 120.0, 600.0, 60.0
@@ -135,7 +141,7 @@ async def _bash(context: ToolContext, args: BashArguments, timeout_s: float) -> 
             unknown=ran.unknown,
         ),
         error=ran.exit_code != 0,
-        warnings=_warnings(args.command, ran.tampered),
+        warnings=(tamper_warning(args.command, ran.tampered),) if ran.tampered else (),
         denied=ran.blocked if context.read_only else "",
     )
 
@@ -155,14 +161,6 @@ def _sandbox(done: CommandResult | BackgroundJob, *, read_only: bool) -> list[st
         names = sanitize(", ".join(done.tampered[:5]))
         lines.append(f"[Protected files changed while this ran: {names}. The user is informed; do not change them.]")
     return lines
-
-
-def _warnings(command: str, tampered: Sequence[str]) -> tuple[str, ...]:
-    """A warning for the person about protected files that changed."""
-    if not tampered:
-        return ()
-    names = ", ".join(tampered[:5]) + (" ..." if len(tampered) > 5 else "")
-    return (sanitize_line(f"{names} changed while a command ran and can run code later. Check it. ({command})", 500),)
 
 
 def _ending(ran: CommandResult, timeout_s: float) -> str:
@@ -216,7 +214,8 @@ def _job_output(job: BackgroundJob) -> Output:
     commands = (CommandRun(job.command, job.exit_code, job=job.id),)
     facts = ToolFacts(files=job.changed, commands=commands, unknown=job.unknown) if job.ended else ToolFacts()
     display = CommandDisplay(job.command, job.exit_code, output, job.output_file)
-    return Output(text, display, facts, warnings=_warnings(job.command, job.tampered))
+    warnings = (tamper_warning(job.command, job.tampered),) if job.tampered else ()
+    return Output(text, display, facts, warnings=warnings)
 
 
 def _line(command: str) -> str:

@@ -31,9 +31,8 @@ class LocalWorkspace(WorkspaceFiles):
     the number of bytes of an output that are returned (head and tail). `limits` are resource limits of each command by
     their lower-case POSIX names (`{"data": bytes, "cpu": seconds}`). `sandbox` confines the commands (None: not confined)
     and is closed with this workspace. `make_recorder` is called once and returns what saves the earlier contents of
-    changed files. With `owner`, which only `at` sets, the workspace uses the owner's process launcher, environment and
-    sandbox instead. Raises UsageError for a folder that does not exist.
-    """
+    changed files. With `owner`, which only `at` sets, it uses the owner's launcher, environment and sandbox instead. Raises
+    UsageError for a folder that does not exist."""
 
     def __init__(
         self,
@@ -58,7 +57,7 @@ class LocalWorkspace(WorkspaceFiles):
             self._settings, self._supervisor = owner._settings._replace(environ=environ), owner._supervisor
         self.overflow = self._settings.overflow
         super().__init__(root, extra, self.overflow, make_recorder)
-        self._effects = EffectDetector(self.roots, self.label)
+        self._effects = EffectDetector(self.roots, self.label, self.write_hook.protected_files_changed)
         self._starter = CommandStarter(self.roots, self._settings, self._supervisor, self._effects)
         self._jobs = BackgroundJobs()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -161,11 +160,12 @@ class LocalWorkspace(WorkspaceFiles):
             read_only=running.read_only,
         )
 
-    async def release(self, agent: str) -> None:
+    async def release(self, agent: str) -> tuple[str, ...]:
         await self._finish(self._starter.end(agent))
         if self._jobs.drop(agent):
             mine = [command for command in self._starter.commands if command.process.agent == agent]
             await self.write_hook.command_ended(agent, self._starter.commands, *mine)
+        return await self._effects.unreported(agent)
 
     async def close(self) -> None:
         self._starter.closed = True

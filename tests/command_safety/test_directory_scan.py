@@ -114,6 +114,18 @@ def test_a_search_shows_no_secret_that_is_neither_hidden_nor_ignored(root: Path)
     assert not passes("rg x", root)
 
 
+@pytest.mark.parametrize(("name", "kind", "other"), [
+    (".env.json", "json", "md"), (".yarnrc.yml", "yaml", "md"), (".env.toml", "toml", "py"), ("src/.env.txt", "txt", "json"), (".env.py", "py", "go"),
+])  # fmt: skip
+def test_a_file_of_a_wanted_type_is_searched_though_it_is_hidden(root: Path, name: str, kind: str, other: str) -> None:
+    assert passes(f"rg -t {kind} x", root)
+    (root / name).write_text("x\n")
+    assert not passes(f"rg -t {kind} x", root)
+    assert not passes(f"rg x -t {other} -t {kind}", root)
+    assert not passes(f"rg -l x -t {kind} | xargs grep x", root)
+    assert passes("rg x", root)
+
+
 def test_what_is_named_is_searched_though_it_is_hidden_or_ignored(root: Path) -> None:
     (root / ".git").mkdir()
     (root / ".gitignore").write_text("build/\n")

@@ -70,14 +70,16 @@ def test_q31_canary_keys_are_found_nowhere(keyed: Friday, tmp_path: Path) -> Non
         reach(friday, brain)
         ran.append(friday.run("go", "--debug", timeout=60))
         assert ran[-1].code == 1
+    session = ran[1].document["session_id"]
     commands = (
-        "sessions list", "sessions show", "sessions export --format md", "sessions export --format json",
-        "sessions export --format atif", "sessions stats", "config show", "config show --json", "auth list", "models",
-        "doctor", "profiles", "permissions list",
+        "sessions list", "sessions show", *(f"sessions export {session} --format {form}" for form in ("md", "json", "atif")),
+        f"sessions show {session}", "sessions stats", "config show", "config show --json", "auth list", "models",
+        "doctor", "profiles list", "permissions list",
     )  # fmt: skip
     ran.append(friday.run(*commands, program=("-c", COMMANDS), model="", timeout=60))
     assert [line for line in ran[-1].lines if "No such" in line] == []
-    assert ran[-1].out.count("\nexit code ") == len(commands)
+    assert ran[-1].out.count("\nexit code 0") == len(commands), ran[-1].out
+    assert ran[-1].out.count("GIT_TERMINAL_PROMPT=0") >= 4  # also in the exports
     crash = tmp_path / "crash.py"
     crash.write_text(
         "import runpy, sys\nfrom friday_cli.session.session import Session\n"
@@ -110,6 +112,7 @@ def test_a_key_without_a_known_form_is_masked_by_its_value(friday: Friday) -> No
     friday.setenv("MYSVC", NAMED)
     friday.setenv("SIDE", OTHER)
     friday.setenv("COPY", f"a copy of {NAMED}")
+    friday.setenv("GIVEN_TOKEN", "passed to commands")
     (friday.project / "notes.txt").write_text(f"one {NAMED}\ntwo {OTHER}\nthree {LATER}\n" * 900, encoding="utf-8")
 
     def rule(turn: Turn) -> Say:
@@ -122,6 +125,7 @@ def test_a_key_without_a_known_form_is_masked_by_its_value(friday: Friday) -> No
     with thinking(rule, "chat") as brain:
         friday.reach(brain)
         more = 'key_env = "MYSVC"\n[providers.side]\nbase_url = "http://127.0.0.1:1/v1"\nkey_env = "SIDE"\n'
+        more += '[tools]\nenv_allow = ["MYSVC", "COPY", "GIVEN_TOKEN"]\n'
         friday.config.write_text(friday.config.read_text() + more, encoding="utf-8")
         for output in ("text", "json", "stream-json"):
             ran.append(friday(f"what is {NAMED}?", "--yolo", "--output-format", output))
@@ -135,6 +139,8 @@ def test_a_key_without_a_known_form_is_masked_by_its_value(friday: Friday) -> No
     sent = [str(message) for turn in brain.turns for message in turn.body["messages"]]
     assert any("what is [secret]?" in text for text in sent)
     assert any("GIT_TERMINAL_PROMPT" in text and "MYSVC" not in text and "COPY" not in text for text in sent)
+    assert any("GIVEN_TOKEN=passed to commands" in text for text in sent)
+    assert "commands do not get MYSVC, COPY: it holds a key of Friday" in ran[0].err
     files = [path for path in (friday.home / "data").rglob("*") if path.is_file()]
     kept = [path.read_text(encoding="utf-8", errors="replace") for path in files]
     assert any(text.count("one [secret]") == 900 for text in kept), "the whole output was spilled"

@@ -93,13 +93,14 @@ class Machine(Nowhere, LocalWorkspace):
         super().__init__()
         self._scene, self._rng = scene, scene.rng
 
-    async def release(self, agent: str) -> None:
+    async def release(self, agent: str) -> tuple[str, ...]:
         if agent == "a" and self._rng.random() < 0.1:
             asyncio.get_running_loop().call_later(0.005, self._scene.cancel_from_outside)
         await asyncio.sleep(self._rng.choice([0.0, 0.0, 0.01, 0.4]))
         if self._rng.random() < 0.02:
             raise OSError("no such process")
         self.released.append(agent)
+        return ()
 
     async def close(self) -> None:
         """There is nothing to close."""

@@ -69,6 +69,7 @@ async def test_otherwise_it_is_denied_with_the_reason(
     (status, text), *_ = await stage.results(session.id, "a")
     assert status == "denied"
     assert words in text
+    assert "wc: ./.env: Permission denied" in text.partition("What it printed read-only:")[2]
     assert len(asked) == (1 if answer == "deny" else 0)
     assert len(await events(stage, session, Denied)) == (0 if answer == "deny" else 1)
 

@@ -8,12 +8,12 @@ import pytest
 
 from friday_cli.core.permissions.approvals import ApprovalAnswer
 from friday_cli.core.protocol.errors import UsageError
-from friday_cli.core.protocol.events import Denied, Notice, PermissionAsked
+from friday_cli.core.protocol.events import Denied, Notice, PermissionAsked, ToolFinished, ToolOutput
 from friday_cli.core.protocol.messages import ToolResult
 from friday_cli.session.session import Session
 from friday_cli.workspace.sandbox.detect import SandboxChoice
-from tests.session.harness import Stage, does, says
-from tests.workspace.sandbox.conftest import choice
+from tests.session.harness import Stage, does, says, wait_for
+from tests.workspace.sandbox.conftest import choice, git
 
 __all__ = ["choice"]
 
@@ -97,6 +97,47 @@ async def test_changed_protected_files_are_reported_to_the_person_and_the_model(
     assert "Protected files changed while this ran: .git/commondir" in results(session)[0].text
     notices = [e.event.text for e in await stage.log(session.id) if isinstance(e.event, Notice)]
     assert any(".git/commondir changed while a command ran" in text for text in notices)
+
+
+@pytest.mark.parametrize(("path", "more"), [
+    (".git/hooks/pre-commit", {}), (".idea/run.xml", {}), (".vscode/tasks.json", {}), ("deep/down/.envrc", {}), (".drone.yml", {}),
+    (".husky/pre-commit", {"background": True}), (".git/config", {"background": True}), (".envrc", {"timeout_s": 1}),
+])  # fmt: skip
+async def test_files_that_run_code_later_are_told_whether_anyone_reads_the_result_and_a_rewind_restores_them(
+    stage: Stage, choice: SandboxChoice, path: str, more: dict[str, object]
+) -> None:
+    if choice.kind != "landlock" and path.startswith(".git/"):
+        pytest.skip(f"NOT TESTED HERE: {choice.kind} prevents it")
+    await git(stage.project, "init", "-q")
+    changed, ready = stage.project / path, stage.project / "ready"
+    before = changed.read_text() if changed.exists() else None
+    wait = "; sleep 60" if more else ""
+    (stage.project / "evil.sh").write_text(f"mkdir -p $(dirname {path}); echo bad >> {path}; touch ready{wait}\n")
+    calls: list[dict[str, object]] = [{"command": "sh evil.sh", **more}]
+    if more.get("background"):  # its result is never read
+        calls.append({"command": wait_for(ready)})
+    stage.plays({"a": [*(does(("bash", call)) for call in calls), says("done")]})
+    async with stage.after_run(mode="auto", flags={"sandbox.kind": choice.kind}) as session:
+        notices = [e.event.text for e in await stage.log(session.id) if isinstance(e.event, Notice)]
+        own = [text for text in notices if text.startswith(f"{path} changed") and text.endswith("(sh evil.sh)")]
+        assert len(own) == 1, notices
+        assert changed.read_text().endswith("bad\n")
+        assert (await session.rewind.to(1, "files")).lost == ()
+        assert (changed.read_text() if changed.exists() else None) == before
+
+
+async def test_what_a_command_changed_before_it_was_stopped_is_told(stage: Stage, choice: SandboxChoice) -> None:
+    (stage.project / "evil.sh").write_text("echo bad > .envrc; echo ready; sleep 60\n")
+    stage.plays({"a": [does(("bash", {"command": "sh evil.sh"})), says("done")]})
+    async with stage.session(mode="auto", flags={"sandbox.kind": choice.kind}) as session:
+        run = asyncio.create_task(session.prompt("go"))
+        async for envelope in session.events():
+            if isinstance(envelope.event, ToolOutput | ToolFinished):
+                break
+        await session.stop()
+        await run
+    notices = [e.event.text for e in await stage.log(session.id) if isinstance(e.event, Notice)]
+    assert any(text.startswith(".envrc changed while a command ran") for text in notices)
 
 
 async def test_the_model_knows(stage: Stage, choice: SandboxChoice) -> None:

@@ -135,7 +135,8 @@ async def _run_call(agent: Agent, services: Services, call: ToolCall) -> _CallRe
         ran = await tool.run(context, args)
         if ran.denied:
             begun = None
-            await _require_permission(agent, services, call, rerun_after_read_only(wanted, ran.denied), sent.arguments)
+            more = rerun_after_read_only(wanted, ran.denied)
+            await _require_permission(agent, services, call, more, sent.arguments, printed=ran.text)
             begun = asyncio.get_running_loop().time()
             await services.log.emit(agent.path, msgspec.structs.replace(begins, looks=False), durable=True)
             ran = await tool.run(msgspec.structs.replace(context, read_only=False), args)
@@ -198,10 +199,10 @@ def _rule_input(agent: Agent, tool: Tool, args: object) -> RuleInput:
 
 
 async def _require_permission(
-    agent: Agent, services: Services, call: ToolCall, wanted: RuleInput, arguments: dict[str, Any]
+    agent: Agent, services: Services, call: ToolCall, wanted: RuleInput, arguments: dict[str, Any], *, printed: str = ""
 ) -> bool:
     """Return when the call with `arguments`, as understood, may run: whether it may do nothing but look. Raises
-    PermissionDenied with the reason otherwise."""
+    PermissionDenied with the reason otherwise, and with what it `printed` where it could only look."""
 
     def decision() -> PermissionDecision:
         return decide(wanted, arguments, agent.rules, services.taint)
@@ -210,6 +211,7 @@ async def _require_permission(
         return decision().decision == "allow"
 
     permission = decision()
+    looked = f"What it printed read-only:\n{printed}" if printed else ""
     if permission.decision == "allow":
         return permission.read_only
     if permission.decision == "ask" and services.approvals.interactive:
@@ -221,10 +223,11 @@ async def _require_permission(
         if answer.decision == "allow":
             return wanted.effect == "run" and agent.rules.effective_mode == "plan"
         words = f": {answer.reason}" if answer.reason else "."
-        raise PermissionDenied(f"The user denied this {wanted.tool} call{words}")
+        raise PermissionDenied(f"The user denied this {wanted.tool} call{words}", hint=looked)
     reason = permission.reason + (", and no person can be asked here" if permission.decision == "ask" else "")
     await services.log.emit(agent.path, Denied(call.id, wanted.tool, "\n".join(wanted.subjects), reason))
-    raise PermissionDenied(f"Not permitted: {reason}.", hint="Continue without it, or report what you could not do.")
+    hint = f"Continue without it, or report what you could not do. {looked}".strip()
+    raise PermissionDenied(f"Not permitted: {reason}.", hint=hint)
 
 
 def _context(agent: Agent, services: Services, call: ToolCall, *, read_only: bool) -> ToolContext:

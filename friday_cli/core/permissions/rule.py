@@ -122,14 +122,25 @@ def possible_rule(rules: Iterable[Rule], call: RuleInput, tools: ToolCatalog) ->
                     fnmatch.fnmatchcase(head, program) or head.startswith(program.partition("*")[0]) for head in heads
                 ):
                     return rule, step.unread_words
-        if any(fnmatch.fnmatchcase(tool, rule.tool) for tool in tools.for_files("read")) and rule.tool != "*":
+        folder = re.split(r"[*?\[]", rule.pattern.removeprefix("./"))[0]
+        for effect, words, tops in _folders(script):
+            if rule.tool == "*" or not any(fnmatch.fnmatchcase(tool, rule.tool) for tool in tools.for_files(effect)):
+                continue
             if script.trouble:
                 return rule, script.trouble
-            folder = re.split(r"[*?\[]", rule.pattern.removeprefix("./"))[0]
-            for top in (top for step in script.steps for top in step.searches):
+            for top in tops:
                 if top == "." or folder.startswith(f"{top}/") or f"{top}/".startswith(folder):
-                    return rule, f"it reads all files in {'the workspace' if top == '.' else top}"
+                    return rule, f"it {words} {'the workspace' if top == '.' else top}"
     return None
+
+
+def _folders(script: CommandAnalysis) -> tuple[tuple[Effect, str, list[str]], ...]:
+    """The folders with files that a command uses without naming them: effect, what it does, and the labels."""
+    changed = [label.rstrip("/") for step in script.steps for label in step.changes if label.endswith("/")]
+    return (
+        ("read", "reads all files in", [top for step in script.steps for top in step.searches]),
+        ("write", "may change files in", changed),
+    )
 
 
 def _parts(call: RuleInput) -> tuple[str, ...]:
@@ -143,10 +154,10 @@ def _parts(call: RuleInput) -> tuple[str, ...]:
 
 
 def _matches_files(rule: Rule, script: CommandAnalysis, tools: ToolCatalog) -> bool:
-    """Whether a rule for files matches one that a command names or writes by a redirection."""
+    """Whether a rule for files matches one that a command names, changes, or writes by a redirection."""
     named: tuple[tuple[Effect, list[str]], ...] = (
         ("read", [label for step in script.steps for label in step.reads]),
-        ("write", [label for step in script.steps for label in step.writes]),
+        ("write", [label.rstrip("/") for step in script.steps for label in (*step.writes, *step.changes)]),
     )
     for effect, labels in named:
         for tool in tools.for_files(effect):

@@ -248,7 +248,7 @@ def always_ask_reason(call: RuleInput, mode: Mode = "ask") -> str:
     for step in call.script.steps if call.script else ():
         if step.danger:
             return f"{step.danger}: asked in every mode"
-        if bad := next((label for label in step.writes if is_protected(label)), ""):
+        if bad := next((label for label in (*step.writes, *step.changes) if is_protected(label)), ""):
             return f"{bad} is protected: asked in every mode"
         if mode != "yolo" and (bad := next((label for label in step.reads if is_secret(label)), "")):
             return f"{bad} may hold secrets: asked whatever a rule allows"

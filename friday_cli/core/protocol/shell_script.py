@@ -12,7 +12,7 @@ class SimpleCommand(msgspec.Struct, frozen=True):
     deny and ask rules must see (behind a wrapper, without its folder). `read_only`: it is known to only read in the
     workspace; `why` says why it is, or is not. `dynamic_arguments` says why no allow rule with a pattern may cover it,
     "" when one may. `dynamic_program`: the program that it runs is not known. `reads` and `writes` are path labels for
-    rules about files; `searches` are the folders whose files it may read unnamed ("." is the workspace). `unread_words` says
+    rules about files; `changes` are those of files that it changes by naming them (a folder's ends with "/"); `searches` are the folders whose files it may read unnamed ("." is the workspace). `unread_words` says
     why not all of its words are in its text, `unread_program` why it may run any other program. `risky` are its options that write, run or read in other ways than the
     command usually does: only a rule that contains them allows them. `suggest` is the narrowest useful pattern for a rule. `danger` says why it could destroy more
     than the current work, "" for no known danger.
@@ -27,6 +27,7 @@ class SimpleCommand(msgspec.Struct, frozen=True):
     dynamic_program: bool = False
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
+    changes: tuple[str, ...] = ()
     searches: tuple[str, ...] = ()
     unread_words: str = ""
     unread_program: str = ""

@@ -8,6 +8,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
+from ..text.sanitize import sanitize_line
 from .receipt import FileChange
 
 Access = Literal["", "read_only", "network", "outside"]
@@ -81,6 +82,15 @@ class ProgramResult(msgspec.Struct, frozen=True):
     cut: bool = False
 
 
+def tamper_warning(command: str, names: Sequence[str]) -> str:
+    """What a person reads about the protected files `names`, which changed while `command` ran."""
+    shown = ", ".join(names[:5]) + (" ..." if len(names) > 5 else "")
+    text = (
+        f"{shown} changed while a command ran and can run code later. Check it, or undo it with a rewind. ({command})"
+    )
+    return sanitize_line(text, 500)
+
+
 class Workspace(Protocol):
     """Files and commands. Paths are resolved with their symbolic links and must be inside `roots`. Commands of agents may
     not name a folder in `away`. `supports_read_only`: a command can be made read-only."""
@@ -147,8 +157,9 @@ class Workspace(Protocol):
         """The state of a background command of `agent`, after waiting up to `wait_s` seconds for new output. `kill` ends
         it. Raises ToolError for an unknown id."""
 
-    async def release(self, agent: str) -> None:
-        """End all processes of `agent`. Returns when none is left, after 2 s at most."""
+    async def release(self, agent: str) -> tuple[str, ...]:
+        """End all processes of `agent`. Returns when none is left, after 2 s at most: warnings for the person about what
+        its commands changed, if no result has them."""
 
     async def close(self) -> None:
         """End the processes of all agents."""

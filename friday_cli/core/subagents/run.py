@@ -133,7 +133,9 @@ async def _end(tree: RunHost, node: AgentRun, outcome: RunResult, begun: float) 
     await save_partial_reply(agent, services)
     await close_calls(agent, services)
     try:
-        await agent.workspace.release(agent.path)
+        warnings = await agent.workspace.release(agent.path)
+        if warnings:
+            await services.log.emit(agent.path, *(Notice(text, "warning") for text in warnings))
     except Exception as error:  # the final event must be written in any case
         log.exception("processes of %s", agent.path)
         await services.log.emit(agent.path, Notice(f"Processes of {agent.path} may be left: {error}", "error"))

@@ -20,7 +20,8 @@ from friday_cli.core.text.diff import difference
 
 from ..fs.change_detection import FileEffect
 from ..fs.transaction import LINK, FileContent, leaves_empty
-from ..process.command import RunningCommand
+from ..process.command import ProtectedChanges, RunningCommand
+from ..sandbox.tamper_check import KEPT, ScannedFile
 from .blobs import MEGABYTE, Blobs
 from .file_state import ABSENT, FileState, encode_path, file_state, text_of
 from .snapshot import Snapshot, SnapshotChange
@@ -32,6 +33,7 @@ PERSON = "person"
 GRACE_S = 3.0
 """Seconds after the last sign of life of a process in which its commands may still have changed files."""
 _NOT_SAVED = "it could not be saved"
+_TOO_LARGE = f"it was larger than {KEPT // 1024} kB"
 _UNKNOWN = FileState(stat.S_IFREG)
 """The state that commands left a file in if it is not known; no file is in it."""
 
@@ -138,6 +140,17 @@ class CheckpointRecorder:
             rows = await asyncio.to_thread(self._rows, found[first : first + ROWS])
             await self.record(agent, rows, "command")
 
+    async def protected_files_changed(self, agent: str, changes: ProtectedChanges) -> None:
+        """Record what a command of `agent` did to protected files that the snapshot does not include, such as git's."""
+        rows = []
+        for path, (old, new) in changes.items():
+            before, after = _scanned(old), _scanned(new)
+            kept = await asyncio.to_thread(
+                self.save, self._label(path), before, after.digest, after.mode, durable=False
+            )
+            rows.append(msgspec.structs.replace(kept, lost=_TOO_LARGE) if before.mode and before.data is None else kept)
+        await self.record(agent, tuple(rows), "command")
+
     async def close(self) -> None:
         if self._snapshot is not None:
             async with self._snapshot_lock:
@@ -208,6 +221,13 @@ def _new_mode(new: FileContent | None, before: FileState) -> int:
     return stat.S_IFREG | (permissions if new.rights is None else new.rights)
 
 
+def _scanned(file: ScannedFile | None) -> FileState:
+    """The state of a protected file."""
+    if file is None:
+        return ABSENT
+    return FileState(file.stamp[0], file.digest, file.content, file.stamp[1])
+
+
 class WriteHook:
     """Runs around every change of a workspace's files, so that `recorder` (None: nothing) can save their content first.
     `root_of` returns the root that contains a path."""
@@ -256,6 +276,12 @@ class WriteHook:
             command.add_effects(effects)
             command.open = command not in ended
 
+    async def protected_files_changed(self, agent: str, changes: ProtectedChanges) -> None:
+        """Call after a command of `agent` changed protected files that may not be in the snapshot."""
+        if self.recorder is not None:
+            mine = {path: both for path, both in changes.items() if self._root_of(path) and _is_rewound(path)}
+            await self.recorder.protected_files_changed(agent, mine)
+
     async def close(self) -> None:
         """Call when no command runs and none will start."""
         if self.recorder is not None:
@@ -266,6 +292,12 @@ def _agent_of(commands: Iterable[RunningCommand], person: str) -> str:
     """The agent of one of these commands; `person` if all are of the user, "" if there is none."""
     agents = {command.process.agent for command in commands}
     return min(agents - {PERSON}, default=person if agents else "")
+
+
+def _is_rewound(path: Path) -> bool:
+    """Whether a rewind restores a protected file: of the repositories of submodules only what runs code."""
+    _, inside, rest = str(path).partition("/.git/modules/")
+    return not inside or path.name in ("config", "config.worktree") or bool({"hooks", "info"} & set(rest.split("/")))
 
 
 def _effects(found: Sequence[SnapshotChange]) -> dict[Path, FileEffect]:

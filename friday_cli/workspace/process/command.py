@@ -9,8 +9,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from friday_cli.core.permissions.dangerous import is_protected
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.receipt import FileChange
+from friday_cli.core.protocol.workspace import tamper_warning
 from friday_cli.core.text.known_keys import StreamMasker
 
 from ..fs import change_detection
@@ -19,6 +21,8 @@ from ..sandbox.plan import SandboxPlan
 from .client import Process
 from .output import LiveOutput, OutputCapture
 
+ProtectedChanges = Mapping[Path, tuple[tamper_check.ScannedFile | None, tamper_check.ScannedFile | None]]
+"""Protected files before and after; None: it did not exist."""
 SKIPPED_SCANS = 20
 """Commands without a scan for changed files after one scan took too long."""
 
@@ -38,7 +42,8 @@ class PreparedCommand(NamedTuple):
 
 class RunningCommand:
     """A command from start to end. `id` is set for one in the background, `shared` if a command of another agent ran at
-    the same time. `protected_before` are the protected files as they were before it started; None if it is not confined."""
+    the same time. `protected_before` are the protected files as they were before it started; None if it is not confined,
+    or after they were compared."""
 
     def __init__(
         self,
@@ -143,11 +148,21 @@ def shell_code(code: int | None) -> int | None:
 
 class EffectDetector:
     """Detects what commands changed in the folders `roots`: files, and protected files that no sandbox could protect.
-    `label` names a path as people see it."""
+    `label` names a path as people see it. `record(agent, changes)` records changes of protected files, which a snapshot may
+    not include."""
 
-    def __init__(self, roots: Sequence[Path], label: Callable[[Path], str]) -> None:
-        self._roots, self._label = roots, label
+    def __init__(
+        self,
+        roots: Sequence[Path],
+        label: Callable[[Path], str],
+        record: Callable[[str, ProtectedChanges], Awaitable[None]],
+    ) -> None:
+        self._roots, self._label, self._record = roots, label, record
         self._scans_to_skip = 0
+        self._recorded: dict[Path, tuple[float, tamper_check.ScannedFile | None]] = {}
+        """When a change of a protected file was recorded, and what the file was then."""
+        self.unchecked: set[RunningCommand] = set()
+        """The confined commands whose changes of protected files were not reported yet."""
 
     async def changed(
         self, command: RunningCommand, written: Mapping[str, str], problem: str | None
@@ -182,11 +197,35 @@ class EffectDetector:
         return await asyncio.to_thread(tamper_check.scan, [str(root) for root in self._roots], before)
 
     async def tampered(self, command: RunningCommand) -> tuple[str, ...]:
-        """The labels of protected files that changed while a sandboxed command ran. Some are restored."""
+        """The labels of protected files that changed while a sandboxed command ran, once. Some are restored, and of the
+        others the earlier content is recorded."""
         before = command.protected_before
         if before is None:
             return ()
-        found = tamper_check.changed(before, await self.protected_files(before))
+        after = await self.protected_files(before)
+        found = tamper_check.changed(before, after)
         if found:
             await asyncio.to_thread(tamper_check.restore, before, found)
-        return tuple(self._label(Path(name)) for name in found)
+        rows = {Path(name): (before.get(name), after.get(name)) for name in found}
+        await self._record(command.process.agent, self._unrecorded(command, rows))
+        command.protected_before = None
+        self.unchecked.discard(command)
+        nested = (path for path in command.effects if is_protected(self._label(path)))
+        return tuple(sorted({self._label(path) for path in (*rows, *nested)}))
+
+    def _unrecorded(self, command: RunningCommand, rows: ProtectedChanges) -> ProtectedChanges:
+        """The changes that no snapshot has, from what the last record says if that was made while `command` ran."""
+        found = {}
+        for path, (old, new) in rows.items():
+            at, last = self._recorded.get(path, (0.0, None))
+            old = last if at > command.started_at else old
+            if path not in command.effects and old != new:
+                found[path] = old, new
+                self._recorded[path] = time.monotonic(), new
+        return found
+
+    async def unreported(self, agent: str) -> tuple[str, ...]:
+        """Warnings about protected files that changed during commands of `agent` whose results nobody read."""
+        ended = [command for command in self.unchecked if command.process.agent == agent]
+        found = [(command.text, await self.tampered(command)) for command in ended]
+        return tuple(tamper_warning(text, names) for text, names in found if names)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from friday_cli.core.text.known_keys import is_key_variable
+from friday_cli.core.text.known_keys import is_key_variable, without_keys
 from friday_cli.core.text.lazy_regex import pattern
 from friday_cli.core.text.sanitize import mask
 
@@ -47,6 +47,7 @@ def is_secret(name: str, value: str) -> bool:
 
 
 def cleaned(environ: Mapping[str, str], *, keep: Collection[str] = ()) -> dict[str, str]:
-    """The part of `environ` that commands get, with `PLAIN` added. Variables named in `keep` always pass."""
+    """The part of `environ` that commands get, with `PLAIN` added. Variables named in `keep` pass unless they hold a key
+    that Friday knows."""
     dropped = {name for name, value in environ.items() if name in _PROMPTERS or is_secret(name, value)}.difference(keep)
-    return {**{name: value for name, value in environ.items() if name not in dropped}, **PLAIN}
+    return {**{name: value for name, value in without_keys(environ).items() if name not in dropped}, **PLAIN}

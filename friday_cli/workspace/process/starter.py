@@ -70,6 +70,8 @@ class CommandStarter:
         process = await self._process(agent)
         capture = OutputCapture(self._settings.overflow.folder, shown=self._settings.shown)
         started = RunningCommand(process, prepared, capture, live, protected)
+        if protected is not None:
+            self._effects.unchecked.add(started)
         self.commands = {other for other in self.commands if other.open}
         for other in self.commands:
             if other.process.agent != agent and other.process.running and changes:

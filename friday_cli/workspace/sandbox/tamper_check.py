@@ -1,7 +1,8 @@
 """Compares files that could run code or grant rights later, before and after a command. A change is reported where a
 sandbox cannot prevent it (Landlock never can; bubblewrap cannot if the command creates the repository), and of files of the
-project that other programs run (`CODE`) always. It is not undone, because the user may have made it at the same time; only
-where git finds the repository of a worktree is restored: people do not edit that, and without it git fails."""
+project that other programs run always. It is not undone at once, because the user may have made it at the same time; the
+earlier content is returned so that a rewind can. Only where git finds the repository of a worktree is restored: people do
+not edit that, and without it git fails."""
 
 from __future__ import annotations
 
@@ -12,25 +13,23 @@ import stat
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from friday_cli.core.permissions.dangerous import is_protected
+
 from .protected_paths import writable_folder
 
-FILES, BYTES, KEPT = 500, 16 * 1024 * 1024, 4096
-"""Files that are scanned, bytes of each that are read, and bytes of a file that is restored."""
-CODE = (
-    ".vscode", ".idea", ".zed", ".devcontainer", ".devcontainer.json", ".github/workflows", ".github/actions", ".gitlab-ci.yml",
-    ".circleci", ".gitea/workflows", ".forgejo/workflows", ".woodpecker", ".woodpecker.yml", ".husky", ".githooks", ".envrc",
-    ".mcp.json", ".claude", ".cursor", ".codex", ".gemini", ".pre-commit-config.yaml", "lefthook.yml", ".gitmodules",
-)  # fmt: skip
-"""Files and folders at the top of a project from which editors, hooks, CI and agents run programs."""
+FILES, BYTES, KEPT = 500, 16 * 1024 * 1024, 64 * 1024
+"""Files that are scanned in each folder, bytes of each that are read, and bytes of a file whose content is kept."""
+_NESTED = (".github/workflows", ".github/actions", ".gitea/workflows", ".forgejo/workflows")
+"""Folders in a project from which CI services run programs, in folders with other files."""
 _LINKS = ("commondir", "gitdir")
 
 
 class ScannedFile(NamedTuple):
-    """`stamp` begins with the mode. `content` is that of a file that is restored."""
+    """`stamp` begins with the mode. `content` is None if it is larger than `KEPT`, the target for a link."""
 
     stamp: tuple[int, ...]
     digest: str
-    content: bytes = b""
+    content: bytes | None = None
 
 
 ScannedFiles = dict[str, ScannedFile]
@@ -41,10 +40,18 @@ def scan(roots: Sequence[str], before: ScannedFiles | None = None) -> ScannedFil
     """The protected files of `roots`. Files that did not change since the scan `before` are not read again."""
     found: ScannedFiles = {}
     for root in roots:
-        code = (os.path.join(root, name) for name in CODE)
-        for path in (*writable_folder(root).freeze, os.path.join(root, ".git", "commondir"), *code):
-            _walk(path, found, before or {})
+        for path in (*writable_folder(root).freeze, os.path.join(root, ".git", "commondir"), *_code(root)):
+            _walk(path, found, before or {}, len(found) + FILES)
     return found
+
+
+def _code(root: str) -> list[str]:
+    """The files and folders at the top of a project from which editors, hooks, CI and agents run programs."""
+    try:
+        names = sorted(name for name in os.listdir(root) if is_protected(name) and name not in (".git", ".friday"))
+    except OSError:
+        names = []
+    return [os.path.join(root, name) for name in (*names, *_NESTED)]
 
 
 def changed(before: ScannedFiles, after: ScannedFiles) -> tuple[str, ...]:
@@ -57,7 +64,7 @@ def changed(before: ScannedFiles, after: ScannedFiles) -> tuple[str, ...]:
 def restore(before: ScannedFiles, names: Sequence[str]) -> None:
     """Restore those of the changed files `names` that say where git finds the repository of a worktree."""
     for name in names:
-        content = before[name].content if name in before else b""
+        content = before[name].content if name in before and _finds_repository(name) else None
         if content:
             with contextlib.suppress(OSError):  # the whole folder is gone: git ignores the worktree then
                 temporary = f"{name}.{os.getpid()}"
@@ -68,15 +75,21 @@ def restore(before: ScannedFiles, names: Sequence[str]) -> None:
                 os.replace(temporary, name)
 
 
-def _walk(path: str, found: ScannedFiles, before: ScannedFiles) -> None:
-    if len(found) >= FILES:
+def _finds_repository(path: str) -> bool:
+    """Whether git finds the repository of a worktree by this file."""
+    folder = os.path.dirname(os.path.dirname(path))
+    return os.path.basename(path) in _LINKS and os.path.basename(folder) == "worktrees"
+
+
+def _walk(path: str, found: ScannedFiles, before: ScannedFiles, most: int) -> None:
+    if len(found) >= most:
         return
     try:
         status = os.lstat(path)
         if stat.S_ISDIR(status.st_mode):
             for name in sorted(os.listdir(path)):
                 if name not in ("objects", "refs", "logs", "index"):  # modules/ contains whole repositories
-                    _walk(os.path.join(path, name), found, before)
+                    _walk(os.path.join(path, name), found, before, most)
             return
         stamp = (status.st_mode, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
         known = before.get(path)
@@ -87,11 +100,10 @@ def _walk(path: str, found: ScannedFiles, before: ScannedFiles) -> None:
 
 def _read(path: str, status: os.stat_result, stamp: tuple[int, ...]) -> ScannedFile:
     if stat.S_ISLNK(status.st_mode):
-        return ScannedFile(stamp, os.readlink(path))
-    if not stat.S_ISREG(status.st_mode):
+        content = os.fsencode(os.readlink(path))
+    elif not stat.S_ISREG(status.st_mode):
         return ScannedFile(stamp, "")
-    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-        content = file.read(BYTES)
-    link = os.path.basename(path) in _LINKS and os.path.basename(os.path.dirname(os.path.dirname(path))) == "worktrees"
-    kept = content if link and len(content) <= KEPT else b""
-    return ScannedFile(stamp, hashlib.sha256(content).hexdigest(), kept)
+    else:
+        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            content = file.read(BYTES)
+    return ScannedFile(stamp, hashlib.sha256(content).hexdigest(), content if len(content) <= KEPT else None)

@@ -186,7 +186,7 @@ async def test_the_wrap_up_of_a_later_run_is_paid_for_too() -> None:
 async def test_an_end_is_written_even_where_the_machine_fails() -> None:
     bench = Bench(Model({"a": [Say("done")]}))
 
-    async def release(agent: str) -> None:
+    async def release(agent: str) -> tuple[str, ...]:
         raise OSError("no such process")
 
     bench.workspace.release = release  # type: ignore[method-assign]

@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import Callable
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -420,7 +421,7 @@ def test_a_suggested_rule_lets_only_the_same_call_pass(tool: tuple[str, Effect],
     assert rules.decide(call_of(other)).decision == "ask"
 
 
-KEYS, PUSH = "deny read_file(private/**)", "deny bash(git push *)"
+KEYS, PUSH, MADE = "deny read_file(private/**)", "deny bash(git push *)", "deny edit_file(src/gen/**)"
 
 
 @pytest.fixture(scope="module")
@@ -428,6 +429,8 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> AnalysisContext:
     root = workspace_fixture.create_project(tmp_path_factory.mktemp("rules"))
     (root / "private").mkdir()
     (root / "private/key.txt").write_text("x")
+    (root / "src/gen").mkdir()
+    (root / "src/gen/a").write_text("x")
     return workspace_fixture.context(root)
 
 
@@ -440,6 +443,15 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> AnalysisContext:
         (KEYS, "ask", ("rg s", "rg s .", "grep -rn s .", "find . -name 'key*' -exec cat {} +", "find . -name 'key*' | xargs cat", "git grep s", "diff -r . docs", 'cat "$f"', "cd src && grep -r s ..",
                        "cat {private,}/key.txt", "cat $'private/key.txt'", "cat @(private)/key.txt")),
         (KEYS, "allow", ("rg s src", "grep -rn s src", "find src -exec cat {} +", "diff -r src docs", "for f in src/*.py; do cat $f; done", "ls", "git log", "rg --files", "wc -l src/*.py", "make", "cat x.txt")),
+        (KEYS, "ask", ("cp -r . ../copy", "cp -a ./ copy", "cp -rt copy .", "tar czf x.tgz .", "tar -cf - src .", "tar --create -C . x.txt", "zip -r x.zip .", "rsync -a . other", 'cp -r "$d" x', "cd src && cp -r .. ../x")),
+        (KEYS, "allow", ("cp -r src copy", "tar czf x.tgz src", "cp x.txt y.txt", "tar xzf x.tgz", "tar tf x.tar", "rsync -a src docs copy", "zip x.zip x.txt")),
+        (MADE, "deny", ("rm src/gen/a", "tee src/gen/a", "cp x.txt src/gen/a", "cp x.txt src/gen", "cp -t src/gen x.txt", "sed -i s/a/b/ src/gen/a", "mv src/gen/a x", "mv x.txt src/gen/", "git rm src/gen/a", "ln -sf x src/gen/a",
+                        "git -C src checkout -- gen/a", "dd if=x.txt of=src/gen/a", "touch src/g*/a", "sudo rm src/gen/a", "bash -c 'rm src/gen/a'", "truncate -s 0 src/gen/a", "cd src && rm gen/a", "perl -i -pe 1 src/gen/a", "rm -r src/gen", "> src/gen/b")),
+        (MADE, "ask", ("rm -r src", "mv src old", 'rm "$f"', "cp -r docs src", "git checkout -- .", "rm -r s*", "sed -i s/a/b/ src", "find src -name a -delete", "ls | xargs rm", 'echo x > "$f"', "echo x > $d/a")),
+        (MADE, "allow", ("rm x.txt", "cp src/gen/a x.txt", "cat src/gen/a", "rm src/a.py", "sed -n p src/gen/a", "tee x.txt", "python3 src/gen/a", "rm -r docs", "git checkout main", "touch src/b.py", "make", "find docs -delete", "sudo make", "find src -exec cat {} +")),
+        ("deny edit_file(**/*.lock)", "deny", ("rm a.lock", "sed -i s/a/b/ src/x.lock")),
+        ("deny edit_file(**/*.lock)", "ask", ("rm -r src",)),
+        ("deny edit_file(**/*.lock)", "allow", ("rm x.txt", "cp a.lock x")),
         ("deny read_file(**/key.txt)", "ask", ("rg s src", "find src -exec cat {} +")),
         (PUSH, "deny", ("git push", "git push origin --force", "bash <<E\ngit push\nE", "x=push; git $x", "env -S 'git push'", "find . -exec git push \\;",
                         "bash <<< 'git push'", "alias p='git push'; p", "su -c 'git push a/b'", "git-push", "/usr/lib/git-core/git-push x", "git submodule foreach 'git push'",
@@ -461,6 +473,21 @@ def test_a_deny_rule_means_what_it_says_even_in_yolo(
     assert {command: permission.decision for command, permission in found.items()} == dict.fromkeys(commands, decision)
     if decision == "ask":
         assert all(f"the rule {rule[5:]} may apply" in permission.reason for permission in found.values())
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("command", [
+    "cp x.txt .git/hooks/pre-commit", "tee .envrc", "sed -i s/a/b/ .github/workflows/ci.yml", "rm -r .husky", "mv x.txt .vscode/tasks.json", "ln -s x .claude",
+    "cp x.txt src/.envrc", "echo x | tee -a .mcp.json", "dd if=x.txt of=.friday/config.toml", "cd src && cp a.py ../.vscode/tasks.json", "echo x > .idea/run.xml",
+    "echo x >> /home/me/.bashrc", "cp x.txt ../other/.envrc", "ln -s x /home/me/.ssh/config", "tee -a /home/me/.zshrc /home/me/x",
+])  # fmt: skip
+def test_a_command_that_names_a_file_that_runs_code_later_is_asked_about_in_every_mode(
+    project: AnalysisContext, mode: Mode, command: str
+) -> None:
+    call = msgspec.structs.replace(workspace_fixture.bash(command, project), reach="confined")
+    permission = rights("allow bash", "allow bash(tee *)", mode=mode).decide(call)
+    assert permission.decision == ("deny" if mode == "plan" else "ask")
+    assert mode == "plan" or "is protected: asked in every mode" in permission.reason
 
 
 @pytest.mark.parametrize(

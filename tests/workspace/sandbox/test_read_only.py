@@ -7,6 +7,7 @@ import hashlib
 import os
 import shlex
 import socket
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,21 +19,24 @@ from friday_cli.workspace.sandbox.detect import SandboxChoice
 from tests.command_safety import workspace_fixture
 from tests.command_safety.rows import MUST_PASS
 from tests.workspace.commands import run
-from tests.workspace.sandbox.conftest import chosen, confined
+from tests.workspace.sandbox.conftest import chosen, confined, git
 
-CANARY = "canary-4711"
+CANARY = f"canary-{'8' * 6}"
+"""It is in no file of this repository, which git may show."""
+SHARED = ("/tmp", "/var/tmp", "/dev/shm")
 LOOK = [command for _, mode, _, commands in MUST_PASS if mode in ("ask", "plan") for command in commands]
 WRITE = (
     "echo x > new", "echo x >> README.md", ": > README.md", "cp README.md new", "mv x.txt moved", "rm -f x.txt", "rm -rf src",
     "touch new", "touch README.md", "mkdir made", "rmdir 'my dir'", "ln -s x made", "ln README.md made", "chmod 777 run.sh",
-    "chmod -x run.sh", "chown 1:1 x.txt", "truncate -s 0 README.md", "dd if=/dev/zero of=x.txt count=1", "tee new < README.md",
+    "chmod -x run.sh", "chown 1:1 x.txt", "truncate -s 0 README.md", "{python} -c 'import os; os.open(\"x.txt\", os.O_TRUNC)'", "dd if=/dev/zero of=x.txt count=1", "tee new < README.md",
     "sed -i s/text/bad/ README.md", "sed -n 'w new' README.md", "sed '/[]/s,]/w new' README.md", "sort -o new README.md",
     "awk '{ print > \"new\" }' README.md", "find . -name x.txt -delete", "find src -type f -exec rm {} +",
     "find . -fprint new", "git init made", "git add x.txt", "git config --file new a.b c", "git -c user.name=a commit -m x",
     "install README.md new", "mknod made p", "split -l 1 README.md made", "{python} -c 'open(\"new\", \"w\")'",
     "{python} -c 'import os; os.setxattr(\"x.txt\", \"user.a\", b\"b\")'", "{python} -c 'import os; os.utime(\"x.txt\", (1, 1))'",
     "{python} -c 'import fcntl, os; fcntl.ioctl(os.open(\"x.txt\", 0), 0x40086602, b\"\\x40\" + bytes(7))'", "chattr +A x.txt",
-    "echo x > {outside}/new", "rm -f {outside}/key.txt", "echo x > /var/tmp/friday-witness", "echo x > $HOME/new",
+    "echo x > {outside}/new", "rm -f {outside}/key.txt", "echo x > $HOME/new",
+    *(f"echo x > {folder}/friday-witness-{{port}}" for folder in SHARED),
 )  # fmt: skip
 EXECUTE = (
     "./run.sh", "{root}/run.sh", "find . -name run.sh -exec {} \\;", "echo ./run.sh | xargs -n 1 env", "env ./run.sh",
@@ -77,6 +81,10 @@ class Witness:
     def __init__(self, folder: Path, home: Path) -> None:
         self.folder, self.home = folder, home
         self.root = workspace_fixture.create_project(folder)
+        (self.root / ".git/config").unlink()
+        who = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+        for words in (("init", "-q"), ("add", "README.md", "src"), (*who, "commit", "-qm", "x")):
+            subprocess.run(["git", *words], cwd=self.root, check=True, capture_output=True, timeout=60)
         self.tcp, self.udp, self.local = socket.create_server(("127.0.0.1", 0)), socket.socket(2, 2), socket.socket(1)
         port = self.tcp.getsockname()[1]
         self.udp.bind(("127.0.0.1", port))
@@ -97,7 +105,8 @@ class Witness:
         self.before = state(folder), state(home)
 
     def unharmed(self) -> bool:
-        return (state(self.folder), state(self.home)) == self.before and not self._connected()
+        left = [folder for folder in SHARED if os.path.lexists(f"{folder}/friday-witness-{self.names['port']}")]
+        return (state(self.folder), state(self.home)) == self.before and not left and not self._connected()
 
     def _connected(self) -> bool:
         for server in (self.tcp, self.local):
@@ -169,7 +178,33 @@ async def test_nothing_is_changed_executed_read_or_reached(
 
 @pytest.mark.parametrize("part", range(8))
 async def test_what_passes_because_it_looks_harms_nothing(witness: Witness, looking: SandboxChoice, part: int) -> None:
-    assert CANARY not in await outputs(looking, witness, LOOK[part::8])
+    printed = await outputs(looking, witness, LOOK[part::8])
+    assert CANARY not in printed
+    assert "ran-2" not in printed
+
+
+async def test_git_runs_no_program_of_a_setting_and_the_limits_hold(witness: Witness, looking: SandboxChoice) -> None:
+    """Programs of the system could be executed: the settings that name them are neutral."""
+    with (witness.root / ".git/config").open("a") as file:
+        file.write('[core]\n\tfsmonitor = "echo helper-$((1 + 1)) >&2; false"\n')
+    await git(witness.root, "init", "-q", "--bare", "x.git")
+    (witness.root / "README.md").write_text("changed\n")
+    environ = {**os.environ, "GIT_EXTERNAL_DIFF": "echo outer-$((1 + 1))"}
+    workspace = LocalWorkspace(witness.root, environ=environ, sandbox=confined(looking, write=()))
+    command = "git status --short; git diff; git -C x.git log; ulimit -t; ulimit -d; ulimit -f"
+    usual = (await run(workspace, command)).output
+    looked = (await run(workspace, command, access="read_only")).output
+    await workspace.close()
+    for text, words in (
+        ("helper-2", usual),
+        ("outer-2", usual),
+        ("+changed", looked),
+        ("cannot use bare repository", looked),
+    ):
+        assert text in words
+    assert not [text for text in ("helper-2", "outer-2") if text in looked]
+    assert looked.endswith("600\n4194304\n1048576\n")
+    assert "600\n4194304" not in usual
 
 
 LASTING = """
@@ -202,7 +237,17 @@ async def test_nothing_in_the_kernel_outlives_it_and_other_processes_stay_as_the
 async def test_the_witness_notices(witness: Witness) -> None:
     """The same commands do harm where nothing confines them."""
     workspace = LocalWorkspace(witness.root)
-    ran = await run(workspace, f"cat .env; ./run.sh; echo x > /dev/tcp/127.0.0.1/{witness.names['port']}")
-    await workspace.close()
+    port = witness.names["port"]
+    ran = await run(workspace, "cat .env; ./run.sh")
     assert ran.output == f"KEY={CANARY}\nran-2\n"
-    assert not witness.unharmed()
+    assert witness.unharmed()
+    for harm, repair in (
+        (f"echo x > /dev/tcp/127.0.0.1/{port}", ""), (f"echo x > /tmp/friday-witness-{port}", f"rm /tmp/friday-witness-{port}"),
+        ("echo x > $HOME/new", "rm $HOME/new"), ("chmod 700 run.sh", "chmod 755 run.sh"),
+    ):  # fmt: skip
+        await run(workspace, harm)
+        assert not witness.unharmed(), harm
+        await run(workspace, repair or "true")
+        witness.before = state(witness.folder), state(witness.home)
+        assert witness.unharmed(), repair
+    await workspace.close()
