@@ -16,6 +16,7 @@ from datetime import date
 from pathlib import Path
 
 from tests.benchmarks import oneshot
+from tests.benchmarks.folders import folders
 from tests.benchmarks.history import sessions
 from tests.benchmarks.measure import PROJECT, Bench, Line, bench
 from tests.benchmarks.pulse import pulse
@@ -27,6 +28,7 @@ SECTIONS: dict[str, Callable[[Bench], Iterator[Line]]] = {
     "instant": oneshot.instant,
     "commands": oneshot.commands,
     "rounds": oneshot.rounds,
+    "folders": folders,
     "answers": oneshot.answers,
     "children": oneshot.children,
     "sessions": sessions,
