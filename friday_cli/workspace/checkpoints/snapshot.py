@@ -14,7 +14,7 @@ import msgspec
 from ..fs.change_detection import now
 from .baseline import BaselineFile, Commit, FileSnapshot
 from .blobs import MEGABYTE
-from .file_state import ABSENT, FileState, file_state
+from .file_state import ABSENT, ContentReader, FileState, file_state
 from .scan import FolderRules, FolderScanner, FoundFile, SnapshotLimits, was_hidden
 
 TICK_NS = 20_000_000
@@ -77,11 +77,12 @@ class Snapshot:
         found = self._changed()
         if found is None:
             return
-        for path, (root, status) in found.items():
-            if status is None:
-                self._forget(path)
-            else:
-                self._save(path, root, status)
+        with ContentReader() as reader:
+            for path, (root, status) in found.items():
+                if status is None:
+                    self._forget(path)
+                else:
+                    self._save(path, root, status, reader)
         self.ready = True
 
     def differences(self) -> list[SnapshotChange]:
@@ -129,7 +130,8 @@ class Snapshot:
                 after = ABSENT
                 self._forget(path)
             else:
-                self._save(path, root, status)
+                with ContentReader() as reader:
+                    self._save(path, root, status, reader)
                 if old is None:
                     if was_hidden(path, status.st_size, rules):
                         continue
@@ -155,7 +157,8 @@ class Snapshot:
             return
         root = next((root for root in self._scanner.roots if path.is_relative_to(root)), None)
         if root is not None and (name in self._files or len(self._files) < self._scanner.limits.files):
-            self._save(name, str(root), status)
+            with ContentReader() as reader:
+                self._save(name, str(root), status, reader)
 
     def close(self) -> None:
         """Drop the snapshot."""
@@ -168,7 +171,7 @@ class Snapshot:
         if self._files.pop(path, None) is not None:
             self._baseline.drop(path)
 
-    def _save(self, path: str, root: str, status: os.stat_result) -> None:
+    def _save(self, path: str, root: str, status: os.stat_result, reader: ContentReader) -> None:
         old, stamp = self._files.get(path), _stamp(status)
         if old is not None and old.stamp == stamp and stamp[0] != JUST_NOW:
             return
@@ -181,7 +184,7 @@ class Snapshot:
         elif self._baseline.end + status.st_size > self._scanner.limits.all:
             lost = f"the folder has more than the {self._scanner.limits.all // MEGABYTE} MB that are saved before a command"
         else:
-            data = _file_state(root, path, self._scanner.limits.file).data
+            data = reader.read(root, path, most=self._scanner.limits.file)
             lost = "it could not be read" if data is None else ""
         file = FileSnapshot(root, stamp, status.st_mode, lost=lost)
         try:
