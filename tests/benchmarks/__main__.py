@@ -17,7 +17,7 @@ from pathlib import Path
 
 from tests.benchmarks import oneshot
 from tests.benchmarks.folders import folders
-from tests.benchmarks.history import sessions
+from tests.benchmarks.history import many, sessions
 from tests.benchmarks.measure import PROJECT, Bench, Line, bench
 from tests.benchmarks.pulse import pulse
 from tests.benchmarks.search import search
@@ -32,6 +32,7 @@ SECTIONS: dict[str, Callable[[Bench], Iterator[Line]]] = {
     "answers": oneshot.answers,
     "children": oneshot.children,
     "sessions": sessions,
+    "many": many,
     "search": search,
     "pulse": pulse,
     "tui": screen,
