@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import os
 import re
+import stat
 import subprocess
 import sys
 import tempfile
@@ -27,6 +28,8 @@ from .plan import Kind, SandboxPlan
 Wanted = Literal["auto", "bubblewrap", "landlock", "seatbelt", "none"]
 PROBE_S = 10.0
 """Seconds that the test of a sandbox may take."""
+KEPT = 8
+"""Results in the cache: for other settings, programs, namespaces and rights."""
 _LANDLOCK = """\
 import os, sys
 sys.path.append(sys.argv[1])
@@ -69,7 +72,7 @@ def detect_sandbox(
     bwrap, true = (find_program(name, path, workspace) for name in ("bwrap", "true"))
     file = cache / "sandbox.json" if cache else None
     key = _cache_key(wanted, bwrap)
-    found = _detected.get(key) or _load(file, key)
+    found = _detected.get(key) or _load(file).get(key)
     if found is None:
         found = _try(wanted, bwrap, true)
         _save(file, key, found)
@@ -170,21 +173,37 @@ def _cache_key(wanted: Wanted, program: str | None) -> str:
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
 
 
-class _CachedChoice(msgspec.Struct, frozen=True):
-    key: str
-    choice: SandboxChoice
+class _CachedChoices(msgspec.Struct, frozen=True):
+    """What was detected by cache key, the newest last."""
+
+    choices: dict[str, SandboxChoice]
 
 
-def _load(file: Path | None, key: str) -> SandboxChoice | None:
+def _load(file: Path | None) -> dict[str, SandboxChoice]:
+    """The cached results; none of a file that somebody else could have written: they name a program that is run."""
+    if file is None or not (_is_own(file.parent, link=True) and _is_own(file)):
+        return {}
     try:
-        cached = msgspec.json.decode(file.read_bytes(), type=_CachedChoice) if file else None
+        return msgspec.json.decode(file.read_bytes(), type=_CachedChoices).choices
     except (OSError, msgspec.MsgspecError):
-        return None
-    return cached.choice if cached and cached.key == key else None
+        return {}
+
+
+def _is_own(path: Path, *, link: bool = False) -> bool:
+    """Whether a file or folder belongs to this user and nobody else can write it. `link`: it may be a symbolic link."""
+    try:
+        status = os.stat(path, follow_symlinks=link)
+    except OSError:
+        return False
+    return status.st_uid == os.geteuid() and not stat.S_ISLNK(status.st_mode) and not status.st_mode & 0o022
 
 
 def _save(file: Path | None, key: str, choice: SandboxChoice) -> None:
     if file is not None:
+        newest = list(_load(file).items())[1 - KEPT :]
         with contextlib.suppress(OSError):  # detected again next time
             file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            atomic_file.replace_bytes(file, msgspec.json.encode(_CachedChoice(key, choice)))
+            if not _is_own(file.parent, link=True):
+                file.parent.chmod(0o700)
+            content = msgspec.json.encode(_CachedChoices(dict([*newest, (key, choice)])))
+            atomic_file.replace_bytes(file, content, mode=0o600)
