@@ -148,6 +148,9 @@ class CheckpointRecorder:
 
         def start() -> None:
             self._verification = asyncio.create_task(self.verify())
+            self._verification.add_done_callback(
+                lambda task: task.cancelled() or task.exception()
+            )  # the log reports it
 
         self._timer = asyncio.get_running_loop().call_later(VERIFY_S, start)
 
