@@ -170,7 +170,7 @@ async def test_a_write_through_a_name_elsewhere_is_recorded_by_the_scan_after_th
     await recorder.verify()
     assert await command("echo y >> ../other") == ["a"], "with a second name it is looked at after each command"
     assert recorded() == ["a", "a"]
-    assert await command("ln b ../other; echo z >> ../other; rm ../other") == []
+    assert await command("ln b ../third; echo z >> ../third; rm ../third") == []
     await recorder.close()
     assert recorded() == ["a", "a", "b"], "a session that closes at once misses nothing"
 

@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import os
 import re
-import stat
 import subprocess
 import sys
 import tempfile
@@ -17,7 +16,7 @@ from typing import Literal
 
 import msgspec
 
-from friday_cli import __version__, atomic_file
+from friday_cli import __version__, cache_file
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.text.known_keys import without_keys
 from friday_cli.own_programs import find_program
@@ -182,29 +181,14 @@ class _CachedChoices(msgspec.Struct, frozen=True):
 
 def _load(file: Path | None) -> dict[str, SandboxChoice]:
     """The cached results; none of a file that somebody else could have written: they name a program that is run."""
-    if file is None or not (_is_own(file.parent, link=True) and _is_own(file)):
-        return {}
+    content = cache_file.read(file) if file is not None else None
     try:
-        return msgspec.json.decode(file.read_bytes(), type=_CachedChoices).choices
-    except (OSError, msgspec.MsgspecError):
+        return msgspec.json.decode(content, type=_CachedChoices).choices if content is not None else {}
+    except msgspec.MsgspecError:
         return {}
-
-
-def _is_own(path: Path, *, link: bool = False) -> bool:
-    """Whether a file or folder belongs to this user and nobody else can write it. `link`: it may be a symbolic link."""
-    try:
-        status = os.stat(path, follow_symlinks=link)
-    except OSError:
-        return False
-    return status.st_uid == os.geteuid() and not stat.S_ISLNK(status.st_mode) and not status.st_mode & 0o022
 
 
 def _save(file: Path | None, key: str, choice: SandboxChoice) -> None:
     if file is not None:
         newest = list(_load(file).items())[1 - KEPT :]
-        with contextlib.suppress(OSError):  # detected again next time
-            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if not _is_own(file.parent, link=True):
-                file.parent.chmod(0o700)
-            content = msgspec.json.encode(_CachedChoices(dict([*newest, (key, choice)])))
-            atomic_file.replace_bytes(file, content, mode=0o600)
+        cache_file.write(file, msgspec.json.encode(_CachedChoices(dict([*newest, (key, choice)]))))
