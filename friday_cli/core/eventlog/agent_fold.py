@@ -136,6 +136,8 @@ def fold_event(state: AgentState, event: events.AnyEvent, at: float) -> bool:
             state.worktree = event
         case events.Detached():
             state.background = True
+        case events.PersonCommand():
+            state.receipt_builder.add_others(Receipt(commands=(event.run,)))
         case _:
             return False
     return True
