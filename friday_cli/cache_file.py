@@ -10,14 +10,17 @@ from pathlib import Path
 
 
 def read(path: Path) -> bytes | None:
-    """The content of `path`; None if there is no such file, or if other users than this one may write it."""
+    """The content of `path`; None if there is no such file, or if other users than this one may write it or replace it."""
     try:
-        with open(path, "rb") as file:
-            facts = os.fstat(file.fileno())
-            trusted = facts.st_uid == os.geteuid() and not stat.S_IMODE(facts.st_mode) & 0o022
+        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
+            trusted = _is_own(os.fstat(file.fileno())) and _is_own(os.stat(path.parent))
             return file.read() if trusted else None
     except OSError:
         return None
+
+
+def _is_own(facts: os.stat_result) -> bool:
+    return facts.st_uid == os.geteuid() and not stat.S_IMODE(facts.st_mode) & 0o022
 
 
 def write(path: Path, content: bytes) -> bool:
@@ -26,6 +29,8 @@ def write(path: Path, content: bytes) -> bool:
 
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not _is_own(path.parent.stat()):
+            path.parent.chmod(0o700)
         atomic_file.replace_bytes(path, content, mode=0o600)
         return True
     return False

@@ -95,7 +95,7 @@ class Rewinder:
 
     async def points(self) -> list[RewindPoint]:
         """The messages of the person that are part of the conversation now, oldest first."""
-        return points(await self._log.history())
+        return points(await self._history())
 
     async def to(
         self, number: int, what: What = "both", *, dry_run: bool = False, conflicts: Resolve = "ask"
@@ -107,7 +107,7 @@ class Rewinder:
         running, for an unknown number, and if files cannot be written.
         """
         with self._idle("rewound"):
-            envelopes = await self._log.history()
+            envelopes = await self._history()
             point = find_point(envelopes, number)
             changes = FileHistory(envelopes).since(point.seq).values() if what != "conversation" else ()
             return await self._rewind(Rewound(point.seq, what), changes, point, dry_run=dry_run, conflicts=conflicts)
@@ -115,7 +115,7 @@ class Rewinder:
     async def undo(self, *, dry_run: bool = False, conflicts: Resolve = "ask") -> RewindResult:
         """Undo the newest rewind that was not undone yet, as `to` does. Raises UsageError as `to`, and if there is none."""
         with self._idle("rewound"):
-            envelopes = await self._log.history()
+            envelopes = await self._history()
             last = last_rewind(envelopes)
             assert isinstance(last.event, Rewound)
             event = Rewound(last.seq or 0, last.event.what, undo=True)
@@ -131,7 +131,7 @@ class Rewinder:
     async def changes(self) -> list[FileDiff]:
         """One row for each agent and file: its changes from the recorded state to the current one, without those that were
         undone or accepted. Agents may be running."""
-        history = FileHistory(await self._log.history())
+        history = FileHistory(await self._history())
         return await asyncio.to_thread(review, history, self.workspace, self._blobs, most=self._most)
 
     async def restore_file(self, key: str, agent: str | None = None, *, conflicts: Resolve = "ask") -> RewindResult:
@@ -139,13 +139,20 @@ class Rewinder:
         a rewind of this file: `undo` undoes it, and conflicts need an answer. Raises UsageError while an agent is
         running, if another agent changed the file later, and if it cannot be written."""
         with self._idle("changed"):
-            changes = _changes_to_undo(FileHistory(await self._log.history()), agent, key)
+            changes = _changes_to_undo(FileHistory(await self._history()), agent, key)
             return await self._rewind(Rewound(changes[0].seq, "files"), [changes], conflicts=conflicts)
 
     async def accept(self, key: str) -> None:
         """Leave the current changes of a file out of `changes` from now on; the file stays. Raises UsageError."""
-        _changes_to_undo(FileHistory(await self._log.history()), None, key)
+        _changes_to_undo(FileHistory(await self._history()), None, key)
         await self._log.emit("a", events.Reviewed((key,)))
+
+    async def _history(self) -> list[Envelope]:
+        """All events, those about files that commands changed unseen included."""
+        recorder = self.workspace.write_hook.recorder
+        assert recorder is not None
+        await recorder.verify()
+        return await self._log.history()
 
     async def _rewind(
         self,

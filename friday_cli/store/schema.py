@@ -79,7 +79,13 @@ def reviewed_memories(db: sqlite3.Connection) -> None:
         db.execute(statement)
 
 
-MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [initial_schema, reviewed_memories]
+def sessions_by_use(db: sqlite3.Connection) -> None:
+    """The last session of a folder is found without reading the others."""
+    db.execute("CREATE INDEX sessions_by_use ON sessions(cwd, updated)")
+    db.execute("DROP INDEX sessions_by_folder")
+
+
+MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [initial_schema, reviewed_memories, sessions_by_use]
 
 
 def has_search(db: sqlite3.Connection) -> bool:

@@ -16,7 +16,8 @@ from datetime import date
 from pathlib import Path
 
 from tests.benchmarks import oneshot
-from tests.benchmarks.history import sessions
+from tests.benchmarks.folders import folders
+from tests.benchmarks.history import many, sessions
 from tests.benchmarks.measure import PROJECT, Bench, Line, bench
 from tests.benchmarks.pulse import pulse
 from tests.benchmarks.search import search
@@ -27,9 +28,11 @@ SECTIONS: dict[str, Callable[[Bench], Iterator[Line]]] = {
     "instant": oneshot.instant,
     "commands": oneshot.commands,
     "rounds": oneshot.rounds,
+    "folders": folders,
     "answers": oneshot.answers,
     "children": oneshot.children,
     "sessions": sessions,
+    "many": many,
     "search": search,
     "pulse": pulse,
     "tui": screen,

@@ -38,6 +38,42 @@ def sessions(bench: Bench) -> Iterator[Line]:
             )
 
 
+def many(bench: Bench) -> Iterator[Line]:
+    """The last session of a folder that has ten or ten thousand: to continue it, and to show it."""
+    cases = []
+    for count in (10, 10_000):
+        home = f"many-{count}"
+        settings(bench, home)
+        env = bench.environment(home=home)
+        bench.run(Case("seed", bench.friday("ask", "-q", "-m", MESSAGES, "hi"), env))
+        multiply(bench.folder / home / "data" / "friday.db", count)
+        cases.append(Case(f"continue {count}", bench.friday("ask", "-q", "-m", MESSAGES, "-c", "go on"), env))
+        cases.append(Case(f"show {count}", bench.friday("sessions", "show"), env))
+    found = bench.compare(*cases)
+    for name, words in (("continue", "ask -c to the first request"), ("show", "sessions show of the last one")):
+        few, most = (
+            1000
+            * middle(found[f"{name} {count}"], (lambda s: s.first_s) if name == "continue" else (lambda s: s.wall_s))
+            for count in (10, 10_000)
+        )
+        yield Line(f"{words}, 10,000 sessions", most, "ms", 1.1 * few, few, "with 10 sessions")
+
+
+def multiply(path: Path, count: int) -> None:
+    """Copy the only session of a file, as older ones of the same folder, until there are `count`."""
+    with sqlite3.connect(path) as db:
+        tables = {name: [row[1] for row in db.execute(f"PRAGMA table_info({name})")] for name in ("agents", "events")}
+        for key in range(10, 10 + count - 1):
+            db.execute(
+                "INSERT INTO sessions SELECT ?1, printf('%08x-0000-4000-8000-000000000000', ?1), cwd, title, model,"
+                " created - ?1, updated - ?1 FROM sessions WHERE key = 1",
+                (key,),
+            )
+            for table, columns in tables.items():
+                others = ", ".join(columns[1:])
+                db.execute(f"INSERT INTO {table} SELECT ?, {others} FROM {table} WHERE session = 1", (key,))
+
+
 def raw_read(path: Path, session: str) -> float:
     """Seconds that SQLite alone takes to hand over a session's rows."""
     with sqlite3.connect(path) as db:

@@ -48,6 +48,8 @@ class Case:
     env: Mapping[str, str]
     terminal: bool = False
     """Whether it writes to a terminal of 100 columns."""
+    cwd: Path | None = None
+    """Its folder; None: that with the small file."""
 
 
 class Bench:
@@ -122,7 +124,7 @@ class Bench:
         self.seen()
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
             begun = time.monotonic()
-            process = _start(case, out.fileno(), err.fileno(), self.work)
+            process = _start(case, out.fileno(), err.fileno(), case.cwd or self.work)
             _, status, usage = os.wait4(process.pid, 0)
             wall = time.monotonic() - begun
             process.returncode = os.waitstatus_to_exitcode(status)

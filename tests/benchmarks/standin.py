@@ -23,6 +23,32 @@ LONGEST = 30_000
 TASK = "benchmark task"
 BATCH = 50
 """Tasks in one call."""
+WRITERS = [
+    f"echo {name} | tee {name}.txt"
+    for name in [
+        "oak",
+        "elm",
+        "ash",
+        "fir",
+        "yew",
+        "box",
+        "bay",
+        "fig",
+        "nut",
+        "pea",
+        "rye",
+        "oat",
+        "hop",
+        "tea",
+        "ivy",
+        "lily",
+        "rose",
+        "rush",
+        "reed",
+        "moss",
+    ]
+]
+"""Commands that write a file, unlike enough for a conversation that does not go in circles."""
 WIRE_OF: dict[str, Wire] = {"messages": "messages", "responses": "responses", "completions": "chat"}
 """The wire of an address, by its last part."""
 
@@ -63,6 +89,8 @@ class Standin:
         stop = ""
         if name == "rounds" and rounds < int(amount):
             calls = [("read_file", {"path": "small.txt", "offset": 1 + rounds % 30, "limit": 1 + rounds // 30})]
+        elif name == "bash" and rounds < len(WRITERS):
+            calls = [("bash", {"command": WRITERS[rounds]})]
         elif name == "tokens":
             sent = json.dumps(messages).count(WORD) if int(amount) > LONGEST else 0  # in earlier replies
             most = body.get("max_tokens") or body.get("max_completion_tokens") or body["max_output_tokens"]

@@ -51,8 +51,8 @@ async def test_where_nothing_can_be_seen_the_receipt_says_so(stage: Stage) -> No
         (stage.project / f"{number}.txt").write_text("x")
     stage.plays({"a": [does(runs("rm 0.txt"), writes("new.txt", "x\n")), says("done")]})
     async with stage.session(mode="yolo") as session:
-        snapshot = session._parts.services.workspace.write_hook.recorder._snapshot  # type: ignore[attr-defined]
-        snapshot._limits = msgspec.structs.replace(snapshot._limits, files=3)
+        scanner = session._parts.services.workspace.write_hook.recorder._snapshot._scanner  # type: ignore[attr-defined]
+        scanner.limits = msgspec.structs.replace(scanner.limits, files=3)
         await session.prompt("go")
         rows = session._main.agent.receipt.lines()
     assert "not known: files that commands removed: the folder has more than 3 files" in rows

@@ -220,8 +220,8 @@ async def test_where_a_folder_is_too_large_it_is_said_once(stage: Stage) -> None
         (stage.project / f"{number}.txt").write_text("x")
     stage.plays({"a": [does(runs("echo 1 > 0.txt")), does(runs("echo 2 > 0.txt")), says("done")]})
     async with stage.session(mode="yolo") as session:
-        snapshot = session._parts.services.workspace.write_hook.recorder._snapshot  # type: ignore[attr-defined]
-        snapshot._limits = msgspec.structs.replace(snapshot._limits, files=3)
+        scanner = session._parts.services.workspace.write_hook.recorder._snapshot._scanner  # type: ignore[attr-defined]
+        scanner.limits = msgspec.structs.replace(scanner.limits, files=3)
         await session.prompt("go")
         notices = [str(e.event) for e in await session.history() if "cannot be rewound" in str(e.event)]
         assert len(notices) == 1

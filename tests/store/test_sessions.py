@@ -7,6 +7,7 @@ import pytest
 from friday_cli.core.protocol.errors import StoreError, UsageError
 from friday_cli.core.protocol.events import AgentFinished, AgentStarted, Notice, TurnFinished
 from friday_cli.core.protocol.messages import Usage
+from friday_cli.store import listing, schema
 from friday_cli.store.store import Store
 from tests.scenarios import numbered, tree
 from tests.store.files import content_of, sql
@@ -125,3 +126,45 @@ async def test_stats_per_profile_and_model(store: Store) -> None:
     assert (analyst.stop_reasons, general.stop_reasons) == ({"iterations": 1, "provider": 1}, {})
     assert (analyst.runs, analyst.succeeded, analyst.cost_usd, analyst.p50_s) == (2, 0, None, 2.0)
     assert (general.runs, general.success_rate, general.p95_s) == (0, None, 0.0)
+
+
+def test_the_last_session_of_a_folder_is_found_without_reading_the_others() -> None:
+    def steps(sessions: int) -> int:
+        """The steps of SQLite's machine for the last of so many sessions, one without an agent after it."""
+        db = schema.connect_memory()
+        for key in range(1, sessions + 1):
+            db.execute("INSERT INTO sessions VALUES(?, ?, '/work', '', 'm', ?, ?)", (key, f"id{key}", key, key))
+            if key < sessions:
+                values = (
+                    key,
+                    *"a",
+                    "",
+                    0,
+                    "p",
+                    "t",
+                    "m",
+                    "",
+                    0,
+                    1,
+                    "completed",
+                    "done",
+                    1,
+                    1,
+                    1,
+                    1,
+                    1,
+                    None,
+                    1.0,
+                    2.0,
+                    1.0,
+                )
+                db.execute(f"INSERT INTO agents VALUES({', '.join('?' * len(values))})", values)
+        count = [0]
+        db.set_progress_handler(lambda: count.__setitem__(0, count[0] + 1), 1)
+        (row,) = listing.list_sessions(db, "/work", 1)
+        db.set_progress_handler(None, 0)
+        assert row.id == f"id{sessions - 1}"
+        db.close()
+        return count[0]
+
+    assert steps(300) <= steps(10) + 10

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .blobs import MEGABYTE, Blobs, baseline_of, blobs_of
 from .recorder import CheckpointRecorder
-from .snapshot import Snapshot, SnapshotLimits
+from .scan import SnapshotLimits
+from .snapshot import Snapshot
 
 __all__ = ["MEGABYTE", "Blobs", "CheckpointRecorder", "Snapshot", "SnapshotLimits", "baseline_of", "blobs_of"]

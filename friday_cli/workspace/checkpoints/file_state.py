@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import hashlib
 import os
 import stat
 from pathlib import Path
+from typing import Self
 
 import msgspec
 
@@ -63,6 +66,43 @@ def file_state(root: Path, path: Path, *, most: int) -> FileState:
             return FileState(found.st_mode, hashlib.sha256(data).hexdigest(), data, len(data), found.st_nlink)
     except (FileNotFoundError, NotADirectoryError):
         return ABSENT
+
+
+class ContentReader:
+    """Reads many files. A folder is opened once for files of it that follow each other. No link in a path is followed."""
+
+    def __init__(self) -> None:
+        self._stack = contextlib.ExitStack()
+        self._folder, self._fd = "", -1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stack.close()
+
+    def read(self, root: str, path: str, *, most: int) -> bytes | None:
+        """The content of a file, or the target of a link; None if it cannot be read or is larger than `most` bytes."""
+        folder, name = os.path.split(path)
+        try:
+            if folder != self._folder:
+                self._folder = ""
+                self._stack.close()
+                self._fd = self._stack.enter_context(safe_files.open_parent(Path(root), Path(path)))
+                self._folder = folder
+            try:
+                fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=self._fd)
+            except OSError as error:
+                if error.errno != errno.ELOOP:
+                    raise
+                return os.fsencode(os.readlink(name, dir_fd=self._fd))
+            with open(fd, "rb", buffering=0) as file:
+                found = os.fstat(fd)
+                if not stat.S_ISREG(found.st_mode) or found.st_size > most:
+                    return None
+                return file.read()
+        except OSError:
+            return None
 
 
 def encode_path(label: str) -> tuple[str, str]:

@@ -32,6 +32,8 @@ PERSON = "person"
 """The agent name of commands that the user typed."""
 GRACE_S = 3.0
 """Seconds after the last sign of life of a process in which its commands may still have changed files."""
+VERIFY_S = 0.2
+"""Seconds after a command until a complete scan looks for changes that the kernel did not tell."""
 _NOT_SAVED = "it could not be saved"
 _TOO_LARGE = f"it was larger than {KEPT // 1024} kB"
 _UNKNOWN = FileState(stat.S_IFREG)
@@ -62,6 +64,12 @@ class CheckpointRecorder:
         self._running = ""
         """The agent of which a command is running; "" for none."""
         self._snapshot_lock = asyncio.Lock()
+        self._unverified = ""
+        """The agent of the last command after which no complete scan has looked for changes that were not told."""
+        self._timer: asyncio.TimerHandle | None = None
+        self._verification: asyncio.Task[None] | None = None
+        self._waiting = 0
+        """Commands that wait for the snapshot; a verification ends then."""
 
     @property
     def problem(self) -> str | None:
@@ -84,10 +92,12 @@ class CheckpointRecorder:
     async def changes_made(self, made: Sequence[PendingChange]) -> None:
         """Update the snapshot with the changes announced to `save_before`."""
         if self._snapshot is not None and self._snapshot.ready:
-            async with self._snapshot_lock:
+            async with self._using(self._snapshot) as snapshot:
                 for change in made:
-                    await asyncio.to_thread(self._snapshot.file_written, change.path)
-                await asyncio.to_thread(self._snapshot.commit, self._running)
+                    await asyncio.to_thread(snapshot.file_written, change.path)
+                await asyncio.to_thread(snapshot.commit, self._running)
+            if self._unverified:
+                self._verify_later()
 
     async def command_started(self, agent: str, other: str) -> dict[Path, FileEffect]:
         """Call before a command of `agent` starts. Changes until now were made by the user, or by the agent `other` if one
@@ -95,14 +105,14 @@ class CheckpointRecorder:
         if self._snapshot is None:
             return {}
         effects: dict[Path, FileEffect] = {}
-        async with self._snapshot_lock:
-            if other in ("", PERSON) or not self._snapshot.ready:
-                await asyncio.to_thread(self._snapshot.update)
+        async with self._using(self._snapshot) as snapshot:
+            if other in ("", PERSON) or not snapshot.ready:
+                await asyncio.to_thread(snapshot.update)
                 await self._report_problem()
             else:
-                effects = await self._record_changes(other, self._snapshot)
+                effects = await self._record_changes(other, snapshot)
             self._running = other if agent == PERSON else agent
-            await asyncio.to_thread(self._snapshot.commit, self._running)
+            await asyncio.to_thread(snapshot.commit, self._running)
         return effects
 
     async def command_ended(self, agent: str, other: str) -> dict[Path, FileEffect]:
@@ -110,11 +120,56 @@ class CheckpointRecorder:
         `other` is still running ("": none)."""
         if self._snapshot is None:
             return {}
-        async with self._snapshot_lock:
-            effects = await self._record_changes(agent, self._snapshot)
+        async with self._using(self._snapshot) as snapshot:
+            effects = await self._record_changes(agent, snapshot)
             self._running = other
-            await asyncio.to_thread(self._snapshot.commit, other)
+            await asyncio.to_thread(snapshot.commit, other)
+            if agent != PERSON and snapshot.ready:
+                self._unverified = agent
+        if self._unverified:
+            self._verify_later()
         return effects
+
+    def touched_since(self, start: int) -> list[str] | None:
+        """The paths that changed since a time (nanoseconds), as far as the last call here saw; None if that is not known."""
+        return None if self._snapshot is None else self._snapshot.touched_since(start)
+
+    async def verify(self) -> None:
+        """Record what commands changed without the kernel telling: files that they wrote through a name in a folder that is
+        not watched. That takes a complete scan, and is left to the next call if a command waits."""
+        async with self._snapshot_lock:
+            if self._snapshot is None or not self._unverified:
+                return
+            found = await asyncio.to_thread(self._snapshot.unseen_differences, lambda: not self._waiting)
+            if found is not None:
+                agent, self._unverified = self._unverified, ""
+                await self._record(agent, found)
+
+    def _verify_later(self) -> None:
+        """Verify when no command follows at once: beside the model's answer."""
+
+        def start() -> None:
+            self._verification = asyncio.create_task(self.verify())
+            self._verification.add_done_callback(
+                lambda task: task.cancelled() or task.exception()
+            )  # the log reports it
+
+        self._timer = asyncio.get_running_loop().call_later(VERIFY_S, start)
+
+    @asynccontextmanager
+    async def _using(self, snapshot: Snapshot) -> AsyncIterator[Snapshot]:
+        """Wait for the snapshot, and end a verification."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._waiting += 1
+        try:
+            await self._snapshot_lock.acquire()
+        finally:
+            self._waiting -= 1
+        try:
+            yield snapshot
+        finally:
+            self._snapshot_lock.release()
 
     async def recover(self, snapshot: Snapshot, agent: str, died_at: float) -> int:
         """Record what commands of `agent` changed since `snapshot`, up to the death of their process at `died_at` (Unix
@@ -152,6 +207,9 @@ class CheckpointRecorder:
         await self.record(agent, tuple(rows), "command")
 
     async def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        await self.verify()
         if self._snapshot is not None:
             async with self._snapshot_lock:
                 await asyncio.to_thread(self._snapshot.close)
@@ -272,6 +330,8 @@ class WriteHook:
         effects: Mapping[Path, FileEffect] = {}
         if self.recorder is not None:
             effects = await self.recorder.command_ended(agent, _agent_of(running, ""))
+            for command in ended:
+                command.touched = self.recorder.touched_since(command.file_time)
         for command in (*running, *ended):
             command.add_effects(effects)
             command.open = command not in ended

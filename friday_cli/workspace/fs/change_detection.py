@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import stat
@@ -87,11 +88,18 @@ def now() -> int:
 
 
 def since(
-    roots: Sequence[Path], start: int, *, label: Callable[[Path], str], known: dict[str, str], remark: str
+    roots: Sequence[Path],
+    start: int,
+    *,
+    among: Sequence[str] | None,
+    label: Callable[[Path], str],
+    known: dict[str, str],
+    remark: str,
 ) -> tuple[FileChange, ...] | None:
-    """Files below `roots` changed at or after `start` (nanoseconds); None when the scan exceeds its time limits. Files that
-    have the hash in `known`, which are what Friday itself wrote, are omitted. `remark` becomes the `seen` of each row."""
-    found = _touched(roots, start)
+    """Files below `roots`, or of `among` if it is known that only these can, changed at or after `start` (nanoseconds);
+    None when the scan exceeds its time limits. Files that have the hash in `known`, which are what Friday itself wrote, are
+    omitted. `remark` becomes the `seen` of each row."""
+    found = _touched(roots, start) if among is None else _touched_of(among, start)
     if found is None:
         return None
     rows: list[FileChange] = []
@@ -128,6 +136,16 @@ def _touched(roots: Sequence[Path], start: int) -> list[tuple[str, int]] | None:
                             found.append((name.path, status.st_size))
         except OSError:
             continue  # removed since, or not readable
+    return found
+
+
+def _touched_of(paths: Sequence[str], start: int) -> list[tuple[str, int]]:
+    found = []
+    for path in paths:
+        with contextlib.suppress(OSError):  # removed since
+            status = os.lstat(path)
+            if stat.S_ISREG(status.st_mode) and status.st_ctime_ns >= start:
+                found.append((path, status.st_size))
     return found
 
 

@@ -59,11 +59,19 @@ class Level:
 
     def __init__(self, folder: str, above: Level | None) -> None:
         self._prefix = len(folder.rstrip("/")) + 1
-        self._own = IgnoreFile(_text(folder + "/.gitignore"))
+        self._file, self._exclude_file = folder + "/.gitignore", ""
+        self._own = IgnoreFile(_text(self._file))
         git = folder + "/.git"
         self.repository = os.path.lexists(git)
         self._above = None if self.repository else above
-        self._exclude = IgnoreFile(_text(_common(git) + "/info/exclude")) if self.repository else IgnoreFile("")
+        if self.repository:
+            self._exclude_file = _common(git) + "/info/exclude"
+        self._exclude = IgnoreFile(_text(self._exclude_file)) if self.repository else IgnoreFile("")
+
+    def files(self) -> list[str]:
+        """The files that these rules come from, if they exist."""
+        own = [self._file, *([self._exclude_file] if self.repository else [])]
+        return own if self._above is None else [*own, *self._above.files()]
 
     def below(self, folder: str) -> Level:
         """The level of a subfolder; this level itself if the subfolder adds no rules."""

@@ -65,6 +65,8 @@ class RunningCommand:
         self.open = True
         """False once its effects were determined after its end."""
         self.effects: dict[Path, change_detection.FileEffect] = {}
+        self.touched: list[str] | None = None
+        """The paths that changed while it ran, and others; None: a scan must find them."""
         self.activity = asyncio.Event()
         """Set when output arrives or the command ends."""
         self._prepared = prepared
@@ -174,13 +176,14 @@ class EffectDetector:
             return (), ()
         remark = "seen while a command ran" + (", shared" if command.shared else "")
         found = None
-        if self._scans_to_skip:
+        if command.touched is None and self._scans_to_skip:
             self._scans_to_skip -= 1
         else:
             found = await asyncio.to_thread(
                 change_detection.since,
                 self._roots,
                 command.file_time,
+                among=command.touched,
                 label=self._label,
                 known=dict(written),
                 remark=remark,

@@ -16,7 +16,7 @@ from typing import Literal
 
 import msgspec
 
-from friday_cli import __version__, atomic_file
+from friday_cli import __version__, cache_file
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.text.known_keys import without_keys
 from friday_cli.own_programs import find_program
@@ -26,6 +26,8 @@ from .plan import SandboxKind, SandboxPlan
 Wanted = Literal["auto", "bubblewrap", "landlock", "seatbelt", "none"]
 PROBE_S = 10.0
 """Seconds that the test of a sandbox may take."""
+KEPT = 8
+"""Results in the cache: for other settings, programs, namespaces and rights."""
 _LANDLOCK = """\
 import os, sys
 sys.path.append(sys.argv[1])
@@ -68,7 +70,7 @@ def detect_sandbox(
     bwrap, true = (find_program(name, path, workspace) for name in ("bwrap", "true"))
     file = cache / "sandbox.json" if cache else None
     key = _cache_key(wanted, bwrap)
-    found = _detected.get(key) or _load(file, key)
+    found = _detected.get(key) or _load(file).get(key)
     if found is None:
         found = _try(wanted, bwrap, true)
         _save(file, key, found)
@@ -171,21 +173,22 @@ def _cache_key(wanted: Wanted, program: str | None) -> str:
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
 
 
-class _CachedChoice(msgspec.Struct, frozen=True):
-    key: str
-    choice: SandboxChoice
+class _CachedChoices(msgspec.Struct, frozen=True):
+    """What was detected by cache key, the newest last."""
+
+    choices: dict[str, SandboxChoice]
 
 
-def _load(file: Path | None, key: str) -> SandboxChoice | None:
+def _load(file: Path | None) -> dict[str, SandboxChoice]:
+    """The cached results; none of a file that somebody else could have written: they name a program that is run."""
+    content = cache_file.read(file) if file is not None else None
     try:
-        cached = msgspec.json.decode(file.read_bytes(), type=_CachedChoice) if file else None
-    except (OSError, msgspec.MsgspecError):
-        return None
-    return cached.choice if cached and cached.key == key else None
+        return msgspec.json.decode(content, type=_CachedChoices).choices if content is not None else {}
+    except msgspec.MsgspecError:
+        return {}
 
 
 def _save(file: Path | None, key: str, choice: SandboxChoice) -> None:
     if file is not None:
-        with contextlib.suppress(OSError):  # detected again next time
-            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            atomic_file.replace_bytes(file, msgspec.json.encode(_CachedChoice(key, choice)))
+        newest = list(_load(file).items())[1 - KEPT :]
+        cache_file.write(file, msgspec.json.encode(_CachedChoices(dict([*newest, (key, choice)]))))

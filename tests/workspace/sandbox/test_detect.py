@@ -57,6 +57,44 @@ def test_the_result_is_cached_until_the_program_changes(tmp_path: Path) -> None:
 
 
 @linux
+def test_results_for_other_settings_are_cached_beside_each_other(tmp_path: Path) -> None:
+    cache, count = tmp_path / "cache", tmp_path / "count"
+    environ = program(tmp_path / "bin", f"echo x >> {count}; exit 0")
+    for wanted in ("auto", "bubblewrap", "auto", "bubblewrap"):
+        detect._detected.clear()
+        calls = count.read_text() if count.exists() else ""
+        assert detect_sandbox(wanted, environ, cache=cache).kind == "bubblewrap"  # type: ignore[arg-type]
+    assert count.read_text() == calls
+    for number in range(detect.KEPT + 2):
+        program(tmp_path / "bin", f"exit 0 # {number}")
+        assert detect_sandbox("auto", environ, cache=cache).kind == "bubblewrap"
+    assert len(detect._load(cache / "sandbox.json")) == detect.KEPT
+
+
+@linux
+@pytest.mark.parametrize(
+    ("path", "change"), [("cache", "mode"), ("cache/sandbox.json", "mode"), ("cache/sandbox.json", "link")]
+)
+def test_a_result_that_somebody_else_could_have_written_is_not_used(tmp_path: Path, path: str, change: str) -> None:
+    cache = tmp_path / "cache"
+    environ = program(tmp_path / "bin", "exit 0")
+    assert detect_sandbox("auto", environ, cache=cache).kind == "bubblewrap"
+    (key,) = detect._load(cache / "sandbox.json")
+    detect._save(cache / "sandbox.json", key, SandboxChoice("none", why="planted"))
+    detect._detected.clear()
+    assert detect_sandbox("auto", environ, cache=cache).why == "planted"
+    if change == "mode":
+        (tmp_path / path).chmod(0o777)
+    else:
+        (tmp_path / path).rename(tmp_path / "elsewhere")
+        (tmp_path / path).symlink_to(tmp_path / "elsewhere")
+    for _ in range(2):
+        detect._detected.clear()
+        assert detect_sandbox("auto", environ, cache=cache).kind == "bubblewrap"
+    assert [choice.kind for choice in detect._load(cache / "sandbox.json").values()] == ["bubblewrap"]
+
+
+@linux
 def test_landlock_is_detected_where_the_kernel_has_it() -> None:
     if landlock.version() < 1:
         pytest.skip("NOT TESTED HERE: this kernel has no Landlock")

@@ -1,0 +1,202 @@
+"""What a snapshot finds from what the kernel tells is what a complete scan finds, and costs no scan where none is needed."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from friday_cli.core.eventlog.log import Log, MemoryJournal
+from friday_cli.core.protocol.events import Checkpoint
+from friday_cli.workspace.checkpoints import Blobs, CheckpointRecorder, Snapshot, SnapshotLimits, scan
+from friday_cli.workspace.fs.change_detection import now
+from friday_cli.workspace.fs.folder_watch import FolderWatch
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="inotify is Linux's")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A repository with ignored files, two folders, and a link."""
+    root = tmp_path / "root"
+    for folder in ("d", "out", "empty", ".git/info"):
+        (root / folder).mkdir(parents=True)
+    files = {"a": "1\n", "b": "2\n", "d/f": "3\n", "out/x": "4\n", ".env": "K=1\n", ".gitignore": "out/\n*.log\n.env\n"}
+    for name, text in files.items():
+        (root / name).write_text(text)
+    (root / "link").symlink_to("a")
+    return root
+
+
+def watched(root: Path) -> None:
+    """Skip where the folder cannot be watched."""
+    try:
+        FolderWatch([root]).close()
+    except OSError as error:
+        pytest.skip(f"NOT TESTED HERE: {error}")
+
+
+def names(paths: list[str] | None, root: Path) -> set[str]:
+    assert paths is not None
+    return {os.path.relpath(path, root) for path in paths}
+
+
+COMPLETE = True
+"""What the kernel tells is not enough for this one: all files are looked at."""
+CHANGES: list[tuple[str, dict[str, str], bool]] = [
+    ("true", {}, False),
+    ("echo x >> a", {"a": "changed"}, False),
+    (": > a", {"a": "changed"}, False),
+    ("chmod 600 a", {"a": "changed"}, False),
+    ("touch a; cat a b > /dev/null", {}, False),
+    ("echo x > new", {"new": "made"}, False),
+    ("echo x > new; rm new", {}, False),
+    ("rm a", {"a": "gone"}, False),
+    ("mv a c", {"a": "gone", "c": "made"}, False),
+    ("cp b t; mv t a", {"a": "changed"}, False),
+    ("rm link; ln -s b link", {"link": "changed"}, False),
+    ("rm a; ln -s b a", {"a": "changed"}, False),
+    ("echo x > .env", {".env": "changed"}, False),
+    ("echo x > out/x; echo x > out/y", {}, False),
+    ("mkdir n; echo x > n/x", {"n/x": "made"}, False),
+    ("mkdir -p n/m/o; echo x > n/m/o/x; echo x > n/m/y.log", {"n/m/o/x": "made", "n/m/y.log": "made"}, False),
+    ("mkdir node_modules; echo x > node_modules/x", {}, False),
+    ("rm -r d", {"d/f": "gone"}, False),
+    ("rm -r d; mkdir d; echo x > d/g", {"d/f": "gone", "d/g": "made"}, False),
+    ("rm -r d; echo x > d", {"d": "made", "d/f": "gone"}, False),
+    ("rm -r d; ln -s out d", {"d": "made", "d/f": "gone"}, False),
+    ("rm a; mkdir a; echo x > a/x", {"a": "gone", "a/x": "made"}, False),
+    ("touch -m d", {}, False),
+    ("mv d e", {"d/f": "gone", "e/f": "made"}, COMPLETE),
+    ("mv d out/", {"d/f": "changed nowhere"}, COMPLETE),
+    ("mv d e; echo x > e/f; mv e d", {"d/f": "changed"}, COMPLETE),
+    ("chmod 500 d", {}, COMPLETE),
+    ("rm .gitignore", {".gitignore": "gone"}, COMPLETE),
+    ("rm -r .git; echo x > a", {"a": "changed"}, COMPLETE),
+    ("echo a > .git/info/exclude; echo x > a", {"a": "changed"}, COMPLETE),
+]
+
+
+@linux
+@pytest.mark.parametrize(("command", "rows", "complete"), CHANGES)
+def test_the_same_changes_with_and_without_the_kernels_help(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, rows: dict[str, str], complete: bool
+) -> None:
+    watched(root)
+    told, scanned = (Snapshot([root], tmp_path / name / "files", SnapshotLimits()) for name in ("told", "scanned"))
+    told.update()
+    with monkeypatch.context() as patched:
+        patched.setattr(scan, "FolderWatch", _impossible)
+        scanned.update()
+    complete_scans: list[bool] = []
+    _count(monkeypatch, told, complete_scans)
+    begun = now()
+    subprocess.run(["sh", "-c", command], cwd=root, check=True)
+    found = told.differences()
+    assert bool(complete_scans) is complete
+    expected = scanned.differences()
+    assert found == expected
+    if "nowhere" not in "".join(rows.values()):
+        assert {os.path.relpath(c.path, root): _kind(c.before.mode, c.after.mode) for c in found} == rows
+    assert told.unseen_differences(lambda: True) in ([], None)
+    if not complete:
+        assert names(told.touched_since(begun), root) >= rows.keys() - {"d/f"} | (
+            {"out/x", "out/y"} if "out/y" in command else set()
+        )
+    told.close()
+    scanned.close()
+
+
+def _kind(before: int, after: int) -> str:
+    return "made" if not before else "gone" if not after else "changed"
+
+
+def _impossible(roots: object) -> FolderWatch:
+    raise OSError(errno.ENOSYS, "no inotify")
+
+
+def _count(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot, calls: list[bool]) -> None:
+    original = snapshot._scanner.complete
+    monkeypatch.setattr(snapshot._scanner, "complete", lambda known: (calls.append(True), original(known))[1])
+
+
+@linux
+def test_after_a_folder_was_made_its_files_are_watched_too(root: Path, tmp_path: Path) -> None:
+    watched(root)
+    snapshot = Snapshot([root], tmp_path / "kept/files", SnapshotLimits())
+    snapshot.update()
+    for command, path in (
+        ("mkdir -p n/m; echo 1 > n/m/x", "n/m/x"),
+        ("echo 2 > n/m/x", "n/m/x"),
+        ("rm n/m/x", "n/m/x"),
+    ):
+        subprocess.run(["sh", "-c", command], cwd=root, check=True)
+        assert [os.path.relpath(change.path, root) for change in snapshot.differences()] == [path]
+    snapshot.close()
+
+
+@linux
+async def test_a_write_through_a_name_elsewhere_is_recorded_by_the_scan_after_the_command(
+    root: Path, tmp_path: Path
+) -> None:
+    """No kernel tells of it: the folder of the second name is not watched."""
+    watched(root)
+    journal = MemoryJournal()
+    log = Log(journal)
+    snapshot = Snapshot([root], tmp_path / "kept/files", SnapshotLimits())
+    recorder = CheckpointRecorder(
+        Blobs(tmp_path / "blobs", most=10**6), snapshot, log, label=lambda path: path.name, most=10**6
+    )
+
+    async def command(text: str) -> list[str]:
+        await recorder.command_started("a", "")
+        await asyncio.to_thread(subprocess.run, ["sh", "-c", text], cwd=root, check=True)
+        return [path.name for path in await recorder.command_ended("a", "")]
+
+    def recorded() -> list[str]:
+        return [k.path for e in journal.envelopes if isinstance(e.event, Checkpoint) for k in e.event.files]
+
+    assert await command("ln a ../other; echo x >> ../other; rm ../other") == []
+    (root / "b").write_text("of the person\n")
+    await recorder.verify()
+    assert recorded() == ["a"], "not b, which the person wrote after the command"
+    assert await command("ln a ../other; true") == []
+    await recorder.verify()
+    assert await command("echo y >> ../other") == ["a"], "with a second name it is looked at after each command"
+    assert recorded() == ["a", "a"]
+    assert await command("ln b ../third; echo z >> ../third; rm ../third") == []
+    await recorder.close()
+    assert recorded() == ["a", "a", "b"], "a session that closes at once misses nothing"
+
+
+@linux
+@pytest.mark.parametrize("failure", ["none", "later", "mount"])
+def test_where_nothing_can_be_watched_folders_are_scanned(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: str
+) -> None:
+    add: Callable[[FolderWatch, str], None] = FolderWatch.add
+
+    def full(self: FolderWatch, folder: str) -> None:
+        if failure == "none" or folder.endswith("n"):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        add(self, folder)
+
+    if failure == "mount":
+        monkeypatch.setattr("friday_cli.workspace.fs.folder_watch.LOCAL", frozenset({"nfs"}))
+    monkeypatch.setattr(FolderWatch, "add", full)
+    snapshot = Snapshot([root], tmp_path / "kept/files", SnapshotLimits())
+    snapshot.update()
+    (root / "n").mkdir()
+    (root / "n/x").write_text("x")
+    assert [change.path.name for change in snapshot.differences()] == ["x"]
+    (root / "n/x").write_text("y")
+    assert [change.path.name for change in snapshot.differences()] == ["x"]
+    assert snapshot.touched_since(0) is None
+    assert snapshot.unseen_differences(lambda: True) == []
+    snapshot.close()
