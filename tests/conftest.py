@@ -289,9 +289,10 @@ def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
 def _processes() -> set[int]:
     """The running children of this process; empty on systems without /proc."""
     found: set[int] = set()
-    for file in Path("/proc/self/task").glob("*/children"):
+    for thread in os.listdir("/proc/self/task") if os.path.isdir("/proc/self/task") else ():
         try:
-            found |= {int(pid) for pid in file.read_text().split() if _lives(int(pid))}
+            with open(f"/proc/self/task/{thread}/children", encoding="ascii") as file:
+                found |= {int(pid) for pid in file.read().split() if _lives(int(pid))}
         except OSError:
             continue  # the thread ended meanwhile
     return found
