@@ -135,7 +135,7 @@ def answers(bench: Bench) -> Iterator[Line]:
     """Long answers, from the first request to the exit."""
     for tokens in (5_000, 50_000, 100_000):
         env = bench.environment(f"tokens-{tokens}")
-        settings(bench, "friday")
+        settings(bench, "friday", "[providers.openai]\nwindow = 1_000_000\nmax_output = 32_000")
         cases = [
             Case(wire, bench.friday("ask", "-q", "-m", WIRES[wire], "write"), env) for wire in ("messages", "chat")
         ]

@@ -15,7 +15,6 @@ from friday_cli.core.protocol.provider import EFFORTS, Provider
 from ..transport.endpoint import Endpoint, parse_headers
 from . import catalog, prices
 from .credentials import Key
-from .local_servers import at_open_port
 from .presets import SCRIPTED, ModelService, find_service
 from .resolve import ModelChoice, require_key
 
@@ -39,7 +38,11 @@ def create_provider(
 
         return ScriptedProvider.from_file(choice.model)
     env = os.environ if env is None else env
-    service = at_open_port(find_service(choice.provider, settings.providers, env))
+    service = find_service(choice.provider, settings.providers, env)
+    if service.local:
+        from .local_servers import at_open_port
+
+        service = at_open_port(service)
     searches = web_search and service.official
     common: dict[str, Any] = {
         "endpoint": endpoint(service, require_key(service, env), env=env),
@@ -52,8 +55,8 @@ def create_provider(
         from ..providers.anthropic import AnthropicProvider
         from ..providers.anthropic_request import AnthropicQuirks
 
-        known = choice.quirks
-        quirks = AnthropicQuirks(known.efforts, known.thinking, known.off, known.temperature)
+        known, short = choice.quirks, not _of_vendor(service, choice.model)
+        quirks = AnthropicQuirks(known.efforts, known.thinking, known.off, known.temperature, short_ids=short)
         return AnthropicProvider(service.name, choice.model, quirks=quirks, web_search=searches, **common)
     from ..providers.openai import OpenAIChat, OpenAIResponses
 
@@ -106,16 +109,17 @@ def cost_function(service: ModelService, model: str) -> Callable[[Usage], float 
     With a changed base URL only models in models.toml have list prices: the URL is assumed to be a gateway to the
     vendor.
     """
-    own, platform = service.settings.prices, service.settings.platform
+    own = service.settings.prices
     if own.input is not None or own.output is not None:
         return lambda usage: prices.own_cost(own, usage)
-    if not (
-        service.on_this_machine
-        if service.local
-        else service.official or platform or (service.catalog_name, model) in catalog.known()
-    ):
+    if not (service.on_this_machine if service.local else _of_vendor(service, model)):
         return lambda usage: None
-    return lambda usage: prices.cost(service.catalog_name, model, usage, platform=platform)
+    return lambda usage: prices.cost(service.catalog_name, model, usage, platform=service.settings.platform)
+
+
+def _of_vendor(service: ModelService, model: str) -> bool:
+    """Whether a model is the vendor's: at its own URL, on a cloud platform, or one of models.toml behind a gateway."""
+    return service.official or bool(service.settings.platform) or (service.catalog_name, model) in catalog.known()
 
 
 def openai_quirks(service: ModelService, choice: ModelChoice) -> OpenAIQuirks:
