@@ -21,7 +21,7 @@ from ..protocol.events import AnyEvent, InboxMessage, ToolSpec
 from ..protocol.messages import Message, Usage
 from ..protocol.provider import Effort, Provider
 from ..protocol.receipt import Receipt, ReceiptBuilder
-from ..protocol.run_result import StopReason
+from ..protocol.run_result import RESULT_CHARS, StopReason
 from ..protocol.tool import KnownFiles, Tool
 from ..protocol.workspace import Workspace
 
@@ -84,7 +84,7 @@ class Agent(msgspec.Struct, eq=False):
     for its compacted history. `context` is the tokens of the conversation after the last reply, `sent` those of its
     prompt; `cold`: the provider's cache was not used for it. Agents with the same `cache_key` share a prefix. `below` is
     the usage of its descendants. `start_events` are logged right after its next start. `texts` are the replies of this
-    run, `streaming` the text of an unfinished one.
+    run, `streaming` the text of an unfinished one. `result_chars`: characters of its result that its parent reads at once.
     """
 
     path: str
@@ -122,6 +122,7 @@ class Agent(msgspec.Struct, eq=False):
     texts: list[str] = []
     streaming: str = ""
     start_events: list[AnyEvent] = []
+    result_chars: int = RESULT_CHARS
 
     @property
     def model(self) -> str:
