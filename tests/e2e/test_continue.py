@@ -121,4 +121,6 @@ def test_after_a_kill_the_next_process_shows_and_reads_what_was_finished(friday:
     shown = friday.run("sessions", "show", model="", program=("-m", "friday_cli")).out
     agents = shown.rpartition("\nAgents\n")[2]
     assert re.search(r"├─ ! a\.1 terse · completed .*\n│ +> # One is found\n", agents)
-    assert re.search(r"└─ ! a\.2 researcher · interrupted \(process\) .* ~[\d.k]+ tokens? .*\n +> half of two\n", agents)
+    assert re.search(
+        r"└─ ! a\.2 researcher · interrupted \(process\) .* ~[\d.k]+ tokens? .*\n +> half of two\n", agents
+    )
