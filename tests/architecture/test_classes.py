@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from functools import cache
-from pathlib import Path
 
-PACKAGE = Path(__file__).parents[2] / "friday_cli"
+from tests.architecture.test_files import parsed, python_files
+
 LINES, METHODS = 250, 25
 
 
@@ -15,8 +15,8 @@ LINES, METHODS = 250, 25
 def classes() -> dict[str, tuple[int, int, tuple[str, ...]]]:
     """Each class of the package with its lines, methods and names of bases."""
     found = {}
-    for file in sorted(PACKAGE.rglob("*.py")):
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    for file in python_files("friday_cli"):
+        for node in ast.walk(parsed(file)):
             if isinstance(node, ast.ClassDef):
                 methods = sum(isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef) for child in node.body)
                 bases = tuple(ast.unparse(base).split("[")[0].rpartition(".")[2] for base in node.bases)
@@ -41,8 +41,8 @@ def test_no_class_with_its_bases_is_too_large() -> None:
 def test_a_class_name_means_one_thing() -> None:
     names = Counter(
         node.name
-        for file in PACKAGE.rglob("*.py")
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        for file in python_files("friday_cli")
+        for node in ast.walk(parsed(file))
         if isinstance(node, ast.ClassDef)
     )
     assert [name for name, count in names.items() if count > 1] == []

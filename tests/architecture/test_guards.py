@@ -140,7 +140,7 @@ def test_each_guard_fails_what_it_is_there_for(tmp_path: Path) -> None:
     ("argv", "code", "summary"),
     [
         (["store", "-k", "not two"], 0, "Run again: 1 (store/test_again.py::test_fails_once[one])"),
-        (["store", "-n", "2", "--dist=loadfile"], 1, "Run again: 2 (store/test_again.py::test_fails_once[one], "),
+        (["store", "-n", "1"], 1, "Run again: 2 (store/test_again.py::test_fails_once[one], "),
         (["core", "-k", "one"], 1, "FAILED core/test_again.py::test_fails_once[one]"),
     ],
 )

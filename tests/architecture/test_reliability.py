@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.architecture.test_files import parsed, python_files
+
 PROJECT = Path(__file__).parents[2]
 TEXT = (PROJECT / "docs" / "reliability.md").read_text(encoding="utf-8")
 COUNTS = {"Q": 76, "G": 11}
@@ -21,8 +23,7 @@ SHELLS = {"system", "popen", "create_subprocess_shell", "getoutput", "getstatuso
 @cache
 def found_in(path: str) -> set[str]:
     """The names of the tests in a file."""
-    tree = ast.parse((PROJECT / path).read_text(encoding="utf-8"))
-    return {n.name for n in ast.walk(tree) if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))}
+    return {n.name for n in ast.walk(parsed(PROJECT / path)) if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))}
 
 
 def test_every_requirement_and_figure_is_there_once() -> None:
@@ -45,8 +46,8 @@ def test_what_a_row_names_is_there(name: str, shown: str) -> None:
 def test_q44_nothing_of_friday_s_own_goes_through_a_shell() -> None:
     """What a model wrote for `bash` is handed to it as one word of a list; nothing else ever is shell text."""
     found = []
-    for path in (PROJECT / "friday_cli").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for path in python_files("friday_cli"):
+        for node in ast.walk(parsed(path)):
             if not isinstance(node, ast.Call):
                 continue
             named = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")

@@ -9,8 +9,10 @@ from collections.abc import Iterator
 
 import pytest
 
-FIXED_PARTS = 20
-RARE = {"continued twice": 40, "detached": 50, "worktrees applied": 10}
+from tests.fuzz.seeds import TIMES
+
+FIXED_PARTS = 2 * TIMES
+RARE = {"continued twice": 2 * FIXED_PARTS, "detached": 2 * FIXED_PARTS, "worktrees applied": FIXED_PARTS // 2}
 """What all parts of test_trees.py with fixed seeds must reach together: too rare to demand it of each."""
 
 

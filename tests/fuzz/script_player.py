@@ -90,27 +90,27 @@ def back(whole: list[ev.Envelope], rng: random.Random, reached: Counter[str]) ->
     point, number = rng.choice(found), len(whole)
     reached["gone back"] += 1
 
-    def heard(log: list[ev.Envelope]) -> list[Message]:
-        return log_reader.replay(log)["a"].history
-
     went = [*whole, ev.Envelope(number + 1, 0.0, "a", ev.Rewound(point.seq, "both"))]
     undone = [*went, ev.Envelope(number + 2, 0.0, "a", ev.Rewound(number + 1, "both", undo=True))]
     forked = rewind._events_before(whole, point.seq)
     forked += rewind._end_running_agents(forked, "0" * 36) if forked else []
     faults = []
+    heard: dict[str, list[Message]] = {}
     for name, log in (("rewound", went), ("rewound and back", undone), ("forked", forked)):
-        for path, record in log_reader.replay(log).items():
+        records = log_reader.replay(log)
+        heard[name] = records["a"].history if log else []
+        for path, record in records.items():
             if record.history:
                 faults += [f"{name} at {point.seq}, history of {path}: {fault}" for fault in strict(record.history)]
     if rewind.points(went) != found[: point.number - 1]:
         faults.append(f"rewound to {point.seq}: other messages of the person are left than those before it")
     if [p.seq for p in rewind.points(undone)] != [p.seq for p in found]:
         faults.append(f"a rewind to {point.seq} and back leaves other messages of the person")
-    if forked and [m.text for m in closed(heard(forked))] != [m.text for m in heard(went)]:
+    if forked and [m.text for m in closed(heard["forked"])] != [m.text for m in heard["rewound"]]:
         faults.append(f"forked at {point.seq}: another conversation than after a rewind")
     if open_ := recovery_events(forked, now=0.0):
         faults.append(f"forked at {point.seq}: left open: {open_!r:.80}")
-    if heard(undone) != closed(heard(whole)):
+    if heard["rewound and back"] != closed(log_reader.replay(whole)["a"].history):
         faults.append(f"a rewind to {point.seq} and back leaves another history")
     return faults
 

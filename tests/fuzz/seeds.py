@@ -6,6 +6,8 @@ import os
 import random
 
 SEED = os.environ.get("FRIDAY_FUZZ_SEED")
+TIMES = int(os.environ.get("FRIDAY_FUZZ", "1"))
+"""How many times as much is played as in a run of the whole suite: `FRIDAY_FUZZ=10 pytest tests/fuzz`."""
 
 
 def first() -> int:

@@ -39,7 +39,7 @@ from tests.strict import strict
 from tests.workspace.worktrees.repo_fixture import git, repository
 
 ROOT = Path(__file__).parents[2]
-PARTS, VICTIMS = 16, 13
+PARTS, VICTIMS = 2 * seeds.TIMES, 13
 ROUNDS = 4
 LEAST = {
     "killed and reopened": VICTIMS // 2, "interrupted": VICTIMS // 2, "behind it": VICTIMS // 5,

@@ -151,7 +151,7 @@ async def test_a_read_only_file_is_said(store: Store, session: str) -> None:
 async def test_a_busy_file_is_waited_for(
     store: Store, session: str, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(schema, "BUSY_S", 0.0)  # so that SQLite gives up at once and our patience is what works
+    await store._writer.submit(lambda db: db.execute("PRAGMA busy_timeout = 0"))  # SQLite gives up at once: we wait
     raw = sqlite3.connect(path, isolation_level=None)
     raw.execute("BEGIN EXCLUSIVE")
     waiting = store.journal(session).append(numbered(("a", Notice("1"))))

@@ -88,11 +88,11 @@ class Chat:
         """Wait until something is so."""
         try:
             async with asyncio.timeout(seconds):
-                while not done():
-                    await self.pilot.pause(0.02)
+                while not done():  # noqa: ASYNC110 - there is no event
+                    await asyncio.sleep(0.02)
         except TimeoutError:
             raise AssertionError(f"Not reached. The screen:\n{self.frame}") from None
-        await self.pilot.pause(0.1)
+        await asyncio.sleep(0.1)
         await self.pilot.pause()
 
     async def idle(self) -> None:

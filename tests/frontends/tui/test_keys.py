@@ -43,6 +43,7 @@ async def test_what_is_wrong_with_the_file_is_said_and_the_rest_holds(tmp_path: 
         assert chat.side.has_class("shown")
         await chat.press("f1", shows="/permissions")
         chat.composer.area.focus()
+        chat.app.clear_notifications()  # they are in front of the page
         await chat.say("/keys")  # longer than the screen: from its beginning
         await chat.until(lambda: "Everywhere" in chat.frame and "Your own keys" not in chat.frame)
         await chat.say("and now?", shows="One.")

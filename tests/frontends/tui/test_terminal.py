@@ -29,13 +29,13 @@ def test_a_whole_day_in_one_terminal(tmp_path: Path) -> None:
         terminal.until(b"Enter queues")
         terminal.type(b"\x14")  # the tree
         terminal.until(b"running")
-        terminal.until_quiet()
+        terminal.until_quiet(seconds=0.3)
         terminal.type(b"\x1b[B\r")  # the sub-agent below, and its own transcript
         terminal.until("» ".encode())
-        terminal.until_quiet()
+        terminal.until_quiet(seconds=0.3)
         terminal.type(b"x")  # cancel it
         terminal.until(b"1 agent ended", b"All is said.")
-        terminal.until_quiet()
+        terminal.until_quiet(seconds=0.3)
         assert terminal.quit() == 0
         assert terminal.is_clean()
         assert b"48;5;235" in terminal.out  # what was said, on a tint that 256 colours have
@@ -46,7 +46,7 @@ def test_a_whole_day_in_one_terminal(tmp_path: Path) -> None:
     with Terminal(tmp_path, "-r", said[1].decode(), "-m", model) as terminal:
         terminal.until(b"All is said.", b"F1 help")
         terminal.type(b"again\r", until=b"Welcome back.")
-        terminal.until_quiet()
+        terminal.until_quiet(seconds=0.3)
         terminal.type(b"\x04")
         terminal.ends_clean(0)
 

@@ -37,24 +37,16 @@ def sse(wire: Wire, *events: dict[str, Any]) -> bytes:
 
 
 @on_each
-async def test_a_stream_cut_after_any_event_is_no_reply(wire: Wire, transport: Transport) -> None:
+@pytest.mark.parametrize(("end", "kind"), [((), "truncated"), ((DROP,), "network"), ((RESET,), "network")])
+async def test_a_stream_cut_after_any_event_is_no_reply(
+    wire: Wire, transport: Transport, end: tuple[Fault, ...], kind: str
+) -> None:
     cuts = [n for w, n in CUTS if w == wire]
-    replies = [Reply(sse(wire, *STREAMS[wire][:n])) for n in cuts]
-    async with at_server(*replies, wire=wire, transport=transport) as (provider, _):
-        for _ in cuts:
-            _, error = await fails(provider)
-            assert error.kind == "truncated"
-
-
-@on_each
-@pytest.mark.parametrize("end", [DROP, RESET])
-async def test_a_connection_lost_after_any_event_is_no_reply(wire: Wire, transport: Transport, end: Fault) -> None:
-    cuts = [n for w, n in CUTS if w == wire]
-    replies = [Reply(sse(wire, *STREAMS[wire][:n]), end) for n in cuts]
+    replies = [Reply(sse(wire, *STREAMS[wire][:n]), *end) for n in cuts]
     async with at_server(*replies, wire=wire, transport=transport) as (provider, _):
         for _ in cuts:
             chunks, error = await fails(provider)
-            assert error.kind == "network"
+            assert error.kind == kind
             assert "".join(c.text for c in chunks if isinstance(c, TextChunk)) in ("", "Hel", "Hello")
 
 
