@@ -72,6 +72,7 @@ def _asker(agent: Agent, provider: Provider, args: WebSearchArguments) -> Agent:
     return msgspec.structs.replace(
         agent, provider=provider, system=SYSTEM, specs=(), tools={}, history=[query], usage=Usage(), context=0, sent=0,
         cold=False, fallback=None, effort="low", temperature=None, cache_key=WEB_SEARCH, streaming="", texts=[],
+        provider_state={},
     )  # fmt: skip
 
 

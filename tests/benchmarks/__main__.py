@@ -27,6 +27,7 @@ SECTIONS: dict[str, Callable[[Bench], Iterator[Line]]] = {
     "instant": oneshot.instant,
     "commands": oneshot.commands,
     "rounds": oneshot.rounds,
+    "long": oneshot.long,
     "answers": oneshot.answers,
     "children": oneshot.children,
     "sessions": sessions,

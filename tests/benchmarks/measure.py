@@ -37,6 +37,8 @@ class Sample:
     last_s: float | None = None
     requests: tuple[float, ...] = ()
     output: bytes = b""
+    processor: tuple[tuple[float, float], ...] = ()
+    """Pairs of seconds since the start and seconds of processor time until then, if the case is watched."""
 
 
 @dataclass
@@ -48,6 +50,8 @@ class Case:
     env: Mapping[str, str]
     terminal: bool = False
     """Whether it writes to a terminal of 100 columns."""
+    watched: bool = False
+    """Whether its processor time is read every 50 ms (Linux)."""
 
 
 class Bench:
@@ -123,6 +127,9 @@ class Bench:
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
             begun = time.monotonic()
             process = _start(case, out.fileno(), err.fileno(), self.work)
+            processor: list[tuple[float, float]] = []
+            if case.watched:
+                threading.Thread(target=_watch, args=(process.pid, begun, processor), daemon=True).start()
             _, status, usage = os.wait4(process.pid, 0)
             wall = time.monotonic() - begun
             process.returncode = os.waitstatus_to_exitcode(status)
@@ -134,7 +141,7 @@ class Bench:
             first = requests[0] if requests else None
             return Sample(
                 wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024,
-                first, wall - first if first is not None else None, requests, out.read(),
+                first, wall - first if first is not None else None, requests, out.read(), tuple(processor),
             )  # fmt: skip
 
 
@@ -151,6 +158,16 @@ def _start(case: Case, out: int, err: int, cwd: Path) -> subprocess.Popen[bytes]
         os.close(out)
         threading.Thread(target=_drain, args=(ours,), daemon=True).start()
     return process
+
+
+def _watch(pid: int, begun: float, found: list[tuple[float, float]]) -> None:
+    """Add the processor time of all threads of a process to `found` until it ends."""
+    with suppress(OSError):
+        while True:
+            tasks = Path(f"/proc/{pid}/task").iterdir()
+            used = sum(int((task / "schedstat").read_text().split()[0]) for task in tasks)
+            found.append((time.monotonic() - begun, used / 1e9))
+            time.sleep(0.05)
 
 
 def _drain(terminal: int) -> None:

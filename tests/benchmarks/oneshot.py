@@ -23,9 +23,9 @@ def first(samples: list[Sample]) -> float:
     return 1000 * middle(samples, lambda s: s.first_s)
 
 
-def settings(bench: Bench, home: str, more: str = "") -> None:
+def settings(bench: Bench, home: str, style: str = "instant", more: str = "") -> None:
     """A home whose provider `resp` is the stand-in over the Responses API."""
-    bench.configure(home, f'{more}\n[providers.resp]\nbase_url = "{bench.url("instant")}/v1"\napi = "responses"\n')
+    bench.configure(home, f'{more}\n[providers.resp]\nbase_url = "{bench.url(style)}/v1"\napi = "responses"\n')
 
 
 def speed(bench: Bench) -> float:
@@ -37,7 +37,7 @@ def speed(bench: Bench) -> float:
 def instant(bench: Bench) -> Iterator[Line]:
     """The whole of a run whose model answers at once, over each wire and through each SDK."""
     settings(bench, "friday")
-    settings(bench, "sdk", '[providers.anthropic]\ntransport = "sdk"\n[providers.openai]\ntransport = "sdk"\n')
+    settings(bench, "sdk", more='[providers.anthropic]\ntransport = "sdk"\n[providers.openai]\ntransport = "sdk"\n')
     env, sdk, url = bench.environment(), bench.environment(home="sdk"), bench.url("instant")
     cases = [
         Case("python", bench.script(floors.NOTHING), env),
@@ -123,6 +123,31 @@ def rounds(bench: Bench) -> Iterator[Line]:
             yield Line(
                 f"memory after {count} rounds, {case.name}", middle(found[case.name], lambda s: s.rss_mb), "MB", 60.0
             )
+
+
+def long(bench: Bench) -> Iterator[Line]:
+    """Processor time of a round at the start and at the end of a run of 2,000 rounds."""
+    count = 2_000
+    env = bench.environment(f"rounds-{count}")
+    settings(bench, "friday", f"rounds-{count}")
+    cases = [
+        Case(wire, bench.friday("ask", "-q", "--max-turns", "3000", "-m", model, "read"), env, watched=True)
+        for wire, model in WIRES.items()
+    ]
+    found = bench.compare(*cases, repeat=2)
+    for case in cases:
+        samples = found[case.name]
+        early, late = (1000 * min(per_round_cpu(s, at) for s in samples) for at in (20, count - 100))
+        yield Line(f"a round at {count:,}, processor, {case.name}", late, "ms", 2 * early, early, "a round at 20")
+        memory = middle(samples, lambda s: s.rss_mb)
+        yield Line(f"memory after {count:,} rounds, {case.name}", memory, "MB", 47.0)
+
+
+def per_round_cpu(sample: Sample, at: int) -> float:
+    """The processor time of a round in seconds, as the mean of the hundred rounds from number `at` on."""
+    begin, end = sample.requests[at], sample.requests[at + 100]
+    used = [next(cpu for seen, cpu in sample.processor if seen >= moment) for moment in (begin, end)]
+    return (used[1] - used[0]) / 100
 
 
 def per_round(sample: Sample) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections import deque
 from collections.abc import Callable
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -84,7 +84,7 @@ class Agent(msgspec.Struct, eq=False):
     for its compacted history. `context` is the tokens of the conversation after the last reply, `sent` those of its
     prompt; `cold`: the provider's cache was not used for it. Agents with the same `cache_key` share a prefix. `below` is
     the usage of its descendants. `start_events` are logged right after its next start. `texts` are the replies of this
-    run, `streaming` the text of an unfinished one.
+    run, `streaming` the text of an unfinished one. `provider_state` is what the provider keeps of the conversation.
     """
 
     path: str
@@ -121,6 +121,7 @@ class Agent(msgspec.Struct, eq=False):
     cold: bool = False
     texts: list[str] = []
     streaming: str = ""
+    provider_state: dict[str, Any] = {}
     start_events: list[AnyEvent] = []
 
     @property

@@ -12,6 +12,7 @@ from friday_cli.core.protocol.provider import EFFORTS, Effort, Request, clamp
 from friday_cli.core.text.lazy_regex import pattern
 
 from ..transport.tool_arguments import api_call_id, api_tool_name
+from .encoded_history import EncodedHistory
 from .service_provider import temperature_for
 
 WEB_SEARCH = {"type": "web_search_20250305", "name": "web_search"}
@@ -47,12 +48,13 @@ def messages_request(
     cache_blocks: bool = False,
     web_search: bool = False,
     rejected_thinking: Literal["", "drop", "strip"] = "",
+    history: EncodedHistory | None = None,
 ) -> dict[str, Any]:
     """The JSON of a streaming request.
 
     `cache_blocks` marks blocks for the cache instead of the whole request (platforms without automatic caching).
     `rejected_thinking` is for thinking blocks of a conversation that has changed: "drop" asks the service to ignore
-    them, "strip" does not send them.
+    them, "strip" does not send them. `history` encodes the messages; blocks of it cannot be marked.
     """
     max_tokens = max(1, min(request.max_output, max_output))
     thinking, effort = _thinking(request.effort, quirks, max_tokens)
@@ -63,12 +65,13 @@ def messages_request(
         else:
             rejected_thinking = "strip"
     without_thinking = rejected_thinking == "strip" or (thinking is not None and thinking["type"] == "disabled")
-    body: dict[str, Any] = {
-        "model": model,
-        "max_tokens": max_tokens,
-        "messages": api_messages(request.messages, origin=origin, thinking=not without_thinking),
-        "stream": True,
-    }
+
+    def turns(messages: Sequence[Message], first: bool) -> list[_Block]:
+        return api_messages(messages, origin=origin, thinking=not without_thinking, first=first)
+
+    sent = request.messages
+    messages = turns(sent, True) if history is None else history.encode(sent, turns, (origin, without_thinking))
+    body: dict[str, Any] = {"model": model, "max_tokens": max_tokens, "messages": messages, "stream": True}
     if request.system.strip():
         body["system"] = [{"type": "text", "text": request.system}]
     if tools := _tools(request, web_search):
@@ -86,10 +89,11 @@ def messages_request(
     return body
 
 
-def api_messages(history: Sequence[Message], *, origin: str, thinking: bool = True) -> list[_Block]:
+def api_messages(history: Sequence[Message], *, origin: str, thinking: bool = True, first: bool = True) -> list[_Block]:
     """The history as alternating turns that the API accepts: no empty text, one result for each call.
 
     Thinking and opaque blocks are sent only to the `origin` that made them; `thinking` False omits thinking blocks.
+    `first`: the conversation begins with `history`, and must begin with a user's turn.
     """
     turns: list[_Block] = []
     for message in closed(history):
@@ -101,7 +105,7 @@ def api_messages(history: Sequence[Message], *, origin: str, thinking: bool = Tr
             turns[-1]["content"].extend(blocks)
         else:
             turns.append({"role": role, "content": blocks})
-    if turns and turns[0]["role"] == "assistant":
+    if first and turns and turns[0]["role"] == "assistant":
         turns.insert(0, {"role": "user", "content": [{"type": "text", "text": "(earlier messages were removed)"}]})
     return turns
 

@@ -12,7 +12,7 @@ import os
 import ssl
 import sys
 import zlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from functools import cache
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
@@ -28,6 +28,8 @@ KEEPALIVE_EXPIRY_S = 60.0
 """Seconds after which an idle connection is not used again."""
 READ_BUFFER_BYTES = 256 * 1024
 """Unread bytes after which reading from the socket pauses."""
+WRITE_BYTES = 64 * 1024
+"""Pieces of a request are joined until they have this size: larger ones are sent without copying them."""
 MAX_CHUNKS_PER_READ = 64
 """Maximum body chunks joined in one read. After so many, other tasks of the event loop run first."""
 
@@ -83,15 +85,15 @@ class Response:
             self._connection.close()
 
 
-async def post(endpoint: Endpoint, url: str, content: bytes, headers: Mapping[str, str]) -> Response:
-    """Send a POST and wait for the response headers.
+async def post(endpoint: Endpoint, url: str, content: Sequence[bytes], headers: Mapping[str, str]) -> Response:
+    """Send a POST, whose body is the pieces of `content`, and wait for the response headers.
 
     Raises ConnectFailed if there is no connection, OSError or h11.ProtocolError if the connection fails later.
     """
     parts = urlsplit(url)
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     host = endpoint.host.removesuffix({"http": ":80", "https": ":443"}[endpoint.address.scheme])
-    fields = {"host": host, **headers, "accept-encoding": "identity", "content-length": str(len(content))}
+    fields = {"host": host, **headers, "accept-encoding": "identity", "content-length": str(sum(map(len, content)))}
     request = h11.Request(method="POST", target=target, headers=list(fields.items()))
     connection = _take_idle(endpoint.origin) or await _connect(endpoint)
     try:
@@ -200,12 +202,15 @@ class Connection(asyncio.Protocol):
         self._closed = True
         self._readable.set()
 
-    async def send_request(self, request: h11.Request, content: bytes) -> h11.Response:
+    async def send_request(self, request: h11.Request, content: Sequence[bytes]) -> h11.Response:
         """Send a request and wait for the response headers. Raises OSError or h11.ProtocolError."""
         assert self._transport is not None
         self._idle_since, self._body_complete, self._body_error = None, False, None
-        events = (request, h11.Data(data=content), h11.EndOfMessage())
-        self._transport.write(b"".join(self._http.send(event) or b"" for event in events))
+        head = self._http.send(request) or b""
+        for data in _joined(content):
+            self._transport.write(head + (self._http.send(h11.Data(data=data)) or b""))
+            head = b""
+        self._http.send(h11.EndOfMessage())
         while True:
             event = self._http.next_event()
             if isinstance(event, h11.Response):
@@ -267,3 +272,16 @@ class Connection(asyncio.Protocol):
         self._closed = True
         if self._transport is not None:
             self._transport.abort()
+
+
+def _joined(pieces: Sequence[bytes]) -> Iterator[bytes]:
+    """`pieces` in runs of at least `WRITE_BYTES`, and the rest."""
+    run: list[bytes] = []
+    size = 0
+    for piece in pieces:
+        run.append(piece)
+        size += len(piece)
+        if size >= WRITE_BYTES:
+            yield b"".join(run)
+            run, size = [], 0
+    yield b"".join(run)

@@ -125,7 +125,7 @@ async def test_a_slow_reader_gets_everything_and_holds_little() -> None:
     piece = bytes(range(256)) * 64
     async with playing(Reply(piece * 300, split=len(piece))) as server:
         at = endpoint(server.url)
-        answer = await h11_client.post(at, at.url("/v1"), b"{}", {})
+        answer = await h11_client.post(at, at.url("/v1"), [b"{}"], {})
         got, largest = 0, 0
         async for data in answer.aiter_bytes():
             got += len(data)
