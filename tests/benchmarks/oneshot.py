@@ -44,6 +44,7 @@ def instant(bench: Bench) -> Iterator[Line]:
         Case("socket", bench.script(floors.RAW_SOCKET, url), env),
         Case("httpx2", bench.script(floors.HTTPX2, url), env),
         *(Case(wire, bench.friday("ask", "-q", "-m", model, "hi"), env) for wire, model in WIRES.items()),
+        Case("https", bench.friday("ask", "-q", "-m", MESSAGES, "hi"), bench.secure_environment()),
     ]
     found = bench.compare(*cases)
     wall, begun = milliseconds(found["httpx2"]), first(found["httpx2"])
@@ -57,6 +58,11 @@ def instant(bench: Bench) -> Iterator[Line]:
         )
         rss, floor = (middle(found[name], lambda s: s.rss_mb) for name in (wire, "httpx2"))
         yield Line(f"ask, {wire}: memory", rss, "MB", 60.0, floor, "httpx2 script")
+    plain = milliseconds(found["messages"])
+    yield Line(
+        "ask, messages over https: wall", milliseconds(found["https"]), "ms", plain + 8, plain, "over http",
+        cpu=cpu_ratio(found["https"], found["messages"]),
+    )  # fmt: skip
     yield Line("floor: python -c pass", milliseconds(found["python"]), "ms")
     yield Line("floor: a raw socket", milliseconds(found["socket"]), "ms")
     for name, floor_script, model in (("anthropic", floors.ANTHROPIC, MESSAGES), ("openai", floors.OPENAI, "openai/m")):

@@ -15,7 +15,7 @@ import zlib
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from functools import cache
 from urllib.parse import urlsplit
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 import h11
 
@@ -34,6 +34,8 @@ MAX_CHUNKS_PER_READ = 64
 """Maximum body chunks joined in one read. After so many, other tasks of the event loop run first."""
 
 _idle_connections: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, list[Connection]]] = WeakKeyDictionary()
+
+_bundle_loaded: WeakSet[ssl.SSLContext] = WeakSet()
 
 
 def supports(endpoint: Endpoint) -> bool:
@@ -123,19 +125,28 @@ def _take_idle(origin: str) -> Connection | None:
 
 
 async def _connect(endpoint: Endpoint) -> Connection:
-    address = endpoint.address
-    secure = address.scheme == "https"
     try:
         async with asyncio.timeout(endpoint.connect_s):
-            _, connection = await asyncio.get_running_loop().create_connection(
-                Connection,
-                address.hostname or "",
-                address.port or (443 if secure else 80),
-                ssl=_ssl_context(*_ca_paths()) if secure else None,
-                happy_eyeballs_delay=0.25,  # try IPv4 after a quarter of a second if IPv6 does not connect
-            )
+            try:
+                return await _open(endpoint)
+            except ssl.SSLCertVerificationError:
+                if not _load_bundle():
+                    raise
+                return await _open(endpoint)
     except (OSError, UnicodeError) as error:  # OSError includes TimeoutError and TLS errors
         raise ConnectFailed(str(error) or "no answer in time") from error
+
+
+async def _open(endpoint: Endpoint) -> Connection:
+    address = endpoint.address
+    secure = address.scheme == "https"
+    _, connection = await asyncio.get_running_loop().create_connection(
+        Connection,
+        address.hostname or "",
+        address.port or (443 if secure else 80),
+        ssl=_ssl_context(*_ca_paths()) if secure else None,
+        happy_eyeballs_delay=0.25,  # try IPv4 after a quarter of a second if IPv6 does not connect
+    )
     return connection
 
 
@@ -154,9 +165,23 @@ def _ca_paths() -> tuple[str | None, str | None]:
 
 @cache
 def _ssl_context(file: str | None, folder: str | None) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=file, capath=folder)
+    """With a folder the file is not read: OpenSSL finds the one certificate that it needs by its hash, but parsing a whole
+    file takes a sixth of a short run. `_load_bundle` reads it if the folder is not enough."""
+    context = ssl.create_default_context(cafile=None if folder else file, capath=folder)
     context.set_alpn_protocols(["http/1.1"])
     return context
+
+
+def _load_bundle() -> bool:
+    """Trust the certificates of the system's file too, which may have some that its folder lacks. False if nothing is
+    added."""
+    file, folder = _ca_paths()
+    context = _ssl_context(file, folder)
+    if not (file and folder) or context in _bundle_loaded:
+        return False
+    _bundle_loaded.add(context)
+    context.load_verify_locations(cafile=file)
+    return True
 
 
 class Connection(asyncio.Protocol):
