@@ -82,7 +82,7 @@ class Agent(msgspec.Struct, eq=False):
     `specs` is the frozen tool list that the model sees, `tools` those that may be called. `supervision` says who checks
     its result; `accept` returns what is wrong with a final answer, "" for nothing. `subagent_notes` lists its sub-agents
     for its compacted history. `context` is the tokens of the conversation after the last reply, `sent` those of its
-    prompt; `cold`: the provider's cache was not used for it. Agents with the same `cache_key` share a prefix. `below` is
+    prompt; `cold`: the provider's cache was not used for it. `cache_key` is `prefix_name`, if that is not the profile. `below` is
     the usage of its descendants. `start_events` are logged right after its next start. `texts` are the replies of this
     run, `streaming` the text of an unfinished one. `provider_state` is what the provider keeps of the conversation.
     """
@@ -127,6 +127,11 @@ class Agent(msgspec.Struct, eq=False):
     @property
     def model(self) -> str:
         return f"{self.provider.name}/{self.provider.model}"
+
+    @property
+    def prefix_name(self) -> str:
+        """Equal for agents whose requests begin alike, also in other sessions."""
+        return self.cache_key or self.profile
 
     @property
     def receipt(self) -> Receipt:

@@ -122,7 +122,7 @@ async def measured(agent: Agent, most: float, messages: Sequence[Message] | None
 def _request(agent: Agent, messages: Sequence[Message], max_output: int = 1, *, tools: bool = True) -> Request:
     return Request(
         agent=agent.path, system=agent.system, tools=agent.specs, messages=tuple(messages), max_output=max_output,
-        tool_choice="auto" if tools else "none", effort=agent.effort, cache_key=agent.cache_key or agent.path,
+        tool_choice="auto" if tools else "none", effort=agent.effort, cache_key=agent.prefix_name,
         temperature=agent.temperature, provider_state=agent.provider_state,
     )  # fmt: skip
 

@@ -16,8 +16,13 @@ EFFORTS: tuple[Effort, ...] = get_args(Effort)
 """All levels of effort, in ascending order."""
 
 
+ENVIRONMENT = "\n\n# Environment\n\n"
+"""Begins the part of a system text that differs between folders and days."""
+
+
 class Request(msgspec.Struct, frozen=True):
-    """One request. `agent` is the path of the agent; `cache_key` is equal for requests that share a prefix. A model that
+    """One request. `agent` is the path of the agent; `cache_key` is equal for agents whose system texts and tools
+    begin alike, in all sessions. A model that
     takes no `temperature` does not get it. A provider keeps in `provider_state` what it needs for the next request of
     the same conversation."""
 

@@ -8,7 +8,8 @@ from typing import Any, Literal
 import msgspec
 
 from friday_cli.core.protocol.messages import Image, Message, Opaque, Text, Thinking, ToolCall, ToolResult, closed
-from friday_cli.core.protocol.provider import EFFORTS, Effort, Request, clamp
+from friday_cli.core.protocol.provider import EFFORTS, ENVIRONMENT, Effort, Request, clamp
+from friday_cli.core.protocol.tool_info import DELEGATE_TASK, TASK_RESULT
 from friday_cli.core.text.lazy_regex import pattern
 
 from ..transport.tool_arguments import api_call_id, api_tool_name
@@ -73,7 +74,8 @@ def messages_request(
     messages = turns(sent, True) if history is None else history.encode(sent, turns, (origin, without_thinking))
     body: dict[str, Any] = {"model": model, "max_tokens": max_tokens, "messages": messages, "stream": True}
     if request.system.strip():
-        body["system"] = [{"type": "text", "text": request.system}]
+        shared, heading, rest = request.system.partition(ENVIRONMENT)
+        body["system"] = [{"type": "text", "text": text} for text in (shared, heading + rest) if text]
     if tools := _tools(request, web_search):
         body["tools"] = tools
         if request.tool_choice == "none":
@@ -184,9 +186,14 @@ def _thinking(wanted: Effort | None, quirks: AnthropicQuirks, max_tokens: int) -
 
 
 def _add_cache_control(body: dict[str, Any], on_blocks: bool) -> None:
-    """Set the cache breakpoints ("Prompt caching"): after the system text, and at the end of the messages."""
-    if "system" in body:
-        body["system"][-1]["cache_control"] = _CACHE_CONTROL
+    """Set the four cache breakpoints ("Prompt caching"): after the tools that parents and sub-agents have alike, after the
+    part of the system text that all folders share, after the whole of it, and at the end of the messages."""
+    names = [tool["name"] for tool in body.get("tools", ())]
+    alike = next((i for i, name in enumerate(names) if name in (DELEGATE_TASK, TASK_RESULT)), len(names))
+    if alike:
+        body["tools"][alike - 1]["cache_control"] = _CACHE_CONTROL
+    for block in body.get("system", ()):
+        block["cache_control"] = _CACHE_CONTROL
     if not on_blocks:
         body["cache_control"] = _CACHE_CONTROL
     elif body["messages"]:

@@ -81,7 +81,7 @@ def chat_request(
     if (temperature := temperature_for(request, quirks.temperature)) is not None:
         body["temperature"] = temperature
     if quirks.cache_key and request.cache_key:
-        body["prompt_cache_key"] = cache_key(request)
+        body["prompt_cache_key"] = cache_key(request, model)
     return body
 
 

@@ -14,6 +14,7 @@ from friday_cli.core.protocol.provider import Effort, ReplyDone, Request, Server
 from friday_cli.core.text.lazy_regex import pattern
 
 from ..transport.endpoint import Endpoint
+from ..transport.json_body import encode_value
 from ..transport.text import StreamedText, dict_in
 from ..transport.tool_arguments import api_call_id, call_of
 from .service_provider import ReplyStream, has_content
@@ -129,10 +130,10 @@ def effort_for(request: Request, quirks: OpenAIQuirks) -> Effort | None:
     return clamp(request.effort, quirks.efforts)
 
 
-def cache_key(request: Request) -> str:
-    """The `prompt_cache_key`, hashed if it is longer than the 64 characters that services accept."""
-    key = request.cache_key
-    return key if len(key) <= 64 else hashlib.sha256(key.encode()).hexdigest()
+def cache_key(request: Request, model: str) -> str:
+    """The `prompt_cache_key`: the same for all agents, sessions and folders with the same profile, tools and model."""
+    prefix = msgspec.to_builtins((request.cache_key, model, request.tools))
+    return hashlib.sha256(encode_value(prefix)).hexdigest()[:32]
 
 
 def call_id_for(call_id: str, *, short: bool) -> str:

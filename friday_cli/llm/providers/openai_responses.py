@@ -83,7 +83,7 @@ def responses_request(
     if include:
         body["include"] = include
     if quirks.cache_key and request.cache_key:
-        body["prompt_cache_key"] = cache_key(request)
+        body["prompt_cache_key"] = cache_key(request, model)
     return body
 
 
