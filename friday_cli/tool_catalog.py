@@ -42,11 +42,9 @@ TOOLS = ToolCatalog(
         ToolInfo(LIST_DIR, "read", "files", by_default=True, prompt_hint=_FILE_TOOLS, aliases=("LS", "list_directory")),
         ToolInfo(
             EDIT_FILE, "write", "files", for_files=True, aliases=("Edit", "MultiEdit", "NotebookEdit", "replace"),
-            prompt_hint="Read a file before you edit it. `edit_file` replaces exact text; include enough lines around it to be unique.",
         ),
         ToolInfo(
             WRITE_FILE, "write", "files", for_files=True, aliases=("Write",),
-            prompt_hint="`write_file` is for new files and complete rewrites.",
         ),
         ToolInfo(GLOB, "read", "search", by_default=True, prompt_hint=_FILE_TOOLS, aliases=("Glob",)),
         ToolInfo(
@@ -55,26 +53,18 @@ TOOLS = ToolCatalog(
         ),
         ToolInfo(
             BASH, "run", "shell", aliases=("Bash", "run_shell_command"),
-            prompt_hint="Each `bash` call starts in the workspace folder. Prefer single simple commands: they are easier to approve. "
-            "No interactive commands; run long ones in the background.",
+            prompt_hint="Prefer single simple commands: they are easier to approve. Run long ones in the background.",
         ),
         ToolInfo("bash_output", "own", "shell", aliases=("Bash", "BashOutput", "run_shell_command")),
         ToolInfo(BASH_KILL, "own", "shell", exact=True, aliases=("Bash", "KillShell", "KillBash", "run_shell_command")),
         ToolInfo(WEB_FETCH, "net", "web", prompt_hint=_WEB, aliases=("WebFetch",)),
         # "search" is in the example of ADR 034, see docs/requirements.md
         ToolInfo(WEB_SEARCH, "net", "web", prompt_hint=_WEB, aliases=("WebSearch", "search", "google_web_search")),
-        ToolInfo(
-            "document_query", "read", "documents", by_default=True,
-            prompt_hint="`document_query` gives exact quotes with page or line; quote from it, not from memory.",
-        ),
+        ToolInfo("document_query", "read", "documents", by_default=True),
         ToolInfo(MEMORY_LOAD, "read", "memory", by_default=True),
-        ToolInfo(
-            MEMORY_SAVE, "save", "memory", aliases=("save_memory",),
-            prompt_hint="`memory_save` is for facts that later sessions need and cannot look up quickly. Never for secrets.",
-        ),
+        ToolInfo(MEMORY_SAVE, "save", "memory", aliases=("save_memory",)),
         ToolInfo(
             "todo", "own", "todo", by_default=True, verifies=False, aliases=("TodoWrite", "TodoRead", "write_todos"),
-            prompt_hint="Keep a `todo` list for work of more than three steps, and keep it up to date.",
         ),
         ToolInfo(
             ASK_USER, "own", "ask_user", verifies=False, aliases=("AskUserQuestion",),

@@ -42,6 +42,7 @@ from .provider_pool import ProviderPool
 from .resume import report_from_log
 from .service_search import UNAVAILABLE
 from .sub_agents import SubAgentChoice
+from .tool_schemas import KeptSchemas
 from .worktree_changes import WorktreeChanges
 
 N = TypeVar("N", int, float)
@@ -76,6 +77,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
     instructions: Instructions
     overflow_folder: Callable[[], Path]
     sub_agents: SubAgentChoice
+    schemas: KeptSchemas
     noted: set[str] = msgspec.field(default_factory=set)
 
     def build_root(self, tree: SubagentTree) -> Agent:
@@ -229,7 +231,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         """Give `agent` its earlier model, and no tool that it did not have, even if profiles and settings changed since."""
         agent.tools = {name: t for name, t in agent.tools.items() if name in record.granted.tools}
         agent.rules.allowed = frozenset(agent.tools)
-        agent.specs = tuple(t.spec for t in agent.tools.values())
+        agent.specs = self.schemas.specs(agent.tools.values())
         model = record.prefix.model if record.prefix else agent.model
         if model == agent.model or is_demo(agent.provider.name):
             return
@@ -292,7 +294,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         changes = WorktreeChanges(tree, self.isolation, self.services)
         return Agent(
             path=path, profile=profile, provider=provider, system=system,
-            specs=tuple(t.spec for t in tools.values()), tools=tools, rules=rules, budget=budget,
+            specs=self.schemas.specs(tools.values()), tools=tools, rules=rules, budget=budget,
             slot=RunSlot(path, log=self.services.log, slots=tree.slots if parent else None),
             inbox=Inbox(path, self.services.log), max_turns=ROOT_TURNS, time_s=0.0,
             max_depth=self.services.policy.max_depth, workspace=workspace,

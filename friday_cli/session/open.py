@@ -29,6 +29,7 @@ from friday_cli.core.protocol.provider import Effort
 from friday_cli.core.subagents.tree import SubagentTree
 from friday_cli.extensions import instructions, profiles, trust, trust_review
 from friday_cli.llm import models
+from friday_cli.llm.models.local_servers import with_server_limits
 from friday_cli.paths import cache_dir, config_dir, data_dir, state_dir, store_path, text_of
 from friday_cli.store.locks import Ownership
 from friday_cli.store.store import Store, new_id
@@ -55,6 +56,7 @@ from .provider_pool import ProviderPool
 from .resume import EventHistory, agent_summary, resume_root
 from .shared_rate_limit import FileSharedRateLimit
 from .sub_agents import SubAgentChoice, chosen_before
+from .tool_schemas import KeptSchemas
 from .worktree_changes import WorktreeChanges
 
 if TYPE_CHECKING:
@@ -206,7 +208,7 @@ async def _read_context(options: Options, env: Mapping[str, str]) -> _OpenContex
     settings = loaded.settings
     models.remember_keys(settings.providers, env)
     choice = models.resolve(options.model, settings, env=env, effort=options.effort)
-    choice = await models.with_server_limits(choice, settings, env=env)
+    choice = await with_server_limits(choice, settings, env=env)
     delegation = settings.agents.delegation
     found = profiles.load(delegation.profiles.directory, folder_trust, token_cap=delegation.token_budget.max, env=env)
     follows = folder_trust.ok and not folder_trust.revised
@@ -290,7 +292,7 @@ def _build(
         services=services, isolation=isolation, providers=providers, tools=tools,
         root=RootOptions(context.choice, persona, rules), settings=settings, profiles=context.profiles,
         environment=_environment(options, context, workspace), instructions=context.instructions,
-        overflow_folder=workspace.spill.folder, sub_agents=sub_agents,
+        overflow_folder=workspace.spill.folder, sub_agents=sub_agents, schemas=KeptSchemas(env),
     )  # fmt: skip
     known = [agent_summary(record) for path, record in history.records.items() if path != "a"]
     tree = SubagentTree(services, factory, known=known, left=left_behind(history.envelopes))

@@ -259,13 +259,13 @@ DELEGATION = """\
 
 {catalog}
 
-A sub-agent starts with an empty conversation: it sees its task and the context you give, nothing else of yours.
+A sub-agent sees its task and the context you give, nothing else of yours.
 
-1. Give the full task: what to do, why, what is already known, what not to touch, what the result must contain.
-2. Give what it needs to start: paths, names, error texts, versions, decisions made. Put material into `context`.
+1. Give the full task: what to do, why, what not to touch, what the result must contain.
+2. Give what it needs to start: paths, names, error texts, decisions made. Put material into `context`.
 3. Wait for the result; do not do the same work meanwhile, and never write a result that you have not received.
 4. Use the result: check what matters against its receipt, resolve contradictions, and put what was asked for into your
-   own answer. The user sees a result only if you pass it on.
+   own answer: the user sees a result only if you pass it on.
 
 Delegate work that is separate and would fill your own conversation: broad searches, long documents, independent parts that
 can run side by side (send these in ONE turn). Do not delegate what two or three calls of your own would answer, what

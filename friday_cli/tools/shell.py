@@ -263,11 +263,11 @@ def bash_tool(timeout_s: float = TIMEOUT_S, longest_s: float = MAX_TIMEOUT_S, *,
         title=lambda args: _line(args.command) + (" (background)" if args.background else ""),
         begins=_started,
         description=(
-            "Run a bash command in the workspace folder; returns its output (stdout and stderr) and exit code. Each call is a"
-            " new shell: `cd` and variables are not kept. No input: no editors, pagers or prompts; use flags such as --yes."
-            " Long output is shortened in the middle; the note names a file with all of it. When the shell ends, its remaining"
-            " processes are stopped: use background for servers and watchers. Quote paths with blanks. To read, find or edit"
-            " files use the file tools, not cat, grep, find or sed."
+            "Run a bash command in the workspace folder; returns its output (stdout and stderr) and exit code. "
+            "Each call is a new shell: `cd` and variables are not kept. No input: no editors, pagers or prompts; "
+            "use flags such as --yes. Long output is cut in the middle; the note names a file with all of it. "
+            "Processes end with their shell: use background for servers and watchers. To read, find or edit files"
+            " use the file tools, not cat, grep, find or sed."
         ),
     )
 

@@ -23,7 +23,8 @@ SESSION = "friday_cli.session.session"
 ON_DEMAND = tuple(f"friday_cli.{name}" for name in (
     "command_safety", "extensions.commands", "core.protocol.decode", "session.rewind", "session.observer",
     "workspace.checkpoints.file_history", "workspace.checkpoints.restore_plan", "workspace.checkpoints.review",
-    "workspace.worktrees", "diagnostics.doctor", "cli", "frontends.tui",
+    "workspace.worktrees", "workspace.sandbox.system_call_filter", "core.text.deceptive", "diagnostics.doctor", "cli",
+    "frontends.tui",
 ))  # fmt: skip
 """Modules that `friday ask` loads only for a shell command, a rewind, a resumed session or a sub-agent in a worktree."""
 ANSWER = {
@@ -73,8 +74,8 @@ def run(*args: str, cwd: Path) -> tuple[str, set[str]]:
         (["--version"], ["httpx2", "msgspec", "typer", "rich", "asyncio", "friday_cli.core.protocol.events"]),
         (["--help"], ["httpx2", "rich", SESSION]),
         (["ask", "--help"], ["httpx2", "rich", SESSION]),
-        (["profiles", "list"], ["httpx2", "pydantic", SESSION]),
-        (["profiles", "show", "researcher"], ["httpx2", SESSION]),
+        (["profiles", "list"], ["httpx2", "pydantic", "asyncio", SESSION]),
+        (["profiles", "show", "researcher"], ["httpx2", "asyncio", SESSION]),
         (["sessions", "list"], ["httpx2", "pydantic", SESSION]),
         (["sessions", "list", "--all", "--json"], ["httpx2", "pydantic", SESSION]),
         (["config", "path"], ["httpx2", SESSION]),

@@ -25,7 +25,7 @@ import gc; gc.disable()
 import asyncio, json, os, sys
 import httpx2
 async def main():
-    body = {"model": "m", "max_tokens": 100, "stream": True, "messages": [{"role": "user", "content": "hi"}]}
+    body = {"model": "m", "max_tokens": 10**9, "stream": True, "messages": [{"role": "user", "content": "hi"}]}
     async with httpx2.AsyncClient(verify=False, trust_env=False) as client:
         async with client.stream("POST", sys.argv[1] + "/v1/messages", json=body, timeout=None) as response:
             async for line in response.aiter_lines():

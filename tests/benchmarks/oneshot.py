@@ -23,7 +23,7 @@ def first(samples: list[Sample]) -> float:
     return 1000 * middle(samples, lambda s: s.first_s)
 
 
-def settings(bench: Bench, home: str, style: str = "instant", more: str = "") -> None:
+def settings(bench: Bench, home: str, more: str = "", *, style: str = "instant") -> None:
     """A home whose provider `resp` is the stand-in over the Responses API."""
     bench.configure(home, f'{more}\n[providers.resp]\nbase_url = "{bench.url(style)}/v1"\napi = "responses"\n')
 
@@ -37,7 +37,7 @@ def speed(bench: Bench) -> float:
 def instant(bench: Bench) -> Iterator[Line]:
     """The whole of a run whose model answers at once, over each wire and through each SDK."""
     settings(bench, "friday")
-    settings(bench, "sdk", more='[providers.anthropic]\ntransport = "sdk"\n[providers.openai]\ntransport = "sdk"\n')
+    settings(bench, "sdk", '[providers.anthropic]\ntransport = "sdk"\n[providers.openai]\ntransport = "sdk"\n')
     env, sdk, url = bench.environment(), bench.environment(home="sdk"), bench.url("instant")
     cases = [
         Case("python", bench.script(floors.NOTHING), env),
@@ -135,7 +135,7 @@ def long(bench: Bench) -> Iterator[Line]:
     """Processor time of a round at the start and at the end of a run of 2,000 rounds."""
     count = 2_000
     env = bench.environment(f"rounds-{count}")
-    settings(bench, "friday", f"rounds-{count}")
+    settings(bench, "friday", style=f"rounds-{count}")
     cases = [
         Case(wire, bench.friday("ask", "-q", "--max-turns", "3000", "-m", model, "read"), env, watched=True)
         for wire, model in WIRES.items()
@@ -166,7 +166,7 @@ def answers(bench: Bench) -> Iterator[Line]:
     """Long answers, from the first request to the exit."""
     for tokens in (5_000, 50_000, 100_000):
         env = bench.environment(f"tokens-{tokens}")
-        settings(bench, "friday")
+        settings(bench, "friday", "[providers.openai]\nwindow = 1_000_000\nmax_output = 32_000")
         cases = [
             Case(wire, bench.friday("ask", "-q", "-m", WIRES[wire], "write"), env) for wire in ("messages", "chat")
         ]

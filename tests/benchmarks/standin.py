@@ -21,6 +21,8 @@ from tests.servers.fake_model_server import Say, Wire, sse
 from tests.servers.fake_model_server import events as reply_events
 
 WORD = " token"
+LONGEST = 30_000
+"""Tokens of an answer that is always one reply; of a longer one, a reply has as many as the request allows."""
 TASK = "benchmark task"
 BATCH = 50
 """Tasks in one call."""
@@ -61,10 +63,14 @@ class Standin:
         rounds = sum(_is_result(m) for m in messages)
         words: Sequence[str] = ["Hello", "."]
         calls: list[tuple[str, dict[str, Any]]] = []
+        stop = ""
         if name == "rounds" and rounds < int(amount):
             calls = [("read_file", {"path": "small.txt", "offset": 1 + rounds % 30, "limit": 1 + rounds // 30})]
         elif name == "tokens":
-            words = [WORD] * int(amount)
+            sent = json.dumps(messages).count(WORD) if int(amount) > LONGEST else 0  # in earlier replies
+            most = body.get("max_tokens") or body.get("max_completion_tokens") or body["max_output_tokens"]
+            words = [WORD] * min(int(amount) - sent, most)
+            stop = "max_tokens" if sent + len(words) < int(amount) else ""
         elif name == "prose":
             words = prose(int(amount))
         elif name == "counted":
@@ -77,7 +83,7 @@ class Standin:
             tasks = [{"profile": "summarizer", "task": f"{TASK} {i}"} for i in range(int(amount))]
             calls = [("delegate_tasks", {"tasks": tasks[at : at + BATCH]}) for at in range(0, len(tasks), BATCH)]
         assert body.get("stream"), "every answer streams"
-        writer.write(_reply(WIRE_OF[path.rpartition("/")[2]], tuple(words), json.dumps(calls)))
+        writer.write(_reply(WIRE_OF[path.rpartition("/")[2]], tuple(words), json.dumps(calls), stop))
 
     async def _drip(self, writer: asyncio.StreamWriter, rate: int, seconds: int) -> None:
         """Send a Messages answer of `rate` pieces a second."""
@@ -128,9 +134,9 @@ def _send_document(writer: asyncio.StreamWriter, value: object) -> None:
 
 
 @cache
-def _reply(wire: Wire, words: tuple[str, ...], calls: str) -> bytes:
+def _reply(wire: Wire, words: tuple[str, ...], calls: str, stop: str = "") -> bytes:
     """A whole HTTP answer; every event is a chunk, as services send them."""
-    say = Say(() if calls != "[]" else words, json.loads(calls), usage=(10, len(words), 0))
+    say = Say(() if calls != "[]" else words, json.loads(calls), stop=stop, usage=(10, len(words), 0))
     events = (sse(wire, [event]) for event in reply_events(wire, say))
     chunks = b"".join(b"%x\r\n%b\r\n" % (len(event), event) for event in events)
     head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"

@@ -81,7 +81,7 @@ def test_f21_a_flood_above_the_maximum_is_cut_and_that_is_said(friday: Friday, w
     assert not (friday.project / "big.txt").exists()
     assert ran.err.count("sent more than the 8,192 tokens that it was allowed. Its reply was cut there.") >= 4
     assert ran.document["usage"]["output_tokens"] <= len(brain.turns) * 1.1 * 8192
-    assert "I write." in ran.document["result"] if calls else 100_000 < len(ran.document["result"]) < 150_000
+    assert "I write." in ran.document["result"] if calls else 150_000 < len(ran.document["result"]) < 220_000
 
 
 ANSWER = "The answer is forty-two."

@@ -39,7 +39,7 @@ class TestRoot:
         text = system_prompt.root_prompt(HERE, ["read_file"])
         assert "`bash`" not in text
         assert "`ask_user`" not in text
-        assert "`edit_file`" in system_prompt.root_prompt(HERE, ["edit_file"])
+        assert "`ask_user`" in system_prompt.root_prompt(HERE, ["ask_user"])
 
     def test_the_environment(self) -> None:
         text = system_prompt.root_prompt(HERE, [])

@@ -32,6 +32,9 @@ from .agent import Agent, Services
 
 log = logging.getLogger(__name__)
 
+TOKEN_BYTES = 6
+"""Bytes of text per token that no model's replies reach on average: English prose has 4 to 5, code 3 to 4."""
+
 
 async def ask_model(agent: Agent, services: Services, *, tools: bool = True, quiet: bool = False) -> ReplyDone:
     """One reply, retried after transient failures. `quiet`: no deltas are published. Without `tools` the model may call
@@ -199,7 +202,7 @@ async def _stream(
                     reader.usage = _counted(agent, chunk.usage)
                     return msgspec.structs.replace(chunk, usage=reader.usage)
                 reader.take(chunk)
-                if reader.output > most:
+                if reader.least_output > most:
                     break
             else:
                 raise ProviderError("truncated", f"The reply of {agent.model} ended early.")
@@ -217,7 +220,7 @@ async def _stream(
         f"{agent.model} sent more than the {request.max_output:,} tokens that it was allowed. Its reply was cut there."
     )
     await services.log.emit(agent.path, Notice(said, "warning"))
-    text = reader.text.encode("utf-8", "replace")[: 4 * most].decode("utf-8", "ignore")
+    text = reader.text.encode("utf-8", "replace")[: TOKEN_BYTES * most].decode("utf-8", "ignore")
     return ReplyDone(Message("assistant", (Text(text),) if text else ()), reader.usage, "max_tokens")
 
 
@@ -251,6 +254,12 @@ class _StreamReader:
     def output(self) -> int:
         """An estimate of the output tokens so far: text, thinking, and arguments of calls."""
         return (self._bytes + sum(self._arguments.values()) + 3) // 4
+
+    @property
+    def least_output(self) -> int:
+        """The output tokens that the service has reported, or the least that so many bytes can be."""
+        reported = self._reported.output if self._reported is not None else 0
+        return max(reported, (self._bytes + sum(self._arguments.values())) // TOKEN_BYTES)
 
     def take(self, chunk: TextChunk | ThinkingChunk | CallChunk | UsageChunk | RestartChunk) -> None:
         turn = self._agent.turn

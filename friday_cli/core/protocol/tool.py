@@ -126,25 +126,44 @@ class Tool(msgspec.Struct, frozen=True):
             raise ToolError(f"{self.name}: bad arguments: {error}") from None
 
 
+AS_ELSEWHERE = {"as_elsewhere": True}
+"""`extra_json_schema` of a list whose items have fields that another tool describes: models are told their types only."""
+_UNSENT = (*AS_ELSEWHERE, "minLength", "maxLength", "minItems", "maxItems", "minimum", "exclusiveMinimum")
+"""Limits that models keep to without being told; a call beyond them is answered with an error."""
+
+
 @cache
 def schema_of(args: type[msgspec.Struct]) -> dict[str, Any]:
-    """The JSON Schema of a struct, with references resolved and without class names. Do not modify the result."""
+    """The JSON Schema of a struct as models read it, with references resolved. Do not modify the result.
+
+    Without what costs tokens and tells nothing: names and docstrings of classes, limits in `_UNSENT`, empty defaults, and
+    null as another way to leave a field out. `Tool.parse` still accepts null and checks the limits."""
     top, definitions = msgspec.json.schema_components([args], ref_template="{name}")
 
-    def inline(node: Any) -> Any:
+    def inline(node: Any, bare: bool = False) -> Any:
         if isinstance(node, list):
-            return [inline(item) for item in node]
+            return [inline(item, bare) for item in node]
         if not isinstance(node, dict):
             return node
         if "$ref" in node:
-            return inline({**definitions[node["$ref"]], **{k: v for k, v in node.items() if k != "$ref"}})
-        out = {}
+            return inline({**definitions[node["$ref"]], **{k: v for k, v in node.items() if k != "$ref"}}, bare)
+        out: dict[str, Any] = {}
+        inside = bare or AS_ELSEWHERE.items() <= node.items()
+        kinds = [kind for kind in node.get("anyOf", ()) if kind != {"type": "null"}]
+        if len(kinds) == 1:
+            node = {**kinds[0], **{key: value for key, value in node.items() if key != "anyOf"}}
         for key, value in node.items():
-            if key == "title" and isinstance(value, str):
-                continue
-            out[key] = {k: inline(v) for k, v in value.items()} if key == "properties" else inline(value)
+            if key == "properties":
+                out[key] = {name: inline(field, bare) for name, field in value.items()}
+            elif not _is_noise(key, value, node, bare=bare):
+                out[key] = inline(value, inside)
         return out
 
     schema: dict[str, Any] = inline(top[0])
-    schema.pop("description", None)
     return schema
+
+
+def _is_noise(key: str, value: Any, node: dict[str, Any], *, bare: bool) -> bool:
+    if key in ("title", "description"):  # of a class, or of a field that another tool describes
+        return key == "title" or bare or "properties" in node
+    return not value if key in ("default", "required") else key in _UNSENT

@@ -6,8 +6,6 @@ and is not used where others could write it, or where the commands of agents can
 
 from __future__ import annotations
 
-import os
-import stat
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -15,12 +13,13 @@ from pathlib import Path
 
 import msgspec
 
+from friday_cli import cache_file
 from friday_cli.core.protocol.errors import FileError
 from friday_cli.paths import cache_dir, text_of
 
 from .profile import Profile
 
-MIN_FILES = 20
+MIN_FILES = 4
 """Files in a folder from which on the cache is worth its file."""
 KEPT_S = 90 * 86_400
 """Seconds after which an unused cache is removed."""
@@ -77,34 +76,25 @@ class ParseCache:
         self._used[key] = parsed
 
     def save(self) -> None:
-        """Write the entries that were used, if they have changed. A cache that cannot be written is no error."""
-        if self._path is None or self._used.keys() == self._known.keys():
+        """Write the entries that were used, if they have changed. A cache that cannot be written is no error. Its folder is
+        made by the first session: to look at profiles changes nothing on a new machine."""
+        if self._path is None or self._used.keys() == self._known.keys() or not self._path.parent.is_dir():
             return
-        from friday_cli import atomic_file
-
-        with suppress(OSError):
-            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            data = msgspec.msgpack.encode(_CacheFile(_version(), self._used))
-            atomic_file.replace_bytes(self._path, data, mode=0o600)
-            for old in self._path.parent.glob("profiles-*"):
-                if old.stat().st_mtime < time.time() - KEPT_S:
-                    old.unlink()
+        if cache_file.write(self._path, msgspec.msgpack.encode(_CacheFile(_made_by(), self._used))):
+            with suppress(OSError):
+                for old in self._path.parent.glob("profiles-*"):
+                    if old.stat().st_mtime < time.time() - KEPT_S:
+                        old.unlink()
 
 
 def _read(path: Path) -> dict[str, ParsedFile]:
-    try:
-        with open(path, "rb") as file:
-            facts = os.fstat(file.fileno())
-            if facts.st_uid != os.geteuid() or stat.S_IMODE(facts.st_mode) & 0o022:
-                return {}
-            found = msgspec.msgpack.decode(file.read(), type=_CacheFile)
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
-        return {}
-    return found.files if found.made_by == _version() else {}
+    content = cache_file.read(path)
+    with suppress(msgspec.MsgspecError, UnicodeDecodeError):
+        found = None if content is None else msgspec.msgpack.decode(content, type=_CacheFile)
+        return found.files if found is not None and found.made_by == _made_by() else {}
+    return {}
 
 
-def _version() -> str:
-    """Changes with the code that reads profiles."""
+def _made_by() -> str:
     here = Path(__file__).parent
-    code = (*here.glob("*.py"), here.parent / "frontmatter.py", here.parents[1] / "tool_catalog.py")
-    return " ".join(f"{path.name}:{path.stat().st_mtime_ns}" for path in sorted(code))
+    return cache_file.code_stamp(here, here.parent / "frontmatter.py", here.parents[1] / "tool_catalog.py")

@@ -23,7 +23,6 @@ from friday_cli.core.protocol.events import (
 from friday_cli.core.protocol.format import cost, pluralize, seconds, tokens
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.protocol.run_result import LIMIT_REASONS, RunResult
-from friday_cli.core.text.deceptive import show_deceptive
 from friday_cli.core.text.known_keys import mask_keys_in
 from friday_cli.core.text.sanitize import escape_json, sanitize, sanitize_line
 from friday_cli.view import AgentView, SessionView, worktree_text
@@ -295,6 +294,8 @@ def _ending(outcome: RunResult) -> str:
 
 def _subject(call: DeniedCall) -> str:
     """What a denied call was about in one line; the lines of a command stay apart."""
+    from friday_cli.core.text.deceptive import show_deceptive
+
     return sanitize_line(show_deceptive(" ⏎ ".join(call.subject.splitlines())), 200)
 
 

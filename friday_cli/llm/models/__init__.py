@@ -5,7 +5,6 @@ from __future__ import annotations
 from .classes import class_model, class_of
 from .credentials import remember_keys
 from .factory import can_search, create_provider
-from .local_servers import with_server_limits
 from .resolve import ModelChoice, ServiceRow, list_services, resolve
 
 __all__ = [
@@ -18,5 +17,4 @@ __all__ = [
     "list_services",
     "remember_keys",
     "resolve",
-    "with_server_limits",
 ]

@@ -15,7 +15,6 @@ from friday_cli.core.protocol.provider import EFFORTS, Provider
 from ..transport.endpoint import Endpoint, parse_headers
 from . import catalog, prices
 from .credentials import Key
-from .local_servers import at_open_port
 from .presets import SCRIPTED, ModelService, find_service
 from .resolve import ModelChoice, require_key
 
@@ -39,7 +38,11 @@ def create_provider(
 
         return ScriptedProvider.from_file(choice.model)
     env = os.environ if env is None else env
-    service = at_open_port(find_service(choice.provider, settings.providers, env))
+    service = find_service(choice.provider, settings.providers, env)
+    if service.local:
+        from .local_servers import at_open_port
+
+        service = at_open_port(service)
     searches = web_search and service.official
     common: dict[str, Any] = {
         "endpoint": endpoint(service, require_key(service, env), env=env),

@@ -3,7 +3,6 @@ age, and ask nothing."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -47,6 +46,8 @@ def kept_window(service: ModelService, model: str, env: Mapping[str, str]) -> in
 
 def file_of(service: ModelService, env: Mapping[str, str]) -> Path:
     """The file with what the service listed."""
+    import hashlib
+
     address = urlsplit(service.base_url)
     name = hashlib.sha256(f"{address.scheme}://{address.netloc}{address.path}".encode()).hexdigest()[:16]
     return cache_dir(env) / "models" / f"{name}.json"

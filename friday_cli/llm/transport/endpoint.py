@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import ipaddress
 import re
 from typing import Any, Literal
@@ -105,6 +104,8 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def rate_limit_key(self) -> str:
         """The same text for endpoints that share a rate limit: the service and a short hash of the key."""
+        import hashlib
+
         material = "\0".join((self.origin, self.platform, *self.secrets))
         return f"{self.service}-{hashlib.sha256(material.encode('utf-8', 'replace')).hexdigest()[:8]}"
 

@@ -106,9 +106,8 @@ class _DelegationTools:
                 TOOLS["delegate_task"],
                 args=SingleTaskArguments,
                 description="Delegate a self-contained task to a sub-agent and wait for its result. It has its own context, "
-                "tools and budget, and returns a result with a receipt of what it did. Several calls in one reply run in "
-                "parallel. Do not delegate your whole task, nor what one tool call would do. The sub-agents are listed in "
-                "your instructions.",
+                "tools and budget, and returns a result with a receipt of what it did. Several calls in one reply"
+                " run in parallel. The sub-agents are listed in your instructions.",
                 subjects=self._subject,
                 title=lambda args: f"{args.resume or args.profile}: {sanitize_line(args.task, 100)}",
             ),

@@ -8,6 +8,7 @@ from msgspec import Meta
 
 from friday_cli.core.protocol.call_arguments import ID_ALIASES, ToolArguments, adapt_timeout, decoded
 from friday_cli.core.protocol.messages import ToolCall
+from friday_cli.core.protocol.tool import AS_ELSEWHERE
 from friday_cli.core.protocol.tool_info import DELEGATE_TASK
 from friday_cli.tool_catalog import DELEGATE_TASKS
 
@@ -76,7 +77,12 @@ class SingleTaskArguments(TaskArguments, frozen=True, kw_only=True):
 
 class BatchArguments(ToolArguments, frozen=True):
     tasks: Annotated[
-        list[TaskArguments], Meta(min_length=1, description="Independent tasks; results are in this order.")
+        list[TaskArguments],
+        Meta(
+            min_length=1,
+            description="Independent tasks, with fields as in delegate_task; results are in this order.",
+            extra_json_schema=AS_ELSEWHERE,
+        ),
     ]
 
 

@@ -123,10 +123,9 @@ WRITE_FILE = Tool(
     subjects=lambda args, workspace: workspace.labels(args.path),
     title=lambda args: args.path,
     description=(
-        "Create a file, or replace one you have read, with exactly this content; creates missing folders. To change parts of"
-        " a file use edit_file. An existing file must have been read, and not have changed since. Give the complete content,"
-        " never a placeholder such as `... rest unchanged ...`. Encoding, byte order mark, CRLF line ends and file mode of"
-        " an existing file are kept."
+        "Create a file, or replace one you have read, with exactly this content; missing folders are created. "
+        "Give the complete content, never a placeholder such as `... rest unchanged ...`. To change parts of a "
+        "file use edit_file."
     ),
 )
 EDIT_FILE = Tool(
@@ -136,9 +135,8 @@ EDIT_FILE = Tool(
     subjects=lambda args, workspace: workspace.labels(args.path),
     title=lambda args: args.path + (f" ({len(args.edits)} edits)" if len(args.edits) > 1 else ""),
     description=(
-        "Replace exact text in a file you have read. Each `old` must occur exactly once (or set replace_all): copy it from"
-        " read_file with its blanks, without line numbers, and with enough lines around it to be unique. Put all changes of"
-        " a file into one call: they are applied in order, each to the result of the previous one, all or none. If the file"
-        " changed since you read it, read it again."
+        "Replace exact text in a file you have read. Each `old` must occur exactly once (or set replace_all): "
+        "copy it with its blanks, without line numbers, and with enough lines around it to be unique. Put all "
+        "changes of a file into one call: they are applied in order, all or none."
     ),
 )

@@ -175,10 +175,9 @@ READ_FILE = Tool(
     subjects=lambda args, workspace: workspace.labels(args.path),
     title=lambda args: args.path + (f" from line {args.offset}" if args.offset > 1 else ""),
     description=(
-        "Read a file. Text is returned as numbered lines, `NUMBER<tab>LINE`; number and tab are not part of the file. At most"
-        " 2000 lines per call; the last line tells the offset to continue with. Long lines are truncated. Images (PNG, JPEG,"
-        " GIF, WebP) are shown to you, notebooks (.ipynb) as cells; other binary files are refused. Read a file before you"
-        " change it. Prefer one large read to many small ones; use grep to find a position in a long file."
+        "Read a file as numbered lines, `NUMBER<tab>LINE` (number and tab are not part of it), at most 2000 per "
+        "call; the last line tells the offset to continue with. Images are shown to you, notebooks as cells. Read"
+        " a file before you change it. Prefer one large read to many small ones."
     ),
 )
 LIST_DIR = Tool(
@@ -188,7 +187,7 @@ LIST_DIR = Tool(
     subjects=lambda args, workspace: workspace.labels(args.path),
     title=lambda args: args.path,
     description=(
-        "List one folder, with hidden names: folders first (`name/`), files with size, links with target. Not recursive: use"
-        " glob to find files by name, grep to find them by content."
+        "List one folder, not recursively, with hidden names: folders first (`name/`), files with size, links "
+        "with target."
     ),
 )

@@ -73,9 +73,9 @@ GLOB = Tool(
     subjects=lambda args, workspace: workspace.labels(args.path),
     title=lambda args: args.pattern + (f" in {args.path}" if args.path != "." else ""),
     description=(
-        "Find files by name, sorted by path. A pattern without `/` matches the name in any folder; with `/` it matches the"
-        " path relative to `path`, where `**` means any folders. Files ignored by .gitignore or .fridayignore are omitted, and"
-        " hidden files too unless the pattern has a name that starts with a dot (`.github/**`). Folders are not listed: use"
-        " list_dir. To find files by content use grep."
+        "Find files by name, sorted by path. A pattern without `/` matches names in any folder; with `/` it "
+        "matches the path relative to `path`, where `**` means any folders. Ignored files (.gitignore, "
+        ".fridayignore) are omitted, and hidden ones unless the pattern has a name that starts with a dot "
+        "(`.github/**`)."
     ),
 )

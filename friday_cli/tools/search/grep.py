@@ -174,8 +174,8 @@ GREP = Tool(
         args.pattern + (f" in {args.path}" if args.path != "." else "") + (f" ({args.glob})" if args.glob else "")
     ),
     description=(
-        "Search file contents with a regular expression, line by line, sorted by path. `content` returns each path and then"
-        " `NUMBER:line` (`NUMBER-line` for context). Ignored (.gitignore, .fridayignore), hidden and binary files are"
-        " omitted, unless `path` or `glob` names them. Use this instead of grep or rg in bash."
+        "Search file contents with a regular expression, line by line, sorted by path; use it instead of grep or "
+        "rg in bash. `content` returns each path and then `NUMBER:line` (`NUMBER-line` for context). Ignored, "
+        "hidden and binary files are omitted, unless `path` or `glob` names them."
     ),
 )

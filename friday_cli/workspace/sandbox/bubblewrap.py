@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 from typing import Literal, NamedTuple
 
-from . import system_call_filter
 from .plan import SandboxPlan, inside
 
 _FLAGS = (
@@ -59,8 +58,11 @@ def wrap(plan: SandboxPlan, words: list[bytes]) -> list[bytes]:
             argv += ["--perms", "0755" if act == "freeze" else "0111" if leads else "0000", "--tmpfs", path]
             sealed.append(path)
     argv += [word for path in sealed for word in ("--remount-ro", path)]
-    if plan.look and (code := system_call_filter.as_bytes(network=False, looks=True)):
-        argv += ["--seccomp", str(_inherited(code))]  # no connection to a socket with a path
+    if plan.look:
+        from . import system_call_filter  # loads ctypes
+
+        if code := system_call_filter.as_bytes(network=False, looks=True):
+            argv += ["--seccomp", str(_inherited(code))]  # no connection to a socket with a path
     return [*map(os.fsencode, [*argv, "--chdir", plan.cwd, "--"]), *words]
 
 

@@ -21,7 +21,6 @@ from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.text.known_keys import without_keys
 from friday_cli.own_programs import find_program
 
-from . import system_call_filter
 from .plan import Kind, SandboxPlan
 
 Wanted = Literal["auto", "bubblewrap", "landlock", "seatbelt", "none"]
@@ -117,6 +116,8 @@ def _landlock() -> SandboxChoice:
 
 def _look_kind(kind: Kind) -> Kind:
     """The kind of sandbox for commands that may only look, where `kind` works."""
+    from . import system_call_filter  # loads ctypes
+
     if system_call_filter.supported() and (kind == "landlock" or (kind == "bubblewrap" and not _landlock().why)):
         return "landlock"
     return "none" if kind == "landlock" else kind

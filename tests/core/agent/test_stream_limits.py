@@ -38,17 +38,19 @@ class Endless(Model):
         for number in range(1, 1_000_000):
             self.sent += 100
             if self._kind == "text":
-                yield TextChunk("a word " * 57 + "x")
+                yield TextChunk("a word " * 85 + "a new")
             elif self._kind == "bytes":
-                yield TextChunk("é" * 200)
+                yield TextChunk("é" * 300)
+            elif self._kind == "told":
+                yield UsageChunk(Usage(output=100 * number))
             elif self._kind == "thinking":
-                yield ThinkingChunk("hm, " * 100)
+                yield ThinkingChunk("hm, " * 150)
             else:
-                yield CallChunk(number % 2, "look", 400 * ((number + 1) // 2))
+                yield CallChunk(number % 2, "look", 600 * ((number + 1) // 2))
             await asyncio.sleep(0.001)
 
 
-@pytest.mark.parametrize("kind", ["text", "bytes", "thinking", "calls"])
+@pytest.mark.parametrize("kind", ["text", "bytes", "thinking", "calls", "told"])
 @pytest.mark.parametrize("tokens", [BUDGET, 0])
 async def test_a_reply_without_end_is_cut_and_the_run_ends(kind: str, tokens: int) -> None:
     model = Endless(kind)
@@ -79,7 +81,7 @@ class Told(Model):
         yield UsageChunk(Usage(input=50, cache_read=20_000, output=1))
         yield TextChunk("x" * 400)
         if self._end == "cut":
-            yield TextChunk("x" * 4 * 36_000)
+            yield TextChunk("x" * 6 * 36_000)
         elif self._end == "lost":
             raise ProviderError("invalid", "broken")
         await asyncio.sleep(100)
