@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections import ChainMap
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from contextlib import aclosing
-from functools import cached_property
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import msgspec
@@ -43,14 +42,8 @@ class ReplyStream(ABC):
     def __init__(self, endpoint: Endpoint, origin: str, request: Request) -> None:
         self.ended = False
         self._endpoint, self._origin, self._request = endpoint, origin, request
-
-    @cached_property
-    def _used_call_ids(self) -> ChainMap[str, None]:
-        return EncodedHistory.of(self._request).call_ids(self._request.messages)
-
-    def _estimated_input(self) -> int:
-        """An estimate of the request's tokens."""
-        return EncodedHistory.of(self._request).estimate(self._request)
+        self._used_call_ids = EncodedHistory.of(request).call_ids(request.messages)
+        self._estimated_input = partial(EncodedHistory.of(request).estimate, request)
 
     @abstractmethod
     def feed(self, event: dict[str, Any]) -> Iterator[Chunk]:
