@@ -131,7 +131,7 @@ def repair() -> None:
     if not path.exists():
         remark("no sessions yet: nothing to repair.")
         return
-    saved = repaired(path)
+    saved = repaired(path, remark)
     if saved.kept is None:
         remark(f"{with_tilde(str(path))} is not damaged; nothing was changed")
         return

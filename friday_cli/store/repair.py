@@ -8,7 +8,7 @@ import sqlite3
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -31,6 +31,8 @@ MOST_PAGES = 2**24
 """The most pages that a file is believed to have had: 64 GB."""
 TABLE_LEAF, PART_OF_TABLE = 13, 5
 """The first byte of a page with rows of a table, and the kind of a page in the pointer map that is not free."""
+LARGE = 50_000_000
+"""Bytes of a file from which the progress of a repair is reported."""
 LAST = 2**62
 """Upper limit of row numbers."""
 
@@ -46,11 +48,16 @@ class Repaired(msgspec.Struct, frozen=True):
     notes: int = 0
 
 
-def repair(path: Path) -> Repaired:
+def repair(path: Path, report: Callable[[str], object] = lambda text: None) -> Repaired:
     """Replace a damaged file with a new one that has all readable rows. The damaged file is renamed. Lost rows of
-    sessions and agents are derived from their events. Raises UsageError if a process has a session open, StoreError if
-    the file belongs to another program or a newer Friday, OSError if nothing can be written."""
+    sessions and agents are derived from their events. `report` gets the progress with a large file, in words. Raises
+    UsageError if a process has a session open, StoreError if the file belongs to another program or a newer Friday,
+    OSError if nothing can be written."""
     _check_unowned(path)
+    size = path.stat().st_size
+    if size < LARGE:
+        report = lambda text: None  # noqa: E731
+    report(f"checking {size / 1_000_000:.0f} MB")
     with tempfile.TemporaryDirectory(prefix="repair-", dir=path.parent) as folder:
         work, new = Path(folder, "damaged.db"), Path(folder, "new.db")
         for end in ("", "-wal"):  # opening a file changes it (checkpoint of the log), so a copy is opened
@@ -58,7 +65,7 @@ def repair(path: Path) -> Repaired:
                 shutil.copyfile(f"{path}{end}", f"{work}{end}")
         if _is_whole(work, path):
             return Repaired()
-        found = _copy_readable(work, new)
+        found = _copy_readable(work, new, report)
         _check_unowned(path)
         kept = path.with_name(f"{path.name}.damaged-{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:4]}")
         for end in ("", "-wal"):
@@ -100,11 +107,12 @@ def _is_whole(work: Path, path: Path) -> bool:
         raise type(error)(error.message.replace(str(work), str(path)), hint=error.hint) from None
 
 
-def _copy_readable(damaged: Path, new: Path) -> Repaired:
+def _copy_readable(damaged: Path, new: Path, report: Callable[[str], object]) -> Repaired:
     """Create the file `new` with every readable row of `damaged`, and the rows that are derived from them."""
     with closing(connect(new)) as db:
         page_size = int(db.execute("PRAGMA page_size").fetchone()[0])
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    report("the file is damaged; reading what is left of it")
     _replace_header(damaged, new.read_bytes()[:page_size], page_size)
     with closing(connect(new)) as db, closing(sqlite3.connect(damaged)) as old:
         old.text_factory = _text
@@ -115,7 +123,7 @@ def _copy_readable(damaged: Path, new: Path) -> Repaired:
         roots = _roots(old)
         old.close()
         for root in roots:
-            _add_unreachable(damaged, db, root, page_size)
+            _add_unreachable(damaged, db, root, page_size, report)
         each = "SELECT count(*) AS found, max(seq) AS top FROM events GROUP BY session"
         events, missing = db.execute(f"SELECT total(found), total(top - found) FROM ({each})").fetchone()
         for (key,) in db.execute("SELECT DISTINCT session FROM events").fetchall():
@@ -158,20 +166,25 @@ def _roots(old: sqlite3.Connection) -> list[int]:
         return []
 
 
-def _add_unreachable(damaged: Path, db: sqlite3.Connection, root: int, page_size: int) -> None:
+def _add_unreachable(
+    damaged: Path, db: sqlite3.Connection, root: int, page_size: int, report: Callable[[str], object]
+) -> None:
     """Add the events in pages to which no readable page leads: each takes the place of the first page of the table, so
     that SQLite reads it. Rows of other tables do not fit into the columns and are left out."""
     pages = list(_leaves(damaged, page_size))
-    for number in pages:
-        with damaged.open("r+b") as file:
-            file.seek(18)
-            file.write(b"\1\1")  # without a write-ahead log
+    with damaged.open("r+b", buffering=0) as file, closing(sqlite3.connect(damaged)) as old:
+        old.text_factory = _text
+        file.seek(18)
+        file.write(b"\1\1")  # without a write-ahead log
+        for count, number in enumerate(pages, 1):
+            if 10 * count // len(pages) > 10 * (count - 1) // len(pages):
+                report(f"searching its pages for more events: {100 * count // len(pages)} %")
             file.seek((number - 1) * page_size)
             page = file.read(page_size)
             file.seek((root - 1) * page_size)
             file.write(page)
-        with closing(sqlite3.connect(damaged)) as old:
-            old.text_factory = _text
+            file.seek(24)
+            file.write(count.to_bytes(4, "big"))  # the change counter: SQLite drops the pages that it read before
             _rows(old, db, "events")
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from friday_cli.llm.models import catalog, local_servers
 from tests.cli.console import Console, plain
+from tests.servers.fake_model_server import Say, thinking
 
 KEY = "sk-ant-canary-0123456789abcdefghij"
 
@@ -143,6 +144,22 @@ def test_a_model_that_means_nothing_is_said(console: Console, monkeypatch: pytes
     ran = console("models")
     assert (ran.code, "Unknown model 'nonsense-9'" in ran.error) == (0, True)
     assert "Unknown model" in console("models", "--json").document["why"]
+
+
+@pytest.mark.usefixtures("nobody")
+def test_a_gateway_of_the_settings_is_asked_once_and_a_guessed_window_is_marked(console: Console) -> None:
+    with thinking(lambda turn: Say("x"), "chat") as brain:
+        brain.models = ("big", "small")
+        console.config.parent.mkdir(parents=True, exist_ok=True)
+        console.config.write_text(f'[providers.gate]\nbase_url = "{brain.base}"\n')
+        ran, document = console.ok("models"), console("models", "--json").document
+    asked = [request.path for request in brain.requests]
+    assert asked.count("/v1/models") == 1
+    (row,) = (row for row in ran.rows if "gate/big" in row)
+    assert row[1].endswith("?")
+    assert "gate/small" in ran.out
+    assert "? marks a context window that is a guess" in ran.err
+    assert document["windows"]["gate/big"]["guess"] is True
 
 
 @pytest.mark.usefixtures("nobody")

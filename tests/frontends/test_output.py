@@ -155,6 +155,15 @@ def test_a_long_wait_is_said_where_no_countdown_is_seen(capsys: pytest.CaptureFi
     assert capsys.readouterr().err.splitlines() == ["friday: a: Too many requests. Retrying in 20 s."]
 
 
+def test_an_outage_is_said_once_and_before_its_waits_are_long(capsys: pytest.CaptureFixture[str]) -> None:
+    waits = enumerate([0.7, 1.5, 3.0, 7.0], 1)
+    lost = [("a", AttemptFailed(n, "network", "The connection was lost.", wait)) for n, wait in waits]
+    told(TextWriter(quiet=False, badge=""), *BEGUN, *lost, ("a", TurnFinished(1, Usage(), "end_turn")), *lost[:3])
+    assert capsys.readouterr().err.splitlines() == [
+        f"friday: a: The connection was lost. Retrying in {wait}." for wait in ("1.5 s", "7.0 s", "1.5 s")
+    ]
+
+
 def test_quiet_says_only_what_went_wrong(capsys: pytest.CaptureFixture[str]) -> None:
     writer = TextWriter(quiet=True, badge="scripted")
     told(writer, *BEGUN, ("a", Notice("look here")))

@@ -28,6 +28,11 @@ MUTANTS: dict[str, Seed] = {
         retry.RetryPolicy, "_until_connected", "self._dropped += self._passed_over(gate)", "self._dropped += 7"),
     "the outage is over for the one who found out": changed(
         rate_limit.RateLimiter, "answered", "self._closed_until = _now()", "self._closed_until += 1000"),
+    "a whole reply is asked for again": changed(
+        model_call, "_stream", "if isinstance(chunk, ReplyDone):",
+        "if isinstance(chunk, ReplyDone) and (agent.turn, reader._attempt) != (2, 1):"),
+    "a reply that was cut is free": changed(
+        model_call, "_stream", "error.usage = reader.usage", "reader.usage = Usage()"),
 }  # fmt: skip
 
 

@@ -94,7 +94,11 @@ def _last_reply(messages: list[dict[str, Any]]) -> int:
 
 class Brain(Server):
     """The server; `turns` in the order in which they came, `most` of them at once, `complaints` about the requests.
-    `models` are the ids that it lists."""
+    `models` are the ids that it lists. `offline` closes its port and resets all connections, `online` opens it again;
+    both may be called from any thread."""
+
+    offline: Callable[[], object]
+    online: Callable[[], object]
 
     def __init__(self, rule: Rule, wire: Wire) -> None:
         super().__init__(())
@@ -172,13 +176,25 @@ def thinking(rule: Rule, wire: Wire = "messages") -> Iterator[Brain]:
     brain = Brain(rule, wire)
     loop = asyncio.new_event_loop()
     ready, stop = threading.Event(), asyncio.Event()
+    listener: asyncio.Server
+
+    async def listen(port: int = 0) -> int:
+        nonlocal listener
+        listener = await asyncio.start_server(brain._serve, "127.0.0.1", port, limit=64 * 1024 * 1024)
+        return int(listener.sockets[0].getsockname()[1])
 
     async def serve() -> None:
-        listener = await asyncio.start_server(brain._serve, "127.0.0.1", 0, limit=64 * 1024 * 1024)
-        brain.url = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
+        port = await listen()
+        brain.url = f"http://127.0.0.1:{port}"
+        brain.offline = lambda: loop.call_soon_threadsafe(go_offline)
+        brain.online = lambda: asyncio.run_coroutine_threadsafe(listen(port), loop).result(10)
         ready.set()
         await stop.wait()
         await shut(listener)
+
+    def go_offline() -> None:
+        listener.close()
+        brain.reset_connections()
 
     thread = threading.Thread(target=lambda: loop.run_until_complete(serve()), daemon=True)
     thread.start()

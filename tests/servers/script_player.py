@@ -81,12 +81,20 @@ class Server:
         self.connections = 0
         self.url = ""
         self._tasks: set[asyncio.Task[None]] = set()
+        self._writers: set[asyncio.StreamWriter] = set()
+
+    def reset_connections(self) -> None:
+        """Reset every connection, as a network does that goes away."""
+        for writer in self._writers:
+            writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            writer.transport.abort()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)
+        self._writers.add(writer)
         try:
             ahead: bytes | None = b""
             while ahead is not None:
@@ -95,6 +103,7 @@ class Server:
             pass
         finally:
             self._tasks.discard(task)
+            self._writers.discard(writer)
             writer.close()
 
     async def _one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, ahead: bytes) -> bytes | None:
@@ -145,9 +154,6 @@ class Server:
         writer.write(b"0\r\n\r\n")
         await writer.drain()
         return True
-
-
-AnyServer = TypeVar("AnyServer", bound=Server)
 
 
 AnyServer = TypeVar("AnyServer", bound=Server)

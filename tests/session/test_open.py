@@ -151,3 +151,14 @@ async def test_what_another_process_added_meanwhile_is_known(stage: Stage, monke
         assert [m.text for m in again._main.agent.history if m.role == "user"][:2] == ["go", "meanwhile"]
     log = await stage.log(first.id)
     assert [e.seq for e in log] == list(range(1, len(log) + 1))
+
+
+@pytest.mark.parametrize(("attended", "timeout", "seconds"), [
+    (False, None, 300), (False, 7, 7), (False, 900, 900), (True, 7, 300), (True, 900, 900),
+])  # fmt: skip
+async def test_how_long_a_connection_is_waited_for(
+    stage: Stage, attended: bool, timeout: float | None, seconds: float
+) -> None:
+    """A chat waits for five minutes at least; `ask` as long as `--timeout` says."""
+    async with stage.session(attended=attended, flags={"limits.timeout": timeout} if timeout else {}) as session:
+        assert session._parts.services.policy.offline_s == seconds

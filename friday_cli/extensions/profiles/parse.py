@@ -78,7 +78,7 @@ class _FieldReader:
             self._fields.note(f"{len(body) - len(prompt)} invisible characters were removed from the prompt.")
         if not prompt:
             raise FileError(self._fields.path, "has no prompt.", hint="Write it below the second `---` line.")
-        model = self._fields.text("model")
+        model = self._model()
         tokens = self._capped("max_token_budget", "tokens", token_cap)
         if tokens is not None and tokens < min(token_cap, TOKENS_USEFUL):
             self._fields.note(f"{tokens:,} tokens are rarely enough for a result; use at least {TOKENS_USEFUL:,}.")
@@ -121,6 +121,14 @@ class _FieldReader:
         if not NAME().fullmatch(name):
             raise self._fields.fail("name", f"{name!r} is not a valid name.", NAME_HINT)
         return name
+
+    def _model(self) -> str:
+        """The model; the first of a list in a file of another tool (Copilot's order of preference)."""
+        given = self._fields.values.get("model")
+        if self._fields.imported and isinstance(given, list) and given:
+            self._fields.note(f"model: the first of {len(given)} is used.")
+            self._fields.values["model"] = given[0]
+        return self._fields.text("model")
 
     def _capped(self, name: str, unit: str, cap: int) -> int | None:
         """The number of the key `name`, at most `cap`."""

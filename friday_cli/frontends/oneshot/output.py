@@ -18,6 +18,7 @@ from friday_cli.core.protocol.events import (
     Notice,
     SessionStarted,
     TextDelta,
+    TurnFinished,
     encode,
 )
 from friday_cli.core.protocol.format import cost, pluralize, seconds, tokens
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 LONG_RETRY_S = 5.0
 """Seconds from which a wait before a retry is reported, if no countdown is shown."""
+OFFLINE_RETRY_S = 1.0
+"""The same for the first wait of an outage: the connection was tried again already, and failed."""
 MAX_DENIALS = 20
 """Denied calls that are listed at the end."""
 MAX_WARNINGS = 5
@@ -205,6 +208,7 @@ class TextWriter(OutputWriter):
         self._answer = StreamedMarkdown(self._area) if sys.stdout.isatty() else None
         self._ended: dict[str, None] = {}
         """The agents whose runs ended since this run began."""
+        self._outage_reported = False
         if badge and not quiet:
             self._remark(badge)
 
@@ -222,9 +226,10 @@ class TextWriter(OutputWriter):
             self._ended[envelope.agent] = None
         if isinstance(event, Notice) and not self._quiet:
             self._remark(event.text)
-        waits = event.retry_s or 0 if isinstance(event, AttemptFailed) else 0
-        if isinstance(event, AttemptFailed) and waits >= LONG_RETRY_S and not (self._quiet or self._progress):
-            self._remark(f"{envelope.agent}: {event.message.rstrip('.')}. Retrying in {seconds(waits)}.")
+        if isinstance(event, AttemptFailed) and not (self._quiet or self._progress):
+            self._report_wait(envelope.agent, event)
+        elif isinstance(event, TurnFinished):
+            self._outage_reported = False
         if self._area:
             self._area.update(self._lines)
 
@@ -247,6 +252,13 @@ class TextWriter(OutputWriter):
     def abandon(self, code: int) -> None:
         if self._area:
             self._area.close()
+
+    def _report_wait(self, path: str, event: AttemptFailed) -> None:
+        """Report a long wait before a retry, and an outage of the network once, as soon as it is not over at once."""
+        waits, first = event.retry_s or 0.0, event.error == "network" and not self._outage_reported
+        if waits >= (OFFLINE_RETRY_S if first else LONG_RETRY_S):
+            self._outage_reported = event.error == "network"
+            self._remark(f"{path}: {event.message.rstrip('.')}. Retrying in {seconds(waits)}.")
 
     def _remark(self, text: str) -> None:
         if self._area:

@@ -55,8 +55,8 @@ def create_provider(
         from ..providers.anthropic import AnthropicProvider
         from ..providers.anthropic_request import AnthropicQuirks
 
-        known = choice.quirks
-        quirks = AnthropicQuirks(known.efforts, known.thinking, known.off, known.temperature)
+        known, short = choice.quirks, not _of_vendor(service, choice.model)
+        quirks = AnthropicQuirks(known.efforts, known.thinking, known.off, known.temperature, short_ids=short)
         return AnthropicProvider(service.name, choice.model, quirks=quirks, web_search=searches, **common)
     from ..providers.openai import OpenAIChat, OpenAIResponses
 
@@ -109,16 +109,17 @@ def cost_function(service: ModelService, model: str) -> Callable[[Usage], float 
     With a changed base URL only models in models.toml have list prices: the URL is assumed to be a gateway to the
     vendor.
     """
-    own, platform = service.settings.prices, service.settings.platform
+    own = service.settings.prices
     if own.input is not None or own.output is not None:
         return lambda usage: prices.own_cost(own, usage)
-    if not (
-        service.on_this_machine
-        if service.local
-        else service.official or platform or (service.catalog_name, model) in catalog.known()
-    ):
+    if not (service.on_this_machine if service.local else _of_vendor(service, model)):
         return lambda usage: None
-    return lambda usage: prices.cost(service.catalog_name, model, usage, platform=platform)
+    return lambda usage: prices.cost(service.catalog_name, model, usage, platform=service.settings.platform)
+
+
+def _of_vendor(service: ModelService, model: str) -> bool:
+    """Whether a model is the vendor's: at its own URL, on a cloud platform, or one of models.toml behind a gateway."""
+    return service.official or bool(service.settings.platform) or (service.catalog_name, model) in catalog.known()
 
 
 def openai_quirks(service: ModelService, choice: ModelChoice) -> OpenAIQuirks:

@@ -59,7 +59,7 @@ class AnthropicProvider(ServiceProvider):
         """Input tokens of `request`, counted by the service. Raises ProviderError."""
         return await self._counted(request, f"{self.path}/count_tokens", _COUNTED)
 
-    def _body(self, request: Request, history: EncodedHistory | None) -> dict[str, Any]:
+    def _body(self, request: Request, history: EncodedHistory | None = None) -> dict[str, Any]:
         return messages_request(
             request,
             model=self.model,

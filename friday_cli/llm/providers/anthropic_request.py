@@ -30,13 +30,15 @@ class AnthropicQuirks(msgspec.Struct, frozen=True):
     """Differences between models, from the model's row in models.toml, which explains the values.
 
     `efforts` are the accepted levels (empty: not known). `thinking` is how thinking is requested, `off` how it is
-    switched off. `temperature` is when it is sent. The defaults are for an unknown model.
+    switched off. `temperature` is when it is sent. `short_ids` sends call ids as nine letters and digits: a server for
+    other models may use a chat template of Mistral, which refuses others. The defaults are for an unknown model.
     """
 
     efforts: tuple[Effort, ...] = ()
     thinking: str = ""
     off: str = ""
     temperature: str = "any"
+    short_ids: bool = True
 
 
 def messages_request(
@@ -68,7 +70,9 @@ def messages_request(
     without_thinking = rejected_thinking == "strip" or (thinking is not None and thinking["type"] == "disabled")
 
     def turns(messages: Sequence[Message], first: bool) -> list[_Block]:
-        return api_messages(messages, origin=origin, thinking=not without_thinking, first=first)
+        return api_messages(
+            messages, origin=origin, thinking=not without_thinking, short_ids=quirks.short_ids, first=first
+        )
 
     sent = request.messages
     messages = turns(sent, True) if history is None else history.encode(sent, turns, (origin, without_thinking))
@@ -91,16 +95,19 @@ def messages_request(
     return body
 
 
-def api_messages(history: Sequence[Message], *, origin: str, thinking: bool = True, first: bool = True) -> list[_Block]:
+def api_messages(
+    history: Sequence[Message], *, origin: str, thinking: bool = True, short_ids: bool = False, first: bool = True
+) -> list[_Block]:
     """The history as alternating turns that the API accepts: no empty text, one result for each call.
 
     Thinking and opaque blocks are sent only to the `origin` that made them; `thinking` False omits thinking blocks.
-    `first`: the conversation begins with `history`, and must begin with a user's turn.
+    `short_ids` as in `AnthropicQuirks`. `first`: the conversation begins with `history`, and must begin with a user's
+    turn.
     """
     turns: list[_Block] = []
     for message in closed(history):
         role = "assistant" if message.role == "assistant" else "user"
-        blocks = _blocks(message, origin, thinking)
+        blocks = _blocks(message, origin, thinking, short_ids)
         if not blocks:
             continue
         if turns and turns[-1]["role"] == role:
@@ -112,7 +119,7 @@ def api_messages(history: Sequence[Message], *, origin: str, thinking: bool = Tr
     return turns
 
 
-def _blocks(message: Message, origin: str, thinking: bool) -> list[_Block]:
+def _blocks(message: Message, origin: str, thinking: bool, short_ids: bool) -> list[_Block]:
     blocks: list[_Block] = []
     for part in message.parts:
         match part:
@@ -128,10 +135,10 @@ def _blocks(message: Message, origin: str, thinking: bool) -> list[_Block]:
             case Image():
                 blocks.append(_image(part))
             case ToolCall():
-                call = {"id": api_call_id(part.id, _ID()), "name": api_tool_name(part.name), "input": part.arguments}
-                blocks.append({"type": "tool_use", **call})
+                call = {"id": api_call_id(part.id, _ID(), short=short_ids), "name": api_tool_name(part.name)}
+                blocks.append({"type": "tool_use", **call, "input": part.arguments})
             case ToolResult():
-                blocks.append(_result(part))
+                blocks.append(_result(part, short_ids))
     return blocks
 
 
@@ -147,9 +154,9 @@ def _image(image: Image) -> _Block:
     return {"type": "image", "source": {"type": "base64", "media_type": image.media_type, "data": image.data}}
 
 
-def _result(result: ToolResult) -> _Block:
+def _result(result: ToolResult, short_ids: bool) -> _Block:
     text = result.text if result.text.strip() else ("" if result.images else "(no output)")
-    block: _Block = {"type": "tool_result", "tool_use_id": api_call_id(result.call_id, _ID())}
+    block: _Block = {"type": "tool_result", "tool_use_id": api_call_id(result.call_id, _ID(), short=short_ids)}
     if result.status != "ok":  # the API accepts only text in an error result
         return {**block, "content": text or "(failed)", "is_error": True}
     if not result.images:

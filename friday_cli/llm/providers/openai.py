@@ -29,7 +29,7 @@ class OpenAIChat(_OpenAIProvider):
     path = "/chat/completions"
     reply_stream = ChatStream
 
-    def _body(self, request: Request, history: EncodedHistory | None) -> dict[str, Any]:
+    def _body(self, request: Request, history: EncodedHistory | None = None) -> dict[str, Any]:
         return chat_request(
             request, self.model, quirks=self._quirks, max_output=self.max_output, origin=self._origin, history=history
         )
@@ -45,7 +45,7 @@ class OpenAIResponses(_OpenAIProvider):
         """Input tokens of `request`, counted by the service. Raises ProviderError."""
         return await self._counted(request, f"{self.path}/input_tokens", _COUNTED)
 
-    def _body(self, request: Request, history: EncodedHistory | None) -> dict[str, Any]:
+    def _body(self, request: Request, history: EncodedHistory | None = None) -> dict[str, Any]:
         return responses_request(
             request, self.model, quirks=self._quirks, max_output=self.max_output, origin=self._origin,
             web_search=self._web_search, history=history,

@@ -22,7 +22,6 @@ from .service_provider import ReplyStream, has_content
 NO_IMAGE = "[image omitted: this model does not accept images]"
 _MOST = 10**9
 _ID = pattern(r"[A-Za-z0-9_.:-]{1,40}")
-_SHORT_ID = pattern(r"[A-Za-z0-9]{9}")
 
 
 class OpenAIQuirks(msgspec.Struct, frozen=True):
@@ -31,8 +30,8 @@ class OpenAIQuirks(msgspec.Struct, frozen=True):
     `efforts` are the accepted reasoning efforts: empty sends any effort, ("none",) never sends one. `reasoning_field`
     is the field in which reasoning is sent back ("": not at all). `cache_key` sends `prompt_cache_key`,
     `stream_usage` requests usage. `images`: accepts images; `tool_images`: also in tool results (Chat Completions).
-    `short_ids`: Responses sends call ids as nine letters and digits, as Chat Completions always does. `signed_calls`: requires a signature on each call,
-    also on calls of other models. `reasoning` (Responses): request summaries and encrypted reasoning, which models
+    `short_ids`: Responses sends call ids as nine letters and digits, as Chat Completions always does. `signed_calls`:
+    requires a signature on each call, also on calls of other models. `reasoning` (Responses): request summaries and encrypted reasoning, which models
     without reasoning refuse. `temperature`: when it is sent, see models.toml.
     """
 
@@ -44,22 +43,23 @@ class OpenAIQuirks(msgspec.Struct, frozen=True):
     stream_usage: bool = True
     images: bool = True
     tool_images: bool = False
-    short_ids: bool = False
+    short_ids: bool = True
     signed_calls: bool = False
     reasoning: bool = True
     temperature: str = "any"
 
 
 SERVICES: dict[str, OpenAIQuirks] = {
-    "openai": OpenAIQuirks(max_tokens="max_completion_tokens", system_role="developer", cache_key=True),
+    "openai": OpenAIQuirks(
+        max_tokens="max_completion_tokens", system_role="developer", cache_key=True, short_ids=False
+    ),
     "gemini": OpenAIQuirks(signed_calls=True),
     "groq": OpenAIQuirks(max_tokens="max_completion_tokens"),
     "deepseek": OpenAIQuirks(reasoning_field="reasoning_content", images=False),
     "mistral": OpenAIQuirks(stream_usage=False, efforts=("none",)),
-    "ollama": OpenAIQuirks(reasoning_field="reasoning", short_ids=True),
-    "lmstudio": OpenAIQuirks(short_ids=True),
-    "vllm": OpenAIQuirks(reasoning_field="reasoning", short_ids=True),
-    "llamacpp": OpenAIQuirks(reasoning_field="reasoning_content", short_ids=True),
+    "ollama": OpenAIQuirks(reasoning_field="reasoning"),
+    "vllm": OpenAIQuirks(reasoning_field="reasoning"),
+    "llamacpp": OpenAIQuirks(reasoning_field="reasoning_content"),
 }
 """The quirks of services by name; other services get the defaults."""
 
@@ -137,9 +137,8 @@ def cache_key(request: Request, model: str) -> str:
 
 
 def call_id_for(call_id: str, *, short: bool) -> str:
-    """A call id that the service accepts; always the same for the same id. `short`: nine letters and digits, because the
-    chat templates of Mistral, which any server can use, refuse others."""
-    return api_call_id(call_id, _SHORT_ID() if short else _ID(), short=short)
+    """A call id that these APIs accept; `short` as for `api_call_id`."""
+    return api_call_id(call_id, _ID(), short=short)
 
 
 def result_text(result: ToolResult) -> str:

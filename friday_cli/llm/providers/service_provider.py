@@ -240,10 +240,10 @@ class ServiceProvider(ABC):
         """Input tokens of a request, counted by the service at `path` from these fields of it."""
         from ..transport.sdk import count_tokens
 
-        body = self._body(request, None)
+        body = self._body(request)
         kept = {key: body[key] for key in fields if key in body}
         return await count_tokens(self._endpoint_for(request), path, kept)
 
     @abstractmethod
-    def _body(self, request: Request, history: EncodedHistory | None) -> dict[str, Any]:
+    def _body(self, request: Request, history: EncodedHistory | None = None) -> dict[str, Any]:
         """The JSON of a request. `history` encodes its messages (None: they stay plain lists)."""

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 import msgspec
 
 from friday_cli.core.protocol.messages import ToolCall
+from friday_cli.core.text.lazy_regex import pattern
 
 from .text import deeper_than, replace_surrogates, replace_surrogates_in
 
@@ -19,6 +20,7 @@ RAW_LIMIT = 64 * 1024
 """Characters kept of arguments that cannot be parsed."""
 INCOMPLETE_CALL = "the reply reached its output limit before the arguments were complete; the call was not run"
 """The error of a call whose arguments were cut off at the output limit."""
+_SHORT_ID = pattern(r"[A-Za-z0-9]{9}")
 _KINDS = {list: "an array", str: "a string", bool: "true or false", int: "a number", float: "a number"}
 
 
@@ -46,8 +48,9 @@ def api_tool_name(name: str) -> str:
 
 
 def api_call_id(call_id: str, valid: re.Pattern[str], *, short: bool = False) -> str:
-    """A call id: unchanged if it matches `valid`, else a stable hash of it (nine characters if `short`)."""
-    if valid.fullmatch(call_id):
+    """A call id: unchanged if it matches `valid`, else a hash of it, always the same. `short`: nine letters and digits,
+    because the chat templates of Mistral, which any server can use, refuse others."""
+    if (_SHORT_ID() if short else valid).fullmatch(call_id):
         return call_id
     digest = hashlib.sha256(call_id.encode("utf-8", "replace")).hexdigest()
     return digest[:9] if short else f"call_{digest[:24]}"

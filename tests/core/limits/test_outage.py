@@ -80,6 +80,19 @@ async def test_a_stop_ends_the_wait_at_once_and_keeps_what_was_received() -> Non
     assert bench.services.rate_limiters["fake"].in_flight == 0
 
 
+async def test_a_wrap_up_without_a_network_hands_back_the_partial_text_after_its_time_limit() -> None:
+    model = Away(10_000)
+    bench = Bench(model, (), {"worker": Profile()})
+    bench.begin()
+    await until(lambda: len(model.refused) > 4)
+    before = asyncio.get_running_loop().time()
+    await bench.tree.stop("a.1", level="cancel", why="cancelled")
+    assert asyncio.get_running_loop().time() - before == pytest.approx(30, abs=0.1)
+    ended = bench.finished("a.1")
+    assert (ended.status, ended.result, ended.error) == ("cancelled", "first\n\nhalf", "No wrap-up within 30 s.")
+    await bench.tree.stop("a")
+
+
 async def test_a_fallback_is_asked_sooner() -> None:
     spare = Model({"a": [Say("from the spare")]}, model="spare")
     gone = Model({"a": [Say(fail=ProviderError("network", "Gone."))] * 99})

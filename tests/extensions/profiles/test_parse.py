@@ -337,6 +337,12 @@ class TestClaude:
         for word in ("Code Reviewer", "Frobnicate", "mcp__github__search", "color", "hooks"):
             assert word in text
 
+    def test_the_first_of_several_models_is_used_and_in_our_folders_there_is_one(self) -> None:
+        models = 'name: a\ndescription: d\nmodel: ["GPT-5", sonnet]'
+        found = profile(models, origin="claude")
+        assert (found.model, found.notices[-1]) == ("GPT-5", "model: the first of 2 is used.")
+        assert "expected text" in wrong(models).problem
+
     def test_absent_tools_mean_the_parents_without_delegation_and_in_our_folders_never(self) -> None:
         found = profile("name: a\ndescription: d", origin="claude")
         assert found.allowed_tools == "*"

@@ -180,9 +180,21 @@ def test_quirks_of_the_openai_wires_and_of_services(env: dict[str, str]) -> None
     assert shape("openai/gpt-4.1", env)[:2] == ("max_completion_tokens", "system")
     assert (old.reasoning, old.efforts) == (False, ())
     assert quirks("azure/gpt-6.1-sol", env, platform="azure") == sol
-    assert quirks("llamacpp/m", env).short_ids
+    assert [quirks(name, env).short_ids for name in ("llamacpp/m", "groq/m", "openai/gpt-4.1")] == [True, True, False]
     assert quirks("deepseek/deepseek-v4-pro", env).reasoning_field == "reasoning_content"
     assert quirks("ollama/x", env).efforts == EFFORTS
+
+
+@pytest.mark.parametrize(("model", "own", "short"), [
+    ("claude-opus-5-5", {}, False), ("claude-opus-5-5", {"base_url": "http://127.0.0.1:9"}, False),
+    ("unknown", {"platform": "vertex"}, False), ("m-1", {"base_url": "http://127.0.0.1:9"}, True),
+])  # fmt: skip
+def test_call_ids_are_short_where_the_model_may_not_be_anthropics(
+    env: dict[str, str], model: str, own: dict[str, Any], short: bool
+) -> None:
+    settings = Settings(providers={"anthropic": ProviderSettings(**own)})
+    made: Any = create_provider(resolve(f"anthropic/{model}", settings, env=env), settings, env=env)
+    assert made._quirks.short_ids is short
 
 
 @pytest.mark.parametrize(("name", "effort", "sent"), [
