@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from friday_cli.core.permissions.dangerous import is_protected
 from friday_cli.core.protocol.shell_script import SimpleCommand
 
 from . import destructive, embedded_languages, git, open_ended, programs, text_scan, wrappers
@@ -25,6 +26,11 @@ MAX_WRAPPERS = 8
 """Wrappers around one command (`nice timeout 5 ls`); with more it needs approval."""
 MAX_FOLDERS = 16
 """Folders in which the shell may be, after several `cd` that may have failed."""
+_RUN_PROGRAMS = {f"{name} run" for name in ("poetry", "uv", "pipenv", "pdm", "hatch", "conda")}
+_RUN_PROGRAMS |= {f"{name} exec" for name in ("npm", "pnpm", "yarn", "bundle", "mise")}
+_RUN_PROGRAMS |= {"npm x", "pnpm dlx", "yarn dlx", "bun x"}
+"""Programs with the subcommand that runs the program in their arguments."""
+_VALUE = re.compile(r"(?:[\w-]+=@?|@)([^=@].*)")
 _RUN_THEIR_ARGUMENTS = SHELLS | {"eval", "source", ".", "exec"}
 _CHANGE_THE_SHELL = frozenset(("eval", "source", ".", "exec", "trap", "alias", "hash", "enable", "coproc"))
 
@@ -73,7 +79,7 @@ class CommandClassifier:
             SimpleCommand(
                 text, text, looks=not write and not dynamic, why=why, dynamic_arguments=dynamic,
                 reads=() if write else unique, writes=unique if write and not dynamic else (),
-                danger=destructive.reason(text) if write else "",
+                danger=(destructive.reason(text) or _protected(target)) if write else "",
             )
         )  # fmt: skip
 
@@ -119,7 +125,9 @@ class CommandClassifier:
         readings = tuple(dict.fromkeys((*step.readings, *found.commands)))
         static = step.readings and step.looks and not step.dynamic_arguments
         self.found.forms += [(step.readings[0], *found.commands)] if static else [(form,) for form in found.commands]
-        return msgspec.structs.replace(step, readings=readings, danger=step.danger or found.danger)
+        return msgspec.structs.replace(
+            step, readings=readings, danger=step.danger or found.danger or destructive.reason("", step.readings)
+        )
 
     def _classify(self, text: str, words: list[Word], prefix: Sequence[str]) -> SimpleCommand:
         first = words[0] if words else Word(("",))
@@ -197,9 +205,13 @@ class CommandClassifier:
 
     def _labels(self, arg: ProgramWord, directory: str, *, in_git: bool = False) -> tuple[str, ...]:
         """The labels of a file that an argument may name."""
-        if arg.text.startswith("-") or len(arg.text) > 250 or "\n" in arg.text or not arg.text:
+        if len(arg.text) > 250 or "\n" in arg.text or not arg.text:
             return ()
-        labels = self.context.labels(arg.text, directory)
+        inner = _VALUE.fullmatch(arg.text)  # --file=NAME, if=NAME, @NAME
+        labels = self.context.labels(inner[1], directory) if inner else ()
+        if arg.text.startswith("-"):
+            return labels
+        labels += self.context.labels(arg.text, directory)
         if arg.glob:
             labels += self.context.matching_labels(arg.text, directory)
         if in_git and ":" in arg.text:  # a file of a revision, relative to the top or to the folder
@@ -249,15 +261,23 @@ class CommandClassifier:
         )
 
 
+def _protected(target: Word) -> str:
+    """Why writing a file outside the workspace could run code later, or ""."""
+    name = next((name for name in target.texts if name.startswith(("/", "~")) and is_protected(name)), "")
+    return f"{name} is protected" if name else ""
+
+
 def _readings(texts: list[str]) -> tuple[str, ...]:
     """The forms of a command that deny and ask rules must check. The command without its folder, git without its global
     options, and each command that may begin after a wrapper."""
     name = texts[0].rsplit("/", 1)[-1]
     found = [[name, *texts[1:]]]
-    if name in RUNNERS or INTERPRETERS.fullmatch(name):
+    if name in RUNNERS or INTERPRETERS.fullmatch(name) or " ".join((name, *texts[1:2])) in _RUN_PROGRAMS:
         for at, text in enumerate(texts[1:40], 1):
             if not text.startswith("-") and text:
-                found.append([text.rsplit("/", 1)[-1], *texts[at + 1 :]])
+                found.append([re.sub(r"^\S*/(?=\S)", "", text), *texts[at + 1 :]])
+    if name.startswith("git-"):
+        found.append(["git", name[4:], *texts[1:]])
     found += [git.without_global_options(words) for words in found if words[0] == "git"]
     return tuple(dict.fromkeys(" ".join(words) for words in found))
 

@@ -135,9 +135,17 @@ class AnalysisContext:
         """Whether all `paths` exist and git finds no repository for `directory`."""
         return all(os.path.lexists(self._join(path, directory)) for path in paths) and not repository.exists(directory)
 
-    def password_reason(self, directory: str) -> str:
-        """Why a URL that git prints in `directory` may contain a password, or ""."""
-        return "the git config of this repository contains a password" if repository.password_file(directory) else ""
+    def password_reason(self, directory: str, *, rewritten: bool) -> str:
+        """Why a URL that git prints in `directory` may contain a password, or "". `rewritten`: the user's settings apply."""
+        return (
+            "a git config contains a password"
+            if repository.password_file(directory, self.home if rewritten else "")
+            else ""
+        )
+
+    def index_reason(self, directory: str) -> str:
+        """Why `xargs` may read other names than `git ls-files` prints in `directory`, or ""."""
+        return repository.index_reason(directory)
 
     def override_reason(self, name: str, directory: str) -> str:
         """Why the project may replace the program `name` by its own, or ""."""
@@ -208,7 +216,7 @@ class NoFiles(AnalysisContext):
     def scan(self, *args: Any, **options: Any) -> DirectoryScan:
         return DirectoryScan()
 
-    path_reason = program_reason = git_reason = password_reason = override_reason = _nothing
+    path_reason = program_reason = git_reason = password_reason = override_reason = index_reason = _nothing
     match_has_blanks = has_program = are_files_outside_git = _nothing
     labels = write_labels = matching_labels = _no_labels
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from . import git
 
 _SYSTEM = re.compile(
-    r"(?:/|/\*|~|~/|~/\*|\*|\.|\./|\.\.|\.\./.*|\./\*|/(?:bin|boot|dev|etc|home|lib\w*|opt|proc|root|sbin|srv|sys|usr|var|tmp|Users|System|Library)(?:/\*?|/[^/]+/?)?|(?:\./)?\.git(?:/.*)?)",
+    r"(?:/|/\*|~|~/|~/\*|(?:\./)?[.?*]*\*|\.|\./|\.\.|\.\./.*|/(?:bin|boot|dev|etc|home|lib\w*|opt|proc|root|sbin|srv|sys|usr|var|tmp|Users|System|Library)(?:/\*?|/[^/]+/?)?|(?:\./)?\.git(?:/.*)?)",
     re.S,
 )
 _DISK = re.compile(r">\s*/dev/(?:sd|nvme|hd|vd|disk)")
@@ -22,7 +22,13 @@ _WORD = r"[^\s;{}()&|]"
 _FUNCTION = re.compile(rf"(?<!{_WORD})({_WORD}{{1,50}})\s{{0,9}}\(\s{{0,9}}\)|\bfunction\s{{1,9}}({_WORD}{{1,50}})")
 _MAX_FUNCTIONS, _MAX_BODY = 50, 1_000
 """Functions of a text that are examined, and characters of each."""
-_MACHINE = frozenset(("shutdown", "reboot", "halt", "poweroff", "wipefs", "fdisk", "parted"))
+_MACHINE = frozenset((
+    "shutdown", "reboot", "halt", "poweroff", "wipefs", "fdisk", "parted", "sfdisk", "sgdisk", "gdisk", "mke2fs", "mkswap", "blkdiscard",
+    "cryptsetup", "killall5",
+))  # fmt: skip
+_STOPS = re.compile(r"(?:systemctl(?: -\S+)* (?:poweroff|reboot|halt|kexec|emergency|rescue)|(?:tel)?init [016])\b")
+_WRITERS = frozenset(("tee", "cp", "mv", "shred", "truncate", "install", "hdparm", "badblocks"))
+_DEVICE = re.compile(r"/dev/(?:sd|nvme|hd|vd|disk|mmcblk)")
 
 
 def reason(text: str, commands: Iterable[str] = ()) -> str:
@@ -71,6 +77,11 @@ def _reachable(name: str, calls: dict[str, set[str]]) -> set[str]:
     return found
 
 
+def _has(flags: Iterable[str], option: str) -> bool:
+    """Whether a long option is among `flags`, perhaps abbreviated."""
+    return any(len(flag) > 2 and option.startswith(flag) for flag in flags)
+
+
 def _is_system(path: str) -> bool:
     """Whether a path is the present folder, one above it, a home or a folder of the system."""
     return any(map(_SYSTEM.fullmatch, (path, posixpath.normpath(path))))
@@ -83,7 +94,7 @@ def _of_command(command: str) -> str:
     name, flags = words[0], [w for w in words[1:] if w.startswith("-")]
     operands = [w for w in words[1:] if not w.startswith("-")]
     short = "".join(f[1:] for f in flags if not f.startswith("--"))
-    if name == "rm" and ("r" in short.lower() or "--recursive" in flags):
+    if name == "rm" and ("r" in short.lower() or _has(flags, "--recursive")):
         if not operands:
             return "recursive delete of files that are not named"
         if bad := next((o for o in operands if "$" in o or o.startswith(("/", "~")) or _is_system(o)), None):
@@ -97,13 +108,20 @@ def _of_command(command: str) -> str:
         top = words[1] if not words[1].startswith("-") else "."
         if _is_system(top) or top.startswith(("/", "~", "$")):
             return f"recursive delete below {top}"
-    if name == "git" and git.without_global_options(words)[1:2] == ["clean"] and ("f" in short or "--force" in flags):
+    forced = "f" in short or _has(flags, "--force") or "requireforce" in command.lower()
+    if name == "git" and git.without_global_options(words)[1:2] == ["clean"] and forced:
         return "git clean deletes untracked files"
-    if name.startswith("mkfs") or name in _MACHINE:
+    if name.startswith("mkfs") or name in _MACHINE or _STOPS.match(command):
         return f"{name} affects the whole machine"
+    if name == "kill" and len(words) > 2 and words[-1] == "-1":
+        return "kill -1 ends all your processes"
     if name == "dd" and any(o.startswith("of=/dev/") for o in operands):
         return "dd writes to a device"
-    recursive = "R" in short or "--recursive" in flags
-    if name in ("chmod", "chown") and recursive and any(map(_is_system, operands)):
+    if name in _WRITERS and any(map(_DEVICE.match, operands)):
+        return f"{name} writes to a disk device"
+    if name == "rsync" and any(f.startswith("--del") for f in flags) and operands and _is_system(operands[-1]):
+        return f"rsync deletes files in {operands[-1]}"
+    recursive = "R" in short or _has(flags, "--recursive")
+    if name in ("chmod", "chown", "chgrp", "chattr", "setfacl") and recursive and any(map(_is_system, operands)):
         return f"recursive {name} of a system folder"
     return ""

@@ -63,6 +63,14 @@ class DirectoryScan(msgspec.Struct, frozen=True):
         return f"{self.ambiguous[0]!r} would be split into several names" if split_on_blanks and self.ambiguous else ""
 
 
+def _splits_into_files(label: str, directory: str) -> bool:
+    """Whether a path with blanks consists of words that name other files."""
+    words = label.split()
+    return len(words) > 1 and (
+        any(map(is_secret, words)) or any(os.path.lexists(os.path.join(directory, word)) for word in words[1:])
+    )
+
+
 def scan_directory(
     root: str,
     directory: str,
@@ -97,7 +105,8 @@ def scan_directory(
             )
         for entry in entries:
             label = entry.path[len(root.rstrip("/")) + 1 :]
-            if _AMBIGUOUS.search(entry.name) or (folder in (root, directory) and _AMBIGUOUS_FIRST.match(entry.name)):
+            first = folder in (root, directory) and _AMBIGUOUS_FIRST.match(entry.name)
+            if first or _AMBIGUOUS.search(entry.name) or _splits_into_files(label, directory or root):
                 odd.append(label)
             if entry.is_symlink():
                 if _links_outside(entry.path, inside):

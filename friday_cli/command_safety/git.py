@@ -73,7 +73,9 @@ _PLAIN_GLOBALS = frozenset(("--no-pager", "-P", "--no-optional-locks", "--litera
 _GLOBAL_VALUES = frozenset(
     ("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env", "--attr-source", "--super-prefix")
 )
-_SECRET_KEYS = re.compile(r"header|token|password|secret|credential|insteadof|proxy|cookie")
+_SECRET_KEYS = re.compile(
+    r"header|token|pass|secret|credential|insteadof|proxy|cookie|auth(?!or)|\.pat$|(?<!signing)key"
+)
 
 
 def resolve_global_options(
@@ -118,7 +120,7 @@ def approval_reason(args: Sequence[ProgramWord], context: AnalysisContext, direc
     if isinstance(reason, ProgramArguments):
         reason = _operands_reason(name, reason, context, directory)
     if not reason and name in ("remote", "config"):
-        reason = context.password_reason(directory)
+        reason = context.password_reason(directory, rewritten=name == "remote")
     return reason or context.git_reason(directory)
 
 

@@ -177,6 +177,7 @@ class NodeReader:
         if node.type == "herestring_redirect":
             for word in words:
                 self._require_no_secret(word)
+                self._classifier.add_input_text(raw(word, self._source).strip("'\""))
             return
         if operator in (">&-", "<&-") and not words:
             return

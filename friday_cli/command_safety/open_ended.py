@@ -12,6 +12,7 @@ from .options import ProgramWord, read
 from .readonly_programs import INTERPRETERS, SPECS, WRAPPERS, word_set
 
 _ADD_WORDS = word_set("xargs parallel")
+_INPUTS = ("-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")
 _GIT_ALIAS = re.compile(r"(?:-c)?alias\..*|--config-env=alias\..*", re.I)
 _RISKY_LONG = {
     "git": re.compile(
@@ -40,7 +41,8 @@ def unread_program(argv: Sequence[ProgramWord]) -> str:
     unknown = any(not arg.known or arg.glob for arg in argv)
     if name in WRAPPERS and (unknown or any(re.match(r"-[a-zA-Z0]*[Ii]|--replace", word) for word in words)):
         return f"{name} runs a program that is not known beforehand"
-    if INTERPRETERS.fullmatch(name) and (not operands or operands[0] == "-" or "-s" in words):
+    runs = INTERPRETERS.fullmatch(name) or name in ("source", ".")
+    if runs and (not operands or operands[0] in _INPUTS or "-s" in words):
         informs = any(re.fullmatch(r"--(?:version|help)|-[vVh]", word) for word in words)
         return "" if informs else f"{name} runs its input"
     if name == "git" and any(map(_GIT_ALIAS.fullmatch, words)):

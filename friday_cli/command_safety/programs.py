@@ -111,7 +111,8 @@ def _language_reason(name: str, args: list[ProgramWord]) -> str | None:
     if name in _LANGUAGES:
         return _LANGUAGES[name](args)
     if name == "printf":
-        return None if args and args[0].known and not args[0].text.startswith("-") else "printf can set variables"
+        sets = not args or not args[0].known or re.search(r"\A-|%[^a-zA-Z%]*[hlLjzt]*n", args[0].text)
+        return "printf can set variables" if sets else None
     if name == "printenv":
         shown = args and all(arg.known and _VISIBLE.fullmatch(arg.text) for arg in args)
         return "" if shown else "it prints variables that may hold secrets"
@@ -137,7 +138,8 @@ def _special_reason(name: str, parsed: ProgramArguments) -> str:
     if name == "strings" and any(arg.text.startswith("@") for arg in parsed.operands):
         return "strings @ reads options from a file"
     checks = name.endswith("sum") and any(option == "-c" or option.startswith("--c") for option, _ in parsed.options)
-    if checks or any(option.startswith("--files0") for option, _ in parsed.options):
+    names_file = "--f" if name in ("wc", "du") else "--files0"  # long options can be abbreviated
+    if checks or any(option.startswith(names_file) for option, _ in parsed.options):
         return f"{name} reads file names from a file"
     if name == "man" and any(not re.fullmatch(r"[\w.+-]+", arg.text) for arg in parsed.operands):
         return "man would read a file as a page"
@@ -232,6 +234,8 @@ def _xargs(args: list[ProgramWord], context: AnalysisContext, directory: str, pi
             secrets=secrets,
             follows=pipe_input.checked and not pipe_input.regular_files,
         ):
+            return f"xargs would run {name} on unexpected files: {reason}"
+        if split_on_blanks and pipe_input.checked and (reason := context.index_reason(directory)):
             return f"xargs would run {name} on unexpected files: {reason}"
     return approval_reason([*command, ProgramWord("./x")], context, directory) if command else ""
 

@@ -10,17 +10,18 @@ from .name_patterns import name_regex
 
 _FILES: dict[str, tuple[str, ...]] = {
     "yarn": (".yarnrc", ".yarnrc.yml", ".corepack.env"), "pnpm": (".npmrc", ".pnpmfile.cjs", "pnpm-workspace.yaml", ".corepack.env"),
-    "npm": (".corepack.env",), "npx": (".corepack.env",),
+    "npm": (".npmrc", ".corepack.env"), "npx": (".corepack.env",), "bundle": (".bundle/config",), "jest": ("node_modules/jest",),
     "cargo": ("rust-toolchain", "rust-toolchain.toml"), "rustc": ("rust-toolchain", "rust-toolchain.toml"),
     "rustup": ("rust-toolchain", "rust-toolchain.toml"), "dotnet": ("global.json",), "poetry": (".poetry",),
     "pytest": ("conftest.py", "test*/conftest.py", "pytest.ini", ".pytest.ini", "pytest.toml"), "tox": ("toxfile.py",),
 }  # fmt: skip
-"""Files that make a program run project code even for `--version`: yarn's `yarnPath`, pnpm with the project's registry,
+"""Files that make a program run project code even for `--version`: yarn's `yarnPath`, npm and pnpm with the project's registry, which npm asks for its newest version, the gems of `bundle`, jest's own copy,
 rustup's `path`, the `paths` of .NET, plugins of poetry, pytest (before 9) and tox."""
 _SHARED_PATTERN = {"pytest": re.compile(r"\baddopts\b|\[pytest\]|\[tool:pytest\]")}
 _SHARED = {"pytest": ("pyproject.toml", "tox.ini", "setup.cfg")}
 """Files that several programs read; they count if they configure this one."""
 _TOOL_PATH = re.compile(r"\bpath:")
+_IGNORE_FILES = (".gitignore", ".ignore", ".rgignore", ".git/info/exclude")
 _MAX_IGNORE_CHARACTERS = 20_000
 """Length of an ignore file that is read; with a longer one nothing counts as ignored."""
 _MAX_BYTES = 256 * 2**10
@@ -49,18 +50,26 @@ def is_ignored_by_rg(root: str, label: str) -> bool:
     """Whether `rg` skips the file `label` (relative to `root`) by default: it is hidden, or a simple ignore line names it, and no negated line may match it."""
     parts = label.split("/")
     ignored = any(part.startswith(".") for part in parts)
+    top, in_git = Path(root), (Path(root) / ".git").exists()
+    while not (top / ".git").exists() and top != top.parent:
+        top = top.parent
+        if any(_is_shown(_text(top / file), parts) for file in _IGNORE_FILES):
+            return False
     for depth in range(len(parts)):
         folder = Path(root, *parts[:depth])
-        for file in (".gitignore", ".ignore", ".rgignore", ".git/info/exclude"):
-            if file == ".gitignore" and not (Path(root) / ".git").exists():
-                continue
-            if len(text := _text(folder / file)) > _MAX_IGNORE_CHARACTERS:
+        for file in _IGNORE_FILES:
+            text = _text(folder / file)
+            if _is_shown(text, parts[depth:]):
                 return False
-            for line in text.split("\n"):
-                if line.startswith("!") and _may_match(line[1:].strip(), parts[depth:]):
-                    return False
-                ignored = ignored or _line_matches(line.strip(), parts[depth:])
+            if in_git or file != ".gitignore":
+                ignored = ignored or any(_line_matches(line.strip(), parts[depth:]) for line in text.split("\n"))
     return ignored
+
+
+def _is_shown(text: str, parts: list[str]) -> bool:
+    """Whether a negated line of an ignore file may match, or the file is too long to be read."""
+    lines = (line[1:].strip() for line in text.split("\n") if line.startswith("!"))
+    return len(text) > _MAX_IGNORE_CHARACTERS or any(_may_match(line, parts) for line in lines)
 
 
 def _may_match(line: str, parts: list[str]) -> bool:

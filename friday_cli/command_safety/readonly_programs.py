@@ -137,7 +137,7 @@ INTERPRETERS = re.compile(
 )
 """Programs that run code from their arguments or input: a rule for one of them would allow everything."""
 WRAPPERS = word_set(
-    "env sudo doas timeout nice nohup time setsid xargs watch stdbuf command exec busybox builtin ionice chroot"
+    "env sudo doas timeout nice nohup time setsid xargs watch stdbuf command exec busybox builtin ionice chroot toybox"
 )
 """Programs that run the command in their arguments."""
 NETWORK = word_set(

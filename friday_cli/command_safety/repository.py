@@ -9,9 +9,10 @@ import os
 import re
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 
-from friday_cli.core.permissions.dangerous import masked
+from friday_cli.core.permissions.dangerous import is_secret, masked
 
 _PROGRAM_SETTINGS = re.compile(
     r"core\.(fsmonitor|attributesfile|alternaterefscommand)|diff\.external|include\.path|includeif\..*"
@@ -32,6 +33,20 @@ _MAX_CONFIG_BYTES = 2**20
 _MAX_LINE = 2_000
 """Characters of a line of a git config file."""
 _MAX_INDEX_BYTES = 64 * 2**20
+_SHOWN_FOLDERS = (
+    "",
+    "info",
+    "objects/info",
+    "branches",
+    "remotes",
+    "rebase-merge",
+    "rebase-apply",
+    "sequencer",
+    "worktrees",
+)
+"""Folders of a git folder with files whose text git may show."""
+_MAX_FILES = 1_000
+"""Files of one of these folders that are checked."""
 _MAX_NESTING = 3
 """Levels of nested repositories that are checked."""
 
@@ -45,10 +60,11 @@ def git_reason(directory: str, roots: tuple[str, ...]) -> str:
         return f"the git config of this repository cannot be checked ({error})"
 
 
-def password_file(directory: str) -> str:
-    """The git config file that contains a password, for the repository of `directory`, or ""."""
+def password_file(directory: str, home: str = "") -> str:
+    """The git config file that contains a password, for the repository of `directory` or of the user, or ""."""
+    users = [Path(home) / name for name in (".gitconfig", ".config/git/config") if home]
     try:
-        files = [
+        files = users + [
             folder / name
             for git, _ in _repositories(Path(directory))
             for folder, name in ((git, "config"), (git, "config.worktree"), (_common_dir(git), "config"))
@@ -56,6 +72,22 @@ def password_file(directory: str) -> str:
     except (OSError, ValueError):
         return ""  # git would not read it either
     return next((str(file) for file in files if holds_password(str(file))), "")
+
+
+def index_reason(directory: str) -> str:
+    """Why a name in the index is not one file name for `xargs`, or "": no file has it, so a scan does not find it."""
+    try:
+        for git, tree in _repositories(Path(directory)):
+            file = git / "index"
+            if file.is_file() and file.stat().st_size > _MAX_INDEX_BYTES:
+                raise ValueError("it is too large")
+            for _, name in _index_entries(file.read_bytes(), 20) if file.is_file() else ():
+                odd = name.startswith(b"-") or re.search(rb"[\s'\"\\]", name)
+                if odd and not (tree and os.path.lexists(tree / os.fsdecode(name))):
+                    return f"{os.fsdecode(name)!r} would be split into several names"
+    except (OSError, ValueError, IndexError) as error:
+        return f"the index of this repository cannot be checked ({error})"
+    return ""
 
 
 def holds_password(path: str) -> bool:
@@ -74,6 +106,8 @@ def _check(git: Path, tree: Path | None, roots: tuple[str, ...], depth: int) -> 
     if depth > _MAX_NESTING:
         return "repositories are nested too deeply"
     common = _common_dir(git)
+    if name := _link_elsewhere(git, common, roots):
+        return f"the git folder of this repository has a link to another place ({name})"
     pairs: list[tuple[str, str]] = []
     for file in dict.fromkeys((git / "config", git / "config.worktree", common / "config")):
         pairs += _pairs(_bounded(file) if file.is_file() else b"")
@@ -87,6 +121,10 @@ def _check(git: Path, tree: Path | None, roots: tuple[str, ...], depth: int) -> 
     trees = [value for name, value in pairs if name == "core.worktree"]
     if any(not _inside(os.path.realpath(git / value), tree, roots) for value in trees):
         return "the git config of this repository names another working tree"
+    named = [value for name, value in pairs if name == "blame.ignorerevsfile" and value]
+    listed = ["/" if value[0] in "~%:" else os.path.realpath((tree or git) / value) for value in named]
+    if any(not _inside_tree(file, tree, roots) or is_secret(file) for file in listed):
+        return "the git config of this repository names a file that git would show in an error"
     if tree is None:
         return ""
     sha256 = ("extensions.objectformat", "sha256") in pairs
@@ -95,6 +133,28 @@ def _check(git: Path, tree: Path | None, roots: tuple[str, ...], depth: int) -> 
         if inner is not None and (reason := _check(inner, tree / path, roots, depth + 1)):
             return f"{reason} (in {path})"
     return ""
+
+
+def _link_elsewhere(git: Path, common: Path, roots: tuple[str, ...]) -> str:
+    """The first link in a git folder to a secret or to a file outside: git shows lines of most of its files, in errors at
+    least. "" without one."""
+    tops = tuple(os.path.realpath(folder) for folder in (git, common))
+    for folder in dict.fromkeys((git, common)):
+        worktrees = list(islice(folder.glob("worktrees/*"), _MAX_FILES))
+        for part in (*(folder / name for name in _SHOWN_FOLDERS), *worktrees):
+            entries = list(islice(part.iterdir(), _MAX_FILES)) if part.is_dir() else []
+            if len(entries) == _MAX_FILES or len(worktrees) == _MAX_FILES:
+                raise ValueError("its git folder has too many files")
+            for entry in entries:
+                real = os.path.realpath(entry) if entry.is_symlink() else ""
+                if real and (is_secret(real) or not _inside_tree(real, None, (*roots, *tops))):
+                    return entry.name
+    return ""
+
+
+def _inside_tree(file: str, tree: Path | None, roots: tuple[str, ...]) -> bool:
+    """Whether a file is in the workspace or in the working tree."""
+    return any(file.startswith(f"{root}/") for root in (*roots, *((os.path.realpath(tree),) if tree else ())))
 
 
 def _inside(folder: str, tree: Path | None, roots: tuple[str, ...]) -> bool:

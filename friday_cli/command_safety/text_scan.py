@@ -18,6 +18,8 @@ _SPLIT = re.compile(r"[;&|\n\r()`{}]|\$\(|<\(|>\(")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _COMMAND_OPTION = re.compile(r"-[A-Za-z]*c[A-Za-z]*")
 _KEYWORDS = frozenset(("then", "do", "else", "elif", "if", "while", "until", "!"))
+_RUN_BY_GIT = re.compile(r"\b(?:submodule foreach(?: -\S+)*|bisect run|rebase .*?(?:-x ?|--exec[ =])) ?(.*)", re.S)
+"""What git runs in a shell."""
 _MAX_STARTS = 200
 """Words after a wrapper (`env`, `xargs`) that are tried as the start of a command: not all its options are known."""
 MAX_CHARACTERS = 400_000
@@ -89,10 +91,14 @@ def _without_folder(words: list[str]) -> list[str]:
 
 
 def _script_of(words: list[str]) -> str:
-    """The script in `sh -c script` or `eval`, with the words after it; "" for other commands."""
+    """The script in `sh -c script`, `eval`, `trap`, `alias` or a git command, with the words after it; "" for others."""
     if words[0] == "eval":
         return " ".join(words[1:])
-    if words[0] in SHELLS:
+    if words[0] in ("trap", "alias"):
+        return "\n".join(word.partition("=")[2] if words[0] == "alias" else word for word in words[1:])
+    if words[0] == "git" and (found := _RUN_BY_GIT.search(" ".join(words))):
+        return found[1]
+    if words[0] in SHELLS or words[0] == "su":
         for i, word in enumerate(words[1:], 1):
             if _COMMAND_OPTION.fullmatch(word):
                 return " ".join(words[i + 1 :])

@@ -185,8 +185,9 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         agent.accept = check or agent.accept
         agent.supervision = strictest(parent.supervision, profile.supervision or None)
         agent.max_turns = min(TURNS_HARD, profile.max_iterations or TURNS, spec.max_turns or TURNS_HARD)
-        default = self.settings.agents.delegation.default_timeout
-        agent.time_s = _least(profile.timeout or default, spec.timeout_s) or 0.0
+        delegation = self.settings.agents.delegation
+        agent.time_s = _least(profile.timeout or delegation.default_timeout, spec.timeout_s) or 0.0
+        agent.result_chars = min(delegation.result_chars, profile.result_chars or delegation.result_chars)
         agent.fallback = parent.fallback
         granted = budget.tokens.limit
         if granted is not None and granted < TOKENS_USEFUL:

@@ -103,8 +103,6 @@ class AgentTools:
             searchable=tuple(targets) if sub_agent_list(targets, window).hidden else (),
             isolated=frozenset(profile.name for profile in targets if profile.isolation),
             max_batch=delegation.max_batch,
-            result_chars=delegation.result_chars,
-            profile_result_chars={p.name: p.result_chars for p in self._profiles.found.values() if p.result_chars},
         )
         made = [*delegate.delegate_tools(tree, host, settings), *worktree.worktree_tools(changes)]
         own = {tool.name: tool for tool in made}

@@ -50,6 +50,7 @@ def agent_summary(record: AgentRecord) -> AgentSummary:
     return AgentSummary(
         record.path, record.profile, record.task, record.status, end=record.end, usage=usage,
         duration_s=record.active_s, receipt=record.receipt, model=record.model, kept=record.kept,
+        result_chars=record.granted.result_chars,
     )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, TypedDict, Unpack
 from friday_cli.core.eventlog import notices
 from friday_cli.core.permissions.approvals import ApprovalAnswer
 from friday_cli.core.protocol.errors import BudgetSpent, ToolError, UsageError
-from friday_cli.core.protocol.events import Envelope
+from friday_cli.core.protocol.events import Envelope, PersonCommand
 from friday_cli.core.protocol.messages import Image
 from friday_cli.core.protocol.provider import Effort
 from friday_cli.core.protocol.receipt import CommandRun, FileChange, Receipt
@@ -222,8 +222,12 @@ class Session:
         ran = await self._parts.services.workspace.run(
             command, agent="person", timeout_s=COMMAND_TIMEOUT_S, on_output=on_output, access="outside"
         )
-        done = CommandRun(command, ran.exit_code, ran.timed_out)
-        self._main.agent.receipt_builder.add_others(Receipt(commands=(done,)))  # the agent may repeat how it ended
+        agent, done = self._main.agent, PersonCommand(CommandRun(command, ran.exit_code, ran.timed_out))
+        agent.receipt_builder.add_others(Receipt(commands=(done.run,)))  # the agent may repeat how it ended
+        if agent.run:
+            await self._log.emit(agent.path, done)
+        else:
+            agent.start_events.append(done)
         return ran.exit_code, ran.output
 
     async def close(self) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from friday_cli.core.eventlog.notices import DIED
 from friday_cli.core.eventlog.replay import AgentRecord, replay
 from friday_cli.core.protocol.agent_path import is_under
@@ -34,7 +36,7 @@ def recovery_events(envelopes: Sequence[Envelope], *, now: float, died_at: float
 
 
 def _interrupted(record: AgentRecord, records: dict[str, AgentRecord], until: float) -> AgentFinished:
-    tree = sum((other.usage for other in records.values() if is_under(other.path, record.path)), Usage())
+    tree = sum((_usage(other) for other in records.values() if is_under(other.path, record.path)), Usage())
     return AgentFinished(
         run=record.run,
         status="interrupted",
@@ -42,10 +44,17 @@ def _interrupted(record: AgentRecord, records: dict[str, AgentRecord], until: fl
         result=record.text,
         error=DIED,
         partial=True,
-        usage=record.usage,
+        usage=_usage(record),
         tree_usage=tree,
         duration_s=record.clock.read(until),
         wall_s=max(0.0, until - record.started),  # the clock may have been set back
         receipt=record.receipt,
         profile=record.profile,
     )
+
+
+def _usage(record: AgentRecord) -> Usage:
+    """What an agent used, with an estimate of a request whose reply the process did not live to see."""
+    if record.end is not None or record.sent == Usage():
+        return record.usage
+    return record.usage + msgspec.structs.replace(record.sent, estimated=True)

@@ -14,6 +14,7 @@ from friday_cli.core.protocol.claims import CheckClaim, Claims
 from friday_cli.core.protocol.displays import TextDisplay
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.tool import FinalReport, Output, Tool, ToolContext
+from friday_cli.core.protocol.tool_info import RESULT_FIELDS
 from friday_cli.tool_catalog import TOOLS
 
 
@@ -25,7 +26,7 @@ class FindingArgument(ToolArguments, frozen=True):
 
 
 class ResultArgs(ToolArguments, frozen=True):
-    aliases: ClassVar = {"answer": "result", "output": "result", "text": "result"}
+    aliases: ClassVar = dict.fromkeys(RESULT_FIELDS[1:], "result")
     result: Annotated[
         str,
         Meta(min_length=1, description="The complete answer to the task: the caller sees nothing else of your work."),

@@ -11,6 +11,7 @@ from .items import (
     ResultItem,
     TextStream,
     ToolRun,
+    count_findings,
     finding_text,
     not_started,
     worktree_text,
@@ -20,6 +21,6 @@ from .tree import activity_text, agent_line, glyph, network_wait, render_tree, s
 
 __all__ = [
     "AgentView", "Item", "MessageItem", "NoteItem", "PendingAsk", "ResultItem", "SessionView", "TextStream", "ToolRun",
-    "activity_text", "agent_line", "finding_text", "glyph", "network_wait", "not_started", "render_tree", "status_text",
-    "worktree_text",
+    "activity_text", "agent_line", "count_findings", "finding_text", "glyph", "network_wait", "not_started", "render_tree",
+    "status_text", "worktree_text",
 ]  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -140,6 +141,13 @@ def not_started(run: ToolRun) -> tuple[str, ...]:
 def finding_text(finding: Finding) -> str:
     """A finding with its mark, in one line of untrusted text."""
     return f"{'[seen]' if finding.seen else '[not seen]'} {finding.claim} ({finding.evidence})"
+
+
+def count_findings(findings: Sequence[Finding]) -> str:
+    """The findings in a few words; "" for none."""
+    seen = sum(finding.seen for finding in findings)
+    parts = [f"{count} [{mark}]" for count, mark in ((seen, "seen"), (len(findings) - seen, "not seen")) if count]
+    return f"{pluralize(len(findings), 'finding')}: {', '.join(parts)}" if findings else ""
 
 
 Item = MessageItem | ToolRun | NoteItem | ResultItem

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from friday_cli.core.eventlog.agent_fold import fold_event
-from friday_cli.core.eventlog.notices import split_notes
+from friday_cli.core.eventlog.notices import NOTE, split_notes
 from friday_cli.core.eventlog.replay import collecting_later
 from friday_cli.core.eventlog.rewind_marks import after_rewind, is_rewind_point
 from friday_cli.core.protocol import events
@@ -177,6 +177,8 @@ def _message_added(state: SessionView, agent: AgentView, event: events.MessageAd
     if is_rewind_point(agent.path, message):
         agent.marks[state.seq] = agent.transcript, len(agent.transcript)
     notes, text = split_notes(message) if message.source == "person" else ([], message.text)
+    if message.source == "harness":
+        text = text.removeprefix(NOTE).lstrip()
     agent.transcript += [NoteItem(note, "info", at) for note in notes]
     if text or thinking or images:
         agent.transcript.append(MessageItem(message.role, text, at, thinking, message.source, images))

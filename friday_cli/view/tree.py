@@ -10,7 +10,7 @@ from friday_cli.core.protocol.events import QuestionAsked
 from friday_cli.core.protocol.format import pluralize, price, seconds, tokens
 from friday_cli.core.text.sanitize import sanitize, sanitize_line
 
-from .items import AgentView, worktree_text
+from .items import AgentView, count_findings, worktree_text
 from .state import SessionView, awaited_children
 
 GLYPHS = {
@@ -59,6 +59,8 @@ def render_tree(
         indent = f"{rest}{'│ ' if children else '  '}    "
         if details != "none" and agent.run:
             yield from (fit(indent + row) for row in _first_lines(agent.result if agent.parent else ""))
+            if agent.end is not None and agent.end.findings:
+                yield indent + count_findings(agent.end.findings)
             if agent.parent and agent.end is not None and agent.end.error:
                 yield indent + sanitize_line(f"error: {agent.end.error}", 300)
             if agent.parent and agent.earlier:

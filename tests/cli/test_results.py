@@ -22,7 +22,7 @@ agents:
 """
 RAN = "claims that a command ran or tests pass, but no command was run"
 CHANGED = "claims changes, but no file was changed"
-IDLE = "no tool was run but task_result: nothing in this result was checked"
+IDLE = "no tool was run except task_result: nothing in this result was checked"
 
 
 @pytest.fixture
@@ -45,6 +45,18 @@ def test_the_last_line_of_ask_names_the_warnings(console: Console, play: str, qu
     assert "denied" not in again.err
 
 
+def test_the_same_warning_of_several_agents_is_written_once(console: Console) -> None:
+    path = console.home / "play.yaml"
+    tasks = ", ".join(f"{{task: t{n}}}" for n in range(7))
+    path.write_text(
+        f"agents: {{a: [{{calls: [{{name: delegate_tasks, arguments: {{tasks: [{tasks}]}}}}]}}, {{text: Over to you.}}],"
+        " 'a.*': [{calls: [{name: task_result, arguments: {result: fine}}]}]}",
+        encoding="utf-8",
+    )
+    last = console.ok("ask", "-m", f"scripted:{path}", "go").err.splitlines()[-1]
+    assert last == f"friday: 7 warnings: a.1, a.2, a.3, a.4, a.5 and 2 more: {IDLE}"
+
+
 def test_ask_without_a_false_claim_has_no_warning(console: Console) -> None:
     path = console.home / "play.yaml"
     path.write_text("agents: {a: [{text: four}]}", encoding="utf-8")
@@ -55,7 +67,7 @@ def test_json_has_receipts_findings_and_denials(console: Console, play: str) -> 
     document = console.ok("ask", "-m", play, "go", "--output-format", "json").document
     _, coder, researcher = document["agents"]
     assert (coder["result"], coder["receipt"]["warnings"]) == (LIE, [RAN, CHANGED, IDLE])
-    assert [finding.get("seen", False) for finding in researcher["findings"]] == [True, False]
+    assert [finding["seen"] for finding in researcher["findings"]] == [True, False]
     assert (researcher["receipt"]["refused"], "warnings" in researcher["receipt"]) == ({"bash": 1}, False)
     (denial,) = document["denials"]
     assert (denial["agent"], denial["tool"], denial["reason"]) == ("a.2", "bash", "the agent does not have this tool")
@@ -71,7 +83,8 @@ def test_the_conversation_of_a_child_ends_with_its_result(console: Console, play
         "  · denied: bash · tools: read_file, task_result",
     ]  # fmt: skip
     last = console.ok("sessions", "show", ":a.2", "--json").document["conversation"][-1]
-    assert (last["kind"], last["text"].splitlines()[0], last["findings"][0]["seen"]) == ("result", "# Found", True)
+    assert (last["kind"], last["text"].splitlines()[0]) == ("result", "# Found")
+    assert [finding["seen"] for finding in last["findings"]] == [True, False]
 
 
 def test_no_line_of_a_sub_agent_can_pass_for_one_of_the_harness(console: Console) -> None:
@@ -163,6 +176,7 @@ def test_the_session_shows_the_first_lines_of_each_result_and_its_warnings(
     assert [row for row in rows if row.startswith("WARNING")] == [f"WARNING: {text}" for text in (RAN, CHANGED, IDLE)]
     second = rows.index("> # Found")
     assert rows[second + 1 : second + 4] == ["> - **one** line", "> - two", "… 1 more line"]
+    assert rows[second + 4] == "2 findings: 1 [seen], 1 [not seen]"
     assert ("calls denied: 1 (bash)" in rows) is bool(tree)
     document = console.ok("sessions", "show", *tree, "--json").document
     assert document["agents"][1]["receipt"]["warnings"] == [RAN, CHANGED, IDLE]
@@ -186,7 +200,7 @@ def test_exports_have_the_result_its_marks_and_warnings(console: Console, play: 
     if form == "json":
         _, coder, researcher = ran.document["agents"]
         assert (coder["result"], coder["receipt"]["warnings"]) == (LIE, [RAN, CHANGED, IDLE])
-        assert [finding.get("seen", False) for finding in researcher["findings"]] == [True, False]
+        assert [finding["seen"] for finding in researcher["findings"]] == [True, False]
         return
     assert "### Result\n\n> I have fixed parser.py.\n>\n> All tests pass.\n" in ran.out
     assert "- \\[not seen\\] It is old. (y.txt:3)" in ran.out

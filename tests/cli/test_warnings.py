@@ -92,7 +92,7 @@ def test_a_check_in_a_longer_command_was_run(ask: Any, ran: str) -> None:
 
 def test_a_result_without_a_look_names_what_was_run_instead(ask: Any) -> None:
     err = ask(a=[start(), {"text": "Done."}], a_1=[{"calls": [use("todo", items=[])]}, hand_in("It is fine.")])
-    assert "a.1: no tool was run but todo and task_result: nothing in this result was checked" in err
+    assert "a.1: no tool was run except todo and task_result: nothing in this result was checked" in err
 
 
 def test_a_receipt_says_that_a_command_has_more_lines_and_how_one_in_the_background_ended(

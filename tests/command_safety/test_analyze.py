@@ -71,6 +71,7 @@ def test_a_program_that_the_workspace_put_before_the_real_one_is_asked_about(roo
         (".npmrc", "registry=https://evil.example\n", "pnpm -v"), ("rust-toolchain.toml", "[toolchain]\n", "cargo --version"),
         ("rust-toolchain", "x\n", "rustc --version"), ("rust-toolchain", "x\n", "rustup show"), ("global.json", "{}", "dotnet --version"),
         ("conftest.py", "1\n", "pytest --version"), ("tests/conftest.py", "1\n", "pytest --version"), ("toxfile.py", "1\n", "tox --version"),
+        (".npmrc", "registry=http://127.0.0.1\n", "npm ls"), (".npmrc", "x=1\n", "npm root"), (".bundle/config", "x\n", "bundle --version"), ("node_modules/jest", "x\n", "jest --version"),
         ("pyproject.toml", "[tool.pytest.ini_options]\naddopts = '-p evil'\n", "pytest --version"), (".poetry/plugins", "", "poetry --version"),
         (".tool-versions", "nodejs path:./evil\n", "node --version"), (".tool-versions", "python path:/x\n", "python3 -V"),
     ],

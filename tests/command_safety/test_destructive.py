@@ -33,6 +33,10 @@ DESTROYS = [
     "mv ~ /dev/null", "mv ~/ x", "mv / x", "mv $HOME /tmp/x", "mv x.txt /dev/null", "mv .git old", "mv /home/me /tmp/x", "mv -t /tmp ~", "sudo mv ~ x", "mv /etc old",
     "f() { f|f& }; f", "f(){ f|f& };f", "bomb() { bomb | bomb & }; bomb", "function b { b & b; }; b", "f() { (f)& f; }; f", "f() { g & g; }; g() { f & f; }; f",
     "f() { while :; do f & done; }; f", "'f'() { f|f& }; f", "f() ( f | f & ); f", "f() { g; }; g() { f | f; }; f", "f() { f \"$@\" & f; }; f",
+    "rm -rf .*", "rm -rf ./.*", "rm -rf **", "rm -rf ?*", "rm -rf .??*", "rm --recurs *", "git clean -d --forc", "git -c clean.requireForce=false clean -d", "rsync -a --delete x/ ~/", "rsync --del x/ .",
+    "tee /dev/sda < x", "cp x /dev/nvme0n1", "shred /dev/sda", "mke2fs /dev/sda1", "blkdiscard /dev/sda", "sgdisk -Z /dev/sda", "chattr -R +i /", "setfacl -R -m u:x:rwx /",
+    "systemctl reboot", "systemctl -q poweroff", "init 0", "kill -9 -1", "kill -KILL -- -1", "killall5 -9", "su -c 'rm -rf /'", "su me -c 'ls; rm -rf ~/x'", "toybox rm -rf ~", "trap 'rm -rf ~' EXIT",
+    "alias x='rm -rf ~'; x", "git submodule foreach 'rm -rf ~'",
     "eval 'f() { f|f& }; f'", "bash -c 'f() { f|f& }; f'", "g() { ls; }; f() { g; }; g() { f; f & }; f",
 ]  # fmt: skip
 WORKS = [
@@ -42,6 +46,7 @@ WORKS = [
     "docker ps", "ls > out.txt", "sleep 5", "du -sh .", "diff a b", "touch a", "mkdir -p x/y", "head -3 a", "which rm", "man rm", "rmdir empty", "git rm -r old",
     "f() { ls | head; }; f | cat; f & wait", "walk() { for d in $1/*; do [ -d $d ] && walk $d; done; }; walk .", "f() { ls; }; g() { f | head; }; g & wait",
     "mv /tmp/x .", "mv src/* dist/", "mv ../x .", "mv ./* ../backup/", "mv /etc/nginx/x.conf .", "rm -rf build/../dist", "log() { echo \"$1\" >&2; }; log x | tee y",
+    "kill -1 123", "kill -9 123", "systemctl status x", "rsync -a x/ y/", "rsync --delete x/ build/", "cp x /dev/null", "rm -rf build/*", "rm -rf *.pyc", "rm -f .gitkeep", "echo hi <<< '*'", "init 6x",
     "fact() { [ $1 -le 1 ] && echo 1 || fact $(($1-1)); }; fact 3",
 ]  # fmt: skip
 
@@ -50,6 +55,20 @@ WORKS = [
 def test_what_could_destroy_is_seen_whether_it_parses_or_not(command: str) -> None:
     assert danger(command)
     assert danger(f"{command}\n(")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "sh <<< 'rm -rf ~'",
+        "ssh h rm -rf ~",
+        "npm exec -- rm -rf ~",
+        "echo x >> ~/.bashrc",
+        "cat k > /home/me/.ssh/authorized_keys",
+    ],
+)
+def test_what_the_parts_of_a_command_would_destroy_or_let_run_later_is_seen(command: str) -> None:
+    assert danger(command)
 
 
 @pytest.mark.parametrize("command", WORKS)

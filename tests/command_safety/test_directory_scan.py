@@ -130,3 +130,22 @@ def test_what_is_named_is_searched_though_it_is_hidden_or_ignored(root: Path) ->
         "rg x src .hidden",
     ):
         assert not passes(command, root), command
+
+
+@pytest.mark.parametrize("name", ["src/a .env", "src/.npmrc x", "src/a list.txt", "src/a sub/key"])
+def test_a_name_whose_words_are_other_files_is_not_split(root: Path, name: str) -> None:
+    searches = ("find src -type f | xargs grep ''", "grep -rl x src | xargs grep ''")
+    (root / "list.txt").write_text("x\n")
+    (root / "sub").symlink_to("..")
+    assert all(passes(command, root) for command in searches)
+    (root / name).parent.mkdir(exist_ok=True)
+    (root / name).write_text("x\n")
+    assert not any(passes(command, root) for command in searches)
+
+
+def test_a_negated_line_above_the_workspace_shows_a_hidden_file(root: Path) -> None:
+    (root.parent / ".git").mkdir()
+    (root / ".env").write_text("KEY=1\n")
+    assert passes("rg KEY", root)
+    (root.parent / ".gitignore").write_text("!.env\n")
+    assert not passes("rg KEY", root)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from friday_cli.command_safety import AnalysisContext
 from friday_cli.core.permissions.rule import parse_rule
 from friday_cli.core.permissions.rules import Rules
 from friday_cli.tool_catalog import TOOLS
@@ -85,6 +87,65 @@ def test_a_bare_repository_of_any_kind_is_found(root: Path, head: str, files: di
         (root / "bare" / name).parent.mkdir(exist_ok=True)
         (root / "bare" / name).write_text(text)
     assert not any(passes(command, root) for command in ("git -C bare log -p", "cd bare && git show"))
+
+
+@pytest.mark.parametrize("target", ["outside", "secret", "inside"])
+@pytest.mark.parametrize("name", [
+    "packed-refs", "shallow", "BISECT_LOG", "BISECT_START", "objects/info/alternates", "info/grafts", "info", "branches/x", "remotes/x",
+    "rebase-merge/done", "rebase-merge", "rebase-apply/head-name", "sequencer/todo", "worktrees/x/locked", "worktrees/x",
+])  # fmt: skip
+def test_a_link_in_a_git_folder_shows_no_file_from_elsewhere(root: Path, name: str, target: str) -> None:
+    """git prints lines of these files, as a state or in an error."""
+    link = root / ".git" / name
+    link.parent.mkdir(parents=True, exist_ok=True)
+    real = {"outside": root.parent / "outside/key.txt", "secret": root / ".env", "inside": root / "x.txt"}[target]
+    link.symlink_to(os.path.relpath(real, link.parent))
+    assert passes("git status", root) == (target == "inside")
+    assert passes("git -C src log", root) == (target == "inside")
+
+
+def test_a_link_in_a_bare_repository_is_found_too(root: Path) -> None:
+    for name in ("objects", "refs"):
+        (root / "bare" / name).mkdir(parents=True)
+    (root / "bare/HEAD").write_text("ref: refs/heads/main\n")
+    assert passes("git -C bare log", root)
+    (root / "bare/packed-refs").symlink_to("../../outside/key.txt")
+    assert not passes("git -C bare log", root)
+
+
+@pytest.mark.parametrize(
+    ("file", "allowed"),
+    [(".git-blame-ignore-revs", True), ("../outside/key.txt", False), (".env", False), ("~/x", False)],
+)
+def test_git_shows_no_line_of_a_file_that_blame_would_read(root: Path, file: str, allowed: bool) -> None:
+    (root / ".git/config").write_text(f"[blame]\n\tignoreRevsFile = {file}\n")
+    assert passes("git blame x.txt", root) == allowed
+
+
+def test_a_password_in_the_settings_of_the_user_is_not_shown_with_a_url(root: Path, tmp_path: Path) -> None:
+    place = AnalysisContext(LocalWorkspace(root), {**workspace_fixture.ENVIRONMENT, "HOME": str(tmp_path)})
+    asked = ("git remote -v", "git remote get-url origin")
+    assert all(passes(command, place) for command in asked)
+    (tmp_path / ".gitconfig").write_text(
+        '[url "https://oauth2:glpat-1@example.org/"]\n\tinsteadOf = https://example.org/\n'
+    )
+    assert not any(passes(command, place) for command in asked)
+    assert passes("git config --get user.name", place)
+
+
+@pytest.mark.parametrize("name", ["a .env", "-rh", "a x.txt"])
+def test_names_that_only_the_index_has_are_not_given_to_xargs(tmp_path: Path, name: str) -> None:
+    root = tmp_path / "ws"
+    root.mkdir()
+    git(root, "init", "-q")
+    (root / "b").write_text("x\n")
+    git(root, "add", "b")
+    assert passes("git ls-files | xargs grep x", root)
+    (root / name).write_text("x\n")
+    git(root, "add", "--", name)
+    (root / name).unlink()
+    assert not passes("git ls-files | xargs grep x", root)
+    assert passes("git ls-files -z | xargs -0 grep x", root) or name.startswith("-")
 
 
 def test_two_files_outside_a_repository_are_not_compared_unasked(root: Path) -> None:

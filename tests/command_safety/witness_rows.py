@@ -29,6 +29,14 @@ ASKED: dict[str, tuple[str, ...]] = {
         "a=-print; getopts d: a -d; find . $a", "a=-print; let a=1; find . $a", "a=-print; export a=-delete; find . $a", "a=-print; eval a=-delete; find . $a",
         "a=-print; declare a=-delete; find . $a", "a=-print; ((a=1)); find . $a", "a=-print; a+=0; find . $a", "a=-print; b=${a:=x}; find . $b",
     ),
+    "a variable that printf sets": (
+        "printf '%n' PATH; ls", "printf 'x%n' PATH && cat x.txt", "printf '%s%-5n' a PATH; git status", "printf %hn IFS; ls", "command printf '%ln' HOME; ls", "(printf '%.0s%*n' a 1 PATH; ls)",
+        "f=%n; printf $f PATH; ls", "f() { printf '%n' PATH; }; f; ls", "printf '%%%n' PATH; ls", "if printf \"%n\" PATH; then ls; fi",
+    ),
+    "a setting or a list of files that holds a secret": (
+        "git config --get sendemail.smtppass", "git config sendemail.smtpPass", "git config get github.oauth", "git config --global --get mytool.apikey", "git config azure.pat",
+        "wc --f=list.txt", "wc --files=list.txt", "du --fi=list.txt", "du --files0-fr list.txt",
+    ),
     "a folder that cd did not enter": (
         "true || cd src && cat ../outside/key.txt", "! cd src && cat ../outside/key.txt", "true || cd src; cat ../outside/key.txt", "cd src & cat ../outside/key.txt",
         "false && cd src || cat ../outside/key.txt", "{ true || cd src; } && cat ../outside/key.txt", "if ! cd src; then ls; else cat ../../outside/key.txt; fi",

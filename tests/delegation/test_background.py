@@ -91,7 +91,7 @@ async def test_the_note_has_the_beginning_of_the_result_so_that_the_parent_need_
         news = s.heard()[1]
     assert news.splitlines()[1:] == [
         *shown,
-        "WARNING: no tool was run but task_result: nothing in this result was checked",
+        "WARNING: no tool was run except task_result: nothing in this result was checked",
     ]
     log = s.envelopes[: next(n for n, e in enumerate(s.envelopes) if isinstance(e.event, AgentFinished)) + 1]
     (again,) = replay(log)["a.1"].unreported

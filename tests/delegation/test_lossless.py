@@ -318,8 +318,13 @@ async def test_a_rewind_after_a_kill_leaves_the_results_that_were_read(stage: St
         assert DONE in first[2].results[0].text
 
 
-async def test_a_result_that_was_handed_in_right_before_a_kill_is_the_text_of_the_agent(stage: Stage) -> None:
-    script = {"a": [Say("", [delegate("researcher", "x")])], "a.1": QUICK}
+@pytest.mark.parametrize("field", ["result", "answer"])
+async def test_a_result_that_was_handed_in_right_before_a_kill_is_the_text_of_the_agent(
+    stage: Stage, field: str
+) -> None:
+    """Also under a name that the argument has in other programs."""
+    returned = [Say("", [call("task_result", **{field: "found **it**"})])]
+    script = {"a": [Say("", [delegate("researcher", "x")])], "a.1": returned}
     before = await died(stage, script, lambda s: s.of(AgentFinished, "a.1"))
     kept = before.journal.envelopes
     del kept[next(n for n, e in enumerate(kept) if isinstance(e.event, AgentFinished)) :]
@@ -329,6 +334,16 @@ async def test_a_result_that_was_handed_in_right_before_a_kill_is_the_text_of_th
             "(a.1): interrupted (process)\nerror: The friday process that ran this agent ended.\n> found **it**\n"
             in (read(s)[0])
         )
+
+
+async def test_a_report_after_a_kill_is_as_long_as_the_profile_allows(stage: Stage) -> None:
+    stage.profile("terse", "resultChars: 600")
+    script = {"a": [Say("", [batch({"profile": "terse", "task": "x"}, {"profile": "researcher", "task": "y"})])],
+              "a.1": [Say("x" * 3500)], "a.2": SLOW}  # fmt: skip
+    before = await died(stage, script, lambda s: s.of(AgentFinished, "a.1") and len(s.requests("a.2")) == 2)
+    async with stage.open({"a": [Say("fin")]}, resume=before.session.id) as s:
+        await s.session.prompt("and now?")
+        assert "continue with get_delegation_result(id='a.1', offset=390)" in read(s)[0]
 
 
 async def test_a_result_is_kept_when_a_message_came_with_it_and_the_next_request_fails(stage: Stage) -> None:

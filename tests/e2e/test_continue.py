@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
+import sqlite3
+from contextlib import closing, suppress
 
 from tests.e2e.friday import Friday
+from tests.e2e.test_signals import until
 
 FIRST = """
 agents:
@@ -83,3 +87,40 @@ def test_a_time_limit_hands_back_what_the_sub_agents_finished(friday: Friday) ->
         assert words in ran.out
     shown = friday.run("sessions", "show", model="", program=("-m", "friday_cli"))
     assert "> one is found" in shown.out
+
+
+KILLED = """
+agents:
+  a:
+    - calls: [{name: delegate_tasks, arguments: {tasks: [{profile: terse, task: one}, {profile: researcher, task: two}]}}]
+  a.1: [{calls: [{name: task_result, arguments: {answer: "# One is found\\n%s"}}]}]
+  a.2: [{text: half of two, calls: [{name: list_dir, arguments: {path: .}}]}, {text: never, delay_s: 600}]
+"""
+
+
+def test_after_a_kill_the_next_process_shows_and_reads_what_was_finished(friday: Friday) -> None:
+    friday.profile("terse", "resultChars: 500")
+    friday.plays(KILLED % ("and more " * 100))
+    process = friday.start("go")
+
+    def at_work() -> bool:
+        with suppress(sqlite3.Error), closing(sqlite3.connect(friday.home / "data" / "friday.db")) as db:
+            rows = db.execute("SELECT agent, kind FROM events").fetchall()
+            return ("a.1", "agent_finished") in rows and rows.count(("a.2", "turn_started")) == 2
+        return False
+
+    until(at_work, "a.1 to end and a.2 to wait for its second reply")
+    process.kill()
+    process.wait()
+    friday.plays("agents: {a: [{text: 'I had: {results}'}]}")
+    ran = friday("and?", "-c")
+    assert ran.code == 0
+    for words in ("(a.1): completed\n> # One is found\n", "continue with get_delegation_result(id='a.1', offset=325)",
+                  "(a.2): interrupted (process)", "> half of two\n", "delegate_id: a.2"):  # fmt: skip
+        assert words in ran.out
+    shown = friday.run("sessions", "show", model="", program=("-m", "friday_cli")).out
+    agents = shown.rpartition("\nAgents\n")[2]
+    assert re.search(r"├─ ! a\.1 terse · completed .*\n│ +> # One is found\n", agents)
+    assert re.search(
+        r"└─ ! a\.2 researcher · interrupted \(process\) .* ~[\d.k]+ tokens? .*\n +> half of two\n", agents
+    )

@@ -6,6 +6,7 @@ from itertools import product
 
 import pytest
 
+from friday_cli.llm import models
 from tests.e2e.friday import Friday
 from tests.servers.fake_model_server import WIRES, Brain, Say, Turn, Wire
 from tests.servers.script_player import Reply, document
@@ -161,3 +162,51 @@ def test_a_tree_of_depth_three(friday: Friday, wire: Wire, transport: str) -> No
         ("a", None), ("a.1", "a"), ("a.1.1", "a.1"), ("a.1.1.1", "a.1.1"),
     ]  # fmt: skip
     assert {a["status"] for a in ran.document["agents"]} == {"completed"}
+
+
+def test_the_tasks_of_one_reply_are_ten_for_general_and_a_call_lowers_the_depth(friday: Friday) -> None:
+    """With arguments as other programs name them."""
+    friday.plays("""
+agents:
+  a:
+    - calls:
+        - {name: delegate_tasks, arguments: {tasks: [{prompt: t1}, {task: t2}, {task: t3}, {task: t4}, {task: t5}, {task: t6}, {task: t7}, {task: t8}]}}
+        - {name: delegate_task, arguments: {subagent_type: coder, prompt: build, description: short, maxDepth: 1}}
+        - {name: delegate_tasks, arguments: {tasks: [{task: u1}, {task: u2}, {task: u3}]}}
+    - text: "{results}"
+  a.9:
+    - calls: [{name: delegate_task, arguments: {profile: researcher, task: look}}]
+    - text: built
+  a.*: [{text: fine}]
+""")
+    ran = friday.json("go")
+    agents = {a["path"]: a["profile"] for a in ran.document["agents"] if a["path"] != "a"}
+    assert agents == dict.fromkeys((f"a.{n}" for n in (*range(1, 9), 10)), "general") | {"a.9": "coder"}
+    assert (
+        ran.document["result"].count("error: one reply delegates at most 10 tasks; send this one in another reply.")
+        == 2
+    )
+    assert "[Left out, not an argument of this tool: description]" in ran.document["result"]
+    (denied,) = ran.document["denials"]
+    assert (denied["agent"], denied["tool"], denied["reason"]) == (
+        "a.9",
+        "delegate_task",
+        "the agent does not have this tool",
+    )
+    shown = friday.run("sessions", "show", model="", program=("-m", "friday_cli")).out
+    assert "      Task 2 of 3 was not started: one reply delegates at most 10 tasks;" in shown
+    assert "      Task 3 of 3 was not started: " in shown
+
+
+def test_a_search_by_the_service_is_refused_where_no_person_can_be_asked(
+    friday: Friday, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(models, "can_search", lambda *args, **more: True)  # only the services' own hosts can
+
+    def rule(turn: Turn) -> Say:
+        return Say(calls=[("web_search", {"query": "versions of x"})]) if not turn.turn else Say(turn.last)
+
+    with friday.meets(rule) as brain:
+        ran = friday("go")
+    assert "friday: denied: a web_search versions of x: mode ask: net calls are asked about" in ran.err
+    assert len(brain.turns) == 2, "no search was sent"

@@ -23,7 +23,9 @@ LEGAL = {
 }
 """How an agent may end, and why."""
 DUST = 1e-6
-BETWEEN = (ev.Notice, ev.InboxMessage, ev.Prefix, ev.Compacted, ev.Rewound, ev.Checkpoint, ev.Reviewed)
+BETWEEN = (
+    ev.Notice, ev.InboxMessage, ev.Prefix, ev.Compacted, ev.Rewound, ev.Checkpoint, ev.Reviewed, ev.PersonCommand,
+)  # fmt: skip
 """What may happen to the main agent while it does not run."""
 
 

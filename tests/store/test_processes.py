@@ -167,6 +167,23 @@ def abandoned(session: str) -> list[ev.Envelope]:
     ]  # fmt: skip
 
 
+async def test_a_request_without_a_reply_counts_with_its_estimate(store: Store, session: str) -> None:
+    sent = Usage(70, cost_usd=0.25)
+    more = [
+        ("a.2.1", ev.TurnStarted(2, request=sent)),
+        ("a.2", ev.TurnStarted(2, request=sent)),
+        ("a.2", ev.TurnFinished(2, sent)),
+    ]
+    left = abandoned(session)
+    await store.journal(session).append([*left, *numbered(*more, at=2_100.0, first=len(left) + 1)])
+    await store.reconcile()
+    ends = [e.event for e in await store.events(session) if isinstance(e.event, ev.AgentFinished)]
+    deep, middle, _ = ends[-3:]
+    assert deep.usage == Usage(73, cost_usd=None, estimated=True)
+    assert middle.usage == Usage(80, output=5, cost_usd=0.75)
+    assert middle.tree_usage == Usage(153, output=5, cost_usd=None, estimated=True)
+
+
 async def test_what_a_dead_process_left_open_is_ended(store: Store, session: str) -> None:
     await store.journal(session).append(abandoned(session))
     assert await store.reconcile() == [session]

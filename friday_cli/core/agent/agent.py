@@ -21,7 +21,7 @@ from ..protocol.events import AnyEvent, InboxMessage, ToolSpec
 from ..protocol.messages import Message, Usage
 from ..protocol.provider import Effort, Provider
 from ..protocol.receipt import Receipt, ReceiptBuilder
-from ..protocol.run_result import StopReason
+from ..protocol.run_result import RESULT_CHARS, StopReason
 from ..protocol.tool import KnownFiles, Tool
 from ..protocol.workspace import Workspace
 
@@ -85,6 +85,7 @@ class Agent(msgspec.Struct, eq=False):
     prompt; `cold`: the provider's cache was not used for it. `cache_key` is `prefix_name`, if that is not the profile. `below` is
     the usage of its descendants. `start_events` are logged right after its next start. `texts` are the replies of this
     run, `streaming` the text of an unfinished one. `provider_state` is what the provider keeps of the conversation.
+    `result_chars`: characters of its result that its parent reads at once.
     """
 
     path: str
@@ -123,6 +124,7 @@ class Agent(msgspec.Struct, eq=False):
     streaming: str = ""
     provider_state: dict[str, Any] = {}
     start_events: list[AnyEvent] = []
+    result_chars: int = RESULT_CHARS
 
     @property
     def model(self) -> str:

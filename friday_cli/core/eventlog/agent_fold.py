@@ -46,7 +46,7 @@ class AgentState(msgspec.Struct):
 
     `granted` is the start of its newest run, with its budgets. `end` is how that run ended, None while it is open,
     `kept` the newest good result of all its runs.
-    `waiting` is what it waits for. `usage` and the receipt are its own over its life; `tree_usage`, from the end of a run,
+    `waiting` is what it waits for. `sent` estimates the usage of a request without a reply yet. `usage` and the receipt are its own over its life; `tree_usage`, from the end of a run,
     includes its descendants. `context` is the tokens of its conversation. `asks` are its open questions by id.
     """
 
@@ -61,6 +61,7 @@ class AgentState(msgspec.Struct):
     background: bool = False
     turn: int = 0
     context: int = 0
+    sent: Usage = Usage()
     usage: Usage = Usage()
     tree_usage: Usage = Usage()
     asks: dict[str, events.PermissionAsked | events.QuestionAsked] = {}
@@ -106,8 +107,9 @@ def fold_event(state: AgentState, event: events.AnyEvent, at: float) -> bool:
             state.receipt_builder.add(event.tool, event.status, event.facts)
             state.usage += event.usage
         case events.TurnStarted():
-            state.turn = event.turn
+            state.turn, state.sent = event.turn, event.request
         case events.TurnFinished():
+            state.sent = Usage()
             state.usage += event.usage
             state.context = event.context or state.context
         case events.StatusChanged():
@@ -136,6 +138,8 @@ def fold_event(state: AgentState, event: events.AnyEvent, at: float) -> bool:
             state.worktree = event
         case events.Detached():
             state.background = True
+        case events.PersonCommand():
+            state.receipt_builder.add_others(Receipt(commands=(event.run,)))
         case _:
             return False
     return True
@@ -152,7 +156,7 @@ def _started(state: AgentState, event: events.AgentStarted, at: float) -> None:
 def _finished(state: AgentState, event: events.AgentFinished) -> None:
     state.end, state.status, state.waiting = event.result_of_run, event.status, ""
     state.kept = event.result_of_run.to_keep(state.kept)
-    state.tree_usage = event.tree_usage
+    state.tree_usage, state.sent = event.tree_usage, Usage()
     if event.usage != Usage():
         state.usage = event.usage
     if event.receipt != Receipt():

@@ -123,6 +123,8 @@ def may_touch(rules: Iterable[Rule], call: RuleInput, tools: ToolCatalog) -> tup
                 ):
                     return rule, step.unread_words
         if any(fnmatch.fnmatchcase(tool, rule.tool) for tool in tools.for_files("read")) and rule.tool != "*":
+            if script.trouble:
+                return rule, script.trouble
             folder = re.split(r"[*?\[]", rule.pattern.removeprefix("./"))[0]
             for top in (top for step in script.steps for top in step.searches):
                 if top == "." or folder.startswith(f"{top}/") or f"{top}/".startswith(folder):

@@ -56,8 +56,8 @@ def audit(
     ]
     idle = {tool.name for tool in tools if not tool.verifies}
     if not root and text.strip() and any(tool.verifies for tool in tools) and life.tools.keys() <= idle:
-        but = f" but {' and '.join(life.tools)}" if life.tools else ""
-        warnings.append(f"no tool was run{but}: nothing in this result was checked")
+        others = f" except {' and '.join(life.tools)}" if life.tools else ""
+        warnings.append(f"no tool was run{others}: nothing in this result was checked")
     return list(dict.fromkeys(warnings))
 
 

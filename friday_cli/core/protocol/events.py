@@ -9,8 +9,8 @@ import msgspec
 
 from .displays import AnyDisplay
 from .messages import Image, Message, ResultStatus, Usage
-from .receipt import FileChange, Finding, KeptFile, Receipt, ToolFacts
-from .run_result import RunResult, Status, StopReason
+from .receipt import CommandRun, FileChange, Finding, KeptFile, Receipt, ToolFacts
+from .run_result import RESULT_CHARS, RunResult, Status, StopReason
 
 SCHEMA = 1
 """Version of the event format, written in the first event of a session."""
@@ -42,7 +42,7 @@ class SessionStarted(Event, frozen=True, tag="session_started"):
 
 class AgentStarted(Event, frozen=True, tag="agent_started"):
     """First event of a run of an agent; `run` counts from 1. Budgets: `tokens` and `cost_usd` for all its runs, `turns` and
-    `time_s` (active seconds) for this one; 0 or None: no limit. `max_depth`: how deep agents may be nested (main agent 0)."""
+    `time_s` (active seconds) for this one; 0 or None: no limit. `max_depth` of nesting (main agent 0); `result_chars` read at once."""
 
     run: int
     profile: str
@@ -58,6 +58,7 @@ class AgentStarted(Event, frozen=True, tag="agent_started"):
     turns: int = 0
     time_s: float = 0.0
     max_depth: int | None = None
+    result_chars: int = RESULT_CHARS
 
 
 class AgentFinished(Event, frozen=True, tag="agent_finished"):
@@ -88,10 +89,8 @@ class AgentFinished(Event, frozen=True, tag="agent_finished"):
     @property
     def result_of_run(self) -> RunResult:
         """How the run ended, without what it used."""
-        return RunResult(
-            self.status, self.stop_reason, self.result, self.error,
-            limit_of=self.limit_of, partial=self.partial, findings=self.findings,
-        )  # fmt: skip
+        known = self.status, self.stop_reason, self.result, self.error, self.limit_of
+        return RunResult(*known, partial=self.partial, findings=self.findings)
 
 
 class Detached(Event, frozen=True, tag="detached"):
@@ -267,8 +266,7 @@ class AttemptFailed(Event, frozen=True, tag="attempt_failed"):
 
 
 class Compacted(Event, frozen=True, tag="compacted"):
-    """The history was replaced by `messages`. The earlier events stay in the log. `before` and `after` are tokens of the
-    context, `usage` is that of the summary."""
+    """`messages` replaced the history; the log keeps it. `before`, `after`: tokens of the context; `usage`: the summary's."""
 
     messages: tuple[Message, ...]
     before: int
@@ -327,14 +325,17 @@ class Reviewed(Event, frozen=True, tag="reviewed"):
     paths: tuple[str, ...]
 
 
+class PersonCommand(Event, frozen=True, tag="person_command"):
+    """A command that a person ran in the session's folder ended. The main agent may report how."""
+
+    run: CommandRun
+
+
 class Notice(Event, frozen=True, tag="notice"):
     """A message for people."""
 
     text: str
     level: Literal["info", "warning", "error"] = "info"
-
-
-# ---- live events: deltas with attempt and offset, never stored ---------------
 
 
 class TextDelta(Event, frozen=True, tag="text_delta"):
@@ -376,11 +377,10 @@ class ToolOutput(Event, frozen=True, tag="tool_output"):
 LIVE = (TextDelta, ThinkingDelta, CallDelta, ToolOutput)
 
 AnyEvent = (
-    SessionStarted | AgentStarted | AgentFinished | Detached | Prefix | TurnStarted | TurnFinished | MessageAdded | ToolStarted
-    | ToolFinished | StatusChanged | InboxMessage | PermissionAsked | PermissionAnswered | Denied | QuestionAsked | Compacted
-    | QuestionAnswered | AskWithdrawn | ModeChanged | RuleAdded | RuleRemoved | AttemptFailed | IntentStated | Verdict | Notice
-    | WorktreeChanged | Checkpoint | Rewound | Reviewed | SubAgentsChosen | TextDelta | ThinkingDelta | CallDelta | ToolOutput
-)  # fmt: skip
+    SessionStarted | AgentStarted | AgentFinished | Detached | Prefix | TurnStarted | TurnFinished | MessageAdded | ToolStarted | ToolFinished
+    | StatusChanged | InboxMessage | PermissionAsked | PermissionAnswered | Denied | QuestionAsked | Compacted | QuestionAnswered
+    | AskWithdrawn | ModeChanged | RuleAdded | RuleRemoved | AttemptFailed | IntentStated | Verdict | Notice | WorktreeChanged | Checkpoint
+    | Rewound | Reviewed | SubAgentsChosen | PersonCommand | TextDelta | ThinkingDelta | CallDelta | ToolOutput)  # fmt: skip
 
 
 class Envelope(msgspec.Struct, frozen=True):

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from .tool_info import TASK_RESULT
+from .tool_info import RESULT_FIELDS, TASK_RESULT
 
 Role = Literal["user", "assistant", "tool"]
 ResultStatus = Literal["ok", "error", "denied", "cancelled"]
@@ -186,7 +186,8 @@ def _settle(mended: list[Message], calls: Sequence[ToolCall], found: list[ToolRe
 
 def handed_in(message: Message) -> str:
     """The result in a call of `task_result`, "" if there is none."""
-    found = (call.arguments.get("result") for call in message.calls if call.name == TASK_RESULT)
+    calls = [call for call in message.calls if call.name == TASK_RESULT]
+    found = (call.arguments.get(name) for call in calls for name in RESULT_FIELDS)
     return next((text.strip() for text in found if isinstance(text, str)), "")
 
 

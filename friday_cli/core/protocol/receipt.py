@@ -73,8 +73,8 @@ class ToolFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     unknown: tuple[str, ...] = ()
 
 
-class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A claim with its evidence (`file:line`, a URL, a command). `seen`: the harness observed that evidence."""
+class Finding(msgspec.Struct, frozen=True):
+    """A claim with its evidence (`file:line`, a URL, a command). `seen`: the harness observed that evidence; always written."""
 
     claim: str
     evidence: str

@@ -19,6 +19,8 @@ StopReason = Literal[
 ]  # fmt: skip
 ENDED: frozenset[str] = frozenset(("completed", "failed", "timeout", "cancelled", "interrupted"))
 LIMIT_REASONS: frozenset[str] = frozenset(("iterations", "tokens", "cost", "time"))
+RESULT_CHARS = 24_000
+"""Characters of a result that a parent reads at once if neither settings nor profile say otherwise."""
 
 
 class RunResult(msgspec.Struct, frozen=True):

@@ -24,6 +24,8 @@ DELEGATE_TASK = "delegate_task"
 """The first of the tools with which an agent delegates."""
 TASK_RESULT = "task_result"
 """The tool by which a sub-agent returns its result."""
+RESULT_FIELDS = ("result", "answer", "output", "text")
+"""Arguments of `task_result` that may have the result: that of the tool first, then the names in other programs."""
 SERVER_PREFIX = "mcp__"
 """How the names of tools from MCP servers begin: `mcp__SERVER__TOOL`."""
 

@@ -13,7 +13,7 @@ from ..protocol.errors import ToolError
 from ..protocol.messages import Usage
 from ..protocol.provider import Provider
 from ..protocol.receipt import Receipt
-from ..protocol.run_result import RunResult, Status, StopReason
+from ..protocol.run_result import RESULT_CHARS, RunResult, Status, StopReason
 
 
 def require_text(text: str) -> None:
@@ -58,7 +58,8 @@ class SpawnEstimate(NamedTuple):
 
 class AgentSummary(msgspec.Struct, frozen=True):
     """What other agents may know of an agent. `end` is how its newest run ended, None while it is open; `kept` is the
-    newest good result of all its runs. `usage` includes its descendants; `duration_s` is active seconds of that run."""
+    newest good result of all its runs. `usage` includes its descendants; `duration_s` is active seconds of that run.
+    `result_chars`: characters of its result that its parent reads at once."""
 
     path: str
     profile: str
@@ -70,6 +71,7 @@ class AgentSummary(msgspec.Struct, frozen=True):
     receipt: Receipt = Receipt()
     model: str = ""
     kept: RunResult | None = None
+    result_chars: int = RESULT_CHARS
 
     @property
     def earlier(self) -> RunResult | None:
@@ -130,4 +132,5 @@ class AgentRun:
             receipt=agent.receipt,
             model=agent.model,
             kept=end.to_keep(self.kept) if end else self.kept,
+            result_chars=agent.result_chars,
         )

@@ -86,6 +86,7 @@ async def _announce(tree: RunHost, node: AgentRun, message: Message | None) -> N
         turns=agent.max_turns,
         time_s=agent.time_s,
         max_depth=agent.max_depth,
+        result_chars=agent.result_chars,
     )
     events: list[AnyEvent] = [started, prefix] if agent.run == 1 else [started]
     events += agent.start_events

@@ -10,6 +10,8 @@ from .sanitize import escaped, show_invisible
 
 _BLANKS = pattern("[\xa0\u1680\u2000-\u200a\u202f\u205f\u2800\u3000\ufe0e\ufe0f\u2024\u2044\u2215\u29f8\ua789]")
 """Blanks that end no word in a shell, and the look-alikes of `.`, `/` and `:`."""
+_DASHES = pattern(r"(?<!\S)[\u2010-\u2015\u2212\ufe58\ufe63\uff0d]+(?=[\w-])")
+"""Dashes at the start of a word, which look like those of an option."""
 _LETTERS = pattern(r"[^\W\d_]+")
 _LATIN = pattern("[A-Za-z]")
 _FOREIGN = pattern(
@@ -30,7 +32,7 @@ def show_deceptive(text: str) -> str:
     shown = show_invisible(text)
     if shown.isascii():
         return shown
-    shown = _BLANKS().sub(_escape, shown)
+    shown = _DASHES().sub(lambda found: "".join(map(escaped, found[0])), _BLANKS().sub(_escape, shown))
     return re.sub(r"\S+", _mark_name, shown)
 
 

@@ -20,7 +20,7 @@ _JOINERS = "\u200c\u200d"
 _SILENT = (
     "\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f"  # controls that are no white space
     "\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f"
-    "\u3164\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+    "\u3164\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufffb\u070f\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
 _DROP = pattern(f"[{_SILENT}]+")
 # A joiner is part of the spelling after letters of scripts that join and after pictographs; elsewhere it only hides.
@@ -49,7 +49,7 @@ def sanitize(text: str, *, keep: str = "\n\t") -> str:
         text = text.replace(end, "\n")
     for blank in "\v\f" + "".join({"\n", "\t"} - set(keep)):
         text = text.replace(blank, " ")
-    return text
+    return mask_keys(text)  # what was removed may have been inside a key, such as the colour of a match
 
 
 def show_invisible(text: str) -> str:

@@ -288,12 +288,23 @@ class TextWriter(OutputWriter):
 
     def _warnings(self) -> str:
         """What the receipts of this run warn of, in one line; "" for nothing."""
-        ended = (agent for path, agent in self.state.agents.items() if path in self._ended)
-        found = [(agent.path, text) for agent in ended for text in agent.receipt.warnings]
-        named = [f"{path}{'' if text.startswith('claims') else ':'} {text}" for path, text in found[:MAX_WARNINGS]]
-        if (more := len(found) - MAX_WARNINGS) > 0:
+        found: dict[str, list[str]] = {}
+        for agent in (agent for path, agent in self.state.agents.items() if path in self._ended):
+            for text in agent.receipt.warnings:
+                found.setdefault(text, []).append(agent.path)
+        named = [_warning(text, paths) for text, paths in list(found.items())[:MAX_WARNINGS]]
+        if (more := sum(map(len, list(found.values())[MAX_WARNINGS:]))) > 0:
             named.append(f"{more} more, see `friday sessions show {self.state.session[:8]} --tree`")
-        return sanitize_line(f"{pluralize(len(found), 'warning')}: {'; '.join(named)}", 2000) if found else ""
+        count = pluralize(sum(map(len, found.values())), "warning")
+        return sanitize_line(f"{count}: {'; '.join(named)}", 2000) if found else ""
+
+
+def _warning(text: str, paths: list[str]) -> str:
+    """A warning and the agents that it is about."""
+    if len(paths) == 1 and text.startswith("claims"):
+        return f"{paths[0]} {text}"
+    more = len(paths) - MAX_WARNINGS
+    return f"{', '.join(paths[:MAX_WARNINGS])}{f' and {more} more' if more > 0 else ''}: {text}"
 
 
 def _ending(outcome: RunResult) -> str:

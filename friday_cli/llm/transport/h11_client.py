@@ -30,6 +30,8 @@ READ_BUFFER_BYTES = 256 * 1024
 """Unread bytes after which reading from the socket pauses."""
 WRITE_BYTES = 64 * 1024
 """Pieces of a request are joined until they have this size: larger ones are sent without copying them."""
+MAX_PIECE = 2**20
+"""Bytes of a compressed body that are decompressed at once."""
 MAX_CHUNKS_PER_READ = 64
 """Maximum body chunks joined in one read. After so many, other tasks of the event loop run first."""
 
@@ -73,10 +75,13 @@ class Response:
             if encoding in ("identity", ""):
                 yield data
                 continue
-            try:
-                yield decompressor.decompress(data)
-            except zlib.error as error:
-                raise ValueError(str(error)) from None
+            while data:  # in pieces: a few bytes can become gigabytes
+                try:
+                    piece = decompressor.decompress(data, MAX_PIECE)
+                except zlib.error as error:
+                    raise ValueError(str(error)) from None
+                data = decompressor.unconsumed_tail
+                yield piece
 
     async def aclose(self) -> None:
         """Keep the connection for the next request; close it if the response is incomplete."""

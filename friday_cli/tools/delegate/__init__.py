@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from itertools import takewhile
 from typing import Protocol
@@ -35,7 +35,7 @@ from .arguments import (
     task_count,
 )
 from .profile_search import NamedProfile, search_tool
-from .report import RESULT_CHARS, report, status_text
+from .report import report, status_text
 
 SAME_TASK = 0.8
 """Similarity above which a delegated task counts as the whole task of the agent."""
@@ -71,18 +71,11 @@ class DelegationHost(Protocol):
 
 class DelegateSettings(msgspec.Struct, frozen=True):
     """`searchable`: the profiles that the agent may delegate to, if it needs a search for them; `isolated`: those whose agents always get a
-    workspace of their own. `max_batch`: tasks in one reply. `result_chars`: characters of a result that are shown at once;
-    `profile_result_chars`: lower numbers of some profiles, by name."""
+    workspace of their own. `max_batch`: tasks in one reply."""
 
     searchable: tuple[NamedProfile, ...] = ()
     isolated: frozenset[str] = frozenset()
     max_batch: int = 10
-    result_chars: int = RESULT_CHARS
-    profile_result_chars: Mapping[str, int] = {}
-
-    def shown_chars(self, profile: str) -> int:
-        """Characters of a result of `profile` that are shown at once."""
-        return min(self.result_chars, self.profile_result_chars.get(profile, self.result_chars))
 
 
 def delegate_tools(tree: SubagentTree, host: DelegationHost, settings: DelegateSettings) -> list[Tool]:
@@ -298,7 +291,7 @@ class _DelegationTools:
             return _in_background(node)
         known = node.summary
         summary = None
-        long = known.end and len(known.end.text) > self._settings.shown_chars(known.profile)
+        long = known.end and len(known.end.text) > known.result_chars
         if long and not known.earlier and not being_stopped():
             with suppress(asyncio.CancelledError):
                 summary = await self._host.summarize(ctx.agent, known)
@@ -315,10 +308,8 @@ class _DelegationTools:
 
     def _report(self, known: AgentSummary, offset: int = 0, *, summary: str | None = None) -> str:
         """A result as its parent reads it."""
-        return report(
-            known, self._tree.below(known.path), worktree=self._host.worktree_report(known.path), offset=offset,
-            limit=self._settings.shown_chars(known.profile), summary=summary,
-        )  # fmt: skip
+        below, worktree = self._tree.below(known.path), self._host.worktree_report(known.path)
+        return report(known, below, worktree=worktree, offset=offset, summary=summary)
 
 
 def _in_background(node: AgentRun) -> str:

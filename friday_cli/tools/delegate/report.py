@@ -11,8 +11,6 @@ from friday_cli.core.subagents.node import AgentSummary
 from friday_cli.core.text.lazy_regex import pattern
 from friday_cli.core.text.untrusted import neutralize
 
-RESULT_CHARS = 24_000
-"""Characters of a result that are shown at once."""
 HEAD_SHARE = 0.65
 """Share of a truncated result that its beginning gets; the end gets the rest."""
 _HARNESS_MARK = pattern(r"\[((?:not )?seen by the harness|truncated: [^\]\n]*)\]", re.I)
@@ -24,14 +22,14 @@ def report(
     *,
     worktree: str = "",
     offset: int = 0,
-    limit: int = RESULT_CHARS,
     summary: str | None = None,
 ) -> str:
     """The text of a result, the status, and what the harness recorded. The result of an earlier run comes with the failure
-    of a later one. `below` are its own sub-agents, `worktree` tells what it changed there. At most `limit` characters of
-    the text are shown, from `offset`, or a `summary` of it."""
+    of a later one. `below` are its own sub-agents, `worktree` tells what it changed there. The text is shown
+    from `offset` on, up to its limit, or a `summary` of it."""
     end = known.end or RunResult(known.status, "done")  # resumed by a person meanwhile
     lines = [f"## Result from {known.profile!r} ({known.path}): {status_text(known)}"]
+    limit = known.result_chars
     if end.error:
         lines.append(f"error: {_inline(end.error)}")
     if earlier := known.earlier:

@@ -3,7 +3,9 @@ only. A refused call fails with an error; the program continues.
 
 Always refused: changing the resource limits of another process. With the network off: sockets of every kind except local
 ones and those of the kernel (netlink), and io_uring, which makes sockets without the system call. A command that may only
-look can also make no local socket, and change no mode, owner, time or attribute of a file.
+look can also make no local socket, change no mode, owner, time or attribute of a file, send no device or file system a
+command (ioctl) except those of terminals, create nothing in the kernel that outlives it (shared memory, queues, keys), and
+change the priority or processors of no other process.
 """
 
 from __future__ import annotations
@@ -34,25 +36,33 @@ class _Numbers(NamedTuple):
     socketcall: int = 0
     open: int = 0
     openat: int = 0
-    attributes: tuple[int, ...] = ()
-    """chmod, chown, utimes, setxattr, removexattr and truncate in all their forms."""
+    ioctl: int = 0
+    changes: tuple[int, ...] = ()
+    """chmod, chown, utimes, setxattr, removexattr and truncate in all their forms; what creates shared memory, semaphores,
+    message queues and keys."""
+    scheduling: tuple[int, ...] = ()
+    """sched_setparam, sched_setscheduler, sched_setaffinity, sched_setattr: the process is the first argument."""
+    priority: tuple[int, ...] = ()
+    """setpriority and ioprio_set: the process is the second argument."""
 
 
 _NEW = (452, 463, 466, 469)
 """fchmodat2, setxattrat, removexattrat, file_setattr: the same everywhere."""
 _IO_URING_SETUP, _OPENAT2 = 425, 437
-_OLD = (76, 90, 91, 92, 93, 94, 132, 188, 189, 190, 197, 198, 199, 235, 260, 261, 268, 280)
-_GENERIC = (5, 6, 7, 14, 15, 16, 45, 52, 53, 54, 55, 88)
+_IOCTL_KIND, _OF_TERMINALS = 0xFF00, 0x5400
+_X86 = _Numbers(
+    0xC000003E, 41, 302, open=2, openat=257, ioctl=16, scheduling=(142, 144, 203, 314), priority=(141, 251),
+    changes=(76, 90, 91, 92, 93, 94, 132, 188, 189, 190, 197, 198, 199, 235, 260, 261, 268, 280,
+             29, 64, 68, 240, 248, 249, 250, *_NEW),
+)  # fmt: skip
+_GENERIC = _Numbers(
+    0xC00000B7, 198, 261, openat=56, ioctl=29, scheduling=(118, 119, 122, 274), priority=(140, 30),
+    changes=(5, 6, 7, 14, 15, 16, 45, 52, 53, 54, 55, 88, 180, 186, 190, 194, 217, 218, 219, *_NEW),
+)  # fmt: skip
 _TABLES = {
-    "x86_64": (
-        _Numbers(0xC000003E, 41, 302, open=2, openat=257, attributes=(*_OLD, *_NEW)),
-        _Numbers(0x40000003, 359, 340, 102),
-    ),
-    "aarch64": (
-        _Numbers(0xC00000B7, 198, 261, openat=56, attributes=(*_GENERIC, *_NEW)),
-        _Numbers(0x40000028, 281, 369, 102),
-    ),
-    "riscv64": (_Numbers(0xC00000F3, 198, 261, openat=56, attributes=(*_GENERIC, *_NEW)),),
+    "x86_64": (_X86, _Numbers(0x40000003, 359, 340, 102)),
+    "aarch64": (_GENERIC, _Numbers(0x40000028, 281, 369, 102)),
+    "riscv64": (_GENERIC._replace(architecture=0xC00000F3),),
 }
 """By machine: its own system calls, and those of its 32-bit programs."""
 
@@ -109,7 +119,10 @@ def _rules(numbers: _Numbers, *, network: bool, looks: bool) -> list[tuple[int, 
         if numbers.socketcall:
             rules.append((numbers.socketcall, [], errno.EACCES))
     if looks:
-        rules += [(number, [], errno.EPERM) for number in numbers.attributes]
+        rules += [(number, [], errno.EPERM) for number in numbers.changes]
+        rules += [(number, [(0, _WHOLE, 0, False)], errno.EPERM) for number in numbers.scheduling]
+        rules += [(number, [(1, _WHOLE, 0, False)], errno.EPERM) for number in numbers.priority]
+        rules.append((numbers.ioctl, [(1, _IOCTL_KIND, _OF_TERMINALS, False)], errno.ENOTTY))
         rules.append((_OPENAT2, [], errno.ENOSYS))  # its flags cannot be read here
         for number, flags in (
             (numbers.open, 1),

@@ -17,6 +17,8 @@ from friday_cli.core.text.deceptive import deception_note, show_deceptive
         ("x\u2800y\xa0z", "x\\u2800y\\xa0z"),
         ("a\u202eb\u2066c", "a\\u202eb\\u2066c"),
         ("example.com\u2215evil", "example.com\\u2215evil"),
+        ("rm \u2011rf \u2014-force x", "rm \\u2011rf \\u2014-force x"),
+        ("git commit -m 'a \u2014 b\u2013c'", "git commit -m 'a \u2014 b\u2013c'"),
         ("echo привет из Минска", "echo привет из Минска"),
         ("cat отчёт_v2.txt файл.txt", "cat отчёт_v2.txt файл.txt"),
         ("echo αβγ 漢字 café", "echo αβγ 漢字 café"),

@@ -28,6 +28,12 @@ def test_values_are_masked_the_longest_first(clean: object) -> None:
     assert clean(text) == "<[secret]> [secret], short and lm-studio"
 
 
+@pytest.mark.parametrize("inside", ["\x1b[01;31m", "\x1b]0;x\x07", "\u200b", "\x00", "\u202e", "\U00013437"])
+def test_a_key_is_masked_that_only_hidden_characters_divide(inside: str) -> None:
+    """grep colours its match."""
+    assert sanitize(f"<{KEY[:4]}{inside}{KEY[4:]}>") == "<[secret]>"
+
+
 def test_all_strings_of_an_event_are_masked_and_others_are_the_same_object() -> None:
     call = ToolCall("c1", "bash", {"command": f"echo {KEY}", "list": [KEY, 1], KEY: None})
     event = MessageAdded(Message("assistant", (Text(f"it is {KEY}"), call)))

@@ -30,23 +30,34 @@ def scripted(folder: Path, agents: dict[str, Any]) -> str:
     return f"scripted:{folder}/.scenario.json"
 
 
-class Terminal:
-    """A terminal of 100 x 30 with `friday` in it."""
+def _set_size(terminal: int, size: tuple[int, int]) -> None:
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
 
-    def __init__(self, folder: Path, *args: str, script: str = "", **env: str) -> None:
+
+class Terminal:
+    """A terminal with `friday` in it, of `size` columns and rows."""
+
+    def __init__(
+        self, folder: Path, *args: str, script: str = "", size: tuple[int, int] = (100, 30), **env: str
+    ) -> None:
         self.out = b""
         self.pid, self._fd = pty.fork()
         if not self.pid:
-            fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
+            _set_size(0, size)
             os.chdir(folder)
-            os.environ.update(
-                TERM="xterm-256color", COLUMNS="100", LINES="30", PYTHONPATH=str(Path(__file__).parents[3])
-            )
+            os.environ.update(TERM="xterm-256color", PYTHONPATH=str(Path(__file__).parents[3]))
             os.environ.update(env)
-            os.execv(sys.executable, [sys.executable, *([script] if script else ["-m", "friday_cli"]), *args])
+            program = [script] if script else ["-m", "friday_cli"]
+            os.execve(
+                sys.executable, [sys.executable, *program, *args], os.environ
+            )  # not what readline set below Python
 
     def __enter__(self) -> Self:
         return self
+
+    def resize(self, columns: int, rows: int) -> None:
+        """Give the window another size."""
+        _set_size(self._fd, (columns, rows))
 
     def __exit__(self, *_: object) -> None:
         try:

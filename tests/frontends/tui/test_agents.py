@@ -171,13 +171,18 @@ async def test_the_width_of_the_pane_and_the_theme_are_found_again(tmp_path: Pat
 
 
 async def test_a_message_that_begins_with_a_sub_agent_goes_there(tmp_path: Path) -> None:
-    agents = {"a": [delegates("first"), {"text": "Done."}], "a.1": [{"text": "found it"}, {"text": "and more"}]}
+    """The main agent reads of it with its next message."""
+    turns = [delegates("first"), {"text": "Done."}, {"text": "Over."}]
+    agents = {"a": turns, "a.1": [{"text": "found it"}, {"text": "and more"}]}
     async with opened(tmp_path, agents, size=(120, 40)) as chat:
         await chat.ask("go")
         await chat.say("@a.1 once more", shows="and more")
         assert (chat.state.agents["a.1"].run, chat.state.agents["a"].run) == (2, 1)
         sent = chat.state.agents["a.1"].transcript
         assert "once more" in [item.text for item in sent if isinstance(item, MessageItem)]
+        await chat.ask("go on", shows="Over.")
+        chat.has("· To the agent: The user has continued your sub-agent a.1 (general)")
+        assert "Note of the harness" not in chat.frame
 
 
 async def test_a_sub_agent_that_spent_its_tokens_is_given_more(tmp_path: Path) -> None:

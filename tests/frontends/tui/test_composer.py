@@ -145,16 +145,23 @@ async def test_the_agent_reads_the_output_of_a_command_with_one_mark_but_not_wit
 
 
 async def test_the_agent_may_repeat_how_a_command_of_the_person_ended(tmp_path: Path) -> None:
+    """Also in a later process."""
     (tmp_path / "check.sh").write_text("echo fine\n", encoding="utf-8")
-    answer = "As your run shows, all checks pass."
-    async with opened(tmp_path, {"a": [{"text": answer}, {"text": answer}]}) as chat:
+    agents = {"a": [{"text": "As your run shows, all checks pass."}] * 2}
+    async with opened(tmp_path, agents) as chat:
         await chat.say("!sh check.sh", shows="exit 0")
         await chat.ask("and?")
         assert chat.state.agents["a"].receipt.warnings == ()
+        kept = chat.session.id
+    async with opened(tmp_path, agents, resume=kept) as chat:
+        await chat.ask("really?")
+        assert chat.state.agents["a"].receipt.warnings == ()
         await chat.say("!sh check.sh; exit 1", shows="exit 1")
         await chat.ask("and now?")
-        (warning,) = chat.state.agents["a"].receipt.warnings
-        assert "`sh check.sh; exit 1` ended with exit 1" in warning
+        assert "`sh check.sh; exit 1` ended with exit 1" in chat.state.agents["a"].receipt.warnings[0]
+    async with opened(tmp_path, agents, resume=kept) as chat:
+        await chat.ask("and later?")
+        assert "`sh check.sh; exit 1` ended with exit 1" in chat.state.agents["a"].receipt.warnings[0]
 
 
 async def test_a_message_before_the_session_is_open_is_not_lost(tmp_path: Path) -> None:

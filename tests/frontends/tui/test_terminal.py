@@ -51,6 +51,30 @@ def test_a_whole_day_in_one_terminal(tmp_path: Path) -> None:
         terminal.ends_clean(0)
 
 
+def test_the_tree_is_in_sight_in_a_narrow_and_in_a_wide_window_and_profiles_are_shown(tmp_path: Path) -> None:
+    tasks = [{"profile": "general", "task": "fix it"}, {"profile": "general", "task": "look slowly"}]
+    returned = {"result": "I have fixed parser.py.", "checks": [{"command": "pytest -q"}]}
+    agents = {
+        "a": [{"calls": [{"name": "delegate_tasks", "arguments": {"tasks": tasks}}]}],
+        "a.1": [{"calls": [{"name": "task_result", "arguments": returned}]}],
+        "a.2": [{"text": "First words, then nothing more", "chunk_delay_s": 60.0}],
+    }
+    with Terminal(tmp_path, "-m", scripted(tmp_path, agents), size=(80, 24)) as terminal:
+        terminal.until(b"F1 help")
+        terminal.type(b"begin\r", until="2 sub-agents · 1 at work · 1 with warnings".encode())
+        terminal.until(b"Ctrl+T agents", "a.2 general · writes".encode())  # the strip above the prompt
+        terminal.until(b"! claims the check `pytest -q`, but that command was not run", "▸ tools: task_result".encode())
+        assert b"general fix it" not in STYLES.sub(b"", terminal.out)
+        terminal.resize(120, 40)
+        terminal.until(
+            b"! general fix it", b"general look slowly", b"I have fixed parser.py."
+        )  # the panel beside the chat
+        terminal.type(b"/profiles\r", until=b"delegates to: researcher")
+        terminal.until(b"5 of 5 profiles", b"levels below it: ", b"[x] coder")
+        os.kill(terminal.pid, signal.SIGTERM)
+        terminal.ends_clean(143)
+
+
 def test_what_is_typed_before_the_screen_is_there_is_not_lost(tmp_path: Path) -> None:
     with Terminal(tmp_path, "-m", "demo") as terminal:
         terminal.type(b"early bird")

@@ -12,10 +12,12 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
+import h11
 import pytest
 
 from friday_cli.core.protocol.errors import ProviderError
 from friday_cli.llm.transport import Endpoint, get_transport, h11_client
+from friday_cli.llm.transport.h11_client import MAX_PIECE, Response
 from tests.servers.script_player import Reply, named, playing
 
 A, STOP = {"type": "a", "n": 1}, {"type": "message_stop"}
@@ -137,6 +139,21 @@ async def test_a_packed_answer_is_unpacked_and_a_packing_that_is_unknown_is_said
         with pytest.raises(ProviderError) as caught:
             await read(server.url)
     assert caught.value.kind == "garbled"
+
+
+async def test_a_packed_answer_is_unpacked_in_pieces() -> None:
+    """A few kilobytes become gigabytes: the limit of a reply counts before all of it is in memory."""
+
+    class Once:
+        left: bytes | None = gzip.compress(bytes(5 * MAX_PIECE))
+
+        async def read_chunk(self) -> bytes | None:
+            found, self.left = self.left, None
+            return found
+
+    head = h11.Response(status_code=200, headers=[("content-encoding", "gzip")])
+    sizes = [len(piece) async for piece in Response(Once(), head, "").aiter_bytes()]  # type: ignore[arg-type]
+    assert (max(sizes), sum(sizes)) == (MAX_PIECE, 5 * MAX_PIECE)
 
 
 @pytest.mark.parametrize("good_bye", [b"", b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\n\r\n"])

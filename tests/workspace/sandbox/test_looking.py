@@ -31,6 +31,7 @@ WRITE = (
     "find . -fprint new", "git init made", "git add x.txt", "git config --file new a.b c", "git -c user.name=a commit -m x",
     "install README.md new", "mknod made p", "split -l 1 README.md made", "{python} -c 'open(\"new\", \"w\")'",
     "{python} -c 'import os; os.setxattr(\"x.txt\", \"user.a\", b\"b\")'", "{python} -c 'import os; os.utime(\"x.txt\", (1, 1))'",
+    "{python} -c 'import fcntl, os; fcntl.ioctl(os.open(\"x.txt\", 0), 0x40086602, b\"\\x40\" + bytes(7))'", "chattr +A x.txt",
     "echo x > {outside}/new", "rm -f {outside}/key.txt", "echo x > /var/tmp/friday-witness", "echo x > $HOME/new",
 )  # fmt: skip
 EXECUTE = (
@@ -169,6 +170,33 @@ async def test_nothing_is_changed_executed_read_or_reached(
 @pytest.mark.parametrize("part", range(8))
 async def test_what_passes_because_it_looks_harms_nothing(witness: Witness, looking: SandboxChoice, part: int) -> None:
     assert CANARY not in await outputs(looking, witness, LOOK[part::8])
+
+
+LASTING = """
+import ctypes, fcntl, os
+libc = ctypes.CDLL(None)
+def tried(name, call):
+    try:
+        if call() != -1:
+            print(name, end=" ")
+    except OSError:
+        pass
+tried("memory", lambda: libc.shmctl(libc.shmget(0, 4096, 0o1600), 0, 0))
+tried("queue", lambda: libc.msgctl(libc.msgget(0, 0o1600), 0, 0))
+tried("semaphore", lambda: libc.semctl(libc.semget(0, 1, 0o1600), 0, 0))
+tried("processors", lambda: os.sched_setaffinity(os.getppid(), os.sched_getaffinity(0)))
+tried("priority", lambda: os.setpriority(os.PRIO_PROCESS, os.getppid(), os.nice(0)))
+tried("file", lambda: fcntl.ioctl(os.open("x.txt", 0), 0x80086601, bytes(8)) and 1)
+"""
+
+
+async def test_nothing_in_the_kernel_outlives_it_and_other_processes_stay_as_they_are(
+    witness: Witness, looking: SandboxChoice
+) -> None:
+    printed = await outputs(
+        looking, witness, [f"{sys.executable} -c {shlex.quote(LASTING)}; echo end; nice ls > /dev/null"]
+    )
+    assert printed == "end\n"
 
 
 async def test_the_witness_notices(witness: Witness) -> None:

@@ -68,7 +68,7 @@ class PlainWriter:
             self._writing(item.text, whole=True)
             self._said = ""
         elif item.source != "person":
-            self._say(f"Note: {sanitize_line(item.text, 500)}")
+            self._say(f"Note to the agent: {sanitize_line(item.text, 500)}")
 
     def _writing(self, text: str, *, whole: bool = False) -> None:
         """Print the complete lines of a reply; a retry is printed from its beginning."""

@@ -26,6 +26,7 @@ from friday_cli.view import (
     ResultItem,
     SessionView,
     ToolRun,
+    count_findings,
     finding_text,
     not_started,
     status_text,
@@ -34,7 +35,7 @@ from friday_cli.view.tree import GLYPHS, WARNED
 
 from .block_list import BlockList
 from .blocks import Block, NoteBlock, RenderContext, ReplyBlock, UserBlock
-from .result_block import ResultBlock, count_findings, draw_findings, draw_receipt, draw_result, draw_warnings
+from .result_block import ResultBlock, draw_findings, draw_receipt, draw_result, draw_warnings
 from .styles import TextRenderer, indented
 from .tool_blocks import MARKS, CallBlock, body
 

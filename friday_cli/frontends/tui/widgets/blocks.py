@@ -170,7 +170,7 @@ class UserBlock(Block):
         styles, item = renderer.styles, self._item
         if item.source == "harness":
             text = sanitize(item.text) if self.open else sanitize_line(item.text, 200)
-            return renderer.wrap(Text(f"· {text}", style=styles.dim), width)
+            return renderer.wrap(Text(f"· To the agent: {text}", style=styles.dim), width)
         message, attached = (item.text, []) if self.open else _split_attachments(item.text)
         text = sanitize(message).strip("\n")
         if item.images > text.count("[Image #"):

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from rich.text import Text
 from textual.strip import Strip
 
-from friday_cli.core.protocol.format import pluralize
 from friday_cli.core.protocol.receipt import Finding, Receipt
 from friday_cli.core.text.sanitize import sanitize, sanitize_line
 from friday_cli.view import ResultItem, finding_text
@@ -72,13 +71,6 @@ def draw_findings(findings: Sequence[Finding], renderer: TextRenderer, width: in
         text.stylize(styles.ok if finding.seen else styles.warn, 0, text.plain.index("]") + 1)
         out += indented(renderer.wrap(text, width - 2), mark, "  ", style)
     return out
-
-
-def count_findings(findings: Sequence[Finding]) -> str:
-    """The findings in a few words; "" for none."""
-    seen = sum(finding.seen for finding in findings)
-    parts = [f"{count} [{mark}]" for count, mark in ((seen, "seen"), (len(findings) - seen, "not seen")) if count]
-    return f"{pluralize(len(findings), 'finding')}: {', '.join(parts)}" if findings else ""
 
 
 def draw_warnings(receipt: Receipt, renderer: TextRenderer, width: int) -> list[Strip]:
