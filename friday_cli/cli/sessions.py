@@ -97,7 +97,8 @@ def delete(name: str = NAME, yes: bool = YES) -> None:
 def stats(as_json: bool = JSON) -> None:
     """Show statistics of runs by profile and model.
 
-    A run that reached a limit is no success. p50 and p95: percentiles of the duration.
+    A run that reached a limit is no success. CACHED: the share of the input that was read from a cache. p50 and p95:
+    percentiles of the duration.
     """
     rows = asyncio.run(_stats())
     if as_json:
@@ -113,13 +114,14 @@ def stats(as_json: bool = JSON) -> None:
             str(row.runs),
             "-" if row.success_rate is None else f"{row.success_rate:.0%}",
             tokens(Usage(input=row.tokens)),
+            "-" if row.cache_share is None else f"{row.cache_share:.0%}",
             price(row.model, row.cost_usd),
             *(seconds(time) if row.runs else "-" for time in (row.p50_s, row.p95_s)),
             ", ".join(f"{reason} {count}" for reason, count in row.stop_reasons.items()) or "-",
         )
         for row in rows
     ]
-    figures = ("RUNS", "SUCCESS", "TOKENS", "COST", "P50", "P95")
+    figures = ("RUNS", "SUCCESS", "TOKENS", "CACHED", "COST", "P50", "P95")
     show_table(("PROFILE", "MODEL", *figures, "ENDED BY"), table, right=figures, wide=("MODEL", "ENDED BY"))
 
 

@@ -75,7 +75,6 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
     profiles: Profiles
     environment: system_prompt.Environment
     instructions: Instructions
-    session: str
     overflow_folder: Callable[[], Path]
     sub_agents: SubAgentChoice
     schemas: KeptSchemas
@@ -257,7 +256,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
 
     def _fork(self, agent: Agent, parent: Agent, profile: Profile, spec: SubagentTask) -> Message:
         """Let `agent` continue its parent's conversation with an identical prefix; calls it may not make are refused."""
-        agent.provider, agent.effort, agent.cache_key = parent.provider, parent.effort, parent.cache_key
+        agent.provider, agent.effort, agent.cache_key = parent.provider, parent.effort, parent.prefix_name
         agent.system, agent.specs = parent.system, parent.specs
         agent.history = closed(parent.history, why="Continues in the main agent; you are a fork of it.")
         agent.context, agent.sent, agent.cache_missed = parent.context, parent.sent, parent.cache_missed
@@ -300,7 +299,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
             slot=RunSlot(path, log=self.services.log, slots=tree.slots if parent else None),
             inbox=Inbox(path, self.services.log), max_turns=ROOT_TURNS, time_s=0.0,
             max_depth=self.services.policy.max_depth, workspace=workspace,
-            cache_key=f"{self.session}:{path}", parent=parent,
+            parent=parent,
             subagent_notes=lambda: "\n".join([*tree.notes(path), *changes.notes(path)]),
         )  # fmt: skip
 

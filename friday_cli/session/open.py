@@ -297,7 +297,7 @@ def _build(
     factory = AgentFactory(
         services=services, isolation=isolation, providers=providers, tools=tools,
         root=RootOptions(context.choice, persona, rules), settings=settings, profiles=context.profiles,
-        environment=_environment(options, context, workspace), instructions=context.instructions, session=session,
+        environment=_environment(options, context, workspace), instructions=context.instructions,
         overflow_folder=workspace.overflow.folder, sub_agents=sub_agents, schemas=KeptSchemas(env),
     )  # fmt: skip
     known = [agent_summary(record) for path, record in history.records.items() if path != "a"]

@@ -14,9 +14,9 @@ from friday_cli.core.permissions.rules import Rules
 from friday_cli.core.protocol.agent_path import is_under
 from friday_cli.core.protocol.events import Envelope, InboxMessage, Prefix
 from friday_cli.core.protocol.messages import without_thinking
+from friday_cli.core.protocol.tool_info import DELEGATE_TASK
 from friday_cli.core.subagents.node import AgentSummary
 from friday_cli.store.store import Store
-from friday_cli.tool_catalog import DELEGATE_TASK
 from friday_cli.tools.delegate.report import report
 from friday_cli.view.items import worktree_text
 

@@ -72,6 +72,7 @@ def _search_agent(agent: Agent, provider: Provider, args: WebSearchArguments) ->
     return msgspec.structs.replace(
         agent, provider=provider, system=SYSTEM, specs=(), tools={}, history=[query], usage=Usage(), context=0, sent=0,
         cache_missed=False, fallback=None, effort="low", temperature=None, cache_key=WEB_SEARCH, streaming="", texts=[],
+        provider_state={},
     )  # fmt: skip
 
 

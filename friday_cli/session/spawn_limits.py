@@ -13,9 +13,9 @@ from friday_cli.core.permissions.approvals import ApprovalAnswer
 from friday_cli.core.permissions.rule import RuleInput
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.format import pluralize
+from friday_cli.core.protocol.tool_info import DELEGATE_TASK
 from friday_cli.core.subagents.node import SpawnEstimate, SubagentTask
 from friday_cli.core.subagents.tree import SubagentTree
-from friday_cli.tool_catalog import DELEGATE_TASK
 
 
 class SpawnLimiter:

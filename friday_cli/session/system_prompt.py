@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from friday_cli.core.eventlog.notices import NOTE
+from friday_cli.core.protocol.provider import ENVIRONMENT
 from friday_cli.core.protocol.tool_info import TASK_RESULT, WEB_SEARCH, ToolCatalog
 from friday_cli.core.text.sanitize import sanitize, sanitize_line
 from friday_cli.core.text.untrusted import wrap_untrusted
@@ -179,7 +180,7 @@ def _environment(here: Environment) -> str:
         lines.append(
             "No person can answer or approve anything during this run: what is not allowed is refused at once."
         )
-    return "# Environment\n\n" + "\n".join(lines)
+    return ENVIRONMENT.lstrip() + "\n".join(lines)
 
 
 def _instructions(known: Instructions | None) -> list[str]:

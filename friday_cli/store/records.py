@@ -49,7 +49,8 @@ class AgentRow(msgspec.Struct, frozen=True):
 
 class StatRow(msgspec.Struct, frozen=True):
     """Statistics of one profile with one model. `p50_s` and `p95_s` are percentiles of the active seconds of its ended
-    runs, `stop_reasons` counts how they ended; `success_rate` is None without ended runs."""
+    runs, `stop_reasons` counts how they ended; `success_rate` is None without ended runs. `cache_share` is the part of
+    the input that was read from a cache, 0 to 1."""
 
     profile: str
     model: str
@@ -62,6 +63,7 @@ class StatRow(msgspec.Struct, frozen=True):
     p50_s: float
     p95_s: float
     stop_reasons: dict[str, int] = {}
+    cache_share: float | None = None
 
 
 class MemoryItem(msgspec.Struct, frozen=True):

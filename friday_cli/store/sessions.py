@@ -66,8 +66,9 @@ def stats(db: sqlite3.Connection) -> list[StatRow]:
             ends.setdefault((profile, model), []).append((bool(event.success), event.duration_s, event.stop_reason))
     before_fork = _usage_before_fork(db, copied)
     rows = []
-    for profile, model, count, tokens, cost in db.execute(
-        f"SELECT a.profile, a.model, count(*), sum({TOKENS}), {COST} FROM agents a GROUP BY a.profile, a.model"
+    for profile, model, count, tokens, cost, *sent in db.execute(
+        f"SELECT a.profile, a.model, count(*), sum({TOKENS}), {COST}, sum(a.input), sum(a.cache_read), sum(a.cache_write)"
+        " FROM agents a GROUP BY a.profile, a.model"
     ):
         runs = ends.get((profile, model), [])
         succeeded = sum(success for success, _, _ in runs)
@@ -88,6 +89,11 @@ def stats(db: sqlite3.Connection) -> list[StatRow]:
                 p50_s=_percentile(times, 0.5),
                 p95_s=_percentile(times, 0.95),
                 stop_reasons=dict(Counter(reason for _, _, reason in runs).most_common()),
+                cache_share=Usage(
+                    input=sent[0] - spent.input,
+                    cache_read=sent[1] - spent.cache_read,
+                    cache_write=sent[2] - spent.cache_write,
+                ).cache_share,
             )
         )
     return sorted((row for row in rows if row.agents or row.runs), key=lambda row: (-row.runs, row.profile, row.model))

@@ -94,6 +94,7 @@ def agent_line(state: SessionView, agent: AgentView, *, now: float) -> str:
         f"{glyph(agent)} {agent.path} {sanitize_line(agent.profile, 40)}".rstrip(),
         status_text(state, agent, now),
         f"{tokens(own)} tokens" + (f" (tree {tokens(tree)})" if agent.children else ""),
+        "" if own.cache_share is None else f"{own.cache_share:.0%} cached",
         price(agent.model, tree),
         seconds(agent.active_s(now)),
         "background" if agent.background else "",

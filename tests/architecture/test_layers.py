@@ -39,10 +39,16 @@ ROOMS = {
 """External packages, and the modules that may import them. Every dependency is listed here."""
 
 GROUPS = {
-    "friday_cli.llm.providers": ("anthropic", "openai", ("scripted", "scenario", "demo"), "service_provider"),
+    "friday_cli.llm.providers": (
+        "anthropic",
+        "openai",
+        ("scripted", "scenario", "demo"),
+        "service_provider",
+        "encoded_history",
+    ),
 }
 """Modules that belong together, by the beginning of their names."""
-SHARED = ("service_provider",)
+SHARED = ("service_provider", "encoded_history")
 """What siblings may import."""
 
 IMPORTED_AS = {"yaml": "pyyaml", "markdown_it": "markdown_it_py"}

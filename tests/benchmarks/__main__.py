@@ -29,6 +29,7 @@ SECTIONS: dict[str, Callable[[Bench], Iterator[Line]]] = {
     "commands": oneshot.commands,
     "rounds": oneshot.rounds,
     "folders": folders,
+    "long": oneshot.long,
     "answers": oneshot.answers,
     "children": oneshot.children,
     "sessions": sessions,

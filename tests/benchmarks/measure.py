@@ -7,6 +7,7 @@ import json
 import os
 import pty
 import signal
+import ssl
 import statistics
 import struct
 import subprocess
@@ -37,6 +38,8 @@ class Sample:
     last_s: float | None = None
     requests: tuple[float, ...] = ()
     output: bytes = b""
+    processor: tuple[tuple[float, float], ...] = ()
+    """Pairs of seconds since the start and seconds of processor time until then, if the case is watched."""
 
 
 @dataclass
@@ -50,15 +53,17 @@ class Case:
     """Whether it writes to a terminal of 100 columns."""
     cwd: Path | None = None
     """Its folder; None: that with the small file."""
+    watched: bool = False
+    """Whether its processor time is read every 50 ms (Linux)."""
 
 
 class Bench:
     """A temporary home, a stand-in for the model service, and the number of repetitions."""
 
-    def __init__(self, folder: Path, *, repeat: int, port: int) -> None:
+    def __init__(self, folder: Path, *, repeat: int, ports: Sequence[int]) -> None:
         self.folder = folder
         self.repeat = repeat
-        self._port = port
+        self._port, self._secure_port = ports
         self._open = build_opener(ProxyHandler({})).open
         self.work = folder / "work"
         self.work.mkdir()
@@ -75,6 +80,12 @@ class Bench:
     def url(self, style: str) -> str:
         """The base URL at which the stand-in answers in `style`."""
         return f"http://127.0.0.1:{self._port}/{style}"
+
+    def secure_environment(self) -> dict[str, str]:
+        """As `environment`, over https, with the certificates of the system as its hashed folder."""
+        url = f"https://127.0.0.1:{self._secure_port}/instant"
+        folder = str(self.folder / "certificates")
+        return {**self.environment(), "ANTHROPIC_BASE_URL": url, "SSL_CERT_DIR": folder}
 
     def seen(self) -> list[float]:
         """The times of the requests since the last call, in monotonic seconds."""
@@ -125,6 +136,9 @@ class Bench:
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
             begun = time.monotonic()
             process = _start(case, out.fileno(), err.fileno(), case.cwd or self.work)
+            processor: list[tuple[float, float]] = []
+            if case.watched:
+                threading.Thread(target=_watch, args=(process.pid, begun, processor), daemon=True).start()
             _, status, usage = os.wait4(process.pid, 0)
             wall = time.monotonic() - begun
             process.returncode = os.waitstatus_to_exitcode(status)
@@ -136,7 +150,7 @@ class Bench:
             first = requests[0] if requests else None
             return Sample(
                 wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024,
-                first, wall - first if first is not None else None, requests, out.read(),
+                first, wall - first if first is not None else None, requests, out.read(), tuple(processor),
             )  # fmt: skip
 
 
@@ -155,6 +169,16 @@ def _start(case: Case, out: int, err: int, cwd: Path) -> subprocess.Popen[bytes]
     return process
 
 
+def _watch(pid: int, begun: float, found: list[tuple[float, float]]) -> None:
+    """Add the processor time of all threads of a process to `found` until it ends."""
+    with suppress(OSError):
+        while True:
+            tasks = Path(f"/proc/{pid}/task").iterdir()
+            used = sum(int((task / "schedstat").read_text().split()[0]) for task in tasks)
+            found.append((time.monotonic() - begun, used / 1e9))
+            time.sleep(0.05)
+
+
 def _drain(terminal: int) -> None:
     """Read all output; a terminal whose other side is closed raises OSError."""
     with suppress(OSError):
@@ -168,16 +192,30 @@ def middle(samples: Sequence[Sample], what: Callable[[Sample], float | None]) ->
     return statistics.median(value for s in samples if (value := what(s)) is not None)
 
 
+def _certificate(folder: Path) -> tuple[str, str]:
+    """A certificate for 127.0.0.1 and its key, made with the openssl program. `folder`/certificates has it beside those of
+    the system, by their hashes."""
+    cert, key, known = folder / "cert.pem", folder / "key.pem", folder / "certificates"
+    new = ["-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-subj", "/CN=bench"]
+    names = ["-addext", "subjectAltName=IP:127.0.0.1", "-out", str(cert), "-keyout", str(key)]
+    subprocess.run(["openssl", "req", *new, *names], check=True, capture_output=True)
+    hashed = subprocess.run(["openssl", "x509", "-noout", "-hash", "-in", str(cert)], check=True, capture_output=True)
+    known.mkdir()
+    for system in Path(ssl.get_default_verify_paths().openssl_capath).glob("*.0"):
+        (known / system.name).symlink_to(system.resolve())
+    (known / f"{hashed.stdout.decode().strip()}.0").symlink_to(cert)
+    return str(cert), str(key)
+
+
 @contextmanager
 def bench(*, repeat: int) -> Iterator[Bench]:
     """A temporary folder with a running stand-in; both are removed at the end."""
     with tempfile.TemporaryDirectory(prefix="friday-bench-") as folder:
-        server = subprocess.Popen(
-            [sys.executable, "-m", "tests.benchmarks.standin"], stdout=subprocess.PIPE, cwd=PROJECT
-        )
+        argv = [sys.executable, "-m", "tests.benchmarks.standin", *_certificate(Path(folder))]
+        server = subprocess.Popen(argv, stdout=subprocess.PIPE, cwd=PROJECT)
         try:
             assert server.stdout is not None
-            yield Bench(Path(folder), repeat=repeat, port=int(server.stdout.readline()))
+            yield Bench(Path(folder), repeat=repeat, ports=[int(port) for port in server.stdout.readline().split()])
         finally:
             server.send_signal(signal.SIGTERM)
             server.wait()

@@ -23,9 +23,9 @@ def first(samples: list[Sample]) -> float:
     return 1000 * middle(samples, lambda s: s.first_s)
 
 
-def settings(bench: Bench, home: str, more: str = "") -> None:
+def settings(bench: Bench, home: str, more: str = "", *, style: str = "instant") -> None:
     """A home whose provider `resp` is the stand-in over the Responses API."""
-    bench.configure(home, f'{more}\n[providers.resp]\nbase_url = "{bench.url("instant")}/v1"\napi = "responses"\n')
+    bench.configure(home, f'{more}\n[providers.resp]\nbase_url = "{bench.url(style)}/v1"\napi = "responses"\n')
 
 
 def speed(bench: Bench) -> float:
@@ -44,6 +44,7 @@ def instant(bench: Bench) -> Iterator[Line]:
         Case("socket", bench.script(floors.RAW_SOCKET, url), env),
         Case("httpx2", bench.script(floors.HTTPX2, url), env),
         *(Case(wire, bench.friday("ask", "-q", "-m", model, "hi"), env) for wire, model in WIRES.items()),
+        Case("https", bench.friday("ask", "-q", "-m", MESSAGES, "hi"), bench.secure_environment()),
     ]
     found = bench.compare(*cases)
     wall, begun = milliseconds(found["httpx2"]), first(found["httpx2"])
@@ -57,6 +58,11 @@ def instant(bench: Bench) -> Iterator[Line]:
         )
         rss, floor = (middle(found[name], lambda s: s.rss_mb) for name in (wire, "httpx2"))
         yield Line(f"ask, {wire}: memory", rss, "MB", 60.0, floor, "httpx2 script")
+    plain = milliseconds(found["messages"])
+    yield Line(
+        "ask, messages over https: wall", milliseconds(found["https"]), "ms", plain + 8, plain, "over http",
+        cpu=cpu_ratio(found["https"], found["messages"]),
+    )  # fmt: skip
     yield Line("floor: python -c pass", milliseconds(found["python"]), "ms")
     yield Line("floor: a raw socket", milliseconds(found["socket"]), "ms")
     for name, floor_script, model in (("anthropic", floors.ANTHROPIC, MESSAGES), ("openai", floors.OPENAI, "openai/m")):
@@ -123,6 +129,31 @@ def rounds(bench: Bench) -> Iterator[Line]:
             yield Line(
                 f"memory after {count} rounds, {case.name}", middle(found[case.name], lambda s: s.rss_mb), "MB", 60.0
             )
+
+
+def long(bench: Bench) -> Iterator[Line]:
+    """Processor time of a round at the start and at the end of a run of 2,000 rounds."""
+    count = 2_000
+    env = bench.environment(f"rounds-{count}")
+    settings(bench, "friday", style=f"rounds-{count}")
+    cases = [
+        Case(wire, bench.friday("ask", "-q", "--max-turns", "3000", "-m", model, "read"), env, watched=True)
+        for wire, model in WIRES.items()
+    ]
+    found = bench.compare(*cases, repeat=2)
+    for case in cases:
+        samples = found[case.name]
+        early, late = (1000 * min(per_round_cpu(s, at) for s in samples) for at in (20, count - 100))
+        yield Line(f"a round at {count:,}, processor, {case.name}", late, "ms", 2 * early, early, "a round at 20")
+        memory = middle(samples, lambda s: s.rss_mb)
+        yield Line(f"memory after {count:,} rounds, {case.name}", memory, "MB", 47.0)
+
+
+def per_round_cpu(sample: Sample, at: int) -> float:
+    """The processor time of a round in seconds, as the mean of the hundred rounds from number `at` on."""
+    begin, end = sample.requests[at], sample.requests[at + 100]
+    used = [next(cpu for seen, cpu in sample.processor if seen >= moment) for moment in (begin, end)]
+    return (used[1] - used[0]) / 100
 
 
 def per_round(sample: Sample) -> float:

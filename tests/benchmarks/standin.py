@@ -2,13 +2,16 @@
 
 The first part of the address says how it answers: `http://127.0.0.1:PORT/rounds-20/v1/messages` asks for one tool call
 in each of 20 replies and then gives its answer. `GET /seen` gives the times (monotonic seconds, the same clock for all
-processes) at which requests came, and forgets them. `python -m tests.benchmarks.standin` prints its port.
+processes) at which requests came, and forgets them. `python -m tests.benchmarks.standin` prints its port; with a certificate
+and its key as arguments a second one, for https.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import ssl
+import sys
 import time
 from collections.abc import Sequence
 from functools import cache
@@ -169,9 +172,17 @@ def _reply(wire: Wire, words: tuple[str, ...], calls: str, stop: str = "") -> by
 
 
 async def main() -> None:
-    server = await asyncio.start_server(Standin().serve, "127.0.0.1", 0, limit=256 * 1024 * 1024, backlog=512)
-    print(server.sockets[0].getsockname()[1], flush=True)
-    await server.serve_forever()
+    standin = Standin()
+    contexts: list[ssl.SSLContext | None] = [None]
+    if sys.argv[1:]:
+        contexts.append(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
+        contexts[1].load_cert_chain(*sys.argv[1:3])
+    servers = [
+        await asyncio.start_server(standin.serve, "127.0.0.1", 0, limit=256 * 1024 * 1024, backlog=512, ssl=context)
+        for context in contexts
+    ]
+    print(*(server.sockets[0].getsockname()[1] for server in servers), flush=True)
+    await asyncio.Event().wait()
 
 
 if __name__ == "__main__":

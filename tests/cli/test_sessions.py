@@ -95,7 +95,9 @@ def test_show_is_the_conversation_with_tools_and_agents(console: Console, sessio
         "> Count the lines", "> of main.py", "", "I ask a researcher.", "",
         "  ✓ delegate_task researcher · started a.1 · 12 s", "", "main.py has 2 lines.",
     ]  # fmt: skip
-    assert re.search(r"└─ ✓ a\.1 researcher · completed · 160 tokens · \$0\.7500 · 6\.5 s · read main\.py", ran.out)
+    assert re.search(
+        r"└─ ✓ a\.1 researcher · completed · 160 tokens · 43% cached · \$0\.7500 · 6\.5 s · read main\.py", ran.out
+    )
     assert f"`friday sessions show {session[:8]}:a.1`" in ran.out
 
 
@@ -220,6 +222,9 @@ def test_stats_per_profile_and_model(console: Console) -> None:
     assert rows["researcher"][:3] == ["acme/tiny", "3", "67%"]
     assert rows["general"][:3] == ["acme/small", "3", "67%"]
     assert rows["general"][-1] == "done 2, process 1"
+    assert (rows["researcher"][4], rows["general"][4]) == ("43%", "-"), (
+        "the share that came from a cache, if it is reported"
+    )
     document = console("sessions", "stats", "--json").document
     assert {(row["profile"], row["runs"], row["succeeded"]) for row in document} == {
         ("general", 3, 2),

@@ -22,7 +22,7 @@ def test_the_tree_in_words() -> None:
     lines = render_tree(SessionView.of(tree()))
     assert lines == ["✓ a general · completed · 608 tokens (tree 768) · $2.00 · 9.0 s · Count the lines of main.py",
                      "│     tools run: delegate_task",
-                     "└─ ✓ a.1 researcher · completed · 160 tokens · $0.7500 · 6.5 s · read main.py",
+                     "└─ ✓ a.1 researcher · completed · 160 tokens · 43% cached · $0.7500 · 6.5 s · read main.py",
                      "         > It has 2 lines.",
                      "         tools run: read_file"]  # fmt: skip
     branch = render_tree(SessionView.of(tree()), top="a.1")

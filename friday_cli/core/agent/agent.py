@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections import deque
 from collections.abc import Callable
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -82,9 +82,10 @@ class Agent(msgspec.Struct, eq=False):
     `specs` is the frozen tool list that the model sees, `tools` those that may be called. `supervision` says who checks
     its result; `accept` returns what is wrong with a final answer, "" for nothing. `subagent_notes` lists its sub-agents
     for its compacted history. `context` is the tokens of the conversation after the last reply, `sent` those of its
-    prompt; `cache_missed`: the provider's cache was not used for it. Agents with the same `cache_key` share a prefix. `below` is
+    prompt; `cache_missed`: the provider's cache was not used for it. `cache_key` is `prefix_name`, if that is not the profile. `below` is
     the usage of its descendants. `start_events` are logged right after its next start. `texts` are the replies of this
-    run, `streaming` the text of an unfinished one. `result_chars`: characters of its result that its parent reads at once.
+    run, `streaming` the text of an unfinished one. `provider_state` is what the provider keeps of the conversation.
+    `result_chars`: characters of its result that its parent reads at once.
     """
 
     path: str
@@ -121,12 +122,18 @@ class Agent(msgspec.Struct, eq=False):
     cache_missed: bool = False
     texts: list[str] = []
     streaming: str = ""
+    provider_state: dict[str, Any] = {}
     start_events: list[AnyEvent] = []
     result_chars: int = RESULT_CHARS
 
     @property
     def model(self) -> str:
         return f"{self.provider.name}/{self.provider.model}"
+
+    @property
+    def prefix_name(self) -> str:
+        """Equal for agents whose requests begin alike, also in other sessions."""
+        return self.cache_key or self.profile
 
     @property
     def receipt(self) -> Receipt:

@@ -88,6 +88,7 @@ async def _fall_back(agent: Agent, services: Services) -> bool:
         return False
     old, agent.provider, agent.fallback = agent.model, spare, None
     agent.context = agent.sent = 0
+    agent.provider_state = {}
     # Before the log has it, because the task may be cancelled there.
     agent.history = [without_thinking(m) for m in agent.history]
     await services.log.emit(
@@ -124,8 +125,8 @@ async def measured(agent: Agent, most: float, messages: Sequence[Message] | None
 def _request(agent: Agent, messages: Sequence[Message], max_output: int = 1, *, tools: bool = True) -> Request:
     return Request(
         agent=agent.path, system=agent.system, tools=agent.specs, messages=tuple(messages), max_output=max_output,
-        tool_choice="auto" if tools else "none", effort=agent.effort, cache_key=agent.cache_key or agent.path,
-        temperature=agent.temperature,
+        tool_choice="auto" if tools else "none", effort=agent.effort, cache_key=agent.prefix_name,
+        temperature=agent.temperature, provider_state=agent.provider_state,
     )  # fmt: skip
 
 

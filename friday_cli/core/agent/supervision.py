@@ -147,6 +147,7 @@ async def _ask_supervisor(
         agent, provider=services.supervisor or agent.provider, system=SYSTEM, specs=(), tools={},
         history=[user(text, source="harness")], usage=Usage(), context=0, sent=0, cache_missed=False, fallback=None,
         temperature=None, cache_key="supervisor", streaming="", texts=[],
+        provider_state={},
     )  # fmt: skip
     try:
         done = await ask_model(judge, services, tools=False, quiet=True)

@@ -126,6 +126,12 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
         """Tokens of the conversation after this reply."""
         return self.input + self.cache_read + self.cache_write + self.output
 
+    @property
+    def cache_share(self) -> float | None:
+        """The part of the input that was read from a cache, 0 to 1; None if the service reports no cache."""
+        sent = self.input + self.cache_read + self.cache_write
+        return self.cache_read / sent if sent and self.cached and (self.cache_read or self.cache_write) else None
+
     def __add__(self, other: Usage) -> Usage:
         unknown = self.cost_usd is None or other.cost_usd is None
         return Usage(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
-from typing import Literal, Protocol, get_args, runtime_checkable
+from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
 import msgspec
 
@@ -16,9 +16,15 @@ EFFORTS: tuple[Effort, ...] = get_args(Effort)
 """All levels of effort, in ascending order."""
 
 
+ENVIRONMENT = "\n\n# Environment\n\n"
+"""Begins the part of a system text that differs between folders and days."""
+
+
 class Request(msgspec.Struct, frozen=True):
-    """One request. `agent` is the path of the agent; `cache_key` is equal for requests that share a prefix. A model that
-    takes no `temperature` does not get it."""
+    """One request. `agent` is the path of the agent; `cache_key` is equal for agents whose system texts and tools
+    begin alike, in all sessions. A model that
+    takes no `temperature` does not get it. A provider keeps in `provider_state` what it needs for the next request of
+    the same conversation."""
 
     agent: str
     system: str
@@ -29,6 +35,7 @@ class Request(msgspec.Struct, frozen=True):
     effort: Effort | None = None
     cache_key: str = ""
     temperature: float | None = None
+    provider_state: dict[str, Any] = {}
 
 
 class TextChunk(msgspec.Struct, frozen=True):

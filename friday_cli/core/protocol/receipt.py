@@ -199,12 +199,14 @@ class ReceiptBuilder:
         self._refused = dict(receipt.refused)
         self._files: dict[tuple[str, str], FileChange] = {(f.path, f.seen): f for f in receipt.files}
         self._commands: list[CommandRun] = list(receipt.commands)
+        self._background = [i for i, run in enumerate(self._commands) if run.running]
+        """The places of commands that are still running."""
         self._urls: dict[str, None] = dict.fromkeys(receipt.urls)
         self._read: dict[str, None] = dict.fromkeys(receipt.read)
         self._warnings: dict[str, None] = dict.fromkeys(receipt.warnings)
         self._found: dict[str, None] = dict.fromkeys(receipt.found)
         self._not_fetched: dict[str, None] = dict.fromkeys(receipt.not_fetched)
-        self._lines = dict(receipt.lines_read)
+        self._lines = {path: set(spans) for path, spans in receipt.lines_read.items()}
         self._unknown: dict[str, None] = dict.fromkeys(receipt.unknown)
         self._cached: Receipt | None = receipt
 
@@ -241,16 +243,19 @@ class ReceiptBuilder:
         self._found.update(dict.fromkeys(facts.found))
         self._not_fetched.update(dict.fromkeys(facts.not_fetched))
         for path, spans in facts.lines.items():
-            self._lines[path] = tuple(sorted({*self._lines.get(path, ()), *spans}))
+            self._lines.setdefault(path, set()).update(spans)
         self._unknown.update(dict.fromkeys(facts.unknown))
 
     def _add_command(self, run: CommandRun) -> None:
         """Add a command; the end of a background job replaces its start."""
         started = msgspec.structs.replace(run, exit_code=None, timed_out=False, running=True)
-        if not run.running and started in self._commands:
-            self._commands[self._commands.index(started)] = run
-        else:
+        place = next((i for i in self._background if self._commands[i] == started), None)
+        if run.running or place is None:
+            self._background += [len(self._commands)] if run.running else []
             self._commands.append(run)
+        else:
+            self._background.remove(place)
+            self._commands[place] = run
 
     def warn(self, *texts: str) -> None:
         """Add warnings, each once."""
@@ -289,7 +294,7 @@ class ReceiptBuilder:
                 found=tuple(self._found),
                 refused=dict(self._refused),
                 not_fetched=tuple(self._not_fetched),
-                lines_read=dict(self._lines),
+                lines_read={path: tuple(sorted(spans)) for path, spans in self._lines.items()},
                 unknown=tuple(self._unknown),
             )
         return self._cached

@@ -20,6 +20,8 @@ WEB_SEARCH = "web_search"
 """The tool that searches the web. The model's service may run it (decision 022)."""
 DELEGATION_RESULT = "get_delegation_result"
 """The tool by which an agent reads the result of a sub-agent that worked in the background."""
+DELEGATE_TASK = "delegate_task"
+"""The first of the tools with which an agent delegates."""
 TASK_RESULT = "task_result"
 """The tool by which a sub-agent returns its result."""
 RESULT_FIELDS = ("result", "answer", "output", "text")

@@ -48,6 +48,11 @@ def forget() -> None:
     _values, _variables = (), frozenset()
 
 
+def known_keys() -> tuple[str, ...]:
+    """The values that are masked, longest first."""
+    return _values
+
+
 def is_key_variable(name: str) -> bool:
     """Whether a remembered environment variable has this name."""
     return name in _variables

@@ -8,11 +8,11 @@ from typing import Literal
 
 from friday_cli.core.protocol.errors import FileError
 from friday_cli.core.protocol.provider import EFFORTS
-from friday_cli.core.protocol.tool_info import SERVER_PREFIX
+from friday_cli.core.protocol.tool_info import DELEGATE_TASK, SERVER_PREFIX
 from friday_cli.core.text.lazy_regex import pattern
 from friday_cli.core.text.sanitize import sanitize
 from friday_cli.core.text.suggest import closest_match
-from friday_cli.tool_catalog import DELEGATE_TASK, MEMORY_LOAD, MEMORY_SAVE, TOOLS
+from friday_cli.tool_catalog import MEMORY_LOAD, MEMORY_SAVE, TOOLS
 
 from .. import frontmatter
 from . import claude_import

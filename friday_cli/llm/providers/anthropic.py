@@ -13,12 +13,15 @@ from friday_cli.core.protocol.provider import Request
 from ..transport.endpoint import Endpoint, parse_headers
 from .anthropic_request import AnthropicQuirks, messages_request
 from .anthropic_stream import AnthropicStream
+from .encoded_history import EncodedHistory
 from .service_provider import ServiceProvider
 
 VERSION = "2026-10-21"
 """The `anthropic-version` header of every request, the same as the SDK's; a configured header replaces it."""
 BINDING = "thinking-binding-controls-2026-08-01"
 """The `anthropic-beta` that lets a request drop thinking blocks of a conversation that has changed."""
+_REJECTED = "rejected_thinking"
+"""In `Request.provider_state`: how thinking blocks that the service rejected are handled, "drop" or "strip"."""
 _COUNTED = ("model", "messages", "system", "tools", "tool_choice", "thinking", "output_config", "cache_control")
 
 
@@ -42,22 +45,21 @@ class AnthropicProvider(ServiceProvider):
             headers = {"anthropic-version": VERSION, **custom, **headers}
         self._endpoint = msgspec.structs.replace(endpoint, headers=headers, sdk="anthropic")
         self._quirks = quirks or AnthropicQuirks()
-        self._rejected_thinking: dict[str, Literal["drop", "strip"]] = {}
 
     def _omit_refused(self, error: ProviderError, request: Request) -> bool:
         """As the base class; thinking blocks that are rejected because the conversation has changed are omitted from it,
         too."""
-        remedy, conversation = _thinking_remedy(error), _conversation(request)
-        if remedy is None or self._rejected_thinking.get(conversation) in (remedy, "strip"):
+        remedy, state = _thinking_remedy(error), request.provider_state
+        if remedy is None or state.get(_REJECTED) in (remedy, "strip"):
             return super()._omit_refused(error, request)
-        self._rejected_thinking[conversation] = remedy
+        state[_REJECTED] = remedy
         return True
 
     async def count_tokens(self, request: Request) -> int:
         """Input tokens of `request`, counted by the service. Raises ProviderError."""
         return await self._counted(request, f"{self.path}/count_tokens", _COUNTED)
 
-    def _body(self, request: Request) -> dict[str, Any]:
+    def _body(self, request: Request, history: EncodedHistory | None = None) -> dict[str, Any]:
         return messages_request(
             request,
             model=self.model,
@@ -66,20 +68,17 @@ class AnthropicProvider(ServiceProvider):
             origin=self._origin,
             cache_blocks=self._endpoint.platform in ("bedrock", "vertex"),
             web_search=self._web_search,
-            rejected_thinking=self._rejected_thinking.get(_conversation(request), ""),
+            rejected_thinking=request.provider_state.get(_REJECTED, ""),
+            history=history,
         )
 
     def _endpoint_for(self, request: Request) -> Endpoint:
         """The endpoint, with the beta header if the conversation has rejected thinking blocks."""
-        if self._rejected_thinking.get(_conversation(request)) != "drop":
+        if request.provider_state.get(_REJECTED) != "drop":
             return self._endpoint
         headers = self._endpoint.headers
         betas = [*filter(None, [headers.get("anthropic-beta")]), BINDING]
         return msgspec.structs.replace(self._endpoint, headers={**headers, "anthropic-beta": ",".join(betas)})
-
-
-def _conversation(request: Request) -> str:
-    return request.cache_key or request.agent
 
 
 def _thinking_remedy(error: ProviderError) -> Literal["drop", "strip"] | None:

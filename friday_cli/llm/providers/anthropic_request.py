@@ -8,10 +8,12 @@ from typing import Any, Literal
 import msgspec
 
 from friday_cli.core.protocol.messages import Image, Message, Opaque, Text, Thinking, ToolCall, ToolResult, closed
-from friday_cli.core.protocol.provider import EFFORTS, Effort, Request, clamp
+from friday_cli.core.protocol.provider import EFFORTS, ENVIRONMENT, Effort, Request, clamp
+from friday_cli.core.protocol.tool_info import DELEGATE_TASK, TASK_RESULT
 from friday_cli.core.text.lazy_regex import pattern
 
 from ..transport.tool_arguments import api_call_id, api_tool_name
+from .encoded_history import EncodedHistory
 from .service_provider import temperature_for
 
 WEB_SEARCH_SPEC = {"type": "web_search_20250305", "name": "web_search"}
@@ -49,12 +51,13 @@ def messages_request(
     cache_blocks: bool = False,
     web_search: bool = False,
     rejected_thinking: Literal["", "drop", "strip"] = "",
+    history: EncodedHistory | None = None,
 ) -> dict[str, Any]:
     """The JSON of a streaming request.
 
     `cache_blocks` marks blocks for the cache instead of the whole request (platforms without automatic caching).
     `rejected_thinking` is for thinking blocks of a conversation that has changed: "drop" asks the service to ignore
-    them, "strip" does not send them.
+    them, "strip" does not send them. `history` encodes the messages; blocks of it cannot be marked.
     """
     max_tokens = max(1, min(request.max_output, max_output))
     thinking, effort = _thinking(request.effort, quirks, max_tokens)
@@ -65,16 +68,18 @@ def messages_request(
         else:
             rejected_thinking = "strip"
     without_thinking = rejected_thinking == "strip" or (thinking is not None and thinking["type"] == "disabled")
-    body: dict[str, Any] = {
-        "model": model,
-        "max_tokens": max_tokens,
-        "messages": api_messages(
-            request.messages, origin=origin, thinking=not without_thinking, short_ids=quirks.short_ids
-        ),
-        "stream": True,
-    }
+
+    def turns(messages: Sequence[Message], first: bool) -> list[_Block]:
+        return api_messages(
+            messages, origin=origin, thinking=not without_thinking, short_ids=quirks.short_ids, first=first
+        )
+
+    sent = request.messages
+    messages = turns(sent, True) if history is None else history.encode(sent, turns, (origin, without_thinking))
+    body: dict[str, Any] = {"model": model, "max_tokens": max_tokens, "messages": messages, "stream": True}
     if request.system.strip():
-        body["system"] = [{"type": "text", "text": request.system}]
+        shared, heading, rest = request.system.partition(ENVIRONMENT)
+        body["system"] = [{"type": "text", "text": text} for text in (shared, heading + rest) if text]
     if tools := _tools(request, web_search):
         body["tools"] = tools
         if request.tool_choice == "none":
@@ -91,12 +96,13 @@ def messages_request(
 
 
 def api_messages(
-    history: Sequence[Message], *, origin: str, thinking: bool = True, short_ids: bool = False
+    history: Sequence[Message], *, origin: str, thinking: bool = True, short_ids: bool = False, first: bool = True
 ) -> list[_Block]:
     """The history as alternating turns that the API accepts: no empty text, one result for each call.
 
     Thinking and opaque blocks are sent only to the `origin` that made them; `thinking` False omits thinking blocks.
-    `short_ids` as in `AnthropicQuirks`.
+    `short_ids` as in `AnthropicQuirks`. `first`: the conversation begins with `history`, and must begin with a user's
+    turn.
     """
     turns: list[_Block] = []
     for message in closed(history):
@@ -108,7 +114,7 @@ def api_messages(
             turns[-1]["content"].extend(blocks)
         else:
             turns.append({"role": role, "content": blocks})
-    if turns and turns[0]["role"] == "assistant":
+    if first and turns and turns[0]["role"] == "assistant":
         turns.insert(0, {"role": "user", "content": [{"type": "text", "text": "(earlier messages were removed)"}]})
     return turns
 
@@ -187,9 +193,14 @@ def _thinking(wanted: Effort | None, quirks: AnthropicQuirks, max_tokens: int) -
 
 
 def _add_cache_control(body: dict[str, Any], on_blocks: bool) -> None:
-    """Set the cache breakpoints ("Prompt caching"): after the system text, and at the end of the messages."""
-    if "system" in body:
-        body["system"][-1]["cache_control"] = _CACHE_CONTROL
+    """Set the four cache breakpoints ("Prompt caching"): after the tools that parents and sub-agents have alike, after the
+    part of the system text that all folders share, after the whole of it, and at the end of the messages."""
+    names = [tool["name"] for tool in body.get("tools", ())]
+    alike = next((i for i, name in enumerate(names) if name in (DELEGATE_TASK, TASK_RESULT)), len(names))
+    if alike:
+        body["tools"][alike - 1]["cache_control"] = _CACHE_CONTROL
+    for block in body.get("system", ()):
+        block["cache_control"] = _CACHE_CONTROL
     if not on_blocks:
         body["cache_control"] = _CACHE_CONTROL
     elif body["messages"]:

@@ -22,7 +22,6 @@ from friday_cli.core.protocol.provider import (
     TextChunk,
     ThinkingChunk,
     UsageChunk,
-    estimate_request,
 )
 
 from ..transport.endpoint import Endpoint
@@ -178,7 +177,7 @@ class AnthropicStream(ReplyStream):
         read, output = _tokens(reported.get("cache_read_input_tokens")), _tokens(reported.get("output_tokens"))
         estimated = False
         if not fresh + written + read:
-            fresh, estimated = estimate_request(self._request), True
+            fresh, estimated = self._estimated_input(), True
         estimate = (sum(b.text.size + b.json.size for b in self._blocks) + 3) // 4
         if (not output and estimate) or (not self._stop and estimate > output):
             output, estimated = estimate, True
@@ -260,7 +259,7 @@ class AnthropicStream(ReplyStream):
         call_id = block.data.get("id")
         if not isinstance(call_id, str) or not call_id or call_id in self._used_call_ids:
             call_id = f"toolu_{secrets.token_hex(12)}"
-        self._used_call_ids.add(call_id)
+        self._used_call_ids[call_id] = None
         return call_of(call_id, _name(block.data), text)
 
 

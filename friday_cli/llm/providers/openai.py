@@ -6,6 +6,7 @@ from typing import Any
 
 from friday_cli.core.protocol.provider import Request
 
+from .encoded_history import EncodedHistory
 from .openai_chat import ChatStream, chat_request
 from .openai_parts import SERVICES, OpenAIQuirks
 from .openai_responses import ResponsesStream, responses_request
@@ -28,8 +29,10 @@ class OpenAIChat(_OpenAIProvider):
     path = "/chat/completions"
     reply_stream = ChatStream
 
-    def _body(self, request: Request) -> dict[str, Any]:
-        return chat_request(request, self.model, quirks=self._quirks, max_output=self.max_output, origin=self._origin)
+    def _body(self, request: Request, history: EncodedHistory | None = None) -> dict[str, Any]:
+        return chat_request(
+            request, self.model, quirks=self._quirks, max_output=self.max_output, origin=self._origin, history=history
+        )
 
 
 class OpenAIResponses(_OpenAIProvider):
@@ -42,8 +45,8 @@ class OpenAIResponses(_OpenAIProvider):
         """Input tokens of `request`, counted by the service. Raises ProviderError."""
         return await self._counted(request, f"{self.path}/input_tokens", _COUNTED)
 
-    def _body(self, request: Request) -> dict[str, Any]:
+    def _body(self, request: Request, history: EncodedHistory | None = None) -> dict[str, Any]:
         return responses_request(
             request, self.model, quirks=self._quirks, max_output=self.max_output, origin=self._origin,
-            web_search=self._web_search,
+            web_search=self._web_search, history=history,
         )  # fmt: skip

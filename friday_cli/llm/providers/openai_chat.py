@@ -6,7 +6,7 @@ compatibility with it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from friday_cli.core.protocol.errors import ProviderError
@@ -17,6 +17,7 @@ from ..transport.endpoint import Endpoint
 from ..transport.error_mapping import from_error
 from ..transport.text import StreamedText, dict_in, dicts_in, text_in
 from ..transport.tool_arguments import api_tool_name, as_text, incomplete
+from .encoded_history import EncodedHistory
 from .openai_parts import (  # fmt: skip
     NO_IMAGE,
     OpenAIQuirks,
@@ -45,9 +46,25 @@ _ERROR_REASONS = frozenset(("error", "network_error", "insufficient_system_resou
 # ---- the request ------------------------------------------------------------
 
 
-def chat_request(request: Request, model: str, *, quirks: OpenAIQuirks, max_output: int, origin: str) -> dict[str, Any]:
-    """The JSON of a request. Reasoning and extra fields are sent only to the `origin` that made them."""
-    body: dict[str, Any] = {"model": model, "messages": _messages(request, quirks, origin), "stream": True}
+def chat_request(
+    request: Request,
+    model: str,
+    *,
+    quirks: OpenAIQuirks,
+    max_output: int,
+    origin: str,
+    history: EncodedHistory | None = None,
+) -> dict[str, Any]:
+    """The JSON of a request. Reasoning and extra fields are sent only to the `origin` that made them. `history` encodes the
+    messages."""
+
+    def items(messages: Sequence[Message], first: bool) -> list[dict[str, Any]]:
+        system = {"role": quirks.system_role, "content": request.system}
+        return [*([system] if first and request.system else []), *_messages(messages, quirks, origin)]
+
+    sent = request.messages
+    messages = items(sent, True) if history is None else history.encode(sent, items, (origin, request.system))
+    body: dict[str, Any] = {"model": model, "messages": messages, "stream": True}
     if quirks.stream_usage:
         body["stream_options"] = {"include_usage": True}
     if limit := min((n for n in (request.max_output, max_output) if n > 0), default=0):
@@ -64,15 +81,13 @@ def chat_request(request: Request, model: str, *, quirks: OpenAIQuirks, max_outp
     if (temperature := temperature_for(request, quirks.temperature)) is not None:
         body["temperature"] = temperature
     if quirks.cache_key and request.cache_key:
-        body["prompt_cache_key"] = cache_key(request)
+        body["prompt_cache_key"] = cache_key(request, model)
     return body
 
 
-def _messages(request: Request, quirks: OpenAIQuirks, origin: str) -> list[dict[str, Any]]:
+def _messages(messages: Sequence[Message], quirks: OpenAIQuirks, origin: str) -> list[dict[str, Any]]:
     out: list[dict[str, Any]] = []
-    if request.system:
-        out.append({"role": quirks.system_role, "content": request.system})
-    for message in request.messages:
+    for message in messages:
         if message.role == "assistant":
             if entry := _assistant(message, quirks, origin):
                 out.append(entry)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import hashlib
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from typing import Any, Literal
 
 import msgspec
 
 from friday_cli.core.protocol.messages import AnyPart, Message, ToolCall, ToolResult, Usage, estimate_message
-from friday_cli.core.protocol.provider import Effort, ReplyDone, Request, ServerSearch, Stop, clamp, estimate_request
+from friday_cli.core.protocol.provider import Effort, ReplyDone, Request, ServerSearch, Stop, clamp
 from friday_cli.core.text.lazy_regex import pattern
 
 from ..transport.endpoint import Endpoint
+from ..transport.json_body import encode_value
 from ..transport.text import StreamedText, dict_in
 from ..transport.tool_arguments import api_call_id, call_of
 from .service_provider import ReplyStream, has_content
@@ -73,13 +74,13 @@ class StreamedToolCall:
         self.arguments = StreamedText()
         self.extra: dict[str, Any] = {}
 
-    def call(self, used_ids: set[str]) -> ToolCall:
-        """The call with an id that is not in `used_ids`; the id is added to the set."""
+    def call(self, used_ids: MutableMapping[str, None]) -> ToolCall:
+        """The call with an id that is not in `used_ids`; the id is added to them."""
         call_id = self.id or f"call_{len(used_ids) + 1}"
         unique, n = call_id, 2
         while unique in used_ids:
             unique, n = f"{call_id}-{n}", n + 1
-        used_ids.add(unique)
+        used_ids[unique] = None
         return call_of(unique, self.name[:256], self.arguments.text)
 
 
@@ -105,7 +106,7 @@ class OpenAIStream(ReplyStream):
         if not self.ended:
             raise self._error("truncated")
         parts, searches = self.parts(), self.searches()
-        usage = reported_usage(self.reported, self._request, parts, searches=len(searches))
+        usage = reported_usage(self.reported, self._estimated_input, parts, searches=len(searches))
         if self.stop not in ("max_tokens", "refusal", "context") and not has_content(parts):
             raise self._error("empty", usage)
         return ReplyDone(Message("assistant", parts), usage, self.stop, self.note, searches)
@@ -117,7 +118,7 @@ class OpenAIStream(ReplyStream):
             parts = self.parts()
             if not (parts or self.reported):
                 return None
-            return reported_usage(self.reported, self._request, parts, searches=len(self.searches()))
+            return reported_usage(self.reported, self._estimated_input, parts, searches=len(self.searches()))
         except Exception:  # reporting the original failure is more important than its usage
             return None
 
@@ -129,10 +130,10 @@ def effort_for(request: Request, quirks: OpenAIQuirks) -> Effort | None:
     return clamp(request.effort, quirks.efforts)
 
 
-def cache_key(request: Request) -> str:
-    """The `prompt_cache_key`, hashed if it is longer than the 64 characters that services accept."""
-    key = request.cache_key
-    return key if len(key) <= 64 else hashlib.sha256(key.encode()).hexdigest()
+def cache_key(request: Request, model: str) -> str:
+    """The `prompt_cache_key`: the same for all agents, sessions and folders with the same profile, tools and model."""
+    prefix = msgspec.to_builtins((request.cache_key, model, request.tools))
+    return hashlib.sha256(encode_value(prefix)).hexdigest()[:32]
 
 
 def call_id_for(call_id: str, *, short: bool) -> str:
@@ -148,7 +149,7 @@ def result_text(result: ToolResult) -> str:
 
 def reported_usage(
     data: Mapping[str, Any] | None,
-    request: Request,
+    estimated_input: Callable[[], int],
     parts: Iterable[AnyPart],
     *,
     searches: int = 0,
@@ -175,7 +176,7 @@ def reported_usage(
     content = tuple(parts)
     estimated = not sent or (not output and bool(content))
     if not sent:
-        sent, read, written = estimate_request(request), None, None
+        sent, read, written = estimated_input(), None, None
     if not output and content:
         output = estimate_message(Message("assistant", content))
     cache_read = min(read or 0, sent)

@@ -5,7 +5,7 @@ Sources: OpenAI API reference, "Create a model response" and "Streaming events" 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from friday_cli.core.protocol.errors import ProviderError
@@ -16,6 +16,7 @@ from ..transport.endpoint import Endpoint
 from ..transport.error_mapping import from_error
 from ..transport.text import StreamedText, dict_in, dicts_in, text_in
 from ..transport.tool_arguments import api_tool_name, as_text, incomplete
+from .encoded_history import EncodedHistory
 from .openai_parts import (
     NO_IMAGE,
     OpenAIQuirks,
@@ -38,10 +39,24 @@ _ITEM_FIELDS = "friday_items"
 
 
 def responses_request(
-    request: Request, model: str, *, quirks: OpenAIQuirks, max_output: int, origin: str, web_search: bool = False
+    request: Request,
+    model: str,
+    *,
+    quirks: OpenAIQuirks,
+    max_output: int,
+    origin: str,
+    web_search: bool = False,
+    history: EncodedHistory | None = None,
 ) -> dict[str, Any]:
-    """The JSON of a request. The service stores nothing (`store` is false), so encrypted reasoning is sent along."""
-    body: dict[str, Any] = {"model": model, "input": _input(request, quirks, origin), "stream": True, "store": False}
+    """The JSON of a request. The service stores nothing (`store` is false), so encrypted reasoning is sent along. `history`
+    encodes the messages."""
+
+    def items(messages: Sequence[Message], _first: bool) -> list[dict[str, Any]]:
+        return _input(messages, quirks, origin)
+
+    sent = request.messages
+    messages = items(sent, True) if history is None else history.encode(sent, items, origin)
+    body: dict[str, Any] = {"model": model, "input": messages, "stream": True, "store": False}
     if request.system:
         body["instructions"] = request.system
     if limit := min((n for n in (request.max_output, max_output) if n > 0), default=0):
@@ -68,13 +83,13 @@ def responses_request(
     if include:
         body["include"] = include
     if quirks.cache_key and request.cache_key:
-        body["prompt_cache_key"] = cache_key(request)
+        body["prompt_cache_key"] = cache_key(request, model)
     return body
 
 
-def _input(request: Request, quirks: OpenAIQuirks, origin: str) -> list[dict[str, Any]]:
+def _input(messages: Sequence[Message], quirks: OpenAIQuirks, origin: str) -> list[dict[str, Any]]:
     items: list[dict[str, Any]] = []
-    for message in request.messages:
+    for message in messages:
         if message.role == "assistant":
             items += _assistant(message, quirks, origin)
         elif message.role == "tool":

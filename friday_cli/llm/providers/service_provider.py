@@ -6,6 +6,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from contextlib import aclosing
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import msgspec
@@ -19,6 +20,7 @@ from ..transport import Transport, get_transport
 from ..transport.endpoint import Endpoint
 from ..transport.error_mapping import from_exception
 from ..transport.text import one_line
+from .encoded_history import EncodedHistory
 
 LIST_S = 5.0
 """Maximum seconds to get the service's list of models; an error waits for it."""
@@ -26,6 +28,8 @@ _CALL_AGAIN = "Call a tool by its name with JSON arguments that fit its schema, 
 SILENT_EVENTS = 20_000
 """Maximum events of a reply, beside one per allowed output token, that bring nothing of it: pings, empty blocks."""
 _MAX_LISTED, _MAX_NAME = 8, 120
+_BAD_CALL = "bad_call"
+"""In `Request.provider_state`: the note about a call that the service could not read. It goes with the next request."""
 _MAX_PAGES, _MAX_QUERY, _MAX_TITLE, _MAX_URL = 50, 400, 200, 2_000
 
 
@@ -38,7 +42,8 @@ class ReplyStream(ABC):
     def __init__(self, endpoint: Endpoint, origin: str, request: Request) -> None:
         self.ended = False
         self._endpoint, self._origin, self._request = endpoint, origin, request
-        self._used_call_ids = {call.id for message in request.messages for call in message.calls}
+        self._used_call_ids = EncodedHistory.of(request).call_ids(request.messages)
+        self._estimated_input = partial(EncodedHistory.of(request).estimate, request)
 
     @abstractmethod
     def feed(self, event: dict[str, Any]) -> Iterator[Chunk]:
@@ -119,8 +124,6 @@ class ServiceProvider(ABC):
         self._origin = f"{name}/{model}"
         self._price, self._web_search = price, web_search
         self._refuses_temperature = False
-        self._bad_calls: dict[str, str] = {}
-        """By conversation, the note about a call that the service could not read: it goes with the next request."""
         self._transport: Transport = "sdk" if endpoint.platform else transport
 
     def __repr__(self) -> str:
@@ -137,8 +140,7 @@ class ServiceProvider(ABC):
         completes the reply is ignored. A request is sent again without a field that the service refuses; such a refusal
         comes before the first chunk.
         """
-        conversation = request.cache_key or request.agent
-        if note := self._bad_calls.pop(conversation, ""):
+        if note := request.provider_state.pop(_BAD_CALL, ""):
             request = msgspec.structs.replace(request, messages=(*request.messages, user(note, source="harness")))
         while True:
             if self._refuses_temperature:
@@ -152,7 +154,7 @@ class ServiceProvider(ABC):
                 if self._omit_refused(error, request):
                     continue
                 if error.kind == "bad_call" and not note:
-                    self._bad_calls[conversation] = f"{NOTE} {error.message} {_CALL_AGAIN}"
+                    request.provider_state[_BAD_CALL] = f"{NOTE} {error.message} {_CALL_AGAIN}"
                 raise
 
     def _omit_refused(self, error: ProviderError, request: Request) -> bool:
@@ -168,7 +170,9 @@ class ServiceProvider(ABC):
         try:
             send = get_transport(self._transport)
             try:
-                async with aclosing(send(self._endpoint_for(request), self.path, self._body(request))) as events:
+                history = EncodedHistory.of(request) if self._transport == "http" else None
+                body = self._body(request, history)
+                async with aclosing(send(self._endpoint_for(request), self.path, body)) as events:
                     async for event in events:
                         silent -= 1
                         for chunk in reply.feed(event):
@@ -241,4 +245,5 @@ class ServiceProvider(ABC):
         return await count_tokens(self._endpoint_for(request), path, kept)
 
     @abstractmethod
-    def _body(self, request: Request) -> dict[str, Any]: ...
+    def _body(self, request: Request, history: EncodedHistory | None = None) -> dict[str, Any]:
+        """The JSON of a request. `history` encodes its messages (None: they stay plain lists)."""

@@ -4,7 +4,7 @@ All providers share this package; it does not know the meaning of an event. `get
 
     events(endpoint, path, body) -> AsyncGenerator[dict, None]
 
-which POSTs `body` as JSON and yields the dict of each server-sent event. A dict without `type` gets the event's name
+which POSTs `body` as JSON (`http` also accepts an `EncodedList` in it) and yields the dict of each server-sent event. A dict without `type` gets the event's name
 as its type. The final `[DONE]` of Chat Completions is yielded as `{"type": "[DONE]"}`.
 """
 

@@ -12,10 +12,10 @@ import os
 import ssl
 import sys
 import zlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from functools import cache
 from urllib.parse import urlsplit
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 import h11
 
@@ -28,12 +28,16 @@ KEEPALIVE_EXPIRY_S = 60.0
 """Seconds after which an idle connection is not used again."""
 READ_BUFFER_BYTES = 256 * 1024
 """Unread bytes after which reading from the socket pauses."""
+WRITE_BYTES = 64 * 1024
+"""Pieces of a request are joined until they have this size: larger ones are sent without copying them."""
 MAX_PIECE = 2**20
 """Bytes of a compressed body that are decompressed at once."""
 MAX_CHUNKS_PER_READ = 64
 """Maximum body chunks joined in one read. After so many, other tasks of the event loop run first."""
 
 _idle_connections: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, list[Connection]]] = WeakKeyDictionary()
+
+_bundle_loaded: WeakSet[ssl.SSLContext] = WeakSet()
 
 
 def supports(endpoint: Endpoint) -> bool:
@@ -88,15 +92,15 @@ class Response:
             self._connection.close()
 
 
-async def post(endpoint: Endpoint, url: str, content: bytes, headers: Mapping[str, str]) -> Response:
-    """Send a POST and wait for the response headers.
+async def post(endpoint: Endpoint, url: str, content: Sequence[bytes], headers: Mapping[str, str]) -> Response:
+    """Send a POST, whose body is the pieces of `content`, and wait for the response headers.
 
     Raises ConnectFailed if there is no connection, OSError or h11.ProtocolError if the connection fails later.
     """
     parts = urlsplit(url)
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     host = endpoint.host.removesuffix({"http": ":80", "https": ":443"}[endpoint.address.scheme])
-    fields = {"host": host, **headers, "accept-encoding": "identity", "content-length": str(len(content))}
+    fields = {"host": host, **headers, "accept-encoding": "identity", "content-length": str(sum(map(len, content)))}
     request = h11.Request(method="POST", target=target, headers=list(fields.items()))
     connection = _take_idle(endpoint.origin) or await _connect(endpoint)
     try:
@@ -126,19 +130,28 @@ def _take_idle(origin: str) -> Connection | None:
 
 
 async def _connect(endpoint: Endpoint) -> Connection:
-    address = endpoint.address
-    secure = address.scheme == "https"
     try:
         async with asyncio.timeout(endpoint.connect_s):
-            _, connection = await asyncio.get_running_loop().create_connection(
-                Connection,
-                address.hostname or "",
-                address.port or (443 if secure else 80),
-                ssl=_ssl_context(*_ca_paths()) if secure else None,
-                happy_eyeballs_delay=0.25,  # try IPv4 after a quarter of a second if IPv6 does not connect
-            )
+            try:
+                return await _open(endpoint)
+            except ssl.SSLCertVerificationError:
+                if not _load_bundle():
+                    raise
+                return await _open(endpoint)
     except (OSError, UnicodeError) as error:  # OSError includes TimeoutError and TLS errors
         raise ConnectFailed(str(error) or "no answer in time") from error
+
+
+async def _open(endpoint: Endpoint) -> Connection:
+    address = endpoint.address
+    secure = address.scheme == "https"
+    _, connection = await asyncio.get_running_loop().create_connection(
+        Connection,
+        address.hostname or "",
+        address.port or (443 if secure else 80),
+        ssl=_ssl_context(*_ca_paths()) if secure else None,
+        happy_eyeballs_delay=0.25,  # try IPv4 after a quarter of a second if IPv6 does not connect
+    )
     return connection
 
 
@@ -157,9 +170,23 @@ def _ca_paths() -> tuple[str | None, str | None]:
 
 @cache
 def _ssl_context(file: str | None, folder: str | None) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=file, capath=folder)
+    """With a folder the file is not read: OpenSSL finds the one certificate that it needs by its hash, but parsing a whole
+    file takes a sixth of a short run. `_load_bundle` reads it if the folder is not enough."""
+    context = ssl.create_default_context(cafile=None if folder else file, capath=folder)
     context.set_alpn_protocols(["http/1.1"])
     return context
+
+
+def _load_bundle() -> bool:
+    """Trust the certificates of the system's file too, which may have some that its folder lacks. False if nothing is
+    added."""
+    file, folder = _ca_paths()
+    context = _ssl_context(file, folder)
+    if not (file and folder) or context in _bundle_loaded:
+        return False
+    _bundle_loaded.add(context)
+    context.load_verify_locations(cafile=file)
+    return True
 
 
 class Connection(asyncio.Protocol):
@@ -205,12 +232,15 @@ class Connection(asyncio.Protocol):
         self._closed = True
         self._readable.set()
 
-    async def send_request(self, request: h11.Request, content: bytes) -> h11.Response:
+    async def send_request(self, request: h11.Request, content: Sequence[bytes]) -> h11.Response:
         """Send a request and wait for the response headers. Raises OSError or h11.ProtocolError."""
         assert self._transport is not None
         self._idle_since, self._body_complete, self._body_error = None, False, None
-        events = (request, h11.Data(data=content), h11.EndOfMessage())
-        self._transport.write(b"".join(self._http.send(event) or b"" for event in events))
+        head = self._http.send(request) or b""
+        for data in _joined(content):
+            self._transport.write(head + (self._http.send(h11.Data(data=data)) or b""))
+            head = b""
+        self._http.send(h11.EndOfMessage())
         while True:
             event = self._http.next_event()
             if isinstance(event, h11.Response):
@@ -272,3 +302,16 @@ class Connection(asyncio.Protocol):
         self._closed = True
         if self._transport is not None:
             self._transport.abort()
+
+
+def _joined(pieces: Sequence[bytes]) -> Iterator[bytes]:
+    """`pieces` in runs of at least `WRITE_BYTES`, and the rest."""
+    run: list[bytes] = []
+    size = 0
+    for piece in pieces:
+        run.append(piece)
+        size += len(piece)
+        if size >= WRITE_BYTES:
+            yield b"".join(run)
+            run, size = [], 0
+    yield b"".join(run)

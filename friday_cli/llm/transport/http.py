@@ -6,22 +6,19 @@ Both keep connections alive.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-import msgspec
-
 from friday_cli import __version__
 from friday_cli.core.protocol.errors import ProviderError
-from friday_cli.core.text.known_keys import contain_keys, mask_keys_in
 
 from . import error_mapping, h11_client
 from .endpoint import Endpoint
 from .event_stream import parse_events
 from .idle_timeout import IdleTimeout
-from .text import replace_surrogates_in
+from .json_body import encode
 
 if TYPE_CHECKING:
     import httpx2
@@ -63,9 +60,10 @@ async def events(endpoint: Endpoint, path: str, body: dict[str, Any]) -> AsyncGe
             await response.aclose()
 
 
-async def _post(endpoint: Endpoint, url: str, content: bytes, headers: dict[str, str]) -> httpx2.Response:
+async def _post(endpoint: Endpoint, url: str, content: Sequence[bytes], headers: dict[str, str]) -> httpx2.Response:
     connection = client(endpoint)
-    request = connection.build_request("POST", url, content=content, headers=headers, timeout=timeout(endpoint))
+    data = b"".join(content)
+    request = connection.build_request("POST", url, content=data, headers=headers, timeout=timeout(endpoint))
     return await connection.send(request, stream=True, follow_redirects=False)
 
 
@@ -93,16 +91,6 @@ async def aclose_all() -> None:
     await h11_client.aclose_all()
     clients = _clients.pop(asyncio.get_running_loop(), {})
     await asyncio.gather(*(c.aclose() for c in clients.values()), return_exceptions=True)
-
-
-def encode(body: dict[str, Any]) -> bytes:
-    """`body` as JSON; characters that UTF-8 cannot encode are replaced, and known keys are masked."""
-    try:
-        data = msgspec.json.encode(body)
-    except UnicodeEncodeError:
-        body = replace_surrogates_in(body)
-        data = msgspec.json.encode(body)
-    return msgspec.json.encode(mask_keys_in(body)) if contain_keys(data) else data
 
 
 def timeout(endpoint: Endpoint) -> httpx2.Timeout:

@@ -119,7 +119,7 @@ async def test_requests_of_one_agent_share_a_cache_key_and_a_growing_prefix() ->
     bench = await ran(Model({"a": [Say("", [call("look")]), Say("x")]}), [make("look")])
     await bench.prompt("more")
     first, second, third = bench.model.requests
-    assert {r.cache_key for r in bench.model.requests} == {"a"}
+    assert {r.cache_key for r in bench.model.requests} == {"root"}
     assert second.messages[: len(first.messages)] == first.messages
     assert third.messages[: len(second.messages)] == second.messages
     assert first.system == third.system

@@ -149,12 +149,12 @@ FORGED = invalid("messages.1.content.0: Invalid `signature` in `thinking` block"
 
 
 async def test_stale_thinking_is_dropped_from_then_on(transport: Transport) -> None:
-    request = ask(messages=HISTORY, cache_key="coder:a")
+    request = ask(messages=HISTORY, provider_state={})
     async with playing(BOUND, Reply(named(*HELLO))) as server:
         of = provider(server, transport, quirks=OPUS, headers={"anthropic-beta": "one-2025-01-01"})
         assert (await reply(of, request))[1].message.text == "Hello"
         await reply(of, request)
-        await reply(of, ask(messages=HISTORY, cache_key="coder:a.1"))
+        await reply(of, ask(messages=HISTORY))
     sent = [asked.json["thinking"].get("block_binding") for asked in server.requests]
     assert sent == [None, {"prefix_mismatch_behavior": "drop_block"}, {"prefix_mismatch_behavior": "drop_block"}, None]
     betas = [asked.headers["anthropic-beta"] for asked in server.requests]

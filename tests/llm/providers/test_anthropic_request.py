@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from friday_cli.core.protocol.events import ToolSpec
 from friday_cli.core.protocol.messages import Image, Message, Opaque, Text, Thinking, ToolCall, ToolResult, user
 from friday_cli.core.protocol.provider import Effort, Request
-from friday_cli.llm.providers.anthropic_request import WEB_SEARCH_SPEC, AnthropicQuirks, api_messages, messages_request
+from friday_cli.llm.providers.anthropic_request import AnthropicQuirks, api_messages, messages_request
 from tests.llm.providers.anthropic_cases import CITED, FOUND, ORIGIN, SEARCH
 
 THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "s"}
@@ -47,7 +48,8 @@ def test_a_plain_request() -> None:
     assert body(ask(), AnthropicQuirks()) == {"model": "claude-test", "max_tokens": 1000, "stream": True,
                                     "system": [{"type": "text", "text": "Be brief.", "cache_control": MARK}],
                                     "messages": [{"role": "user", "content": [{"type": "text", "text": "hi"}]}],
-                                    "tools": [{"name": "read_file", "description": "Reads.", "input_schema": TOOL.schema}],
+                                    "tools": [{"name": "read_file", "description": "Reads.", "input_schema": TOOL.schema,
+                                               "cache_control": MARK}],
                                     "cache_control": MARK}  # fmt: skip
 
 
@@ -62,9 +64,29 @@ def test_what_a_request_leaves_out_and_keeps_in_bounds() -> None:
 
 
 def test_search_of_the_service() -> None:
-    assert body(ask(), web_search=True)["tools"][1] == WEB_SEARCH_SPEC
+    assert body(ask(), web_search=True)["tools"][1] == {**WEB_SEARCH_SPEC, "cache_control": MARK}
     own = ToolSpec("web_search", "Ours.", {"type": "object"})
     assert [t.get("description") for t in body(ask(tools=(own,)), web_search=True)["tools"]] == ["Ours."]
+
+
+@pytest.mark.parametrize(("names", "marked"), [(("a", "b", "delegate_task", "x"), 1), (("a", "b", "task_result"), 1),
+                                               (("a", "b"), 1), (("task_result",), None)])  # fmt: skip
+@pytest.mark.parametrize("on_blocks", [False, True])
+def test_what_other_agents_and_folders_share_ends_at_a_mark(
+    names: tuple[str, ...], marked: int | None, on_blocks: bool
+) -> None:
+    tools = tuple(ToolSpec(name, "", {"type": "object"}) for name in names)
+    system = "You help.\n\n# Environment\n\nFolder: /a\n\n# Environment\n\nof the project"
+    sent = body(ask(tools=tools, system=system), cache_blocks=on_blocks)
+    assert [i for i, tool in enumerate(sent["tools"]) if "cache_control" in tool] == (
+        [] if marked is None else [marked]
+    )
+    assert [(block["text"][:9], block["cache_control"]) for block in sent["system"]] == [
+        ("You help.", MARK),
+        ("\n\n# Envir", MARK),
+    ]
+    assert "".join(block["text"] for block in sent["system"]) == system
+    assert json.dumps(sent).count("cache_control") <= 4, "the service refuses more"
 
 
 def test_marks_on_blocks() -> None:

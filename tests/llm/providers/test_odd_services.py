@@ -76,12 +76,13 @@ async def test_a_second_message_begins_the_reply_again() -> None:
 @pytest.mark.parametrize("failed", [document(BAD_CALL, 400), Reply(unnamed(openai.delta(content="I"), BAD_CALL))])
 async def test_a_call_that_the_service_could_not_read_is_named_in_the_next_request_only(failed: Reply) -> None:
     async with at_server(failed, SAID, SAID) as (provider, server):
-        _, error = await fails(provider)
+        request = asked(provider_state={})
+        _, error = await fails(provider, request)
         assert (error.kind, error.transient) == ("bad_call", False)
         assert "could not read the tool call" in error.message
         assert "It wrote: <function=grep>x</function>" in error.message
-        await ask(provider)
-        await ask(provider)
+        await ask(provider, request)
+        await ask(provider, request)
     first, second, third = (request.json["messages"] for request in server.requests)
     assert first == third
     assert second[:-1] == first[:-1]

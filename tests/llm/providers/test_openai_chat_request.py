@@ -47,7 +47,7 @@ async def test_both_transports_send_the_same() -> None:
     url = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
     assert bodies[0] == {
         "model": "m-1", "stream": True, "stream_options": {"include_usage": True}, "max_tokens": 1000,
-        "reasoning_effort": "high", "prompt_cache_key": "k", "tool_choice": "none",
+        "reasoning_effort": "high", "prompt_cache_key": bodies[0]["prompt_cache_key"], "tool_choice": "none",
         "tools": [{"type": "function", "function": {"name": "grep", "description": "Search.",
                                                     "parameters": {"type": "object",
                                                                    "properties": {"x": {"type": "integer"}}}}}],
@@ -123,6 +123,19 @@ async def test_signatures_of_calls_go_back_and_others_get_the_stand_in() -> None
     assert first["extra_content"]["google"]["thought_signature"] == "skip_thought_signature_validator"
     assert "extra_content" not in second
     assert "extra_content" not in (await sent("http", *both))["messages"][4]["tool_calls"][0]
+
+
+SAME: dict[str, Any] = {"agent": "a.7", "system": "in another folder", "effort": "low", "tool_choice": "none"}
+
+
+async def test_the_cache_key_is_that_of_the_profile_the_tools_and_the_model() -> None:
+    """Whatever the agent, the session and the folder."""
+    asks: list[dict[str, Any]] = [{}, SAME, {"tools": ()}, {"cache_key": "coder"}]
+    quirks = OpenAIQuirks(cache_key=True)
+    keys = [(await sent("http", quirks=quirks, **{"cache_key": "k", **more}))["prompt_cache_key"] for more in asks]
+    assert keys[0] == keys[1]
+    assert len(set(keys)) == 3
+    assert all(len(key) <= 64 for key in keys)
 
 
 async def test_replies_without_content_are_left_out_and_long_ids_shortened() -> None:

