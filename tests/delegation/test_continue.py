@@ -240,7 +240,7 @@ async def test_after_a_crash_nothing_revives_unasked_and_all_that_was_written_is
     async with stage.open(script, resume=s.session.id) as s:
         assert s.end("a.1") == ("interrupted", "process")
         assert s.finished("a.1").result == "found one"
-        assert s.finished("a.1").usage.billed == 3000
+        assert s.finished("a.1").usage.billed > 3000, "with an estimate of the request that was cut off"
         await asyncio.sleep(10_000)
         assert s.model.requests == []
         assert (await s.session.prompt("and now?")).text == "fin"

@@ -484,7 +484,7 @@ def test_a_deny_rule_means_what_it_says_even_in_yolo(
 def test_a_command_that_names_a_file_that_runs_code_later_is_asked_about_in_every_mode(
     project: AnalysisContext, mode: Mode, command: str
 ) -> None:
-    call = msgspec.structs.replace(workspace_fixture.bash(command, project), reach="confined")
+    call = msgspec.structs.replace(workspace_fixture.bash(command, project), sandbox_access="confined")
     permission = rights("allow bash", "allow bash(tee *)", mode=mode).decide(call)
     assert permission.decision == ("deny" if mode == "plan" else "ask")
     assert mode == "plan" or "is protected: asked in every mode" in permission.reason
@@ -570,14 +570,10 @@ async def test_a_yes_for_longer_answers_what_its_rule_covers_and_nothing_else() 
 
     table._on_rule_granted = keep
     calls = {"a.1": bash("make all"), "a.2": bash("make all"), "a.3": bash("make none"), "a.4": edit("x.py")}
-    asking = [
-        asyncio.create_task(table.permission(path, "c", wanted, reason="", again=passes(wanted)))
-        for path, wanted in calls.items()
-    ]
+    asking = [asyncio.create_task(table.permission(p, "c", w, reason="", again=passes(w))) for p, w in calls.items()]
     await asyncio.sleep(0.1)
-    await table.answer(
-        next(ask_id for ask_id, path in table.pending.items() if path == "a.1"), ApprovalAnswer("allow", "session")
-    )
+    first = next(ask_id for ask_id, path in table.pending.items() if path == "a.1")
+    await table.answer(first, ApprovalAnswer("allow", "session"))
     await asyncio.sleep(0.1)
     assert set(table.pending.values()) == {"a.3", "a.4"}, "the mode lets a.4 pass by now, but nobody said so to it"
     answered = {e.agent: e.event for e in journal.envelopes if isinstance(e.event, PermissionAnswered)}

@@ -8,7 +8,7 @@ import pytest
 from friday_cli.core.protocol.events import ToolSpec
 from friday_cli.core.protocol.messages import Image, Message, Opaque, Text, Thinking, ToolCall, ToolResult, user
 from friday_cli.core.protocol.provider import Effort, Request
-from friday_cli.llm.providers.anthropic_request import AnthropicQuirks, api_messages, messages_request
+from friday_cli.llm.providers.anthropic_request import WEB_SEARCH_SPEC, AnthropicQuirks, api_messages, messages_request
 from tests.llm.providers.anthropic_cases import CITED, FOUND, ORIGIN, SEARCH
 
 THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "s"}
