@@ -40,6 +40,7 @@ class CommandAnalyzer:
         self.found: FoundCommands = outer.found if outer else FoundCommands()
         self._level: int = outer._level + 1 if outer else 0
         self._state: ShellState = ShellState(outer._state.directories if outer else {context.root})
+        self._state.folder_unknown = outer is not None and outer._state.folder_unknown
         nested = (
             None if self._level >= MAX_NESTED_SCRIPTS else lambda script: CommandAnalyzer(context, self).run(script)
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Sequence
+from urllib.parse import unquote
 
 import msgspec
 
@@ -32,6 +33,8 @@ _RUN_PROGRAMS |= {"npm x", "pnpm dlx", "yarn dlx", "bun x"}
 """Programs with the subcommand that runs the program in their arguments."""
 _VALUE = re.compile(r"(?:[\w-]+=@?|@)([^=@].*)")
 _RUN_THEIR_ARGUMENTS = SHELLS | {"eval", "source", ".", "exec"}
+_FILE_URL = re.compile(r"(?:[\w-]+=)?file:(?://[^/]*)?(/.*)", re.I)
+_CHANGE_THE_FOLDER = frozenset(("cd", "pushd", "popd", "builtin", "eval"))
 _CHANGE_THE_SHELL = frozenset(("eval", "source", ".", "exec", "trap", "alias", "hash", "enable", "coproc"))
 
 
@@ -64,7 +67,10 @@ class CommandClassifier:
             return
         dynamic = "" if target.known and not target.glob else "which file it opens is not known before it runs"
         labels: list[str] = []
-        changes = [] if target.known else ["./"]
+        somewhere = not target.known or (
+            self._state.folder_unknown and not all(name.startswith("/") for name in target.texts)
+        )
+        changes = ["./"] if somewhere else []
         for name, directory in itertools.product(target.texts, sorted(self._state.directories)):
             if not write:
                 dynamic = dynamic or self.context.path_reason(name, directory, glob=target.glob)
@@ -81,7 +87,7 @@ class CommandClassifier:
             SimpleCommand(
                 text, text, read_only=not write and not dynamic, why=why, dynamic_arguments=dynamic,
                 reads=() if write else unique, writes=unique if write and not dynamic else (),
-                changes=tuple(changes) if write else (),
+                changes=tuple(changes) if write else (), searches=(".",) if somewhere and not write else (),
                 danger=(destructive.reason(text) or _protected(target)) if write else "",
             )
         )  # fmt: skip
@@ -183,14 +189,16 @@ class CommandClassifier:
             )
         name = argv[0].text.rsplit("/", 1)[-1]
         reason, reads, searches, changes = "", [], [], []
+        if name in _CHANGE_THE_FOLDER:
+            self._state.folder_unknown = True
         for directory in sorted(self._state.directories):
             reason = reason or programs.approval_reason(argv, self.context, directory, self._state.pipe_input)
             named, base = argv[1:], directory
             if name == "git":
                 named, base = git.resolve_global_options(named, self.context, base)
             reads += [label for arg in named if arg.known for label in self._labels(arg, base, in_git=name == "git")]
-            searches += open_ended.searched_folders(argv, self.context, directory)
-            changes += open_ended.changed_labels(name, named, self.context, base)
+            searches += open_ended.searched_folders([argv[0], *_placed(argv[1:], self._state)], self.context, directory)
+            changes += open_ended.changed_labels(name, _placed(named, self._state), self.context, base)
         known = all(arg.known and not arg.glob for arg in argv)
         texts = [arg.text for arg in argv]
         dynamic = "" if known else "one of its words is not known before it runs"
@@ -211,8 +219,10 @@ class CommandClassifier:
 
     def _labels(self, arg: ProgramWord, directory: str, *, in_git: bool = False) -> tuple[str, ...]:
         """The labels of a file that an argument may name."""
-        if len(arg.text) > 250 or "\n" in arg.text or not arg.text:
+        if "\n" in arg.text or not arg.text or any(len(name) > 250 for name in arg.text.split("/")):
             return ()
+        if url := _FILE_URL.fullmatch(arg.text):
+            return self.context.labels(unquote(url[1]), directory)
         inner = _VALUE.fullmatch(arg.text)  # --file=NAME, if=NAME, @NAME
         labels = self.context.labels(inner[1], directory) if inner else ()
         if arg.text.startswith("-"):
@@ -236,16 +246,24 @@ class CommandClassifier:
             return SimpleCommand(text, text, read_only=not reason, why=reason or "it only reads a line")
         if len(args) != 1 or not args[0].known or args[0].glob or args[0].text.startswith("-") or state.loops:
             why = "where cd leads is not known before it runs"
+            state.folder_unknown = True
             return SimpleCommand(text, text, why=why, dynamic_arguments=why)
         targets = {self.context.cd_target(args[0].text, directory) for directory in state.directories}
         if "" in targets:
             why = f"{args[0].text} is outside the workspace, or leads through a link"
+            found = {self.context.real_folder(args[0].text, directory) for directory in state.directories}
+            state.directories |= found - {""}
+            self._check_folders()
             return SimpleCommand(quote_words(("cd", args[0].text)), text, why=why, dynamic_arguments=why)
         state.previous_directories |= state.directories
         state.directories = targets
-        if len(targets | state.previous_directories) > MAX_FOLDERS:
-            raise TooLong(f"more than {MAX_FOLDERS} folders")
+        self._check_folders()
         return SimpleCommand(text, text, read_only=True, why="it stays in the workspace")
+
+    def _check_folders(self) -> None:
+        """Raises TooLong if the shell may be in too many folders."""
+        if len(self._state.directories | self._state.previous_directories) > MAX_FOLDERS:
+            raise TooLong(f"more than {MAX_FOLDERS} folders")
 
     def _variants(self, words: list[Word]) -> list[list[ProgramWord]] | None:
         """Every list of words the command may get; None above MAX_VARIANTS."""
@@ -265,6 +283,13 @@ class CommandClassifier:
         return word.loose and any(
             self.context.match_has_blanks(t, directory) for t in word.texts for directory in self._state.directories
         )
+
+
+def _placed(args: Sequence[ProgramWord], state: ShellState) -> list[ProgramWord]:
+    """The arguments as names of files: relative ones are not known where the folder is not."""
+    if not state.folder_unknown:
+        return list(args)
+    return [a if a.text.startswith(("/", "-")) else msgspec.structs.replace(a, known=False) for a in args]
 
 
 def _protected(target: Word) -> str:

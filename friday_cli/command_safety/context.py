@@ -108,11 +108,15 @@ class AnalysisContext:
     def cd_target(self, path: str, directory: str) -> str:
         """The folder that `cd path` enters, or "" if it is outside the workspace or reached through a link: then `..`
         means another folder for `cd` than for a program."""
+        real = self.real_folder(path, directory)
+        return real if real == os.path.normpath(self._join(path, directory)) else ""
+
+    def real_folder(self, path: str, directory: str) -> str:
+        """The folder behind `path`, or "" if it is outside the workspace."""
         try:
-            real = str(self._workspace.resolve(self._join(path, directory)))
+            return str(self._workspace.resolve(self._join(path, directory)))
         except FridayError:
             return ""
-        return real if real == os.path.normpath(self._join(path, directory)) else ""
 
     def program_reason(self, name: str) -> str:
         """Why `name` may not be the program of the system, or ""."""

@@ -78,6 +78,43 @@ _SECRET_KEYS = re.compile(
 )
 
 
+_HARMLESS_SETTINGS = re.compile(
+    r"(?:user\.(?:name|email)|(?:color|advice)\.\S+|init\.defaultbranch|pull\.(?:rebase|ff)|push\.(?:default|autosetupremote)|"
+    r"core\.(?:autocrlf|eol|filemode|quotepath|ignorecase|longpaths)|(?:commit|tag)\.gpgsign|merge\.(?:ff|conflictstyle)|"
+    r"rebase\.(?:autostash|autosquash)|fetch\.prune|rerere\.enabled|log\.date|diff\.renames|branch\.\S+\.(?:merge|remote|rebase))",
+    re.I,
+)
+"""Settings that neither name a program, a file or a server nor grant a right."""
+_CONFIG_VALUES = frozenset(("--type", "--default", "--value", "--comment", "--url", "--blob"))
+
+
+def changed_settings(words: Sequence[str]) -> str:
+    """The file that `git config` with these words changes, "" if it changes none or only a harmless setting. A word that
+    is not known is ""."""
+    file, place, changes, operands = "", ".git/config", False, list[str]()
+    rest = iter(words)
+    for word in rest:
+        option, _, value = word.partition("=")
+        if option in ("-f", "--file"):
+            file = value or next(rest, "")
+        elif option in _CONFIG_VALUES:
+            value = value or next(rest, "")
+        elif re.match(r"--(?:get|list|name-only)|-l$", word):
+            return ""
+        elif word in ("--global", "--system"):
+            place = "~/.gitconfig"
+        elif not word.startswith("-"):
+            operands.append(word)
+        changes = changes or re.match(r"-e$|--(?:edit|add|replace|unset|rename|remove)", word) is not None
+    if operands[:1] in (["get"], ["list"], ["get-color"], ["get-colorbool"]):
+        return ""
+    if operands and operands[0] in ("set", "unset", "edit", "rename-section", "remove-section"):
+        changes, operands = True, operands[1:]
+    if not changes and len(operands) < 2:
+        return ""
+    return file or ("" if operands and _HARMLESS_SETTINGS.fullmatch(operands[0]) else place)
+
+
 def resolve_global_options(
     args: Sequence[ProgramWord], context: AnalysisContext, directory: str
 ) -> tuple[list[ProgramWord], str]:

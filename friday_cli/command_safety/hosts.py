@@ -28,6 +28,12 @@ _OPTION_FILES = {
     **dict.fromkeys(("ssh", "scp", "sftp"), re.compile(r"(?<!\S)-[a-zA-Z0-9]*?F")),
 }  # fmt: skip
 """Options that read further options or addresses from a file."""
+_GIT_SSH = re.compile(r"\bgit_ssh_command=|\bcore\.sshcommand[ =]", re.I)
+_SSH_HOSTS = re.compile(r"(?<!\S)-J ?(\S+)|proxyjump[= ]?(\S+)|proxycommand[= ]?([^\s'\"]+(?: [^\s'\"]+){0,2})", re.I)
+"""Hosts that ssh contacts on its way, in the command that git runs as ssh."""
+_GIT_PROXY = re.compile(
+    r"\b(?:git_proxy_command|core\.gitproxy|(?:http|remote)\.(?:\S{1,200}\.)?proxy)[ =]['\"]?(\S+)", re.I
+)
 _DEVICE = re.compile(r"/dev/(?:tcp|udp)/([^/\s]+)")
 
 
@@ -41,6 +47,9 @@ def network_targets(command: str, steps: Sequence[Sequence[str]]) -> tuple[tuple
     found = [(host_of(url), url) for url in URL().findall(text) if not url.lower().startswith("file:")]
     found += [(host.lower(), "") for pattern in (_AT, _DEVICE) for host in pattern.findall(text)]
     found += [(host.lower(), "") for value in _PROXY_VARIABLE.findall(text) for host in _HOST.findall(value)]
+    values = _GIT_PROXY.findall(text)
+    values += [value for groups in _SSH_HOSTS.findall(text) for value in groups] if _GIT_SSH.search(text) else []
+    found += [(host.lower(), "") for value in values for host in _HOST.findall(value)]
     for name, *words in filter(None, (form.split() for forms in steps for form in forms)):
         if name not in NETWORK or words in (["--version"], ["--help"]):
             continue

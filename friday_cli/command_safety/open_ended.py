@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from . import git
 from .context import AnalysisContext
 from .embedded_languages import find_results, searches_folders
 from .options import ProgramWord, read
@@ -96,6 +97,9 @@ def changed_labels(name: str, args: Sequence[ProgramWord], context: AnalysisCont
     if name == "find":
         changes = changing is not None or "-delete" in words
         operands = [ProgramWord(path) for path in find_results(words).under] if changes else []
+    elif name == "git" and (plain := git.without_global_options(["git", *words])[1:])[:1] == ["config"]:
+        file = git.changed_settings(plain[1:])
+        operands = [ProgramWord(re.sub(r"^~(?=/)", lambda _: context.home, file))] if file else []
     elif name == "git":
         operands = operands[1:] if operands and operands[0].text in _CHANGE_IN_GIT else []
     elif name == "dd":

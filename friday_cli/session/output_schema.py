@@ -28,6 +28,8 @@ def checker(schema: dict[str, Any]) -> Callable[[str], str]:
         validator.check_schema(schema)
     except jsonschema.SchemaError as error:
         raise UsageError(f"The JSON schema is not valid: {error.message}.") from None
+    except RecursionError:
+        raise UsageError("The JSON schema is nested too deeply to be checked.", hint="Use a flatter one.") from None
     check = validator(schema)
 
     def complaint(answer: str) -> str:
@@ -35,7 +37,12 @@ def checker(schema: dict[str, Any]) -> Callable[[str], str]:
             document = json.loads(unfenced(answer))
         except ValueError as problem:
             return f"it is not JSON ({problem})"
-        wrong = jsonschema.exceptions.best_match(check.iter_errors(document))
+        except RecursionError:
+            return "it is nested too deeply to be checked"
+        try:
+            wrong = jsonschema.exceptions.best_match(check.iter_errors(document))
+        except RecursionError:
+            return "it cannot be checked: it or the schema is nested too deeply"
         return "" if wrong is None else f"at {wrong.json_path}: {wrong.message}"
 
     return complaint

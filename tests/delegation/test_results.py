@@ -43,12 +43,13 @@ FINE, FAILED = ("completed", "done"), ("failed", "reported")
 @pytest.mark.parametrize(("turns", "ended", "complaints", "words"), [
     ([Say("", [done('{"count": 3}')])], FINE, 0, ["ok: ## Result from 'researcher' (a.1): completed\n> {\"count\": 3}\n"]),
     ([Say("three"), Say('```json\n{"count": 3}\n```')], FINE, 1, ['{"count": 3}']),
+    ([Say("", [done("[" * 20_000)]), Say("", [done('{"count": 3}')])], FINE, 1, ['{"count": 3}']),
     ([Say("", [done("there is nothing to count", "error")])], FAILED, 0, ["there is nothing to count"]),
     ([Say(f"try {n}", [done("{}")]) for n in range(5)], FAILED, 3, [
         "error: ## Result from 'researcher' (a.1): failed (reported)", "try 2",
         "The result does not match the required schema: at $: 'count' is a required property",
     ]),
-], ids=["it fits", "a final text", "an error needs none", "after two repairs it has failed"])  # fmt: skip
+], ids=["it fits", "a final text", "it is nested too deeply", "an error needs none", "after two repairs it has failed"])  # fmt: skip
 async def test_a_result_is_held_to_its_form(
     stage: Stage, turns: list[Say], ended: tuple[str, str], complaints: int, words: list[str]
 ) -> None:
@@ -60,12 +61,20 @@ async def test_a_result_is_held_to_its_form(
     assert all(word in read for word in words), read
 
 
-async def test_a_schema_that_is_none_is_refused_before_anything_starts(stage: Stage) -> None:
-    bad = [delegate("researcher", "count", schema={"type": "nonsense"}) for _ in range(10)]
+def nested(depth: int) -> dict[str, Any]:
+    return {"properties": {"a": nested(depth - 1)}} if depth else {}
+
+
+@pytest.mark.parametrize(("schema", "words"), [({"type": "nonsense"}, "is not valid: "), (nested(150), "is nested too deeply to be checked.")],
+                         ids=["no schema", "nested"])  # fmt: skip
+async def test_a_schema_that_is_none_is_refused_before_anything_starts(
+    stage: Stage, schema: dict[str, Any], words: str
+) -> None:
+    bad = [delegate("researcher", "count", schema=schema) for _ in range(10)]
     async with stage.open({"a": [Say("", bad), Say("fin")]}, flags={"limits.max_tokens": 100_000}) as s:
         await s.session.prompt("go")
         assert s.agents() == []
-        assert all(read.startswith("error: The JSON schema is not valid: ") for read in s.results())
+        assert all(read.startswith(f"error: The JSON schema {words}") for read in s.results())
         assert s.root.budget.tokens.kept == 0, "and sets nothing aside"
 
 

@@ -187,6 +187,7 @@ WRONG: dict[str, tuple[tuple[str, ...] | bytes | Callable[[Friday], tuple[str, .
     "schema file": (("--json-schema", "none.json"), 2, "none.json cannot be read"),
     "schema of no sense": (("--json-schema", '{"type": "cow"}'), 2, "schema is not valid"),
     "schema that is a list": (("--json-schema", "list.json"), 2, "must be a JSON object"),
+    "schema that is nested": (("--json-schema", '{"not": ' * 150 + "{}" + "}" * 150), 2, "nested too deeply"),
     "config file": (("--config", "none.toml"), 2, "none.toml"),
     "broken config": (b"model = [", 2, "config.toml:"),
     "unknown key": (b'mode = "ask"\nmodle = "opus"\n', 2, "config.toml:2: modle: unknown key. Did you mean model?"),

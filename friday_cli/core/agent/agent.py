@@ -82,7 +82,8 @@ class Agent(msgspec.Struct, eq=False):
     `specs` is the frozen tool list that the model sees, `tools` those that may be called. `supervision` says who checks
     its result; `accept` returns what is wrong with a final answer, "" for nothing. `subagent_notes` lists its sub-agents
     for its compacted history. `context` is the tokens of the conversation after the last reply, `sent` those of its
-    prompt; `cache_missed`: the provider's cache was not used for it. `cache_key` is `prefix_name`, if that is not the profile. `below` is
+    prompt; `cache_missed`: the provider's cache was not used for it. `usage_doubted`: a usage that its service reported
+    was not possible. `cache_key` is `prefix_name`, if that is not the profile. `below` is
     the usage of its descendants. `start_events` are logged right after its next start. `texts` are the replies of this
     run, `streaming` the text of an unfinished one. `provider_state` is what the provider keeps of the conversation.
     `result_chars`: characters of its result that its parent reads at once.
@@ -120,6 +121,7 @@ class Agent(msgspec.Struct, eq=False):
     context: int = 0
     sent: int = 0
     cache_missed: bool = False
+    usage_doubted: bool = False
     texts: list[str] = []
     streaming: str = ""
     provider_state: dict[str, Any] = {}

@@ -34,6 +34,8 @@ log = logging.getLogger(__name__)
 
 TOKEN_BYTES = 6
 """Bytes of text per token that no model's replies reach on average: English prose has 4 to 5, code 3 to 4."""
+MAX_SEARCHES = 1000
+"""Web searches that a service may report for one request."""
 
 
 async def ask_model(agent: Agent, services: Services, *, tools: bool = True, quiet: bool = False) -> ReplyDone:
@@ -46,11 +48,13 @@ async def ask_model(agent: Agent, services: Services, *, tools: bool = True, qui
         reader = _StreamReader(agent, services, attempt, quiet)
         try:
             done = await _attempt(agent, services, reader, tools, patience.refused)
+            await _report_doubt(agent, services, reader)
             if not quiet:
                 agent.streaming = ""
             return done
         except ProviderError as error:
             log.debug("request %d of %s", attempt, agent.path, exc_info=True)
+            await _report_doubt(agent, services, reader)
             offline_s = services.policy.offline_s if _other_fallback(agent) is None else FALLBACK_AFTER_S
             wait = patience.next_delay(services.rate_limiter(agent.provider.rate_limit_key), error, offline_s)
             if patience.asked_too_long and error.retry_after and not error.hint:
@@ -65,6 +69,14 @@ async def ask_model(agent: Agent, services: Services, *, tools: bool = True, qui
             elif error.kind not in GATED:  # after the others the rate limiter waits
                 async with agent.slot.waiting("waiting_rate", f"{error.kind}: {wait:.1f}"):
                     await asyncio.sleep(wait)
+
+
+async def _report_doubt(agent: Agent, services: Services, reader: _StreamReader) -> None:
+    """Say once for an agent that a service reported an impossible usage."""
+    if reader.doubted and not agent.usage_doubted:
+        agent.usage_doubted = True
+        text = f"{agent.model} reported a usage that is not possible: {reader.doubted}. Usage is estimated instead."
+        await services.log.emit(agent.path, Notice(text, "warning"))
 
 
 def _duration_text(seconds: float) -> str:
@@ -143,6 +155,7 @@ async def _attempt(agent: Agent, services: Services, reader: _StreamReader, tool
     reader.prompt = prompt
     reservation = await agent.budget.reserve(fresh, want, price=provider.cost, waiting=agent.slot.waiting)
     request = _request(agent, agent.history, reservation.output, tools=tools)
+    reader.most = provider.window + reservation.output
     output = 0
     try:
         async with _rate_limit_slot(agent, services, again) as on_chunk:
@@ -199,7 +212,7 @@ async def _stream(
             async for chunk in chunks:
                 on_chunk()
                 if isinstance(chunk, ReplyDone):
-                    reader.usage = _with_cost(agent, chunk.usage)
+                    reader.usage = _with_cost(agent, reader.believed(chunk.usage))
                     return msgspec.structs.replace(chunk, usage=reader.usage)
                 reader.take(chunk)
                 if reader.least_output > most:
@@ -208,7 +221,8 @@ async def _stream(
                 raise ProviderError("truncated", f"The reply of {agent.model} ended early.")
     except ProviderError as error:
         estimate = reader.keep_partial()
-        reader.usage = _with_cost(agent, error.usage if isinstance(error.usage, Usage) else estimate)
+        usage = reader.believed(error.usage) if isinstance(error.usage, Usage) else estimate
+        reader.usage = _with_cost(agent, usage)
         error.usage = reader.usage
         raise
     except asyncio.CancelledError:
@@ -234,11 +248,14 @@ def _with_cost(agent: Agent, usage: Usage) -> Usage:
 
 class _StreamReader:
     """Publishes the deltas of a stream and keeps its text, in case it breaks, and its usage. `prompt` is an estimate of
-    the tokens of the request."""
+    the tokens of the request, `most` the tokens that the request and its reply can have. `doubted` is a reported usage
+    above that, in words."""
 
     def __init__(self, agent: Agent, services: Services, attempt: int, quiet: bool) -> None:
         self._agent, self._services, self._attempt, self._quiet = agent, services, attempt, quiet
         self.prompt = 0
+        self.most = float("inf")
+        self.doubted = ""
         self.usage = Usage()
         self._reported: Usage | None = None
         self._text: list[str] = []
@@ -298,9 +315,22 @@ class _StreamReader:
         received."""
         if self._reported is not None:
             output = max(self._reported.output, self.output)
-            return msgspec.structs.replace(self._reported, output=output, estimated=True)
+            return self.believed(msgspec.structs.replace(self._reported, output=output, estimated=True))
         if not (self._bytes or self._arguments):
             return Usage()
+        return self._estimate()
+
+    def believed(self, usage: Usage) -> Usage:
+        """A reported usage, or an estimate where it is more than the model can read and write."""
+        if usage.context > self.most:
+            self.doubted = f"{usage.context:,} tokens for one request"
+        elif usage.searches > MAX_SEARCHES:
+            self.doubted = f"{usage.searches:,} web searches for one request"
+        else:
+            return usage
+        return self._estimate()
+
+    def _estimate(self) -> Usage:
         return Usage(input=self.prompt, output=self.output, estimated=True, cached=False)
 
 

@@ -24,6 +24,9 @@ from .result_budget import save_long, truncate_results
 log = logging.getLogger(__name__)
 
 STOPPED = "Stopped before it was done."
+MAX_CALLS = 128
+"""Calls of one reply that are run. The others get an error as their result."""
+NOT_RUN = f"Not run: one reply may have at most {MAX_CALLS} tool calls. Send it again if it is still needed."
 
 
 def stop(task: asyncio.Task[object]) -> None:
@@ -40,8 +43,13 @@ def being_stopped() -> bool:
 
 async def run_calls(agent: Agent, services: Services, calls: Sequence[ToolCall]) -> FinalReport | None:
     """Run all calls of a reply and add their results to the history; returns the final report when a call made one.
-    Calls whose effect is in `PARALLEL` run at the same time, the rest one after the other in call order. Raises StopRun
-    or LimitReached when a call ends the run; all calls have results then too."""
+    Calls whose effect is in `PARALLEL` run at the same time, the rest one after the other in call order. Those after the
+    first `MAX_CALLS` are not run. Raises StopRun or LimitReached when a call ends the run; all calls have results then
+    too."""
+    calls, excess = calls[:MAX_CALLS], calls[MAX_CALLS:]
+    if excess:
+        text = f"{agent.model} sent {len(calls) + len(excess):,} tool calls in one reply. Only the first {MAX_CALLS} are run."
+        await services.log.emit(agent.path, Notice(text, "warning"))
     tasks: list[asyncio.Task[_CallResult]] = []
     serial = [i for i, c in enumerate(calls) if (tool := agent.tools.get(c.name)) and tool.effect not in PARALLEL]
     before: asyncio.Event | None = None
@@ -60,6 +68,7 @@ async def run_calls(agent: Agent, services: Services, calls: Sequence[ToolCall])
         if any(not task.done() for task in tasks):
             await asyncio.wait(tasks)
         results = tuple(_settled(task, call) for task, call in zip(tasks, calls, strict=True))
+        results += tuple(ToolResult(call.id, NOT_RUN, "error") for call in excess)
         message = Message("tool", truncate_results(agent, results), "harness")
         agent.history.append(message)
         await services.log.emit(agent.path, MessageAdded(message))

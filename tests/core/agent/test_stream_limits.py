@@ -19,7 +19,7 @@ from friday_cli.core.protocol.provider import (
     ThinkingChunk,
     UsageChunk,
 )
-from tests.engine_fixture import Bench, Model, Profile, ran, until
+from tests.engine_fixture import Bench, Model, Profile, Say, call, make, ran, until
 
 BUDGET = 100_000
 CUT = "m sent more than the 32,000 tokens that it was allowed. Its reply was cut there."
@@ -100,3 +100,30 @@ async def test_a_broken_reply_costs_the_input_that_was_told_and_an_estimate_of_w
     assert bench.root.usage.context == times * expected.context
     assert bench.root.usage.cost_usd == pytest.approx(times * model.cost(expected))
     assert bench.root.usage.estimated
+
+
+@pytest.mark.parametrize(("usage", "words"), [
+    (Usage(input=10**9, output=5), "1,000,000,005 tokens"), (Usage(input=10, cache_read=10**9), "1,000,000,010 tokens"),
+    (Usage(input=10, output=10**9), "1,000,000,010 tokens"), (Usage(input=10, output=5, searches=10**9), "1,000,000,000 web searches"),
+])  # fmt: skip
+@pytest.mark.parametrize("fails", [False, True])
+async def test_a_usage_that_is_not_possible_is_estimated_and_reported_once(
+    usage: Usage, words: str, fails: bool
+) -> None:
+    failure = ProviderError("invalid", "broken", usage=usage) if fails else None
+    replies = [Say("", [call("look")], usage=usage), Say("done", usage=usage, fail=failure)]
+    bench = await ran(Model({"a": replies}, price=1e-6), [make("look")], me=Profile(tokens=BUDGET, time_s=0))
+    end = bench.finished()
+    assert (end.status, end.result) == ("failed" if fails else "completed", "done")
+    assert end.usage.estimated
+    assert end.usage.context < 5000, "two short requests, estimated"
+    assert end.usage.searches == 0
+    assert bench.root.budget.tokens.spent == end.usage.billed
+    told = f"fake/m reported a usage that is not possible: {words} for one request. Usage is estimated instead."
+    assert bench.of(Notice) == [Notice(told, "warning")]
+
+
+async def test_a_usage_of_the_whole_window_and_reply_is_believed() -> None:
+    usage = Usage(input=200_000, output=32_000)
+    bench = await ran(Model({"a": [Say("done", usage=usage)]}), me=Profile(tokens=0, time_s=0))
+    assert (bench.finished().usage.context, bench.of(Notice)) == (232_000, [])

@@ -9,7 +9,7 @@ import pytest
 
 from friday_cli.core.eventlog.log import MemoryJournal
 from friday_cli.core.protocol.errors import ToolError
-from friday_cli.core.protocol.events import AgentFinished, Envelope, ToolFinished, ToolStarted
+from friday_cli.core.protocol.events import AgentFinished, Envelope, Notice, ToolFinished, ToolStarted
 from friday_cli.core.protocol.messages import ToolCall
 from friday_cli.core.protocol.provider import Request
 from friday_cli.core.protocol.tool import Output, ToolContext
@@ -48,6 +48,21 @@ async def test_every_call_has_one_result_in_call_order_whatever_became_of_it() -
     assert results[7] == "ok: did "
     assert bench.root.receipt.tools == {"look": 3, "defect": 1, "own_cancel": 1}
     assert bench.root.receipt.failed == 3
+
+
+async def test_of_very_many_calls_in_one_reply_the_first_are_run_and_the_others_get_an_error() -> None:
+    wishes = [call("look", text=str(number)) for number in range(1000)]
+    bench = await ran(Model({"a": [Say("", wishes), Say("done")]}), [LOOK])
+    assert bench.ended()[:2] == ("completed", "done")
+    assert [r.call_id for r in bench.root.history[2].results] == [w.id for w in wishes]
+    results = bench.results()
+    assert results[:128] == [f"ok: did {number}" for number in range(128)]
+    assert set(results[128:]) == {
+        "error: Not run: one reply may have at most 128 tool calls. Send it again if it is still needed."
+    }
+    assert len(bench.of(ToolStarted)) == 128
+    told = "fake/m sent 1,000 tool calls in one reply. Only the first 128 are run."
+    assert bench.of(Notice) == [Notice(told, "warning")]
 
 
 class Disk(MemoryJournal):

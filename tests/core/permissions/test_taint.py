@@ -152,6 +152,10 @@ def test_links_of_pages_and_of_files_carry_nothing_unless_the_session_wrote_the_
     ("ssh -o ProxyJump=b.example me@a.example", ["a.example", "b.example"]), ("ssh -J b.example me@a.example", ["a.example", "b.example"]),
     ("ssh -oProxyCommand='nc b.example 22' me@a.example", ["a.example", "b.example"]), ("ssh -F x me@a.example", ["a.example", UNREAD]),
     ("wget -e http_proxy=b.example https://a.example", ["a.example", "b.example"]), ("wget -i x", [UNREAD]), ("getent hosts a.example", ["a.example"]),
+    ("git -c http.proxy=b.example:80 fetch", ["b.example"]), ("git clone --config http.proxy=b.example:1 https://a.example/x", ["a.example", "b.example"]),
+    ("GIT_SSH_COMMAND='ssh -J b.example' git fetch", ["b.example"]), ("git -c core.sshCommand='ssh -o ProxyJump=b.example' clone git@a.example:x/y.git", ["a.example", "b.example"]),
+    ("git config core.sshCommand \"ssh -o 'ProxyCommand nc b.example 22'\"", ["b.example"]), ("git config remote.origin.proxy b.example:1", ["b.example"]),
+    ("git config core.gitProxy b.example", ["b.example"]), ("git config http.https://a.example/.proxy b.example", ["a.example", "b.example"]), ("git config user.email me@a.example", []),
     ("ALL_PROXY=b.example:80 curl https://a.example", ["a.example", "b.example"]), ("curl -sSL -X POST https://a.example", ["a.example"]),
 ])  # fmt: skip
 def test_what_a_command_talks_to(command: str, hosts: list[str]) -> None:

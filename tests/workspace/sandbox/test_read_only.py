@@ -212,6 +212,30 @@ async def test_git_runs_no_program_of_a_setting_and_the_limits_hold(witness: Wit
     assert "600\n4194304" not in usual
 
 
+FORKS = """
+import os, resource, signal
+started, most = [], resource.getrlimit(resource.RLIMIT_NPROC)[0]
+try:
+    while len(started) <= most:
+        pid = os.fork()
+        if not pid:
+            signal.pause()
+        started.append(pid)
+except BlockingIOError:
+    pass
+for pid in started:
+    os.kill(pid, signal.SIGKILL)
+print("all" if len(started) > most else "limited")
+"""
+
+
+async def test_the_number_of_processes_is_limited(witness: Witness, looking: SandboxChoice) -> None:
+    if os.geteuid() == 0:
+        pytest.skip("NOT TESTED HERE: not tested as root, whose processes the kernel does not limit")
+    printed = await outputs(looking, witness, [f"{sys.executable} -c {shlex.quote(FORKS)}"])
+    assert printed == "limited\n"
+
+
 LASTING = """
 import ctypes, fcntl, os
 libc = ctypes.CDLL(None)
