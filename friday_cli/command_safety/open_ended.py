@@ -90,7 +90,9 @@ def searched_folders(argv: Sequence[ProgramWord], context: AnalysisContext, dire
 def changed_labels(name: str, args: Sequence[ProgramWord], context: AnalysisContext, directory: str) -> list[str]:
     """The labels of what a program changes by naming it; that of a folder ends with `/`, and "./" is an unknown path."""
     words, operands = [arg.text for arg in args], _operands(args)
-    changing = next((at for at, word in enumerate(words) if word.rsplit("/", 1)[-1] in _CHANGE), None)
+    programs = [word.rsplit("/", 1)[-1] for word in words]
+    settings = "config" in words and "git" in programs
+    changing = next((at for at, word in enumerate(programs) if word in _CHANGE or (settings and word == "git")), None)
     if name in WRAPPERS and changing is not None:
         inner = changed_labels(words[changing].rsplit("/", 1)[-1], args[changing + 1 :], context, directory)
         return [*inner, "./"] if name in _ADD_WORDS else inner

@@ -59,7 +59,7 @@ def test_a_rule_for_files_holds_behind_links_in_unknown_folders_and_in_addresses
     "git config core.hooksPath x", "git config set core.fsmonitor ./x", "git config --global alias.x '!sh'", "git config --unset-all filter.x.clean",
     "git config --add include.path ../x", "git config --file .git/config a.b c", "git -C src config core.pager x", "git -c a.b=c config core.editor x",
     "git config --edit", 'git config "$k" x', "git config remote.origin.url ext::sh", "git config -f .gitmodules submodule.x.url y", "git config --type=path core.sshCommand x",
-    "rm .git/index", "cp x.txt /home/me/.bashrc", "cp x.txt ~/.bashrc",
+    "sudo git config --system core.pager x", "env -i git -C src config core.pager x", "rm .git/index", "cp x.txt /home/me/.bashrc", "cp x.txt ~/.bashrc",
 ])  # fmt: skip
 def test_a_command_that_changes_settings_of_git_or_the_shell_is_asked_about_in_every_mode(
     project: AnalysisContext, mode: Mode, command: str
