@@ -152,10 +152,8 @@ def long(bench: Bench) -> Iterator[Line]:
 def per_round_cpu(sample: Sample, at: int) -> float:
     """The processor time of a round in seconds, as the mean of the hundred rounds from number `at` on."""
     begin, end = sample.requests[at], sample.requests[at + 100]
-    used = [
-        next((cpu for seen, cpu in sample.processor if seen >= moment), sample.processor[-1][1])
-        for moment in (begin, end)
-    ]
+    most = max(cpu for _, cpu in sample.processor)  # the process may end before it is read again
+    used = [next((cpu for seen, cpu in sample.processor if seen >= moment), most) for moment in (begin, end)]
     return (used[1] - used[0]) / 100
 
 
