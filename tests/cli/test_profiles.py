@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.console import Console, plain
+from tests.cli.console import ROOT, Console, plain
 
 SHIPPED = {"analyst", "coder", "general", "researcher", "summarizer"}
 
@@ -80,6 +80,20 @@ def test_show_tells_everything_of_one(console: Console) -> None:
     wrong = console("profiles", "show", "reseacher")
     assert (wrong.code, wrong.out) == (2, "")
     assert wrong.error.startswith("There is no profile 'reseacher'. Did you mean researcher?")
+
+
+def test_shipped_profiles_that_can_run_or_write_ask_for_checks_and_changed_files(console: Console) -> None:
+    rows = {row["name"]: row for row in console("profiles", "list", "--json").document["profiles"]}
+    asked = {name: console.ok("profiles", "show", name).out for name in sorted(SHIPPED)}
+    assert {name: [word for word in ("checks", "changed") if f"`{word}`" in text] for name, text in asked.items()} == {
+        "analyst": ["checks"], "coder": ["checks", "changed"], "general": ["checks", "changed"],
+        "researcher": [], "summarizer": [],
+    }  # fmt: skip
+    for name, text in asked.items():
+        tools = rows[name]["tools"]
+        assert ("`checks`" in text) is (tools == "*" or "bash" in tools)
+        assert ("`changed`" in text) is (tools == "*" or "edit_file" in tools)
+    assert {path.stem for path in (ROOT / "profiles").glob("*.md")} == SHIPPED
 
 
 def test_foreign_text_of_a_profile_is_made_plain(console: Console) -> None:

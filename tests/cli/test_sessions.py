@@ -70,6 +70,19 @@ def test_what_a_dead_process_left_open_is_ended_first(console: Console, command:
     assert console.sql("SELECT DISTINCT status FROM agents") == [("interrupted",)]
 
 
+@pytest.mark.parametrize("more", [(), ("--tree",)])
+def test_an_interrupted_agent_has_the_time_that_it_worked(console: Console, more: tuple[str, ...]) -> None:
+    """Its process died 6 seconds after it began, years ago."""
+
+    def died(session: str) -> list[ev.Envelope]:
+        events = [(e.agent, e.event) for e in working(session)]
+        return numbered(*events[:8], ("a.1", ev.StatusChanged("running")), *events[8:])
+
+    shown = console.ok("sessions", "show", console.keep(died), *more).out
+    assert re.search(r"└─ ! a\.1 researcher · interrupted \(process\) · .* · 6\.0 s · read main\.py\n", shown)
+    assert re.search(r"! a general · interrupted \(process\) · .* · 13 s · " if more else r" · 13 s\n", shown)
+
+
 def test_where_nothing_can_be_written_sessions_are_shown_as_they_were_left(console: Console) -> None:
     session = console.keep(working)
     locks = data_dir() / "locks"  # not made yet

@@ -15,6 +15,7 @@ from typing import IO, Any
 
 import pytest
 
+from friday_cli.cli import run
 from friday_cli.core.limits import rate_limit, retry
 from friday_cli.frontends.oneshot.options import parse
 from friday_cli.frontends.oneshot.run import ask
@@ -148,6 +149,19 @@ class Friday:
     def json(self, *argv: str, **more: Any) -> CommandResult:
         """Run with `--output-format json`."""
         return self(*argv, "--output-format", "json", **more)
+
+    def show(self, *argv: str) -> CommandResult:
+        """`friday sessions show` in this process, of the last session unless one is named."""
+        self._capsys.readouterr()
+        code = run(["sessions", "show", *argv])
+        found = self._capsys.readouterr()
+        assert code == 0, found.err
+        return CommandResult(code, found.out, found.err)
+
+    def read_by(self, path: str) -> list[str]:
+        """What the calls of an agent of the last session returned to it, as "status: text"."""
+        items = json.loads(self.show(f":{path}", "--json").out)["conversation"]
+        return [f"{item['status']}: {item['text']}" for item in items if item["kind"] == "tool"]
 
     def start(
         self, *argv: str, stdin: int | IO[Any] = subprocess.DEVNULL, stdout: int | IO[Any] = subprocess.PIPE,

@@ -32,8 +32,8 @@ async def save_long(workspace: Workspace, text: str) -> str:
 
 
 def truncate_results(agent: Agent, results: Sequence[ToolResult]) -> tuple[ToolResult, ...]:
-    """The results, with the longest truncated when the budget cannot pay for all of them. The wrap-up reserve is not
-    used for them, because the agent needs it for its last answer."""
+    """The results, with the longest truncated when the budget cannot pay for all of them. Of the wrap-up reserve
+    half is used for them at most, because the agent needs it for its last answer."""
     room = agent.budget.room(agent.provider.cost)
     if room == float("inf"):
         return tuple(results)

@@ -129,13 +129,20 @@ class Budget:
     def room(self, price: Callable[[Usage], float | None]) -> float:
         """Tokens of new input that the budget can pay for, without the wrap-up reserve; infinite without a limit.
 
-        Where more may come free, at least half of the reserve: the request can wait, and a wrap-up can still read that.
+        At least what a wrap-up can still read: else the results that an agent waited for would be lost to it.
         """
-        tokens = max(self.left("tokens"), min(self._reachable(0), self.kept[0] / 2))
-        cost = max(self.left("cost"), min(self._reachable(1), self.kept[1] / 2))
+        answer = price(Usage(output=2 * OUTPUT_FLOOR)) or 0.0
+        tokens = max(self.left("tokens"), self._readable(0, 2 * OUTPUT_FLOOR))
+        cost = max(self.left("cost"), self._readable(1, answer))
         if cost == float("inf") or not (each := (price(Usage(input=1000)) or 0.0) / 1000):
             return tokens
         return min(tokens, cost / each)
+
+    def _readable(self, quantity: Literal[0, 1], answer: float) -> float:
+        """Tokens or US dollars of input that a wrap-up can read: half of its reserve, but of a small one no more than a short
+        `answer` leaves, if nothing comes free."""
+        reachable, kept = self._reachable(quantity), self.kept[quantity]
+        return min(kept / 2, max(reachable, min(reachable, 0.0) + kept - answer))
 
     def _reachable(self, quantity: Literal[0, 1]) -> float:
         """Tokens or US dollars that are left or may come free."""

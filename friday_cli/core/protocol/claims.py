@@ -39,12 +39,18 @@ class Claims(msgspec.Struct, frozen=True):
 
 
 def audit(
-    builder: ReceiptBuilder, text: str, claims: Claims, tools: Sequence[ToolInfo], *, root: bool = False
+    builder: ReceiptBuilder,
+    text: str,
+    claims: Claims,
+    tools: Sequence[ToolInfo],
+    *,
+    root: bool = False,
+    reports_failure: bool = False,
 ) -> list[str]:
     """Warnings about claims of a result that neither the newest run nor the sub-agents show; for the `root`, any of its runs.
 
     `tools` are those that the agent had and needed: if none of them verifies anything, a missing call is not suspicious.
-    Nor is it in the `root`, which also answers questions that need no tool.
+    Nor is it in the `root`, which also answers questions that need no tool, nor where the result `reports_failure`.
     """
     run, life = builder.observed(whole=root), builder.observed(whole=True)
     checks, files = list(_false_checks(claims, run, life)), list(_unchanged_files(claims, run, life))
@@ -55,7 +61,8 @@ def audit(
         *(files or _false_changes(text, sentences, run, life, writes=writes)),
     ]
     idle = {tool.name for tool in tools if not tool.verifies}
-    if not root and text.strip() and any(tool.verifies for tool in tools) and life.tools.keys() <= idle:
+    claims_work = bool(text.strip()) and not root and not reports_failure
+    if claims_work and any(tool.verifies for tool in tools) and life.tools.keys() <= idle:
         others = f" except {' and '.join(life.tools)}" if life.tools else ""
         warnings.append(f"no tool was run{others}: nothing in this result was checked")
     return list(dict.fromkeys(warnings))

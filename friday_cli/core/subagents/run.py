@@ -141,8 +141,9 @@ async def _end(tree: RunHost, node: AgentRun, outcome: RunResult, begun: float) 
         await services.log.emit(agent.path, Notice(f"Processes of {agent.path} may be left: {error}", "error"))
     agent.budget.close_reserve()
     needed = [] if node.spec.self_contained else [tool.info for tool in agent.tools.values()]
+    root, failed = agent.path == "a", outcome.stop_reason == "reported" and not outcome.error
     agent.receipt_builder.warn(
-        *audit(agent.receipt_builder, outcome.text, outcome.claims, needed, root=agent.path == "a")
+        *audit(agent.receipt_builder, outcome.text, outcome.claims, needed, root=root, reports_failure=failed)
     )
     end = node.outcome = msgspec.structs.replace(outcome, findings=checked(outcome.findings, agent.receipt))
     finished = AgentFinished(

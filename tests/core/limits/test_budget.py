@@ -197,14 +197,16 @@ async def test_when_nothing_can_come_free_the_first_wraps_up_and_the_others_get_
     assert [(await request).amounts[0] for request in (requests[1], last)] == [400, 400]
 
 
-async def test_input_that_a_wrap_up_could_still_read_has_room_while_tokens_may_come_free() -> None:
+async def test_input_that_a_wrap_up_can_still_read_has_room() -> None:
     one, two = children(2, tokens=20_000)
     two.charge(16_000, None)
     assert (one.left("tokens"), one.room(free)) == (0, 500), "half of its own reserve"
     two.close_reserve()
     assert (one.left("tokens"), one.room(free)) == (1000, 1000)
     one.charge(1000, None)
-    assert one.room(free) == 0, "nothing more can come"
+    assert one.room(free) == 1000 - 2 * OUTPUT_FLOOR, "nothing more can come, and its reserve pays for a short answer"
+    one.charge(600, None)
+    assert one.room(free) == 0, "others have spent its reserve"
 
 
 async def test_a_parent_that_waits_for_a_child_frees_nothing_for_it() -> None:

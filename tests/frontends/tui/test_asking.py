@@ -12,11 +12,13 @@ from textual.widgets import Input
 from friday_cli.frontends.tui.widgets import approval_panel
 from friday_cli.frontends.tui.widgets.approval_panel import Approval
 from friday_cli.workspace.sandbox.detect import SandboxChoice
+from tests.engine_fixture import Say, batch
 from tests.frontends.tui.chat import Chat, delegates, does, opened
+from tests.session.test_agent_factory import QUERIES, Vendor, search, vendor
 from tests.timing import paced
 from tests.workspace.sandbox.conftest import choice
 
-__all__ = ["choice"]
+__all__ = ["choice", "vendor"]
 
 ONE = {"a": [does("bash", command="echo first > out.txt"), {"text": "Finished."}]}
 
@@ -111,6 +113,24 @@ async def test_a_rule_for_the_session_holds_until_it_is_removed(tmp_path: Path, 
     async with opened(tmp_path, {"a": [call, {"text": "Again."}]}, resume=session_id) as chat:
         await chat.say("again")
         await asked(chat)
+
+
+async def test_a_search_by_the_service_is_asked_about_once_with_a_yes_for_the_session(
+    tmp_path: Path, no_grace: None, vendor: Vendor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-0123456789")
+    vendor.script = {
+        "a": [Say(calls=[batch({"profile": "researcher", "task": "look"})]), Say("Both were found.")],
+        "a.1": [search(QUERIES[0]), search(QUERIES[1]), Say("found")],
+    }
+    async with opened(tmp_path, {}, model="anthropic/x") as chat:
+        await asked(chat, say="go")
+        chat.has("researcher", "web_search", QUERIES[0], "for this session allow web_search")
+        assert vendor.queries == []
+        await chat.press("2")
+        await chat.idle()
+        assert vendor.queries == QUERIES
+        chat.has("Both were found.")
 
 
 async def test_what_is_always_allowed_is_kept_in_the_settings_until_it_is_removed(

@@ -180,6 +180,20 @@ async def test_a_childs_own_transcript_ends_with_its_result(tmp_path: Path) -> N
         chat.has("  tools run: read_file, task_result")
 
 
+async def test_an_unfolded_call_of_task_result_shows_the_result_whatever_its_argument_is_called(tmp_path: Path) -> None:
+    agents = {"a": [delegates("read it"), {"text": "Done."}], "a.1": [does("task_result", answer=RESULT)]}
+    async with opened(tmp_path, agents, size=(150, 60)) as chat:
+        await started(chat, tmp_path)
+        await chat.press("ctrl+t", "home", "down", "enter")
+        await chat.until(lambda: chat.side.inside)
+        log = chat.side.log_view
+        assert rows(log).count("The answer is in notes.md.") == 1
+        await chat.press("k", "k", "enter")
+        await chat.until(lambda: "▾" in "".join(rows(log)))
+        assert sum("The answer is in notes.md." in row for row in rows(log)) == 2, "the call, and the result below it"
+        assert not [row for row in rows(log) if "answer:" in row or "**" in row]
+
+
 @pytest.mark.parametrize("size", [(150, 40), (80, 24), (60, 15)])
 async def test_the_head_of_a_childs_transcript_has_its_warnings_and_its_receipt(
     tmp_path: Path, size: tuple[int, int]

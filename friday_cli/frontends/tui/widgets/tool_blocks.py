@@ -14,7 +14,7 @@ from textual.strip import Strip
 
 from friday_cli.core.protocol.displays import CommandDisplay, DiffDisplay, TableDisplay, TextDisplay
 from friday_cli.core.protocol.format import seconds
-from friday_cli.core.protocol.tool_info import TASK_RESULT
+from friday_cli.core.protocol.tool_info import RESULT_FIELDS, TASK_RESULT
 from friday_cli.core.text.sanitize import sanitize, sanitize_line, show_invisible
 from friday_cli.tool_catalog import ASK_USER
 from friday_cli.view import ToolRun
@@ -125,12 +125,13 @@ def preview(run: ToolRun, renderer: TextRenderer, width: int) -> list[Strip]:
 
 
 def body(run: ToolRun, renderer: TextRenderer, width: int) -> list[Strip]:
-    """The whole call: its arguments and its result. The argument of `task_result` is Markdown."""
+    """The whole call: its arguments and its result. The result in a call of `task_result` is Markdown."""
     values, out = dict(run.arguments), []
-    if run.tool == TASK_RESULT and isinstance(values.get("result"), str):
+    result = next((name for name in RESULT_FIELDS if isinstance(values.get(name), str)), "")
+    if run.tool == TASK_RESULT and result:
         from . import markdown  # takes 30 ms; the first screen does not need it
 
-        out = markdown.draw(values.pop("result"), renderer, width)
+        out = markdown.draw(values.pop(result), renderer, width)
     out += arguments(values, renderer, width, skip_long=isinstance(run.display, DiffDisplay))
     display, styles = run.display, renderer.styles
     if isinstance(display, DiffDisplay):
