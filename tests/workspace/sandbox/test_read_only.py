@@ -21,6 +21,8 @@ from tests.command_safety.rows import MUST_PASS
 from tests.workspace.commands import run
 from tests.workspace.sandbox.conftest import chosen, confined, git
 
+PYTHON = os.path.realpath(sys.executable)
+"""Not that of the virtual environment, whose folder may be a temporary one that commands cannot read."""
 CANARY = f"canary-{'8' * 6}"
 """It is in no file of this repository, which git may show."""
 SHARED = ("/tmp", "/var/tmp", "/dev/shm")
@@ -101,7 +103,7 @@ class Witness:
             (home / name).write_text(f"{CANARY}\n")
         (self.root / "run.sh").write_text("#!/bin/sh\necho ran-$((1 + 1))\n")
         (self.root / "run.sh").chmod(0o755)
-        self.names = {"root": self.root, "outside": folder / "outside", "port": port, "python": sys.executable}
+        self.names = {"root": self.root, "outside": folder / "outside", "port": port, "python": PYTHON}
         self.before = state(folder), state(home)
 
     def unharmed(self) -> bool:
@@ -232,7 +234,7 @@ print("all" if len(started) > most else "limited")
 async def test_the_number_of_processes_is_limited(witness: Witness, looking: SandboxChoice) -> None:
     if os.geteuid() == 0:
         pytest.skip("NOT TESTED HERE: not tested as root, whose processes the kernel does not limit")
-    printed = await outputs(looking, witness, [f"{sys.executable} -c {shlex.quote(FORKS)}"])
+    printed = await outputs(looking, witness, [f"{PYTHON} -c {shlex.quote(FORKS)}"])
     assert printed == "limited\n"
 
 
@@ -257,9 +259,7 @@ tried("file", lambda: fcntl.ioctl(os.open("x.txt", 0), 0x80086601, bytes(8)) and
 async def test_nothing_in_the_kernel_outlives_it_and_other_processes_stay_as_they_are(
     witness: Witness, looking: SandboxChoice
 ) -> None:
-    printed = await outputs(
-        looking, witness, [f"{sys.executable} -c {shlex.quote(LASTING)}; echo end; nice ls > /dev/null"]
-    )
+    printed = await outputs(looking, witness, [f"{PYTHON} -c {shlex.quote(LASTING)}; echo end; nice ls > /dev/null"])
     assert printed == "end\n"
 
 
