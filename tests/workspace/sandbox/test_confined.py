@@ -221,7 +221,8 @@ async def test_no_kind_of_socket_leaves_the_machine(
             f"import socket; socket.socket(2, 1).sendto(b'x', 0x20000000, ('127.0.0.1', {port})); print('reached')",  # fast open
             f"import socket; socket.socket(2, 2).sendto(b'x', ('127.0.0.1', {udp}))",
         ):
-            assert "reached" not in (await run(workspace, f'{sys.executable} -c "{program}"')).output
+            output = (await run(workspace, f'{sys.executable} -c "{program}"')).output
+            assert "reached" not in output.splitlines()  # from Python 3.13 on a traceback shows the program
         with pytest.raises(BlockingIOError):
             server.recv(10)
 
