@@ -50,7 +50,7 @@ def _progress(items: list[TodoItem]) -> str:
     return f"{sum(item.status == 'done' for item in items)} of {len(items)} done"
 
 
-TODO = Tool(
+TODO_TOOL = Tool(
     _todo,
     TOOLS["todo"],
     args=TodoArguments,
@@ -64,4 +64,4 @@ TODO = Tool(
 
 def tools() -> list[Tool]:
     """The tools of this family."""
-    return [TODO]
+    return [TODO_TOOL]

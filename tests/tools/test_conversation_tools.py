@@ -15,7 +15,7 @@ from friday_cli.core.protocol.tool import FinalReport, Tool
 from friday_cli.tools import memory
 from friday_cli.tools.ask_user import ASK_USER_TOOL, tools
 from friday_cli.tools.task_result import result_tool
-from friday_cli.tools.todo import TODO
+from friday_cli.tools.todo import TODO_TOOL
 from tests.tools.tool_context import call, seat
 
 SAVE, LOAD = memory.tools(None)  # type: ignore[arg-type]
@@ -50,13 +50,13 @@ async def test_a_list_comes_back_as_it_stands(tmp_path: Path) -> None:
         {"text": "write\n the [fix]", "status": "active"},
         {"text": "test it"},
     ]
-    output = await call(TODO, seat(tmp_path), items=items)
+    output = await call(TODO_TOOL, seat(tmp_path), items=items)
     assert output.text == "1 of 3 done\n[x] read the code\n[>] write the [fix]\n[ ] test it"
     assert output.display == TableDisplay(
         ("status", "item"), (("done", "read the code"), ("active", "write the [fix]"), ("pending", "test it"))
     )
-    assert TODO.title(TODO.parse({"items": items})) == "1 of 3 done"
-    assert (await call(TODO, seat(tmp_path), items=[])).text == "The list is empty."
+    assert TODO_TOOL.title(TODO_TOOL.parse({"items": items})) == "1 of 3 done"
+    assert (await call(TODO_TOOL, seat(tmp_path), items=[])).text == "The list is empty."
 
 
 async def test_a_result_ends_the_run(tmp_path: Path) -> None:
@@ -73,8 +73,8 @@ async def test_a_result_ends_the_run(tmp_path: Path) -> None:
     ("tool", "arguments"),
     [
         (ASK_USER_TOOL, {}), (ASK_USER_TOOL, {"question": "  "}), (ASK_USER_TOOL, {"question": "x", "choices": ["c"] * 9}),
-        (TODO, {}), (TODO, {"items": [{"text": ""}]}), (TODO, {"items": [{"text": "x", "status": "later"}]}),
-        (TODO, {"items": [{"text": "x"}] * 51}),
+        (TODO_TOOL, {}), (TODO_TOOL, {"items": [{"text": ""}]}), (TODO_TOOL, {"items": [{"text": "x", "status": "later"}]}),
+        (TODO_TOOL, {"items": [{"text": "x"}] * 51}),
         (RESULT, {}), (RESULT, {"result": " \n"}), (RESULT, {"result": "x", "status": "maybe"}),
         (RESULT, {"result": "x", "findings": [{"claim": "x"}]}),
         (RESULT, {"result": "x", "findings": [{"claim": "x", "evidence": ""}]}),
