@@ -37,10 +37,11 @@ COMMANDS = {
     "worktrees": "Changes of sub-agents in git worktrees: show, apply, discard.",
     "memory": "Notes saved by agents: list, show, promote, forget.",
     "profiles": "Profiles of sub-agents: list, show, check, new.",
+    "skills": "Skills, instructions that agents load: list, show, check, new.",
     "models": "List the usable models, and why others are not usable.",
     "auth": "API keys of model services: set, list, remove.",
     "permissions": "Permission rules: list, explain a decision.",
-    "trust": "Trust the settings, profiles and instructions of a project.",
+    "trust": "Trust the settings, profiles, skills and instructions of a project.",
     "config": "Settings: path, show, get, set, unset.",
     "doctor": "Check the installation, offline.",
 }

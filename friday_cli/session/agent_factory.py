@@ -23,7 +23,7 @@ from friday_cli.core.protocol.format import is_demo
 from friday_cli.core.protocol.messages import Message, Usage, closed, user
 from friday_cli.core.protocol.provider import Provider
 from friday_cli.core.protocol.tool import Tool
-from friday_cli.core.protocol.tool_info import TASK_RESULT, WEB_SEARCH
+from friday_cli.core.protocol.tool_info import SKILL, TASK_RESULT, WEB_SEARCH
 from friday_cli.core.protocol.workspace import Workspace
 from friday_cli.core.subagents.node import SubagentTask
 from friday_cli.core.subagents.resume import budget_left, restore
@@ -41,6 +41,7 @@ from .isolation import WorktreeIsolation
 from .provider_pool import ProviderPool
 from .resume import report_from_log
 from .service_search import UNAVAILABLE
+from .skills import SessionSkills
 from .sub_agents import SubAgentChoice
 from .tool_schemas import KeptSchemas
 from .worktree_changes import WorktreeChanges
@@ -78,6 +79,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
     overflow_folder: Callable[[], Path]
     sub_agents: SubAgentChoice
     schemas: KeptSchemas
+    skills: SessionSkills
     noted: set[str] = msgspec.field(default_factory=set)
 
     def build_root(self, tree: SubagentTree) -> Agent:
@@ -88,8 +90,9 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         _check_price(provider, budget)
         tools = self.tools.with_service_search(tree, self.tools.selectable(rules.tools), provider, rules)
         if persona:
-            rules = _profile_rules(rules, persona, tools)
-            tools = {name: tools[name] for name in persona.select(tools)}
+            rules, tools = _profile_rules(rules, persona, tools), {name: tools[name] for name in persona.select(tools)}
+        if persona is None or persona.select((SKILL,)):
+            tools = self.tools.with_skills(tree, tools, rules, provider.window)
         targets = self.tools.targets("a", persona, self.services.policy.max_depth)
         tools = self.tools.with_delegation(tree, tools, targets, provider.window)
         if persona:
@@ -117,6 +120,12 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
 
     def build(self, tree: SubagentTree, parent: Agent, spec: SubagentTask, path: str) -> tuple[Agent, Message]:
         """A sub-agent for `spec` and its first message. Raises ToolError, with a message for the parent's model."""
+        agent, profile = self._new_child(tree, parent, spec, path)
+        first = self._fork(agent, parent, profile, spec) if spec.fork else self._first_message(spec, path)
+        return agent, self.skills.with_preface(first, agent, profile, spec.preface)
+
+    def _new_child(self, tree: SubagentTree, parent: Agent, spec: SubagentTask, path: str) -> tuple[Agent, Profile]:
+        """A sub-agent for `spec` without history, and its profile. Raises ToolError."""
         delegation = self.settings.agents.delegation
         try:
             profile = self._target(parent, spec)
@@ -132,9 +141,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         agent.effort, agent.temperature = effort, profile.temperature
         if note := self.providers.substitution_note(parent.provider, profile, provider):
             agent.start_events.append(Notice(note, "warning"))
-        if spec.fork:
-            return agent, self._fork(agent, parent, profile, spec)
-        return agent, self._first_message(spec, path)
+        return agent, profile
 
     def _target(self, parent: Agent, spec: SubagentTask) -> Profile:
         """The profile of a new child. Raises UsageError if its parent may not delegate to it."""
@@ -170,6 +177,8 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         tools = self.tools.with_delegation(tree, tools, targets, provider.window)
         tools[TASK_RESULT] = task_result.result_tool(check)
         rules = _profile_rules(parent.rules, profile, tools)
+        if SKILL in tools:
+            tools = self.tools.with_skills(tree, tools, rules, provider.window)
         workspace = spec.workspace or parent.workspace
         environment = self.isolation.environment_for(workspace, self.environment)
         system = system_prompt.child_prompt(
@@ -215,13 +224,14 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
             max_depth=_least(record.newest_start.max_depth, spec.max_depth), workspace=workspace,
         )  # fmt: skip
         try:
-            agent, _ = self.build(tree, parent, again, path)
+            agent, _ = self._new_child(tree, parent, again, path)
         except BaseException:
             if workspace is not None:
                 await self.isolation.cancel(workspace)
             raise
         self._restore_model_and_tools(agent, record)
         restore(agent, records)
+        self.skills.restore(agent)
         return agent
 
     async def run_ended(self, tree: SubagentTree, path: str) -> None:

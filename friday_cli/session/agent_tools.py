@@ -28,6 +28,7 @@ from friday_cli.tools import delegate, documents, worktree
 from .isolation import WorktreeIsolation
 from .provider_pool import ProviderPool
 from .service_search import ServiceSearch
+from .skills import SessionSkills
 from .spawn_limits import SpawnLimiter
 from .sub_agent_list import sub_agent_list
 from .worktree_changes import WorktreeChanges
@@ -45,6 +46,7 @@ class AgentTools:
         settings: Settings,
         profiles: Profiles,
         memory_store: StoredMemory,
+        skills: SessionSkills,
     ) -> None:
         self._services = services
         self._isolation = isolation
@@ -52,6 +54,7 @@ class AgentTools:
         self._settings = settings
         self._profiles = profiles
         self._memory = memory_store
+        self._skills = skills
         self._limiter = SpawnLimiter(services, settings.agents.delegation, self._highest_cost)
 
     def selectable(self, catalog: ToolCatalog) -> dict[str, Tool]:
@@ -84,6 +87,11 @@ class AgentTools:
         if self._providers.searching(provider) is None or not rules.may(WEB_SEARCH):
             return others
         return {**others, WEB_SEARCH: ServiceSearch(tree, self._services, self._providers).tool()}
+
+    def with_skills(self, tree: SubagentTree, tools: dict[str, Tool], rules: Rules, window: int) -> dict[str, Tool]:
+        """`tools` with the tool for the skills that an agent with `rules` may load; without it if there are none. `window`: tokens
+        of the model's context."""
+        return self._skills.with_tool(tree, tools, rules, window, self._limiter)
 
     def targets(self, path: str, profile: Profile | None, max_depth: int) -> tuple[Profile, ...]:
         """The profiles that an agent may delegate to; none at `max_depth`."""

@@ -73,6 +73,7 @@ class MainAgent:
         profile = self._addressed_profile(text)
         self._tree.started_now = []
         self._parts.rules.parent = more.get("bounds")
+        self.agent.rules.narrowed.clear()
         notes = list(self._parts.notes)
         self._parts.notes.clear()
         body, schema = text, more.get("schema")

@@ -29,6 +29,8 @@ from friday_cli.core.protocol.provider import Effort
 from friday_cli.core.subagents.tree import SubagentTree
 from friday_cli.core.text.known_keys import without_keys
 from friday_cli.extensions import instructions, profiles, trust, trust_review
+from friday_cli.extensions.skills.lookup import Skills
+from friday_cli.extensions.skills.lookup import load as find_skills
 from friday_cli.llm import models
 from friday_cli.llm.models.local_servers import with_server_limits
 from friday_cli.paths import cache_dir, config_dir, data_dir, state_dir, store_path, text_of
@@ -56,6 +58,7 @@ from .permissions import SessionPermissions
 from .provider_pool import ProviderPool
 from .resume import EventHistory, agent_summary, resume_root
 from .shared_rate_limit import FileSharedRateLimit
+from .skills import SessionSkills
 from .sub_agents import SubAgentChoice, chosen_before
 from .tool_schemas import KeptSchemas
 from .worktree_changes import WorktreeChanges
@@ -106,6 +109,7 @@ class SessionParts(msgspec.Struct, eq=False):
     changes: WorktreeChanges
     workspace: LocalWorkspace
     sandbox: SandboxChoice
+    skills: SessionSkills
 
 
 class _OpenContext(msgspec.Struct, eq=False):
@@ -117,6 +121,7 @@ class _OpenContext(msgspec.Struct, eq=False):
     settings: config.Settings
     profiles: profiles.Profiles
     instructions: instructions.Instructions
+    skills: Skills
     choice: models.ModelChoice
     sandbox: SandboxChoice
     notices: tuple[str, ...]
@@ -170,6 +175,7 @@ async def _begin(parts: SessionParts, context: _OpenContext, history: EventHisto
         base, died_at = baseline_of(parts.id, context.env), parts.ownership.died_at
         context.notices += (*await recover_files(log, parts.workspace, history.envelopes, base, died_at=died_at),)
         await resume_root(parts.tree.root, parts.rules, history.records, log=log, notes=parts.notes)
+        parts.skills.restore(parts.tree.root)
         await parts.isolation.restore(history.records)
     elif not history.last:
         await log.emit("a", SessionStarted(SCHEMA, parts.id, text_of(context.cwd), __version__))
@@ -205,7 +211,7 @@ async def _read_context(options: Options, env: Mapping[str, str]) -> _OpenContex
         raise UsageError(f"{options.cwd} is not a folder.")
     folder_trust = trust.is_trusted(cwd, env=env)
     if options.trusted:
-        folder_trust = msgspec.structs.replace(folder_trust, state="trusted", revised=())
+        folder_trust = msgspec.structs.replace(folder_trust, state="trusted", revised=(), skills_revised=())
     project = folder_trust.root if folder_trust.ok else None
     loaded = config.load(project=project, flags=options.flags, environ=env, file=options.config_file)
     settings = loaded.settings
@@ -216,9 +222,10 @@ async def _read_context(options: Options, env: Mapping[str, str]) -> _OpenContex
     found = profiles.load(delegation.profiles.directory, folder_trust, token_cap=delegation.token_budget.max, env=env)
     follows = folder_trust.ok and not folder_trust.revised
     notes = instructions.read(cwd, root=folder_trust.root, config=config_dir(env), trusted=follows)
+    skills = find_skills(cwd, folder_trust, env)
     notices = (
         *choice.notes, *loaded.notices, *notes.notices, *found.announcements, *found.problem_notices(),
-        *_trust_notices(folder_trust, notes),
+        *skills.problem_notices(),        *_trust_notices(folder_trust, notes),
     )  # fmt: skip
     passed = without_keys(env)
     if withheld := [name for name in settings.tools.env_allow if name in env and name not in passed]:
@@ -229,7 +236,7 @@ async def _read_context(options: Options, env: Mapping[str, str]) -> _OpenContex
     if sandbox.kind == "none" and (options.mode or settings.mode) == "auto":
         notices += (f"sandbox: none ({sandbox.why}). Commands are not confined, so mode auto asks about them.",)
     return _OpenContext(
-        cwd, env, folder_trust, settings, profiles=found, instructions=notes, choice=choice, sandbox=sandbox, notices=notices
+        cwd, env, folder_trust, settings, profiles=found, instructions=notes, skills=skills, choice=choice, sandbox=sandbox, notices=notices
     )  # fmt: skip
 
 
@@ -288,9 +295,11 @@ def _build(
     )  # fmt: skip
     isolation = _isolation(context, services, session)
     shared = delegation.context.brain_write_scope == "shared"
+    skills = SessionSkills(context.skills, services, context.profiles, workspace)
     tools = AgentTools(
         services, isolation, providers, settings=settings, profiles=context.profiles,
         memory_store=store.notes.for_session(text_of(context.trust.root), session, shared=shared),
+        skills=skills,
     )  # fmt: skip
     chosen = chosen_before(history.envelopes) if options.sub_agents is None else options.sub_agents
     sub_agents = SubAgentChoice(context.profiles, persona, delegation, notes, chosen, log)
@@ -299,6 +308,7 @@ def _build(
         root=RootOptions(context.choice, persona, rules), settings=settings, profiles=context.profiles,
         environment=_environment(options, context, workspace), instructions=context.instructions,
         overflow_folder=workspace.overflow.folder, sub_agents=sub_agents, schemas=KeptSchemas(env),
+        skills=skills,
     )  # fmt: skip
     known = [agent_summary(record) for path, record in history.records.items() if path != "a"]
     tree = SubagentTree(services, factory, known=known, left=left_behind(history.envelopes))
@@ -307,6 +317,7 @@ def _build(
         permissions=permissions, notes=notes, since=history.last, profiles=context.profiles.names(),
         sub_agents=sub_agents, isolation=isolation,
         changes=WorktreeChanges(tree, isolation, services), workspace=workspace, sandbox=context.sandbox,
+        skills=skills,
     )  # fmt: skip
 
 
@@ -378,12 +389,12 @@ def _environment(options: Options, context: _OpenContext, workspace: LocalWorksp
 
 def _trust_notices(folder_trust: trust.Trust, notes: instructions.Instructions) -> list[str]:
     """A notice for the person, in one line, if a folder has files that trust would enable."""
-    unused = trust_review.unused_files(folder_trust)
+    unused = [*trust_review.unused_files(folder_trust), *trust_review.unused_skills(folder_trust)]
     read = [] if notes.trusted else [os.path.relpath(f.path, folder_trust.root) for f in notes.files if not f.own]
     if not (unused or read):
         return []
     names = ", ".join(unused[:5]) + (" ..." if len(unused) > 5 else "")
-    parts = [folder_trust.reason or f"Changed since you decided: {', '.join(r[2:] for r in folder_trust.revised)}."]
+    parts = [folder_trust.reason or f"Changed since you decided: {', '.join(r[2:] for r in folder_trust.outdated)}."]
     parts += [f"Not used: {names}."] if unused else []
     parts += [f"Information only: {', '.join(read)}."] if read else []
     return [" ".join([*parts, "`friday trust` would allow this."])]

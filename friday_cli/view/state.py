@@ -216,6 +216,9 @@ def _verdict(state: SessionView, agent: AgentView, event: events.Verdict, at: fl
         agent.transcript.append(NoteItem(text, level, at))
 
 
+_SKILL_FROM = {"call": "loaded", "person": "started by you", "preload": "loaded with its task"}
+
+
 def _notice(state: SessionView, agent: AgentView, event: events.Notice, at: float) -> None:
     note = NoteItem(event.text, event.level, at)
     agent.transcript.append(note)
@@ -371,6 +374,9 @@ _FOLDS: dict[type, Callable[[SessionView, AgentView, Any, float], None]] = {
     events.Verdict: _verdict,
     events.Detached: lambda state, agent, event, at: _update_clocks(state.agents, state.agents.get(agent.parent), at),
     events.InboxMessage: lambda state, agent, event, at: agent.queued.append(event),
+    events.SkillLoaded: lambda state, agent, event, at: agent.transcript.append(
+        NoteItem(f"Skill {event.name} (sha256 {event.sha256[:12]}) {_SKILL_FROM[event.how]}", "info", at)
+    ),
     events.WorktreeChanged: lambda state, agent, event, at: agent.transcript.append(
         NoteItem(f"Worktree {worktree_text(event)}", "info", at)
     ),

@@ -8,16 +8,18 @@ from typing import Any, Literal
 import msgspec
 
 from .displays import AnyDisplay
+from .live_events import LIVE as LIVE
+from .live_events import CallDelta as CallDelta
+from .live_events import Event as Event
+from .live_events import TextDelta as TextDelta
+from .live_events import ThinkingDelta as ThinkingDelta
+from .live_events import ToolOutput as ToolOutput
 from .messages import Image, Message, ResultStatus, Usage
 from .receipt import CommandRun, FileChange, Finding, KeptFile, Receipt, ToolFacts
 from .run_result import RESULT_CHARS, RunResult, Status, StopReason
 
 SCHEMA = 1
 """Version of the event format, written in the first event of a session."""
-
-
-class Event(msgspec.Struct, frozen=True, tag_field="kind", omit_defaults=True):
-    """Something that happened to one agent."""
 
 
 class ToolSpec(msgspec.Struct, frozen=True):
@@ -331,6 +333,17 @@ class PersonCommand(Event, frozen=True, tag="person_command"):
     run: CommandRun
 
 
+class SkillLoaded(Event, frozen=True, tag="skill_loaded"):
+    """An agent got the instructions of a skill: by its own call, from the person, or with its task (`preload`). `sha256` is that
+    of the file SKILL.md in `folder`. `project`: it comes from the project, so it is text of others."""
+
+    name: str
+    sha256: str
+    folder: str = ""
+    project: bool = False
+    how: Literal["call", "person", "preload"] = "call"
+
+
 class Notice(Event, frozen=True, tag="notice"):
     """A message for people."""
 
@@ -338,49 +351,11 @@ class Notice(Event, frozen=True, tag="notice"):
     level: Literal["info", "warning", "error"] = "info"
 
 
-class TextDelta(Event, frozen=True, tag="text_delta"):
-    """More text of the reply. `offset` counts characters within the attempt. No text at offset 0: it begins again."""
-
-    turn: int
-    attempt: int
-    offset: int
-    text: str
-
-
-class ThinkingDelta(Event, frozen=True, tag="thinking_delta"):
-    """More thinking of the model. `offset` counts characters within the attempt."""
-
-    turn: int
-    attempt: int
-    offset: int
-    text: str
-
-
-class CallDelta(Event, frozen=True, tag="call_delta"):
-    """Progress of a tool call in the reply: `chars` of its arguments were received."""
-
-    turn: int
-    attempt: int
-    index: int
-    tool: str
-    chars: int
-
-
-class ToolOutput(Event, frozen=True, tag="tool_output"):
-    """More output of a running tool. `offset` counts characters."""
-
-    call_id: str
-    offset: int
-    text: str
-
-
-LIVE = (TextDelta, ThinkingDelta, CallDelta, ToolOutput)
-
 AnyEvent = (
     SessionStarted | AgentStarted | AgentFinished | Detached | Prefix | TurnStarted | TurnFinished | MessageAdded | ToolStarted | ToolFinished
     | StatusChanged | InboxMessage | PermissionAsked | PermissionAnswered | Denied | QuestionAsked | Compacted | QuestionAnswered
     | AskWithdrawn | ModeChanged | RuleAdded | RuleRemoved | AttemptFailed | IntentStated | Verdict | Notice | WorktreeChanged | Checkpoint
-    | Rewound | Reviewed | SubAgentsChosen | PersonCommand | TextDelta | ThinkingDelta | CallDelta | ToolOutput)  # fmt: skip
+    | Rewound | Reviewed | SubAgentsChosen | PersonCommand | SkillLoaded | TextDelta | ThinkingDelta | CallDelta | ToolOutput)  # fmt: skip
 
 
 class Envelope(msgspec.Struct, frozen=True):

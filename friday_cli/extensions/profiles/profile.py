@@ -9,6 +9,7 @@ import msgspec
 
 from friday_cli.config.settings import ConfiguredMode
 from friday_cli.core.protocol.provider import Effort
+from friday_cli.core.protocol.tool_info import SKILL
 from friday_cli.tool_catalog import MEMORY_LOAD, MEMORY_SAVE, TOOLS
 
 Origin = Literal["user", "project", "claude", "shipped"]
@@ -39,7 +40,8 @@ class Profile(msgspec.Struct, frozen=True):
     that of the parent. `isolation`: "worktree" for a separate git worktree. `sub_agents`: profiles it may delegate to, "*" =
     all. `project_context`: its prompt includes AGENTS.md. `temperature`: for sampling, from 0 to 2; None = the model's
     default. `result_chars`: characters of its result that its parent reads at once, if the settings allow as many.
-    `imported`: written for another tool.
+    `imported`: written for another tool. `skills`: patterns for the names of the skills that it may see and load (None: those of
+    its parent); `preload_skills`: those that are in its first message.
     """
 
     name: str
@@ -66,6 +68,8 @@ class Profile(msgspec.Struct, frozen=True):
     path: str = ""
     origin: Origin = "user"
     imported: bool = False
+    skills: tuple[str, ...] | None = None
+    preload_skills: tuple[str, ...] = ()
     notices: tuple[str, ...] = ()
 
     def select(self, parent: Iterable[str]) -> tuple[str, ...]:
@@ -78,6 +82,8 @@ class Profile(msgspec.Struct, frozen=True):
             return False
         if name in TOOLS.granted_by("sub_agents"):
             return bool(self.sub_agents)
+        if name == SKILL and (self.skills is not None or self.allowed_tools is None):
+            return self.skills != ()
         if name == MEMORY_SAVE and self.memory != "tagged":
             return False
         if name == MEMORY_LOAD and self.memory == "none":
