@@ -9,6 +9,7 @@ from friday_cli.core.protocol.events import AgentFinished, Compacted, Notice, Sk
 from friday_cli.core.protocol.messages import ToolCall, Usage
 from friday_cli.core.protocol.provider import Request
 from friday_cli.tools import skill as tool
+from friday_cli.view import MessageItem, NoteItem, SessionView
 from tests.delegation.harness import Scene, Stage
 from tests.engine_fixture import Say, call, delegate
 
@@ -228,9 +229,21 @@ async def test_a_person_starts_a_skill(stage: Stage) -> None:
         assert found[0].skill is not None
         preface, message, _ = await s.session.skills.load(found[0].skill, found[1])
         body, _, _ = await s.session.attach(message)
+        s.session._parts.notes.append("[Note of the harness] The mode is now yolo.")
         await s.session.prompt(f"{preface}\n\n{body}", task="/pdf form")
         heard = s.heard()[0]
         assert "Fill form." in heard
+        assert list(loaded_skills(s.root.history)) == ["pdf"]
+        shown = [
+            item.text
+            for item in SessionView.of(s.envelopes).agents["a"].transcript
+            if isinstance(item, (MessageItem, NoteItem))
+        ]
+        assert any(
+            text.endswith("[instructions of the skill pdf]\n\nI start the skill pdf with these arguments: form")
+            for text in shown
+        )
+        assert any(text.endswith("started by you") for text in shown)
         assert "blue" not in heard, "a body brings no files"
         assert heard.endswith("I start the skill pdf with these arguments: form")
         assert "evil.example" not in s.session._parts.services.taint._trusted_hosts

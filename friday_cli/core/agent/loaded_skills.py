@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..protocol.messages import Message, user
+from ..protocol.messages import Message, Text, user
 from ..protocol.tool_info import SKILL
 from ..text.skill_marks import BEGIN, BLOCK
 
@@ -22,8 +22,8 @@ def loaded_skills(history: Sequence[Message]) -> dict[str, str]:
     for message in history:
         calls.update(call.id for call in message.calls if call.name == SKILL)
         texts = [result.text for result in message.results if result.call_id in calls]
-        if message.role == "user" and message.text.startswith(BEGIN):
-            texts.append(message.text)
+        if message.role == "user":  # notes of the harness are parts before the message itself
+            texts += [part.text for part in message.parts if isinstance(part, Text) and part.text.startswith(BEGIN)]
         for text in texts if any(BEGIN in text for text in texts) else ():
             for block in BLOCK().finditer(text):
                 found.pop(block[1], None)

@@ -17,5 +17,10 @@ def mark_skill(name: str, sha256: str, text: str) -> str:
 
 
 def without_skills(text: str) -> str:
-    """A message without the instructions of skills that it begins with."""
-    return BLOCK().sub("", text) if text.startswith(BEGIN) else text
+    """A message without the instructions of skills."""
+    return BLOCK().sub("", text) if BEGIN in text else text
+
+
+def folded_skills(text: str) -> str:
+    """A message for people, with the names of skills instead of their instructions."""
+    return BLOCK().sub(r"[instructions of the skill \1]", text) if BEGIN in text else text
