@@ -158,6 +158,7 @@ def _temperature_note(profile: Profile, settings: Settings) -> str:
 def _data(profile: Profile) -> dict[str, Any]:
     document: dict[str, Any] = msgspec.to_builtins(profile)
     del document["prompt"]
+    document["mcp_inline"] = sorted(profile.mcp_inline)  # definitions can contain secrets
     document["tools"] = "*" if profile.allowed_tools == "*" else sorted(profile.select(TOOLS.names))
     return document
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from friday_cli.config.loader import PROJECT_FILES
@@ -10,7 +11,7 @@ from friday_cli.core.protocol.format import pluralize
 from friday_cli.core.text.sanitize import sanitize, sanitize_line, show_invisible
 from friday_cli.tool_catalog import TOOLS
 
-from . import profiles, trust
+from . import instructions, profiles, trust
 
 MAX_LINES = 200
 """Lines of diffs shown; more are counted."""
@@ -19,6 +20,19 @@ MAX_LINES = 200
 def unused_files(trust_status: trust.Trust) -> list[str]:
     """The files of an untrusted project that would be used if it were trusted, without exact copies of shipped profiles."""
     return [] if trust_status.ok else [name for name, sha in trust_status.files.items() if not _is_shipped(name, sha)]
+
+
+def notices(trust_status: trust.Trust, read: instructions.Instructions) -> list[str]:
+    """A notice for the person, in one line, if a folder has files that trust would enable. `read`: the instructions."""
+    unused = unused_files(trust_status)
+    texts = [] if read.trusted else [os.path.relpath(f.path, trust_status.root) for f in read.files if not f.own]
+    if not (unused or texts):
+        return []
+    names = ", ".join(unused[:5]) + (" ..." if len(unused) > 5 else "")
+    parts = [trust_status.reason or f"Changed since you decided: {', '.join(r[2:] for r in trust_status.revised)}."]
+    parts += [f"Not used: {names}."] if unused else []
+    parts += [f"Information only: {', '.join(texts)}."] if texts else []
+    return [" ".join([*parts, "`friday trust` would allow this."])]
 
 
 def needs_decision(trust_status: trust.Trust) -> bool:
