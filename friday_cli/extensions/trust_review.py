@@ -11,7 +11,7 @@ from friday_cli.core.protocol.format import pluralize
 from friday_cli.core.text.sanitize import sanitize, sanitize_line, show_invisible
 from friday_cli.tool_catalog import TOOLS
 
-from . import instructions, profiles, trust
+from . import instructions, mcp_review, profiles, trust
 
 MAX_LINES = 200
 """Lines of diffs shown; more are counted."""
@@ -52,7 +52,7 @@ def _is_shipped(name: str, sha: str) -> bool:
 def lines(trust_status: trust.Trust) -> list[tuple[str, str]]:
     """(file, effect if trusted) for each file of a project, the instructions last."""
     root = trust_status.root
-    rows = [(sanitize_line(name, 200), sanitize_line(_about(root, name), 400)) for name in trust_status.files]
+    rows = [row for name in trust_status.files for row in _rows(root, name)]
     for name in trust_status.instructions:
         size = pluralize(len((trust.content(root / name, root) or b"").strip().splitlines()), "line")
         who = "the main agent follows, and sub-agents with projectContext in their profile"
@@ -61,11 +61,20 @@ def lines(trust_status: trust.Trust) -> list[tuple[str, str]]:
     return rows or [("", "no settings, profiles or instructions yet; an AGENTS.md would be used as instructions")]
 
 
+def _rows(root: Path, name: str) -> list[tuple[str, str]]:
+    """The rows of one file: one, and one more for each MCP server in it."""
+    head = sanitize_line(name, 200)
+    if name == mcp_review.FILE:
+        return mcp_review.rows_of_file(root / name, head, root)
+    about = sanitize_line(_about(root, name), 400)
+    return [(head, about), *mcp_review.rows_of_profile(root / name, head, root)]
+
+
 def _about(root: Path, name: str) -> str:
     if name in PROJECT_FILES:
         return f"settings; they can only restrict yours{_settings(root / name)}"
     if not name.endswith(".md"):
-        return "not read by Friday" if name != ".mcp.json" else "MCP servers (not supported yet)"
+        return "not read by Friday"
     try:
         raw = trust.content(root / name, root)
         if raw is not None and name.startswith((".friday/commands/", ".claude/commands/")):

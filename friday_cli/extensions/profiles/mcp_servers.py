@@ -22,7 +22,7 @@ def servers(fields: ProfileFields) -> tuple[tuple[str, ...], dict[str, dict[str,
     inline: dict[str, dict[str, Any]] = {}
     for written, definition in _items(fields.values.get(KEY)):
         name = server_name(written) if isinstance(written, str) else ""
-        if not name:
+        if not name or len(str(written).split()) > 1:
             raise fields.fail(KEY, "expected names of MCP servers.", "Write [a, b], or one `- name` per line.")
         if definition is not None:
             try:
