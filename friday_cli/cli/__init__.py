@@ -42,7 +42,7 @@ COMMANDS = {
     "auth": "API keys of model services: set, list, remove.",
     "permissions": "Permission rules: list, explain a decision.",
     "trust": "Trust the settings, profiles and instructions of a project.",
-    "config": "Settings: path, show, get, set, unset.",
+    "config": "Settings: path, show, get, set, unset, schema.",
     "doctor": "Check the installation, offline.",
 }
 """The commands with their summaries, in the order of the help. The module of the same name registers each."""
