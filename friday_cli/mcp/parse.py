@@ -17,6 +17,7 @@ from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.core.text.suggest import closest_match
 from friday_cli.workspace.process.environment import is_secret
 
+from .describe import is_secret_header
 from .entry import STARTUP_TIMEOUT_S, TIMEOUT_S, EntryOrigin, ServerEntry, WrittenEntry
 from .expand import Expander, ExpandError
 
@@ -158,7 +159,7 @@ def _secret_values(entry: WrittenEntry) -> set[str]:
     """The values of environment variables and headers that look like secrets."""
     found = {value for key, value in entry.env.items() if is_secret(key, value)}
     for key, value in entry.headers.items():
-        if key.lower() in ("authorization", "proxy-authorization") or is_secret(key.replace("-", "_"), value):
+        if is_secret_header(key, value):
             found |= {value, value.partition(" ")[2] or value}
     return found
 

@@ -52,11 +52,12 @@ def read(
     env: Mapping[str, str],
     *,
     project: ProjectFile | None = None,
+    inline: Sequence[tuple[EntrySource, Mapping[str, Any]]] = (),
     given: Sequence[str] = (),
     files: bool = True,
 ) -> Servers:
-    """The servers of a session in the folder `cwd`. `given`: the values of `--mcp-config`, files or JSON. `files` False:
-    only those. Raises UsageError if a value of `--mcp-config` is not a file that can be read or JSON."""
+    """The servers of a session in the folder `cwd`. `inline`: those that profiles define. `given`: the values of
+    `--mcp-config`, files or JSON. `files` False: only those. Raises UsageError if a value of `--mcp-config` is not a file that can be read or JSON."""
     found = _Collection(env)
     for value in given:
         file, entries = _given(value)
@@ -67,13 +68,9 @@ def read(
     if files and project is not None:
         theirs = EntrySource(str(project.root / PROJECT_FILE), "project", str(project.root), confined=True)
         found.add_file(theirs, lambda: _trusted(theirs.file, project.content))
+    for source, defined in inline if files else ():
+        found.add(defined, source)
     return found.servers()
-
-
-def inline(name: str, written: WrittenEntry, source: EntrySource, env: Mapping[str, str]) -> ServerEntry:
-    """The server that a profile defines itself. `delegated` unless it says otherwise. Raises FileError."""
-    entry = resolve(name, written, source, env)
-    return entry if entry.expose else msgspec.structs.replace(entry, expose="delegated")
 
 
 def load(path: Path) -> dict[str, Any]:
@@ -168,25 +165,38 @@ class _Collection:
         if owner.origin == "flag" and source.origin == "user":
             return
         written, notices = check(source.file, written_name, data)
-        if owner is not source and source.confined:
-            self._disable(name, written, source, owner)
+        if owner is not source and source.origin in ("project", "profile"):
+            self._add_again(name, written, source, owner)
             return
         if name in self._entries:
-            raise error(
-                source.file, written_name, f"another server has the name {name} already.", hint="Rename one of them."
-            )
+            hint = "Rename one of them."
+            raise error(source.file, written_name, f"another server has the name {name} already.", hint=hint)
         for notice in notices:
             self._report(notice)
         if written.enabled or written.command or written.url:
-            self._entries[name] = resolve(name, written, source, self._env)
+            self._entries[name] = self._resolve(name, written, source)
 
-    def _disable(self, name: str, written: WrittenEntry, source: EntrySource, owner: EntrySource) -> None:
-        """What a project's entry does with the name of one of yours: it can only disable it."""
-        if written.enabled:
-            hint = "Give the project's server another name."
-            raise error(source.file, name, f"is ignored: {owner.file} has a server of this name.", hint=hint)
-        if name in self._entries:
-            self._entries[name] = msgspec.structs.replace(self._entries[name], enabled=False)
+    def _resolve(self, name: str, written: WrittenEntry, source: EntrySource) -> ServerEntry:
+        entry = resolve(name, written, source, self._env)
+        if source.origin == "profile" and entry.expose is None:
+            return msgspec.structs.replace(entry, expose="delegated")
+        return entry
+
+    def _add_again(self, name: str, written: WrittenEntry, source: EntrySource, owner: EntrySource) -> None:
+        """A project or a profile uses a name that is taken. A project can disable the server; profiles can share one."""
+        known = self._entries.get(name)
+        if source.origin == "project" and not written.enabled:
+            if known is not None:
+                self._entries[name] = msgspec.structs.replace(known, enabled=False)
+            return
+        if (
+            known is None
+            or owner.origin != "profile"
+            or (self._resolve(name, written, source).catalog_key() != known.catalog_key())
+        ):
+            raise error(
+                source.file, name, f"is ignored: {owner.file} has a server of this name.", hint="Choose another name."
+            )
 
     def _report(self, problem: FridayError | str) -> None:
         self._problems.append(sanitize_line(str(problem), 600))

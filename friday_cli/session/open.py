@@ -52,6 +52,7 @@ from .agent_factory import ROOT, AgentFactory, RootOptions
 from .agent_rules import session_rules
 from .agent_tools import AgentTools
 from .isolation import WorktreeIsolation
+from .mcp_settings import read_servers
 from .permissions import SessionPermissions
 from .provider_pool import ProviderPool
 from .resume import EventHistory, agent_summary, resume_root
@@ -61,13 +62,15 @@ from .tool_schemas import KeptSchemas
 from .worktree_changes import WorktreeChanges
 
 if TYPE_CHECKING:
+    from friday_cli.mcp.entry import ServerEntry
     from friday_cli.workspace.worktrees.worktrees import Worktrees
 
 
 class Options(msgspec.Struct, frozen=True):
     """What a frontend was asked for; None or empty: as the settings say. `attended`: a person can answer questions.
     `resume`: the whole id of a session. `trusted`: treat the folder as trusted in this session. `flags`: settings of
-    the command line by dotted name. `sub_agents`: the only profiles that the main agent may delegate to."""
+    the command line by dotted name. `sub_agents`: the only profiles that the main agent may delegate to. `mcp_config`:
+    files or JSON with MCP servers. `no_mcp`: no others than these."""
 
     cwd: Path
     add_dirs: tuple[Path, ...] = ()
@@ -83,6 +86,8 @@ class Options(msgspec.Struct, frozen=True):
     config_file: Path | None = None
     flags: dict[str, object] = {}
     sub_agents: tuple[str, ...] | None = None
+    mcp_config: tuple[str, ...] = ()
+    no_mcp: bool = False
 
 
 class SessionParts(msgspec.Struct, eq=False):
@@ -120,6 +125,7 @@ class _OpenContext(msgspec.Struct, eq=False):
     choice: models.ModelChoice
     sandbox: SandboxChoice
     notices: tuple[str, ...]
+    servers: tuple[ServerEntry, ...]
 
 
 async def open_session(options: Options, env: Mapping[str, str] | None = None) -> SessionParts:
@@ -216,9 +222,17 @@ async def _read_context(options: Options, env: Mapping[str, str]) -> _OpenContex
     found = profiles.load(delegation.profiles.directory, folder_trust, token_cap=delegation.token_budget.max, env=env)
     follows = folder_trust.ok and not folder_trust.revised
     notes = instructions.read(cwd, root=folder_trust.root, config=config_dir(env), trusted=follows)
+    servers, problems = read_servers(
+        cwd,
+        env,
+        project=folder_trust,
+        profiles=found.found.values(),
+        given=options.mcp_config,
+        files=not options.no_mcp,
+    )
     notices = (
         *choice.notes, *loaded.notices, *notes.notices, *found.announcements, *found.problem_notices(),
-        *_trust_notices(folder_trust, notes),
+        *problems, *trust_review.notices(folder_trust, notes),
     )  # fmt: skip
     passed = without_keys(env)
     if withheld := [name for name in settings.tools.env_allow if name in env and name not in passed]:
@@ -229,7 +243,8 @@ async def _read_context(options: Options, env: Mapping[str, str]) -> _OpenContex
     if sandbox.kind == "none" and (options.mode or settings.mode) == "auto":
         notices += (f"sandbox: none ({sandbox.why}). Commands are not confined, so mode auto asks about them.",)
     return _OpenContext(
-        cwd, env, folder_trust, settings, profiles=found, instructions=notes, choice=choice, sandbox=sandbox, notices=notices
+        cwd, env, folder_trust, settings, profiles=found, instructions=notes, choice=choice, sandbox=sandbox, notices=notices,
+        servers=servers,
     )  # fmt: skip
 
 
@@ -374,16 +389,3 @@ def _environment(options: Options, context: _OpenContext, workspace: LocalWorksp
         sandbox=context.sandbox.kind,
         network=settings.sandbox.network,
     )
-
-
-def _trust_notices(folder_trust: trust.Trust, notes: instructions.Instructions) -> list[str]:
-    """A notice for the person, in one line, if a folder has files that trust would enable."""
-    unused = trust_review.unused_files(folder_trust)
-    read = [] if notes.trusted else [os.path.relpath(f.path, folder_trust.root) for f in notes.files if not f.own]
-    if not (unused or read):
-        return []
-    names = ", ".join(unused[:5]) + (" ..." if len(unused) > 5 else "")
-    parts = [folder_trust.reason or f"Changed since you decided: {', '.join(r[2:] for r in folder_trust.revised)}."]
-    parts += [f"Not used: {names}."] if unused else []
-    parts += [f"Information only: {', '.join(read)}."] if read else []
-    return [" ".join([*parts, "`friday trust` would allow this."])]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import msgspec
 
@@ -39,7 +39,8 @@ class Profile(msgspec.Struct, frozen=True):
     that of the parent. `isolation`: "worktree" for a separate git worktree. `sub_agents`: profiles it may delegate to, "*" =
     all. `project_context`: its prompt includes AGENTS.md. `temperature`: for sampling, from 0 to 2; None = the model's
     default. `result_chars`: characters of its result that its parent reads at once, if the settings allow as many.
-    `imported`: written for another tool.
+    `mcp_servers`: MCP servers whose tools it may use, if its parent may; `mcp_inline`: those of them that it defines itself, as
+    written. `imported`: written for another tool.
     """
 
     name: str
@@ -65,6 +66,8 @@ class Profile(msgspec.Struct, frozen=True):
     result_chars: int | None = None
     path: str = ""
     origin: Origin = "user"
+    mcp_servers: tuple[str, ...] = ()
+    mcp_inline: dict[str, dict[str, Any]] = {}
     imported: bool = False
     notices: tuple[str, ...] = ()
 
