@@ -7,6 +7,7 @@ imported with the first connection only.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing, suppress
 from typing import Any
@@ -38,8 +39,10 @@ from .entry import OAuthSettings, ServerEntry
 from .tokens import Login, LoginFile
 
 RENEW_S = 60.0
-"""Longest time to renew a login, in seconds. It is not canceled with the request that needs it: the issuer may have
+"""Longest time to renew a login, in seconds. It is not cancelled with the request that needs it: the issuer may have
 replaced the refresh token already."""
+logging.getLogger("mcp").propagate = False  # it logs what servers send; a person reads our one line about it
+logging.getLogger("mcp").addHandler(logging.NullHandler())
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 Consent = Callable[[str], Awaitable[str]]
@@ -47,7 +50,7 @@ Consent = Callable[[str], Awaitable[str]]
 
 
 class ServerAuth(OAuthClientProvider):
-    """Signs the requests to one server. `problem` is why it could not, as a line for the person; "" if it could.
+    """Signs the requests to one server. `problem` is why it could not, as words after the server's name; "" if it could.
 
     A session has no `consent`: a request that needs a login gets the server's refusal, and `problem` names the command.
     With `consent` the library's flow makes a login when the server asks for one or for more scopes, and with `force` at the
@@ -176,7 +179,7 @@ class ServerAuth(OAuthClientProvider):
             reason = f"no answer in {RENEW_S:g} s"
         except (httpx2.HTTPError, OAuthFlowError, FridayError, OSError) as failed:
             reason = failure_text(failed)
-        return f"The login to {self._name} could not be renewed: {reason}."
+        return f"its login could not be renewed: {reason}."
 
     async def _refresh(self, stored: Login) -> str:
         """Renew `stored`, and store the new one. Raises httpx2.HTTPError, OAuthFlowError, OSError."""
@@ -193,7 +196,7 @@ class ServerAuth(OAuthClientProvider):
         return self._login_needed("expired")
 
     def _login_needed(self, used: str) -> str:
-        state = f"The login to {self._name} has expired." if used else f"{self._name} needs a login."
+        state = "its login has expired." if used else "it needs a login."
         return f"{state} Run `friday mcp login {self._name}`."
 
     def _more_rights(self, response: httpx2.Response) -> str:
@@ -203,7 +206,7 @@ class ServerAuth(OAuthClientProvider):
             self._login.wanted_scope = union_scopes(self._login.wanted_scope, scope) or ""
             self._file.write(self._login)
         missing = f" ({scope})" if scope else ""
-        return f"{self._name} asks for more rights than you gave{missing}. Run `friday mcp login {self._name}`."
+        return f"it asks for more rights than you gave{missing}. Run `friday mcp login {self._name}`."
 
     # ---- a new login ----
 

@@ -77,7 +77,7 @@ async def test_a_login_is_stored_for_its_address_and_masked_everywhere(home: Pat
     moved = msgspec.structs.replace(entry(service), url=f"{service.origin}/other")
     assert (LoginFile(moved).read(), LoginFile(entry(service, clientId="else")).read()) == (None, None)
     assert (remove_logins("note"), remove_logins("notes"), remove_logins("notes")) == (False, True, False)
-    assert await call(service) == (401, "notes needs a login. Run `friday mcp login notes`.")
+    assert await call(service) == (401, "it needs a login. Run `friday mcp login notes`.")
 
 
 async def test_an_expired_login_is_renewed_once_by_all_processes(home: Path, service: OAuthService) -> None:
@@ -98,9 +98,9 @@ async def test_an_expired_login_is_renewed_once_by_all_processes(home: Path, ser
 @pytest.mark.parametrize(
     ("broken", "problem", "kept"),
     [
-        ("refused", "The login to notes has expired. Run `friday mcp login notes`.", False),
-        ("down", "The login to notes could not be renewed: HTTP 503.", True),
-        ("scope", "notes asks for more rights than you gave (write). Run `friday mcp login notes`.", True),
+        ("refused", "its login has expired. Run `friday mcp login notes`.", False),
+        ("down", "its login could not be renewed: HTTP 503.", True),
+        ("scope", "it asks for more rights than you gave (write). Run `friday mcp login notes`.", True),
     ],
 )
 async def test_a_request_without_a_login_says_what_to_do(
