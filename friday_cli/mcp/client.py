@@ -81,6 +81,8 @@ class ServerClient:
         self._status = 0
         self._process: Any = None
         self._auth: ServerAuth | None = None
+        self._listing = asyncio.Lock()
+        self._headers_unlisted = any("x-mcp-header" in str(tool.schema) for tool in known.tools) if known else False
 
     @property
     def denied(self) -> bool:
@@ -179,6 +181,10 @@ class ServerClient:
     async def call(self, tool: str, arguments: dict[str, Any]) -> Reply:
         """Call a tool."""
         call = self._call_of()
+        async with self._listing:
+            if self._headers_unlisted:  # the library sends the headers of tools that it has listed
+                await self._pages(self._library.list_tools, "tools")
+                self._headers_unlisted = False
 
         async def shown(progress: float, total: float | None, message: str | None) -> None:
             if call is not None:

