@@ -37,6 +37,7 @@ COMMANDS = {
     "worktrees": "Changes of sub-agents in git worktrees: show, apply, discard.",
     "memory": "Notes saved by agents: list, show, promote, forget.",
     "profiles": "Profiles of sub-agents: list, show, check, new.",
+    "mcp": "MCP servers: those that Friday uses, and Friday as one.",
     "models": "List the usable models, and why others are not usable.",
     "auth": "API keys of model services: set, list, remove.",
     "permissions": "Permission rules: list, explain a decision.",
@@ -45,7 +46,7 @@ COMMANDS = {
     "doctor": "Check the installation, offline.",
 }
 """The commands with their summaries, in the order of the help. The module of the same name registers each."""
-FAST_MODULES = ("sessions_list", "sessions_show")
+FAST_MODULES = ("sessions_list", "sessions_show", "mcp_serve")
 """Modules with a single command of a family, which start faster without the rest of the family."""
 
 
