@@ -50,7 +50,7 @@ AGENT = _object(
     {
         "id": STRING, "profile": STRING, "status": STRING, "reason": STRING, "error": STRING, "result": STRING,
         "data": {"description": "The result as JSON, where the task had a schema."}, "truncated": BOOLEAN,
-        "result_chars": INTEGER, "partial": BOOLEAN, "findings": _list(_FINDING), "receipt": _RECEIPT, "usage": _USAGE,
+        "result_chars": INTEGER, "partial": BOOLEAN, "note": STRING, "findings": _list(_FINDING), "receipt": _RECEIPT, "usage": _USAGE,
         "cost_usd": _or_null("number"), "duration_s": NUMBER, "budget_left": _LEFT, "server_budget_left": _LEFT,
         "worktree": _WORKTREE, "sub_agents": _list(_SUB_AGENT),
     },

@@ -108,7 +108,7 @@ class FridayTools:
         """A job that runs, as the data of its tool."""
         view, agent = job.view, job.view.agents.get(job.path)
         if agent is not None and job.path != "a":
-            return results.agent_data(view, agent, self._catalog.budget)
+            return results.agent_data(view, agent, self._catalog.budget) | {"note": text}
         rows = [
             results.agent_data(view, a, self._catalog.budget) for a in view.agents.values() if a.path.count(".") == 1
         ]
