@@ -37,7 +37,7 @@ _HEADER = typer.Option([], "--header", "-H", metavar="'KEY: VALUE'", help="An HT
 
 def register(app: typer.Typer, about: str) -> None:
     """Add the family `mcp`."""
-    from . import mcp_login  # imports this module
+    from . import mcp_login, mcp_serve  # the first imports this module
 
     commands: dict[str, Callable[..., None]] = {
         "list": list_,
@@ -47,6 +47,7 @@ def register(app: typer.Typer, about: str) -> None:
         "remove": remove,
         "login": mcp_login.login,
         "logout": mcp_login.logout,
+        "serve": mcp_serve.serve,
     }
     add_family(app, "mcp", about, commands)
 
