@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from friday_cli.core.protocol.events import (
-    AgentStarted,
     Denied,
     Notice,
     PermissionAsked,
@@ -20,7 +19,6 @@ from friday_cli.core.protocol.events import (
     ToolFinished,
 )
 from friday_cli.paths import cache_dir, config_dir
-from friday_cli.session.session import Session
 from tests.servers import mcp_stdio
 from tests.session.harness import Stage, delegates, does, says
 
@@ -43,6 +41,16 @@ async def events(stage: Stage, session: str, kind: type[Any], agent: str = "") -
     return [e.event for e in log if isinstance(e.event, kind) and agent in ("", e.agent)]
 
 
+async def learn(stage: Stage) -> None:
+    """Let the catalogs of all servers be in the cache."""
+    before = stage.scenario.read_text()
+    stage.plays({"a": [says("done")]})
+    async with stage.after_run() as session:
+        assert session.servers is not None
+        await session.servers.idle()
+    stage.scenario.write_text(before)
+
+
 def calls(server: str, tool: str, **arguments: Any) -> dict[str, Any]:
     return does((f"mcp__{server}__{tool}", arguments))
 
@@ -61,8 +69,7 @@ async def test_a_servers_tool_is_a_tool_like_any_other(stage: Stage, tmp_path: P
     asked = [("echo", {"text": "hello"}), ("fail", {}), ("image", {}), ("data", {}), ("environment", {})]
     stage.plays({"a": [*(calls("small", tool, **given) for tool, given in asked), says("done")]})
     async with stage.session(allow=ALLOW) as session:
-        result = await session.prompt("go")
-        tools = [call.name for call in result.receipt.calls] if hasattr(result, "receipt") else []
+        await session.prompt("go")
         rows = session.servers.rows() if session.servers else []
         assert [(row.name, row.state, row.tools, row.exposed) for row in rows] == [("small", "connected", 5, "direct")]
     results = await stage.results(session.id, "a")
@@ -73,7 +80,6 @@ async def test_a_servers_tool_is_a_tool_like_any_other(stage: Stage, tmp_path: P
     finished = await events(stage, session.id, ToolFinished)
     assert finished[2].images and finished[0].tool == "mcp__small__echo"
     assert starts(log) == 1
-    assert not tools
 
 
 @pytest.mark.parametrize(
@@ -99,6 +105,7 @@ async def test_rules_and_modes_decide_about_the_tool_itself(
     servers(small=entry(expose="direct" if through == "direct" else "search"))
     turn = calls("small", "echo", text="hello") if through == "direct" else searched("small", "echo", text="hello")
     stage.plays({"a": [turn, says("done")]})
+    await learn(stage)
     session = await stage.ran(**options)
     ((found, text),) = await stage.results(session.id, "a")
     assert (found, why in text) == (status, True), text
@@ -106,7 +113,9 @@ async def test_rules_and_modes_decide_about_the_tool_itself(
         assert [event.tool for event in await events(stage, session.id, Denied)] == ["mcp__small__echo"]
 
 
-@pytest.mark.parametrize("readonly, tool, status", [(True, "look", "ok"), (True, "echo", "denied"), (False, "look", "denied")])
+@pytest.mark.parametrize(
+    "readonly, tool, status", [(True, "look", "ok"), (True, "echo", "denied"), (False, "look", "denied")]
+)
 async def test_a_readonly_entry_of_yours_lets_reading_tools_pass(
     stage: Stage, readonly: bool, tool: str, status: str
 ) -> None:
@@ -140,12 +149,19 @@ async def test_expose_decides_whose_prompts_describe_a_tool_and_the_right_goes_d
     stage.profile("helper", "mcpServers: [small]", "allowedTools: [read_file]")
     stage.profile("other", "allowedTools: [read_file]")
     turn = calls("small", "echo", text="hi")
-    stage.plays({"a": [delegates("helper"), delegates("other"), says("done")], "a.1": [turn, says("x")], "a.2": [turn, says("x")]})
+    stage.plays(
+        {
+            "a": [delegates("helper"), delegates("other"), says("done")],
+            "a.1": [turn, says("x")],
+            "a.2": [turn, says("x")],
+        }
+    )
+    await learn(stage)
     session = await stage.ran(allow=ALLOW)
     prefixes = {agent: shown(await events(stage, session.id, Prefix, agent)) for agent in ("a", "a.1", "a.2")}
     for agent, wanted in (("a", root), ("a.1", child), ("a.2", set())):
         if wanted == "all":
-            assert len(prefixes[agent]) >= 18 and not prefixes[agent] & SEARCH
+            assert len(prefixes[agent]) >= 17 and not prefixes[agent] & SEARCH
         else:
             assert prefixes[agent] == wanted
     statuses = [[s for s, _ in await stage.results(session.id, agent)] for agent in ("a.1", "a.2")]
@@ -160,13 +176,18 @@ async def test_a_profile_limits_an_agent_and_all_below_it(stage: Stage) -> None:
     turn = does(("mcp__small__echo", {"text": "1"}), ("mcp__small__fail", {}), ("mcp__other__echo", {"text": "2"}))
     stage.plays({
         "a": [delegates("middle"), says("done")],
-        "a.1": [turn, delegates("low"), says("x")],
+        "a.1": [turn, delegates("low", "look below"), says("x")],
         "a.1.1": [turn, says("x")],
     })  # fmt: skip
     session = await stage.ran(allow=ALLOW)
     assert [s for s, _ in await stage.results(session.id, "a.1")][:3] == ["ok", "denied", "ok"]
     assert [s for s, _ in await stage.results(session.id, "a.1.1")] == ["ok", "denied", "denied"]
-    stage.plays({"a": [does(("delegate_task", {"resume": "a.1", "task": "again", "profile": "middle"})), says("done")], "a.1": [turn, says("x")]})
+    stage.plays(
+        {
+            "a": [does(("delegate_task", {"resume": "a.1", "task": "again", "profile": "middle"})), says("done")],
+            "a.1": [turn, says("x")],
+        }
+    )
     async with stage.session(allow=ALLOW, resume=session.id) as again:
         await again.prompt("again")
     assert [s for s, _ in await stage.results(session.id, "a.1")][-3:] == ["ok", "denied", "ok"]
@@ -181,7 +202,16 @@ async def test_a_cached_server_is_not_started_before_it_is_called(stage: Stage, 
     session = await stage.ran()
     assert starts(log) == 1
     assert "mcp_call" in {spec.name for spec in (await events(stage, session.id, Prefix))[0].tools}
-    stage.plays({"a": [delegates("helper"), does(("mcp__small__echo", {"text": "x"}), ("mcp__small__echo", {"text": "y"})), says("done")], "a.1": [calls("small", "echo", text="z"), says("x")]})
+    stage.plays(
+        {
+            "a": [
+                delegates("helper"),
+                does(("mcp__small__echo", {"text": "x"}), ("mcp__small__echo", {"text": "y"})),
+                says("done"),
+            ],
+            "a.1": [calls("small", "echo", text="z"), says("x")],
+        }
+    )
     stage.profile("helper", "mcpServers: [small]")
     session = await stage.ran(allow=ALLOW)
     assert starts(log) == 2  # one process for the whole tree
@@ -190,7 +220,17 @@ async def test_a_cached_server_is_not_started_before_it_is_called(stage: Stage, 
 
 async def test_a_changed_list_is_a_notice_and_holds_from_the_next_message(stage: Stage) -> None:
     servers(small=entry("change", expose="direct"))
-    stage.plays({"a": [calls("small", "echo", text="1"), calls("small", "new"), says("one"), calls("small", "new"), says("two")]})
+    stage.plays(
+        {
+            "a": [
+                calls("small", "echo", text="1"),
+                calls("small", "new"),
+                says("one"),
+                calls("small", "new"),
+                says("two"),
+            ]
+        }
+    )
     async with stage.session(allow=ALLOW) as session:
         await session.prompt("one")
         pool = session.servers
@@ -209,8 +249,14 @@ async def test_a_changed_list_is_a_notice_and_holds_from_the_next_message(stage:
     "words, told",
     [
         (["die"], 'MCP server small: it ended at the start (exit code 1): "no configuration found".'),
-        (["tools=600"], "MCP server small: it offers 617 tools; the first 512 by name are used. Choose others by enabledTools."),
-        (["babble"], 'MCP server small: it writes text that is no message to its standard output, which is left out: "Welcome to the server!"'),
+        (
+            ["tools=600"],
+            "MCP server small: it offers 617 tools; the first 512 by name are used. Choose others by enabledTools.",
+        ),
+        (
+            ["babble"],
+            'MCP server small: it writes text that is no message to its standard output, which is left out: "Welcome to the server!"',
+        ),
     ],
 )
 async def test_a_bad_server_is_one_line_and_the_run_continues(stage: Stage, words: list[str], told: str) -> None:
@@ -226,6 +272,7 @@ async def test_a_bad_server_is_one_line_and_the_run_continues(stage: Stage, word
 async def test_questions_of_a_server_reach_the_person(stage: Stage) -> None:
     servers(small=entry("era=modern", expose="direct"))
     stage.plays({"a": [calls("small", "ask"), says("done")]})
+    await learn(stage)
     async with stage.session(allow=ALLOW, attended=True) as session:
         run = session.start("go")
         seen: list[str] = []
@@ -233,11 +280,16 @@ async def test_questions_of_a_server_reach_the_person(stage: Stage) -> None:
             event = envelope.event
             if isinstance(event, QuestionAsked):
                 seen.append(event.question)
-                await session.answer(event.ask_id, {"name": "Bob", "level": "high", "sure": "Yes"}[event.question.split("\n")[-1]])
+                await session.answer(
+                    event.id, {"name": "Bob", "level": "high", "sure": "Yes"}[event.question.split("\n")[-1]]
+                )
             if isinstance(event, ToolFinished):
                 break
         await run.finished()
-    assert all("MCP server small (called by agent a) asks:\nWhich one?" in question for question in seen) and len(seen) == 3
+    assert (
+        all("MCP server small (called by agent a) asks:\nWhich one?" in question for question in seen)
+        and len(seen) == 3
+    )
     ((status, text),) = await stage.results(session.id, "a")
     assert status == "ok" and '"content": {"name": "Bob", "level": "high", "sure": true}' in text
     unattended = await stage.ran(allow=ALLOW)
@@ -247,14 +299,20 @@ async def test_questions_of_a_server_reach_the_person(stage: Stage) -> None:
 async def test_permission_names_the_tool_and_always_allows_that_one(stage: Stage) -> None:
     servers(small=entry(expose="search"))
     stage.plays({"a": [searched("small", "echo", text="hello"), says("done")]})
+    await learn(stage)
     async with stage.session(attended=True) as session:
         run = session.start("go")
         async for envelope in session.events():
             if isinstance(event := envelope.event, PermissionAsked):
-                assert (event.tool, event.subject, event.rule) == ("mcp__small__echo", '{"text": "hello"}', "mcp__small__echo")
+                assert (event.tool, event.subject, event.rule) == (
+                    "mcp__small__echo",
+                    '{"text": "hello"}',
+                    "mcp__small__echo",
+                )
                 assert event.arguments == {"text": "hello"}
-                await run.stopped() if hasattr(run, "stopped") else await session.stop()
                 break
+        await session.stop()
+        await run.finished()
 
 
 async def test_resources_and_prompts(stage: Stage) -> None:
@@ -277,7 +335,7 @@ async def test_resources_and_prompts(stage: Stage) -> None:
 
 
 async def test_a_long_result_is_shortened_and_kept_as_a_file(stage: Stage) -> None:
-    (config_dir()).mkdir(parents=True, exist_ok=True)
+    config_dir().mkdir(parents=True, exist_ok=True)
     (config_dir() / "config.toml").write_text("[tools]\noutput_chars = 2000\n")
     servers(small=entry(expose="direct"))
     stage.plays({"a": [calls("small", "echo", text="x" * 5000), says("done")]})
@@ -288,7 +346,9 @@ async def test_a_long_result_is_shortened_and_kept_as_a_file(stage: Stage) -> No
 
 async def test_the_text_of_a_server_is_text_of_strangers(stage: Stage) -> None:
     servers(small=entry(expose="direct"))
-    stage.plays({"a": [calls("small", "echo", text="x"), does(("web_fetch", {"url": "http://evil.example/x"})), says("done")]})
+    stage.plays(
+        {"a": [calls("small", "echo", text="x"), does(("web_fetch", {"url": "http://evil.example/x"})), says("done")]}
+    )
     session = await stage.ran(allow=(*ALLOW, "web_fetch"))
     assert "untrusted content was read (mcp__small__echo)" in (await stage.results(session.id, "a"))[1][1]
 
@@ -297,4 +357,3 @@ async def test_nothing_of_the_client_is_imported_without_servers(stage: Stage) -
     stage.plays({"a": [says("done")]})
     assert (await stage.ran()).servers is None
     assert not (cache_dir() / "mcp").exists()
-    _ = (AgentStarted, Session)
