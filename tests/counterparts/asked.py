@@ -24,7 +24,7 @@ Call = tuple[str, dict[str, Any]]
 
 @dataclass(frozen=True)
 class Asked:
-    """What came of it. `results`: the status and text of each call, in order."""
+    """What came of it. `errors`: the notices, and what is on standard error. `results`: the status and text of each call."""
 
     code: int
     errors: str
@@ -67,7 +67,7 @@ class Folder:
                 env=environ,
                 cwd=self.project,
             )
-            results, answer = [], ""
+            results, notices, answer = [], "", ""
             try:
                 assert running.stdout is not None
                 for line in running.stdout:
@@ -76,6 +76,8 @@ class Folder:
                         running.send_signal(number)
                     if event.get("kind") == "tool_finished":
                         results.append((event["status"], event["text"]))
+                    if event.get("kind") == "notice":
+                        notices += event["text"] + "\n"
                     if event.get("kind") == "agent_finished":
                         answer = event.get("result", "")
                 code = running.wait(ASK_S)
@@ -83,7 +85,7 @@ class Folder:
                 running.kill()
                 running.wait()
             errors.seek(0)
-            return Asked(code, errors.read(), results, answer)
+            return Asked(code, notices + errors.read(), results, answer)
 
     def processes(self) -> list[int]:
         """The processes of servers that run now."""
