@@ -120,9 +120,9 @@ def add(
 
     \b
     friday mcp add files -- npx -y @modelcontextprotocol/server-filesystem .
-    friday mcp add github https://api.example.org/mcp/ --header 'Authorization: Bearer ${GITHUB_TOKEN}'
+    friday mcp add github https://example.org/mcp -H 'Authorization: Bearer KEY'
 
-    ${VAR} is replaced by the variable when a session starts, so that no secret is in the file. Write it in single quotes.
+    A value can name a variable of yours instead, see docs/mcp.md: then no secret is in the file.
     """
     entry: dict[str, Any] = {}
     if words[0].startswith(("http://", "https://")):
@@ -147,10 +147,10 @@ def add(
 
 def add_json(
     name: str = _NEW,
-    text: str = typer.Argument(metavar="JSON", help='The entry, such as \'{"command": "npx", "args": ["x"]}\'.', show_default=False),
+    text: str = typer.Argument(metavar="JSON", help="The entry, as in mcp.json.", show_default=False),
     project: bool = _PROJECT,
 ) -> None:  # fmt: skip
-    """Add an MCP server from the JSON of its entry, and print what was written."""
+    """Add an MCP server from the JSON of its entry."""
     try:
         entry = json.loads(text)
     except (json.JSONDecodeError, RecursionError) as failed:
