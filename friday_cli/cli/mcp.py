@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import typer
 from friday_cli.core.protocol.errors import FileError, UsageError
 from friday_cli.extensions import trust
 from friday_cli.mcp import describe, edit, read
+from friday_cli.mcp.catalog import CatalogCache
 from friday_cli.mcp.entry import ServerEntry
 from friday_cli.mcp.names import MAX_SERVER, server_name
 from friday_cli.mcp.parse import TABLE, check
@@ -72,9 +74,9 @@ def list_(as_json: bool = JSON) -> None:
     if as_json:
         output.show_json({"servers": [_data(entry) for entry in entries], "problems": problems})
         return
-    rows = [(entry.name, "on" if entry.enabled else "off", _source(entry), _summary(entry)) for entry in entries]
+    rows = [(entry.name, _state(entry), _tools(entry), _source(entry), _summary(entry)) for entry in entries]
     if rows:
-        output.show_table(("NAME", "STATE", "FROM", "SERVER"), rows, wide=("SERVER",))
+        output.show_table(("NAME", "STATE", "TOOLS", "FROM", "SERVER"), rows, wide=("SERVER",))
     for problem in problems:
         output.remark(problem)
     if not rows and not problems:
@@ -92,9 +94,9 @@ def show(name: str = NAME, as_json: bool = JSON) -> None:
         output.show_json(data)
         return
     facts = [
-        ("from", f"{with_tilde(entry.file)} ({entry.origin})"), ("state", "on" if entry.enabled else "off"),
+        ("from", f"{with_tilde(entry.file)} ({entry.origin})"), ("state", _state(entry)), ("known tools", _tools(entry)),
         ("runs" if entry.transport == "stdio" else "address", _summary(entry)), ("folder", entry.cwd),
-        ("description", entry.description), ("tools", _filter(entry)), ("expose", entry.expose or ""),
+        ("description", entry.description), ("used tools", _filter(entry)), ("expose", entry.expose or ""),
         ("sandbox", ("yes" if entry.sandbox else "no") if entry.transport == "stdio" else ""),
         ("read-only tools", "run without asking" if entry.readonly else ""),
         ("timeouts", f"{entry.timeout_s:g} s for a call, {entry.startup_timeout_s:g} s to start"),
@@ -203,6 +205,26 @@ def _write(name: str, entry: Any, *, project: bool) -> None:
         output.remark("run `friday trust` to use it")
 
 
+def _state(entry: ServerEntry) -> str:
+    return "on" if entry.enabled else "off"
+
+
+def _tools(entry: ServerEntry) -> str:
+    """The number of tools that agents can get, as Friday knows it, and since when."""
+    catalog = CatalogCache().read(entry)
+    if catalog is None:
+        return "not known yet"
+    count = sum(entry.has_tool(tool.name) for tool in catalog.tools)
+    return f"{count} ({_age(time.time() - catalog.fetched)})"
+
+
+def _age(seconds: float) -> str:
+    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= length:
+            return f"{seconds // length:.0f} {unit} ago"
+    return "just now"
+
+
 def _source(entry: ServerEntry) -> str:
     return "you" if entry.origin == "user" else entry.origin
 
@@ -221,6 +243,9 @@ def _filter(entry: ServerEntry) -> str:
 
 def _data(entry: ServerEntry) -> dict[str, Any]:
     data: dict[str, Any] = msgspec.to_builtins(entry)
+    catalog = CatalogCache().read(entry)
+    names = None if catalog is None else [tool.name for tool in catalog.tools if entry.has_tool(tool.name)]
+    data["tools"], data["fetched"] = names, catalog and catalog.fetched
     return describe.without_secrets(data, describe.secret_keys(entry))
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import stat
+import time
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 
+from friday_cli.cli.mcp import servers
+from friday_cli.mcp.catalog import Catalog, CatalogCache, OfferedTool
 from tests.cli.console import Console
 
 SECRET = "sec-0123456789"
@@ -121,6 +124,22 @@ def test_a_broken_entry_hides_no_other(console: Console, file: Path) -> None:
     assert facts["problem"]["text"] == "~/friday/mcp.json: mcpServers.bad.args: expected a list, got text."
 
 
+def test_the_list_counts_the_tools_that_are_known_without_a_connection(console: Console, file: Path) -> None:
+    write(
+        file,
+        {
+            "s": {"command": "no-such-program", "disabledTools": ["b*"]},
+            "t": {"command": "no-such-program", "args": ["x"]},
+        },
+    )
+    (entry, _), _ = servers()
+    tools = (OfferedTool("a"), OfferedTool("b1"), OfferedTool("c"))
+    CatalogCache().write(entry, Catalog(tools=tools, fetched=time.time() - 7300))
+    assert [row[2] for row in console.ok("mcp", "list").rows] == ["2 (2 h ago)", "not known yet"]
+    found = console.ok("mcp", "list", "--json").document["servers"]
+    assert [server["tools"] for server in found] == [["a", "c"], None]
+
+
 def test_a_project_is_trusted_with_whole_command_lines(console: Console, file: Path) -> None:
     project = console.project / ".mcp.json"
     console.ok("mcp", "add", "--project", "tool", "x")
@@ -142,8 +161,8 @@ def test_a_project_is_trusted_with_whole_command_lines(console: Console, file: P
     assert "  .mcp.json: bad: an MCP server that cannot be used: is one program, not a command line.\n" in out
     console.ok("trust", "--yes")
     write(file, {"off": {"command": "x"}})
-    rows = {row[0]: row[1:3] for row in console.ok("mcp", "list").rows}
-    assert rows == {"off": ["off", "you"], "tool": ["on", "project"], "web": ["on", "project"]}
+    rows = {row[0]: (row[1], row[3]) for row in console.ok("mcp", "list").rows}
+    assert rows == {"off": ("off", "you"), "tool": ("on", "project"), "web": ("on", "project")}
     write(project, EVIL | {"more": {"command": "x"}})
     assert {row[0] for row in console.ok("mcp", "list").rows} == {"off"}
     assert ".mcp.json: more: MCP server, run in the sandbox with network access: x" in console("trust").out
