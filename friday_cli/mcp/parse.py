@@ -123,7 +123,7 @@ def resolve(name: str, written: WrittenEntry, source: EntrySource, env: Mapping[
         _folder(name, written.cwd, source), expanded.url, expanded.headers,
         timeout_s=timeout_s, startup_timeout_s=written.startup_timeout_s or STARTUP_TIMEOUT_S,
         enabled=written.enabled, enabled_tools=written.enabled_tools, disabled_tools=written.disabled_tools,
-        expose=written.expose, sandbox=source.confined or bool(written.sandbox),
+        expose=written.expose, sandbox=source.confined or bool(written.sandbox), network=source.confined,
         readonly=written.readonly and not source.confined, description=sanitize_line(written.description, 400),
         oauth=written.oauth, origin=source.origin, file=source.file,
     )  # fmt: skip

@@ -145,10 +145,10 @@ def test_a_project_file_that_changed_since_it_was_trusted_is_not_used(files: Fil
 class TestProject:
     def test_its_servers_are_confined_whatever_it_writes(self, files: Files) -> None:
         found = files.one({"command": "./s", "sandbox": False, "readonly": True, "args": ["${NAME}"]}, project=True)
-        assert (found.sandbox, found.readonly, found.origin) == (True, False, "project")
+        assert (found.sandbox, found.network, found.readonly, found.origin) == (True, True, False, "project")
         assert (found.cwd, found.args) == (str(files.root), ("ann",))
         mine = files.read({"m": {"command": "x", "sandbox": True, "readonly": True}}).entries[0]
-        assert (mine.sandbox, mine.readonly) == (True, True)
+        assert (mine.sandbox, mine.network, mine.readonly) == (True, False, True)
 
     @pytest.mark.parametrize("text", ["${SERVICE_TOKEN}", "${SERVICE_TOKEN:-x}", "${UNSET_API_KEY:-x}"])
     @pytest.mark.parametrize("key", ["args", "env", "headers", "url"])
