@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +19,6 @@ from friday_cli.mcp.entry import ServerEntry
 from friday_cli.mcp.names import MAX_SERVER, server_name
 from friday_cli.mcp.parse import TABLE, check
 from friday_cli.paths import with_tilde, working_folder
-from friday_cli.session.mcp_settings import read_servers
 
 from . import completion, output
 from .help import add_family
@@ -49,17 +47,9 @@ def register(app: typer.Typer, about: str) -> None:
     add_family(app, "mcp", about, commands)
 
 
-def servers() -> tuple[tuple[ServerEntry, ...], tuple[str, ...]]:
-    """The servers that a session in this folder would have, and one line for each problem."""
-    context = load_context()
-    return read_servers(
-        working_folder(), os.environ, project=context.trust_status, profiles=context.profiles().found.values()
-    )
-
-
 def find(name: str) -> ServerEntry:
     """The server `name`. Raises UsageError if there is none, or if its entry cannot be used."""
-    entries, problems = servers()
+    entries, problems = load_context().mcp_servers()
     found = next((entry for entry in entries if entry.name == name), None)
     if found is None:
         broken = next((text for text in problems if f"{TABLE}.{name}" in text), "")
@@ -70,7 +60,7 @@ def find(name: str) -> ServerEntry:
 
 def list_(as_json: bool = JSON) -> None:
     """List the MCP servers of a session in this folder. No server is started or contacted."""
-    entries, problems = servers()
+    entries, problems = load_context().mcp_servers()
     if as_json:
         output.show_json({"servers": [_data(entry) for entry in entries], "problems": problems})
         return
@@ -110,6 +100,7 @@ def show(name: str = NAME, as_json: bool = JSON) -> None:
 def add(
     name: str = _NEW,
     words: list[str] = _WORDS,
+    *,
     env: list[str] = _ENV,
     header: list[str] = _HEADER,
     cwd: str = typer.Option("", "--cwd", metavar="DIR", help="Folder in which the program starts."),

@@ -11,7 +11,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from friday_cli.cli.mcp import servers
+from friday_cli.cli.project_context import load_context
 from friday_cli.mcp.catalog import Catalog, CatalogCache, OfferedTool
 from tests.cli.console import Console
 
@@ -132,7 +132,7 @@ def test_the_list_counts_the_tools_that_are_known_without_a_connection(console: 
             "t": {"command": "no-such-program", "args": ["x"]},
         },
     )
-    (entry, _), _ = servers()
+    (entry, _), _ = load_context().mcp_servers()
     tools = (OfferedTool("a"), OfferedTool("b1"), OfferedTool("c"))
     CatalogCache().write(entry, Catalog(tools=tools, fetched=time.time() - 7300))
     assert [row[2] for row in console.ok("mcp", "list").rows] == ["2 (2 h ago)", "not known yet"]
