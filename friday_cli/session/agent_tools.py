@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from friday_cli.config import Settings
 from friday_cli.config.settings import DelegationSettings
@@ -32,9 +32,12 @@ from .spawn_limits import SpawnLimiter
 from .sub_agent_list import sub_agent_list
 from .worktree_changes import WorktreeChanges
 
+if TYPE_CHECKING:
+    from friday_cli.mcp.pool import ServerPool
+
 
 class AgentTools:
-    """Makes tools. `memory_store` is what the memory tools read and write."""
+    """Makes tools. `memory_store` is what the memory tools read and write, `servers` are the MCP servers of the session."""
 
     def __init__(
         self,
@@ -45,6 +48,7 @@ class AgentTools:
         settings: Settings,
         profiles: Profiles,
         memory_store: StoredMemory,
+        servers: ServerPool | None = None,
     ) -> None:
         self._services = services
         self._isolation = isolation
@@ -52,6 +56,7 @@ class AgentTools:
         self._settings = settings
         self._profiles = profiles
         self._memory = memory_store
+        self.servers = servers
         self._limiter = SpawnLimiter(services, settings.agents.delegation, self._highest_cost)
 
     def selectable(self, catalog: ToolCatalog) -> dict[str, Tool]:
@@ -71,7 +76,7 @@ class AgentTools:
         made: list[Tool] = []
         for group in catalog.groups("profile"):
             made += import_module(f"friday_cli.tools.{group}").tools(**given.get(group, {}))
-        return {tool.name: tool for tool in made}
+        return {tool.name: tool for tool in made} | (self.servers.tools() if self.servers else {})
 
     def with_service_search(
         self, tree: SubagentTree, tools: Mapping[str, Tool], provider: Provider, rules: Rules

@@ -8,6 +8,7 @@ import platform
 import random
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -56,6 +57,7 @@ from .mcp_settings import read_servers
 from .permissions import SessionPermissions
 from .provider_pool import ProviderPool
 from .resume import EventHistory, agent_summary, resume_root
+from .servers import open_servers
 from .shared_rate_limit import FileSharedRateLimit
 from .sub_agents import SubAgentChoice, chosen_before
 from .tool_schemas import KeptSchemas
@@ -63,6 +65,7 @@ from .worktree_changes import WorktreeChanges
 
 if TYPE_CHECKING:
     from friday_cli.mcp.entry import ServerEntry
+    from friday_cli.mcp.pool import ServerPool
     from friday_cli.workspace.worktrees.worktrees import Worktrees
 
 
@@ -111,6 +114,7 @@ class SessionParts(msgspec.Struct, eq=False):
     changes: WorktreeChanges
     workspace: LocalWorkspace
     sandbox: SandboxChoice
+    servers: ServerPool | None
 
 
 class _OpenContext(msgspec.Struct, eq=False):
@@ -303,9 +307,10 @@ def _build(
     )  # fmt: skip
     isolation = _isolation(context, services, session)
     shared = delegation.context.brain_write_scope == "shared"
+    servers = open_servers(context.servers, workspace, log, env, output_chars=settings.tools.output_chars)
     tools = AgentTools(
         services, isolation, providers, settings=settings, profiles=context.profiles,
-        memory_store=store.notes.for_session(text_of(context.trust.root), session, shared=shared),
+        memory_store=store.notes.for_session(text_of(context.trust.root), session, shared=shared), servers=servers,
     )  # fmt: skip
     chosen = chosen_before(history.envelopes) if options.sub_agents is None else options.sub_agents
     sub_agents = SubAgentChoice(context.profiles, persona, delegation, notes, chosen, log)
@@ -317,11 +322,13 @@ def _build(
     )  # fmt: skip
     known = [agent_summary(record) for path, record in history.records.items() if path != "a"]
     tree = SubagentTree(services, factory, known=known, left=left_behind(history.envelopes))
+    services.before_run = partial(factory.before_run, tree)
     return SessionParts(
         id=session, store=store, ownership=ownership, log=log, services=services, tree=tree, rules=rules,
         permissions=permissions, notes=notes, since=history.last, profiles=context.profiles.names(),
         sub_agents=sub_agents, isolation=isolation,
         changes=WorktreeChanges(tree, isolation, services), workspace=workspace, sandbox=context.sandbox,
+        servers=servers,
     )  # fmt: skip
 
 

@@ -248,4 +248,5 @@ def main() -> None:
             send(method="notifications/tools/list_changed")
 
 
-main()
+if __name__ == "__main__":
+    main()

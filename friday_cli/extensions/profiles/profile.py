@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from fnmatch import fnmatchcase
 from typing import Any, Literal, get_args
 
 import msgspec
 
 from friday_cli.config.settings import ConfiguredMode
 from friday_cli.core.protocol.provider import Effort
+from friday_cli.core.protocol.tool_info import SERVER_PREFIX
 from friday_cli.tool_catalog import MEMORY_LOAD, MEMORY_SAVE, TOOLS
 
 Origin = Literal["user", "project", "claude", "shipped"]
@@ -76,7 +78,19 @@ class Profile(msgspec.Struct, frozen=True):
         included if `sub_agents` is not empty; the caller checks the depth and adds `task_result`."""
         return tuple(name for name in parent if self._has(name))
 
+    def names_server_tool(self, name: str) -> bool:
+        """Whether it names this tool of an MCP server, or the server and none of its tools."""
+        server = f"{SERVER_PREFIX}{name.removeprefix(SERVER_PREFIX).partition('__')[0]}"
+        listed = self.allowed_tools if isinstance(self.allowed_tools, tuple) else ()
+        of_server = [glob for glob in listed if glob == server or glob.startswith(f"{server}__")]
+        if of_server or server.removeprefix(SERVER_PREFIX) not in self.mcp_servers:
+            return any(_matches(name, glob) for glob in listed)
+        return True
+
     def _has(self, name: str) -> bool:
+        if name.startswith(SERVER_PREFIX):
+            refused = any(_matches(name, glob) for glob in self.disallowed_tools)
+            return not refused and (self.allowed_tools == "*" or self.names_server_tool(name))
         if name in self.disallowed_tools:
             return False
         if name in TOOLS.granted_by("sub_agents"):
@@ -88,3 +102,8 @@ class Profile(msgspec.Struct, frozen=True):
         if self.allowed_tools == "*":
             return True
         return name in (TOOLS.by_default if self.allowed_tools is None else self.allowed_tools)
+
+
+def _matches(name: str, glob: str) -> bool:
+    """Whether the name of a server's tool is matched by an entry of a profile: a tool, a pattern, or a whole server."""
+    return glob.startswith(SERVER_PREFIX) and (fnmatchcase(name, glob) or name.startswith(f"{glob}__"))
