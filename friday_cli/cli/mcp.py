@@ -1,4 +1,4 @@
-"""`friday mcp`: the MCP servers whose tools agents can use. Nothing here starts a server or opens a connection."""
+"""`friday mcp`: the MCP servers whose tools agents can use. Nothing in this file starts a server or opens a connection."""
 
 from __future__ import annotations
 
@@ -37,13 +37,12 @@ _HEADER = typer.Option([], "--header", "-H", metavar="'KEY: VALUE'", help="An HT
 
 def register(app: typer.Typer, about: str) -> None:
     """Add the family `mcp`."""
+    from . import mcp_call  # imports this module
+
     commands: dict[str, Callable[..., None]] = {
-        "list": list_,
-        "show": show,
-        "add": add,
-        "add-json": add_json,
-        "remove": remove,
-    }
+        "list": list_, "show": show, "add": add, "add-json": add_json, "remove": remove,
+        "tools": mcp_call.tools, "call": mcp_call.call,
+    }  # fmt: skip
     add_family(app, "mcp", about, commands)
 
 

@@ -116,5 +116,5 @@ class ServerEntry(Struct, frozen=True):
         import hashlib  # takes 3 ms
 
         parts = (self.transport, self.command, self.args, sorted(self.env.items()), self.cwd, self.url,
-                 sorted(self.headers.items()), self.sandbox)  # fmt: skip
+                 sorted(self.headers.items()), self.sandbox, self.enabled_tools, self.disabled_tools)  # fmt: skip
         return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()[:32]

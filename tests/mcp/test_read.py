@@ -261,7 +261,7 @@ def test_the_catalog_key_changes_with_what_decides_the_answers_only(files: Files
     base = {"command": "x", "args": ["a"], "env": {"A": "1", "B": "2"}}
     key = files.one(base).catalog_key()
     same = [
-        base | {"timeout_s": 5, "expose": "search", "disabledTools": ["x"], "description": "d"},
+        base | {"timeout_s": 5, "expose": "search", "description": "d"},
         base | {"env": {"B": "2", "A": "1"}},
     ]
     other = [
@@ -269,6 +269,7 @@ def test_the_catalog_key_changes_with_what_decides_the_answers_only(files: Files
         base | {"env": {"A": "1"}},
         base | {"command": "y"},
         base | {"sandbox": True},
+        base | {"disabledTools": ["x"]},
         base | {"cwd": "/"},
     ]
-    assert [files.one(entry).catalog_key() == key for entry in same + other] == [True] * 2 + [False] * 5
+    assert [files.one(entry).catalog_key() == key for entry in same + other] == [True] * 2 + [False] * 6

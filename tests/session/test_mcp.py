@@ -106,7 +106,9 @@ async def test_rules_and_modes_decide_about_the_tool_itself(
         assert [event.tool for event in await events(stage, session.id, Denied)] == ["mcp__small__echo"]
 
 
-@pytest.mark.parametrize("readonly, tool, status", [(True, "look", "ok"), (True, "echo", "denied"), (False, "look", "denied")])
+@pytest.mark.parametrize(
+    "readonly, tool, status", [(True, "look", "ok"), (True, "echo", "denied"), (False, "look", "denied")]
+)
 async def test_a_readonly_entry_of_yours_lets_reading_tools_pass(
     stage: Stage, readonly: bool, tool: str, status: str
 ) -> None:
@@ -140,7 +142,13 @@ async def test_expose_decides_whose_prompts_describe_a_tool_and_the_right_goes_d
     stage.profile("helper", "mcpServers: [small]", "allowedTools: [read_file]")
     stage.profile("other", "allowedTools: [read_file]")
     turn = calls("small", "echo", text="hi")
-    stage.plays({"a": [delegates("helper"), delegates("other"), says("done")], "a.1": [turn, says("x")], "a.2": [turn, says("x")]})
+    stage.plays(
+        {
+            "a": [delegates("helper"), delegates("other"), says("done")],
+            "a.1": [turn, says("x")],
+            "a.2": [turn, says("x")],
+        }
+    )
     session = await stage.ran(allow=ALLOW)
     prefixes = {agent: shown(await events(stage, session.id, Prefix, agent)) for agent in ("a", "a.1", "a.2")}
     for agent, wanted in (("a", root), ("a.1", child), ("a.2", set())):
@@ -166,7 +174,12 @@ async def test_a_profile_limits_an_agent_and_all_below_it(stage: Stage) -> None:
     session = await stage.ran(allow=ALLOW)
     assert [s for s, _ in await stage.results(session.id, "a.1")][:3] == ["ok", "denied", "ok"]
     assert [s for s, _ in await stage.results(session.id, "a.1.1")] == ["ok", "denied", "denied"]
-    stage.plays({"a": [does(("delegate_task", {"resume": "a.1", "task": "again", "profile": "middle"})), says("done")], "a.1": [turn, says("x")]})
+    stage.plays(
+        {
+            "a": [does(("delegate_task", {"resume": "a.1", "task": "again", "profile": "middle"})), says("done")],
+            "a.1": [turn, says("x")],
+        }
+    )
     async with stage.session(allow=ALLOW, resume=session.id) as again:
         await again.prompt("again")
     assert [s for s, _ in await stage.results(session.id, "a.1")][-3:] == ["ok", "denied", "ok"]
@@ -181,7 +194,16 @@ async def test_a_cached_server_is_not_started_before_it_is_called(stage: Stage, 
     session = await stage.ran()
     assert starts(log) == 1
     assert "mcp_call" in {spec.name for spec in (await events(stage, session.id, Prefix))[0].tools}
-    stage.plays({"a": [delegates("helper"), does(("mcp__small__echo", {"text": "x"}), ("mcp__small__echo", {"text": "y"})), says("done")], "a.1": [calls("small", "echo", text="z"), says("x")]})
+    stage.plays(
+        {
+            "a": [
+                delegates("helper"),
+                does(("mcp__small__echo", {"text": "x"}), ("mcp__small__echo", {"text": "y"})),
+                says("done"),
+            ],
+            "a.1": [calls("small", "echo", text="z"), says("x")],
+        }
+    )
     stage.profile("helper", "mcpServers: [small]")
     session = await stage.ran(allow=ALLOW)
     assert starts(log) == 2  # one process for the whole tree
@@ -190,7 +212,17 @@ async def test_a_cached_server_is_not_started_before_it_is_called(stage: Stage, 
 
 async def test_a_changed_list_is_a_notice_and_holds_from_the_next_message(stage: Stage) -> None:
     servers(small=entry("change", expose="direct"))
-    stage.plays({"a": [calls("small", "echo", text="1"), calls("small", "new"), says("one"), calls("small", "new"), says("two")]})
+    stage.plays(
+        {
+            "a": [
+                calls("small", "echo", text="1"),
+                calls("small", "new"),
+                says("one"),
+                calls("small", "new"),
+                says("two"),
+            ]
+        }
+    )
     async with stage.session(allow=ALLOW) as session:
         await session.prompt("one")
         pool = session.servers
@@ -209,8 +241,14 @@ async def test_a_changed_list_is_a_notice_and_holds_from_the_next_message(stage:
     "words, told",
     [
         (["die"], 'MCP server small: it ended at the start (exit code 1): "no configuration found".'),
-        (["tools=600"], "MCP server small: it offers 617 tools; the first 512 by name are used. Choose others by enabledTools."),
-        (["babble"], 'MCP server small: it writes text that is no message to its standard output, which is left out: "Welcome to the server!"'),
+        (
+            ["tools=600"],
+            "MCP server small: it offers 617 tools; the first 512 by name are used. Choose others by enabledTools.",
+        ),
+        (
+            ["babble"],
+            'MCP server small: it writes text that is no message to its standard output, which is left out: "Welcome to the server!"',
+        ),
     ],
 )
 async def test_a_bad_server_is_one_line_and_the_run_continues(stage: Stage, words: list[str], told: str) -> None:
@@ -233,11 +271,16 @@ async def test_questions_of_a_server_reach_the_person(stage: Stage) -> None:
             event = envelope.event
             if isinstance(event, QuestionAsked):
                 seen.append(event.question)
-                await session.answer(event.ask_id, {"name": "Bob", "level": "high", "sure": "Yes"}[event.question.split("\n")[-1]])
+                await session.answer(
+                    event.ask_id, {"name": "Bob", "level": "high", "sure": "Yes"}[event.question.split("\n")[-1]]
+                )
             if isinstance(event, ToolFinished):
                 break
         await run.finished()
-    assert all("MCP server small (called by agent a) asks:\nWhich one?" in question for question in seen) and len(seen) == 3
+    assert (
+        all("MCP server small (called by agent a) asks:\nWhich one?" in question for question in seen)
+        and len(seen) == 3
+    )
     ((status, text),) = await stage.results(session.id, "a")
     assert status == "ok" and '"content": {"name": "Bob", "level": "high", "sure": true}' in text
     unattended = await stage.ran(allow=ALLOW)
@@ -251,7 +294,11 @@ async def test_permission_names_the_tool_and_always_allows_that_one(stage: Stage
         run = session.start("go")
         async for envelope in session.events():
             if isinstance(event := envelope.event, PermissionAsked):
-                assert (event.tool, event.subject, event.rule) == ("mcp__small__echo", '{"text": "hello"}', "mcp__small__echo")
+                assert (event.tool, event.subject, event.rule) == (
+                    "mcp__small__echo",
+                    '{"text": "hello"}',
+                    "mcp__small__echo",
+                )
                 assert event.arguments == {"text": "hello"}
                 await run.stopped() if hasattr(run, "stopped") else await session.stop()
                 break
@@ -288,7 +335,9 @@ async def test_a_long_result_is_shortened_and_kept_as_a_file(stage: Stage) -> No
 
 async def test_the_text_of_a_server_is_text_of_strangers(stage: Stage) -> None:
     servers(small=entry(expose="direct"))
-    stage.plays({"a": [calls("small", "echo", text="x"), does(("web_fetch", {"url": "http://evil.example/x"})), says("done")]})
+    stage.plays(
+        {"a": [calls("small", "echo", text="x"), does(("web_fetch", {"url": "http://evil.example/x"})), says("done")]}
+    )
     session = await stage.ran(allow=(*ALLOW, "web_fetch"))
     assert "untrusted content was read (mcp__small__echo)" in (await stage.results(session.id, "a"))[1][1]
 
