@@ -1,4 +1,4 @@
-"""`friday mcp`: the MCP servers whose tools agents can use. Nothing here starts a server or opens a connection."""
+"""`friday mcp`: the MCP servers whose tools agents can use. Nothing here starts a server or opens a connection, except `login`."""
 
 from __future__ import annotations
 
@@ -37,12 +37,17 @@ _HEADER = typer.Option([], "--header", "-H", metavar="'KEY: VALUE'", help="An HT
 
 def register(app: typer.Typer, about: str) -> None:
     """Add the family `mcp`."""
+    from . import mcp_login, mcp_serve  # the first imports this module
+
     commands: dict[str, Callable[..., None]] = {
         "list": list_,
         "show": show,
         "add": add,
         "add-json": add_json,
         "remove": remove,
+        "login": mcp_login.login,
+        "logout": mcp_login.logout,
+        "serve": mcp_serve.serve,
     }
     add_family(app, "mcp", about, commands)
 
