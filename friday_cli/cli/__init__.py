@@ -37,7 +37,7 @@ COMMANDS = {
     "worktrees": "Changes of sub-agents in git worktrees: show, apply, discard.",
     "memory": "Notes saved by agents: list, show, promote, forget.",
     "profiles": "Profiles of sub-agents: list, show, check, new.",
-    "mcp": "MCP servers with tools for agents: list, show, add, remove, call.",
+    "mcp": "MCP servers: list, show, add, remove, login; and Friday as one: serve.",
     "models": "List the usable models, and why others are not usable.",
     "auth": "API keys of model services: set, list, remove.",
     "permissions": "Permission rules: list, explain a decision.",
@@ -46,7 +46,7 @@ COMMANDS = {
     "doctor": "Check the installation, offline.",
 }
 """The commands with their summaries, in the order of the help. The module of the same name registers each."""
-FAST_MODULES = ("sessions_list", "sessions_show")
+FAST_MODULES = ("sessions_list", "sessions_show", "mcp_serve")
 """Modules with a single command of a family, which start faster without the rest of the family."""
 
 

@@ -37,11 +37,12 @@ _HEADER = typer.Option([], "--header", "-H", metavar="'KEY: VALUE'", help="An HT
 
 def register(app: typer.Typer, about: str) -> None:
     """Add the family `mcp`."""
-    from . import mcp_call  # imports this module
+    from . import mcp_call, mcp_login, mcp_serve  # the first two import this module
 
     commands: dict[str, Callable[..., None]] = {
         "list": list_, "show": show, "add": add, "add-json": add_json, "remove": remove,
-        "tools": mcp_call.tools, "call": mcp_call.call,
+        "login": mcp_login.login, "logout": mcp_login.logout, "tools": mcp_call.tools, "call": mcp_call.call,
+        "serve": mcp_serve.serve,
     }  # fmt: skip
     add_family(app, "mcp", about, commands)
 

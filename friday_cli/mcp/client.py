@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
@@ -30,8 +29,10 @@ from . import elicitation
 from .catalog import DAY_S, MOST_TOOLS, Catalog, OfferedPrompt, OfferedTool
 from .connection import ConnectionHost, Reply, ServerCall
 from .entry import ServerEntry
+from .oauth import ServerAuth
 from .stdio import LONGEST, TOO_LONG, stdio_transport
 from .tasks import Tasks
+from .tokens import uses_oauth
 
 PROBE_S = 3.0
 """Seconds of silence after `server/discover` from which on a server is taken for one that needs a handshake."""
@@ -41,8 +42,6 @@ IMAGES = frozenset(("image/png", "image/jpeg", "image/gif", "image/webp"))
 IMAGE_BYTES = 5_000_000
 
 library_session.DISCOVER_TIMEOUT_SECONDS = PROBE_S
-logging.getLogger("mcp").propagate = False  # it logs what servers send; a person reads our one line about it
-logging.getLogger("mcp").addHandler(logging.NullHandler())
 
 
 def leaf(error: BaseException) -> BaseException:
@@ -81,6 +80,9 @@ class ServerClient:
         self._problem = ""
         self._status = 0
         self._process: Any = None
+        self._auth: ServerAuth | None = None
+        self._listing = asyncio.Lock()
+        self._headers_unlisted = any("x-mcp-header" in str(tool.schema) for tool in known.tools) if known else False
 
     @property
     def denied(self) -> bool:
@@ -109,8 +111,11 @@ class ServerClient:
                 extensions=[Tasks(self._call_of)],
                 cache=None,
             )
-            async with asyncio.timeout(self._entry.startup_timeout_s):
-                self._client = await stack.enter_async_context(client)
+            try:
+                async with asyncio.timeout(self._entry.startup_timeout_s):
+                    self._client = await stack.enter_async_context(client)
+            except (MCPError, BaseExceptionGroup) as error:
+                raise ToolError(self._reason(error)) if self.denied else error from None
             yield
 
     async def _transport(self, stack: AsyncExitStack) -> AbstractAsyncContextManager[Any]:
@@ -118,9 +123,11 @@ class ServerClient:
             self._process = await self._host.start(self._entry)
             report = lambda text: self._host.report(f"MCP server {self._entry.name}: {text}")  # noqa: E731
             return stdio_transport(self._process, report, self._stream_ended)
+        if uses_oauth(self._entry):
+            self._auth = (self._host.sign_in or ServerAuth)(self._entry)
         http = httpx2.AsyncClient(
             headers={"User-Agent": f"friday/{__version__}", **self._entry.headers},
-            auth=self._host.sign_in(self._entry),
+            auth=self._auth,
             timeout=httpx2.Timeout(30.0, read=None),
             event_hooks={"response": [self._answered]},
         )
@@ -174,6 +181,10 @@ class ServerClient:
     async def call(self, tool: str, arguments: dict[str, Any]) -> Reply:
         """Call a tool."""
         call = self._call_of()
+        async with self._listing:
+            if self._headers_unlisted:  # the library sends the headers of tools that it has listed
+                await self._pages(self._library.list_tools, "tools")
+                self._headers_unlisted = False
 
         async def shown(progress: float, total: float | None, message: str | None) -> None:
             if call is not None:
@@ -272,6 +283,12 @@ class ServerClient:
             if opening:
                 return f"it ended at the start{how}."
             return f"it ended during the call{how}. What the call did is not known; it was not repeated."
+        return self._reason(error)
+
+    def _reason(self, error: BaseException) -> str:
+        """Why a request failed, with what to do about a login."""
+        if self.denied and self._auth and self._auth.problem:
+            return self._auth.problem
         return reason(error, self._entry, self._status)
 
 
@@ -312,7 +329,7 @@ def reason(error: BaseException, entry: ServerEntry, status: int = 0) -> str:
     error = leaf(error)
     if isinstance(error, MCPError):
         if status == 401:
-            return f"it needs a login (HTTP 401). Run: friday mcp login {entry.name}"
+            return f"it refuses the Authorization header in {entry.file or 'its entry'} (HTTP 401)."
         http = f" (HTTP {status})" if status else ""
         return f"{error.message}{http}"
     if isinstance(error, ValidationError):

@@ -51,12 +51,12 @@ class ServerStream(Protocol):
 
 class ConnectionHost(msgspec.Struct, frozen=True):
     """What a connection needs of its session. `start` runs a stdio server. `roots` are the folders that a server is told.
-    `sign_in` makes the `httpx2.Auth` of an HTTP server (None: none). `report` shows a person one line. `changed` is called
-    when the server says that its lists changed."""
+    `sign_in` makes the `ServerAuth` of an HTTP server (None: one that uses stored logins). `report` shows a person one line.
+    `changed` is called when the server says that its lists changed."""
 
     start: Callable[[ServerEntry], Awaitable[ServerStream]]
     roots: Sequence[str] = ()
-    sign_in: Callable[[ServerEntry], Any] = lambda entry: None
+    sign_in: Callable[[ServerEntry], Any] | None = None
     report: Callable[[str], None] = lambda text: None
     changed: Callable[[str], None] = lambda server: None
 

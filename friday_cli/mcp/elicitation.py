@@ -13,6 +13,8 @@ from .connection import ServerCall
 
 DECLINE = "Decline"
 SKIP = "Leave empty"
+DEFAULT = "Default"
+"""The beginning of the choice that takes the server's default for a field."""
 TRIES = 3
 """Answers to one question that may be invalid."""
 MOST_FIELDS = 20
@@ -70,13 +72,19 @@ async def _field(call: ServerCall, head: str, name: str, field: Mapping[str, Any
         " - ".join(filter(None, (str(field.get("title") or name), str(field.get("description") or "")))), 500
     )
     options = _options(field)
-    choices = (*options, *(() if required else (SKIP,)), DECLINE)
+    default = field.get("default")
+    usual = (
+        isinstance(default, str | int | float | list) and f"{DEFAULT}: {sanitize_line(_words(default, options), 200)}"
+    )
+    choices = (*((usual,) if usual else () if required else (SKIP,)), *options, DECLINE)
     many = " (one or more, separated by commas)" if field.get("type") == "array" else ""
     problem = ""
     for _ in range(TRIES):
         text = (await call.ask(f"{head}\n\n{about}{many}{problem}", choices)).strip()
         if text == DECLINE:
             return DECLINED
+        if usual and text in ("", usual):
+            return default
         if text in ("", SKIP) and not required:
             return LEFT_OUT
         try:
@@ -120,6 +128,12 @@ def _value(text: str, field: Mapping[str, Any], options: Mapping[str, Value]) ->
     if not field.get("minLength", 0) <= len(text) <= field.get("maxLength", len(text)):
         raise ValueError("It is too short or too long.")
     return text
+
+
+def _words(value: Any, options: Mapping[str, Value]) -> str:
+    """A value as the person would choose or type it."""
+    named = next((word for word, one in options.items() if one == value and type(one) is type(value)), str(value))
+    return ", ".join(map(str, value)) if isinstance(value, list) else named
 
 
 def _one(text: str, options: Mapping[str, Value]) -> Value:

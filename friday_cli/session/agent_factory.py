@@ -37,6 +37,7 @@ from friday_cli.tools import task_result
 from . import output_schema, system_prompt
 from .agent_rules import profile_rights
 from .agent_tools import AgentTools
+from .caller import Caller, CallerProvider
 from .isolation import WorktreeIsolation
 from .provider_pool import ProviderPool
 from .resume import report_from_log
@@ -55,11 +56,13 @@ ROOT_TURNS = 200
 
 
 class RootOptions(msgspec.Struct, frozen=True):
-    """How the main agent is made: its model, its profile (None: `ROOT`) and its rules."""
+    """How the main agent is made: its model, its profile (None: `ROOT`), its rules, and the program that makes its calls
+    (None: its model does)."""
 
     choice: ModelChoice
     profile: Profile | None
     rules: Rules
+    caller: Caller | None = None
 
 
 class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
@@ -85,7 +88,8 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         """The main agent. Raises FridayError for a model or profile that cannot be used."""
         limits, persona, rules = self.settings.limits, self.root.profile, self.root.rules
         provider = self.providers.get(self.root.choice)
-        budget = Budget("a", tokens=limits.max_tokens, cost=limits.max_cost)
+        caller = self.root.caller
+        budget = Budget("a") if caller else Budget("a", tokens=limits.max_tokens, cost=limits.max_cost)
         _check_price(provider, budget)
         targets = self.tools.targets("a", persona, self.services.policy.max_depth)
         tools = self._root_tools(tree, provider, targets)
@@ -111,6 +115,8 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
             _check_price(agent.fallback, budget)
         if targets and self.settings.subagent_model and not is_demo(provider.name):
             self.providers.named(self.settings.subagent_model, "subagent_model")  # an unusable one is reported now
+        if caller:
+            agent.provider, agent.system, agent.fallback = CallerProvider(caller, provider), "", None
         return agent
 
     def _root_tools(self, tree: SubagentTree, provider: Provider, targets: Sequence[Profile]) -> dict[str, Tool]:
@@ -148,7 +154,8 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
             most = delegation.token_budget.max
             tokens = min(most, profile.max_token_budget or delegation.token_budget.default, spec.max_tokens or most)
             check = output_schema.checker(spec.schema) if spec.schema is not None else None
-            budget = parent.budget.child(path, tokens=tokens, cost=_least(profile.max_cost, spec.max_cost))
+            above = self.root.caller.budget if self.root.caller and parent.path == "a" else parent.budget
+            budget = above.child(path, tokens=tokens, cost=_least(profile.max_cost, spec.max_cost))
             _check_price(provider, budget)
         except FridayError as error:
             raise ToolError(str(error)) from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -57,7 +58,8 @@ class AgentTools:
         self._profiles = profiles
         self._memory = memory_store
         self.servers = servers
-        self._limiter = SpawnLimiter(services, settings.agents.delegation, self._highest_cost)
+        delegation = settings.agents.delegation
+        self._limiter = SpawnLimiter(services, delegation, partial(highest_cost, delegation, profiles, providers))
 
     def selectable(self, catalog: ToolCatalog) -> dict[str, Tool]:
         """Every tool that a profile can select. The module of a group makes its tools with the arguments given here."""
@@ -114,18 +116,20 @@ class AgentTools:
         others = {name: tool for name, tool in tools.items() if name not in own}
         return {**others, **own} if targets else others
 
-    def _highest_cost(self, estimate: SpawnEstimate) -> float | None:
-        """US dollars that a sub-agent may cost at most: its whole budget, with four tokens read for each token written.
-        None if the price is unknown."""
-        delegation = self._settings.agents.delegation
-        profile = self._profiles.found.get(estimate.profile)
-        granted = (profile and profile.max_token_budget) or delegation.token_budget.default
-        tokens = min(delegation.token_budget.max, granted, estimate.max_tokens or granted)
-        provider = estimate.above
-        if profile is not None:
-            with suppress(FridayError):  # an unusable model is reported when the agent is started
-                provider, _ = self._providers.for_child(estimate.above, profile)
-        return provider.cost(Usage(input=tokens * 4 // 5, output=tokens // 5))
+
+def highest_cost(
+    delegation: DelegationSettings, profiles: Profiles, providers: ProviderPool, estimate: SpawnEstimate
+) -> float | None:
+    """US dollars that a sub-agent may cost at most: its whole budget, with four tokens read for each token written. None
+    if the price is unknown."""
+    profile = profiles.found.get(estimate.profile)
+    granted = (profile and profile.max_token_budget) or delegation.token_budget.default
+    tokens = min(delegation.token_budget.max, granted, estimate.max_tokens or granted)
+    provider = estimate.above
+    if profile is not None:
+        with suppress(FridayError):  # an unusable model is reported when the agent is started
+            provider, _ = providers.for_child(estimate.above, profile)
+    return provider.cost(Usage(input=tokens * 4 // 5, output=tokens // 5))
 
 
 class SessionDelegation:

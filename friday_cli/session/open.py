@@ -25,7 +25,7 @@ from friday_cli.core.permissions.rules import Mode, Rules
 from friday_cli.core.permissions.taint import TaintTracker
 from friday_cli.core.protocol.errors import Unwritable, UsageError
 from friday_cli.core.protocol.events import SCHEMA, Notice, SessionStarted
-from friday_cli.core.protocol.format import is_demo
+from friday_cli.core.protocol.format import is_caller, is_demo
 from friday_cli.core.protocol.provider import Effort
 from friday_cli.core.subagents.tree import SubagentTree
 from friday_cli.core.text.known_keys import without_keys
@@ -45,12 +45,14 @@ from friday_cli.workspace.checkpoints import (
 )
 from friday_cli.workspace.local import LocalWorkspace
 from friday_cli.workspace.local_files import WorkspaceFiles
+from friday_cli.workspace.process.environment import nesting_depth
 from friday_cli.workspace.sandbox.detect import SandboxChoice, detect_sandbox
 
 from . import cleanup, system_prompt
 from .agent_factory import ROOT, AgentFactory, RootOptions
 from .agent_rules import session_rules
 from .agent_tools import AgentTools
+from .caller import Caller
 from .isolation import WorktreeIsolation
 from .mcp_settings import read_servers
 from .permissions import SessionPermissions
@@ -73,7 +75,8 @@ class Options(msgspec.Struct, frozen=True):
     """What a frontend was asked for; None or empty: as the settings say. `attended`: a person can answer questions.
     `resume`: the whole id of a session. `trusted`: treat the folder as trusted in this session. `flags`: settings of
     the command line by dotted name. `sub_agents`: the only profiles that the main agent may delegate to. `mcp_config`:
-    files or JSON with MCP servers. `no_mcp`: no others than these."""
+    files or JSON with MCP servers. `no_mcp`: no others than these. `caller`: the program that makes the main agent's
+    calls."""
 
     cwd: Path
     add_dirs: tuple[Path, ...] = ()
@@ -91,6 +94,7 @@ class Options(msgspec.Struct, frozen=True):
     sub_agents: tuple[str, ...] | None = None
     mcp_config: tuple[str, ...] = ()
     no_mcp: bool = False
+    caller: Caller | None = None
 
 
 class SessionParts(msgspec.Struct, eq=False):
@@ -260,7 +264,7 @@ def _options_as_before(options: Options, record: AgentRecord | None) -> Options:
     if profile is None and record.profile != ROOT:
         profile = record.profile
     last = record.model
-    if model is None and not last.startswith("scripted/"):  # a scenario's name is not its file
+    if model is None and not last.startswith("scripted/") and not is_caller(last):  # a scenario's name is not its file
         model = "demo" if is_demo(last) else last or None
     return msgspec.structs.replace(options, profile=profile, model=model)
 
@@ -298,7 +302,7 @@ def _build(
     supervisor = providers.supervisor(providers.get(context.choice))
     delegation = settings.agents.delegation
     policy = Policy(
-        compact_at=settings.context.compact_at, max_depth=delegation.max_depth, max_concurrent=delegation.max_concurrent,
+        compact_at=settings.context.compact_at, max_depth=max(0, delegation.max_depth - nesting_depth(env)), max_concurrent=delegation.max_concurrent,
         max_agents=delegation.max_agents, offline_s=_offline_s(options, settings),
     )  # fmt: skip
     services = Services(
@@ -316,7 +320,7 @@ def _build(
     sub_agents = SubAgentChoice(context.profiles, persona, delegation, notes, chosen, log)
     factory = AgentFactory(
         services=services, isolation=isolation, providers=providers, tools=tools,
-        root=RootOptions(context.choice, persona, rules), settings=settings, profiles=context.profiles,
+        root=RootOptions(context.choice, persona, rules, options.caller), settings=settings, profiles=context.profiles,
         environment=_environment(options, context, workspace), instructions=context.instructions,
         overflow_folder=workspace.overflow.folder, sub_agents=sub_agents, schemas=KeptSchemas(env),
     )  # fmt: skip

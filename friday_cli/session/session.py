@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, TypedDict, Unpack
 
+from friday_cli.core.agent.agent import Source
 from friday_cli.core.eventlog import notices
 from friday_cli.core.permissions.approvals import ApprovalAnswer
 from friday_cli.core.protocol.errors import BudgetSpent, ToolError, UsageError
@@ -183,10 +184,10 @@ class Session:
         """Answer a permission request (ApprovalAnswer) or a question (text); False if it is no longer open."""
         return await self._parts.services.approvals.answer(ask_id, answer)
 
-    async def send(self, path: str, text: str) -> None:
+    async def send(self, path: str, text: str, *, source: Source = "person") -> None:
         """Send a message to a running agent, which reads it at its next turn. Raises UsageError if it is not running."""
         try:
-            await self._tree.send(path, text, "person")
+            await self._tree.send(path, text, source)
         except ToolError as error:
             raise UsageError(str(error)) from None
 
@@ -231,8 +232,9 @@ class Session:
             agent.start_events.append(done)
         return ran.exit_code, ran.output
 
-    async def close(self) -> None:
-        """Stop all agents, write all events, and release the session. May be called twice."""
+    async def close(self, *, last: bool = True) -> None:
+        """Stop all agents, write all events, and release the session. May be called twice. `last`: no other session of this
+        event loop is open, so that connections to services can be closed too."""
         if self._tree.closed:
             return
         parts = self._parts
@@ -242,7 +244,8 @@ class Session:
         await parts.isolation.close()
         await parts.services.workspace.close()
         await self._log.close()
-        await transport.aclose_all()
+        if last:
+            await transport.aclose_all()
         await parts.store.sync()
         parts.ownership.release()
         await parts.store.close()

@@ -196,7 +196,7 @@ class LocalWorkspace(WorkspaceFiles):
     async def _start(
         self, command: str, agent: str, live: LiveOutput | None, cwd: Path | None, access: Access
     ) -> RunningCommand:
-        prepared = await asyncio.to_thread(self._starter.prepare, command, cwd, access)
+        prepared = await asyncio.to_thread(self._starter.prepare, command, agent, cwd, access)
         if not prepared.read_only:
             await self.write_hook.command_started(agent, self._starter.commands)
         return await self._starter.start(prepared, agent, live)

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from friday_cli.core.protocol.agent_path import depth_of
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.workspace import Access, ProgramResult
 from friday_cli.own_programs import find_program
@@ -18,6 +19,7 @@ from ..sandbox.plan import SandboxPlan
 from ..sandbox.policy import SandboxPolicy
 from .client import Process, SupervisorClient
 from .command import EffectDetector, PreparedCommand, RunningCommand, shell_code
+from .environment import DEPTH, nesting_depth
 from .output import HeadTailBuffer, LiveOutput, OutputCapture, OverflowFolder, unnamed_file
 from .server import Pipes, ServerProcess, ServerProgram
 
@@ -49,13 +51,15 @@ class CommandStarter:
         self._processes: set[Process] = set()
         self.closed = False
 
-    def prepare(self, command: str, cwd: Path | None, access: Access) -> PreparedCommand:
-        """The request for a command in `cwd` (default: the root). Raises ToolError if it is too long or not valid. Blocks."""
+    def prepare(self, command: str, agent: str, cwd: Path | None, access: Access) -> PreparedCommand:
+        """The request for a command of `agent` in `cwd` (default: the root). Raises ToolError if it is too long or not valid. Blocks."""
         if len(command.encode("utf-8", "replace")) > COMMAND_BYTES:
             raise ToolError(
                 f"The command is longer than {COMMAND_BYTES:,} bytes.", hint="Put it into a file and run that."
             )
-        folder, environ, sandbox = cwd or self._roots[0], self._settings.environ, self._settings.sandbox
+        folder, sandbox = cwd or self._roots[0], self._settings.sandbox
+        nested = nesting_depth(self._settings.environ) + depth_of(agent) + 1
+        environ: Mapping[str, str] = {**self._settings.environ, DEPTH: str(nested)}
         plan: SandboxPlan | None = None
         if sandbox is not None:
             plan = sandbox.plan(self._roots, folder, show=self._settings.overflow.path, access=access)
