@@ -78,12 +78,13 @@ async def test_a_servers_tool_is_a_tool_like_any_other(stage: Stage, tmp_path: P
     environment = json.loads(results[4][1].partition("\n")[2].rpartition("\n")[0])
     assert set(environment) <= {"PATH", "HOME", "LANG", "TERM", "TMPDIR", "MINE", "PWD", "LC_CTYPE"}
     finished = await events(stage, session.id, ToolFinished)
-    assert finished[2].images and finished[0].tool == "mcp__small__echo"
+    assert finished[2].images
+    assert finished[0].tool == "mcp__small__echo"
     assert starts(log) == 1
 
 
 @pytest.mark.parametrize(
-    "options, status, why",
+    ("options", "status", "why"),
     [
         ({}, "denied", "mode ask: run calls are asked about"),
         ({"mode": "edits"}, "denied", "run calls are asked about"),
@@ -98,23 +99,32 @@ async def test_a_servers_tool_is_a_tool_like_any_other(stage: Stage, tmp_path: P
         ({"mode": "yolo", "deny": ("mcp__small__echo(*hello*)",)}, "denied", "denied by the rule"),
     ],
 )
-@pytest.mark.parametrize("through", ["direct", "mcp_call"])
-async def test_rules_and_modes_decide_about_the_tool_itself(
-    stage: Stage, options: dict[str, Any], status: str, why: str, through: str
+async def test_rules_and_modes_decide_about_a_tool(
+    stage: Stage, options: dict[str, Any], status: str, why: str
 ) -> None:
-    servers(small=entry(expose="direct" if through == "direct" else "search"))
-    turn = calls("small", "echo", text="hello") if through == "direct" else searched("small", "echo", text="hello")
-    stage.plays({"a": [turn, says("done")]})
-    await learn(stage)
+    servers(small=entry(expose="direct"))
+    stage.plays({"a": [calls("small", "echo", text="hello"), says("done")]})
     session = await stage.ran(**options)
     ((found, text),) = await stage.results(session.id, "a")
     assert (found, why in text) == (status, True), text
-    if found == "denied":
+
+
+@pytest.mark.parametrize(
+    ("options", "status"),
+    [({}, "denied"), ({"allow": ("mcp__small",)}, "ok"), ({"mode": "yolo", "deny": ("mcp__small__echo",)}, "denied")],
+)
+async def test_the_gate_judges_the_tool_inside_mcp_call(stage: Stage, options: dict[str, Any], status: str) -> None:
+    servers(small=entry(expose="search"))
+    stage.plays({"a": [searched("small", "echo", text="hello"), says("done")]})
+    await learn(stage)
+    session = await stage.ran(**options)
+    assert [found for found, _ in await stage.results(session.id, "a")] == [status]
+    if status == "denied":
         assert [event.tool for event in await events(stage, session.id, Denied)] == ["mcp__small__echo"]
 
 
 @pytest.mark.parametrize(
-    "readonly, tool, status", [(True, "look", "ok"), (True, "echo", "denied"), (False, "look", "denied")]
+    ("readonly", "tool", "status"), [(True, "look", "ok"), (True, "echo", "denied"), (False, "look", "denied")]
 )
 async def test_a_readonly_entry_of_yours_lets_reading_tools_pass(
     stage: Stage, readonly: bool, tool: str, status: str
@@ -133,7 +143,7 @@ SEARCH = {"mcp_search", "mcp_call"}
 
 
 @pytest.mark.parametrize(
-    "words, expose, root, child",
+    ("words", "expose", "root", "child"),
     [
         (["tools=30"], None, SEARCH, SEARCH),
         (["tools=30"], "direct", "all", "all"),
@@ -161,7 +171,8 @@ async def test_expose_decides_whose_prompts_describe_a_tool_and_the_right_goes_d
     prefixes = {agent: shown(await events(stage, session.id, Prefix, agent)) for agent in ("a", "a.1", "a.2")}
     for agent, wanted in (("a", root), ("a.1", child), ("a.2", set())):
         if wanted == "all":
-            assert len(prefixes[agent]) >= 17 and not prefixes[agent] & SEARCH
+            assert len(prefixes[agent]) >= 17
+            assert not prefixes[agent] & SEARCH
         else:
             assert prefixes[agent] == wanted
     statuses = [[s for s, _ in await stage.results(session.id, agent)] for agent in ("a.1", "a.2")]
@@ -198,7 +209,8 @@ async def test_a_cached_server_is_not_started_before_it_is_called(stage: Stage, 
     servers(small=entry(f"log={log}"))
     stage.plays({"a": [says("done")]})
     session = await stage.ran()
-    assert starts(log) == 1 and (await events(stage, session.id, Prefix))[0].tools
+    assert starts(log) == 1
+    assert (await events(stage, session.id, Prefix))[0].tools
     session = await stage.ran()
     assert starts(log) == 1
     assert "mcp_call" in {spec.name for spec in (await events(stage, session.id, Prefix))[0].tools}
@@ -246,7 +258,7 @@ async def test_a_changed_list_is_a_notice_and_holds_from_the_next_message(stage:
 
 
 @pytest.mark.parametrize(
-    "words, told",
+    ("words", "told"),
     [
         (["die"], 'MCP server small: it ended at the start (exit code 1): "no configuration found".'),
         (
@@ -286,12 +298,11 @@ async def test_questions_of_a_server_reach_the_person(stage: Stage) -> None:
             if isinstance(event, ToolFinished):
                 break
         await run.finished()
-    assert (
-        all("MCP server small (called by agent a) asks:\nWhich one?" in question for question in seen)
-        and len(seen) == 3
-    )
+    assert all("MCP server small (called by agent a) asks:\nWhich one?" in question for question in seen)
+    assert len(seen) == 3
     ((status, text),) = await stage.results(session.id, "a")
-    assert status == "ok" and '"content": {"name": "Bob", "level": "high", "sure": true}' in text
+    assert status == "ok"
+    assert '"content": {"name": "Bob", "level": "high", "sure": true}' in text
     unattended = await stage.ran(allow=ALLOW)
     assert '"action": "decline"' in (await stage.results(unattended.id, "a"))[0][1]
 
@@ -322,14 +333,17 @@ async def test_resources_and_prompts(stage: Stage) -> None:
     async with stage.session(allow=ALLOW) as session:
         await session.prompt("start")
         text, _, remarks = await session.attach("/mcp__small__greet the whole world")
-        assert not remarks and "Greet the whole world." in text
+        assert not remarks
+        assert "Greet the whole world." in text
         assert (await session.attach("/mcp__small__greet"))[2] == ["/mcp__small__greet: who is missing."]
         text, _, remarks = await session.attach("Read @small:note://one")
-        assert not remarks and "The text of note://one." in text
+        assert not remarks
+        assert "The text of note://one." in text
         await session.prompt(text)
     results = await stage.results(session.id, "a")
     assert [status for status, _ in results] == ["ok", "ok", "error"]
-    assert "note://one" in results[0][1] and "The text of note://one." in results[1][1]
+    assert "note://one" in results[0][1]
+    assert "The text of note://one." in results[1][1]
     started = await events(stage, session.id, ToolFinished)
     assert [event.tool for event in started][:2] == ["mcp__small__mcp_list", "mcp__small__mcp_read"]
 
@@ -341,7 +355,8 @@ async def test_a_long_result_is_shortened_and_kept_as_a_file(stage: Stage) -> No
     stage.plays({"a": [calls("small", "echo", text="x" * 5000), says("done")]})
     session = await stage.ran(allow=ALLOW)
     ((_, text),) = await stage.results(session.id, "a")
-    assert len(text) < 2600 and "3,000 characters left out; all of it is in " in text
+    assert len(text) < 2600
+    assert "3,000 characters left out; all of it is in " in text
 
 
 async def test_the_text_of_a_server_is_text_of_strangers(stage: Stage) -> None:
