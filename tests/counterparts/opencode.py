@@ -28,7 +28,9 @@ def main() -> int:
         }  # fmt: skip
         config = friday.home / "opencode.json"
         config.write_text(json.dumps(settings))
-        folders = {f"XDG_{name}_HOME": str(friday.home / "opencode" / name) for name in ("DATA", "CONFIG", "STATE", "CACHE")}
+        folders = {
+            f"XDG_{name}_HOME": str(friday.home / "opencode" / name) for name in ("DATA", "CONFIG", "STATE", "CACHE")
+        }
         env = folders | {"OPENCODE_CONFIG": str(config), "OPENCODE_DISABLE_MODELS_FETCH": "1"}
         done = run([program, "run", "-m", "loop/m", "Use Friday's sub-agents."], cwd=friday.project, env=env)
         return report(list(friday.check(model, answered=False)), done)

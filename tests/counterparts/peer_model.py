@@ -99,7 +99,14 @@ class _Handler(BaseHTTPRequestHandler):
 def _messages(text: str, call: tuple[str, dict[str, Any]] | None, model: str) -> str:
     number = next(_ids)
     usage = {"input_tokens": 100, "output_tokens": 20}
-    start = {"id": f"msg_{number}", "type": "message", "role": "assistant", "model": model, "content": [], "usage": usage}
+    start = {
+        "id": f"msg_{number}",
+        "type": "message",
+        "role": "assistant",
+        "model": model,
+        "content": [],
+        "usage": usage,
+    }
     block: dict[str, Any]
     if call:
         block = {"type": "tool_use", "id": f"toolu_{number}", "name": call[0], "input": {}}

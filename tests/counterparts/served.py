@@ -69,7 +69,11 @@ class Served:
         (self.home / "profiles").mkdir()
         profile = '---\nname: general\ndescription: Does anything.\nallowedTools: "*"\n---\nYou do it.\n'
         (self.home / "profiles/general.md").write_text(profile)
-        self.env = {"FRIDAY_HOME": str(self.home), "PYTHONPATH": str(ROOT), "ANTHROPIC_API_KEY": "sk-test-0123456789abcdef"}
+        self.env = {
+            "FRIDAY_HOME": str(self.home),
+            "PYTHONPATH": str(ROOT),
+            "ANTHROPIC_API_KEY": "sk-test-0123456789abcdef",
+        }
 
     @property
     def command(self) -> list[str]:
@@ -120,10 +124,18 @@ def served() -> Iterator[Served]:
         yield Served(Path(folder), brain)
 
 
-def run(words: Sequence[str], *, cwd: Path, env: Mapping[str, str], timeout_s: float = 300) -> subprocess.CompletedProcess[str]:
+def run(
+    words: Sequence[str], *, cwd: Path, env: Mapping[str, str], timeout_s: float = 300
+) -> subprocess.CompletedProcess[str]:
     """Run another program to its end."""
     return subprocess.run(
-        words, cwd=cwd, env=os.environ | env | {"PWD": str(cwd)}, capture_output=True, text=True, timeout=timeout_s, stdin=subprocess.DEVNULL
+        words,
+        cwd=cwd,
+        env=os.environ | env | {"PWD": str(cwd)},
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        stdin=subprocess.DEVNULL,
     )
 
 
@@ -132,5 +144,9 @@ def report(problems: Sequence[str], done: subprocess.CompletedProcess[str]) -> i
     for problem in problems:
         print(f"  FAILED {problem}")
     if problems:
-        print(json.dumps({"exit": done.returncode, "stdout": done.stdout[-1500:], "stderr": done.stderr[-1500:]}, indent=1))
+        print(
+            json.dumps(
+                {"exit": done.returncode, "stdout": done.stdout[-1500:], "stderr": done.stderr[-1500:]}, indent=1
+            )
+        )
     return bool(problems)

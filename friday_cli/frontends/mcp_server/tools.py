@@ -168,7 +168,7 @@ class FridayTools:
     async def _message(self, arguments: dict[str, Any], client: Client) -> CallToolResult:
         session, path = await self._session_of(arguments["id"])
         running = self.delegations.running(session)
-        if running is None:
+        if running is None or running.view.agents[path].ended:
             raise UsageError(f"{arguments['id']} has ended.", hint="Resume it with delegate_task(resume=...).")
         await running.session.send(path, arguments["text"], source="parent")
         text = f"Sent. {path} reads it at its next turn."
