@@ -134,9 +134,9 @@ class SessionJob:
 
     async def answer(self, question: str, action: Action, content: dict[str, Any]) -> None:
         ask = self.view.asks.get(question)
-        if self._open is None or ask is None or (answer := answer_of(ask, action, content)) is None:
+        if self._open is None or ask is None:
             return
-        if await self._open.session.answer(question, answer):
+        if await self._open.session.answer(question, answer_of(ask, action, content)):
             while question in self.view.asks and self._open.running and not self._open.running.done():
                 await self._open.changed(1.0)
 
