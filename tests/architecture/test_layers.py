@@ -34,6 +34,7 @@ ROOMS = {
     "tree_sitter_bash": ("friday_cli.command_safety",),
     "h11": ("friday_cli.llm.transport",),
     "httpx2": ("friday_cli.llm.transport", "friday_cli.tools.web", "friday_cli.llm.models"),
+    "mcp_types": ("friday_cli.frontends.mcp_server",),
     "msgspec": ("friday_cli",),
 }
 """External packages, and the modules that may import them. Every dependency is listed here."""
@@ -51,7 +52,7 @@ GROUPS = {
 SHARED = ("service_provider", "encoded_history")
 """What siblings may import."""
 
-IMPORTED_AS = {"yaml": "pyyaml", "markdown_it": "markdown_it_py"}
+IMPORTED_AS = {"yaml": "pyyaml", "markdown_it": "markdown_it_py", "mcp_types": "mcp"}
 NAMED_FOR_TYPES = {"friday_cli.frontends.tui.app"}
 """Modules that their own parts import for type hints only: the app passes itself to its parts."""
 
