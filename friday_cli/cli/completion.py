@@ -103,3 +103,11 @@ def settings() -> Iterable[Completion]:
     from friday_cli.config import validate
 
     return [(name, "") for name in validate.names() if "NAME" not in name]
+
+
+@_no_errors
+def mcp_servers() -> Iterable[Completion]:
+    """The MCP servers of a session in this folder."""
+    from . import mcp
+
+    return [(entry.name, entry.description) for entry in mcp.servers()[0]]

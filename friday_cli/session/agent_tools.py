@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from friday_cli.config import Settings
 from friday_cli.config.settings import DelegationSettings
@@ -33,9 +33,12 @@ from .spawn_limits import SpawnLimiter
 from .sub_agent_list import sub_agent_list
 from .worktree_changes import WorktreeChanges
 
+if TYPE_CHECKING:
+    from friday_cli.mcp.pool import ServerPool
+
 
 class AgentTools:
-    """Makes tools. `memory_store` is what the memory tools read and write."""
+    """Makes tools. `memory_store` is what the memory tools read and write, `servers` are the MCP servers of the session."""
 
     def __init__(
         self,
@@ -46,6 +49,7 @@ class AgentTools:
         settings: Settings,
         profiles: Profiles,
         memory_store: StoredMemory,
+        servers: ServerPool | None = None,
     ) -> None:
         self._services = services
         self._isolation = isolation
@@ -53,6 +57,7 @@ class AgentTools:
         self._settings = settings
         self._profiles = profiles
         self._memory = memory_store
+        self.servers = servers
         delegation = settings.agents.delegation
         self._limiter = SpawnLimiter(services, delegation, partial(highest_cost, delegation, profiles, providers))
 
@@ -73,7 +78,7 @@ class AgentTools:
         made: list[Tool] = []
         for group in catalog.groups("profile"):
             made += import_module(f"friday_cli.tools.{group}").tools(**given.get(group, {}))
-        return {tool.name: tool for tool in made}
+        return {tool.name: tool for tool in made} | (self.servers.tools() if self.servers else {})
 
     def with_service_search(
         self, tree: SubagentTree, tools: Mapping[str, Tool], provider: Provider, rules: Rules

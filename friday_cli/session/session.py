@@ -49,7 +49,7 @@ class ResumeExtras(TypedDict, total=False):
 
 class Session:
     """A running session. Make one with `Session.open`. `since`: the number of the last event before this opening.
-    `profiles`: names of all profiles. `sandbox`: the kind that confines commands. `kept`: whether the session is stored
+    `profiles`: names of all profiles. `sandbox`: the kind that confines commands. `servers`: its MCP servers, None if it has none. `kept`: whether the session is stored
     on disk."""
 
     def __init__(self, parts: SessionParts) -> None:
@@ -60,6 +60,7 @@ class Session:
         self.kept = not parts.store.in_memory
         self.permissions = parts.permissions
         self.sub_agents = parts.sub_agents
+        self.servers = parts.servers
         self._parts = parts
         self._log = parts.log
         self._tree = parts.tree
@@ -122,9 +123,9 @@ class Session:
         return node.outcome
 
     async def attach(self, text: str) -> tuple[str, tuple[Image, ...], list[str]]:
-        """The text with the content of the files that it names with `@`, the images among them, and remarks for the
-        person."""
-        return await attached(text, self._parts.services.workspace, profiles=self.profiles)
+        """The text with the content of the files and resources of MCP servers that it names with `@`, or of the prompt of a
+        server that it begins with (`/mcp__SERVER__PROMPT`), the images among them, and remarks for the person."""
+        return await attached(text, self._parts.services.workspace, profiles=self.profiles, servers=self.servers)
 
     async def compact(self, instructions: str = "") -> tuple[int, int]:
         """Replace the main agent's history by a summary of it; `instructions` name what the summary must contain.
@@ -238,6 +239,8 @@ class Session:
             return
         parts = self._parts
         await self._tree.close()
+        if parts.servers is not None:
+            await parts.servers.close()
         await parts.isolation.close()
         await parts.services.workspace.close()
         await self._log.close()

@@ -19,6 +19,7 @@ from .process.client import SupervisorClient
 from .process.command import EffectDetector, RunningCommand
 from .process.environment import ELSEWHERE, cleaned
 from .process.output import HEAD, TAIL, HeadTailBuffer, LiveOutput, OverflowFolder, keep_output
+from .process.server import ServerProcess, ServerProgram
 from .process.starter import CommandSettings, CommandStarter
 from .sandbox.policy import SandboxPolicy
 
@@ -120,6 +121,10 @@ class LocalWorkspace(WorkspaceFiles):
         self, argv: Sequence[str], *, agent: str, timeout_s: float, limit: int, cwd: Path | None = None
     ) -> ProgramResult:
         return await self._starter.execute(argv, agent, timeout_s=timeout_s, limit=limit, cwd=cwd)
+
+    async def serve(self, program: ServerProgram, *, owner: str) -> ServerProcess:
+        """Start a server, such as one of MCP, which ends with this workspace. Raises ToolError."""
+        return await self._starter.serve(program, owner)
 
     async def start(self, command: str, *, agent: str, access: Access = "") -> BackgroundJob:
         self._jobs.require_room(agent)

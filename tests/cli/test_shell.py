@@ -74,7 +74,7 @@ def test_version(console: Console) -> None:
     (("nope",), "No such command 'nope'. See `friday --help`."),
     (("What is this?",), 'To send a prompt, use: friday ask "PROMPT". See `friday --help`.'),
     (("sesions",), "Did you mean 'sessions', 'permissions'? See `friday --help`."),
-    (("--nope",), "No such option: --nope (Possible options: --mode, --model). See `friday --help`."),
+    (("--nope",), "No such option: --nope (Possible options: --mode, --model, --no-mcp). See `friday --help`."),
     (("models", "extra"), "Got unexpected extra argument (extra). See `friday models --help`."),
     (("models", "\x1b[31mred\x1b[0m"), "Got unexpected extra argument"),
     (("sessions", "nope"), "No such command 'nope'. See `friday sessions --help`."),

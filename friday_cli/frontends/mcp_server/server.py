@@ -91,16 +91,17 @@ class _Handlers:
 
     async def call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> HandlerResult:
         client = _client(ctx)
+        made: types.CallToolResult | Job
         if params.request_state is not None:
-            job = await self._known(params.request_state)
-            await _take_answers(job, params.input_responses or {})
-            return await self._foreground(ctx, client, job)
-        try:
-            made = await self._host.call(params.name, params.arguments or {}, client)
-        except KeyError:
-            raise MCPError(types.INVALID_PARAMS, f"Unknown tool: {params.name}") from None
-        except FridayError as error:
-            return types.CallToolResult(content=[types.TextContent(text=str(error))], is_error=True)
+            made = await self._known(params.request_state)
+            await _take_answers(made, params.input_responses or {})
+        else:
+            try:
+                made = await self._host.call(params.name, params.arguments or {}, client)
+            except KeyError:
+                raise MCPError(types.INVALID_PARAMS, f"Unknown tool: {params.name}") from None
+            except FridayError as error:
+                return types.CallToolResult(content=[types.TextContent(text=str(error))], is_error=True)
         if isinstance(made, types.CallToolResult):
             return made
         if client.tasks and made.as_task and made.state().result is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -20,6 +21,7 @@ from .client import Process, SupervisorClient
 from .command import EffectDetector, PreparedCommand, RunningCommand, shell_code
 from .environment import DEPTH, nesting_depth
 from .output import HeadTailBuffer, LiveOutput, OutputCapture, OverflowFolder, unnamed_file
+from .server import Pipes, ServerProcess, ServerProgram
 
 COMMAND_BYTES = 128 * 1024 - 1
 """Longest command in bytes: Linux's limit for one argument."""
@@ -113,6 +115,39 @@ class CommandStarter:
             errors.feed(os.pread(err.fileno(), limit, 0))
             printed = await asyncio.to_thread(os.pread, out.fileno(), min(size, limit), 0)
         return ProgramResult(code, printed, errors.text(), timed_out, cut)
+
+    async def serve(self, program: ServerProgram, owner: str) -> ServerProcess:
+        """Start a server, which `owner` names in `end`. Raises ToolError."""
+        request = await asyncio.to_thread(self._server_request, program)
+        pipes = Pipes()
+        try:
+            process = await self._process(owner, into=pipes.theirs)
+        except ToolError:
+            pipes.close_ours()
+            raise
+        finally:
+            pipes.close_theirs()
+        server = await ServerProcess.connect(process, pipes)
+        await process.begin(request)
+        return server
+
+    def _server_request(self, program: ServerProgram) -> bytes:
+        """The request for a server. Raises ToolError if its program does not exist, or cannot be confined. Blocks."""
+        name, *words = program.argv
+        cwd, sandbox = program.cwd or self._roots[0], self._settings.sandbox
+        path = program.environ.get("PATH")
+        found = shutil.which(os.path.join(cwd, os.path.expanduser(name)) if "/" in name else name, path=path)
+        if found is None:
+            raise ToolError(f"The program {name} was not found.")
+        plan, environ = None, program.environ
+        if program.confined:
+            access: Access = "network" if program.network else ""
+            if sandbox is not None:
+                plan = sandbox.plan(self._roots, cwd, show=self._settings.overflow.path, access=access)
+            if sandbox is None or plan is None:
+                raise ToolError("It must run in a sandbox, and there is none on this machine.")
+            environ = sandbox.environ(environ, plan, keep=tuple(environ))
+        return self._supervisor.request([found, *words], cwd, environ, plan=plan)
 
     async def end(self, agent: str | None = None) -> None:
         """End the processes of `agent`, or all, with everything they started."""
