@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.counterparts.asked import PROJECT, Asked, Call, Folder
-from tests.counterparts.install import Counterparts
-from tests.counterparts.report import Check
+from tests.counterparts.install import Counterparts, installed
+from tests.counterparts.report import Check, report
 
 EVERYTHING, FILESYSTEM, MEMORY = (f"@modelcontextprotocol/server-{n}" for n in ("everything", "filesystem", "memory"))
 PACKAGES = (EVERYTHING, FILESYSTEM, MEMORY)
@@ -90,18 +90,17 @@ MISBEHAVING: list[tuple[str, dict[str, Any], Call, str]] = [
 ]
 
 
-def run(tools: Counterparts, only: str) -> list[Check]:
-    """Try all of it."""
-    found: list[Check] = []
+def main(only: str = "") -> int:
+    """Try all whose name contains `only`."""
+    return report((check for check in run(installed(), only) if only in check.name), KNOWN)
+
+
+def run(tools: Counterparts, only: str) -> Iterator[Check]:
+    """The parts that can have a check with `only` in its name."""
     parts = {"everything": _every, "filesystem memory": _others, "long killed outlives": _disturbed, "": _misbehaving}
     for words, part in parts.items():
-        if only and words and not any(word in only for word in words.split()):
-            continue
-        for check in part(tools):
-            if only in check.name:
-                print(f"  {'ok' if check.passed else 'no'} {check.name}", file=sys.stderr, flush=True)
-                found.append(check)
-    return found
+        if not only or not words or any(word in only for word in words.split()):
+            yield from part(tools)
 
 
 def _every(tools: Counterparts) -> Iterator[Check]:
