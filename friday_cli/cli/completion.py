@@ -108,6 +108,6 @@ def settings() -> Iterable[Completion]:
 @_no_errors
 def mcp_servers() -> Iterable[Completion]:
     """The MCP servers of a session in this folder."""
-    from . import mcp
+    from .project_context import load_context
 
-    return [(entry.name, entry.description) for entry in mcp.servers()[0]]
+    return [(entry.name, entry.description) for entry in load_context().mcp_servers()[0]]

@@ -97,7 +97,7 @@ def unset(key: str = _KEY) -> None:
 def schema(
     name: Literal["mcp"] = typer.Argument(metavar="mcp", help="The file: mcp.json.", show_default=False),
 ) -> None:
-    """Print the JSON Schema of a file, with which editors complete and check it.
+    """Print the JSON Schema of a file, for editors.
 
     \b
     friday config schema mcp > mcp.schema.json

@@ -1,9 +1,9 @@
-"""`friday mcp`: the MCP servers whose tools agents can use. Nothing here starts a server or opens a connection, except `login`."""
+"""`friday mcp`: the MCP servers whose tools agents can use. Nothing in this file starts a server or opens a connection."""
 
 from __future__ import annotations
 
 import json
-import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,11 +14,11 @@ import typer
 from friday_cli.core.protocol.errors import FileError, UsageError
 from friday_cli.extensions import trust
 from friday_cli.mcp import describe, edit, read
+from friday_cli.mcp.catalog import CatalogCache
 from friday_cli.mcp.entry import ServerEntry
 from friday_cli.mcp.names import MAX_SERVER, server_name
 from friday_cli.mcp.parse import TABLE, check
 from friday_cli.paths import with_tilde, working_folder
-from friday_cli.session.mcp_settings import read_servers
 
 from . import completion, output
 from .help import add_family
@@ -37,32 +37,19 @@ _HEADER = typer.Option([], "--header", "-H", metavar="'KEY: VALUE'", help="An HT
 
 def register(app: typer.Typer, about: str) -> None:
     """Add the family `mcp`."""
-    from . import mcp_login, mcp_serve  # the first imports this module
+    from . import mcp_call, mcp_login, mcp_serve  # the first two import this module
 
     commands: dict[str, Callable[..., None]] = {
-        "list": list_,
-        "show": show,
-        "add": add,
-        "add-json": add_json,
-        "remove": remove,
-        "login": mcp_login.login,
-        "logout": mcp_login.logout,
+        "list": list_, "show": show, "add": add, "add-json": add_json, "remove": remove,
+        "login": mcp_login.login, "logout": mcp_login.logout, "tools": mcp_call.tools, "call": mcp_call.call,
         "serve": mcp_serve.serve,
-    }
+    }  # fmt: skip
     add_family(app, "mcp", about, commands)
-
-
-def servers() -> tuple[tuple[ServerEntry, ...], tuple[str, ...]]:
-    """The servers that a session in this folder would have, and one line for each problem."""
-    context = load_context()
-    return read_servers(
-        working_folder(), os.environ, project=context.trust_status, profiles=context.profiles().found.values()
-    )
 
 
 def find(name: str) -> ServerEntry:
     """The server `name`. Raises UsageError if there is none, or if its entry cannot be used."""
-    entries, problems = servers()
+    entries, problems = load_context().mcp_servers()
     found = next((entry for entry in entries if entry.name == name), None)
     if found is None:
         broken = next((text for text in problems if f"{TABLE}.{name}" in text), "")
@@ -73,13 +60,13 @@ def find(name: str) -> ServerEntry:
 
 def list_(as_json: bool = JSON) -> None:
     """List the MCP servers of a session in this folder. No server is started or contacted."""
-    entries, problems = servers()
+    entries, problems = load_context().mcp_servers()
     if as_json:
         output.show_json({"servers": [_data(entry) for entry in entries], "problems": problems})
         return
-    rows = [(entry.name, "on" if entry.enabled else "off", _source(entry), _summary(entry)) for entry in entries]
+    rows = [(entry.name, _state(entry), _tools(entry), _source(entry), _summary(entry)) for entry in entries]
     if rows:
-        output.show_table(("NAME", "STATE", "FROM", "SERVER"), rows, wide=("SERVER",))
+        output.show_table(("NAME", "STATE", "TOOLS", "FROM", "SERVER"), rows, wide=("SERVER",))
     for problem in problems:
         output.remark(problem)
     if not rows and not problems:
@@ -97,9 +84,9 @@ def show(name: str = NAME, as_json: bool = JSON) -> None:
         output.show_json(data)
         return
     facts = [
-        ("from", f"{with_tilde(entry.file)} ({entry.origin})"), ("state", "on" if entry.enabled else "off"),
+        ("from", f"{with_tilde(entry.file)} ({entry.origin})"), ("state", _state(entry)), ("known tools", _tools(entry)),
         ("runs" if entry.transport == "stdio" else "address", _summary(entry)), ("folder", entry.cwd),
-        ("description", entry.description), ("tools", _filter(entry)), ("expose", entry.expose or ""),
+        ("description", entry.description), ("used tools", _filter(entry)), ("expose", entry.expose or ""),
         ("sandbox", ("yes" if entry.sandbox else "no") if entry.transport == "stdio" else ""),
         ("read-only tools", "run without asking" if entry.readonly else ""),
         ("timeouts", f"{entry.timeout_s:g} s for a call, {entry.startup_timeout_s:g} s to start"),
@@ -113,6 +100,7 @@ def show(name: str = NAME, as_json: bool = JSON) -> None:
 def add(
     name: str = _NEW,
     words: list[str] = _WORDS,
+    *,
     env: list[str] = _ENV,
     header: list[str] = _HEADER,
     cwd: str = typer.Option("", "--cwd", metavar="DIR", help="Folder in which the program starts."),
@@ -125,9 +113,9 @@ def add(
 
     \b
     friday mcp add files -- npx -y @modelcontextprotocol/server-filesystem .
-    friday mcp add github https://api.example.org/mcp/ --header 'Authorization: Bearer ${GITHUB_TOKEN}'
+    friday mcp add github https://example.org/mcp -H 'Authorization: Bearer KEY'
 
-    ${VAR} is replaced by the variable when a session starts, so that no secret is in the file. Write it in single quotes.
+    A value can name a variable of yours instead, see docs/mcp.md: then no secret is in the file.
     """
     entry: dict[str, Any] = {}
     if words[0].startswith(("http://", "https://")):
@@ -152,10 +140,10 @@ def add(
 
 def add_json(
     name: str = _NEW,
-    text: str = typer.Argument(metavar="JSON", help='The entry, such as \'{"command": "npx", "args": ["x"]}\'.', show_default=False),
+    text: str = typer.Argument(metavar="JSON", help="The entry, as in mcp.json.", show_default=False),
     project: bool = _PROJECT,
 ) -> None:  # fmt: skip
-    """Add an MCP server from the JSON of its entry, and print what was written."""
+    """Add an MCP server from the JSON of its entry."""
     try:
         entry = json.loads(text)
     except (json.JSONDecodeError, RecursionError) as failed:
@@ -208,6 +196,26 @@ def _write(name: str, entry: Any, *, project: bool) -> None:
         output.remark("run `friday trust` to use it")
 
 
+def _state(entry: ServerEntry) -> str:
+    return "on" if entry.enabled else "off"
+
+
+def _tools(entry: ServerEntry) -> str:
+    """The number of tools that agents can get, as Friday knows it, and since when."""
+    catalog = CatalogCache().read(entry)
+    if catalog is None:
+        return "not known yet"
+    count = sum(entry.has_tool(tool.name) for tool in catalog.tools)
+    return f"{count} ({_age(time.time() - catalog.fetched)})"
+
+
+def _age(seconds: float) -> str:
+    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= length:
+            return f"{seconds // length:.0f} {unit} ago"
+    return "just now"
+
+
 def _source(entry: ServerEntry) -> str:
     return "you" if entry.origin == "user" else entry.origin
 
@@ -226,6 +234,9 @@ def _filter(entry: ServerEntry) -> str:
 
 def _data(entry: ServerEntry) -> dict[str, Any]:
     data: dict[str, Any] = msgspec.to_builtins(entry)
+    catalog = CatalogCache().read(entry)
+    names = None if catalog is None else [tool.name for tool in catalog.tools if entry.has_tool(tool.name)]
+    data["tools"], data["fetched"] = names, catalog and catalog.fetched
     return describe.without_secrets(data, describe.secret_keys(entry))
 
 

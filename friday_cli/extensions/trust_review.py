@@ -11,7 +11,7 @@ from friday_cli.core.protocol.format import pluralize
 from friday_cli.core.text.sanitize import sanitize, sanitize_line, show_invisible
 from friday_cli.tool_catalog import TOOLS
 
-from . import instructions, mcp_review, profiles, trust
+from . import instructions, profiles, trust
 
 MAX_LINES = 200
 """Lines of diffs shown; more are counted."""
@@ -63,6 +63,8 @@ def lines(trust_status: trust.Trust) -> list[tuple[str, str]]:
 
 def _rows(root: Path, name: str) -> list[tuple[str, str]]:
     """The rows of one file: one, and one more for each MCP server in it."""
+    from . import mcp_review  # needed for the question only
+
     head = sanitize_line(name, 200)
     if name == mcp_review.FILE:
         return mcp_review.rows_of_file(root / name, head, root)

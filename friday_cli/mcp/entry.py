@@ -77,7 +77,8 @@ class WrittenEntry(Struct, frozen=True, omit_defaults=True, rename={"enabled_too
 class ServerEntry(Struct, frozen=True):
     """One MCP server as a session uses it: checked, with its variables replaced, so that `env`, `headers`, `args` and `url`
     can contain secrets. `cwd`: absolute, "" for the folder of the session. `enabled_tools`: None for all. `expose`: None for
-    the default. `sandbox` and `readonly` are what holds: a project's server is always confined and never `readonly`.
+    the default. `sandbox` and `readonly` are what holds: a project's server is always confined and never `readonly`. `network`: it
+    has the network also in the sandbox, as the trust question says.
     `file`: where it was read, for messages."""
 
     name: str
@@ -95,6 +96,7 @@ class ServerEntry(Struct, frozen=True):
     disabled_tools: tuple[str, ...] = ()
     expose: Expose | None = None
     sandbox: bool = False
+    network: bool = False
     readonly: bool = False
     description: str = ""
     oauth: OAuthSettings | None = None
@@ -114,5 +116,5 @@ class ServerEntry(Struct, frozen=True):
         import hashlib  # takes 3 ms
 
         parts = (self.transport, self.command, self.args, sorted(self.env.items()), self.cwd, self.url,
-                 sorted(self.headers.items()), self.sandbox)  # fmt: skip
+                 sorted(self.headers.items()), self.sandbox, self.enabled_tools, self.disabled_tools)  # fmt: skip
         return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()[:32]

@@ -119,11 +119,11 @@ def resolve(name: str, written: WrittenEntry, source: EntrySource, env: Mapping[
         known_keys.remember(expander.secrets | _secret_values(expanded))
     timeout_s = written.timeout_s or (written.timeout / 1000 if written.timeout else TIMEOUT_S)
     return ServerEntry(
-        name, "http" if expanded.url else "stdio", expanded.command, expanded.args, expanded.env,
-        _folder(name, written.cwd, source), expanded.url, expanded.headers,
+        name, "http" if expanded.url else "stdio", command=expanded.command, args=expanded.args, env=expanded.env,
+        cwd=_folder(name, written.cwd, source), url=expanded.url, headers=expanded.headers,
         timeout_s=timeout_s, startup_timeout_s=written.startup_timeout_s or STARTUP_TIMEOUT_S,
         enabled=written.enabled, enabled_tools=written.enabled_tools, disabled_tools=written.disabled_tools,
-        expose=written.expose, sandbox=source.confined or bool(written.sandbox),
+        expose=written.expose, sandbox=source.confined or bool(written.sandbox), network=source.confined,
         readonly=written.readonly and not source.confined, description=sanitize_line(written.description, 400),
         oauth=written.oauth, origin=source.origin, file=source.file,
     )  # fmt: skip

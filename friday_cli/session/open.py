@@ -32,7 +32,7 @@ from friday_cli.core.text.known_keys import without_keys
 from friday_cli.extensions import instructions, profiles, trust, trust_review
 from friday_cli.llm import models
 from friday_cli.llm.models.local_servers import with_server_limits
-from friday_cli.paths import cache_dir, config_dir, data_dir, state_dir, store_path, text_of
+from friday_cli.paths import cache_dir, config_dir, data_dir, store_path, text_of
 from friday_cli.store.locks import Ownership
 from friday_cli.store.store import Store, new_id
 from friday_cli.workspace.checkpoints import (
@@ -47,7 +47,6 @@ from friday_cli.workspace.local import LocalWorkspace
 from friday_cli.workspace.local_files import WorkspaceFiles
 from friday_cli.workspace.process.environment import nesting_depth
 from friday_cli.workspace.sandbox.detect import SandboxChoice, detect_sandbox
-from friday_cli.workspace.sandbox.policy import SandboxPolicy
 
 from . import cleanup, system_prompt
 from .agent_factory import ROOT, AgentFactory, RootOptions
@@ -59,6 +58,7 @@ from .mcp_settings import read_servers
 from .permissions import SessionPermissions
 from .provider_pool import ProviderPool
 from .resume import EventHistory, agent_summary, resume_root
+from .sandbox import sandbox_policy
 from .servers import open_servers
 from .shared_rate_limit import FileSharedRateLimit
 from .sub_agents import SubAgentChoice, chosen_before
@@ -350,15 +350,7 @@ def _workspace(
         environ=env,
         keep=settings.tools.env_allow,
         shown=settings.tools.output_chars,
-        sandbox=SandboxPolicy(
-            context.sandbox,
-            environ=env,
-            write=settings.sandbox.write,
-            read=settings.sandbox.read,
-            read_deny=settings.sandbox.read_deny,
-            network=settings.sandbox.network,
-            own=[folder(env) for folder in (config_dir, data_dir, state_dir, cache_dir)],
-        ),
+        sandbox=sandbox_policy(settings, context.sandbox, env),
         make_recorder=make_recorder,
     )
 

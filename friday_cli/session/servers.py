@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -46,17 +46,28 @@ def open_servers(
         reporting.add(task)
         task.add_done_callback(reporting.discard)
 
+    host = ConnectionHost(
+        server_starter(workspace, env), roots=[root.as_uri() for root in workspace.roots], report=report
+    )
+    return ServerPool(entries, host, CatalogCache(env), output_chars=output_chars)
+
+
+def server_starter(
+    workspace: LocalWorkspace, env: Mapping[str, str]
+) -> Callable[[ServerEntry], Awaitable[ServerProcess]]:
+    """A function that starts the program of a stdio server, which ends with the workspace."""
+
     async def start(entry: ServerEntry) -> ServerProcess:
         from friday_cli.workspace.process.server import ServerProgram
 
         environ = {name: env[name] for name in PASSED if name in env} | entry.env
         cwd = Path(entry.cwd) if entry.cwd else None
-        confined, network = entry.sandbox, entry.origin == "project"  # the trust question says that it has the network
-        program = ServerProgram((entry.command, *entry.args), environ, cwd, confined=confined, network=network)
+        program = ServerProgram(
+            (entry.command, *entry.args), environ, cwd, confined=entry.sandbox, network=entry.network
+        )
         return await workspace.serve(program, owner=f"mcp {entry.name}")
 
-    host = ConnectionHost(start, roots=[root.as_uri() for root in workspace.roots], report=report)
-    return ServerPool(entries, host, CatalogCache(env), output_chars=output_chars)
+    return start
 
 
 def with_servers(pool: ServerPool | None, tools: Mapping[str, Tool], profile: Profile | None) -> dict[str, Tool]:
