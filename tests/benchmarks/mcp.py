@@ -44,7 +44,7 @@ def servers(bench: Bench) -> Iterator[Line]:
     rss, plain = (middle(found[name], lambda s: s.rss_mb) for name in ("ten", "none"))
     yield Line(
         f"{COUNT} known servers: to first request", first(found["ten"]), "ms", begun + FIRST_MS, begun, "no server",
-        cpu=cpu_ratio(found["ten"], found["none"]), fixed=True,
+        cpu=cpu_ratio(found["ten"], found["none"]),
     )  # fmt: skip
     yield Line(f"{COUNT} known servers: memory", rss, "MB", plain + MEMORY_MB, plain, "no server")
     called = bench.compare(
