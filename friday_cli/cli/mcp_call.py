@@ -15,7 +15,7 @@ from friday_cli.core.protocol.format import pluralize
 from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.core.text.suggest import closest_match
 from friday_cli.mcp.catalog import Catalog, CatalogCache
-from friday_cli.mcp.connection import Connection, Reply, ServerCall
+from friday_cli.mcp.connection import Reply, ServerCall, ServerConnection
 from friday_cli.mcp.entry import ServerEntry
 from friday_cli.mcp.names import tool_names
 from friday_cli.paths import working_folder
@@ -79,7 +79,7 @@ def _enabled(name: str) -> ServerEntry:
     return entry
 
 
-async def _connected(entry: ServerEntry, work: Callable[[Connection], Awaitable[T]]) -> T:
+async def _connected(entry: ServerEntry, work: Callable[[ServerConnection], Awaitable[T]]) -> T:
     from friday_cli.session.server_connection import server_connection  # most commands connect to nothing
 
     settings = load_context().settings

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
@@ -92,7 +92,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         budget = Budget("a") if caller else Budget("a", tokens=limits.max_tokens, cost=limits.max_cost)
         _check_price(provider, budget)
         targets = self.tools.targets("a", persona, self.services.policy.max_depth)
-        tools = self._root_tools(tree, provider, targets)
+        tools = self.tools.of_root(tree, provider, persona, rules, targets=targets)
         if persona:
             rules = _profile_rules(rules, persona, tools)
             rules.allowed = _root_allowed(tools)
@@ -119,15 +119,6 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
             agent.provider, agent.system, agent.fallback = CallerProvider(caller, provider), "", None
         return agent
 
-    def _root_tools(self, tree: SubagentTree, provider: Provider, targets: Sequence[Profile]) -> dict[str, Tool]:
-        """The tools that the main agent may call."""
-        persona, rules = self.root.profile, self.root.rules
-        tools = self.tools.with_service_search(tree, self.tools.selectable(rules.tools), provider, rules)
-        if persona:
-            tools = {name: tools[name] for name in persona.select(tools)}
-        tools = with_servers(self.tools.servers, tools, persona)
-        return self.tools.with_delegation(tree, tools, targets, provider.window)
-
     async def before_run(self, tree: SubagentTree, agent: Agent) -> None:
         """Give the main agent the tools of MCP servers that have changed since its last message of the person. Implements
         `Services.before_run`."""
@@ -135,7 +126,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         if servers is None or agent.path != "a" or not await servers.prepare_run():
             return
         targets = self.tools.targets("a", self.root.profile, self.services.policy.max_depth)
-        agent.tools = self._root_tools(tree, agent.provider, targets)
+        agent.tools = self.tools.of_root(tree, agent.provider, self.root.profile, self.root.rules, targets=targets)
         if self.root.profile is not None:
             agent.rules.allowed = _root_allowed(agent.tools)
         before, agent.specs = agent.specs, self._specs(agent.tools, self.root.profile)
@@ -165,7 +156,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
             agent.start_events.append(Notice(note, "warning"))
         if spec.fork:
             return agent, self._fork(agent, parent, profile, spec)
-        return agent, self._first_message(spec, path)
+        return agent, _first_message(spec, path, delegation.context_chars, self.overflow_folder)
 
     def _target(self, parent: Agent, spec: SubagentTask) -> Profile:
         """The profile of a new child. Raises UsageError if its parent may not delegate to it."""
@@ -304,15 +295,6 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
             task = f"[Your folder is now {environment.folder}. {about}]\n\n{task}"
         return user(system_prompt.fork_message(profile, agent.path, task, mine), source="parent")
 
-    def _first_message(self, spec: SubagentTask, path: str) -> Message:
-        limit, rest = self.settings.agents.delegation.context_chars, ""
-        if len(spec.context) > limit:
-            with suppress(OSError):  # then the message says that the rest is missing
-                file = self.overflow_folder() / f"context-{path}.txt"
-                file.write_text(spec.context, encoding="utf-8")
-                rest = str(file)
-        return user(system_prompt.task_message(spec.task, spec.context, limit=limit, rest=rest), source="parent")
-
     def _agent(
         self,
         tree: SubagentTree,
@@ -344,6 +326,17 @@ def _profile_rules(parent: Rules, profile: Profile, tools: Iterable[str]) -> Rul
     """The rules of an agent with `profile` and `tools`. It keeps the right to search the web where it cannot: the models of
     its sub-agents may be able to."""
     return profile_rights(parent, profile, (*tools, *SERVER_HELPERS, *profile.select((WEB_SEARCH,))))
+
+
+def _first_message(spec: SubagentTask, path: str, limit: int, overflow_folder: Callable[[], Path]) -> Message:
+    """The task of a sub-agent, with at most `limit` characters of its context; the rest is in a file."""
+    rest = ""
+    if len(spec.context) > limit:
+        with suppress(OSError):  # then the message says that the rest is missing
+            file = overflow_folder() / f"context-{path}.txt"
+            file.write_text(spec.context, encoding="utf-8")
+            rest = str(file)
+    return user(system_prompt.task_message(spec.task, spec.context, limit=limit, rest=rest), source="parent")
 
 
 def _root_allowed(tools: Iterable[str]) -> frozenset[str]:
