@@ -26,13 +26,12 @@ from .sandbox.policy import SandboxPolicy
 class LocalWorkspace(WorkspaceFiles):
     """Files below `root` and the `extra` folders, and commands that start in `root`.
 
-    `overflow_folder` is the folder (created with mode 0700) for output too long for memory; default: a temporary folder. Commands
-    get `environ` (default: that of this process) without variables that look secret; `keep` names exceptions. `shown` is
-    the number of bytes of an output that are returned (head and tail). `limits` are resource limits of each command by
-    their lower-case POSIX names (`{"data": bytes, "cpu": seconds}`). `sandbox` confines the commands (None: not confined)
-    and is closed with this workspace. `make_recorder` is called once and returns what saves the earlier contents of
-    changed files. `serve` starts a server. With `owner`, which only `at` sets, it uses the owner's launcher, environment and
-    sandbox instead. Raises UsageError for a folder that does not exist."""
+    `overflow_folder` is the folder (created with mode 0700) for output too long for memory; default: a temporary folder.
+    Commands get `environ` (default: that of this process) without variables that look secret; `keep` names exceptions.
+    `shown` is the number of bytes of an output that are returned. `limits` are resource limits of each command by their
+    lower-case POSIX names (`{"data": bytes, "cpu": seconds}`). `sandbox` confines the commands (None: not confined) and is
+    closed with this workspace. `make_recorder` is called once and returns what saves earlier contents of files. `serve` starts
+    a server. With `owner`, set by `at`, it uses its launcher, environment and sandbox. Raises UsageError for a missing folder."""
 
     def __init__(
         self,
