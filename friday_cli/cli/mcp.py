@@ -40,9 +40,8 @@ def register(app: typer.Typer, about: str) -> None:
     from . import mcp_call, mcp_login, mcp_serve  # the first two import this module
 
     commands: dict[str, Callable[..., None]] = {
-        "list": list_, "show": show, "add": add, "add-json": add_json, "remove": remove,
-        "login": mcp_login.login, "logout": mcp_login.logout, "tools": mcp_call.tools, "call": mcp_call.call,
-        "serve": mcp_serve.serve,
+        "list": list_, "show": show, "add": add, "add-json": add_json, "remove": remove, "login": mcp_login.login,
+        "logout": mcp_login.logout, "tools": mcp_call.tools, "call": mcp_call.call, "serve": mcp_serve.serve,
     }  # fmt: skip
     add_family(app, "mcp", about, commands)
 

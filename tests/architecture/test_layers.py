@@ -34,7 +34,8 @@ ROOMS = {
     "tree_sitter_bash": ("friday_cli.command_safety",),
     "h11": ("friday_cli.llm.transport",),
     "httpx2": ("friday_cli.llm.transport", "friday_cli.tools.web", "friday_cli.llm.models", "friday_cli.mcp"),
-    "mcp": ("friday_cli.mcp",),
+    "mcp": ("friday_cli.mcp", "friday_cli.frontends.mcp_server"),
+    "mcp_types": ("friday_cli.frontends.mcp_server",),
     "msgspec": ("friday_cli",),
 }
 """External packages, and the modules that may import them. Every dependency is listed here."""
@@ -54,7 +55,7 @@ SHARED = ("service_provider", "encoded_history")
 
 BOUNDS = {"cryptography"}
 """Packages of our dependencies that are named only to bound their versions."""
-IMPORTED_AS = {"yaml": "pyyaml", "markdown_it": "markdown_it_py"}
+IMPORTED_AS = {"yaml": "pyyaml", "markdown_it": "markdown_it_py", "mcp_types": "mcp"}
 NAMED_FOR_TYPES = {"friday_cli.frontends.tui.app"}
 """Modules that their own parts import for type hints only: the app passes itself to its parts."""
 

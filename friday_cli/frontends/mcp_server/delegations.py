@@ -33,6 +33,8 @@ from .questions import answer_of, questions
 
 MAX_OPEN = 32
 """Calls that run at the same time."""
+END_S = 5.0
+"""Seconds for the end of a run whose call has its result."""
 RUNNING = ("pending", "waiting", "running")
 MakeResult = Callable[[SessionView, ToolRun], CallToolResult]
 
@@ -67,6 +69,12 @@ class OpenCall:
         waiter = asyncio.create_task(self._changed.wait())
         await asyncio.wait([waiter, self.running], timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
         waiter.cancel()
+
+    @property
+    def works(self) -> bool:
+        """Whether the call, or an agent that it started, is still at work."""
+        run = self.result
+        return run is None or run.status in RUNNING or any(node.path != "a" for node in self.session.running("a"))
 
     @property
     def result(self) -> ToolRun | None:
@@ -126,9 +134,9 @@ class SessionJob:
 
     async def answer(self, question: str, action: Action, content: dict[str, Any]) -> None:
         ask = self.view.asks.get(question)
-        if self._open is None or ask is None or (answer := answer_of(ask, action, content)) is None:
+        if self._open is None or ask is None:
             return
-        if await self._open.session.answer(question, answer):
+        if await self._open.session.answer(question, answer_of(ask, action, content)):
             while question in self.view.asks and self._open.running and not self._open.running.done():
                 await self._open.changed(1.0)
 
@@ -160,6 +168,9 @@ class Delegations:
         """Run a tool of the main agent in a new session, or in the session `resume`. Returns when the call is in the log.
         Raises FridayError."""
         catalog = self._catalog
+        earlier = self._open.get(resume) if resume else None
+        if earlier and earlier.running and not earlier.works:
+            await asyncio.wait([earlier.running], timeout=END_S)
         if resume in self._open:
             raise UsageError(f"Session {resume} is still running.", hint="Wait for its end, or cancel it.")
         if len(self._open) >= MAX_OPEN:
@@ -238,8 +249,10 @@ class Delegations:
         return next((call for name, call in self._open.items() if name.startswith(session)), None)
 
     async def close(self) -> None:
-        """Stop all calls, and close their sessions."""
+        """Stop all calls, and close their sessions. The run of a call that has its result may end by itself."""
         calls = list(self._open.values())
+        if ending := [call.running for call in calls if call.running and not call.works]:
+            await asyncio.wait(ending, timeout=END_S)
         await asyncio.gather(*(call.session.close(last=False) for call in calls), return_exceptions=True)
         with suppress(asyncio.CancelledError):
             await asyncio.gather(*(call.running for call in calls if call.running), return_exceptions=True)

@@ -21,21 +21,16 @@ def questions(view: SessionView) -> tuple[Question, ...]:
     return tuple(Question(ask_id, _message(ask), _form(ask)) for ask_id, ask in view.asks.items())
 
 
-def answer_of(ask: PendingAsk, action: Action, content: dict[str, Any]) -> ApprovalAnswer | str | None:
-    """The answer of a person to a question; None if the form was not filled in. A permission is never granted for longer
-    than once."""
+def answer_of(ask: PendingAsk, action: Action, content: dict[str, Any]) -> ApprovalAnswer | str:
+    """The answer of a person to a question. A permission is granted once at most; a form that says something else denies."""
     if isinstance(ask.event, PermissionAsked):
         reason = str(content.get("reason") or "")[:1000]
         if action != "accept":
             return ApprovalAnswer("deny", reason=reason or (DISMISSED if action == "cancel" else ""))
-        chosen = content.get("decision")
-        if chosen not in (ALLOW, DENY):
-            return None
-        return ApprovalAnswer("allow") if chosen == ALLOW else ApprovalAnswer("deny", reason=reason)
+        return ApprovalAnswer("allow") if content.get("decision") == ALLOW else ApprovalAnswer("deny", reason=reason)
     if action != "accept":
         return "The user does not answer this question." if action == "decline" else DISMISSED
-    text = content.get("answer")
-    return str(text) if text not in (None, "") else None
+    return str(content.get("answer") or DISMISSED)
 
 
 def _message(ask: PendingAsk) -> str:

@@ -121,8 +121,9 @@ def _schema(run: ToolRun, index: int, batch: bool) -> bool:
     if not batch:
         return bool(run.arguments.get("schema"))
     tasks = run.arguments.get("tasks")
-    aligned = isinstance(tasks, list) and len(tasks) == len(run.agents) and isinstance(tasks[index], dict)
-    return aligned and bool(tasks[index].get("schema"))
+    if not isinstance(tasks, list) or len(tasks) != len(run.agents):  # one was not started
+        return False
+    return isinstance(tasks[index], dict) and bool(tasks[index].get("schema"))
 
 
 def _clean(value: Any) -> Any:

@@ -96,25 +96,29 @@ def _task(profiles: list[str]) -> Schema:
     }  # fmt: skip
 
 
+_RESULTS = _object({"delegations": _list(AGENT), "not_started": _list(STRING)}, "delegations")
+_READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
+
+
 def tools(profiles: list[str]) -> list[Tool]:
     """The tools of a server that offers `profiles`, always in the same order."""
-    reads = ToolAnnotations(read_only_hint=True, open_world_hint=False)
+    return [*_delegating(profiles), *_READING, *_ACTING]
+
+
+def _delegating(profiles: list[str]) -> list[Tool]:
     one = _task(profiles) | {
         "max_cost": _COST,
         "background": _BACKGROUND,
-        "resume": _text(
-            "Id of an ended sub-agent to resume: it keeps its conversation, and `task` is its next message."
-        ),
+        "resume": _text("Id of an ended sub-agent: it keeps its conversation, and `task` is its next message."),
     }
     many = {
         "tasks": _list(_object(_task(profiles), "task")) | {"minItems": 1},
         "max_cost": _COST | {"description": "Most US dollars for all tasks. Can only lower the caps."},
         "background": _BACKGROUND,
     }
-    results = _object({"delegations": _list(AGENT), "not_started": _list(STRING)}, "delegations")
     return [
         Tool(
-            name="list_profiles", annotations=reads, input_schema=_object({}),
+            name="list_profiles", annotations=_READS, input_schema=_object({}),
             description="The kinds of sub-agents: what each is for, its tools, limits, model and the price of its full budget.",
             output_schema=_object({"profiles": _list(_PROFILE), "server_budget_left": _LEFT}, "profiles"),
         ),
@@ -124,56 +128,62 @@ def tools(profiles: list[str]) -> list[Tool]:
             " result. It comes with a receipt: the tools, files, commands and URLs that Friday itself saw.",
         ),
         Tool(
-            name="delegate_tasks", input_schema=_object(many, "tasks"), output_schema=results,
+            name="delegate_tasks", input_schema=_object(many, "tasks"), output_schema=_RESULTS,
             description="Delegate independent tasks to sub-agents that work at the same time, and wait for all. Results are in"
             " the order of the tasks; a failed task does not affect the others.",
         ),
-        Tool(
-            name="list_sub_agents", annotations=reads, input_schema=_object({}),
-            description="The newest sub-agents of this folder, also those of earlier servers: id, profile, status, task, cost.",
-            output_schema=_object({"sub_agents": _list(_ROW)}, "sub_agents"),
-        ),
-        Tool(
-            name="get_delegation_result", annotations=reads, output_schema=_object({**AGENT["properties"], **results["properties"]}),
-            description="Read the result of a sub-agent again, or the rest of a long one (offset). wait_s waits for its end.",
-            input_schema=_object(
-                {
-                    "id": _ID,
-                    "offset": {"type": "integer", "minimum": 0, "description": "First character to return."},
-                    "wait_s": {"type": "number", "minimum": 0, "maximum": 3600, "description": "Seconds to wait for its end."},
-                },
-                "id",
-            ),
-        ),
-        Tool(
-            name="message_sub_agent", input_schema=_object({"id": _ID, "text": _text("What it should know or do.")}, "id", "text"),
-            description="Send a message to a running sub-agent; it reads it at its next turn. Resume an ended one with"
-            " delegate_task(resume=...) instead.",
-            output_schema=_STATE,
-        ),
-        Tool(
-            name="cancel_sub_agent", output_schema=AGENT,
-            description="Stop a sub-agent and all its sub-agents. Its partial result is kept and returned.",
-            input_schema=_object(
-                {
-                    "id": _ID,
-                    "mode": {
-                        "type": "string", "enum": ["cancel", "abort"],
-                        "description": "cancel: it returns what it has in one last turn; abort: it stops now.",
-                    },
-                },
-                "id",
-            ),
-        ),
-        Tool(
-            name="apply_delegation", input_schema=_object({"id": _ID}, "id"), output_schema=_STATE,
-            description="Apply the changes of a sub-agent that worked in its own worktree to the folder: all of them, or none"
-            " if files conflict.",
-        ),
-        Tool(
-            name="discard_delegation", output_schema=_STATE,
-            description="Discard the worktree of a sub-agent with all its changes, or keep them on its branch only.",
-            input_schema=_object({"id": _ID, "keep_branch": BOOLEAN}, "id"),
-            annotations=ToolAnnotations(destructive_hint=True),
-        ),
     ]  # fmt: skip
+
+
+_READING = (
+    Tool(
+        name="list_sub_agents", annotations=_READS, input_schema=_object({}),
+        description="The newest sub-agents of this folder, also those of earlier servers: id, profile, status, task, cost.",
+        output_schema=_object({"sub_agents": _list(_ROW)}, "sub_agents"),
+    ),
+    Tool(
+        name="get_delegation_result", annotations=_READS,
+        description="Read the result of a sub-agent again, or the rest of a long one (offset). wait_s waits for its end.",
+        input_schema=_object(
+            {
+                "id": _ID,
+                "offset": {"type": "integer", "minimum": 0, "description": "First character to return."},
+                "wait_s": {"type": "number", "minimum": 0, "maximum": 3600, "description": "Seconds to wait for its end."},
+            },
+            "id",
+        ),
+        output_schema=_object({**AGENT["properties"], **_RESULTS["properties"]}),
+    ),
+)  # fmt: skip
+_ACTING = (
+    Tool(
+        name="message_sub_agent", output_schema=_STATE,
+        description="Send a message to a running sub-agent; it reads it at its next turn. Resume an ended one with"
+        " delegate_task(resume=...) instead.",
+        input_schema=_object({"id": _ID, "text": _text("What it should know or do.")}, "id", "text"),
+    ),
+    Tool(
+        name="cancel_sub_agent", output_schema=AGENT,
+        description="Stop a sub-agent and all its sub-agents. Its partial result is kept and returned.",
+        input_schema=_object(
+            {
+                "id": _ID,
+                "mode": {
+                    "type": "string", "enum": ["cancel", "abort"],
+                    "description": "cancel: it returns what it has in one last turn; abort: it stops now.",
+                },
+            },
+            "id",
+        ),
+    ),
+    Tool(
+        name="apply_delegation", input_schema=_object({"id": _ID}, "id"), output_schema=_STATE,
+        description="Apply the changes of a sub-agent that worked in its own worktree to the folder: all of them, or none if"
+        " files conflict.",
+    ),
+    Tool(
+        name="discard_delegation", output_schema=_STATE, annotations=ToolAnnotations(destructive_hint=True),
+        description="Discard the worktree of a sub-agent with all its changes, or keep them on its branch only.",
+        input_schema=_object({"id": _ID, "keep_branch": BOOLEAN}, "id"),
+    ),
+)  # fmt: skip

@@ -18,8 +18,6 @@ from mcp.server.context import HandlerResult, ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-from pydantic import ConfigDict, Field
-from pydantic.alias_generators import to_camel
 
 from friday_cli import __version__
 from friday_cli.core.protocol.errors import FridayError
@@ -37,14 +35,13 @@ Context = ServerRequestContext[Any, Any]
 class TaskParams(types.RequestParams):
     """The parameters of `tasks/get` and `tasks/cancel`."""
 
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
     task_id: str
 
 
 class TaskAnswers(TaskParams):
     """The parameters of `tasks/update`."""
 
-    input_responses: dict[str, Any] = Field(default_factory=dict)
+    input_responses: dict[str, Any] | None = None
 
 
 def build_server(host: ToolHost) -> Server[Any]:
@@ -147,7 +144,7 @@ class _Handlers:
 
     async def update_task(self, ctx: Context, params: TaskAnswers) -> HandlerResult:
         _require_tasks(ctx)
-        await _take_answers(await self._known(params.task_id), params.input_responses)
+        await _take_answers(await self._known(params.task_id), params.input_responses or {})
         return {"resultType": "complete"}
 
     async def cancel_task(self, ctx: Context, params: TaskParams) -> HandlerResult:

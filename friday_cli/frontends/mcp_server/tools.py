@@ -14,6 +14,7 @@ from mcp_types import CallToolResult, Resource, ResourceTemplate, Tool
 from friday_cli.core.protocol.errors import ToolError, UsageError
 from friday_cli.core.protocol.tool_info import DELEGATE_TASK
 from friday_cli.core.text.sanitize import sanitize_line
+from friday_cli.session import output_schema
 from friday_cli.tool_catalog import APPLY_DELEGATION, DELEGATE_TASKS, DISCARD_DELEGATION
 from friday_cli.view import SessionView, ToolRun
 from friday_cli.view.export import agent_markdown
@@ -168,7 +169,7 @@ class FridayTools:
     async def _message(self, arguments: dict[str, Any], client: Client) -> CallToolResult:
         session, path = await self._session_of(arguments["id"])
         running = self.delegations.running(session)
-        if running is None:
+        if running is None or running.view.agents[path].ended:
             raise UsageError(f"{arguments['id']} has ended.", hint="Resume it with delegate_task(resume=...).")
         await running.session.send(path, arguments["text"], source="parent")
         text = f"Sent. {path} reads it at its next turn."
@@ -272,8 +273,5 @@ def _text(made: CallToolResult) -> str:
 
 def _check(arguments: dict[str, Any], schema: dict[str, Any]) -> None:
     """Raises ToolError if the arguments of a call do not fit the schema of its tool."""
-    import jsonschema
-
-    wrong = jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(schema).iter_errors(arguments))
-    if wrong is not None:
-        raise ToolError(f"Wrong arguments: {wrong.json_path}: {sanitize_line(wrong.message, 300)}")
+    if wrong := output_schema.checker(schema)(json.dumps(arguments)):
+        raise ToolError(f"Wrong arguments: {sanitize_line(wrong, 300)}.")
