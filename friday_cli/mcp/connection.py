@@ -131,7 +131,7 @@ current_call: ContextVar[ServerCall | None] = ContextVar("mcp_call", default=Non
 """The call of this task, for requests of the server that come with its result."""
 
 
-class Connection:
+class ServerConnection:
     """A connection to the server of `entry`. `known` is what is remembered of it. All methods raise ServerError."""
 
     def __init__(self, entry: ServerEntry, host: ConnectionHost, known: Catalog | None = None) -> None:

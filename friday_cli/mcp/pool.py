@@ -18,7 +18,7 @@ from friday_cli.core.protocol.tool_info import SERVER_PREFIX
 from friday_cli.core.text.suggest import closest_match
 
 from .catalog import Catalog, CatalogCache
-from .connection import Connection, ConnectionHost, Reply, ServerError
+from .connection import ConnectionHost, Reply, ServerConnection, ServerError
 from .entry import Expose, ServerEntry
 from .exposure import exposure
 from .names import server_of, tool_names
@@ -50,7 +50,7 @@ class _Server:
         self.entry = entry
         self.catalog = catalog
         self.newer: Catalog | None = None
-        self.connection = Connection(entry, host, catalog)
+        self.connection = ServerConnection(entry, host, catalog)
         self.reading: asyncio.Task[None] | None = None
 
 
@@ -215,7 +215,10 @@ class ServerPool:
         version = f"{catalog.server} {catalog.version}".strip() if catalog else ""
         where = " ".join((entry.command, *entry.args)) if entry.transport == "stdio" else entry.url
         count, offered = (len(catalog.tools), catalog.offered) if catalog else (0, 0)
-        return ServerRow(entry.name, state, version, count, offered, how, where, link.last_error)
+        return ServerRow(
+            name=entry.name, state=state, version=version, tools=count, offered=offered, exposed=how, where=where,
+            last_error=link.last_error,
+        )  # fmt: skip
 
     async def reconnect(self, name: str) -> None:
         """Connect again and read the lists. Raises UsageError for an unknown server, ServerError."""
