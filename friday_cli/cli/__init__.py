@@ -37,7 +37,7 @@ COMMANDS = {
     "worktrees": "Changes of sub-agents in git worktrees: show, apply, discard.",
     "memory": "Notes saved by agents: list, show, promote, forget.",
     "profiles": "Profiles of sub-agents: list, show, check, new.",
-    "mcp": "MCP servers: list, show, add, remove, login, call; and Friday as one: serve.",
+    "mcp": "MCP servers: list, add, login, call; Friday as one: serve.",
     "models": "List the usable models, and why others are not usable.",
     "auth": "API keys of model services: set, list, remove.",
     "permissions": "Permission rules: list, explain a decision.",

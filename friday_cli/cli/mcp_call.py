@@ -43,7 +43,9 @@ def tools(name: str = mcp.NAME, refresh: bool = _REFRESH, as_json: bool = JSON) 
 
 def call(
     name: str = mcp.NAME,
-    tool: str = typer.Argument(metavar="TOOL", help="The tool, by its own name.", show_default=False),
+    tool: str = typer.Argument(
+        metavar="TOOL", help="The tool, with or without mcp__NAME__ before it.", show_default=False
+    ),
     arguments: str = typer.Argument("{}", metavar="JSON", help="Its arguments as an object.", show_default=False),
 ) -> None:
     """Call a tool of an MCP server yourself. No agent takes part, and no rule is asked.
@@ -59,6 +61,7 @@ def call(
         raise UsageError('The arguments are a JSON object, such as \'{"path": "."}\'.')
     known = CatalogCache().read(entry)
     names = [offered.name for offered in known.tools] if known else []
+    tool = tool_names(name, names).get(tool, tool)
     if known and known.fresh() and tool not in names:
         close = closest_match(tool, names)
         hint = f"Did you mean {close}?" if close else f"`friday mcp tools {name} --refresh` lists them."

@@ -18,7 +18,7 @@ def register(app: typer.Typer, about: str) -> None:
 
 
 def serve(**values: Any) -> None:
-    """Serve Friday's sub-agents to another agent over standard input and output.
+    """Serve Friday's sub-agents to another agent by MCP (stdio).
 
     For the MCP settings of Claude Code, Codex, Zed and others: the command is `friday`, its arguments are `mcp serve`. The caps
     hold for all calls together. Without a person at the client, sub-agents only read.

@@ -29,7 +29,7 @@ from . import elicitation
 from .catalog import DAY_S, MOST_TOOLS, Catalog, OfferedPrompt, OfferedTool
 from .connection import ConnectionHost, Reply, ServerCall
 from .entry import ServerEntry
-from .oauth import ServerAuth
+from .oauth import TRUST_HINT, UNTRUSTED, ServerAuth
 from .stdio import LONGEST, TOO_LONG, stdio_transport
 from .tasks import Tasks
 from .tokens import uses_oauth
@@ -336,8 +336,8 @@ def reason(error: BaseException, entry: ServerEntry, status: int = 0) -> str:
         return f"its answer does not fit the protocol: {error.errors()[0]['msg']}"
     if isinstance(error, httpx2.ConnectError):
         text = str(error) or "connection failed"
-        if "CERTIFICATE_VERIFY_FAILED" in text:
-            return f"the certificate of {httpx2.URL(entry.url).host} is not trusted: {text}"
+        if UNTRUSTED in text:
+            return f"the certificate of {httpx2.URL(entry.url).host} is not trusted ({text}). {TRUST_HINT}."
         return f"{httpx2.URL(entry.url).host} cannot be reached: {text}"
     return str(error) or type(error).__name__
 

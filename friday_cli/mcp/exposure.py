@@ -21,5 +21,7 @@ def exposure(entry: ServerEntry, tools: Iterable[Tool]) -> Expose:
     if entry.expose is not None:
         return entry.expose
     tools = tuple(tools)
+    if len(tools) > DIRECT_TOOLS:
+        return "search"
     size = sum(len(msgspec.json.encode(tool.spec)) for tool in tools)
-    return "direct" if len(tools) <= DIRECT_TOOLS and size <= DIRECT_TOKENS * _CHARS_PER_TOKEN else "search"
+    return "direct" if size <= DIRECT_TOKENS * _CHARS_PER_TOKEN else "search"

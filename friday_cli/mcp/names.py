@@ -21,7 +21,7 @@ MAX_NAME = 64
 
 def server_name(written: str) -> str:
     """The name of a server in names of tools and in rules; "" if nothing of `written` can be used."""
-    return re.sub(r"[^A-Za-z0-9-]+|_{2,}", "_", written)[:MAX_SERVER].strip("_")
+    return re.sub(r"[^A-Za-z0-9-]+", "_", written)[:MAX_SERVER].strip("_")
 
 
 def tool_names(server: str, tools: Iterable[str]) -> dict[str, str]:

@@ -43,6 +43,8 @@ RENEW_S = 60.0
 replaced the refresh token already."""
 logging.getLogger("mcp").propagate = False  # it logs what servers send; a person reads our one line about it
 logging.getLogger("mcp").addHandler(logging.NullHandler())
+UNTRUSTED = "CERTIFICATE_VERIFY_FAILED"
+TRUST_HINT = "Set SSL_CERT_FILE to a file with the CA certificates of your network"
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 Consent = Callable[[str], Awaitable[str]]
@@ -196,7 +198,7 @@ class ServerAuth(OAuthClientProvider):
         return self._login_needed("expired")
 
     def _login_needed(self, used: str) -> str:
-        state = "its login has expired." if used else "it needs a login."
+        state = "its login has expired." if used or self._login else "it needs a login."
         return f"{state} Run `friday mcp login {self._name}`."
 
     def _more_rights(self, response: httpx2.Response) -> str:
@@ -281,9 +283,7 @@ class _Storage:
 def failure_text(failed: BaseException) -> str:
     """Why a request to a server or an issuer failed, as one line without secrets and without a final dot."""
     text = sanitize_line(mask(str(failed)), 300).rstrip(".") or type(failed).__name__
-    if "CERTIFICATE" in text.upper():
-        return f"its certificate is not trusted: {text}. Set SSL_CERT_FILE to a file with the CA certificates of your network"
-    return text
+    return f"its certificate is not trusted ({text}). {TRUST_HINT}" if UNTRUSTED in text else text
 
 
 def _field(response: httpx2.Response, name: str) -> str | None:

@@ -107,19 +107,17 @@ class ServerPool:
         return ToolSearch(found, readable, about).tools()
 
     def _exposed(self, held: Mapping[str, Tool], named: Callable[[str], bool]) -> list[tuple[str, Expose]]:
-        """How an agent gets to know each of its tools."""
+        """How an agent gets to know each of its tools, those for resources left out: the helpers have them."""
+        by_server: dict[str, dict[str, Tool]] = {}
+        for name, tool in held.items():
+            server = server_of(name)
+            if name not in (f"{SERVER_PREFIX}{server}__{LIST}", f"{SERVER_PREFIX}{server}__{READ}"):
+                by_server.setdefault(server, {})[name] = tool
         found: list[tuple[str, Expose]] = []
-        for name, server in self._servers.items():
-            mine = {
-                tool: held[tool]
-                for tool in held
-                if server_of(tool) == name and not tool.endswith((f"__{LIST}", f"__{READ}"))
-            }
-            how = exposure(server.entry, mine.values())
-            if how == "delegated":
-                found += [(tool, "direct" if named(tool) else "delegated") for tool in mine]
-            else:
-                found += [(tool, how) for tool in mine]
+        for server, mine in by_server.items():
+            how = exposure(self._servers[server].entry, mine.values())
+            delegated = how == "delegated"
+            found += [(tool, "direct" if delegated and named(tool) else how) for tool in mine]
         return found
 
     # ---- when the lists are read -------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import stat
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 
 from friday_cli.cli.project_context import load_context
 from friday_cli.mcp.catalog import Catalog, CatalogCache, OfferedTool
-from tests.cli.console import Console
+from tests.cli.console import ROOT, Console
 
 SECRET = "sec-0123456789"
 EVIL = {
@@ -138,6 +139,36 @@ def test_the_list_counts_the_tools_that_are_known_without_a_connection(console: 
     assert [row[2] for row in console.ok("mcp", "list").rows] == ["2 (2 h ago)", "not known yet"]
     found = console.ok("mcp", "list", "--json").document["servers"]
     assert [server["tools"] for server in found] == [["a", "c"], None]
+
+
+def test_a_person_lists_and_calls_tools(console: Console, file: Path) -> None:
+    log = console.project / "starts"
+    program = [str(ROOT / "tests/servers/mcp_stdio.py"), f"log={log}"]
+    write(
+        file,
+        {
+            "s": {"command": sys.executable, "args": program, "enabledTools": ["echo", "fail"]},
+            "off": {"command": "x", "enabled": False},
+            "no": {"command": "no-such-program"},
+        },
+    )
+    listed = console.ok("mcp", "tools", "s")
+    assert "mcp__s__echo" in listed.out
+    assert listed.error.startswith("2 tools of ")
+    starts = log.read_text().count("start")
+    assert [tool["name"] for tool in console.ok("mcp", "tools", "s", "--json").document] == ["echo", "fail"]
+    assert log.read_text().count("start") == starts, "the list is kept"
+    assert console.ok("mcp", "list").rows[-1][2] == "2 (just now)"
+    assert "hello" in console.ok("mcp", "call", "s", "mcp__s__echo", '{"text": "hello"}').out
+    failed = console("mcp", "call", "s", "fail")
+    assert (failed.code, failed.error) == (1, "MCP server s: fail failed.")
+    assert failed.out
+    for argv, words in (
+        (("call", "s", "eco"), "The MCP server s has no tool 'eco'. Did you mean echo?"), (("call", "s", "echo", "[]"), "The arguments are a JSON object"),
+        (("call", "s", "echo", "{"), "The arguments are not valid JSON"), (("tools", "off"), "The MCP server off is disabled in "),
+    ):  # fmt: skip
+        assert words in console.refused("mcp", *argv)
+    assert console.refused("mcp", "tools", "no", code=1) == "MCP server no: The program no-such-program was not found."
 
 
 def test_a_project_is_trusted_with_whole_command_lines(console: Console, file: Path) -> None:

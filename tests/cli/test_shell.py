@@ -22,7 +22,7 @@ COMMANDS = {
     "worktrees": ("list", "show", "apply", "discard", "clean"),
     "memory": ("list", "show", "promote", "forget"),
     "profiles": ("list", "show", "check", "new"),
-    "mcp": ("list", "show", "add", "add-json", "remove", "tools", "call"),
+    "mcp": ("list", "show", "add", "add-json", "remove", "login", "logout", "tools", "call", "serve"),
     "models": (),
     "auth": ("set", "list", "remove"),
     "permissions": ("list", "explain"),

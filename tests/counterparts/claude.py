@@ -8,6 +8,7 @@ import shutil
 from tests.counterparts.peer_model import peer_model
 from tests.counterparts.served import STEPS, report, run, served
 
+PACKAGES = ("@anthropic-ai/claude-code",)
 ANSWER = {
     "hookSpecificOutput": {
         "hookEventName": "Elicitation", "action": "accept", "content": {"decision": "allow once"},

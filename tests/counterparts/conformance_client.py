@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 
 from tests.counterparts.conformance import PACKAGE, play, scenarios
-from tests.counterparts.install import Counterparts
-from tests.counterparts.report import Check
+from tests.counterparts.install import Counterparts, installed
+from tests.counterparts.report import Check, report
 
 PACKAGES = (PACKAGE,)
 REVISIONS = ("2025-03-26", "2025-11-25", "2026-07-28", "extension")
@@ -24,13 +25,15 @@ KNOWN = {
 DRIVER = f"{sys.executable} -m tests.counterparts.conformance_driver"
 
 
-def run(tools: Counterparts, only: str) -> list[Check]:
-    """Play each scenario at each revision that has it, of the oldest revision those that no later one has."""
+def main(only: str = "") -> int:
+    """Play each scenario whose name contains `only`."""
+    return report(run(installed(), only), KNOWN)
+
+
+def run(tools: Counterparts, only: str) -> Iterator[Check]:
+    """Each scenario at each revision that has it, of the oldest revision those that no later one has."""
     later = {scenario for revision in REVISIONS[1:] for scenario in scenarios(tools, "client", revision)}
-    found: list[Check] = []
     for revision in REVISIONS:
         for scenario in scenarios(tools, "client", revision):
             if only in scenario and (revision != REVISIONS[0] or scenario not in later):
-                found.append(play(tools, "client", scenario, revision, ["--command", DRIVER]))
-                print(f"  {'ok' if found[-1].passed else 'no'} {found[-1].name}", file=sys.stderr, flush=True)
-    return found
+                yield play(tools, "client", scenario, revision, ["--command", DRIVER])

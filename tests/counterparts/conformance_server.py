@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tests.counterparts.conformance import PACKAGE, PROJECT, play, scenarios
-from tests.counterparts.install import Counterparts
-from tests.counterparts.report import Check
+from tests.counterparts.install import Counterparts, installed
+from tests.counterparts.report import Check, report
 
 PACKAGES = (PACKAGE,)
 PLAYED = ("tools-", "tasks-", "server-stateless", "caching", "server-initialize", "ping", "http-header-validation",
@@ -25,16 +25,18 @@ KNOWN = {
 }
 
 
-def run(tools: Counterparts, only: str) -> list[Check]:
-    """Play the scenarios that concern what Friday serves."""
-    found: list[Check] = []
+def main(only: str = "") -> int:
+    """Play each scenario whose name contains `only`."""
+    return report(run(installed(), only), KNOWN)
+
+
+def run(tools: Counterparts, only: str) -> Iterator[Check]:
+    """The scenarios that concern what Friday serves."""
     with served() as url:
         for revision in REVISIONS:
             for scenario in scenarios(tools, "server", revision):
                 if scenario.startswith(PLAYED) and only in scenario:
-                    found.append(play(tools, "server", scenario, revision, ["--url", url]))
-                    print(f"  {'ok' if found[-1].passed else 'no'} {found[-1].name}", file=sys.stderr, flush=True)
-    return found
+                    yield play(tools, "server", scenario, revision, ["--url", url])
 
 
 @contextmanager

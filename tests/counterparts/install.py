@@ -35,6 +35,9 @@ VERSIONS = {
 }
 """The version of each package. Node itself is a package where that of the machine is too old (Linux on x64 only)."""
 
+FOLDER = Path(os.environ.get("FRIDAY_COUNTERPARTS") or cache_dir() / "counterparts")
+"""Where the packages are. Read at the import, because tests have another home."""
+
 
 @dataclass(frozen=True)
 class Counterparts:
@@ -59,12 +62,6 @@ class Counterparts:
         return {**os.environ, "PATH": path, **more}
 
 
-def folder() -> Path:
-    """Where the packages are."""
-    named = os.environ.get("FRIDAY_COUNTERPARTS", "")
-    return Path(named) if named else cache_dir() / "counterparts"
-
-
 def missing(packages: Iterable[str]) -> str:
     """Why the packages cannot be used, "" if they can."""
     wanted = _wanted(packages)
@@ -74,6 +71,11 @@ def missing(packages: Iterable[str]) -> str:
     return f"not installed: {', '.join(absent)}. Run: python -m tests.counterparts --install" if absent else ""
 
 
+def installed() -> Counterparts:
+    """The packages that the runner has installed."""
+    return Counterparts(FOLDER)
+
+
 def install(packages: Iterable[str]) -> Counterparts:
     """Install the packages that are absent. Raises RuntimeError with the reason if that is not possible."""
     wanted = [name for name in _wanted(packages) if _installed(name) != VERSIONS[name]]
@@ -81,15 +83,15 @@ def install(packages: Iterable[str]) -> Counterparts:
         npm = shutil.which("npm")
         if npm is None:
             raise RuntimeError("npm is not installed")
-        folder().mkdir(parents=True, exist_ok=True)
+        FOLDER.mkdir(parents=True, exist_ok=True)
         exact = [f"{name}@{VERSIONS[name]}" for name in wanted]
         print("installing", *exact, file=sys.stderr)
-        command = [npm, "install", "--prefix", str(folder()), "--no-audit", "--no-fund", "--save-exact", *exact]
+        command = [npm, "install", "--prefix", str(FOLDER), "--no-audit", "--no-fund", "--save-exact", *exact]
         if subprocess.run(command, stdout=sys.stderr, check=False).returncode:
             raise RuntimeError("npm install failed")
     if reason := missing(packages):
         raise RuntimeError(reason)
-    return Counterparts(folder())
+    return installed()
 
 
 def _wanted(packages: Iterable[str]) -> list[str]:
@@ -108,7 +110,7 @@ def _node_version() -> int:
 def _installed(package: str) -> str:
     """The installed version of a package, "" if it is absent."""
     try:
-        data = (folder() / "node_modules" / package / "package.json").read_bytes()
+        data = (FOLDER / "node_modules" / package / "package.json").read_bytes()
     except OSError:
         return ""
     return str(msgspec.json.decode(data).get("version", ""))

@@ -8,6 +8,8 @@ import shutil
 from tests.counterparts.peer_model import peer_model
 from tests.counterparts.served import STEPS, report, run, served
 
+PACKAGES = ("opencode-ai",)
+
 
 def main() -> int:
     """Run it; returns the exit code."""

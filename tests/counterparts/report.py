@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 
@@ -15,20 +15,18 @@ class Check:
     note: str = ""
 
 
-def judged(checks: list[Check], known: Mapping[str, str]) -> tuple[str, bool]:
-    """The report, and whether it is as expected. `known`: the reasons of checks that do not pass, by name."""
-    lines, expected = [], True
+def report(checks: Iterable[Check], known: Mapping[str, str]) -> int:
+    """Print the checks as they are found, and return 1 if any is not as expected, else 0. `known`: the reasons of checks that
+    do not pass, by name."""
+    count, passed, code = 0, 0, 0
     for check in checks:
         reason = known.get(check.name)
-        if check.passed and reason is None:
-            lines.append(f"  ok     {check.name}")
-        elif check.passed:
-            lines.append(f"  PASSES {check.name}: remove it from the known ones")
-            expected = False
-        elif reason is not None:
-            lines.append(f"  known  {check.name}: {reason}")
+        if check.passed:
+            line = f"ok     {check.name}" if reason is None else f"PASSES {check.name}: remove it from the known ones"
         else:
-            lines.append(f"  FAILED {check.name}: {check.note}")
-            expected = False
-    passed = sum(check.passed for check in checks)
-    return "\n".join([*lines, f"  {passed} of {len(checks)} passed"]), expected
+            line = f"FAILED {check.name}: {check.note}" if reason is None else f"known  {check.name}: {reason}"
+        print(f"  {line}", flush=True)
+        count, passed = count + 1, passed + check.passed
+        code = code if check.passed == (reason is None) else 1
+    print(f"  {passed} of {count} passed", flush=True)
+    return code

@@ -100,18 +100,27 @@ async def test_a_servers_tool_is_a_tool_like_any_other(stage: Stage, tmp_path: P
         ({"mode": "yolo", "deny": ("mcp__small__echo(*hello*)",)}, "denied", "denied by the rule"),
     ],
 )
-@pytest.mark.parametrize("through", ["direct", "mcp_call"])
-async def test_rules_and_modes_decide_about_the_tool_itself(
-    stage: Stage, options: dict[str, Any], status: str, why: str, through: str
+async def test_rules_and_modes_decide_about_a_tool(
+    stage: Stage, options: dict[str, Any], status: str, why: str
 ) -> None:
-    servers(small=entry(expose="direct" if through == "direct" else "search"))
-    turn = calls("small", "echo", text="hello") if through == "direct" else searched("small", "echo", text="hello")
-    stage.plays({"a": [turn, says("done")]})
-    await learn(stage)
+    servers(small=entry(expose="direct"))
+    stage.plays({"a": [calls("small", "echo", text="hello"), says("done")]})
     session = await stage.ran(**options)
     ((found, text),) = await stage.results(session.id, "a")
     assert (found, why in text) == (status, True), text
-    if found == "denied":
+
+
+@pytest.mark.parametrize(
+    ("options", "status"),
+    [({}, "denied"), ({"allow": ("mcp__small",)}, "ok"), ({"mode": "yolo", "deny": ("mcp__small__echo",)}, "denied")],
+)
+async def test_the_gate_judges_the_tool_inside_mcp_call(stage: Stage, options: dict[str, Any], status: str) -> None:
+    servers(small=entry(expose="search"))
+    stage.plays({"a": [searched("small", "echo", text="hello"), says("done")]})
+    await learn(stage)
+    session = await stage.ran(**options)
+    assert [found for found, _ in await stage.results(session.id, "a")] == [status]
+    if status == "denied":
         assert [event.tool for event in await events(stage, session.id, Denied)] == ["mcp__small__echo"]
 
 
