@@ -15,6 +15,7 @@ from friday_cli.core.protocol.tool import Tool
 from friday_cli.core.protocol.tool_info import SERVER_HELPERS, SERVER_PREFIX
 from friday_cli.extensions.profiles import Profile
 from friday_cli.workspace.local import LocalWorkspace
+from friday_cli.workspace.process.environment import DEPTH, nesting_depth
 
 if TYPE_CHECKING:
     from friday_cli.mcp.entry import ServerEntry
@@ -60,7 +61,8 @@ def server_starter(
     async def start(entry: ServerEntry) -> ServerProcess:
         from friday_cli.workspace.process.server import ServerProgram
 
-        environ = {name: env[name] for name in PASSED if name in env} | entry.env
+        passed = {name: env[name] for name in PASSED if name in env}
+        environ = passed | entry.env | {DEPTH: str(nesting_depth(env) + 1)}
         cwd = Path(entry.cwd) if entry.cwd else None
         program = ServerProgram(
             (entry.command, *entry.args), environ, cwd, confined=entry.sandbox, network=entry.network

@@ -9,8 +9,8 @@ from typing import Any
 import mcp_types as types
 import uvicorn
 
-from friday_cli.frontends.mcp_server.catalog import Catalog
 from friday_cli.frontends.mcp_server.options import OPTIONS
+from friday_cli.frontends.mcp_server.serve_settings import ServeSettings
 from friday_cli.frontends.mcp_server.server import build_server
 from friday_cli.frontends.mcp_server.tools import FridayTools
 from tests.counterparts.conformance_fixtures import FixtureTools
@@ -24,7 +24,7 @@ async def no_prompts(context: Any, params: Any) -> types.ListPromptsResult:
 async def main() -> None:
     """Serve until the process is ended."""
     values = {option.dest: None for option in OPTIONS} | {"model": "demo"}
-    host = FridayTools(Catalog.read(values))
+    host = FridayTools(ServeSettings.read(values))
     served = build_server(FixtureTools(host))
     served.add_request_handler("prompts/list", types.PaginatedRequestParams, no_prompts)
     app = served.streamable_http_app()

@@ -20,8 +20,8 @@ from mcp.client.extension import ClaimContext, ClientExtension, ResultClaim
 from mcp.shared.exceptions import MCPError
 from pydantic import TypeAdapter
 
-from friday_cli.frontends.mcp_server.catalog import Catalog
 from friday_cli.frontends.mcp_server.options import OPTIONS
+from friday_cli.frontends.mcp_server.serve_settings import ServeSettings
 from friday_cli.frontends.mcp_server.server import TASKS, build_server
 from friday_cli.frontends.mcp_server.tools import FridayTools
 from friday_cli.frontends.options import defaults
@@ -41,7 +41,7 @@ def stage(tmp_path: Path) -> Stage:
 
 def _host(stage: Stage, **values: Any) -> FridayTools:
     given = {"cwd": str(stage.project), "model": f"scripted:{stage.scenario}"} | values
-    return FridayTools(Catalog.read(defaults(OPTIONS) | given))
+    return FridayTools(ServeSettings.read(defaults(OPTIONS) | given))
 
 
 @asynccontextmanager
@@ -150,9 +150,9 @@ async def test_without_a_person_sub_agents_only_read_and_no_call_raises_the_caps
         assert not (stage.project / "new.txt").exists()
         assert reports
         assert "tokens" in str(reports[0])
-        left = host._catalog.budget.left("tokens")
+        left = host._settings.budget.left("tokens")
         assert made["server_budget_left"]["tokens"] == left < 10_000
-        host._catalog.budget.charge(int(left), 0.0)
+        host._settings.budget.charge(int(left), 0.0)
         refused = await client.call_tool("delegate_task", call)
         assert refused.is_error
         assert "the tokens budget of friday mcp serve is used up" in refused.content[0].text

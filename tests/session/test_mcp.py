@@ -76,7 +76,8 @@ async def test_a_servers_tool_is_a_tool_like_any_other(stage: Stage, tmp_path: P
     assert [status for status, _ in results] == ["ok", "error", "ok", "ok", "ok"]
     assert all("MCP server small" in text for _, text in results if text)
     environment = json.loads(results[4][1].partition("\n")[2].rpartition("\n")[0])
-    assert set(environment) <= {"PATH", "HOME", "LANG", "TERM", "TMPDIR", "MINE", "PWD", "LC_CTYPE"}
+    assert set(environment) <= {"PATH", "HOME", "LANG", "TERM", "TMPDIR", "MINE", "PWD", "LC_CTYPE", "FRIDAY_DEPTH"}
+    assert environment["FRIDAY_DEPTH"] == "1"
     finished = await events(stage, session.id, ToolFinished)
     assert finished[2].images
     assert finished[0].tool == "mcp__small__echo"

@@ -27,9 +27,9 @@ from friday_cli.store.store import Store
 from friday_cli.tool_catalog import DELEGATE_TASKS
 from friday_cli.view import SessionView, ToolRun, activity_text
 
-from .catalog import Catalog
 from .job import Action, Client, JobState
 from .questions import answer_of, questions
+from .serve_settings import ServeSettings
 
 MAX_OPEN = 32
 """Calls that run at the same time."""
@@ -155,10 +155,10 @@ class SessionJob:
 class Delegations:
     """Starts calls in sessions of their own, and finds the jobs of this server and of earlier ones."""
 
-    def __init__(self, catalog: Catalog) -> None:
-        self._catalog = catalog
+    def __init__(self, settings: ServeSettings) -> None:
+        self._settings = settings
         self._open: dict[str, OpenCall] = {}
-        days = catalog.settings.retention.days
+        days = settings.settings.retention.days
         self._ttl_ms = int(days * 86_400_000) or None
 
     async def start(
@@ -167,7 +167,7 @@ class Delegations:
     ) -> SessionJob:  # fmt: skip
         """Run a tool of the main agent in a new session, or in the session `resume`. Returns when the call is in the log.
         Raises FridayError."""
-        catalog = self._catalog
+        settings = self._settings
         earlier = self._open.get(resume) if resume else None
         if earlier and earlier.running and not earlier.works:
             await asyncio.wait([earlier.running], timeout=END_S)
@@ -175,12 +175,12 @@ class Delegations:
             raise UsageError(f"Session {resume} is still running.", hint="Wait for its end, or cancel it.")
         if len(self._open) >= MAX_OPEN:
             raise UsageError(f"{MAX_OPEN} calls are running.", hint="Wait for the end of one, or cancel one.")
-        budget = catalog.budget if max_cost is None else Budget("this call", cost=max_cost, parent=catalog.budget)
+        budget = settings.budget if max_cost is None else Budget("this call", cost=max_cost, parent=settings.budget)
         call = ToolCall(f"call_{uuid4().hex[:12]}", tool, arguments)
         caller = Caller(client.name, budget)
         caller.calls.append(call)
-        options = msgspec.structs.replace(catalog.options, attended=client.elicits, resume=resume, caller=caller)
-        env = {**catalog.env, "TRACEPARENT": client.traceparent} if client.traceparent else catalog.env
+        options = msgspec.structs.replace(settings.options, attended=client.elicits, resume=resume, caller=caller)
+        env = {**settings.env, "TRACEPARENT": client.traceparent} if client.traceparent else settings.env
         session = await Session.open(options, env=env)
         started = OpenCall(session, call)
         self._open[session.id] = started
@@ -226,7 +226,7 @@ class Delegations:
     async def stored(self, name: str) -> SessionView | None:
         """A session of this folder that a server wrote, from the store. A run that its process did not survive has ended.
         None if there is none."""
-        async with Store(store_path(self._catalog.env)) as store:
+        async with Store(store_path(self._settings.env)) as store:
             try:
                 session = await store.find(name)
             except UsageError:
@@ -234,13 +234,13 @@ class Delegations:
             await store.reconcile()
             envelopes = await store.events(session)
         view = SessionView.of(envelopes)
-        return view if view.cwd == text_of(self._catalog.cwd) and _of_server(envelopes) else None
+        return view if view.cwd == text_of(self._settings.cwd) and _of_server(envelopes) else None
 
     async def recent(self, limit: int) -> list[SessionView]:
         """The newest sessions of this folder that a server wrote, the newest first."""
-        async with Store(store_path(self._catalog.env)) as store:
+        async with Store(store_path(self._settings.env)) as store:
             await store.reconcile()
-            rows = await store.list_sessions(self._catalog.cwd, limit=10 * limit)
+            rows = await store.list_sessions(self._settings.cwd, limit=10 * limit)
             found = [await store.events(row.id) for row in rows if is_caller(row.model)][:limit]
         return [SessionView.of(envelopes) for envelopes in found]
 

@@ -18,7 +18,7 @@ from friday_cli.session.output_schema import unfenced
 from friday_cli.tools.delegate.report import report
 from friday_cli.view import AgentView, SessionView, ToolRun, not_started, worktree_text
 
-from .catalog import server_caps, usage_data
+from .serve_settings import server_caps, usage_data
 
 
 def delegation_result(

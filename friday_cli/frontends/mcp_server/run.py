@@ -11,7 +11,7 @@ from typing import Any
 
 from mcp.server.stdio import stdio_server
 
-from .catalog import Catalog
+from .serve_settings import ServeSettings
 from .server import build_server
 from .tools import FridayTools
 
@@ -19,14 +19,14 @@ from .tools import FridayTools
 def serve(values: Mapping[str, Any]) -> int:
     """Serve until standard input ends; returns the exit code. `values`: those of `options.OPTIONS`. A signal ends the process
     with code 0, after the sessions are closed. Raises FridayError for options and settings that cannot be used."""
-    catalog = Catalog.read(values)
+    settings = ServeSettings.read(values)
     logging.getLogger("mcp").setLevel(logging.ERROR)
-    asyncio.run(_serve(catalog))
+    asyncio.run(_serve(settings))
     return 0
 
 
-async def _serve(catalog: Catalog) -> None:
-    host = FridayTools(catalog)
+async def _serve(settings: ServeSettings) -> None:
+    host = FridayTools(settings)
     loop, signalled = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         loop.add_signal_handler(number, signalled.set)

@@ -20,9 +20,9 @@ from friday_cli.view import SessionView, ToolRun
 from friday_cli.view.export import agent_markdown
 
 from . import results, schemas
-from .catalog import Catalog, server_caps
 from .delegations import Delegations, SessionJob
 from .job import Client, Job, JobState
+from .serve_settings import ServeSettings, server_caps
 
 LISTED = 20
 """The newest sessions that are listed."""
@@ -40,10 +40,10 @@ class FridayTools:
 
     instructions = INSTRUCTIONS
 
-    def __init__(self, catalog: Catalog) -> None:
-        self._catalog = catalog
-        self.delegations = Delegations(catalog)
-        self._tools = schemas.tools([profile.name for profile in catalog.offered])
+    def __init__(self, settings: ServeSettings) -> None:
+        self._settings = settings
+        self.delegations = Delegations(settings)
+        self._tools = schemas.tools([profile.name for profile in settings.offered])
         self._calls: dict[str, Callable[[dict[str, Any], Client], Awaitable[CallToolResult | Job]]] = {
             "list_profiles": self._list_profiles,
             "delegate_task": self._delegate,
@@ -72,7 +72,7 @@ class FridayTools:
         """The result of a call of any tool of the main agent."""
         if run.tool in (DELEGATE_TASK, DELEGATE_TASKS):
             batch = run.tool == DELEGATE_TASKS
-            return results.delegation_result(view, run, self._catalog.budget, batch=batch, offset=offset)
+            return results.delegation_result(view, run, self._settings.budget, batch=batch, offset=offset)
         if run.status != "ok":
             return results.failure(run.text)
         path = run.arguments.get("id", "a")
@@ -81,16 +81,16 @@ class FridayTools:
     # ---- delegating ---------------------------------------------------------------------------------------------
 
     async def _list_profiles(self, arguments: dict[str, Any], client: Client) -> CallToolResult:
-        rows = await self._catalog.described()
+        rows = await self._settings.described()
         lines = [f"{row['name']}: {row['description']}" for row in rows]
         return results.result(
-            "\n".join(lines), {"profiles": rows, "server_budget_left": server_caps(self._catalog.budget)}
+            "\n".join(lines), {"profiles": rows, "server_budget_left": server_caps(self._settings.budget)}
         )
 
     async def _delegate(
         self, arguments: dict[str, Any], client: Client, *, batch: bool = False
     ) -> CallToolResult | Job:
-        self._catalog.require_depth()
+        self._settings.require_depth()
         more: dict[str, Any] = {"max_cost": arguments.get("max_cost")}
         if batch:
             sent: dict[str, Any] = {"tasks": arguments["tasks"]}
@@ -109,9 +109,9 @@ class FridayTools:
         """A job that runs, as the data of its tool."""
         view, agent = job.view, job.view.agents.get(job.path)
         if agent is not None and job.path != "a":
-            return results.agent_data(view, agent, self._catalog.budget) | {"note": text}
+            return results.agent_data(view, agent, self._settings.budget) | {"note": text}
         rows = [
-            results.agent_data(view, a, self._catalog.budget) for a in view.agents.values() if a.path.count(".") == 1
+            results.agent_data(view, a, self._settings.budget) for a in view.agents.values() if a.path.count(".") == 1
         ]
         return {"delegations": rows, "not_started": []}
 

@@ -33,7 +33,7 @@ BUDGET = "friday mcp serve"
 """The name of the caps in messages."""
 
 
-class Catalog(msgspec.Struct, frozen=True, eq=False):
+class ServeSettings(msgspec.Struct, frozen=True, eq=False):
     """How a server works. `options`: those of its sessions, without what concerns one of them. `budget`: the caps, which
     hold for all its sessions together. `cwd`: the folder, without links."""
 
@@ -45,7 +45,7 @@ class Catalog(msgspec.Struct, frozen=True, eq=False):
     env: Mapping[str, str]
 
     @classmethod
-    def read(cls, values: Mapping[str, Any], env: Mapping[str, str] | None = None) -> Catalog:
+    def read(cls, values: Mapping[str, Any], env: Mapping[str, str] | None = None) -> ServeSettings:
         """From the values of the command line. Raises FridayError for what cannot be used."""
         env = os.environ if env is None else env
         cwd = Path(os.path.realpath(working_folder(values["cwd"])))
