@@ -44,7 +44,9 @@ def main() -> int:
             if asked.only and not module.main.__code__.co_argcount:
                 parser.error(f"{name} has no --only")
             os.environ["PATH"] = tools.env()["PATH"]
-            code = (module.main(asked.only) if asked.only else module.main()) or code
+            failed = module.main(asked.only) if asked.only else module.main()
+            print(f"{name}: {'NOT ' if failed else ''}as expected", flush=True)
+            code = failed or code
     except RuntimeError as failed:
         print(f"counterparts: {failed}", file=sys.stderr)
         return 2
