@@ -122,6 +122,14 @@ class ServerPool:
 
     # ---- when the lists are read -------------------------------------------------------
 
+    def begin(self) -> None:
+        """Connect to the servers that are not known, or not any longer, in the background."""
+        for server in self._unknown():
+            self._read(server)
+
+    def _unknown(self) -> list[_Server]:
+        return [s for s in self._servers.values() if s.catalog is None or not s.catalog.fresh()]
+
     def person_wrote(self) -> None:
         """Take over changed lists before the next run of the main agent."""
         self._message = True
@@ -138,9 +146,7 @@ class ServerPool:
         return self._take_over()
 
     async def _first(self) -> None:
-        unknown = [s for s in self._servers.values() if s.catalog is None or not s.catalog.fresh()]
-        for server in unknown:
-            self._read(server)
+        unknown = self._unknown()
         awaited = [s.reading for s in unknown if s.reading and s.entry.expose in (None, "direct") and s.catalog is None]
         if awaited:
             await asyncio.wait(awaited, timeout=SETTLE_S)

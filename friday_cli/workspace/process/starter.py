@@ -7,7 +7,7 @@ import os
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from friday_cli.core.protocol.agent_path import depth_of
 from friday_cli.core.protocol.errors import ToolError
@@ -21,7 +21,9 @@ from .client import Process, SupervisorClient
 from .command import EffectDetector, PreparedCommand, RunningCommand, shell_code
 from .environment import DEPTH, nesting_depth
 from .output import HeadTailBuffer, LiveOutput, OutputCapture, OverflowFolder, unnamed_file
-from .server import Pipes, ServerProcess, ServerProgram
+
+if TYPE_CHECKING:
+    from .server import ServerProcess, ServerProgram
 
 COMMAND_BYTES = 128 * 1024 - 1
 """Longest command in bytes: Linux's limit for one argument."""
@@ -118,6 +120,8 @@ class CommandStarter:
 
     async def serve(self, program: ServerProgram, owner: str) -> ServerProcess:
         """Start a server, which `owner` names in `end`. Raises ToolError."""
+        from .server import Pipes, ServerProcess  # few sessions have servers
+
         request = await asyncio.to_thread(self._server_request, program)
         pipes = Pipes()
         try:
