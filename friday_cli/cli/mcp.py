@@ -20,12 +20,12 @@ from friday_cli.mcp.names import MAX_SERVER, server_name
 from friday_cli.mcp.parse import TABLE, check
 from friday_cli.paths import with_tilde, working_folder
 
-from . import completion, output
+from . import mcp_call, mcp_login, mcp_serve, output
 from .help import add_family
+from .mcp_lookup import NAME, find
 from .project_context import load_context
 from .session_args import JSON
 
-NAME = typer.Argument(metavar="NAME", help="The server.", autocompletion=completion.mcp_servers, show_default=False)
 _NEW = typer.Argument(metavar="NAME", help="Its name: letters, digits, - and _.", show_default=False)
 _PROJECT = typer.Option(False, "--project", help="In .mcp.json of this project instead of your mcp.json.")
 _WORDS = typer.Argument(
@@ -37,24 +37,11 @@ _HEADER = typer.Option([], "--header", "-H", metavar="'KEY: VALUE'", help="An HT
 
 def register(app: typer.Typer, about: str) -> None:
     """Add the family `mcp`."""
-    from . import mcp_call, mcp_login, mcp_serve  # the first two import this module
-
     commands: dict[str, Callable[..., None]] = {
         "list": list_, "show": show, "add": add, "add-json": add_json, "remove": remove, "login": mcp_login.login,
         "logout": mcp_login.logout, "tools": mcp_call.tools, "call": mcp_call.call, "serve": mcp_serve.serve,
     }  # fmt: skip
     add_family(app, "mcp", about, commands)
-
-
-def find(name: str) -> ServerEntry:
-    """The server `name`. Raises UsageError if there is none, or if its entry cannot be used."""
-    entries, problems = load_context().mcp_servers()
-    found = next((entry for entry in entries if entry.name == name), None)
-    if found is None:
-        broken = next((text for text in problems if f"{TABLE}.{name}" in text), "")
-        names = ", ".join(entry.name for entry in entries) or "none"
-        raise UsageError(broken or f"There is no MCP server {name!r}.", hint="" if broken else f"Available: {names}.")
-    return found
 
 
 def list_(as_json: bool = JSON) -> None:

@@ -15,12 +15,13 @@ from friday_cli.core.protocol.format import pluralize
 from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.core.text.suggest import closest_match
 from friday_cli.mcp.catalog import Catalog, CatalogCache
-from friday_cli.mcp.connection import Connection, Reply, ServerCall
+from friday_cli.mcp.connection import Reply, ServerCall, ServerConnection
 from friday_cli.mcp.entry import ServerEntry
 from friday_cli.mcp.names import tool_names
 from friday_cli.paths import working_folder
 
-from . import mcp, output
+from . import output
+from .mcp_lookup import NAME, find
 from .project_context import load_context
 from .session_args import JSON
 
@@ -28,7 +29,7 @@ T = TypeVar("T")
 _REFRESH = typer.Option(False, "--refresh", help="Ask the server again, also if its tools are known.")
 
 
-def tools(name: str = mcp.NAME, refresh: bool = _REFRESH, as_json: bool = JSON) -> None:
+def tools(name: str = NAME, refresh: bool = _REFRESH, as_json: bool = JSON) -> None:
     """List the tools of an MCP server. It is started or contacted if they are not known."""
     entry = _enabled(name)
     catalog = CatalogCache().read(entry)
@@ -42,7 +43,7 @@ def tools(name: str = mcp.NAME, refresh: bool = _REFRESH, as_json: bool = JSON) 
 
 
 def call(
-    name: str = mcp.NAME,
+    name: str = NAME,
     tool: str = typer.Argument(
         metavar="TOOL", help="The tool, with or without mcp__NAME__ before it.", show_default=False
     ),
@@ -76,13 +77,13 @@ def call(
 
 
 def _enabled(name: str) -> ServerEntry:
-    entry = mcp.find(name)
+    entry = find(name)
     if not entry.enabled:
         raise UsageError(f"The MCP server {name} is disabled in {entry.file}.")
     return entry
 
 
-async def _connected(entry: ServerEntry, work: Callable[[Connection], Awaitable[T]]) -> T:
+async def _connected(entry: ServerEntry, work: Callable[[ServerConnection], Awaitable[T]]) -> T:
     from friday_cli.session.server_connection import server_connection  # most commands connect to nothing
 
     settings = load_context().settings

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
@@ -18,15 +16,14 @@ from mcp.client.session import ClientRequestContext
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import LATEST_MODERN_VERSION
-from pydantic import ValidationError
 
 from friday_cli import __version__
 from friday_cli.core.protocol.errors import ToolError
-from friday_cli.core.protocol.messages import Image
 from friday_cli.core.text.sanitize import sanitize_line
 
 from . import elicitation
-from .catalog import DAY_S, MOST_TOOLS, Catalog, OfferedPrompt, OfferedTool
+from .answers import joined, offered_prompt, offered_tool, part, reply, resource
+from .catalog import DAY_S, MOST_TOOLS, Catalog
 from .connection import ConnectionHost, Reply, ServerCall
 from .entry import ServerEntry
 from .oauth import TRUST_HINT, UNTRUSTED, ServerAuth
@@ -38,8 +35,6 @@ PROBE_S = 3.0
 """Seconds of silence after `server/discover` from which on a server is taken for one that needs a handshake."""
 PAGES = 200
 """Pages of one list that are read."""
-IMAGES = frozenset(("image/png", "image/jpeg", "image/gif", "image/webp"))
-IMAGE_BYTES = 5_000_000
 
 library_session.DISCOVER_TIMEOUT_SECONDS = PROBE_S
 
@@ -195,17 +190,17 @@ class ServerClient:
 
     async def read(self, uri: str) -> Reply:
         """Read a resource."""
-        return _joined([_resource(content) for content in (await self._library.read_resource(uri)).contents])
+        return joined([resource(content) for content in (await self._library.read_resource(uri)).contents])
 
     async def prompt(self, name: str, arguments: dict[str, str]) -> Reply:
         """The messages of a prompt, each but the first of the user with its role."""
         found = await self._library.get_prompt(name, arguments)
         replies = []
         for message in found.messages:
-            one = _part(message.content)
+            one = part(message.content)
             told = "" if message.role == "user" else f"[{message.role}] "
             replies.append(Reply(told + one.text, one.images))
-        return _joined(replies)
+        return joined(replies)
 
     async def resources(self) -> list[str]:
         """One line for each resource and template."""
@@ -234,8 +229,8 @@ class ServerClient:
         session, info = client.session, client.server_info
         found = session.discover_result
         return Catalog(
-            tools=tuple(_offered(tool) for tool in used[:MOST_TOOLS]),
-            prompts=tuple(_prompt(prompt) for prompt in sorted(prompts, key=lambda prompt: prompt.name)),
+            tools=tuple(offered_tool(tool) for tool in used[:MOST_TOOLS]),
+            prompts=tuple(offered_prompt(prompt) for prompt in sorted(prompts, key=lambda prompt: prompt.name)),
             resources=offers.resources is not None,
             instructions=client.instructions or "",
             server=info.name if info else "",
@@ -332,78 +327,11 @@ def reason(error: BaseException, entry: ServerEntry, status: int = 0) -> str:
             return f"it refuses the Authorization header in {entry.file or 'its entry'} (HTTP 401)."
         http = f" (HTTP {status})" if status else ""
         return f"{error.message}{http}"
-    if isinstance(error, ValidationError):
-        return f"its answer does not fit the protocol: {error.errors()[0]['msg']}"
+    if isinstance(error, ValueError):
+        return f"its answer does not fit the protocol: {sanitize_line(str(error), 300)}"
     if isinstance(error, httpx2.ConnectError):
         text = str(error) or "connection failed"
         if UNTRUSTED in text:
             return f"the certificate of {httpx2.URL(entry.url).host} is not trusted ({text}). {TRUST_HINT}."
         return f"{httpx2.URL(entry.url).host} cannot be reached: {text}"
     return str(error) or type(error).__name__
-
-
-# ---- answers ---------------------------------------------------------------------------
-
-
-def reply(result: types.CallToolResult) -> Reply:
-    """The result of a tool. Structured content is JSON, unless the text has the same."""
-    parts = [_part(content) for content in result.content]
-    data = result.structured_content
-    if data is not None and not any(_same(part.text, data) for part in parts):
-        parts.append(Reply(json.dumps(data, ensure_ascii=False)))
-    joined = _joined(parts)
-    return Reply(joined.text or ("" if joined.images else "(no content)"), joined.images, bool(result.is_error))
-
-
-def _same(text: str, data: object) -> bool:
-    try:
-        return bool(json.loads(text) == data)
-    except ValueError:
-        return False
-
-
-def _joined(parts: list[Reply]) -> Reply:
-    text = "\n".join(part.text for part in parts if part.text)
-    return Reply(text, tuple(image for part in parts for image in part.images))
-
-
-def _part(content: Any) -> Reply:
-    if isinstance(content, types.TextContent):
-        return Reply(content.text)
-    if isinstance(content, types.ImageContent):
-        return _image(content.mime_type, content.data)
-    if isinstance(content, types.EmbeddedResource):
-        return _resource(content.resource)
-    if isinstance(content, types.ResourceLink):
-        return Reply(f"[resource {content.uri}: {content.title or content.name}]")
-    kind = getattr(content, "mime_type", "") or content.type
-    return Reply(f"[{content.type} {kind}: cannot be shown]")
-
-
-def _resource(content: Any) -> Reply:
-    if isinstance(content, types.TextResourceContents):
-        return Reply(content.text)
-    kind = content.mime_type or "binary"
-    return _image(kind, content.blob) if kind in IMAGES else Reply(f"[{content.uri}: {kind}, not text]")
-
-
-def _image(kind: str, data: str) -> Reply:
-    if kind not in IMAGES:
-        return Reply(f"[image of type {kind}: cannot be shown]")
-    try:
-        size = len(base64.b64decode(data, validate=True))
-    except ValueError:
-        return Reply("[image that is not valid base64]")
-    if size > IMAGE_BYTES:
-        return Reply(f"[image of {size:,} bytes: larger than {IMAGE_BYTES:,}]")
-    return Reply("", (Image(kind, data),))
-
-
-def _offered(tool: types.Tool) -> OfferedTool:
-    reads = tool.annotations is not None and tool.annotations.read_only_hint is True
-    return OfferedTool(tool.name, (tool.description or tool.title or "").strip(), tool.input_schema, reads)
-
-
-def _prompt(prompt: types.Prompt) -> OfferedPrompt:
-    arguments = {argument.name: bool(argument.required) for argument in prompt.arguments or ()}
-    return OfferedPrompt(prompt.name, sanitize_line(prompt.description or prompt.title or "", 300), arguments)

@@ -11,7 +11,7 @@ import importlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 import msgspec
 
@@ -22,10 +22,9 @@ from friday_cli.core.text.sanitize import sanitize_line
 from .catalog import Catalog
 from .entry import ServerEntry
 
-if TYPE_CHECKING:
-    from . import client
-
 T = TypeVar("T")
+ServerClient = Any
+"""`client.ServerClient`, which cannot be imported here: it loads the library."""
 log = logging.getLogger(__name__)
 
 END_S = 6.0
@@ -131,7 +130,7 @@ current_call: ContextVar[ServerCall | None] = ContextVar("mcp_call", default=Non
 """The call of this task, for requests of the server that come with its result."""
 
 
-class Connection:
+class ServerConnection:
     """A connection to the server of `entry`. `known` is what is remembered of it. All methods raise ServerError."""
 
     def __init__(self, entry: ServerEntry, host: ConnectionHost, known: Catalog | None = None) -> None:
@@ -139,7 +138,7 @@ class Connection:
         self.state: Literal["closed", "opening", "open"] = "closed"
         self.last_error = ""
         self._host, self.known = host, known
-        self._client: client.ServerClient | None = None
+        self._client: ServerClient | None = None
         self._task: asyncio.Task[None] | None = None
         self._leave = asyncio.Event()
         self._opening = asyncio.Lock()
@@ -217,7 +216,7 @@ class Connection:
     async def _connected(self, library: Any, opened: asyncio.Future[None]) -> None:
         *others, last = library.modes(self.known)
         for mode in (*others, last):
-            made: client.ServerClient = library.ServerClient(self.entry, self._host, self._call_of, self.known)
+            made: ServerClient = library.ServerClient(self.entry, self._host, self._call_of, self.known)
             try:
                 async with made.connected(mode):
                     self._client, self.state, self.last_error = made, "open", ""
@@ -265,9 +264,7 @@ class Connection:
         """The messages of a prompt as text."""
         return await self._twice(lambda c: c.prompt(name, arguments), call)
 
-    async def _twice(
-        self, send: Callable[[client.ServerClient], Coroutine[Any, Any, T]], call: ServerCall | None = None
-    ) -> T:
+    async def _twice(self, send: Callable[[ServerClient], Coroutine[Any, Any, T]], call: ServerCall | None = None) -> T:
         """The answer to a request that only reads. It is sent once more if the connection ends during it."""
         call = call or ServerCall(self.entry.timeout_s)
         await self.open()
@@ -278,7 +275,7 @@ class Connection:
                 raise
         return await self._request(send, call)
 
-    async def _request(self, send: Callable[[client.ServerClient], Coroutine[Any, Any, T]], call: ServerCall) -> T:
+    async def _request(self, send: Callable[[ServerClient], Coroutine[Any, Any, T]], call: ServerCall) -> T:
         await self.open()
         made = self._client
         if made is None:

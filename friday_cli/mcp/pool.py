@@ -18,7 +18,7 @@ from friday_cli.core.protocol.tool_info import SERVER_PREFIX
 from friday_cli.core.text.suggest import closest_match
 
 from .catalog import Catalog, CatalogCache
-from .connection import Connection, ConnectionHost, Reply, ServerError
+from .connection import ConnectionHost, Reply, ServerConnection, ServerError
 from .entry import Expose, ServerEntry
 from .exposure import exposure
 from .names import server_of, tool_names
@@ -50,7 +50,7 @@ class _Server:
         self.entry = entry
         self.catalog = catalog
         self.newer: Catalog | None = None
-        self.connection = Connection(entry, host, catalog)
+        self.connection = ServerConnection(entry, host, catalog)
         self.reading: asyncio.Task[None] | None = None
 
 
@@ -122,6 +122,14 @@ class ServerPool:
 
     # ---- when the lists are read -------------------------------------------------------
 
+    def begin(self) -> None:
+        """Connect to the servers that are not known, or not any longer, in the background."""
+        for server in self._unknown():
+            self._read(server)
+
+    def _unknown(self) -> list[_Server]:
+        return [s for s in self._servers.values() if s.catalog is None or not s.catalog.fresh()]
+
     def person_wrote(self) -> None:
         """Take over changed lists before the next run of the main agent."""
         self._message = True
@@ -138,9 +146,7 @@ class ServerPool:
         return self._take_over()
 
     async def _first(self) -> None:
-        unknown = [s for s in self._servers.values() if s.catalog is None or not s.catalog.fresh()]
-        for server in unknown:
-            self._read(server)
+        unknown = self._unknown()
         awaited = [s.reading for s in unknown if s.reading and s.entry.expose in (None, "direct") and s.catalog is None]
         if awaited:
             await asyncio.wait(awaited, timeout=SETTLE_S)
@@ -215,7 +221,10 @@ class ServerPool:
         version = f"{catalog.server} {catalog.version}".strip() if catalog else ""
         where = " ".join((entry.command, *entry.args)) if entry.transport == "stdio" else entry.url
         count, offered = (len(catalog.tools), catalog.offered) if catalog else (0, 0)
-        return ServerRow(entry.name, state, version, count, offered, how, where, link.last_error)
+        return ServerRow(
+            name=entry.name, state=state, version=version, tools=count, offered=offered, exposed=how, where=where,
+            last_error=link.last_error,
+        )  # fmt: skip
 
     async def reconnect(self, name: str) -> None:
         """Connect again and read the lists. Raises UsageError for an unknown server, ServerError."""

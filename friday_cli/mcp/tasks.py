@@ -11,7 +11,6 @@ import mcp_types as types
 from mcp.client.extension import ClaimContext, ClientExtension, ResultClaim
 from mcp.client.session import ClientRequestContext
 from mcp.shared.exceptions import MCPError
-from pydantic import TypeAdapter
 
 from .connection import ServerCall
 
@@ -19,7 +18,11 @@ POLL_MS, FASTEST_MS, SLOWEST_MS = 1_000, 50, 60_000
 """Milliseconds between two polls: if the server names none, at least, and at most."""
 CANCEL_S = 2.0
 """Seconds that cancelling a task may take."""
-_REQUEST: TypeAdapter[Any] = TypeAdapter(types.InputRequest)
+_REQUESTS: dict[str, type[types.InputRequest]] = {
+    "elicitation/create": types.ElicitRequest,
+    "roots/list": types.ListRootsRequest,
+    "sampling/createMessage": types.CreateMessageRequest,
+}
 
 
 class TaskCreated(types.Result):
@@ -101,7 +104,10 @@ class Tasks(ClientExtension):
     async def _answer(self, context: ClaimContext, key: str, request: Any) -> dict[str, Any]:
         """The answer to one request of a task. Raises MCPError where it is of a kind that is not offered."""
         about = ClientRequestContext(session=context.session, request_id=key, meta=None)
-        answer = await context.session.dispatch_input_request(about, _REQUEST.validate_python(request, by_name=False))
+        kind = _REQUESTS.get(request.get("method", "") if isinstance(request, dict) else "")
+        if kind is None:
+            raise MCPError(types.METHOD_NOT_FOUND, "The task asked for something that is not offered.")
+        answer = await context.session.dispatch_input_request(about, kind.model_validate(request, by_name=False))
         if isinstance(answer, types.ErrorData):
             raise MCPError.from_error_data(answer)
         return answer.model_dump(by_alias=True, mode="json", exclude_none=True)

@@ -17,7 +17,7 @@ from friday_cli.core.text.suggest import closest_match
 from friday_cli.core.text.untrusted import wrap_untrusted
 
 from .catalog import OfferedTool
-from .connection import Connection, Reply, ServerCall
+from .connection import Reply, ServerCall, ServerConnection
 from .entry import ServerEntry
 from .names import server_of
 
@@ -39,7 +39,7 @@ class _Arguments(msgspec.Struct):
     """A server's tool has a schema instead of fields."""
 
 
-class SearchArguments(msgspec.Struct, forbid_unknown_fields=True):
+class SearchToolsArguments(msgspec.Struct, forbid_unknown_fields=True):
     query: Annotated[str, msgspec.Meta(description="Words that describe what the tool should do.")]
 
 
@@ -49,11 +49,11 @@ class CallArguments(msgspec.Struct, forbid_unknown_fields=True):
     arguments: Annotated[dict[str, Any], msgspec.Meta(description="The arguments of the tool.")] = {}
 
 
-class ListArguments(msgspec.Struct, forbid_unknown_fields=True):
+class ListResourcesArguments(msgspec.Struct, forbid_unknown_fields=True):
     server: Annotated[str, msgspec.Meta(description="The name of the server.")]
 
 
-class ReadArguments(msgspec.Struct, forbid_unknown_fields=True):
+class ReadResourceArguments(msgspec.Struct, forbid_unknown_fields=True):
     server: Annotated[str, msgspec.Meta(description="The name of the server.")]
     uri: Annotated[str, msgspec.Meta(description="The address of the resource.")]
 
@@ -61,7 +61,7 @@ class ReadArguments(msgspec.Struct, forbid_unknown_fields=True):
 # ---- tools of a server -----------------------------------------------------------------------
 
 
-def server_tool(connection: Connection, name: str, offered: OfferedTool, output_chars: int) -> Tool:
+def server_tool(connection: ServerConnection, name: str, offered: OfferedTool, output_chars: int) -> Tool:
     """A tool of a server by its name here. It is asked about like a command, unless the person's own entry is `readonly` and the
     server says that it only reads."""
 
@@ -70,10 +70,18 @@ def server_tool(connection: Connection, name: str, offered: OfferedTool, output_
 
     about = sanitize(offered.description)[:MOST_DESCRIPTION] or f"The tool {offered.name} of the MCP server."
     reads = offered.reads and connection.entry.readonly
-    return _tool(connection.entry, name, about, offered.schema or {"type": "object"}, send, reads, output_chars)
+    return _tool(
+        connection.entry,
+        name,
+        about,
+        offered.schema or {"type": "object"},
+        send,
+        reads=reads,
+        output_chars=output_chars,
+    )
 
 
-def resource_tools(connection: Connection, output_chars: int) -> list[Tool]:
+def resource_tools(connection: ServerConnection, output_chars: int) -> list[Tool]:
     """The tools for the resources of a server, which no prompt describes: calls of `mcp_list` and `mcp_read` are treated as
     calls of them."""
     entry = connection.entry
@@ -87,12 +95,13 @@ def resource_tools(connection: Connection, output_chars: int) -> list[Tool]:
     prefix, schema = f"{SERVER_PREFIX}{entry.name}__", {"type": "object"}
     made = ((LIST, "Lists the resources.", listed), (READ, "Reads a resource.", read))
     return [
-        _tool(entry, prefix + name, about, schema, send, entry.readonly, output_chars) for name, about, send in made
+        _tool(entry, prefix + name, about, schema, send, reads=entry.readonly, output_chars=output_chars)
+        for name, about, send in made
     ]
 
 
 def _tool(
-    entry: ServerEntry, name: str, about: str, schema: dict[str, Any], send: Send, reads: bool, output_chars: int
+    entry: ServerEntry, name: str, about: str, schema: dict[str, Any], send: Send, *, reads: bool, output_chars: int
 ) -> Tool:
     async def run(context: ToolContext, arguments: dict[str, Any]) -> Output:
         call = ServerCall(entry.timeout_s, agent=context.agent, show=context.emit, ask=context.ask)
@@ -149,14 +158,14 @@ class ToolSearch:
         return made
 
     def _search(self) -> Tool:
-        async def run(context: ToolContext, args: SearchArguments) -> Output:
+        async def run(context: ToolContext, args: SearchToolsArguments) -> Output:
             found = self.search(args.query)
             if not found:
                 return Output(f"No tool fits {args.query!r}. The servers are: {self._servers()}.")
             return Output(wrap_untrusted("\n\n".join(map(_described, found)), source="MCP servers"))
 
         counted = f"Finds tools of MCP servers by words, with their arguments. Servers: {self._servers()}."
-        return Tool(run=run, info=ToolInfo("mcp_search", "own"), args=SearchArguments, description=counted)
+        return Tool(run=run, info=ToolInfo("mcp_search", "own"), args=SearchToolsArguments, description=counted)
 
     def _call(self) -> Tool:
         def forward(args: CallArguments) -> tuple[str, dict[str, Any]]:
@@ -170,18 +179,18 @@ class ToolSearch:
         return _forwarding("mcp_call", "run", CallArguments, about, forward)
 
     def _resources(self) -> list[Tool]:
-        def listing(args: ListArguments) -> tuple[str, dict[str, Any]]:
+        def listing(args: ListResourcesArguments) -> tuple[str, dict[str, Any]]:
             return f"{SERVER_PREFIX}{self._known(args.server)}__{LIST}", {}
 
-        def reading(args: ReadArguments) -> tuple[str, dict[str, Any]]:
+        def reading(args: ReadResourceArguments) -> tuple[str, dict[str, Any]]:
             return f"{SERVER_PREFIX}{self._known(args.server)}__{READ}", {"uri": args.uri}
 
         names = ", ".join(self._readable)
         return [
             _forwarding(
-                LIST, "run", ListArguments, f"Lists the resources of an MCP server. Servers: {names}.", listing
+                LIST, "run", ListResourcesArguments, f"Lists the resources of an MCP server. Servers: {names}.", listing
             ),
-            _forwarding(READ, "run", ReadArguments, "Reads a resource that mcp_list lists.", reading),
+            _forwarding(READ, "run", ReadResourceArguments, "Reads a resource that mcp_list lists.", reading),
         ]
 
     def _known(self, server: str) -> str:

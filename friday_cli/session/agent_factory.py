@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
@@ -92,7 +92,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         budget = Budget("a") if caller else Budget("a", tokens=limits.max_tokens, cost=limits.max_cost)
         _check_price(provider, budget)
         targets = self.tools.targets("a", persona, self.services.policy.max_depth)
-        tools = self._root_tools(tree, provider, targets)
+        tools = self.tools.of_root(tree, provider, persona, rules, targets=targets)
         if persona:
             rules = _profile_rules(rules, persona, tools)
             rules.allowed = _root_allowed(tools)
@@ -119,26 +119,15 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
             agent.provider, agent.system, agent.fallback = CallerProvider(caller, provider), "", None
         return agent
 
-    def _root_tools(self, tree: SubagentTree, provider: Provider, targets: Sequence[Profile]) -> dict[str, Tool]:
-        """The tools that the main agent may call."""
-        persona, rules = self.root.profile, self.root.rules
-        tools = self.tools.with_service_search(tree, self.tools.selectable(rules.tools), provider, rules)
-        if persona:
-            tools = {name: tools[name] for name in persona.select(tools)}
-        tools = with_servers(self.tools.servers, tools, persona)
-        return self.tools.with_delegation(tree, tools, targets, provider.window)
-
     async def before_run(self, tree: SubagentTree, agent: Agent) -> None:
-        """Give the main agent the tools of MCP servers that have changed since its last message of the person. Implements
-        `Services.before_run`."""
-        servers = self.tools.servers
+        """Implements `Services.before_run`: give the main agent the tools of MCP servers that have changed."""
+        servers, persona = self.tools.servers, self.root.profile
         if servers is None or agent.path != "a" or not await servers.prepare_run():
             return
-        targets = self.tools.targets("a", self.root.profile, self.services.policy.max_depth)
-        agent.tools = self._root_tools(tree, agent.provider, targets)
-        if self.root.profile is not None:
-            agent.rules.allowed = _root_allowed(agent.tools)
-        before, agent.specs = agent.specs, self._specs(agent.tools, self.root.profile)
+        targets = self.tools.targets("a", persona, self.services.policy.max_depth)
+        agent.tools = self.tools.of_root(tree, agent.provider, persona, self.root.rules, targets=targets)
+        agent.rules.allowed = _root_allowed(agent.tools) if persona else None
+        before, agent.specs = agent.specs, self._specs(agent.tools, persona)
         if agent.run > 1 and agent.specs != before:
             agent.start_events.append(Prefix(agent.model, agent.system, agent.specs))
 
@@ -165,7 +154,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
             agent.start_events.append(Notice(note, "warning"))
         if spec.fork:
             return agent, self._fork(agent, parent, profile, spec)
-        return agent, self._first_message(spec, path)
+        return agent, _first_message(spec, path, delegation.context_chars, self.overflow_folder)
 
     def _target(self, parent: Agent, spec: SubagentTask) -> Profile:
         """The profile of a new child. Raises UsageError if its parent may not delegate to it."""
@@ -262,9 +251,9 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
 
     def _restore_model_and_tools(self, agent: Agent, record: AgentRecord) -> None:
         """Give `agent` its earlier model, and no tool that it did not have, even if profiles and settings changed since."""
-        agent.tools = {name: t for name, t in agent.tools.items() if name in record.newest_start.tools}
-        profile = self.profiles.get(record.profile)
-        agent.tools = with_servers(self.tools.servers, agent.tools, profile)
+        profile, before = self.profiles.get(record.profile), record.newest_start.tools
+        left = {name: t for name, t in agent.tools.items() if name in before}
+        agent.tools = with_servers(self.tools.servers, left, profile)
         agent.rules.allowed = frozenset((*agent.tools, *SERVER_HELPERS))
         agent.specs = self._specs(agent.tools, profile)
         model = record.prefix.model if record.prefix else agent.model
@@ -278,9 +267,8 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
 
     def _note_missing_tools(self, agent: Agent, profile: Profile | None) -> None:
         """Tell the person, once in a session for each tool, that an agent cannot use it here though its profile lists it."""
-        missing = {}
-        if _search_missing(profile, agent.tools, agent.rules):
-            missing[WEB_SEARCH] = f"{UNAVAILABLE}. `friday doctor` says more."
+        searches = not _search_missing(profile, agent.tools, agent.rules)
+        missing = {} if searches else {WEB_SEARCH: f"{UNAVAILABLE}. `friday doctor` says more."}
         if _lists(profile, ASK_USER) and not self.services.approvals.interactive:
             missing[ASK_USER] = "in this run there is no person who could answer."
         for tool, why in missing.items() if not is_demo(agent.model) else ():
@@ -298,20 +286,9 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         mine = [name for name in agent.tools if name in listed]
         agent.tools = {n: t for n, t in agent.tools.items() if n in listed or n.startswith(SERVER_PREFIX)}
         environment = self.isolation.environment_for(agent.workspace, self.environment)
-        task = spec.task
-        if environment.copy_of:
-            about = system_prompt.COPY.format(folder=environment.copy_of)
-            task = f"[Your folder is now {environment.folder}. {about}]\n\n{task}"
-        return user(system_prompt.fork_message(profile, agent.path, task, mine), source="parent")
-
-    def _first_message(self, spec: SubagentTask, path: str) -> Message:
-        limit, rest = self.settings.agents.delegation.context_chars, ""
-        if len(spec.context) > limit:
-            with suppress(OSError):  # then the message says that the rest is missing
-                file = self.overflow_folder() / f"context-{path}.txt"
-                file.write_text(spec.context, encoding="utf-8")
-                rest = str(file)
-        return user(system_prompt.task_message(spec.task, spec.context, limit=limit, rest=rest), source="parent")
+        about = system_prompt.COPY.format(folder=environment.copy_of)
+        moved = f"[Your folder is now {environment.folder}. {about}]\n\n" if environment.copy_of else ""
+        return user(system_prompt.fork_message(profile, agent.path, moved + spec.task, mine), source="parent")
 
     def _agent(
         self,
@@ -327,11 +304,10 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         workspace: Workspace,
         parent: Agent | None = None,
     ) -> Agent:
-        persona = self.profiles.get(profile) if parent else self.root.profile
         changes = WorktreeChanges(tree, self.isolation, self.services)
         return Agent(
             path=path, profile=profile, provider=provider, system=system,
-            specs=self._specs(tools, persona), tools=tools, rules=rules, budget=budget,
+            specs=self._specs(tools, self.profiles.get(profile) if parent else self.root.profile), tools=tools, rules=rules, budget=budget,
             slot=RunSlot(path, log=self.services.log, slots=tree.slots if parent else None),
             inbox=Inbox(path, self.services.log), max_turns=ROOT_TURNS, time_s=0.0,
             max_depth=self.services.policy.max_depth, workspace=workspace,
@@ -344,6 +320,17 @@ def _profile_rules(parent: Rules, profile: Profile, tools: Iterable[str]) -> Rul
     """The rules of an agent with `profile` and `tools`. It keeps the right to search the web where it cannot: the models of
     its sub-agents may be able to."""
     return profile_rights(parent, profile, (*tools, *SERVER_HELPERS, *profile.select((WEB_SEARCH,))))
+
+
+def _first_message(spec: SubagentTask, path: str, limit: int, overflow_folder: Callable[[], Path]) -> Message:
+    """The task of a sub-agent, with at most `limit` characters of its context; the rest is in a file."""
+    rest = ""
+    if len(spec.context) > limit:
+        with suppress(OSError):  # then the message says that the rest is missing
+            file = overflow_folder() / f"context-{path}.txt"
+            file.write_text(spec.context, encoding="utf-8")
+            rest = str(file)
+    return user(system_prompt.task_message(spec.task, spec.context, limit=limit, rest=rest), source="parent")
 
 
 def _root_allowed(tools: Iterable[str]) -> frozenset[str]:

@@ -28,6 +28,7 @@ from friday_cli.tools import delegate, documents, worktree
 
 from .isolation import WorktreeIsolation
 from .provider_pool import ProviderPool
+from .servers import with_servers
 from .service_search import ServiceSearch
 from .spawn_limits import SpawnLimiter
 from .sub_agent_list import sub_agent_list
@@ -79,6 +80,21 @@ class AgentTools:
         for group in catalog.groups("profile"):
             made += import_module(f"friday_cli.tools.{group}").tools(**given.get(group, {}))
         return {tool.name: tool for tool in made} | (self.servers.tools() if self.servers else {})
+
+    def of_root(
+        self,
+        tree: SubagentTree,
+        provider: Provider,
+        profile: Profile | None,
+        rules: Rules,
+        *,
+        targets: Sequence[Profile],
+    ) -> dict[str, Tool]:
+        """The tools that the main agent may call."""
+        tools = self.with_service_search(tree, self.selectable(rules.tools), provider, rules)
+        if profile:
+            tools = {name: tools[name] for name in profile.select(tools)}
+        return self.with_delegation(tree, with_servers(self.servers, tools, profile), targets, provider.window)
 
     def with_service_search(
         self, tree: SubagentTree, tools: Mapping[str, Tool], provider: Provider, rules: Rules

@@ -188,6 +188,8 @@ async def _begin(parts: SessionParts, context: _OpenContext, history: EventHisto
     elif not history.last:
         await log.emit("a", SessionStarted(SCHEMA, parts.id, text_of(context.cwd), __version__))
     await parts.sub_agents.keep(history.envelopes)
+    if parts.servers is not None:
+        parts.servers.begin()
     if context.notices:
         await log.emit("a", *(Notice(text, "warning") for text in context.notices))
     if not store.in_memory:  # locks of a store in memory protect no other session

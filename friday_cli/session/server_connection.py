@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from friday_cli.config import Settings
-from friday_cli.mcp.connection import Connection, ConnectionHost
+from friday_cli.mcp.connection import ConnectionHost, ServerConnection
 from friday_cli.mcp.entry import ServerEntry
 from friday_cli.paths import cache_dir
 from friday_cli.workspace.local import LocalWorkspace
@@ -21,7 +21,7 @@ from .servers import server_starter
 @asynccontextmanager
 async def server_connection(
     entry: ServerEntry, cwd: Path, settings: Settings, env: Mapping[str, str], report: Callable[[str], None]
-) -> AsyncIterator[Connection]:
+) -> AsyncIterator[ServerConnection]:
     """A connection to the server as a session in `cwd` would have it; `report` shows one line. It is opened by the first
     request, and closed at the end with the server's process. Raises UsageError for a sandbox that does not work here."""
     sandbox = None
@@ -33,7 +33,7 @@ async def server_connection(
     workspace = LocalWorkspace(cwd, environ=env, sandbox=sandbox)
     try:
         host = ConnectionHost(server_starter(workspace, env), roots=[cwd.as_uri()], report=report)
-        connection = Connection(entry, host)
+        connection = ServerConnection(entry, host)
         try:
             yield connection
         finally:

@@ -67,7 +67,7 @@ def server_starter(
         program = ServerProgram(
             (entry.command, *entry.args), environ, cwd, confined=entry.sandbox, network=entry.network
         )
-        return await workspace.serve(program, owner=f"mcp {entry.name}")
+        return await workspace.serve(program, f"mcp {entry.name}")
 
     return start
 

@@ -19,7 +19,6 @@ from .process.client import SupervisorClient
 from .process.command import EffectDetector, RunningCommand
 from .process.environment import ELSEWHERE, cleaned
 from .process.output import HEAD, TAIL, HeadTailBuffer, LiveOutput, OverflowFolder, keep_output
-from .process.server import ServerProcess, ServerProgram
 from .process.starter import CommandSettings, CommandStarter
 from .sandbox.policy import SandboxPolicy
 
@@ -27,13 +26,12 @@ from .sandbox.policy import SandboxPolicy
 class LocalWorkspace(WorkspaceFiles):
     """Files below `root` and the `extra` folders, and commands that start in `root`.
 
-    `overflow_folder` is the folder (created with mode 0700) for output too long for memory; default: a temporary folder. Commands
-    get `environ` (default: that of this process) without variables that look secret; `keep` names exceptions. `shown` is
-    the number of bytes of an output that are returned (head and tail). `limits` are resource limits of each command by
-    their lower-case POSIX names (`{"data": bytes, "cpu": seconds}`). `sandbox` confines the commands (None: not confined)
-    and is closed with this workspace. `make_recorder` is called once and returns what saves the earlier contents of
-    changed files. With `owner`, which only `at` sets, it uses the owner's launcher, environment and sandbox instead. Raises
-    UsageError for a folder that does not exist."""
+    `overflow_folder` is the folder (created with mode 0700) for output too long for memory; default: a temporary folder.
+    Commands get `environ` (default: that of this process) without variables that look secret; `keep` names exceptions.
+    `shown` is the number of bytes of an output that are returned. `limits` are resource limits of each command by their
+    lower-case POSIX names (`{"data": bytes, "cpu": seconds}`). `sandbox` confines the commands (None: not confined) and is
+    closed with this workspace. `make_recorder` is called once and returns what saves earlier contents of files. `serve` starts
+    a server. With `owner`, set by `at`, it uses its launcher, environment and sandbox. Raises UsageError for a missing folder."""
 
     def __init__(
         self,
@@ -60,6 +58,7 @@ class LocalWorkspace(WorkspaceFiles):
         super().__init__(root, extra, self.overflow, make_recorder)
         self._effects = EffectDetector(self.roots, self.label, self.write_hook.protected_files_changed)
         self._starter = CommandStarter(self.roots, self._settings, self._supervisor, self._effects)
+        self.serve = self._starter.serve
         self._jobs = BackgroundJobs()
         self._tasks: set[asyncio.Task[None]] = set()
         self.away: tuple[Path, ...] = ()
@@ -121,10 +120,6 @@ class LocalWorkspace(WorkspaceFiles):
         self, argv: Sequence[str], *, agent: str, timeout_s: float, limit: int, cwd: Path | None = None
     ) -> ProgramResult:
         return await self._starter.execute(argv, agent, timeout_s=timeout_s, limit=limit, cwd=cwd)
-
-    async def serve(self, program: ServerProgram, *, owner: str) -> ServerProcess:
-        """Start a server, such as one of MCP, which ends with this workspace. Raises ToolError."""
-        return await self._starter.serve(program, owner)
 
     async def start(self, command: str, *, agent: str, access: Access = "") -> BackgroundJob:
         self._jobs.require_room(agent)

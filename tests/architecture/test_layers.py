@@ -35,7 +35,8 @@ ROOMS = {
     "h11": ("friday_cli.llm.transport",),
     "httpx2": ("friday_cli.llm.transport", "friday_cli.tools.web", "friday_cli.llm.models", "friday_cli.mcp"),
     "mcp": ("friday_cli.mcp", "friday_cli.frontends.mcp_server"),
-    "mcp_types": ("friday_cli.frontends.mcp_server",),
+    "mcp_types": ("friday_cli.mcp", "friday_cli.frontends.mcp_server"),
+    "anyio": ("friday_cli.mcp",),
     "msgspec": ("friday_cli",),
 }
 """External packages, and the modules that may import them. Every dependency is listed here."""

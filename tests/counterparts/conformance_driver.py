@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from friday_cli.mcp.catalog import OfferedTool
-from friday_cli.mcp.connection import Connection, ConnectionHost, ServerCall
+from friday_cli.mcp.connection import ConnectionHost, ServerCall, ServerConnection
 from friday_cli.mcp.entry import OAuthSettings, ServerEntry
 
 SCENARIO = os.environ.get("MCP_CONFORMANCE_SCENARIO", "")
@@ -68,12 +68,12 @@ async def main(url: str) -> int:
     if SCENARIO == "auth/pre-registration":
         register(entry)
     failed = []
-    connection = Connection(entry, ConnectionHost(start=None, sign_in=sign_in))  # type: ignore[arg-type]
+    connection = ServerConnection(entry, ConnectionHost(start=None, sign_in=sign_in))  # type: ignore[arg-type]
     try:
         catalog = await connection.catalog()
         if SCENARIO == "http-custom-headers":  # as in a later session, which has the catalog from the cache
             await connection.close()
-            connection = Connection(entry, ConnectionHost(start=None, sign_in=sign_in), catalog)  # type: ignore[arg-type]
+            connection = ServerConnection(entry, ConnectionHost(start=None, sign_in=sign_in), catalog)  # type: ignore[arg-type]
         calls = [(c["name"], c["arguments"]) for c in CONTEXT.get("toolCalls", ())]
         schemas = {tool.name: tool.schema for tool in catalog.tools}
         for name, values in calls or [(tool.name, arguments(tool)) for tool in catalog.tools]:

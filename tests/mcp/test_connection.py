@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from friday_cli.mcp.catalog import Catalog
-from friday_cli.mcp.connection import Connection, ConnectionHost, ServerCall, ServerError
+from friday_cli.mcp.connection import ConnectionHost, ServerCall, ServerConnection, ServerError
 from friday_cli.mcp.entry import ServerEntry
 from friday_cli.workspace.local import LocalWorkspace
 from friday_cli.workspace.process.server import ServerProgram
@@ -26,16 +26,16 @@ class Bench:
         self.log, self.reports = folder / "log", list[str]()
         self._workspace = workspace
         self._host = ConnectionHost(self._start, roots=("file:///work",), report=self.reports.append)
-        self.made: list[Connection] = []
+        self.made: list[ServerConnection] = []
 
     async def _start(self, entry: ServerEntry) -> Any:
         program = ServerProgram((entry.command, *entry.args), {"PATH": os.environ["PATH"]})
-        return await self._workspace.serve(program, owner="mcp")
+        return await self._workspace.serve(program, "mcp")
 
-    def connection(self, *words: str, known: Catalog | None = None, **more: Any) -> Connection:
+    def connection(self, *words: str, known: Catalog | None = None, **more: Any) -> ServerConnection:
         args = ("-S", "-E", str(mcp_stdio.__file__), f"log={self.log}", *words)
         entry = ServerEntry("small", "stdio", command=sys.executable, args=args, **more)
-        self.made.append(Connection(entry, self._host, known))
+        self.made.append(ServerConnection(entry, self._host, known))
         return self.made[-1]
 
     def methods(self) -> list[str]:

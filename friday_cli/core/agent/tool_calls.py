@@ -124,12 +124,11 @@ async def _run_call(agent: Agent, services: Services, call: ToolCall) -> _CallRe
     begun: float | None = None
     status: ResultStatus = "error"
     output = Output("")
-    started, note = False, ""
+    started, note, asked = False, "", call
 
     def text() -> str:
         return "\n".join(filter(None, (output.text, note)))
 
-    asked = call
     try:
         call = _forwarded(agent, call)
         tool, sent = await _understand(agent, services, call)
