@@ -77,7 +77,8 @@ class ServerClient:
         self._process: Any = None
         self._auth: ServerAuth | None = None
         self._listing = asyncio.Lock()
-        self._headers_unlisted = any("x-mcp-header" in str(tool.schema) for tool in known.tools) if known else False
+        headers = known is not None and any("x-mcp-header" in str(tool.schema) for tool in known.tools)
+        self._headers_unlisted = headers and entry.transport == "http"
 
     @property
     def denied(self) -> bool:

@@ -41,22 +41,26 @@ class Folder:
             folder.mkdir(parents=True)
 
     def ask(
-        self, servers: dict[str, Any], calls: Sequence[Call], *, prompt: str = "Call them.", env: dict[str, str],
-        disturb: Callable[[str], int] | None = None,
+        self, servers: dict[str, Any], calls: Sequence[Call], *, prompt: str = "Call them.", env: dict[str, str], known: bool = True,
+        disturb: Callable[[], int] | None = None,
     ) -> Asked:  # fmt: skip
-        """Let the model make `calls`, each in a turn of its own. `disturb`: called when a call has started, with its tool;
-        returns a signal for Friday, 0 for none."""
+        """Let the model make `calls`, each in a turn of its own. `disturb`: called at the first
+        progress of a call; returns a signal for Friday, 0 for none. `known`: the servers were used before."""
         turns = [{"calls": [{"name": name, "arguments": given}]} for name, given in calls]
-        script, config = self.home / "script.json", self.home / "servers.json"
+        script = self.home / "script.json"
         script.write_text(json.dumps({"agents": {"a": {"turns": [*turns, {"text": "The run goes on: {last}"}]}}}))
         named = {
             name: entry | {"env": {MARK: str(self.home)}} if "command" in entry else entry
             for name, entry in servers.items()
         }
-        config.write_text(json.dumps({"mcpServers": named}))
-        command = [sys.executable, "-m", "friday_cli", "ask", "--yolo", "-m", f"scripted:{script}", "--mcp-config", str(config),
-                   "--output-format", "stream-json", prompt]  # fmt: skip
+        (self.home / "mcp.json").write_text(json.dumps({"mcpServers": named}))
         environ = env | {"FRIDAY_HOME": str(self.home), "PYTHONPATH": str(PROJECT)}
+        friday = [sys.executable, "-m", "friday_cli"]
+        for name in servers if known else ():  # so that a slow machine finds the tools in the catalog
+            subprocess.run(
+                [*friday, "mcp", "tools", name], env=environ, cwd=self.project, capture_output=True, check=False
+            )
+        command = [*friday, "ask", "--yolo", "-m", f"scripted:{script}", "--output-format", "stream-json", prompt]
         with tempfile.TemporaryFile("w+") as errors:
             running = subprocess.Popen(
                 command,
@@ -72,8 +76,10 @@ class Folder:
                 assert running.stdout is not None
                 for line in running.stdout:
                     event = json.loads(line).get("event", {})
-                    if event.get("kind") == "tool_started" and disturb and (number := disturb(event["tool"])):
-                        running.send_signal(number)
+                    if event.get("kind") == "tool_output" and disturb:
+                        number, disturb = disturb(), None
+                        if number:
+                            running.send_signal(number)
                     if event.get("kind") == "tool_finished":
                         results.append((event["status"], event["text"]))
                     if event.get("kind") == "notice":

@@ -12,7 +12,7 @@ from tests.counterparts.report import Check, report
 PACKAGES = (PACKAGE,)
 REVISIONS = ("2025-03-26", "2025-11-25", "2026-07-28", "extension")
 MACHINE = "logins without a person are not built: a session has no secret of a service account"
-SKILLS = "skills of servers are not read; they come as ordinary resources"
+SKILLS = "skills of servers are not built: they are read as ordinary resources"
 KNOWN = {
     "sep-2322-client-request-state [2026-07-28]": "all checks pass; the library refuses a result without resultType",
     "auth/client-credentials-jwt [extension]": MACHINE,
@@ -20,6 +20,10 @@ KNOWN = {
     "auth/enterprise-managed-authorization [extension]": MACHINE,
     "auth/wif-jwt-bearer [extension]": MACHINE,
     "auth/dpop [extension]": "tokens bound to a key (DPoP) are not in the library",
+    "sep-2640-client-no-prefetch [extension]": SKILLS,
+    "sep-2640-client-verify-digest [extension]": SKILLS,
+    "sep-2640-client-verify-size [extension]": SKILLS,
+    "sep-2640-client-verify-frontmatter [extension]": SKILLS,
     "auth/dpop-nonce [extension]": "tokens bound to a key (DPoP) are not in the library",
 }
 DRIVER = f"{sys.executable} -m tests.counterparts.conformance_driver"
