@@ -23,6 +23,8 @@ from tests.fuzz.test_trees import FIXED, SCENES
 
 MOST = 2 * SCENES
 """Scenes with fixed seeds: those of every run of the suite."""
+FIRST = (0, 1, 2, 3, 184, 107, 100, 61, 48, 44, 29, 26)
+"""The scenes that found what no earlier one finds. They are tried first, which halves the time."""
 
 Seed = Callable[[pytest.MonkeyPatch], None]
 
@@ -163,7 +165,7 @@ def test_the_fuzz_finds_nothing_without_a_seeded_fault() -> None:
 @pytest.mark.parametrize("name", MUTANTS)
 def test_the_fuzz_finds_a_seeded_fault(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     MUTANTS[name](monkeypatch)
-    for seed in range(FIXED, FIXED + MOST):
+    for seed in (*(FIXED + n for n in FIRST), *range(FIXED, FIXED + MOST)):
         faults, _ = play(seed)
         if faults:
             return
