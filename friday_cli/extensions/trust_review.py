@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from friday_cli.config.loader import PROJECT_FILES
@@ -11,6 +12,7 @@ from friday_cli.core.text.sanitize import sanitize, sanitize_line, show_invisibl
 from friday_cli.tool_catalog import TOOLS
 
 from . import profiles, trust
+from .instructions import Instructions
 
 MAX_LINES = 200
 """Lines of diffs shown; more are counted."""
@@ -19,6 +21,19 @@ MAX_LINES = 200
 def unused_files(trust_status: trust.Trust) -> list[str]:
     """The files of an untrusted project that would be used if it were trusted, without exact copies of shipped profiles."""
     return [] if trust_status.ok else [name for name, sha in trust_status.files.items() if not _is_shipped(name, sha)]
+
+
+def notices(folder_trust: trust.Trust, notes: Instructions) -> list[str]:
+    """A notice for the person, in one line, if a folder has files that trust would enable."""
+    unused = unused_files(folder_trust)
+    read = [] if notes.trusted else [os.path.relpath(f.path, folder_trust.root) for f in notes.files if not f.own]
+    if not (unused or read):
+        return []
+    names = ", ".join(unused[:5]) + (" ..." if len(unused) > 5 else "")
+    parts = [folder_trust.reason or f"Changed since you decided: {', '.join(r[2:] for r in folder_trust.revised)}."]
+    parts += [f"Not used: {names}."] if unused else []
+    parts += [f"Information only: {', '.join(read)}."] if read else []
+    return [" ".join([*parts, "`friday trust` would allow this."])]
 
 
 def needs_decision(trust_status: trust.Trust) -> bool:

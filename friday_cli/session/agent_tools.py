@@ -52,7 +52,7 @@ class AgentTools:
         self._settings = settings
         self._profiles = profiles
         self._memory = memory_store
-        self._limiter = SpawnLimiter(services, settings.agents.delegation, self._highest_cost)
+        self._limiter = SpawnLimiter(services, settings.agents.delegation, self.highest_cost)
 
     def selectable(self, catalog: ToolCatalog) -> dict[str, Tool]:
         """Every tool that a profile can select. The module of a group makes its tools with the arguments given here."""
@@ -109,7 +109,7 @@ class AgentTools:
         others = {name: tool for name, tool in tools.items() if name not in own}
         return {**others, **own} if targets else others
 
-    def _highest_cost(self, estimate: SpawnEstimate) -> float | None:
+    def highest_cost(self, estimate: SpawnEstimate) -> float | None:
         """US dollars that a sub-agent may cost at most: its whole budget, with four tokens read for each token written.
         None if the price is unknown."""
         delegation = self._settings.agents.delegation

@@ -63,6 +63,12 @@ from .worktree_changes import WorktreeChanges
 if TYPE_CHECKING:
     from friday_cli.workspace.worktrees.worktrees import Worktrees
 
+    from .session_hooks import SessionHooks
+
+
+HOOK_FILES = (".friday/hooks.json", ".claude/settings.json", ".claude/settings.local.json")
+"""Files of a project that can have hooks; only the first is read without `hooks.claude`."""
+
 
 class Options(msgspec.Struct, frozen=True):
     """What a frontend was asked for; None or empty: as the settings say. `attended`: a person can answer questions.
@@ -176,6 +182,10 @@ async def _begin(parts: SessionParts, context: _OpenContext, history: EventHisto
     await parts.sub_agents.keep(history.envelopes)
     if context.notices:
         await log.emit("a", *(Notice(text, "warning") for text in context.notices))
+    if parts.services.hooks is not None:
+        from .hook_setup import announce
+
+        parts.notes += await announce(parts.services.hooks, parts.tree.root, history.envelopes)
     if not store.in_memory:  # locks of a store in memory protect no other session
         settings = context.settings
         cleanup.daily(settings.retention, context.env, megabytes=settings.checkpoints.megabytes)
@@ -218,7 +228,7 @@ async def _read_context(options: Options, env: Mapping[str, str]) -> _OpenContex
     notes = instructions.read(cwd, root=folder_trust.root, config=config_dir(env), trusted=follows)
     notices = (
         *choice.notes, *loaded.notices, *notes.notices, *found.announcements, *found.problem_notices(),
-        *_trust_notices(folder_trust, notes),
+        *trust_review.notices(folder_trust, notes),
     )  # fmt: skip
     passed = without_keys(env)
     if withheld := [name for name in settings.tools.env_allow if name in env and name not in passed]:
@@ -292,6 +302,7 @@ def _build(
         services, isolation, providers, settings=settings, profiles=context.profiles,
         memory_store=store.notes.for_session(text_of(context.trust.root), session, shared=shared),
     )  # fmt: skip
+    hooks = _hooks(context, services, session, tools, workspace)
     chosen = chosen_before(history.envelopes) if options.sub_agents is None else options.sub_agents
     sub_agents = SubAgentChoice(context.profiles, persona, delegation, notes, chosen, log)
     factory = AgentFactory(
@@ -302,12 +313,32 @@ def _build(
     )  # fmt: skip
     known = [agent_summary(record) for path, record in history.records.items() if path != "a"]
     tree = SubagentTree(services, factory, known=known, left=left_behind(history.envelopes))
+    if hooks is not None:
+        hooks.known = tree.known
     return SessionParts(
         id=session, store=store, ownership=ownership, log=log, services=services, tree=tree, rules=rules,
         permissions=permissions, notes=notes, since=history.last, profiles=context.profiles.names(),
         sub_agents=sub_agents, isolation=isolation,
         changes=WorktreeChanges(tree, isolation, services), workspace=workspace, sandbox=context.sandbox,
     )  # fmt: skip
+
+
+def _hooks(
+    context: _OpenContext, services: Services, session: str, tools: AgentTools, workspace: LocalWorkspace
+) -> SessionHooks | None:
+    """The hooks of the session. Without a file that has some, nothing is loaded."""
+    project, env = context.trust, context.env
+    names = HOOK_FILES if context.settings.hooks.claude else HOOK_FILES[:1]
+    if not (config_dir(env) / "hooks.json").is_file() and not (
+        project.ok and any(name in project.files for name in names)
+    ):
+        return None
+    from .hook_setup import make_hooks
+
+    hooks, problems = make_hooks(project, context.settings, env, services, session, tools, workspace)
+    context.notices += (*problems,)
+    services.hooks = hooks
+    return hooks
 
 
 def _workspace(
@@ -374,16 +405,3 @@ def _environment(options: Options, context: _OpenContext, workspace: LocalWorksp
         sandbox=context.sandbox.kind,
         network=settings.sandbox.network,
     )
-
-
-def _trust_notices(folder_trust: trust.Trust, notes: instructions.Instructions) -> list[str]:
-    """A notice for the person, in one line, if a folder has files that trust would enable."""
-    unused = trust_review.unused_files(folder_trust)
-    read = [] if notes.trusted else [os.path.relpath(f.path, folder_trust.root) for f in notes.files if not f.own]
-    if not (unused or read):
-        return []
-    names = ", ".join(unused[:5]) + (" ..." if len(unused) > 5 else "")
-    parts = [folder_trust.reason or f"Changed since you decided: {', '.join(r[2:] for r in folder_trust.revised)}."]
-    parts += [f"Not used: {names}."] if unused else []
-    parts += [f"Information only: {', '.join(read)}."] if read else []
-    return [" ".join([*parts, "`friday trust` would allow this."])]

@@ -236,6 +236,8 @@ class Session:
             return
         parts = self._parts
         await self._tree.close()
+        if parts.services.hooks is not None:
+            await parts.services.hooks.close(self._tree.root)
         await parts.isolation.close()
         await parts.services.workspace.close()
         await self._log.close()

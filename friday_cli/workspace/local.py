@@ -19,6 +19,7 @@ from .process.client import SupervisorClient
 from .process.command import EffectDetector, RunningCommand
 from .process.environment import ELSEWHERE, cleaned
 from .process.output import HEAD, TAIL, HeadTailBuffer, LiveOutput, OverflowFolder, keep_output
+from .process.piped import PipedProgram, PipedResult
 from .process.starter import CommandSettings, CommandStarter
 from .sandbox.policy import SandboxPolicy
 
@@ -120,6 +121,11 @@ class LocalWorkspace(WorkspaceFiles):
         self, argv: Sequence[str], *, agent: str, timeout_s: float, limit: int, cwd: Path | None = None
     ) -> ProgramResult:
         return await self._starter.execute(argv, agent, timeout_s=timeout_s, limit=limit, cwd=cwd)
+
+    async def piped(self, program: PipedProgram, *, agent: str) -> PipedResult:
+        """Run a program that reads a text and answers, such as a hook. Without a sandbox here it is not confined. Raises
+        ToolError if it cannot be started."""
+        return await self._starter.piped(program, agent)
 
     async def start(self, command: str, *, agent: str, access: Access = "") -> BackgroundJob:
         self._jobs.require_room(agent)

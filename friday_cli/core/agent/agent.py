@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -24,6 +24,9 @@ from ..protocol.receipt import Receipt, ReceiptBuilder
 from ..protocol.run_result import RESULT_CHARS, StopReason
 from ..protocol.tool import KnownFiles, Tool
 from ..protocol.workspace import Workspace
+
+if TYPE_CHECKING:
+    from .hooks import Hooks
 
 Source = Literal["person", "parent", "harness"]
 
@@ -185,7 +188,7 @@ class Policy(msgspec.Struct, frozen=True):
 
 class Services(msgspec.Struct, eq=False):
     """The services that all agents of a session share. `supervisor` checks supervised results (None: the sub-agent's own
-    model). `shared_rate_limit(key)` is the state of a rate limit that other processes share. `taint` tracks the untrusted
+    model). `hooks` run programs of the person on events (None: none are configured). `shared_rate_limit(key)` is the state of a rate limit that other processes share. `taint` tracks the untrusted
     text that the agents read, and must get every event of `log`."""
 
     log: Log
@@ -196,6 +199,7 @@ class Services(msgspec.Struct, eq=False):
     taint: TaintTracker
     rate_limiters: dict[str, RateLimiter] = {}
     supervisor: Provider | None = None
+    hooks: Hooks | None = None
     shared_rate_limit: Callable[[str], SharedRateLimit | None] = lambda key: None
 
     def rate_limiter(self, key: str) -> RateLimiter:

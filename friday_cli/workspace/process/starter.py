@@ -18,6 +18,7 @@ from ..sandbox.policy import SandboxPolicy
 from .client import Process, SupervisorClient
 from .command import EffectDetector, PreparedCommand, RunningCommand, shell_code
 from .output import HeadTailBuffer, LiveOutput, OutputCapture, OverflowFolder, unnamed_file
+from .piped import OutputPipes, PipedProgram, PipedResult, run_piped
 
 COMMAND_BYTES = 128 * 1024 - 1
 """Longest command in bytes: Linux's limit for one argument."""
@@ -109,6 +110,26 @@ class CommandStarter:
             errors.feed(os.pread(err.fileno(), limit, 0))
             printed = await asyncio.to_thread(os.pread, out.fileno(), min(size, limit), 0)
         return ProgramResult(code, printed, errors.text(), timed_out, cut)
+
+    async def piped(self, program: PipedProgram, agent: str) -> PipedResult:
+        """As `LocalWorkspace.piped`."""
+        cwd, environ, sandbox = program.cwd or self._roots[0], program.environ, self._settings.sandbox
+        plan: SandboxPlan | None = None
+        if program.confined and sandbox is not None:
+            show = self._settings.overflow.path
+            plan = await asyncio.to_thread(sandbox.plan, self._roots, cwd, show=show, access="")
+            if plan is not None:
+                environ = sandbox.environ(environ, plan)
+        request = self._supervisor.request(program.argv, cwd, environ, plan=plan)
+        pipes = OutputPipes(program.given)
+        try:
+            process = await self._process(agent, into=pipes.theirs)
+        except ToolError:
+            pipes.close_ours()
+            raise
+        finally:
+            pipes.close_theirs()
+        return await run_piped(process, pipes, request, program)
 
     async def end(self, agent: str | None = None) -> None:
         """End the processes of `agent`, or all, with everything they started."""
