@@ -27,6 +27,9 @@ MAX_FILE_BYTES = instructions.MAX_BYTES
 MAX_STORED_BYTES = 64_000
 """Largest file whose content is stored with the decision, to show a diff later."""
 
+HOOK_FILES = (".friday/hooks.json", ".claude/settings.json", ".claude/settings.local.json")
+"""Files of a project that can have hooks; only the first is used without the setting `hooks.claude`."""
+
 TrustState = Literal["trusted", "new", "refused", "changed", "broken"]
 
 
@@ -207,8 +210,24 @@ def _fingerprint(root: Path) -> dict[str, str]:
             continue  # most folders named profiles are unrelated; a file outside this list is not loaded
         if data is not None and has_name(data.decode("utf-8", "replace")):
             found[text_of(path.relative_to(root))] = hash_of(data)
+    found.update(_hooks(root))
     if len(found) > MAX_FILES:
         raise FileError(str(root), f"has more than {MAX_FILES} files that need trust.")
+    return found
+
+
+def _hooks(root: Path) -> dict[str, str]:
+    """The files of a project with hooks and the scripts that their commands name, with their hashes. Raises FileError."""
+    found: dict[str, str] = {}
+    for name in HOOK_FILES:
+        data = content(root / name, root)
+        if data is not None and b'"hooks"' in data:
+            from .hooks.read import named_scripts
+
+            found[name] = hash_of(data)
+            for script in named_scripts(data, root):
+                if (body := content(root / script, root)) is not None:
+                    found[script] = hash_of(body)
     return found
 
 

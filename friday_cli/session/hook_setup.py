@@ -12,14 +12,45 @@ from friday_cli.core.agent.agent import Agent, Services
 from friday_cli.core.agent.hooks import Hooks
 from friday_cli.core.protocol.events import Envelope, SessionStarted
 from friday_cli.core.subagents.node import SpawnEstimate
-from friday_cli.extensions.hooks import hook_files, read_hooks
-from friday_cli.extensions.trust import Trust
+from friday_cli.extensions.frontmatter import contents
+from friday_cli.extensions.hooks.hook import Hook
+from friday_cli.extensions.hooks.read import HookFile, HookFiles, read_hooks
+from friday_cli.extensions.trust import HOOK_FILES, Trust, trusted_content
+from friday_cli.paths import config_dir
 from friday_cli.workspace.local import LocalWorkspace
 
 from .agent_tools import AgentTools
 from .hook_input import HookInputs
 from .hook_process import HookProcesses
 from .session_hooks import SessionHooks
+
+
+def hook_files(env: Mapping[str, str], root: Path | None, trusted: Mapping[str, str], *, claude: bool) -> HookFiles:
+    """The hooks files of the person and, if it is trusted (`root` is not None), of a project, whose trusted files are
+    `trusted` with their sha256. `claude`: read those of Claude Code too."""
+    found: list[HookFile] = []
+    problems: list[str] = []
+    own = config_dir(env) / "hooks.json"
+    if own.is_file():
+        raw = contents(own)
+        if isinstance(raw, bytes):
+            found.append(HookFile(own, raw, "user"))
+        else:
+            problems.append(str(raw))
+    for name in (HOOK_FILES if claude else HOOK_FILES[:1]) if root is not None else ():
+        if name in trusted and root is not None:
+            raw = trusted_content(root / name, trusted[name])
+            if isinstance(raw, bytes):
+                found.append(HookFile(root / name, raw, "project", root, trusted))
+            else:
+                problems.append(str(raw))
+    return HookFiles(tuple(found), tuple(problems))
+
+
+def configured_hooks(trust: Trust | None, env: Mapping[str, str], *, claude: bool) -> tuple[list[Hook], list[str]]:
+    """All hooks of the person and of a trusted project, and lines about those that cannot be used."""
+    root = trust.root if trust is not None and trust.ok else None
+    return read_hooks(hook_files(env, root, trust.files if trust is not None else {}, claude=claude))
 
 
 def make_hooks(
@@ -32,8 +63,7 @@ def make_hooks(
     workspace: LocalWorkspace,
 ) -> tuple[SessionHooks | None, list[str]]:
     """The hooks of a session, None if there are none, and lines for the person about those that cannot be used."""
-    files = hook_files(env, trust.root if trust.ok else None, trust.files, claude=settings.hooks.claude)
-    hooks, problems = read_hooks(files)
+    hooks, problems = configured_hooks(trust, env, claude=settings.hooks.claude)
     unconfined = settings.sandbox.kind == "none"
     if any(hook.source == "project" for hook in hooks) and not unconfined and not workspace.sandbox_access(""):
         problems.append("No sandbox works here, so the project's hooks do not run.")

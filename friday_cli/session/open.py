@@ -66,10 +66,6 @@ if TYPE_CHECKING:
     from .session_hooks import SessionHooks
 
 
-HOOK_FILES = (".friday/hooks.json", ".claude/settings.json", ".claude/settings.local.json")
-"""Files of a project that can have hooks; only the first is read without `hooks.claude`."""
-
-
 class Options(msgspec.Struct, frozen=True):
     """What a frontend was asked for; None or empty: as the settings say. `attended`: a person can answer questions.
     `resume`: the whole id of a session. `trusted`: treat the folder as trusted in this session. `flags`: settings of
@@ -328,7 +324,7 @@ def _hooks(
 ) -> SessionHooks | None:
     """The hooks of the session. Without a file that has some, nothing is loaded."""
     project, env = context.trust, context.env
-    names = HOOK_FILES if context.settings.hooks.claude else HOOK_FILES[:1]
+    names = trust.HOOK_FILES if context.settings.hooks.claude else trust.HOOK_FILES[:1]
     if not (config_dir(env) / "hooks.json").is_file() and not (
         project.ok and any(name in project.files for name in names)
     ):

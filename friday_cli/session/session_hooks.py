@@ -12,7 +12,7 @@ import msgspec
 
 from friday_cli.core.agent.agent import Agent, Services
 from friday_cli.core.agent.hooks import HookOutcome
-from friday_cli.core.permissions.rule import Rule, RuleInput, matching_rule, possible_rule
+from friday_cli.core.permissions.rule import Rule, RuleInput
 from friday_cli.core.protocol.displays import DelegationDisplay
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.events import AnyEvent, HookRan, Notice
@@ -31,7 +31,6 @@ from friday_cli.extensions.hooks.claude_names import (
     rewritten_arguments,
 )
 from friday_cli.extensions.hooks.hook import Hook
-from friday_cli.tool_catalog import TOOLS
 
 from .hook_input import HookInputs, delegation_response
 from .hook_process import HookProcesses
@@ -301,7 +300,7 @@ class SessionHooks:
         call_id: str = "",
     ) -> list[Answer]:
         """Run the hooks of an event side by side. Their answers are in the order of their files."""
-        hooks = [hook for hook in self._by_event[event] if hook.matches(subjects) and _applies(hook, wanted)]
+        hooks = [hook for hook in self._by_event[event] if hook.matches(subjects) and hook.applies(wanted)]
         if not hooks:
             return []
         given = msgspec.json.encode(self._inputs.build(event, agent, fields, ours))
@@ -349,14 +348,6 @@ class SessionHooks:
 def _name(hook: Hook) -> str:
     """A hook for people."""
     return mask(sanitize_line(hook.name, 120))
-
-
-def _applies(hook: Hook, wanted: RuleInput | None) -> bool:
-    """Whether the condition of a hook fits a call, or may fit a part of it that cannot be read."""
-    if hook.rule is None or wanted is None:
-        return True
-    rules = (hook.rule,)
-    return matching_rule(rules, wanted, "deny", TOOLS) is not None or possible_rule(rules, wanted, TOOLS) is not None
 
 
 def _decision(answer: Answer) -> Any:

@@ -8,7 +8,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from friday_cli.core.permissions.rule import Rule
+from friday_cli.core.permissions.rule import Rule, RuleInput, matching_rule, possible_rule
+from friday_cli.tool_catalog import TOOLS
 
 Event = Literal[
     "SessionStart", "UserPromptSubmit", "PreToolUse", "PermissionRequest", "PostToolUse", "PostToolUseFailure",
@@ -85,6 +86,13 @@ class Hook(msgspec.Struct, frozen=True):
         if _NAMES.fullmatch(text):
             return any(name.strip() in subjects for name in re.split(r"[|,]", text))
         return any(re.fullmatch(text, subject) for subject in subjects)
+
+    def applies(self, call: RuleInput | None) -> bool:
+        """Whether its condition fits a call, or may fit a part of it that cannot be read."""
+        if self.rule is None or call is None:
+            return True
+        rules = (self.rule,)
+        return matching_rule(rules, call, "deny", TOOLS) is not None or possible_rule(rules, call, TOOLS) is not None
 
 
 def schema() -> dict[str, Any]:

@@ -12,17 +12,13 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from friday_cli.core.permissions.rule import parse_rule
-from friday_cli.core.protocol.errors import FileError, UsageError
+from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.text.sanitize import sanitize_line
-from friday_cli.paths import config_dir, text_of
+from friday_cli.paths import text_of
 from friday_cli.tool_catalog import TOOLS
 
-from ..frontmatter import contents
 from .hook import EVENTS, Hook, HookEntry
 
-PROJECT_FILE = ".friday/hooks.json"
-CLAUDE_FILES = (".claude/settings.json", ".claude/settings.local.json")
-"""Settings of Claude Code that can have hooks, relative to a project."""
 _OTHER_KINDS = ("prompt", "agent", "http", "mcp_tool")
 
 
@@ -41,30 +37,6 @@ class HookFiles(NamedTuple):
 
     files: tuple[HookFile, ...]
     problems: tuple[str, ...] = ()
-
-
-def hook_files(env: Mapping[str, str], root: Path | None, trusted: Mapping[str, str], *, claude: bool) -> HookFiles:
-    """The hooks files of the person and, if it is trusted (`root` is not None), of a project, whose trusted files are
-    `trusted` with their sha256. `claude`: read those of Claude Code too. Nothing is imported or read if there are none."""
-    from ..trust import trusted_content
-
-    found: list[HookFile] = []
-    problems: list[str] = []
-    own = config_dir(env) / "hooks.json"
-    if own.is_file():
-        raw = contents(own)
-        if isinstance(raw, bytes):
-            found.append(HookFile(own, raw, "user"))
-        else:
-            problems.append(str(raw))
-    for name in (PROJECT_FILE, *(CLAUDE_FILES if claude else ())) if root is not None else ():
-        if name in trusted and root is not None:
-            raw = trusted_content(root / name, trusted[name])
-            if isinstance(raw, bytes):
-                found.append(HookFile(root / name, raw, "project", root, trusted))
-            else:
-                problems.append(str(raw))
-    return HookFiles(tuple(found), tuple(problems))
 
 
 def read_hooks(files: HookFiles) -> tuple[list[Hook], list[str]]:
@@ -144,15 +116,3 @@ def named_scripts(data: bytes, root: Path) -> list[str]:
     except (msgspec.MsgspecError, LookupError, TypeError, AttributeError, UnicodeDecodeError, RecursionError):
         return []
     return list(dict.fromkeys(name for entry in found for name, _ in scripts_of(entry, root, {})))
-
-
-__all__ = [
-    "CLAUDE_FILES",
-    "PROJECT_FILE",
-    "FileError",
-    "HookFile",
-    "HookFiles",
-    "hook_files",
-    "named_scripts",
-    "read_hooks",
-]
