@@ -20,6 +20,7 @@ from friday_cli.core.protocol.messages import ToolCall, ToolResult
 from friday_cli.core.protocol.run_result import RunResult
 from friday_cli.core.protocol.tool import Output, Tool
 from friday_cli.core.subagents.node import AgentSummary
+from friday_cli.core.subagents.run import SENT_BACK
 from friday_cli.core.text.sanitize import mask, sanitize_line
 from friday_cli.core.text.untrusted import neutralize_line, visible, wrap_untrusted
 from friday_cli.extensions.hooks.answer import Answer, failed, strictest
@@ -229,7 +230,8 @@ class SessionHooks:
         subjects = () if main else (agent.profile,)
         outcome = _compose(await self._fire(event, agent, fields, ours, subjects=subjects))
         if outcome.decision == "deny" and good:
-            text = f"{agent.path} was sent back to work: {outcome.reason}"
+            done = "was sent back to work" if sent_back < SENT_BACK else "ended all the same, after it was sent back"
+            text = f"{agent.path} {done}: {outcome.reason}"
             await self._services.log.emit(agent.path, Notice(sanitize_line(text, 2 * _SHOWN)))
         elif main:
             self.notify(agent, "idle_prompt", "Friday is waiting for your input")

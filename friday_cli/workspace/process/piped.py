@@ -8,7 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from .client import END_S, Process
+from friday_cli.core.protocol.errors import ToolError
+
+from .client import END_S, SUPERVISOR_ENDED, Process
 from .output import unnamed_file
 
 READ = 64 * 1024
@@ -82,6 +84,9 @@ async def run_piped(process: Process, pipes: OutputPipes, request: bytes, progra
             await whole
     except TimeoutError:
         ended = "timeout"
+    except ToolError:
+        if process.problem != SUPERVISOR_ENDED:
+            raise
     except _TooMuch:
         ended = "output"
     finally:
