@@ -53,5 +53,10 @@ class Recorder:
 
     def inputs(self, event: str = "") -> list[dict[str, Any]]:
         """What was recorded, in any order."""
-        found = [json.loads(path.read_bytes()) for path in sorted(self.folder.iterdir())]
+        found = self.read(self.folder)
         return [one for one in found if event in ("", one["hook_event_name"])]
+
+    @staticmethod
+    def read(folder: Path) -> list[dict[str, Any]]:
+        """What was recorded in `folder`."""
+        return [json.loads(path.read_bytes()) for path in sorted(folder.iterdir())]

@@ -26,7 +26,7 @@ async def calls_and_fires(stage: Stage, folder: Path) -> tuple[Counter[Any], Cou
     repository(stage.project)
     stage.plays({
         "a": [
-            delegates("lead", background=True),
+            delegates("lead", "lead the work", background=True),
             does(
                 ("delegate_task", {"profile": "researcher", "task": "fork", "fork": True}),
                 ("delegate_task", {"profile": "researcher", "task": "alone", "isolation": "worktree"}),
@@ -41,13 +41,13 @@ async def calls_and_fires(stage: Stage, folder: Path) -> tuple[Counter[Any], Cou
     made = [(e.agent, c.id) for e in log if isinstance(e.event, MessageAdded) for c in e.event.message.calls]
     assert {agent for agent, _ in made} == {"a", "a.1", "a.1.1", "a.2", "a.3"}
     seen = [(one["friday"]["agent"], one["tool_use_id"]) for one in recorder.inputs()]
-    assert len({one["cwd"] for one in recorder.inputs()}) == 2  # the folder, and the worktree
     return Counter(made), Counter(seen)
 
 
 async def test_every_call_of_the_tree_fires_once(stage: Stage, tmp_path: Path) -> None:
     made, seen = await calls_and_fires(stage, tmp_path / "inputs")
     assert seen == made
+    assert len({one["cwd"] for one in Recorder.read(tmp_path / "inputs")}) == 2  # the folder, and the worktree
     assert set(seen.values()) == {1}
 
 
