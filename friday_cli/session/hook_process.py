@@ -44,9 +44,10 @@ class HookProcesses:
             return failed(Answer(hook, problem=f"not run: {changed} has changed since it was trusted"))
         try:
             program = PipedProgram(
-                self._argv(hook, workspace), given, self._environ, hook.entry.timeout, LIMIT, workspace.root, confined
-            )
-            ran = await workspace.piped(program, agent=agent)
+                self._argv(hook, workspace), given, self._environ, timeout_s=hook.entry.timeout, limit=LIMIT,
+                cwd=workspace.root, confined=confined,
+            )  # fmt: skip
+            ran = await workspace.piped(program, agent)
         except ToolError as error:
             return failed(Answer(hook, problem=f"it could not be started: {error.message}"))
         answer = _answer(hook, ran)

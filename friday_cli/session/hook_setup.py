@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from friday_cli.config import Settings
-from friday_cli.core.agent.agent import Agent, Services
-from friday_cli.core.agent.hooks import Hooks
+from friday_cli.core.agent.agent import Agent, Hooks, Services
 from friday_cli.core.protocol.events import Envelope, SessionStarted
 from friday_cli.core.subagents.node import SpawnEstimate
+from friday_cli.core.subagents.tree import SubagentTree
 from friday_cli.extensions.frontmatter import contents
 from friday_cli.extensions.hooks.hook import Hook
 from friday_cli.extensions.hooks.read import HookFile, HookFiles, read_hooks
@@ -58,6 +58,7 @@ def make_hooks(
     settings: Settings,
     env: Mapping[str, str],
     services: Services,
+    *,
     session: str,
     tools: AgentTools,
     workspace: LocalWorkspace,
@@ -89,11 +90,13 @@ def make_hooks(
     return SessionHooks(hooks, processes, inputs, services, estimate=estimate), problems
 
 
-async def announce(hooks: Hooks, main: Agent, history: Sequence[Envelope]) -> list[str]:
+async def announce(hooks: Hooks, tree: SubagentTree, history: Sequence[Envelope]) -> list[str]:
     """Run the hooks of SessionStart. `history`: the events before this opening. Returns context for the model."""
+    assert isinstance(hooks, SessionHooks)
+    hooks.known = tree.known
     first = next((e.event for e in history if isinstance(e.event, SessionStarted)), None)
     source: Literal["startup", "resume", "fork"] = "startup" if first is None else "fork" if first.forked else "resume"
-    return list(filter(None, [await hooks.session_started(main, source)]))
+    return list(filter(None, [await hooks.session_started(tree.root, source)]))
 
 
 def _tokens(task: Mapping[str, Any]) -> int | None:

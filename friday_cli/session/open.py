@@ -63,8 +63,6 @@ from .worktree_changes import WorktreeChanges
 if TYPE_CHECKING:
     from friday_cli.workspace.worktrees.worktrees import Worktrees
 
-    from .session_hooks import SessionHooks
-
 
 class Options(msgspec.Struct, frozen=True):
     """What a frontend was asked for; None or empty: as the settings say. `attended`: a person can answer questions.
@@ -181,7 +179,7 @@ async def _begin(parts: SessionParts, context: _OpenContext, history: EventHisto
     if parts.services.hooks is not None:
         from .hook_setup import announce
 
-        parts.notes += await announce(parts.services.hooks, parts.tree.root, history.envelopes)
+        parts.notes += await announce(parts.services.hooks, parts.tree, history.envelopes)
     if not store.in_memory:  # locks of a store in memory protect no other session
         settings = context.settings
         cleanup.daily(settings.retention, context.env, megabytes=settings.checkpoints.megabytes)
@@ -298,7 +296,7 @@ def _build(
         services, isolation, providers, settings=settings, profiles=context.profiles,
         memory_store=store.notes.for_session(text_of(context.trust.root), session, shared=shared),
     )  # fmt: skip
-    hooks = _hooks(context, services, session, tools, workspace)
+    _set_hooks(context, services, session, tools, workspace)
     chosen = chosen_before(history.envelopes) if options.sub_agents is None else options.sub_agents
     sub_agents = SubAgentChoice(context.profiles, persona, delegation, notes, chosen, log)
     factory = AgentFactory(
@@ -309,8 +307,6 @@ def _build(
     )  # fmt: skip
     known = [agent_summary(record) for path, record in history.records.items() if path != "a"]
     tree = SubagentTree(services, factory, known=known, left=left_behind(history.envelopes))
-    if hooks is not None:
-        hooks.known = tree.known
     return SessionParts(
         id=session, store=store, ownership=ownership, log=log, services=services, tree=tree, rules=rules,
         permissions=permissions, notes=notes, since=history.last, profiles=context.profiles.names(),
@@ -319,22 +315,18 @@ def _build(
     )  # fmt: skip
 
 
-def _hooks(
+def _set_hooks(
     context: _OpenContext, services: Services, session: str, tools: AgentTools, workspace: LocalWorkspace
-) -> SessionHooks | None:
-    """The hooks of the session. Without a file that has some, nothing is loaded."""
+) -> None:
+    """Give `services` the hooks of the session. Without a file that has some, nothing is loaded."""
     project, env = context.trust, context.env
     names = trust.HOOK_FILES if context.settings.hooks.claude else trust.HOOK_FILES[:1]
-    if not (config_dir(env) / "hooks.json").is_file() and not (
-        project.ok and any(name in project.files for name in names)
-    ):
-        return None
-    from .hook_setup import make_hooks
+    if (config_dir(env) / "hooks.json").is_file() or (project.ok and any(name in project.files for name in names)):
+        from .hook_setup import make_hooks
 
-    hooks, problems = make_hooks(project, context.settings, env, services, session, tools, workspace)
-    context.notices += (*problems,)
-    services.hooks = hooks
-    return hooks
+        given = make_hooks(project, context.settings, env, services, session=session, tools=tools, workspace=workspace)
+        services.hooks, problems = given
+        context.notices += (*problems,)
 
 
 def _workspace(

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
 
-from friday_cli.core.agent.agent import Agent, Services
-from friday_cli.core.agent.hooks import HookOutcome
+from friday_cli.core.agent.agent import Agent, HookOutcome, Services
 from friday_cli.core.permissions.rule import Rule, RuleInput
 from friday_cli.core.protocol.displays import DelegationDisplay
 from friday_cli.core.protocol.errors import ToolError
-from friday_cli.core.protocol.events import AnyEvent, HookRan, Notice
+from friday_cli.core.protocol.events import AnyEvent, Notice
 from friday_cli.core.protocol.messages import ToolCall, ToolResult
 from friday_cli.core.protocol.run_result import RunResult
 from friday_cli.core.protocol.tool import Output, Tool
@@ -35,12 +32,10 @@ from friday_cli.extensions.hooks.hook import Hook
 
 from .hook_input import HookInputs, delegation_response
 from .hook_process import HookProcesses
-from .isolation import local_workspace
+from .hook_runner import SHOWN, HookRunner, name_of
 
 END_S = 5.0
 """Seconds that hooks of SessionEnd, and those that nothing waits for, have when a session is closed."""
-_SHOWN = 300
-"""Characters of a reason or an input that a line for people shows."""
 
 
 class SessionHooks:
@@ -56,13 +51,10 @@ class SessionHooks:
         *,
         estimate: Callable[[Agent, Mapping[str, Any]], dict[str, Any]],
     ) -> None:
-        self._by_event: dict[str, list[Hook]] = defaultdict(list)
-        for hook in hooks:
-            self._by_event[hook.event].append(hook)
-        self._processes, self._inputs, self._services, self._estimate = processes, inputs, services, estimate
+        self._runner = HookRunner(hooks, processes, inputs, services.log)
+        self._has, self._fire = self._runner.has, self._runner.fire
+        self._inputs, self._services, self._estimate = inputs, services, estimate
         self.known: Callable[[str], AgentSummary | None] = lambda path: None
-        self._pending: set[asyncio.Task[None]] = set()
-        self._shown: set[tuple[str, str]] = set()
 
     # ---- calls --------------------------------------------------------------------------
 
@@ -71,7 +63,7 @@ class SessionHooks:
     ) -> HookOutcome:
         given = claude_input(tool.name, arguments, agent.workspace.root)
         ours: dict[str, Any] = {}
-        if claude_name(tool.name) == "Agent" and self._by_event["PreToolUse"]:
+        if claude_name(tool.name) == "Agent" and self._has("PreToolUse"):
             ours["estimate"] = self._estimate(agent, arguments)
         answers = await self._call("PreToolUse", agent, call, tool, arguments, wanted, given=given, ours=ours)
         answers, changed, events = self._rewrite(agent, tool, call, answers, given, arguments)
@@ -80,7 +72,7 @@ class SessionHooks:
         outcome = _compose(answers, grant=tool.name)
         if changed is None:
             return outcome
-        text = mask(sanitize_line(msgspec.json.encode(changed).decode(), _SHOWN))
+        text = mask(sanitize_line(msgspec.json.encode(changed).decode(), SHOWN))
         note = f"[A hook of the user changed this call before it ran. It ran with: {neutralize_line(text)}]"
         return msgspec.structs.replace(outcome, arguments=changed, rewritten=f"{tool.name} {text}", note=note)
 
@@ -100,12 +92,12 @@ class SessionHooks:
             if answer.arguments is not None:
                 try:
                     current = rewritten_arguments(tool, current, given, answer.arguments)
-                    text = mask(sanitize_line(msgspec.json.encode(current).decode(), _SHOWN))
-                    events.append(Notice(f"Hook {_name(answer.hook)} changed {tool.name} of {agent.path}: {text}"))
+                    text = mask(sanitize_line(msgspec.json.encode(current).decode(), SHOWN))
+                    events.append(Notice(f"Hook {name_of(answer.hook)} changed {tool.name} of {agent.path}: {text}"))
                 except (ToolError, TypeError, ValueError) as error:
                     words = f"its change of the call is not used: {sanitize_line(str(error), 200)}"
                     answer = failed(msgspec.structs.replace(answer, arguments=None, problem=words))
-                    events += self._problem(answer, agent, "PreToolUse", call.id)
+                    events += self._runner.problem(answer, agent, "PreToolUse", call.id)
             checked.append(answer)
         return checked, None if current == arguments else current, events
 
@@ -123,7 +115,7 @@ class SessionHooks:
     ) -> HookOutcome:  # fmt: skip
         output, duration_s = ran
         event = "PostToolUseFailure" if output.error else "PostToolUse"
-        if not self._by_event[event]:
+        if not self._has(event):
             return HookOutcome()
         given = claude_input(tool.name, arguments, agent.workspace.root)
         more: dict[str, Any] = {"duration_ms": round(duration_s * 1000)}
@@ -160,7 +152,7 @@ class SessionHooks:
     ) -> list[Answer]:
         """The answers of the hooks of an event of a call, in the order of their files. `given`: its arguments as Claude names
         them."""
-        if not self._by_event[event]:
+        if not self._has(event):
             return []
         given = claude_input(tool.name, arguments, agent.workspace.root) if given is None else given
         fields = {"tool_name": claude_name(tool.name), "tool_input": given, **more}
@@ -172,7 +164,7 @@ class SessionHooks:
         )  # fmt: skip
 
     async def after_batch(self, agent: Agent, calls: Mapping[str, ToolCall], results: tuple[ToolResult, ...]) -> str:
-        if not self._by_event["PostToolBatch"]:
+        if not self._has("PostToolBatch"):
             return ""
         rows = [
             {
@@ -225,14 +217,14 @@ class SessionHooks:
             fields |= {"error": end.stop_reason, "error_details": end.error}
         else:
             fields |= {"background_tasks": [], "session_crons": []}
-        if not main and self._by_event[event]:
+        if not main and self._has(event):
             fields["agent_transcript_path"] = self._inputs.transcript(agent)
         subjects = () if main else (agent.profile,)
         outcome = _compose(await self._fire(event, agent, fields, ours, subjects=subjects))
         if outcome.decision == "deny" and good:
             done = "was sent back to work" if sent_back < SENT_BACK else "ended all the same, after it was sent back"
             text = f"{agent.path} {done}: {outcome.reason}"
-            await self._services.log.emit(agent.path, Notice(sanitize_line(text, 2 * _SHOWN)))
+            await self._services.log.emit(agent.path, Notice(sanitize_line(text, 2 * SHOWN)))
         elif main:
             self.notify(agent, "idle_prompt", "Friday is waiting for your input")
         else:
@@ -267,100 +259,21 @@ class SessionHooks:
 
     def notify(self, agent: Agent, kind: str, message: str) -> None:
         """Notification: nothing waits for its hooks."""
-        if self._by_event["Notification"]:
+        if self._has("Notification"):
             fields = {"message": message, "title": "Friday", "notification_type": kind}
-            self._start(self._notify(agent, fields, kind))
+            self._runner.start(self._notify(agent, fields, kind))
 
     async def _notify(self, agent: Agent, fields: Mapping[str, Any], kind: str) -> None:
         await self._fire("Notification", agent, fields, subjects=(kind,))
 
     async def close(self, agent: Agent) -> None:
-        """SessionEnd; then wait shortly for what nothing waited for, and end it."""
         try:
             async with asyncio.timeout(END_S):
                 await self._fire("SessionEnd", agent, {"reason": "other"}, subjects=("other",))
-                while self._pending:
-                    await asyncio.wait(self._pending)
+                await self._runner.finish()
         except TimeoutError:
             pass
-        for task in self._pending:
-            task.cancel()
-        if self._pending:
-            await asyncio.wait(self._pending)
-
-    # ---- running ------------------------------------------------------------------------
-
-    async def _fire(
-        self,
-        event: str,
-        agent: Agent,
-        fields: Mapping[str, Any],
-        ours: Mapping[str, Any] = {},
-        *,
-        subjects: tuple[str, ...] = (),
-        wanted: RuleInput | None = None,
-        call_id: str = "",
-    ) -> list[Answer]:
-        """Run the hooks of an event side by side. Their answers are in the order of their files."""
-        hooks = [hook for hook in self._by_event[event] if hook.matches(subjects) and hook.applies(wanted)]
-        if not hooks:
-            return []
-        given = msgspec.json.encode(self._inputs.build(event, agent, fields, ours))
-        for hook in hooks:
-            if hook.entry.run_async:
-                self._start(self._run_unawaited(hook, agent, given, call_id))
-        awaited = [hook for hook in hooks if not hook.entry.run_async]
-        return await asyncio.gather(*(self._run(hook, agent, given, call_id) for hook in awaited))
-
-    async def _run(self, hook: Hook, agent: Agent, given: bytes, call_id: str) -> Answer:
-        begun = time.perf_counter()
-        answer = await self._processes.run(hook, given, local_workspace(agent.workspace), agent.path)
-        ms = round((time.perf_counter() - begun) * 1000, 1)
-        ran = HookRan(
-            hook.event, _name(hook), ms, _decision(answer), mask(sanitize_line(answer.reason, _SHOWN)),
-            answer.problem, hook.source, call_id,
-        )  # fmt: skip
-        events: list[AnyEvent] = [ran]
-        if answer.problem:
-            events += self._problem(answer, agent, hook.event, call_id)
-        if answer.message:
-            events.append(Notice(f"Hook {_name(hook)}: {sanitize_line(answer.message, 2 * _SHOWN)}", "warning"))
-        await self._services.log.emit(agent.path, *events)
-        return answer
-
-    async def _run_unawaited(self, hook: Hook, agent: Agent, given: bytes, call_id: str) -> None:
-        await self._run(hook, agent, given, call_id)
-
-    def _start(self, work: Any) -> None:
-        task = asyncio.create_task(work)
-        self._pending.add(task)
-        task.add_done_callback(self._pending.discard)
-
-    def _problem(self, answer: Answer, agent: Agent, event: str, call_id: str) -> list[AnyEvent]:
-        """A line for the person about a hook whose answer does not count, once for the same problem."""
-        effect = "This counts as a denial." if answer.hook.blocks else "Nothing was stopped by it."
-        text = f"Hook {_name(answer.hook)} ({event}): {mask(answer.problem)}. {effect}"
-        known = (answer.hook.file + _name(answer.hook) + event, answer.problem)
-        if known in self._shown:
-            return []
-        self._shown.add(known)
-        return [Notice(text, "warning")]
-
-
-def _name(hook: Hook) -> str:
-    """A hook for people."""
-    return mask(sanitize_line(hook.name, 120))
-
-
-def _decision(answer: Answer) -> Any:
-    """What a hook asked for, as its event says it."""
-    if answer.stop:
-        return "stop"
-    if answer.arguments is not None and answer.decision in ("", "allow"):
-        return "rewrite"
-    if answer.output is not None and not answer.decision:
-        return "replace"
-    return answer.decision or ("context" if answer.context else "")
+        await self._runner.cancel()
 
 
 def _compose(answers: Sequence[Answer], *, grant: str = "") -> HookOutcome:
@@ -375,8 +288,8 @@ def _compose(answers: Sequence[Answer], *, grant: str = "") -> HookOutcome:
 def _marked(answer: Answer) -> str:
     """Context for the model that says where it comes from. That of a project's hook is text of others."""
     if answer.hook.source == "project":
-        return wrap_untrusted(answer.context, source=f"hook of the project: {_name(answer.hook)}")
-    return f"[Added by a hook of the user, {answer.hook.event}: {_name(answer.hook)}]\n{visible(answer.context)}"
+        return wrap_untrusted(answer.context, source=f"hook of the project: {name_of(answer.hook)}")
+    return f"[Added by a hook of the user, {answer.hook.event}: {name_of(answer.hook)}]\n{visible(answer.context)}"
 
 
 def _for_model(reason: str) -> str:

@@ -19,7 +19,6 @@ from .process.client import SupervisorClient
 from .process.command import EffectDetector, RunningCommand
 from .process.environment import ELSEWHERE, cleaned
 from .process.output import HEAD, TAIL, HeadTailBuffer, LiveOutput, OverflowFolder, keep_output
-from .process.piped import PipedProgram, PipedResult
 from .process.starter import CommandSettings, CommandStarter
 from .sandbox.policy import SandboxPolicy
 
@@ -60,7 +59,7 @@ class LocalWorkspace(WorkspaceFiles):
         super().__init__(root, extra, self.overflow, make_recorder)
         self._effects = EffectDetector(self.roots, self.label, self.write_hook.protected_files_changed)
         self._starter = CommandStarter(self.roots, self._settings, self._supervisor, self._effects)
-        self._jobs = BackgroundJobs()
+        self._jobs, self.piped = BackgroundJobs(), self._starter.piped
         self._tasks: set[asyncio.Task[None]] = set()
         self.away: tuple[Path, ...] = ()
         self.supports_read_only = self._settings.sandbox is not None and self._settings.sandbox.supports_read_only
@@ -121,11 +120,6 @@ class LocalWorkspace(WorkspaceFiles):
         self, argv: Sequence[str], *, agent: str, timeout_s: float, limit: int, cwd: Path | None = None
     ) -> ProgramResult:
         return await self._starter.execute(argv, agent, timeout_s=timeout_s, limit=limit, cwd=cwd)
-
-    async def piped(self, program: PipedProgram, *, agent: str) -> PipedResult:
-        """Run a program that reads a text and answers, such as a hook. Without a sandbox here it is not confined. Raises
-        ToolError if it cannot be started."""
-        return await self._starter.piped(program, agent)
 
     async def start(self, command: str, *, agent: str, access: Access = "") -> BackgroundJob:
         self._jobs.require_room(agent)

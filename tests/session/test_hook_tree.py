@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from friday_cli.core.agent.hooks import HookOutcome
+from friday_cli.core.agent.agent import HookOutcome
 from friday_cli.core.protocol.events import MessageAdded
 from friday_cli.session.session_hooks import SessionHooks
 from tests.session.harness import Stage, delegates, does, says

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -20,11 +20,8 @@ from ..protocol.messages import Message, ResultStatus, ToolCall, ToolResult, use
 from ..protocol.receipt import ToolFacts
 from ..protocol.tool import CHANGING, PARALLEL, FinalReport, Output, Tool, ToolContext
 from ..text.suggest import closest_match
-from .agent import Agent, Services, StopRun
+from .agent import Agent, HookOutcome, Services, StopRun
 from .result_budget import save_long, truncate_results
-
-if TYPE_CHECKING:
-    from .hooks import HookOutcome
 
 log = logging.getLogger(__name__)
 

@@ -88,7 +88,7 @@ def _hook(file: HookFile, event: str, matcher: object, entry: object, where: str
     except (msgspec.ValidationError, UsageError) as error:
         return f"{where}: {sanitize_line(str(error), 200)}"
     scripts = tuple(scripts_of(found, file.root, file.trusted)) if file.root is not None else ()
-    return Hook(event, text, found, file.source, text_of(file.path), rule, scripts)
+    return Hook(event, text, found, file.source, text_of(file.path), rule=rule, scripts=scripts)
 
 
 def scripts_of(entry: HookEntry, root: Path, trusted: Mapping[str, str]) -> Iterator[tuple[str, str]]:

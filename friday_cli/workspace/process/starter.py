@@ -112,7 +112,8 @@ class CommandStarter:
         return ProgramResult(code, printed, errors.text(), timed_out, cut)
 
     async def piped(self, program: PipedProgram, agent: str) -> PipedResult:
-        """As `LocalWorkspace.piped`."""
+        """Run a program that reads a text and answers, such as a hook. Without a sandbox here it is not confined. Raises
+        ToolError if it cannot be started."""
         cwd, environ, sandbox = program.cwd or self._roots[0], program.environ, self._settings.sandbox
         plan: SandboxPlan | None = None
         if program.confined and sandbox is not None:
