@@ -217,18 +217,25 @@ def _fingerprint(root: Path) -> dict[str, str]:
 
 
 def _hooks(root: Path) -> dict[str, str]:
-    """The files of a project with hooks and the scripts that their commands name, with their hashes. Raises FileError."""
+    """The files of a project with hooks and the scripts that their commands name, with their hashes. What is not in this list
+    does not run."""
     found: dict[str, str] = {}
     for name in HOOK_FILES:
-        data = content(root / name, root)
-        if data is not None and b'"hooks"' in data:
+        if (data := _readable(root / name, root)) and b'"hooks"' in data:
             from .hooks.read import named_scripts
 
             found[name] = hash_of(data)
-            for script in named_scripts(data, root):
-                if (body := content(root / script, root)) is not None:
-                    found[script] = hash_of(body)
+            scripts = {script: _readable(root / script, root) for script in named_scripts(data, root)}
+            found |= {script: hash_of(body) for script, body in scripts.items() if body is not None}
     return found
+
+
+def _readable(path: Path, root: Path) -> bytes | None:
+    """The content of a file; None if it does not exist or cannot be trusted."""
+    try:
+        return content(path, root)
+    except FileError:
+        return None
 
 
 def _instructions(folder: Path, root: Path) -> dict[str, str]:

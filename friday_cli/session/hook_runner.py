@@ -80,7 +80,7 @@ class HookRunner:
         ms = round((time.perf_counter() - begun) * 1000, 1)
         ran = HookRan(
             hook.event, name_of(hook), ms, _decision(answer), mask(sanitize_line(answer.reason, SHOWN)),
-            problem=answer.problem, source=hook.source, call_id=call_id,
+            problem=mask(sanitize_line(answer.problem, SHOWN)), source=hook.source, call_id=call_id,
         )  # fmt: skip
         events: list[AnyEvent] = [ran]
         if answer.problem:

@@ -104,7 +104,8 @@ class SessionHooks:
     async def permission(
         self, agent: Agent, call: ToolCall, tool: Tool, arguments: dict[str, Any], wanted: RuleInput
     ) -> HookOutcome:
-        self.notify(agent, "permission_prompt", f"Friday needs your permission to use {tool.name} ({agent.path})")
+        if self._services.approvals.interactive:
+            self.notify(agent, "permission_prompt", f"Friday needs your permission to use {tool.name} ({agent.path})")
         more = {"permission_suggestions": [{"type": "setMode", "mode": "acceptEdits", "destination": "session"}]}
         answers = await self._call("PermissionRequest", agent, call, tool, arguments, wanted, more=more)
         return _compose(answers, grant=tool.name)

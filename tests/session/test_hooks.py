@@ -152,6 +152,7 @@ async def test_a_projects_hooks_only_tighten(stage: Stage, tmp_path: Path) -> No
     assert (first, second) == ("denied", "denied")
     assert '<untrusted source="hook of the project: ' in text
     assert "no rm here" in why
+    assert session._parts.services.taint.source.startswith("the project's hook ")
     (line,) = await lines(stage, session.id)
     assert "a project's hook may not allow or rewrite the call" in line
     (stage.project / "guard.sh").write_text("exit 0\n")  # what was trusted is what runs

@@ -94,7 +94,12 @@ async def _begin(tree: RunHost, node: AgentRun, message: Message | None) -> RunR
     if agent.parent is None and (message is None or message.source == "harness"):
         hooked = None  # no prompt of the person
     else:
-        hooked = await hooks.run_started(agent, node.spec.task, background=node.background)
+        try:
+            hooked = await hooks.run_started(agent, node.spec.task, background=node.background)
+        except asyncio.CancelledError:
+            if message is not None:  # it is in the history already
+                await tree.services.log.emit(agent.path, MessageAdded(message))
+            raise
     if hooked is not None:
         _lower_limits(agent, hooked.limits)
     refused = hooked is not None and hooked.decision == "deny"
