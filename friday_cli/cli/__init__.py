@@ -41,6 +41,7 @@ COMMANDS = {
     "models": "List the usable models, and why others are not usable.",
     "auth": "API keys of model services: set, list, remove.",
     "permissions": "Permission rules: list, explain a decision.",
+    "hooks": "Programs that run on events: list, test.",
     "trust": "Trust the settings, profiles and instructions of a project.",
     "config": "Settings: path, show, get, set, unset, schema.",
     "doctor": "Check the installation, offline.",

@@ -233,6 +233,13 @@ class SandboxSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Additional folders and files that commands cannot read; keys of common programs and of Friday are always denied."""
 
 
+class HookSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """Hooks: programs that run when something happens (docs/hooks.md). They are in `hooks.json`, not here."""
+
+    claude: bool = False
+    """Whether the hooks in `.claude/settings.json` and `.claude/settings.local.json` of a trusted project run too."""
+
+
 class Retention(Struct, frozen=True, forbid_unknown_fields=True):
     """How long sessions and the long output of their commands are kept, checked once a day. Open sessions, and sessions
     whose worktrees contain work, are never removed."""
@@ -269,5 +276,6 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     tools: ToolSettings = ToolSettings()
     checkpoints: CheckpointSettings = CheckpointSettings()
     sandbox: SandboxSettings = SandboxSettings()
+    hooks: HookSettings = HookSettings()
     retention: Retention = Retention()
     providers: dict[str, ProviderSettings] = {}

@@ -52,7 +52,9 @@ def _is_shipped(name: str, sha: str) -> bool:
 def lines(trust_status: trust.Trust) -> list[tuple[str, str]]:
     """(file, effect if trusted) for each file of a project, the instructions last."""
     root = trust_status.root
+    hooks, scripts = _hooks(trust_status)
     rows = [row for name in trust_status.files for row in _rows(root, name)]
+    rows = [(name, "script of a hook" if name in scripts else about) for name, about in rows] + hooks
     for name in trust_status.instructions:
         size = pluralize(len((trust.content(root / name, root) or b"").strip().splitlines()), "line")
         who = "the main agent follows, and sub-agents with projectContext in their profile"
@@ -72,7 +74,30 @@ def _rows(root: Path, name: str) -> list[tuple[str, str]]:
     return [(head, about), *mcp_review.rows_of_profile(root / name, head, root)]
 
 
+def _hooks(trust_status: trust.Trust) -> tuple[list[tuple[str, str]], set[str]]:
+    """One row for each hook of a project: its whole command, and the hash of each script that it names; and those scripts."""
+    found: list[tuple[str, str]] = []
+    named: set[str] = set()
+    for name in trust.HOOK_FILES:
+        if name in trust_status.files:
+            from .hooks.read import HookFile, HookFiles, read_hooks
+
+            data = trust.content(trust_status.root / name, trust_status.root) or b""
+            file = HookFile(trust_status.root / name, data, "project", trust_status.root, trust_status.files)
+            hooks, problems = read_hooks(HookFiles((file,)))
+            for hook in hooks:
+                named.update(sanitize_line(script, 200) for script, _ in hook.scripts)
+                when = f"{hook.event} {hook.matcher}".strip()
+                scripts = "".join(f"; {script} has the sha256 {sha[:12]}" for script, sha in hook.scripts)
+                found.append((sanitize_line(name, 200), sanitize_line(f"runs on {when}: {hook.name}{scripts}", 4000)))
+            found += [(sanitize_line(name, 200), sanitize_line(problem, 400)) for problem in problems]
+    return found, named
+
+
 def _about(root: Path, name: str) -> str:
+    if name in trust.HOOK_FILES:
+        more = "" if name == trust.HOOK_FILES[0] else ", used with the setting hooks.claude"
+        return f"hooks, which can deny and ask, in the sandbox{more}"
     if name in PROJECT_FILES:
         return f"settings; they can only restrict yours{_settings(root / name)}"
     if not name.endswith(".md"):

@@ -60,7 +60,8 @@ class AgentTools:
         self._memory = memory_store
         self.servers = servers
         delegation = settings.agents.delegation
-        self._limiter = SpawnLimiter(services, delegation, partial(highest_cost, delegation, profiles, providers))
+        self.highest_cost = partial(highest_cost, delegation, profiles, providers)
+        self._limiter = SpawnLimiter(services, delegation, self.highest_cost)
 
     def selectable(self, catalog: ToolCatalog) -> dict[str, Tool]:
         """Every tool that a profile can select. The module of a group makes its tools with the arguments given here."""

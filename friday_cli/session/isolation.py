@@ -73,6 +73,8 @@ class WorktreeIsolation:
         create again. Raises ToolError."""
         made = await self.worktrees.create(local_workspace(parent.workspace), again=again)
         assert made.workspace is not None
+        if (hooks := self._services.hooks) is not None:
+            await hooks.worktree("WorktreeCreate", parent, made.metadata.name, made.metadata.folder)
         return made.workspace
 
     async def cancel(self, workspace: Workspace) -> None:

@@ -192,6 +192,10 @@ async def _begin(parts: SessionParts, context: _OpenContext, history: EventHisto
         parts.servers.begin()
     if context.notices:
         await log.emit("a", *(Notice(text, "warning") for text in context.notices))
+    if parts.services.hooks is not None:
+        from .hook_setup import announce
+
+        parts.notes += await announce(parts.services.hooks, parts.tree, history.envelopes)
     if not store.in_memory:  # locks of a store in memory protect no other session
         settings = context.settings
         cleanup.daily(settings.retention, context.env, megabytes=settings.checkpoints.megabytes)
@@ -318,6 +322,7 @@ def _build(
         services, isolation, providers, settings=settings, profiles=context.profiles,
         memory_store=store.notes.for_session(text_of(context.trust.root), session, shared=shared), servers=servers,
     )  # fmt: skip
+    _set_hooks(context, services, session, tools, workspace)
     chosen = chosen_before(history.envelopes) if options.sub_agents is None else options.sub_agents
     sub_agents = SubAgentChoice(context.profiles, persona, delegation, notes, chosen, log)
     factory = AgentFactory(
@@ -336,6 +341,20 @@ def _build(
         changes=WorktreeChanges(tree, isolation, services), workspace=workspace, sandbox=context.sandbox,
         servers=servers,
     )  # fmt: skip
+
+
+def _set_hooks(
+    context: _OpenContext, services: Services, session: str, tools: AgentTools, workspace: LocalWorkspace
+) -> None:
+    """Give `services` the hooks of the session. Without a file that has some, nothing is loaded."""
+    project, env = context.trust, context.env
+    names = trust.HOOK_FILES if context.settings.hooks.claude else trust.HOOK_FILES[:1]
+    if (config_dir(env) / "hooks.json").is_file() or (project.ok and any(name in project.files for name in names)):
+        from .hook_setup import make_hooks
+
+        given = make_hooks(project, context.settings, env, services, session=session, tools=tools, workspace=workspace)
+        services.hooks, problems = given
+        context.notices += (*problems,)
 
 
 def _workspace(

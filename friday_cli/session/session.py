@@ -239,6 +239,8 @@ class Session:
             return
         parts = self._parts
         await self._tree.close()
+        if parts.services.hooks is not None:
+            await parts.services.hooks.close(self._tree.root)
         if parts.servers is not None:
             await parts.servers.close()
         await parts.isolation.close()

@@ -58,7 +58,7 @@ class LocalWorkspace(WorkspaceFiles):
         super().__init__(root, extra, self.overflow, make_recorder)
         self._effects = EffectDetector(self.roots, self.label, self.write_hook.protected_files_changed)
         self._starter = CommandStarter(self.roots, self._settings, self._supervisor, self._effects)
-        self.serve = self._starter.serve
+        self.serve, self.piped = self._starter.serve, self._starter.piped
         self._jobs = BackgroundJobs()
         self._tasks: set[asyncio.Task[None]] = set()
         self.away: tuple[Path, ...] = ()

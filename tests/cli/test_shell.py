@@ -26,6 +26,7 @@ COMMANDS = {
     "models": (),
     "auth": ("set", "list", "remove"),
     "permissions": ("list", "explain"),
+    "hooks": ("list", "test"),
     "trust": (),
     "config": ("path", "show", "get", "set", "unset", "schema"),
     "doctor": (),

@@ -68,7 +68,8 @@ class Rules:
     catalogue of its session.
 
     A tool that a rule in `only` names may run only for calls that these rules match. Rules with a `profile` apply to
-    agents with that profile; deny and ask rules of an agent apply to such agents below it too.
+    agents with that profile; deny and ask rules of an agent apply to such agents below it too. `outermost`: these are the
+    rights of the session, and not an agent's below it.
     """
 
     def __init__(
@@ -89,6 +90,7 @@ class Rules:
         self.allowed = allowed
         self.parent = parent
         self.profile = profile
+        self.outermost = parent is None
 
     def child(
         self,
@@ -225,9 +227,22 @@ class Rules:
         return PermissionDecision(decision, f"mode {self.mode}: {call.effect} calls are {_PARTICIPLES[decision]}{more}")
 
 
-def decide(call: RuleInput, arguments: object, rules: Rules, taint: Taint) -> PermissionDecision:
-    """The final decision on a call: that of the rules, made stricter by `taint`."""
-    permission = rules.decide(call)
+def decide(
+    call: RuleInput, arguments: object, rules: Rules, taint: Taint, *, granted: Rule | None = None
+) -> PermissionDecision:
+    """The final decision on a call: that of the rules, made stricter by `taint`. `granted` is an allow rule that counts for
+    this call as one of the session does."""
+    if granted is None:
+        permission = rules.decide(call)
+    else:
+        session = rules
+        while session.parent is not None and not session.outermost:
+            session = session.parent
+        session.rules.append(granted)
+        try:
+            permission = rules.decide(call)
+        finally:
+            session.rules.remove(granted)
     if permission.decision != "deny" and (reason := taint.approval_reason(call, arguments, rules)):
         return PermissionDecision("ask", reason if permission.decision == "allow" else f"{permission.reason}; {reason}")
     return permission

@@ -8,16 +8,18 @@ from typing import Any, Literal
 import msgspec
 
 from .displays import AnyDisplay
+from .live_events import LIVE as LIVE
+from .live_events import CallDelta as CallDelta
+from .live_events import Event as Event
+from .live_events import TextDelta as TextDelta
+from .live_events import ThinkingDelta as ThinkingDelta
+from .live_events import ToolOutput as ToolOutput
 from .messages import Image, Message, ResultStatus, Usage
 from .receipt import CommandRun, FileChange, Finding, KeptFile, Receipt, ToolFacts
 from .run_result import RESULT_CHARS, RunResult, Status, StopReason
 
 SCHEMA = 1
 """Version of the event format, written in the first event of a session."""
-
-
-class Event(msgspec.Struct, frozen=True, tag_field="kind", omit_defaults=True):
-    """Something that happened to one agent."""
 
 
 class ToolSpec(msgspec.Struct, frozen=True):
@@ -205,6 +207,19 @@ class Denied(Event, frozen=True, tag="denied"):
     reason: str
 
 
+class HookRan(Event, frozen=True, tag="hook_ran"):
+    """A hook ran on `event`. `decision` is what it asked for, `problem` why its answer does not count, `source` whose it is."""
+
+    event: str
+    hook: str
+    ms: float = 0.0
+    decision: Literal["", "allow", "ask", "deny", "rewrite", "replace", "block", "context", "stop"] = ""
+    reason: str = ""
+    problem: str = ""
+    source: Literal["user", "project"] = "user"
+    call_id: str = ""
+
+
 class QuestionAsked(Event, frozen=True, tag="question_asked"):
     """An agent asks a person a question. `choices` may be empty."""
 
@@ -338,48 +353,10 @@ class Notice(Event, frozen=True, tag="notice"):
     level: Literal["info", "warning", "error"] = "info"
 
 
-class TextDelta(Event, frozen=True, tag="text_delta"):
-    """More text of the reply. `offset` counts characters within the attempt. No text at offset 0: it begins again."""
-
-    turn: int
-    attempt: int
-    offset: int
-    text: str
-
-
-class ThinkingDelta(Event, frozen=True, tag="thinking_delta"):
-    """More thinking of the model. `offset` counts characters within the attempt."""
-
-    turn: int
-    attempt: int
-    offset: int
-    text: str
-
-
-class CallDelta(Event, frozen=True, tag="call_delta"):
-    """Progress of a tool call in the reply: `chars` of its arguments were received."""
-
-    turn: int
-    attempt: int
-    index: int
-    tool: str
-    chars: int
-
-
-class ToolOutput(Event, frozen=True, tag="tool_output"):
-    """More output of a running tool. `offset` counts characters."""
-
-    call_id: str
-    offset: int
-    text: str
-
-
-LIVE = (TextDelta, ThinkingDelta, CallDelta, ToolOutput)
-
 AnyEvent = (
     SessionStarted | AgentStarted | AgentFinished | Detached | Prefix | TurnStarted | TurnFinished | MessageAdded | ToolStarted | ToolFinished
     | StatusChanged | InboxMessage | PermissionAsked | PermissionAnswered | Denied | QuestionAsked | Compacted | QuestionAnswered
-    | AskWithdrawn | ModeChanged | RuleAdded | RuleRemoved | AttemptFailed | IntentStated | Verdict | Notice | WorktreeChanged | Checkpoint
+    | AskWithdrawn | ModeChanged | RuleAdded | RuleRemoved | AttemptFailed | IntentStated | Verdict | Notice | HookRan | WorktreeChanged | Checkpoint
     | Rewound | Reviewed | SubAgentsChosen | PersonCommand | TextDelta | ThinkingDelta | CallDelta | ToolOutput)  # fmt: skip
 
 

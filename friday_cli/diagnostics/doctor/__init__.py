@@ -34,7 +34,7 @@ def examine(
     """Run all checks. `model`: the model named on the command line. Never raises: an exception becomes a `bad` fact."""
     env = os.environ if env is None else env
     found: list[DoctorFact] = []
-    settings, redact = config.Settings(), _Redactor(env)
+    settings, redact, project = config.Settings(), _Redactor(env), None
 
     def add(area: str, fact: Fact) -> None:
         found.append(DoctorFact(area, fact.name, redact(fact.text), fact.level, redact(fact.hint)))
@@ -56,6 +56,7 @@ def examine(
         check("MCP servers", lambda: mcp_servers.configured(cwd or _current_folder(), settings, project, env))
     except (FridayError, OSError) as error:
         add("settings", Fact("file", str(error), "bad"))
+    check("hooks", lambda: _hooks(project, settings, env))
     check("model", lambda: services.model(settings, env, model))
     check("keys", lambda: services.keys(settings, env))
     check("web search", lambda: services.web_search(settings, env, model))
@@ -129,6 +130,17 @@ def _settings(project: trust.Trust, loaded: config.Loaded, env: Mapping[str, str
     yield Fact("profiles", ", ".join(found.names()) or "none", "ok" if found.found else "bad")
     for problem in found.problems:
         yield Fact("profile", str(problem), "note")
+
+
+def _hooks(project: trust.Trust | None, settings: config.Settings, env: Mapping[str, str]) -> Facts:
+    from friday_cli.session.hook_setup import configured_hooks
+
+    hooks, problems = configured_hooks(project, env, claude=settings.hooks.claude)
+    own = sum(hook.source == "user" for hook in hooks)
+    text = f"{own} of yours, {len(hooks) - own} of the project" if hooks else "none"
+    yield Fact("hooks", text)
+    for problem in problems:
+        yield Fact("hooks", problem, "note", "`friday hooks list` shows them.")
 
 
 def _without_secret(name: str, value: str) -> str:

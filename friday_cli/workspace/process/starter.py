@@ -21,9 +21,10 @@ from .client import Process, SupervisorClient
 from .command import EffectDetector, PreparedCommand, RunningCommand, shell_code
 from .environment import DEPTH, nesting_depth
 from .output import HeadTailBuffer, LiveOutput, OutputCapture, OverflowFolder, unnamed_file
+from .piped import OutputPipes, PipedProgram, PipedResult, run_piped
 
 if TYPE_CHECKING:
-    from .server import ServerProcess, ServerProgram
+    from .server import Pipes, ServerProcess, ServerProgram
 
 COMMAND_BYTES = 128 * 1024 - 1
 """Longest command in bytes: Linux's limit for one argument."""
@@ -124,13 +125,7 @@ class CommandStarter:
 
         request = await asyncio.to_thread(self._server_request, program)
         pipes = Pipes()
-        try:
-            process = await self._process(owner, into=pipes.theirs)
-        except ToolError:
-            pipes.close_ours()
-            raise
-        finally:
-            pipes.close_theirs()
+        process = await self._with_pipes(owner, pipes)
         server = await ServerProcess.connect(process, pipes)
         await process.begin(request)
         return server
@@ -152,6 +147,30 @@ class CommandStarter:
                 raise ToolError("It must run in a sandbox, and there is none on this machine.")
             environ = sandbox.environ(environ, plan, keep=tuple(environ))
         return self._supervisor.request([found, *words], cwd, environ, plan=plan)
+
+    async def piped(self, program: PipedProgram, agent: str) -> PipedResult:
+        """Run a program that reads a text and answers, such as a hook. Without a sandbox here it is not confined. Raises
+        ToolError if it cannot be started."""
+        cwd, environ, sandbox = program.cwd or self._roots[0], program.environ, self._settings.sandbox
+        plan: SandboxPlan | None = None
+        if program.confined and sandbox is not None:
+            show = self._settings.overflow.path
+            plan = await asyncio.to_thread(sandbox.plan, self._roots, cwd, show=show, access="")
+            if plan is not None:
+                environ = sandbox.environ(environ, plan)
+        request = self._supervisor.request(program.argv, cwd, environ, plan=plan)
+        pipes = OutputPipes(program.given)
+        return await run_piped(await self._with_pipes(agent, pipes), pipes, request, program)
+
+    async def _with_pipes(self, agent: str, pipes: OutputPipes | Pipes) -> Process:
+        """A new process that has the other ends of `pipes`."""
+        try:
+            return await self._process(agent, into=pipes.theirs)
+        except ToolError:
+            pipes.close_ours()
+            raise
+        finally:
+            pipes.close_theirs()
 
     async def end(self, agent: str | None = None) -> None:
         """End the processes of `agent`, or all, with everything they started."""
