@@ -149,4 +149,6 @@ def report(problems: Sequence[str], done: subprocess.CompletedProcess[str]) -> i
                 {"exit": done.returncode, "stdout": done.stdout[-1500:], "stderr": done.stderr[-1500:]}, indent=1
             )
         )
+    else:
+        print(f"  ok     {len(STEPS)} calls: results, worktree, question, and the caps by the model's own count")
     return bool(problems)

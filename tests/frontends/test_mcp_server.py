@@ -161,6 +161,24 @@ async def test_without_a_person_sub_agents_only_read_and_no_call_raises_the_caps
         assert "'researcher' is not one of ['writer']" in wrong.content[0].text
 
 
+async def test_another_session_is_not_shown_to_a_client(stage: Stage, tmp_path: Path) -> None:
+    stage.plays({"a": [does(("delegate_task", {"task": "mine"})), DONE], "a.*": [DONE]})
+    mine = await stage.ran()  # a session of the person, with a sub-agent
+    other = tmp_path / "other"
+    other.mkdir()
+    async with _served(stage, options={"cwd": str(other)}) as (client, _):
+        elsewhere = (await client.call_tool("delegate_task", {"task": "look"})).structured_content["id"]
+    async with _served(stage) as (client, _):
+        assert (await client.call_tool("list_sub_agents", {})).structured_content == {"sub_agents": []}
+        for name in (f"{mine.id}:a.1", elsewhere):
+            for tool in ("get_delegation_result", "cancel_sub_agent", "apply_delegation"):
+                refused = await client.call_tool(tool, {"id": name})
+                assert refused.is_error
+                assert "There is no sub-agent" in refused.content[0].text
+            with pytest.raises(MCPError, match="no such resource"):
+                await client.read_resource(f"friday://{name.replace(':', '/')}")
+
+
 async def test_deep_inside_agents_of_friday_nothing_is_started(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     stage.plays({"a.*": [does(("bash", {"command": "echo depth $FRIDAY_DEPTH trace $TRACEPARENT"})), DONE]})
     trace = f"00-{'a' * 32}-{'b' * 16}-01"

@@ -26,7 +26,7 @@ from .serve_settings import ServeSettings, server_caps
 
 LISTED = 20
 """The newest sessions that are listed."""
-_URI = re.compile(r"friday://([0-9a-f-]{8,36})/(receipts|a(?:\.\d+)*)")
+_URI = re.compile(r"friday://([0-9a-f-]{8,36})/(receipts|a(?:\.\d+)+)")
 _TASK_KEYS = frozenset(("profile", "task", "context", "max_tokens", "timeout_s", "schema", "isolation"))
 INSTRUCTIONS = """\
 Friday runs sub-agents for you: each has its own context, tools, rights and a budget of tokens and dollars that is enforced. \
