@@ -69,13 +69,12 @@ class LoginFile:
     def __init__(self, entry: ServerEntry) -> None:
         import hashlib  # takes 3 ms
 
-        self.server = entry.url
         self._client_id = entry.oauth.client_id if entry.oauth else ""
         address = hashlib.sha256(entry.url.encode()).hexdigest()[:16]
         self.path = logins_dir() / f"{entry.name}-{address}.json"
 
     def read(self) -> Login | None:
-        """The stored login; None if there is none for this server, or if it is of another client id than the entry's.
+        """The stored login; None if there is none, or if it is of another client id than the entry's.
 
         Raises FridayError if the file cannot be read.
         """
@@ -89,7 +88,7 @@ class LoginFile:
             return None  # a new login replaces it
         login.remember()
         other_client = self._client_id and login.client.get("client_id") != self._client_id
-        return None if login.server != self.server or other_client else login
+        return None if other_client else login
 
     def write(self, login: Login) -> None:
         """Store `login`. Raises OSError."""

@@ -12,7 +12,7 @@ import pytest
 
 from friday_cli.mcp import elicitation
 from friday_cli.mcp.catalog import Catalog, OfferedTool
-from friday_cli.mcp.connection import Connection, ConnectionHost, ServerCall
+from friday_cli.mcp.connection import ConnectionHost, ServerCall, ServerConnection
 from friday_cli.mcp.entry import ServerEntry
 
 SCHEMA = {"type": "object", "properties": {"region": {"type": "string", "x-mcp-header": "Region"}}}
@@ -55,7 +55,7 @@ def asked() -> Iterator[tuple[str, list[tuple[str, str]]]]:
 async def test_a_tool_of_the_catalog_gets_its_headers(asked: tuple[str, list[tuple[str, str]]]) -> None:
     url, seen = asked
     known = Catalog((OfferedTool("look", schema=SCHEMA),), protocol="2026-07-28", discovered=DISCOVERED)
-    connection = Connection(ServerEntry("small", "http", url=url), ConnectionHost(start=None), known)  # type: ignore[arg-type]
+    connection = ServerConnection(ServerEntry("small", "http", url=url), ConnectionHost(start=None), known)  # type: ignore[arg-type]
     for _ in range(2):
         assert (await connection.call("look", {"region": "west"})).text == "seen"
     await connection.close()

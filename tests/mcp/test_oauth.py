@@ -74,6 +74,9 @@ async def test_a_login_is_stored_for_its_address_and_masked_everywhere(home: Pat
         assert secret in path.read_text()
         assert mask_keys(f"<{secret}>") == "<[secret]>"
         assert secret not in repr(login)
+    LoginFile(entry(service)).write(msgspec.structs.replace(login, tokens={"access_token": "only-written"}))
+    assert mask_keys("<only-written>") == "<[secret]>"
+    LoginFile(entry(service)).write(login)
     moved = msgspec.structs.replace(entry(service), url=f"{service.origin}/other")
     assert (LoginFile(moved).read(), LoginFile(entry(service, clientId="else")).read()) == (None, None)
     assert (remove_logins("note"), remove_logins("notes"), remove_logins("notes")) == (False, True, False)
