@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
@@ -18,7 +18,7 @@ from friday_cli.core.limits.slots import RunSlot
 from friday_cli.core.permissions.rules import Rules
 from friday_cli.core.protocol.agent_path import is_under
 from friday_cli.core.protocol.errors import FridayError, ToolError, UsageError
-from friday_cli.core.protocol.events import Notice
+from friday_cli.core.protocol.events import Notice, ToolSpec
 from friday_cli.core.protocol.format import is_demo
 from friday_cli.core.protocol.messages import Message, Usage, closed, user
 from friday_cli.core.protocol.provider import Provider
@@ -34,13 +34,14 @@ from friday_cli.llm.models import ModelChoice
 from friday_cli.tool_catalog import ASK_USER
 from friday_cli.tools import task_result
 
-from . import output_schema, system_prompt
+from . import output_schema, small_window, system_prompt
 from .agent_rules import profile_rights
 from .agent_tools import AgentTools
 from .isolation import WorktreeIsolation
 from .provider_pool import ProviderPool
 from .resume import report_from_log
 from .service_search import UNAVAILABLE
+from .small_window import listed_tools
 from .sub_agents import SubAgentChoice
 from .tool_schemas import KeptSchemas
 from .worktree_changes import WorktreeChanges
@@ -95,7 +96,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         if persona:
             rules.allowed = frozenset((*tools, TASK_RESULT))  # its sub-agents have this tool even if it has not
         system = system_prompt.root_prompt(
-            self.environment, tools, children=targets, window=provider.window, instructions=self.instructions, persona=persona,
+            self.environment, listed_tools(tools, provider.window), children=targets, window=provider.window, instructions=self.instructions, persona=persona,
             known_tools=rules.tools, searches=not _search_missing(persona, tools, rules),
         )  # fmt: skip
         agent = self._agent(
@@ -108,6 +109,8 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         agent.temperature = persona.temperature if persona else None
         agent.supervision = self.settings.agents.delegation.supervision
         self._note_missing_tools(agent, persona)
+        if (text := small_window.warning(provider)) and not is_demo(provider.name):
+            agent.start_events.append(Notice(text, "warning"))
         if self.settings.fallback_model:
             agent.fallback, _ = self.providers.named(self.settings.fallback_model, "fallback_model")
             _check_price(agent.fallback, budget)
@@ -173,7 +176,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         workspace = spec.workspace or parent.workspace
         environment = self.isolation.environment_for(workspace, self.environment)
         system = system_prompt.child_prompt(
-            profile, environment, tools, children=targets, window=provider.window, instructions=self.instructions,
+            profile, environment, listed_tools(tools, provider.window), children=targets, window=provider.window, instructions=self.instructions,
             known_tools=rules.tools, searches=not _search_missing(profile, tools, rules),
         )  # fmt: skip
         agent = self._agent(
@@ -232,7 +235,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         """Give `agent` its earlier model, and no tool that it did not have, even if profiles and settings changed since."""
         agent.tools = {name: t for name, t in agent.tools.items() if name in record.newest_start.tools}
         agent.rules.allowed = frozenset(agent.tools)
-        agent.specs = self.schemas.specs(agent.tools.values())
+        agent.specs = self._specs(agent.tools, agent.provider)
         model = record.prefix.model if record.prefix else agent.model
         if model == agent.model or is_demo(agent.provider.name):
             return
@@ -295,13 +298,16 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         changes = WorktreeChanges(tree, self.isolation, self.services)
         return Agent(
             path=path, profile=profile, provider=provider, system=system,
-            specs=self.schemas.specs(tools.values()), tools=tools, rules=rules, budget=budget,
+            specs=self._specs(tools, provider), tools=tools, rules=rules, budget=budget,
             slot=RunSlot(path, log=self.services.log, slots=tree.slots if parent else None),
             inbox=Inbox(path, self.services.log), max_turns=ROOT_TURNS, time_s=0.0,
             max_depth=self.services.policy.max_depth, workspace=workspace,
             parent=parent,
             subagent_notes=lambda: "\n".join([*tree.notes(path), *changes.notes(path)]),
         )  # fmt: skip
+
+    def _specs(self, tools: Mapping[str, Tool], provider: Provider) -> tuple[ToolSpec, ...]:
+        return self.schemas.specs(listed_tools(tools, provider.window).values())
 
 
 def _profile_rules(parent: Rules, profile: Profile, tools: Iterable[str]) -> Rules:

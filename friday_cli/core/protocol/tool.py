@@ -127,8 +127,7 @@ class Tool(msgspec.Struct, frozen=True):
 
 
 AS_ELSEWHERE = {"as_elsewhere": True}
-"""`extra_json_schema` of a list whose items have fields that another tool describes: models are told the types of
-those that are not null by default."""
+"""`extra_json_schema` of a list whose items have fields that another tool describes: models are told their types only."""
 _UNSENT = (
     *AS_ELSEWHERE, "additionalProperties", "minLength", "maxLength", "minItems", "maxItems", "minimum", "exclusiveMinimum",
 )  # fmt: skip
@@ -157,8 +156,7 @@ def schema_of(args: type[msgspec.Struct]) -> dict[str, Any]:
             node = {**kinds[0], **{key: value for key, value in node.items() if key != "anyOf"}}
         for key, value in node.items():
             if key == "properties":
-                fields = [name for name in value if not bare or value[name].get("default", "") is not None]
-                out[key] = {name: inline(value[name], bare) for name in fields}
+                out[key] = {name: inline(field, bare) for name, field in value.items()}
             elif not _is_noise(key, value, node, bare=bare):
                 out[key] = inline(value, inside)
         return out

@@ -73,7 +73,7 @@ class BatchArguments(ToolArguments, frozen=True):
         list[TaskArguments],
         Meta(
             min_length=1,
-            description="Each with any of the fields of delegate_task.",
+            description="Fields as in delegate_task.",
             extra_json_schema=AS_ELSEWHERE,
         ),
     ]
