@@ -29,6 +29,7 @@ class OpenAIQuirks(msgspec.Struct, frozen=True):
 
     `efforts` are the accepted reasoning efforts: empty sends any effort, ("none",) never sends one. `reasoning_field`
     is the field in which reasoning is sent back ("": not at all). `cache_key` sends `prompt_cache_key`,
+    `cache_marks` (Responses) marks where the part ends that requests in other folders share,
     `stream_usage` requests usage. `images`: accepts images; `tool_images`: also in tool results (Chat Completions).
     `short_ids`: Responses sends call ids as nine letters and digits, as Chat Completions always does. `signed_calls`:
     requires a signature on each call, also on calls of other models. `reasoning` (Responses): request summaries and encrypted reasoning, which models
@@ -40,6 +41,7 @@ class OpenAIQuirks(msgspec.Struct, frozen=True):
     efforts: tuple[Effort, ...] = ()
     reasoning_field: Literal["", "reasoning_content", "reasoning", "content"] = ""
     cache_key: bool = False
+    cache_marks: bool = False
     stream_usage: bool = True
     images: bool = True
     tool_images: bool = False
