@@ -65,7 +65,8 @@ def stats(db: sqlite3.Connection) -> list[StatRow]:
         event = _event(body) if seq > copied.get(key, 0) else None
         if isinstance(event, AgentFinished):
             ends.setdefault((profile, model), []).append((bool(event.success), event.duration_s, event.stop_reason))
-            used.setdefault((profile, model), {})[key, path] = event.usage  # of all its runs so far
+            if event.usage != Usage():
+                used.setdefault((profile, model), {})[key, path] = event.usage  # the total of all its runs
     before_fork = _usage_before_fork(db, copied)
     rows = []
     for profile, model, count, tokens, cost in db.execute(
