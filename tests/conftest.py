@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import asyncio.runners
+import compileall
 import gc
 import ipaddress
 import itertools
@@ -24,6 +25,7 @@ from types import FrameType
 from typing import Any
 
 import pytest
+from _pytest.assertion import rewrite
 from hypothesis import HealthCheck, settings
 
 from friday_cli import own_programs
@@ -75,6 +77,46 @@ def pytest_collection() -> Iterator[object]:
         gc.freeze()
         gc.set_threshold(10_000, 10, 5)
         gc.enable()
+
+
+# ---- compiled once ---------------------------------------------------------------
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Write the bytecode of the package and, before xdist starts its workers, of the tests.
+
+    In a fresh copy every worker would compile all of it, and every process of Friday the package. Written also with
+    PYTHONDONTWRITEBYTECODE, as `pip install` does: an editable install has no bytecode.
+    """
+    if hasattr(config, "workerinput"):
+        return
+    here = Path(__file__).parent
+    sources = [*(here.parent / "friday_cli").rglob("*.py")]
+    if config.getoption("numprocesses", None):
+        sources += here.rglob("*.py")
+    processes = os.cpu_count() or 1
+    children = []
+    for first in range(processes):
+        if not (pid := os.fork()):
+            try:
+                for source in sources[first::processes]:
+                    _compile(source, config)
+            finally:
+                os._exit(0)  # what is not written is compiled when it is imported
+        children.append(pid)
+    for pid in children:
+        os.waitpid(pid, 0)
+
+
+def _compile(source: Path, config: pytest.Config) -> None:
+    """Write the bytecode of one file unless it is up to date; of a test with pytest's rewritten asserts."""
+    if not source.name.startswith("test_"):
+        compileall.compile_file(source, quiet=2)
+        return
+    target = rewrite.get_cache_dir(source) / (source.stem + rewrite.PYC_TAIL)
+    if rewrite._read_pyc(source, target) is None and rewrite.try_makedirs(target.parent):
+        digest, code = rewrite._rewrite_test(source, config)
+        rewrite._write_pyc(config.stash[rewrite.assertstate_key], code, digest, target)
 
 
 # ---- run again -------------------------------------------------------------------

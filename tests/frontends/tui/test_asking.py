@@ -221,7 +221,7 @@ async def test_a_question_with_more_choices_than_rows_shows_the_chosen(tmp_path:
 
 @paced
 async def test_a_question_does_not_take_the_keys_from_somebody_who_types(tmp_path: Path, pace: float) -> None:
-    agents = {"a": [does("bash", command="echo x > out.txt") | {"delay_s": 0.3 * pace}, {"text": "Finished."}]}
+    agents = {"a": [does("bash", command="echo x > out.txt") | {"delay_s": 0.8 * pace}, {"text": "Finished."}]}
     async with opened(tmp_path, agents) as chat:
         await chat.say("go")
         await chat.type("my next")
