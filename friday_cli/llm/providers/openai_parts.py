@@ -10,7 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from friday_cli.core.protocol.messages import AnyPart, Message, ToolCall, ToolResult, Usage, estimate_message
-from friday_cli.core.protocol.provider import Effort, ReplyDone, Request, ServerSearch, Stop, clamp
+from friday_cli.core.protocol.provider import ENVIRONMENT, Effort, ReplyDone, Request, ServerSearch, Stop, clamp
 from friday_cli.core.text.lazy_regex import pattern
 
 from ..transport.endpoint import Endpoint
@@ -64,6 +64,17 @@ SERVICES: dict[str, OpenAIQuirks] = {
     "llamacpp": OpenAIQuirks(reasoning_field="reasoning_content"),
 }
 """The quirks of services by name; other services get the defaults."""
+
+
+def marked_system(system: str) -> dict[str, Any] | None:
+    """A system text as a message of the Responses API, with a cache mark before the part that differs between folders and
+    days; None without such a part. The field `instructions` takes no mark."""
+    shared, heading, rest = system.partition(ENVIRONMENT)
+    if not heading:
+        return None
+    parts: list[dict[str, Any]] = [{"type": "input_text", "text": text} for text in (shared, heading + rest)]
+    parts[0]["prompt_cache_breakpoint"] = {"mode": "explicit"}
+    return {"type": "message", "role": "developer", "content": parts}
 
 
 class StreamedToolCall:

@@ -10,16 +10,7 @@ from typing import Any
 
 from friday_cli.core.protocol.errors import ProviderError
 from friday_cli.core.protocol.messages import AnyPart, Image, Message, Opaque, Text, Thinking, ToolCall
-from friday_cli.core.protocol.provider import (
-    ENVIRONMENT,
-    CallChunk,
-    Chunk,
-    Request,
-    ServerSearch,
-    Stop,
-    TextChunk,
-    ThinkingChunk,
-)
+from friday_cli.core.protocol.provider import CallChunk, Chunk, Request, ServerSearch, Stop, TextChunk, ThinkingChunk
 
 from ..transport.endpoint import Endpoint
 from ..transport.error_mapping import from_error
@@ -34,6 +25,7 @@ from .openai_parts import (
     cache_key,
     call_id_for,
     effort_for,
+    marked_system,
     result_text,
 )
 from .service_provider import server_search, temperature_for
@@ -60,16 +52,15 @@ def responses_request(
     """The JSON of a request. The service stores nothing (`store` is false), so encrypted reasoning is sent along. `history`
     encodes the messages."""
 
-    marked = quirks.cache_marks and ENVIRONMENT in request.system
+    system = marked_system(request.system) if quirks.cache_marks else None
 
     def items(messages: Sequence[Message], first: bool) -> list[dict[str, Any]]:
-        return [*([_marked(request.system)] if first and marked else []), *_input(messages, quirks, origin)]
+        return [*([system] if first and system else []), *_input(messages, quirks, origin)]
 
-    sent = request.messages
-    variant = (origin, request.system if marked else "")
+    sent, variant = request.messages, (origin, request.system if system else "")
     messages = items(sent, True) if history is None else history.encode(sent, items, variant)
     body: dict[str, Any] = {"model": model, "input": messages, "stream": True, "store": False}
-    if request.system and not marked:
+    if request.system and system is None:
         body["instructions"] = request.system
     if limit := min((n for n in (request.max_output, max_output) if n > 0), default=0):
         body["max_output_tokens"] = max(_MIN_OUTPUT, limit)
@@ -97,15 +88,6 @@ def responses_request(
     if quirks.cache_key and request.cache_key:
         body["prompt_cache_key"] = cache_key(request, model)
     return body
-
-
-def _marked(system: str) -> dict[str, Any]:
-    """The system text as a message, with a cache mark before the part that differs between folders and days. The field
-    `instructions` takes no mark."""
-    shared, heading, rest = system.partition(ENVIRONMENT)
-    parts: list[dict[str, Any]] = [{"type": "input_text", "text": text} for text in (shared, heading + rest)]
-    parts[0]["prompt_cache_breakpoint"] = {"mode": "explicit"}
-    return {"type": "message", "role": "developer", "content": parts}
 
 
 def _input(messages: Sequence[Message], quirks: OpenAIQuirks, origin: str) -> list[dict[str, Any]]:
