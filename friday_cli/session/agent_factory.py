@@ -109,7 +109,8 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         agent.temperature = persona.temperature if persona else None
         agent.supervision = self.settings.agents.delegation.supervision
         self._note_missing_tools(agent, persona)
-        if (text := small_window.warning(provider)) and not is_demo(provider.name):
+        told = any("context window" in note for note in self.root.choice.notes)  # a local server reported it
+        if (text := small_window.warning(provider)) and not told and not is_demo(provider.name):
             agent.start_events.append(Notice(text, "warning"))
         if self.settings.fallback_model:
             agent.fallback, _ = self.providers.named(self.settings.fallback_model, "fallback_model")
