@@ -37,15 +37,16 @@ COMMANDS = {
     "worktrees": "Changes of sub-agents in git worktrees: show, apply, discard.",
     "memory": "Notes saved by agents: list, show, promote, forget.",
     "profiles": "Profiles of sub-agents: list, show, check, new.",
+    "mcp": "MCP servers: list, show, add, remove, login, call; and Friday as one: serve.",
     "models": "List the usable models, and why others are not usable.",
     "auth": "API keys of model services: set, list, remove.",
     "permissions": "Permission rules: list, explain a decision.",
     "trust": "Trust the settings, profiles and instructions of a project.",
-    "config": "Settings: path, show, get, set, unset.",
+    "config": "Settings: path, show, get, set, unset, schema.",
     "doctor": "Check the installation, offline.",
 }
 """The commands with their summaries, in the order of the help. The module of the same name registers each."""
-FAST_MODULES = ("sessions_list", "sessions_show")
+FAST_MODULES = ("sessions_list", "sessions_show", "mcp_serve")
 """Modules with a single command of a family, which start faster without the rest of the family."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from friday_cli.config.loader import PROJECT_FILES
@@ -10,7 +11,7 @@ from friday_cli.core.protocol.format import pluralize
 from friday_cli.core.text.sanitize import sanitize, sanitize_line, show_invisible
 from friday_cli.tool_catalog import TOOLS
 
-from . import profiles, trust
+from . import instructions, profiles, trust
 
 MAX_LINES = 200
 """Lines of diffs shown; more are counted."""
@@ -19,6 +20,19 @@ MAX_LINES = 200
 def unused_files(trust_status: trust.Trust) -> list[str]:
     """The files of an untrusted project that would be used if it were trusted, without exact copies of shipped profiles."""
     return [] if trust_status.ok else [name for name, sha in trust_status.files.items() if not _is_shipped(name, sha)]
+
+
+def notices(trust_status: trust.Trust, read: instructions.Instructions) -> list[str]:
+    """A notice for the person, in one line, if a folder has files that trust would enable. `read`: the instructions."""
+    unused = unused_files(trust_status)
+    texts = [] if read.trusted else [os.path.relpath(f.path, trust_status.root) for f in read.files if not f.own]
+    if not (unused or texts):
+        return []
+    names = ", ".join(unused[:5]) + (" ..." if len(unused) > 5 else "")
+    parts = [trust_status.reason or f"Changed since you decided: {', '.join(r[2:] for r in trust_status.revised)}."]
+    parts += [f"Not used: {names}."] if unused else []
+    parts += [f"Information only: {', '.join(texts)}."] if texts else []
+    return [" ".join([*parts, "`friday trust` would allow this."])]
 
 
 def needs_decision(trust_status: trust.Trust) -> bool:
@@ -38,7 +52,7 @@ def _is_shipped(name: str, sha: str) -> bool:
 def lines(trust_status: trust.Trust) -> list[tuple[str, str]]:
     """(file, effect if trusted) for each file of a project, the instructions last."""
     root = trust_status.root
-    rows = [(sanitize_line(name, 200), sanitize_line(_about(root, name), 400)) for name in trust_status.files]
+    rows = [row for name in trust_status.files for row in _rows(root, name)]
     for name in trust_status.instructions:
         size = pluralize(len((trust.content(root / name, root) or b"").strip().splitlines()), "line")
         who = "the main agent follows, and sub-agents with projectContext in their profile"
@@ -47,11 +61,22 @@ def lines(trust_status: trust.Trust) -> list[tuple[str, str]]:
     return rows or [("", "no settings, profiles or instructions yet; an AGENTS.md would be used as instructions")]
 
 
+def _rows(root: Path, name: str) -> list[tuple[str, str]]:
+    """The rows of one file: one, and one more for each MCP server in it."""
+    from . import mcp_review  # needed for the question only
+
+    head = sanitize_line(name, 200)
+    if name == mcp_review.FILE:
+        return mcp_review.rows_of_file(root / name, head, root)
+    about = sanitize_line(_about(root, name), 400)
+    return [(head, about), *mcp_review.rows_of_profile(root / name, head, root)]
+
+
 def _about(root: Path, name: str) -> str:
     if name in PROJECT_FILES:
         return f"settings; they can only restrict yours{_settings(root / name)}"
     if not name.endswith(".md"):
-        return "not read by Friday" if name != ".mcp.json" else "MCP servers (not supported yet)"
+        return "not read by Friday"
     try:
         raw = trust.content(root / name, root)
         if raw is not None and name.startswith((".friday/commands/", ".claude/commands/")):

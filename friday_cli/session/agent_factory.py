@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
@@ -18,12 +18,12 @@ from friday_cli.core.limits.slots import RunSlot
 from friday_cli.core.permissions.rules import Rules
 from friday_cli.core.protocol.agent_path import is_under
 from friday_cli.core.protocol.errors import FridayError, ToolError, UsageError
-from friday_cli.core.protocol.events import Notice, ToolSpec
+from friday_cli.core.protocol.events import Notice, Prefix, ToolSpec
 from friday_cli.core.protocol.format import is_demo
 from friday_cli.core.protocol.messages import Message, Usage, closed, user
 from friday_cli.core.protocol.provider import Provider
 from friday_cli.core.protocol.tool import Tool
-from friday_cli.core.protocol.tool_info import TASK_RESULT, WEB_SEARCH
+from friday_cli.core.protocol.tool_info import SERVER_HELPERS, SERVER_PREFIX, TASK_RESULT, WEB_SEARCH
 from friday_cli.core.protocol.workspace import Workspace
 from friday_cli.core.subagents.node import SubagentTask
 from friday_cli.core.subagents.resume import budget_left, restore
@@ -37,9 +37,11 @@ from friday_cli.tools import task_result
 from . import output_schema, small_window, system_prompt
 from .agent_rules import profile_rights
 from .agent_tools import AgentTools
+from .caller import Caller, CallerProvider
 from .isolation import WorktreeIsolation
 from .provider_pool import ProviderPool
 from .resume import report_from_log
+from .servers import described, with_servers
 from .service_search import UNAVAILABLE
 from .small_window import listed_tools
 from .sub_agents import SubAgentChoice
@@ -55,11 +57,13 @@ ROOT_TURNS = 200
 
 
 class RootOptions(msgspec.Struct, frozen=True):
-    """How the main agent is made: its model, its profile (None: `ROOT`) and its rules."""
+    """How the main agent is made: its model, its profile (None: `ROOT`), its rules, and the program that makes its calls
+    (None: its model does)."""
 
     choice: ModelChoice
     profile: Profile | None
     rules: Rules
+    caller: Caller | None = None
 
 
 class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
@@ -85,16 +89,14 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         """The main agent. Raises FridayError for a model or profile that cannot be used."""
         limits, persona, rules = self.settings.limits, self.root.profile, self.root.rules
         provider = self.providers.get(self.root.choice)
-        budget = Budget("a", tokens=limits.max_tokens, cost=limits.max_cost)
+        caller = self.root.caller
+        budget = Budget("a") if caller else Budget("a", tokens=limits.max_tokens, cost=limits.max_cost)
         _check_price(provider, budget)
-        tools = self.tools.with_service_search(tree, self.tools.selectable(rules.tools), provider, rules)
+        targets = self.tools.targets("a", persona, self.services.policy.max_depth)
+        tools = self._root_tools(tree, provider, targets)
         if persona:
             rules = _profile_rules(rules, persona, tools)
-            tools = {name: tools[name] for name in persona.select(tools)}
-        targets = self.tools.targets("a", persona, self.services.policy.max_depth)
-        tools = self.tools.with_delegation(tree, tools, targets, provider.window)
-        if persona:
-            rules.allowed = frozenset((*tools, TASK_RESULT))  # its sub-agents have this tool even if it has not
+            rules.allowed = _root_allowed(tools)
         system = system_prompt.root_prompt(
             self.environment, listed_tools(tools, provider.window), children=targets, window=provider.window, instructions=self.instructions, persona=persona,
             known_tools=rules.tools, searches=not _search_missing(persona, tools, rules),
@@ -117,7 +119,35 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
             _check_price(agent.fallback, budget)
         if targets and self.settings.subagent_model and not is_demo(provider.name):
             self.providers.named(self.settings.subagent_model, "subagent_model")  # an unusable one is reported now
+        if caller:
+            agent.provider, agent.system, agent.fallback = CallerProvider(caller, provider), "", None
         return agent
+
+    def _root_tools(self, tree: SubagentTree, provider: Provider, targets: Sequence[Profile]) -> dict[str, Tool]:
+        """The tools that the main agent may call."""
+        persona, rules = self.root.profile, self.root.rules
+        tools = self.tools.with_service_search(tree, self.tools.selectable(rules.tools), provider, rules)
+        if persona:
+            tools = {name: tools[name] for name in persona.select(tools)}
+        tools = with_servers(self.tools.servers, tools, persona)
+        return self.tools.with_delegation(tree, tools, targets, provider.window)
+
+    async def before_run(self, tree: SubagentTree, agent: Agent) -> None:
+        """Give the main agent the tools of MCP servers that have changed since its last message of the person. Implements
+        `Services.before_run`."""
+        servers = self.tools.servers
+        if servers is None or agent.path != "a" or not await servers.prepare_run():
+            return
+        targets = self.tools.targets("a", self.root.profile, self.services.policy.max_depth)
+        agent.tools = self._root_tools(tree, agent.provider, targets)
+        if self.root.profile is not None:
+            agent.rules.allowed = _root_allowed(agent.tools)
+        before, agent.specs = agent.specs, self._specs(agent.tools, self.root.profile, agent.provider.window)
+        if agent.run > 1 and agent.specs != before:
+            agent.start_events.append(Prefix(agent.model, agent.system, agent.specs))
+
+    def _specs(self, tools: Mapping[str, Tool], profile: Profile | None, window: int) -> tuple[ToolSpec, ...]:
+        return self.schemas.specs(described(self.tools.servers, listed_tools(tools, window), profile))
 
     def build(self, tree: SubagentTree, parent: Agent, spec: SubagentTask, path: str) -> tuple[Agent, Message]:
         """A sub-agent for `spec` and its first message. Raises ToolError, with a message for the parent's model."""
@@ -128,7 +158,8 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
             most = delegation.token_budget.max
             tokens = min(most, profile.max_token_budget or delegation.token_budget.default, spec.max_tokens or most)
             check = output_schema.checker(spec.schema) if spec.schema is not None else None
-            budget = parent.budget.child(path, tokens=tokens, cost=_least(profile.max_cost, spec.max_cost))
+            above = self.root.caller.budget if self.root.caller and parent.path == "a" else parent.budget
+            budget = above.child(path, tokens=tokens, cost=_least(profile.max_cost, spec.max_cost))
             _check_price(provider, budget)
         except FridayError as error:
             raise ToolError(str(error)) from None
@@ -171,6 +202,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         max_depth = min(parent.max_depth, spec.max_depth or parent.max_depth)
         targets = self.tools.targets(path, profile, max_depth)
         tools = {name: inherited[name] for name in profile.select(inherited)}
+        tools = with_servers(self.tools.servers, tools, profile)
         tools = self.tools.with_delegation(tree, tools, targets, provider.window)
         tools[TASK_RESULT] = task_result.result_tool(check)
         rules = _profile_rules(parent.rules, profile, tools)
@@ -235,8 +267,10 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
     def _restore_model_and_tools(self, agent: Agent, record: AgentRecord) -> None:
         """Give `agent` its earlier model, and no tool that it did not have, even if profiles and settings changed since."""
         agent.tools = {name: t for name, t in agent.tools.items() if name in record.newest_start.tools}
-        agent.rules.allowed = frozenset(agent.tools)
-        agent.specs = self._specs(agent.tools, agent.provider)
+        profile = self.profiles.get(record.profile)
+        agent.tools = with_servers(self.tools.servers, agent.tools, profile)
+        agent.rules.allowed = frozenset((*agent.tools, *SERVER_HELPERS))
+        agent.specs = self._specs(agent.tools, profile, agent.provider.window)
         model = record.prefix.model if record.prefix else agent.model
         if model == agent.model or is_demo(agent.provider.name):
             return
@@ -265,13 +299,14 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         agent.history = closed(parent.history, why="Continues in the main agent; you are a fork of it.")
         agent.context, agent.sent, agent.cache_missed = parent.context, parent.sent, parent.cache_missed
         listed = {spec.name for spec in parent.specs}
-        agent.tools = {name: t for name, t in agent.tools.items() if name in listed}
+        mine = [name for name in agent.tools if name in listed]
+        agent.tools = {n: t for n, t in agent.tools.items() if n in listed or n.startswith(SERVER_PREFIX)}
         environment = self.isolation.environment_for(agent.workspace, self.environment)
         task = spec.task
         if environment.copy_of:
             about = system_prompt.COPY.format(folder=environment.copy_of)
             task = f"[Your folder is now {environment.folder}. {about}]\n\n{task}"
-        return user(system_prompt.fork_message(profile, agent.path, task, agent.tools), source="parent")
+        return user(system_prompt.fork_message(profile, agent.path, task, mine), source="parent")
 
     def _first_message(self, spec: SubagentTask, path: str) -> Message:
         limit, rest = self.settings.agents.delegation.context_chars, ""
@@ -296,10 +331,11 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         workspace: Workspace,
         parent: Agent | None = None,
     ) -> Agent:
+        persona = self.profiles.get(profile) if parent else self.root.profile
         changes = WorktreeChanges(tree, self.isolation, self.services)
         return Agent(
             path=path, profile=profile, provider=provider, system=system,
-            specs=self._specs(tools, provider), tools=tools, rules=rules, budget=budget,
+            specs=self._specs(tools, persona, provider.window), tools=tools, rules=rules, budget=budget,
             slot=RunSlot(path, log=self.services.log, slots=tree.slots if parent else None),
             inbox=Inbox(path, self.services.log), max_turns=ROOT_TURNS, time_s=0.0,
             max_depth=self.services.policy.max_depth, workspace=workspace,
@@ -307,14 +343,16 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
             subagent_notes=lambda: "\n".join([*tree.notes(path), *changes.notes(path)]),
         )  # fmt: skip
 
-    def _specs(self, tools: Mapping[str, Tool], provider: Provider) -> tuple[ToolSpec, ...]:
-        return self.schemas.specs(listed_tools(tools, provider.window).values())
-
 
 def _profile_rules(parent: Rules, profile: Profile, tools: Iterable[str]) -> Rules:
     """The rules of an agent with `profile` and `tools`. It keeps the right to search the web where it cannot: the models of
     its sub-agents may be able to."""
-    return profile_rights(parent, profile, (*tools, *profile.select((WEB_SEARCH,))))
+    return profile_rights(parent, profile, (*tools, *SERVER_HELPERS, *profile.select((WEB_SEARCH,))))
+
+
+def _root_allowed(tools: Iterable[str]) -> frozenset[str]:
+    """What a main agent with a profile may call, and what only its sub-agents have: `task_result` and helpers."""
+    return frozenset((*tools, TASK_RESULT, *SERVER_HELPERS))
 
 
 def _lists(profile: Profile | None, tool: str) -> bool:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
+from functools import partial
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from friday_cli.config import Settings
 from friday_cli.config.settings import DelegationSettings
@@ -32,9 +33,12 @@ from .spawn_limits import SpawnLimiter
 from .sub_agent_list import sub_agent_list
 from .worktree_changes import WorktreeChanges
 
+if TYPE_CHECKING:
+    from friday_cli.mcp.pool import ServerPool
+
 
 class AgentTools:
-    """Makes tools. `memory_store` is what the memory tools read and write."""
+    """Makes tools. `memory_store` is what the memory tools read and write, `servers` are the MCP servers of the session."""
 
     def __init__(
         self,
@@ -45,6 +49,7 @@ class AgentTools:
         settings: Settings,
         profiles: Profiles,
         memory_store: StoredMemory,
+        servers: ServerPool | None = None,
     ) -> None:
         self._services = services
         self._isolation = isolation
@@ -52,7 +57,9 @@ class AgentTools:
         self._settings = settings
         self._profiles = profiles
         self._memory = memory_store
-        self._limiter = SpawnLimiter(services, settings.agents.delegation, self._highest_cost)
+        self.servers = servers
+        delegation = settings.agents.delegation
+        self._limiter = SpawnLimiter(services, delegation, partial(highest_cost, delegation, profiles, providers))
 
     def selectable(self, catalog: ToolCatalog) -> dict[str, Tool]:
         """Every tool that a profile can select. The module of a group makes its tools with the arguments given here."""
@@ -71,7 +78,7 @@ class AgentTools:
         made: list[Tool] = []
         for group in catalog.groups("profile"):
             made += import_module(f"friday_cli.tools.{group}").tools(**given.get(group, {}))
-        return {tool.name: tool for tool in made}
+        return {tool.name: tool for tool in made} | (self.servers.tools() if self.servers else {})
 
     def with_service_search(
         self, tree: SubagentTree, tools: Mapping[str, Tool], provider: Provider, rules: Rules
@@ -111,18 +118,20 @@ class AgentTools:
         others = {name: tool for name, tool in tools.items() if name not in own}
         return {**others, **own} if targets else others
 
-    def _highest_cost(self, estimate: SpawnEstimate) -> float | None:
-        """US dollars that a sub-agent may cost at most: its whole budget, with four tokens read for each token written.
-        None if the price is unknown."""
-        delegation = self._settings.agents.delegation
-        profile = self._profiles.found.get(estimate.profile)
-        granted = (profile and profile.max_token_budget) or delegation.token_budget.default
-        tokens = min(delegation.token_budget.max, granted, estimate.max_tokens or granted)
-        provider = estimate.above
-        if profile is not None:
-            with suppress(FridayError):  # an unusable model is reported when the agent is started
-                provider, _ = self._providers.for_child(estimate.above, profile)
-        return provider.cost(Usage(input=tokens * 4 // 5, output=tokens // 5))
+
+def highest_cost(
+    delegation: DelegationSettings, profiles: Profiles, providers: ProviderPool, estimate: SpawnEstimate
+) -> float | None:
+    """US dollars that a sub-agent may cost at most: its whole budget, with four tokens read for each token written. None
+    if the price is unknown."""
+    profile = profiles.found.get(estimate.profile)
+    granted = (profile and profile.max_token_budget) or delegation.token_budget.default
+    tokens = min(delegation.token_budget.max, granted, estimate.max_tokens or granted)
+    provider = estimate.above
+    if profile is not None:
+        with suppress(FridayError):  # an unusable model is reported when the agent is started
+            provider, _ = providers.for_child(estimate.above, profile)
+    return provider.cost(Usage(input=tokens * 4 // 5, output=tokens // 5))
 
 
 class SessionDelegation:

@@ -8,6 +8,7 @@ import platform
 import random
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,14 +25,14 @@ from friday_cli.core.permissions.rules import Mode, Rules
 from friday_cli.core.permissions.taint import TaintTracker
 from friday_cli.core.protocol.errors import Unwritable, UsageError
 from friday_cli.core.protocol.events import SCHEMA, Notice, SessionStarted
-from friday_cli.core.protocol.format import is_demo
+from friday_cli.core.protocol.format import is_caller, is_demo
 from friday_cli.core.protocol.provider import Effort
 from friday_cli.core.subagents.tree import SubagentTree
 from friday_cli.core.text.known_keys import without_keys
 from friday_cli.extensions import instructions, profiles, trust, trust_review
 from friday_cli.llm import models
 from friday_cli.llm.models.local_servers import with_server_limits
-from friday_cli.paths import cache_dir, config_dir, data_dir, state_dir, store_path, text_of
+from friday_cli.paths import cache_dir, config_dir, data_dir, store_path, text_of
 from friday_cli.store.locks import Ownership
 from friday_cli.store.store import Store, new_id
 from friday_cli.workspace.checkpoints import (
@@ -44,30 +45,38 @@ from friday_cli.workspace.checkpoints import (
 )
 from friday_cli.workspace.local import LocalWorkspace
 from friday_cli.workspace.local_files import WorkspaceFiles
+from friday_cli.workspace.process.environment import nesting_depth
 from friday_cli.workspace.sandbox.detect import SandboxChoice, detect_sandbox
-from friday_cli.workspace.sandbox.policy import SandboxPolicy
 
 from . import cleanup, system_prompt
 from .agent_factory import ROOT, AgentFactory, RootOptions
 from .agent_rules import session_rules
 from .agent_tools import AgentTools
+from .caller import Caller
 from .isolation import WorktreeIsolation
+from .mcp_settings import read_servers
 from .permissions import SessionPermissions
 from .provider_pool import ProviderPool
 from .resume import EventHistory, agent_summary, resume_root
+from .sandbox import sandbox_policy
+from .servers import open_servers
 from .shared_rate_limit import FileSharedRateLimit
 from .sub_agents import SubAgentChoice, chosen_before
 from .tool_schemas import KeptSchemas
 from .worktree_changes import WorktreeChanges
 
 if TYPE_CHECKING:
+    from friday_cli.mcp.entry import ServerEntry
+    from friday_cli.mcp.pool import ServerPool
     from friday_cli.workspace.worktrees.worktrees import Worktrees
 
 
 class Options(msgspec.Struct, frozen=True):
     """What a frontend was asked for; None or empty: as the settings say. `attended`: a person can answer questions.
     `resume`: the whole id of a session. `trusted`: treat the folder as trusted in this session. `flags`: settings of
-    the command line by dotted name. `sub_agents`: the only profiles that the main agent may delegate to."""
+    the command line by dotted name. `sub_agents`: the only profiles that the main agent may delegate to. `mcp_config`:
+    files or JSON with MCP servers. `no_mcp`: no others than these. `caller`: the program that makes the main agent's
+    calls."""
 
     cwd: Path
     add_dirs: tuple[Path, ...] = ()
@@ -83,6 +92,9 @@ class Options(msgspec.Struct, frozen=True):
     config_file: Path | None = None
     flags: dict[str, object] = {}
     sub_agents: tuple[str, ...] | None = None
+    mcp_config: tuple[str, ...] = ()
+    no_mcp: bool = False
+    caller: Caller | None = None
 
 
 class SessionParts(msgspec.Struct, eq=False):
@@ -106,6 +118,7 @@ class SessionParts(msgspec.Struct, eq=False):
     changes: WorktreeChanges
     workspace: LocalWorkspace
     sandbox: SandboxChoice
+    servers: ServerPool | None
 
 
 class _OpenContext(msgspec.Struct, eq=False):
@@ -120,6 +133,7 @@ class _OpenContext(msgspec.Struct, eq=False):
     choice: models.ModelChoice
     sandbox: SandboxChoice
     notices: tuple[str, ...]
+    servers: tuple[ServerEntry, ...]
 
 
 async def open_session(options: Options, env: Mapping[str, str] | None = None) -> SessionParts:
@@ -216,9 +230,17 @@ async def _read_context(options: Options, env: Mapping[str, str]) -> _OpenContex
     found = profiles.load(delegation.profiles.directory, folder_trust, token_cap=delegation.token_budget.max, env=env)
     follows = folder_trust.ok and not folder_trust.revised
     notes = instructions.read(cwd, root=folder_trust.root, config=config_dir(env), trusted=follows)
+    servers, problems = read_servers(
+        cwd,
+        env,
+        project=folder_trust,
+        profiles=found.found.values(),
+        given=options.mcp_config,
+        files=not options.no_mcp,
+    )
     notices = (
         *choice.notes, *loaded.notices, *notes.notices, *found.announcements, *found.problem_notices(),
-        *_trust_notices(folder_trust, notes),
+        *problems, *trust_review.notices(folder_trust, notes),
     )  # fmt: skip
     passed = without_keys(env)
     if withheld := [name for name in settings.tools.env_allow if name in env and name not in passed]:
@@ -229,7 +251,8 @@ async def _read_context(options: Options, env: Mapping[str, str]) -> _OpenContex
     if sandbox.kind == "none" and (options.mode or settings.mode) == "auto":
         notices += (f"sandbox: none ({sandbox.why}). Commands are not confined, so mode auto asks about them.",)
     return _OpenContext(
-        cwd, env, folder_trust, settings, profiles=found, instructions=notes, choice=choice, sandbox=sandbox, notices=notices
+        cwd, env, folder_trust, settings, profiles=found, instructions=notes, choice=choice, sandbox=sandbox, notices=notices,
+        servers=servers,
     )  # fmt: skip
 
 
@@ -241,7 +264,7 @@ def _options_as_before(options: Options, record: AgentRecord | None) -> Options:
     if profile is None and record.profile != ROOT:
         profile = record.profile
     last = record.model
-    if model is None and not last.startswith("scripted/"):  # a scenario's name is not its file
+    if model is None and not last.startswith("scripted/") and not is_caller(last):  # a scenario's name is not its file
         model = "demo" if is_demo(last) else last or None
     return msgspec.structs.replace(options, profile=profile, model=model)
 
@@ -279,7 +302,7 @@ def _build(
     supervisor = providers.supervisor(providers.get(context.choice))
     delegation = settings.agents.delegation
     policy = Policy(
-        compact_at=settings.context.compact_at, max_depth=delegation.max_depth, max_concurrent=delegation.max_concurrent,
+        compact_at=settings.context.compact_at, max_depth=max(0, delegation.max_depth - nesting_depth(env)), max_concurrent=delegation.max_concurrent,
         max_agents=delegation.max_agents, offline_s=_offline_s(options, settings),
     )  # fmt: skip
     services = Services(
@@ -288,25 +311,28 @@ def _build(
     )  # fmt: skip
     isolation = _isolation(context, services, session)
     shared = delegation.context.brain_write_scope == "shared"
+    servers = open_servers(context.servers, workspace, log, env, output_chars=settings.tools.output_chars)
     tools = AgentTools(
         services, isolation, providers, settings=settings, profiles=context.profiles,
-        memory_store=store.notes.for_session(text_of(context.trust.root), session, shared=shared),
+        memory_store=store.notes.for_session(text_of(context.trust.root), session, shared=shared), servers=servers,
     )  # fmt: skip
     chosen = chosen_before(history.envelopes) if options.sub_agents is None else options.sub_agents
     sub_agents = SubAgentChoice(context.profiles, persona, delegation, notes, chosen, log)
     factory = AgentFactory(
         services=services, isolation=isolation, providers=providers, tools=tools,
-        root=RootOptions(context.choice, persona, rules), settings=settings, profiles=context.profiles,
+        root=RootOptions(context.choice, persona, rules, options.caller), settings=settings, profiles=context.profiles,
         environment=_environment(options, context, workspace), instructions=context.instructions,
         overflow_folder=workspace.overflow.folder, sub_agents=sub_agents, schemas=KeptSchemas(env),
     )  # fmt: skip
     known = [agent_summary(record) for path, record in history.records.items() if path != "a"]
     tree = SubagentTree(services, factory, known=known, left=left_behind(history.envelopes))
+    services.before_run = partial(factory.before_run, tree)
     return SessionParts(
         id=session, store=store, ownership=ownership, log=log, services=services, tree=tree, rules=rules,
         permissions=permissions, notes=notes, since=history.last, profiles=context.profiles.names(),
         sub_agents=sub_agents, isolation=isolation,
         changes=WorktreeChanges(tree, isolation, services), workspace=workspace, sandbox=context.sandbox,
+        servers=servers,
     )  # fmt: skip
 
 
@@ -324,15 +350,7 @@ def _workspace(
         environ=env,
         keep=settings.tools.env_allow,
         shown=settings.tools.output_chars,
-        sandbox=SandboxPolicy(
-            context.sandbox,
-            environ=env,
-            write=settings.sandbox.write,
-            read=settings.sandbox.read,
-            read_deny=settings.sandbox.read_deny,
-            network=settings.sandbox.network,
-            own=[folder(env) for folder in (config_dir, data_dir, state_dir, cache_dir)],
-        ),
+        sandbox=sandbox_policy(settings, context.sandbox, env),
         make_recorder=make_recorder,
     )
 
@@ -374,16 +392,3 @@ def _environment(options: Options, context: _OpenContext, workspace: LocalWorksp
         sandbox=context.sandbox.kind,
         network=settings.sandbox.network,
     )
-
-
-def _trust_notices(folder_trust: trust.Trust, notes: instructions.Instructions) -> list[str]:
-    """A notice for the person, in one line, if a folder has files that trust would enable."""
-    unused = trust_review.unused_files(folder_trust)
-    read = [] if notes.trusted else [os.path.relpath(f.path, folder_trust.root) for f in notes.files if not f.own]
-    if not (unused or read):
-        return []
-    names = ", ".join(unused[:5]) + (" ..." if len(unused) > 5 else "")
-    parts = [folder_trust.reason or f"Changed since you decided: {', '.join(r[2:] for r in folder_trust.revised)}."]
-    parts += [f"Not used: {names}."] if unused else []
-    parts += [f"Information only: {', '.join(read)}."] if read else []
-    return [" ".join([*parts, "`friday trust` would allow this."])]

@@ -84,8 +84,8 @@ def tools(memory: StoredMemory) -> list[Tool]:
             args=LoadMemoryArguments,
             title=lambda args: " ".join([args.query, *(f"#{tag}" for tag in args.tags)]).strip(),
             description=(
-                "Search notes of earlier sessions, at the start of work that may have a history. They are data "
-                "and may be outdated: check before you rely on one."
+                "Search notes of earlier sessions, at the start of work that may have a history. They may be "
+                "outdated: check before you rely on one."
             ),
         ),
     ]

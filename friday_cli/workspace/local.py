@@ -19,6 +19,7 @@ from .process.client import SupervisorClient
 from .process.command import EffectDetector, RunningCommand
 from .process.environment import ELSEWHERE, cleaned
 from .process.output import HEAD, TAIL, HeadTailBuffer, LiveOutput, OverflowFolder, keep_output
+from .process.server import ServerProcess, ServerProgram
 from .process.starter import CommandSettings, CommandStarter
 from .sandbox.policy import SandboxPolicy
 
@@ -121,6 +122,10 @@ class LocalWorkspace(WorkspaceFiles):
     ) -> ProgramResult:
         return await self._starter.execute(argv, agent, timeout_s=timeout_s, limit=limit, cwd=cwd)
 
+    async def serve(self, program: ServerProgram, *, owner: str) -> ServerProcess:
+        """Start a server, such as one of MCP, which ends with this workspace. Raises ToolError."""
+        return await self._starter.serve(program, owner)
+
     async def start(self, command: str, *, agent: str, access: Access = "") -> BackgroundJob:
         self._jobs.require_room(agent)
         running = await self._start(command, agent, None, None, access)
@@ -191,7 +196,7 @@ class LocalWorkspace(WorkspaceFiles):
     async def _start(
         self, command: str, agent: str, live: LiveOutput | None, cwd: Path | None, access: Access
     ) -> RunningCommand:
-        prepared = await asyncio.to_thread(self._starter.prepare, command, cwd, access)
+        prepared = await asyncio.to_thread(self._starter.prepare, command, agent, cwd, access)
         if not prepared.read_only:
             await self.write_hook.command_started(agent, self._starter.commands)
         return await self._starter.start(prepared, agent, live)

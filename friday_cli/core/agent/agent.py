@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Literal
 
 import msgspec
@@ -188,10 +188,14 @@ class Policy(msgspec.Struct, frozen=True):
     max_agents: int = 200
 
 
+async def _no_preparation(agent: Agent) -> None:
+    """Default `before_run`: do nothing."""
+
+
 class Services(msgspec.Struct, eq=False):
     """The services that all agents of a session share. `supervisor` checks supervised results (None: the sub-agent's own
     model). `shared_rate_limit(key)` is the state of a rate limit that other processes share. `taint` tracks the untrusted
-    text that the agents read, and must get every event of `log`."""
+    text that the agents read, and must get every event of `log`. `before_run` is awaited before the first event of a run."""
 
     log: Log
     approvals: ApprovalQueue
@@ -203,6 +207,7 @@ class Services(msgspec.Struct, eq=False):
     prefixes: SharedPrefixes = msgspec.field(default_factory=SharedPrefixes)
     supervisor: Provider | None = None
     shared_rate_limit: Callable[[str], SharedRateLimit | None] = lambda key: None
+    before_run: Callable[[Agent], Awaitable[None]] = _no_preparation
 
     def rate_limiter(self, key: str) -> RateLimiter:
         """The rate limiter of a `rate_limit_key`, created at first use."""

@@ -133,12 +133,14 @@ async def _run_call(agent: Agent, services: Services, call: ToolCall) -> _CallRe
     def text() -> str:
         return "\n".join(filter(None, (output.text, note)))
 
+    asked = call
     try:
+        call = _forwarded(agent, call)
         tool, sent = await _understand(agent, services, call)
         note = sent.note
         args = tool.parse(sent.arguments)
         wanted = _rule_input(agent, tool, args)
-        read_only = await _require_permission(agent, services, call, wanted, sent.arguments)
+        read_only = await _require_permission(agent, services, asked, wanted, sent.arguments)
         read_only = read_only and agent.workspace.supports_read_only
         context = _context(agent, services, call, read_only=read_only)
         begins = ToolStarted(call.id, tool.name, tool.title(args), tool.begins(args), read_only)
@@ -149,7 +151,7 @@ async def _run_call(agent: Agent, services: Services, call: ToolCall) -> _CallRe
         if ran.denied:
             begun = None
             more = rerun_after_read_only(wanted, ran.denied)
-            await _require_permission(agent, services, call, more, sent.arguments, printed=ran.text)
+            await _require_permission(agent, services, asked, more, sent.arguments, printed=ran.text)
             begun = asyncio.get_running_loop().time()
             await services.log.emit(agent.path, msgspec.structs.replace(begins, looks=False), durable=True)
             ran = await tool.run(msgspec.structs.replace(context, read_only=False), args)
@@ -183,6 +185,15 @@ async def _run_call(agent: Agent, services: Services, call: ToolCall) -> _CallRe
     return _CallResult(ToolResult(call.id, text(), status, output.images), output.ends)
 
 
+def _forwarded(agent: Agent, call: ToolCall) -> ToolCall:
+    """The call that `call` is treated as: itself, or one of a server's tools. Raises ToolError."""
+    tool = agent.tools.get(call.name)
+    if tool is None or tool.forward is None or call.error:
+        return call
+    name, arguments = tool.forward(tool.parse(tool.understand(call.arguments).arguments))
+    return msgspec.structs.replace(call, name=name, arguments=arguments)
+
+
 async def _understand(agent: Agent, services: Services, call: ToolCall) -> tuple[Tool, UnderstoodArguments]:
     """Read a call and its arguments. Raises PermissionDenied for a tool that the agent does not have, ToolError for wrong
     arguments."""
@@ -190,7 +201,7 @@ async def _understand(agent: Agent, services: Services, call: ToolCall) -> tuple
     if tool is None:
         listed = any(spec.name == call.name for spec in agent.specs)
         listed = listed or (call.name in agent.rules.tools.granted_by("profile") and agent.rules.may(call.name))
-        names = ", ".join(sorted(agent.tools))
+        names = ", ".join(sorted(spec.name for spec in agent.specs if spec.name in agent.tools))
         near = "" if listed else closest_match(call.name, agent.tools)
         reason = "it cannot be used now" if listed else "the agent does not have this tool"
         await services.log.emit(agent.path, Denied(call.id, call.name, "", reason))

@@ -78,6 +78,8 @@ class TaintTracker:
                 self._tool_result(self._facts.pop(result.call_id, None), result.text)
 
     def _read_message(self, text: str) -> None:
+        if not self.source and f'\n\n<file path="{SERVER_PREFIX}' in text:
+            self.source = "an MCP server"
         words = _ATTACHMENT().split(text, maxsplit=1)[0]  # attached files are not the person's text
         self._links.add(words)
         self._trusted_hosts.update(host_of(url) for url in URL().findall(words))

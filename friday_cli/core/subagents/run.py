@@ -46,7 +46,10 @@ async def run(tree: RunHost, node: AgentRun, message: Message | None) -> None:
     agent = node.agent
     begun = asyncio.get_running_loop().time()
     try:
-        await _announce(tree, node, message)
+        try:
+            await tree.services.before_run(agent)
+        finally:  # its first event is written in any case
+            await _announce(tree, node, message)
         if node.why:
             raise asyncio.CancelledError
         await agent.slot.start()

@@ -16,7 +16,7 @@ from friday_cli.core.text.sanitize import mask, sanitize
 from friday_cli.extensions import profiles, trust
 from friday_cli.llm.models import remember_keys
 
-from . import machine, services
+from . import machine, mcp_servers, services
 from .fact import DoctorFact, Fact, Facts, Level
 
 __all__ = ["PACKAGES", "DoctorFact", "Level", "examine"]
@@ -53,6 +53,7 @@ def examine(
         settings = loaded.settings
         remember_keys(settings.providers, env)
         check("settings", lambda: _settings(project, loaded, env))
+        check("MCP servers", lambda: mcp_servers.configured(cwd or _current_folder(), settings, project, env))
     except (FridayError, OSError) as error:
         add("settings", Fact("file", str(error), "bad"))
     check("model", lambda: services.model(settings, env, model))

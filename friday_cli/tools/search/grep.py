@@ -172,8 +172,8 @@ GREP_TOOL = Tool(
         args.pattern + (f" in {args.path}" if args.path != "." else "") + (f" ({args.glob})" if args.glob else "")
     ),
     description=(
-        "Search file contents, line by line, sorted by path; use it instead of grep or rg in bash. "
-        "`content` returns each path, then `NUMBER:line` (`NUMBER-line`: context). Omits ignored, hidden "
-        "and binary files, unless `path` or `glob` names them."
+        "Search file contents, line by line, sorted by path. `content` returns each path, then "
+        "`NUMBER:line` (`NUMBER-line`: context). Omits ignored, hidden and binary files, unless `path` or "
+        "`glob` names them."
     ),
 )

@@ -156,8 +156,8 @@ class SupervisorClient:
                 await asyncio.to_thread(self._start)
 
     def launch(self, agent: str, *, into: Sequence[int] = ()) -> Process:
-        """A process that waits for its request. Its output goes to the files `into` (standard output, standard error), or
-        through a pipe. Raises ToolError."""
+        """A process that waits for its request. Its output goes to the files `into` (standard output, standard error, and
+        the file of its standard input), or through a pipe. Raises ToolError."""
         assert self._socket is not None
         ours, theirs = socket.socketpair()
         pipes = () if into else (os.pipe(),)
