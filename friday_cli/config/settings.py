@@ -141,7 +141,7 @@ class DelegationSettings(Struct, frozen=True, forbid_unknown_fields=True):
     default_timeout: Seconds = 300
     """Active seconds of a sub-agent whose profile sets no timeout."""
     max_concurrent: Annotated[int, Meta(ge=1, le=64)] = 5
-    """Sub-agents that run at the same time; the others wait."""
+    """Sub-agents whose tools work on this machine at the same time; the others wait. Waiting for a model does not count."""
     max_batch: Annotated[int, Meta(ge=1, le=64)] = 10
     """Tasks that one reply of an agent may delegate in all its calls; tasks above the limit get an error result, the
     others still run."""

@@ -34,7 +34,7 @@ from friday_cli.llm.models import ModelChoice
 from friday_cli.tool_catalog import ASK_USER
 from friday_cli.tools import task_result
 
-from . import output_schema, system_prompt
+from . import output_schema, small_window, system_prompt
 from .agent_rules import profile_rights
 from .agent_tools import AgentTools
 from .caller import Caller, CallerProvider
@@ -43,6 +43,7 @@ from .provider_pool import ProviderPool
 from .resume import report_from_log
 from .servers import described, with_servers
 from .service_search import UNAVAILABLE
+from .small_window import listed_tools
 from .sub_agents import SubAgentChoice
 from .tool_schemas import KeptSchemas
 from .worktree_changes import WorktreeChanges
@@ -97,7 +98,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
             rules = _profile_rules(rules, persona, tools)
             rules.allowed = _root_allowed(tools)
         system = system_prompt.root_prompt(
-            self.environment, tools, children=targets, window=provider.window, instructions=self.instructions, persona=persona,
+            self.environment, listed_tools(tools, provider.window), children=targets, window=provider.window, instructions=self.instructions, persona=persona,
             known_tools=rules.tools, searches=not _search_missing(persona, tools, rules),
         )  # fmt: skip
         agent = self._agent(
@@ -110,6 +111,9 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         agent.temperature = persona.temperature if persona else None
         agent.supervision = self.settings.agents.delegation.supervision
         self._note_missing_tools(agent, persona)
+        told = any("context window" in note for note in self.root.choice.notes)  # a local server reported it
+        if (text := small_window.warning(provider)) and not told and not is_demo(provider.name):
+            agent.start_events.append(Notice(text, "warning"))
         if self.settings.fallback_model:
             agent.fallback, _ = self.providers.named(self.settings.fallback_model, "fallback_model")
             _check_price(agent.fallback, budget)
@@ -127,12 +131,12 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         targets = self.tools.targets("a", persona, self.services.policy.max_depth)
         agent.tools = self.tools.of_root(tree, agent.provider, persona, self.root.rules, targets=targets)
         agent.rules.allowed = _root_allowed(agent.tools) if persona else None
-        before, agent.specs = agent.specs, self._specs(agent.tools, persona)
+        before, agent.specs = agent.specs, self._specs(agent.tools, persona, agent.provider.window)
         if agent.run > 1 and agent.specs != before:
             agent.start_events.append(Prefix(agent.model, agent.system, agent.specs))
 
-    def _specs(self, tools: Mapping[str, Tool], profile: Profile | None) -> tuple[ToolSpec, ...]:
-        return self.schemas.specs(described(self.tools.servers, tools, profile))
+    def _specs(self, tools: Mapping[str, Tool], profile: Profile | None, window: int) -> tuple[ToolSpec, ...]:
+        return self.schemas.specs(described(self.tools.servers, listed_tools(tools, window), profile))
 
     def build(self, tree: SubagentTree, parent: Agent, spec: SubagentTask, path: str) -> tuple[Agent, Message]:
         """A sub-agent for `spec` and its first message. Raises ToolError, with a message for the parent's model."""
@@ -194,7 +198,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         workspace = spec.workspace or parent.workspace
         environment = self.isolation.environment_for(workspace, self.environment)
         system = system_prompt.child_prompt(
-            profile, environment, tools, children=targets, window=provider.window, instructions=self.instructions,
+            profile, environment, listed_tools(tools, provider.window), children=targets, window=provider.window, instructions=self.instructions,
             known_tools=rules.tools, searches=not _search_missing(profile, tools, rules),
         )  # fmt: skip
         agent = self._agent(
@@ -255,7 +259,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         left = {name: t for name, t in agent.tools.items() if name in before}
         agent.tools = with_servers(self.tools.servers, left, profile)
         agent.rules.allowed = frozenset((*agent.tools, *SERVER_HELPERS))
-        agent.specs = self._specs(agent.tools, profile)
+        agent.specs = self._specs(agent.tools, profile, agent.provider.window)
         model = record.prefix.model if record.prefix else agent.model
         if model == agent.model or is_demo(agent.provider.name):
             return
@@ -307,7 +311,8 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         changes = WorktreeChanges(tree, self.isolation, self.services)
         return Agent(
             path=path, profile=profile, provider=provider, system=system,
-            specs=self._specs(tools, self.profiles.get(profile) if parent else self.root.profile), tools=tools, rules=rules, budget=budget,
+            specs=self._specs(tools, self.profiles.get(profile) if parent else self.root.profile, provider.window),
+            tools=tools, rules=rules, budget=budget,
             slot=RunSlot(path, log=self.services.log, slots=tree.slots if parent else None),
             inbox=Inbox(path, self.services.log), max_turns=ROOT_TURNS, time_s=0.0,
             max_depth=self.services.policy.max_depth, workspace=workspace,

@@ -128,7 +128,9 @@ class AgentTools:
             isolated=frozenset(profile.name for profile in targets if profile.isolation),
             max_batch=delegation.max_batch,
         )
-        made = [*delegate.delegate_tools(tree, host, settings), *worktree.worktree_tools(changes)]
+        made = delegate.delegate_tools(tree, host, settings)
+        if self._isolation.possible:
+            made += worktree.worktree_tools(changes)
         own = {tool.name: tool for tool in made}
         others = {name: tool for name, tool in tools.items() if name not in own}
         return {**others, **own} if targets else others

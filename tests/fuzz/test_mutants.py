@@ -73,7 +73,7 @@ MUTANTS: dict[str, Seed] = {
         run, "run", 'RunResult("cancelled", node.why or "aborted",', 'RunResult("cancelled", "aborted",', tree),
     "7 a run slot is held while waiting": changed(
         slots.RunSlot, "waiting", "if len(self._waits) >= self._parallel:", "if False:"),
-    "7 an agent runs without a run slot": changed(slots.RunSlot, "_take", "await self._slots.acquire()", "pass"),
+    "7 an agent runs without a run slot": changed(slots.RunSlot, "_resume", "await self._slots.acquire()", "pass"),
     "7 a failed request stays counted in the rate limiter": changed(
         rate_limit.RateLimiter, "release", "self.in_flight -= 1", "self.in_flight -= 1 if succeeded else 0"),
     "8 a message is added to memory and not to the log": changed(
@@ -94,7 +94,7 @@ MUTANTS: dict[str, Seed] = {
         "import asyncio\n        lock = self.__dict__.setdefault('lock', asyncio.Lock())\n        async with lock:\n"
         "            answer = await self._put(path, self._new_id('p'), asked)",
     ),
-    "11 the clock runs while a person thinks": changed(slots.RunSlot, "release", "clock.stop()", "pass"),
+    "11 the clock runs while a person thinks": changed(slots.RunSlot, "_stop_clocks", "clock.stop()", "pass"),
     "12 a slow reader loses events": changed(
         log.Subscription, "put", "self._queue.append(waiting)", "self._queue.append(waiting) if len(self._queue) < 6 else None"),
     "budget: usage of a child is not charged to its parent": changed(

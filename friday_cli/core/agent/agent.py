@@ -13,6 +13,7 @@ from ..eventlog.log import Log
 from ..limits.budget import Budget
 from ..limits.rate_limit import RateLimiter, SharedRateLimit
 from ..limits.retry import OFFLINE_S
+from ..limits.shared_prefix import SharedPrefixes
 from ..limits.slots import RunSlot
 from ..permissions.approvals import ApprovalQueue
 from ..permissions.rule import Rule, RuleInput
@@ -25,6 +26,7 @@ from ..protocol.receipt import Receipt, ReceiptBuilder
 from ..protocol.run_result import RESULT_CHARS, RunResult, StopReason
 from ..protocol.tool import KnownFiles, Output, Tool
 from ..protocol.workspace import Workspace
+from .prefix_check import LastRequest
 
 Source = Literal["person", "parent", "harness"]
 
@@ -84,7 +86,8 @@ class Agent(msgspec.Struct, eq=False):
     its result; `accept` returns what is wrong with a final answer, "" for nothing. `subagent_notes` lists its sub-agents
     for its compacted history. `context` is the tokens of the conversation after the last reply, `sent` those of its
     prompt; `cache_missed`: the provider's cache was not used for it. `usage_doubted`: a usage that its service reported
-    was not possible. `cache_key` is `prefix_name`, if that is not the profile. `below` is
+    was not possible. `last_request` is compared with the next one; `told_broken_prefix` is the run in which the person was told
+    that a service did not use its cache. `cache_key` is `prefix_name`, if that is not the profile. `below` is
     the usage of its descendants. `start_events` are logged right after its next start. `texts` are the replies of this
     run, `streaming` the text of an unfinished one. `provider_state` is what the provider keeps of the conversation.
     `result_chars`: characters of its result that its parent reads at once.
@@ -123,6 +126,8 @@ class Agent(msgspec.Struct, eq=False):
     sent: int = 0
     cache_missed: bool = False
     usage_doubted: bool = False
+    last_request: LastRequest | None = None
+    told_broken_prefix: int = 0
     texts: list[str] = []
     streaming: str = ""
     provider_state: dict[str, Any] = {}
@@ -278,6 +283,7 @@ class Services(msgspec.Struct, eq=False):
     rng: random.Random
     taint: TaintTracker
     rate_limiters: dict[str, RateLimiter] = {}
+    prefixes: SharedPrefixes = msgspec.field(default_factory=SharedPrefixes)
     supervisor: Provider | None = None
     hooks: Hooks | None = None
     shared_rate_limit: Callable[[str], SharedRateLimit | None] = lambda key: None

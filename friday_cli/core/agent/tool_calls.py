@@ -25,6 +25,8 @@ from .result_budget import save_long, truncate_results
 
 log = logging.getLogger(__name__)
 
+SLOTLESS: frozenset[str] = frozenset(("spawn", "own"))
+"""Effects of tools that do not work on this machine: their calls need no run slot."""
 STOPPED = "Stopped before it was done."
 MAX_CALLS = 128
 """Calls of one reply that are run. The others get an error as their result."""
@@ -53,15 +55,17 @@ async def run_calls(agent: Agent, services: Services, calls: Sequence[ToolCall])
         text = f"{agent.model} sent {len(calls) + len(excess):,} tool calls in one reply. Only the first {MAX_CALLS} are run."
         await services.log.emit(agent.path, Notice(text, "warning"))
     tasks: list[asyncio.Task[_CallResult]] = []
+    on_machine = any((tool := agent.tools.get(call.name)) and tool.effect not in SLOTLESS for call in calls)
     serial = [i for i, c in enumerate(calls) if (tool := agent.tools.get(c.name)) and tool.effect not in PARALLEL]
     before: asyncio.Event | None = None
+    # Only one serial call runs at a time.
+    await agent.slot.start_parallel(len(calls) - max(0, len(serial) - 1), on_machine=on_machine)
     for i, call in enumerate(calls):
         mine = asyncio.Event() if i in serial else None
         after, last = before if mine else None, mine is None or i == serial[-1]
         scheduled = _run_scheduled(agent, services, call, after=after, done=mine, last=last)
         tasks.append(asyncio.create_task(scheduled))
         before = mine or before
-    agent.slot.start_parallel(len(calls) - max(0, len(serial) - 1))  # only one serial call runs at a time
     try:
         await asyncio.wait(tasks)
     finally:

@@ -136,15 +136,17 @@ class Tool(msgspec.Struct, frozen=True):
 
 AS_ELSEWHERE = {"as_elsewhere": True}
 """`extra_json_schema` of a list whose items have fields that another tool describes: models are told their types only."""
-_UNSENT = (*AS_ELSEWHERE, "minLength", "maxLength", "minItems", "maxItems", "minimum", "exclusiveMinimum")
-"""Limits that models keep to without being told; a call beyond them is answered with an error."""
+_UNSENT = (
+    *AS_ELSEWHERE, "additionalProperties", "minLength", "maxLength", "minItems", "maxItems", "minimum", "exclusiveMinimum",
+)  # fmt: skip
+"""What models keep to without being told: limits, and that there are no other fields. A call beyond them is answered with an error."""
 
 
 @cache
 def schema_of(args: type[msgspec.Struct]) -> dict[str, Any]:
     """The JSON Schema of a struct as models read it, with references resolved. Do not modify the result.
 
-    Without what costs tokens and tells nothing: names and docstrings of classes, limits in `_UNSENT`, empty defaults, and
+    Without what costs tokens and tells nothing: names and docstrings of classes, what is in `_UNSENT`, empty defaults, and
     null as another way to leave a field out. `Tool.parse` still accepts null and checks the limits."""
     top, definitions = msgspec.json.schema_components([args], ref_template="{name}")
 

@@ -194,7 +194,7 @@ async def _at_work(tree: RunHost, node: AgentRun) -> RunResult:
         raise asyncio.CancelledError  # cancelled from outside the tree, at shutdown
     node.wrapping = True
     agent.slot.silence()
-    await agent.slot.resume_single(hurry=True)  # its time is limited, so it does not wait for others
+    await agent.slot.resume_single()
     return await wrap_up(agent, services, why, whose=whose)
 
 
