@@ -38,15 +38,17 @@ COMMANDS = {
     "memory": "Notes saved by agents: list, show, promote, forget.",
     "profiles": "Profiles of sub-agents: list, show, check, new.",
     "skills": "Skills, instructions that agents load: list, show, check, new.",
+    "mcp": "MCP servers: list, add, login, call; Friday as one: serve.",
     "models": "List the usable models, and why others are not usable.",
     "auth": "API keys of model services: set, list, remove.",
     "permissions": "Permission rules: list, explain a decision.",
+    "hooks": "Programs that run on events: list, test.",
     "trust": "Trust the settings, profiles, skills and instructions of a project.",
-    "config": "Settings: path, show, get, set, unset.",
+    "config": "Settings: path, show, get, set, unset, schema.",
     "doctor": "Check the installation, offline.",
 }
 """The commands with their summaries, in the order of the help. The module of the same name registers each."""
-FAST_MODULES = ("sessions_list", "sessions_show")
+FAST_MODULES = ("sessions_list", "sessions_show", "mcp_serve")
 """Modules with a single command of a family, which start faster without the rest of the family."""
 
 

@@ -103,3 +103,11 @@ def settings() -> Iterable[Completion]:
     from friday_cli.config import validate
 
     return [(name, "") for name in validate.names() if "NAME" not in name]
+
+
+@_no_errors
+def mcp_servers() -> Iterable[Completion]:
+    """The MCP servers of a session in this folder."""
+    from .project_context import load_context
+
+    return [(entry.name, entry.description) for entry in load_context().mcp_servers()[0]]

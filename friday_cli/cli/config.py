@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 import typer
@@ -28,7 +29,7 @@ _KEY = typer.Argument(
 def register(app: typer.Typer, about: str) -> None:
     """Add the family `config`."""
     negative_numbers = {"ignore_unknown_options": True}  # -1 is a value, not an option
-    commands = {"path": path, "show": show, "get": get, "set": set_, "unset": unset}
+    commands = {"path": path, "show": show, "get": get, "set": set_, "unset": unset, "schema": schema}
     add_family(app, "config", about, commands, set={"context_settings": negative_numbers})
 
 
@@ -91,6 +92,20 @@ def unset(key: str = _KEY) -> None:
         return
     output.remark(f"removed {key} from {with_tilde(saved.path)}")
     _warn_if_overridden(key, saved)
+
+
+def schema(
+    name: Literal["mcp"] = typer.Argument(metavar="mcp", help="The file: mcp.json.", show_default=False),
+) -> None:
+    """Print the JSON Schema of a file, for editors.
+
+    \b
+    friday config schema mcp > mcp.schema.json
+    Then write "$schema": "./mcp.schema.json" as the first key of the file.
+    """
+    from friday_cli.mcp.schema import text  # no other command needs it
+
+    print(text(), end="")
 
 
 def _warn_if_overridden(key: str, saved: SavedSetting) -> None:

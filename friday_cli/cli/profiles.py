@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,13 @@ from friday_cli.core.protocol.format import pluralize
 from friday_cli.extensions import profiles
 from friday_cli.extensions.profiles import Profile, Profiles, render, user_folder
 from friday_cli.extensions.profiles.lookup import SHIPPED_NAMES
+from friday_cli.paths import working_folder
+from friday_cli.session.mcp_settings import read_servers
 from friday_cli.tool_catalog import TOOLS
 
 from . import completion, output
 from .help import add_family
-from .project_context import load_context
+from .project_context import ProjectContext, load_context
 from .session_args import JSON
 
 
@@ -90,8 +93,8 @@ def check(
         output.show(str(error))
     warnings = 0
     for profile in good:
-        temperature = _temperature_note(profile, context.settings)
-        for notice in (*profile.notices, *((temperature,) if temperature else ())):
+        notes = (_temperature_note(profile, context.settings), _servers_note(profile, context, good))
+        for notice in (*profile.notices, *(note for note in notes if note)):
             output.show(f"{profile.path}: warning: {notice}")
             warnings += 1
     files, others = pluralize(len(good), "profile"), f", {pluralize(warnings, 'warning')}" if warnings else ""
@@ -155,9 +158,19 @@ def _temperature_note(profile: Profile, settings: Settings) -> str:
     return choice.temperature_note
 
 
+def _servers_note(profile: Profile, context: ProjectContext, others: Iterable[Profile]) -> str:
+    """Tells which MCP servers of a profile are not configured; "" if all are."""
+    if not profile.mcp_servers:
+        return ""
+    found, _ = read_servers(working_folder(), os.environ, project=context.trust_status, profiles=others)
+    missing = [name for name in profile.mcp_servers if name not in {entry.name for entry in found}]
+    return f"mcpServers: {', '.join(missing)} cannot be used: `friday mcp list` shows the servers." if missing else ""
+
+
 def _data(profile: Profile) -> dict[str, Any]:
     document: dict[str, Any] = msgspec.to_builtins(profile)
     del document["prompt"]
+    document["mcp_inline"] = sorted(profile.mcp_inline)  # definitions can contain secrets
     document["tools"] = "*" if profile.allowed_tools == "*" else sorted(profile.select(TOOLS.names))
     return document
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -11,6 +12,10 @@ from friday_cli.extensions.profiles import Profiles, load
 from friday_cli.extensions.trust import Trust, is_trusted
 from friday_cli.llm.models.credentials import remember_keys
 from friday_cli.paths import working_folder
+from friday_cli.session.mcp_settings import read_servers
+
+if TYPE_CHECKING:
+    from friday_cli.mcp.entry import ServerEntry
 
 
 class ProjectContext(msgspec.Struct, frozen=True):
@@ -36,6 +41,11 @@ class ProjectContext(msgspec.Struct, frozen=True):
     def profiles(self) -> Profiles:
         """The usable profiles."""
         return load(self.directory, self.trust_status, token_cap=self.token_cap)
+
+    def mcp_servers(self) -> tuple[tuple[ServerEntry, ...], tuple[str, ...]]:
+        """The MCP servers of a session in this folder, and one line for each problem."""
+        found = self.profiles().found.values()
+        return read_servers(working_folder(), os.environ, project=self.trust_status, profiles=found)
 
 
 def load_context() -> ProjectContext:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from friday_cli.core.protocol.displays import CommandDisplay, DiffDisplay, DiffsDisplay
-from friday_cli.core.protocol.format import cost, diffstat, is_demo, pluralize, seconds, tokens
+from friday_cli.core.protocol.format import cost, diffstat, is_caller, is_demo, pluralize, seconds, tokens
 from friday_cli.core.text.sanitize import sanitize, sanitize_line
 from friday_cli.view import (
     AgentView,
@@ -142,7 +142,7 @@ def summary(state: SessionView, agent: AgentView, *, now: float) -> str:
     """One line about an agent with its sub-agents."""
     tree = state.usage_of(agent.path)
     price = "no cost (demo)" if is_demo(agent.model) else cost(tree)
-    context = f"context {agent.context:,} of {agent.window:,}" if agent.window else ""
+    context = f"context {agent.context:,} of {agent.window:,}" if agent.window and not is_caller(agent.model) else ""
     facts = (
         agent.model,
         status_text(state, agent),

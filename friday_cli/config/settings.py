@@ -141,7 +141,7 @@ class DelegationSettings(Struct, frozen=True, forbid_unknown_fields=True):
     default_timeout: Seconds = 300
     """Active seconds of a sub-agent whose profile sets no timeout."""
     max_concurrent: Annotated[int, Meta(ge=1, le=64)] = 5
-    """Sub-agents that run at the same time; the others wait."""
+    """Sub-agents whose tools work on this machine at the same time; the others wait. Waiting for a model does not count."""
     max_batch: Annotated[int, Meta(ge=1, le=64)] = 10
     """Tasks that one reply of an agent may delegate in all its calls; tasks above the limit get an error result, the
     others still run."""
@@ -233,6 +233,13 @@ class SandboxSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Additional folders and files that commands cannot read; keys of common programs and of Friday are always denied."""
 
 
+class HookSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """Hooks: programs that run when something happens (docs/hooks.md). They are in `hooks.json`, not here."""
+
+    claude: bool = False
+    """Whether the hooks in `.claude/settings.json` and `.claude/settings.local.json` of a trusted project run too."""
+
+
 class Retention(Struct, frozen=True, forbid_unknown_fields=True):
     """How long sessions and the long output of their commands are kept, checked once a day. Open sessions, and sessions
     whose worktrees contain work, are never removed."""
@@ -269,5 +276,6 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     tools: ToolSettings = ToolSettings()
     checkpoints: CheckpointSettings = CheckpointSettings()
     sandbox: SandboxSettings = SandboxSettings()
+    hooks: HookSettings = HookSettings()
     retention: Retention = Retention()
     providers: dict[str, ProviderSettings] = {}

@@ -17,7 +17,7 @@ MAX_BYTES = 256_000
 """Largest file."""
 MAX_BLOCK = 16_000
 """Longest front matter, in characters."""
-MAX_DEPTH = 4
+MAX_DEPTH = 5
 """Deepest nesting in front matter."""
 
 _FENCE = pattern(r"---[ \t]*$")

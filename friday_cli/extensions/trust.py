@@ -30,6 +30,8 @@ MAX_STORED_BYTES = 64_000
 
 SHARED_FOLDERS = (".claude/agents", ".claude/commands", ".agents/agents", ".agents/commands")
 """Folders of profiles and commands that programs share."""
+HOOK_FILES = (".friday/hooks.json", ".claude/settings.json", ".claude/settings.local.json")
+"""Files of a project that can have hooks; only the first is used without the setting `hooks.claude`."""
 
 TrustState = Literal["trusted", "new", "refused", "changed", "broken"]
 
@@ -241,9 +243,32 @@ def _fingerprint(root: Path) -> dict[str, str]:
             continue  # most folders named profiles are unrelated; a file outside this list is not loaded
         if data is not None and has_name(data.decode("utf-8", "replace")):
             found[text_of(path.relative_to(root))] = hash_of(data)
+    found.update(_hooks(root))
     if len(found) > MAX_FILES:
         raise FileError(str(root), f"has more than {MAX_FILES} files that need trust.")
     return found
+
+
+def _hooks(root: Path) -> dict[str, str]:
+    """The files of a project with hooks and the scripts that their commands name, with their hashes. What is not in this list
+    does not run."""
+    found: dict[str, str] = {}
+    for name in HOOK_FILES:
+        if (data := _readable(root / name, root)) and b'"hooks"' in data:
+            from .hooks.read import named_scripts
+
+            found[name] = hash_of(data)
+            scripts = {script: _readable(root / script, root) for script in named_scripts(data, root)}
+            found |= {script: hash_of(body) for script, body in scripts.items() if body is not None}
+    return found
+
+
+def _readable(path: Path, root: Path) -> bytes | None:
+    """The content of a file; None if it does not exist or cannot be trusted."""
+    try:
+        return content(path, root)
+    except FileError:
+        return None
 
 
 def _instructions(folder: Path, root: Path) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from friday_cli.config.loader import PROJECT_FILES
@@ -10,7 +11,7 @@ from friday_cli.core.protocol.format import pluralize
 from friday_cli.core.text.sanitize import sanitize, sanitize_line, show_invisible
 from friday_cli.tool_catalog import TOOLS
 
-from . import profiles, trust
+from . import instructions, profiles, trust
 from .frontmatter import contents
 from .skills import files
 
@@ -33,6 +34,19 @@ def unused_skills(trust_status: trust.Trust) -> list[str]:
     return [top.rstrip("/") for top in tops if any(name.startswith(top) for name in changed)]
 
 
+def notices(trust_status: trust.Trust, read: instructions.Instructions) -> list[str]:
+    """A notice for the person, in one line, if a folder has files that trust would enable. `read`: the instructions."""
+    unused = [*unused_files(trust_status), *unused_skills(trust_status)]
+    texts = [] if read.trusted else [os.path.relpath(f.path, trust_status.root) for f in read.files if not f.own]
+    if not (unused or texts):
+        return []
+    names = ", ".join(unused[:5]) + (" ..." if len(unused) > 5 else "")
+    parts = [trust_status.reason or f"Changed since you decided: {', '.join(r[2:] for r in trust_status.outdated)}."]
+    parts += [f"Not used: {names}."] if unused else []
+    parts += [f"Information only: {', '.join(texts)}."] if texts else []
+    return [" ".join([*parts, "`friday trust` would allow this."])]
+
+
 def needs_decision(trust_status: trust.Trust) -> bool:
     """Whether the person must decide on a project: there are unused files or instructions, and no decision for its present
     content."""
@@ -50,7 +64,9 @@ def _is_shipped(name: str, sha: str) -> bool:
 def lines(trust_status: trust.Trust) -> list[tuple[str, str]]:
     """(file, effect if trusted) for each file of a project, the instructions last."""
     root = trust_status.root
-    rows = [(sanitize_line(name, 200), sanitize_line(_about(root, name), 400)) for name in trust_status.files]
+    hooks, scripts = _hooks(trust_status)
+    rows = [row for name in trust_status.files for row in _rows(root, name)]
+    rows = [(name, "script of a hook" if name in scripts else about) for name, about in rows] + hooks
     for name in trust_status.instructions:
         size = pluralize(len((trust.content(root / name, root) or b"").strip().splitlines()), "line")
         who = "the main agent follows, and sub-agents with projectContext in their profile"
@@ -58,6 +74,37 @@ def lines(trust_status: trust.Trust) -> list[tuple[str, str]]:
         rows.append((sanitize_line(name, 200), about))
     rows[len(trust_status.files) : len(trust_status.files)] = _skills(trust_status)
     return rows or [("", "no settings, profiles or instructions yet; an AGENTS.md would be used as instructions")]
+
+
+def _rows(root: Path, name: str) -> list[tuple[str, str]]:
+    """The rows of one file: one, and one more for each MCP server in it."""
+    from . import mcp_review  # needed for the question only
+
+    head = sanitize_line(name, 200)
+    if name == mcp_review.FILE:
+        return mcp_review.rows_of_file(root / name, head, root)
+    about = sanitize_line(_about(root, name), 400)
+    return [(head, about), *mcp_review.rows_of_profile(root / name, head, root)]
+
+
+def _hooks(trust_status: trust.Trust) -> tuple[list[tuple[str, str]], set[str]]:
+    """One row for each hook of a project: its whole command, and the hash of each script that it names; and those scripts."""
+    found: list[tuple[str, str]] = []
+    named: set[str] = set()
+    for name in trust.HOOK_FILES:
+        if name in trust_status.files:
+            from .hooks.read import HookFile, HookFiles, read_hooks
+
+            data = trust.content(trust_status.root / name, trust_status.root) or b""
+            file = HookFile(trust_status.root / name, data, "project", trust_status.root, trust_status.files)
+            hooks, problems = read_hooks(HookFiles((file,)))
+            for hook in hooks:
+                named.update(sanitize_line(script, 200) for script, _ in hook.scripts)
+                when = f"{hook.event} {hook.matcher}".strip()
+                scripts = "".join(f"; {script} has the sha256 {sha[:12]}" for script, sha in hook.scripts)
+                found.append((sanitize_line(name, 200), sanitize_line(f"runs on {when}: {hook.name}{scripts}", 4000)))
+            found += [(sanitize_line(name, 200), sanitize_line(problem, 400)) for problem in problems]
+    return found, named
 
 
 def _skills(trust_status: trust.Trust) -> list[tuple[str, str]]:
@@ -92,10 +139,13 @@ def _skill(trust_status: trust.Trust, top: str, below: list[str]) -> str:
 
 
 def _about(root: Path, name: str) -> str:
+    if name in trust.HOOK_FILES:
+        more = "" if name == trust.HOOK_FILES[0] else ", used with the setting hooks.claude"
+        return f"hooks, which can deny and ask, in the sandbox{more}"
     if name in PROJECT_FILES:
         return f"settings; they can only restrict yours{_settings(root / name)}"
     if not name.endswith(".md"):
-        return "not read by Friday" if name != ".mcp.json" else "MCP servers (not supported yet)"
+        return "not read by Friday"
     try:
         raw = trust.content(root / name, root)
         if raw is not None and name.startswith(COMMANDS):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 if TYPE_CHECKING:
-    from friday_cli.session.open import Options
+    from friday_cli.session.open_context import Options
 
 
 class Option(msgspec.Struct, frozen=True):
@@ -51,6 +51,8 @@ SHARED: tuple[Option, ...] = (
     Option(("--deny",), "many", "Rule that is always refused; may be repeated.", "RULE", group=RIGHTS),
     Option(("--add-dir",), "many", "Another folder to work in; may be repeated.", "DIR", group=RIGHTS),
     Option(("--trust",), "flag", "Trust this folder's settings and profiles for this run (for CI).", group=RIGHTS),
+    Option(("--mcp-config",), "many", "More MCP servers: a file like mcp.json, or its JSON; may be repeated.", "FILE|JSON", group=RIGHTS),
+    Option(("--no-mcp",), "flag", "Use no MCP servers but those of --mcp-config.", group=RIGHTS),
     Option(("--cwd", "-C"), "text", "Folder to work in.", "DIR", group=SESSION),
 )  # fmt: skip
 """What the chat and the one-shot both take."""
@@ -94,7 +96,7 @@ def parse(argv: list[str], options: Iterable[Option], argument: str = "") -> dic
 
 def session_options(values: Mapping[str, Any], cwd: Path, *, resume: str | None, **more: Any) -> Options:
     """The options of a session from parsed values; `more` are further fields of `Options`."""
-    from friday_cli.session.open import Options
+    from friday_cli.session.open_context import Options
 
     return Options(
         cwd,
@@ -107,6 +109,8 @@ def session_options(values: Mapping[str, Any], cwd: Path, *, resume: str | None,
         deny=tuple(values.get("deny") or ()),
         trusted=bool(values.get("trust")),
         resume=resume,
+        mcp_config=tuple(values.get("mcp_config") or ()),
+        no_mcp=bool(values.get("no_mcp")),
         **more,
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
@@ -18,12 +18,12 @@ from friday_cli.core.limits.slots import RunSlot
 from friday_cli.core.permissions.rules import Rules
 from friday_cli.core.protocol.agent_path import is_under
 from friday_cli.core.protocol.errors import FridayError, ToolError, UsageError
-from friday_cli.core.protocol.events import Notice
+from friday_cli.core.protocol.events import Notice, Prefix, ToolSpec
 from friday_cli.core.protocol.format import is_demo
 from friday_cli.core.protocol.messages import Message, Usage, closed, user
 from friday_cli.core.protocol.provider import Provider
 from friday_cli.core.protocol.tool import Tool
-from friday_cli.core.protocol.tool_info import SKILL, TASK_RESULT, WEB_SEARCH
+from friday_cli.core.protocol.tool_info import SERVER_HELPERS, SERVER_PREFIX, SKILL, TASK_RESULT, WEB_SEARCH
 from friday_cli.core.protocol.workspace import Workspace
 from friday_cli.core.subagents.node import SubagentTask
 from friday_cli.core.subagents.resume import budget_left, restore
@@ -34,14 +34,17 @@ from friday_cli.llm.models import ModelChoice
 from friday_cli.tool_catalog import ASK_USER
 from friday_cli.tools import task_result
 
-from . import output_schema, system_prompt
+from . import output_schema, small_window, system_prompt
 from .agent_rules import profile_rights
 from .agent_tools import AgentTools
+from .caller import Caller, CallerProvider
 from .isolation import WorktreeIsolation
 from .provider_pool import ProviderPool
 from .resume import report_from_log
+from .servers import described, with_servers
 from .service_search import UNAVAILABLE
 from .skills import SessionSkills
+from .small_window import listed_tools
 from .sub_agents import SubAgentChoice
 from .tool_schemas import KeptSchemas
 from .worktree_changes import WorktreeChanges
@@ -55,11 +58,13 @@ ROOT_TURNS = 200
 
 
 class RootOptions(msgspec.Struct, frozen=True):
-    """How the main agent is made: its model, its profile (None: `ROOT`) and its rules."""
+    """How the main agent is made: its model, its profile (None: `ROOT`), its rules, and the program that makes its calls
+    (None: its model does)."""
 
     choice: ModelChoice
     profile: Profile | None
     rules: Rules
+    caller: Caller | None = None
 
 
 class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
@@ -86,19 +91,18 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         """The main agent. Raises FridayError for a model or profile that cannot be used."""
         limits, persona, rules = self.settings.limits, self.root.profile, self.root.rules
         provider = self.providers.get(self.root.choice)
-        budget = Budget("a", tokens=limits.max_tokens, cost=limits.max_cost)
+        caller = self.root.caller
+        budget = Budget("a") if caller else Budget("a", tokens=limits.max_tokens, cost=limits.max_cost)
         _check_price(provider, budget)
-        tools = self.tools.with_service_search(tree, self.tools.selectable(rules.tools), provider, rules)
-        if persona:
-            rules, tools = _profile_rules(rules, persona, tools), {name: tools[name] for name in persona.select(tools)}
-        if persona is None or persona.select((SKILL,)):
-            tools = self.tools.with_skills(tree, tools, rules, provider.window)
         targets = self.tools.targets("a", persona, self.services.policy.max_depth)
-        tools = self.tools.with_delegation(tree, tools, targets, provider.window)
+        tools = self.tools.of_root(tree, provider, persona, rules, targets=targets)
         if persona:
-            rules.allowed = frozenset((*tools, TASK_RESULT))  # its sub-agents have this tool even if it has not
+            rules = _profile_rules(rules, persona, tools)
+        tools = self.tools.with_skills(tree, tools, rules, provider.window, persona)
+        if persona:
+            rules.allowed = _root_allowed(tools)
         system = system_prompt.root_prompt(
-            self.environment, tools, children=targets, window=provider.window, instructions=self.instructions, persona=persona,
+            self.environment, listed_tools(tools, provider.window), children=targets, window=provider.window, instructions=self.instructions, persona=persona,
             known_tools=rules.tools, searches=not _search_missing(persona, tools, rules),
         )  # fmt: skip
         agent = self._agent(
@@ -111,17 +115,42 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         agent.temperature = persona.temperature if persona else None
         agent.supervision = self.settings.agents.delegation.supervision
         self._note_missing_tools(agent, persona)
+        _note_small_window(agent, self.root.choice)
         if self.settings.fallback_model:
             agent.fallback, _ = self.providers.named(self.settings.fallback_model, "fallback_model")
             _check_price(agent.fallback, budget)
         if targets and self.settings.subagent_model and not is_demo(provider.name):
             self.providers.named(self.settings.subagent_model, "subagent_model")  # an unusable one is reported now
+        if caller:
+            agent.provider, agent.system, agent.fallback = CallerProvider(caller, provider), "", None
         return agent
+
+    async def before_run(self, tree: SubagentTree, agent: Agent) -> None:
+        """Implements `Services.before_run`: give the main agent the tools of MCP servers that have changed."""
+        servers, persona = self.tools.servers, self.root.profile
+        if servers is None or agent.path != "a" or not await servers.prepare_run():
+            return
+        targets = self.tools.targets("a", persona, self.services.policy.max_depth)
+        tools = self.tools.of_root(tree, agent.provider, persona, self.root.rules, targets=targets)
+        agent.tools = self.tools.with_skills(tree, tools, agent.rules, agent.provider.window, persona)
+        agent.rules.allowed = _root_allowed(agent.tools) if persona else None
+        before, agent.specs = agent.specs, self._specs(agent.tools, persona, agent.provider.window)
+        if agent.run > 1 and agent.specs != before:
+            agent.start_events.append(Prefix(agent.model, agent.system, agent.specs))
+
+    def _specs(self, tools: Mapping[str, Tool], profile: Profile | None, window: int) -> tuple[ToolSpec, ...]:
+        return self.schemas.specs(described(self.tools.servers, listed_tools(tools, window), profile))
 
     def build(self, tree: SubagentTree, parent: Agent, spec: SubagentTask, path: str) -> tuple[Agent, Message]:
         """A sub-agent for `spec` and its first message. Raises ToolError, with a message for the parent's model."""
         agent, profile = self._new_child(tree, parent, spec, path)
-        first = self._fork(agent, parent, profile, spec) if spec.fork else self._first_message(spec, path)
+        if spec.fork:
+            first = _fork(
+                agent, parent, profile, spec, self.isolation.environment_for(agent.workspace, self.environment)
+            )
+        else:
+            chars = self.settings.agents.delegation.context_chars
+            first = _first_message(spec, path, chars, self.overflow_folder)
         return agent, self.skills.with_preface(first, agent, profile, spec.preface)
 
     def _new_child(self, tree: SubagentTree, parent: Agent, spec: SubagentTask, path: str) -> tuple[Agent, Profile]:
@@ -133,7 +162,8 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
             most = delegation.token_budget.max
             tokens = min(most, profile.max_token_budget or delegation.token_budget.default, spec.max_tokens or most)
             check = output_schema.checker(spec.schema) if spec.schema is not None else None
-            budget = parent.budget.child(path, tokens=tokens, cost=_least(profile.max_cost, spec.max_cost))
+            above = self.root.caller.budget if self.root.caller and parent.path == "a" else parent.budget
+            budget = above.child(path, tokens=tokens, cost=_least(profile.max_cost, spec.max_cost))
             _check_price(provider, budget)
         except FridayError as error:
             raise ToolError(str(error)) from None
@@ -174,15 +204,16 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         max_depth = min(parent.max_depth, spec.max_depth or parent.max_depth)
         targets = self.tools.targets(path, profile, max_depth)
         tools = {name: inherited[name] for name in profile.select(inherited)}
+        tools = with_servers(self.tools.servers, tools, profile)
         tools = self.tools.with_delegation(tree, tools, targets, provider.window)
         tools[TASK_RESULT] = task_result.result_tool(check)
         rules = _profile_rules(parent.rules, profile, tools)
         if SKILL in tools:
-            tools = self.tools.with_skills(tree, tools, rules, provider.window)
+            tools = self.tools.with_skills(tree, tools, rules, provider.window, profile)
         workspace = spec.workspace or parent.workspace
         environment = self.isolation.environment_for(workspace, self.environment)
         system = system_prompt.child_prompt(
-            profile, environment, tools, children=targets, window=provider.window, instructions=self.instructions,
+            profile, environment, listed_tools(tools, provider.window), children=targets, window=provider.window, instructions=self.instructions,
             known_tools=rules.tools, searches=not _search_missing(profile, tools, rules),
         )  # fmt: skip
         agent = self._agent(
@@ -198,11 +229,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         agent.time_s = _least(profile.timeout or delegation.default_timeout, spec.timeout_s) or 0.0
         agent.result_chars = min(delegation.result_chars, profile.result_chars or delegation.result_chars)
         agent.fallback = parent.fallback
-        granted = budget.tokens.limit
-        if granted is not None and granted < TOKENS_USEFUL:
-            tokens = f"{granted:,.0f} token{'s' * (granted != 1)}"
-            text = f"{path} ({profile.name}) has {tokens}. With fewer than {TOKENS_USEFUL:,} a sub-agent seldom returns a result."
-            agent.start_events.append(Notice(text, "warning"))
+        _note_few_tokens(agent)
         self._note_missing_tools(agent, profile)
         return agent
 
@@ -240,9 +267,11 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
 
     def _restore_model_and_tools(self, agent: Agent, record: AgentRecord) -> None:
         """Give `agent` its earlier model, and no tool that it did not have, even if profiles and settings changed since."""
-        agent.tools = {name: t for name, t in agent.tools.items() if name in record.newest_start.tools}
-        agent.rules.allowed = frozenset(agent.tools)
-        agent.specs = self.schemas.specs(agent.tools.values())
+        profile, before = self.profiles.get(record.profile), record.newest_start.tools
+        left = {name: t for name, t in agent.tools.items() if name in before}
+        agent.tools = with_servers(self.tools.servers, left, profile)
+        agent.rules.allowed = frozenset((*agent.tools, *SERVER_HELPERS))
+        agent.specs = self._specs(agent.tools, profile, agent.provider.window)
         model = record.prefix.model if record.prefix else agent.model
         if model == agent.model or is_demo(agent.provider.name):
             return
@@ -254,39 +283,14 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
 
     def _note_missing_tools(self, agent: Agent, profile: Profile | None) -> None:
         """Tell the person, once in a session for each tool, that an agent cannot use it here though its profile lists it."""
-        missing = {}
-        if _search_missing(profile, agent.tools, agent.rules):
-            missing[WEB_SEARCH] = f"{UNAVAILABLE}. `friday doctor` says more."
+        searches = not _search_missing(profile, agent.tools, agent.rules)
+        missing = {} if searches else {WEB_SEARCH: f"{UNAVAILABLE}. `friday doctor` says more."}
         if _lists(profile, ASK_USER) and not self.services.approvals.interactive:
             missing[ASK_USER] = "in this run there is no person who could answer."
         for tool, why in missing.items() if not is_demo(agent.model) else ():
             if tool not in self.noted:
                 self.noted.add(tool)
                 agent.start_events.append(Notice(f"{agent.path} ({agent.profile}) cannot use {tool}: {why}", "warning"))
-
-    def _fork(self, agent: Agent, parent: Agent, profile: Profile, spec: SubagentTask) -> Message:
-        """Let `agent` continue its parent's conversation with an identical prefix; calls it may not make are refused."""
-        agent.provider, agent.effort, agent.cache_key = parent.provider, parent.effort, parent.prefix_name
-        agent.system, agent.specs = parent.system, parent.specs
-        agent.history = closed(parent.history, why="Continues in the main agent; you are a fork of it.")
-        agent.context, agent.sent, agent.cache_missed = parent.context, parent.sent, parent.cache_missed
-        listed = {spec.name for spec in parent.specs}
-        agent.tools = {name: t for name, t in agent.tools.items() if name in listed}
-        environment = self.isolation.environment_for(agent.workspace, self.environment)
-        task = spec.task
-        if environment.copy_of:
-            about = system_prompt.COPY.format(folder=environment.copy_of)
-            task = f"[Your folder is now {environment.folder}. {about}]\n\n{task}"
-        return user(system_prompt.fork_message(profile, agent.path, task, agent.tools), source="parent")
-
-    def _first_message(self, spec: SubagentTask, path: str) -> Message:
-        limit, rest = self.settings.agents.delegation.context_chars, ""
-        if len(spec.context) > limit:
-            with suppress(OSError):  # then the message says that the rest is missing
-                file = self.overflow_folder() / f"context-{path}.txt"
-                file.write_text(spec.context, encoding="utf-8")
-                rest = str(file)
-        return user(system_prompt.task_message(spec.task, spec.context, limit=limit, rest=rest), source="parent")
 
     def _agent(
         self,
@@ -305,7 +309,8 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         changes = WorktreeChanges(tree, self.isolation, self.services)
         return Agent(
             path=path, profile=profile, provider=provider, system=system,
-            specs=self.schemas.specs(tools.values()), tools=tools, rules=rules, budget=budget,
+            specs=self._specs(tools, self.profiles.get(profile) if parent else self.root.profile, provider.window),
+            tools=tools, rules=rules, budget=budget,
             slot=RunSlot(path, log=self.services.log, slots=tree.slots if parent else None),
             inbox=Inbox(path, self.services.log), max_turns=ROOT_TURNS, time_s=0.0,
             max_depth=self.services.policy.max_depth, workspace=workspace,
@@ -317,7 +322,55 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
 def _profile_rules(parent: Rules, profile: Profile, tools: Iterable[str]) -> Rules:
     """The rules of an agent with `profile` and `tools`. It keeps the right to search the web where it cannot: the models of
     its sub-agents may be able to."""
-    return profile_rights(parent, profile, (*tools, *profile.select((WEB_SEARCH,))))
+    return profile_rights(parent, profile, (*tools, *SERVER_HELPERS, *profile.select((WEB_SEARCH,))))
+
+
+def _note_few_tokens(agent: Agent) -> None:
+    """Tell the person about a sub-agent with too few tokens for a result."""
+    granted = agent.budget.tokens.limit
+    if granted is not None and granted < TOKENS_USEFUL:
+        tokens = f"{granted:,.0f} token{'s' * (granted != 1)}"
+        few = f"With fewer than {TOKENS_USEFUL:,} a sub-agent seldom returns a result."
+        agent.start_events.append(Notice(f"{agent.path} ({agent.profile}) has {tokens}. {few}", "warning"))
+
+
+def _note_small_window(agent: Agent, choice: ModelChoice) -> None:
+    """Tell the person about a main model with a small context window, if its local server did not report that."""
+    told = any("context window" in note for note in choice.notes)
+    if (text := small_window.warning(agent.provider)) and not told and not is_demo(agent.provider.name):
+        agent.start_events.append(Notice(text, "warning"))
+
+
+def _fork(
+    agent: Agent, parent: Agent, profile: Profile, spec: SubagentTask, environment: system_prompt.Environment
+) -> Message:
+    """Let `agent` continue its parent's conversation with an identical prefix; calls it may not make are refused."""
+    agent.provider, agent.effort, agent.cache_key = parent.provider, parent.effort, parent.prefix_name
+    agent.system, agent.specs = parent.system, parent.specs
+    agent.history = closed(parent.history, why="Continues in the main agent; you are a fork of it.")
+    agent.context, agent.sent, agent.cache_missed = parent.context, parent.sent, parent.cache_missed
+    listed = {spec.name for spec in parent.specs}
+    mine = [name for name in agent.tools if name in listed]
+    agent.tools = {n: t for n, t in agent.tools.items() if n in listed or n.startswith(SERVER_PREFIX)}
+    about = system_prompt.COPY.format(folder=environment.copy_of)
+    moved = f"[Your folder is now {environment.folder}. {about}]\n\n" if environment.copy_of else ""
+    return user(system_prompt.fork_message(profile, agent.path, moved + spec.task, mine), source="parent")
+
+
+def _first_message(spec: SubagentTask, path: str, limit: int, overflow_folder: Callable[[], Path]) -> Message:
+    """The task of a sub-agent, with at most `limit` characters of its context; the rest is in a file."""
+    rest = ""
+    if len(spec.context) > limit:
+        with suppress(OSError):  # then the message says that the rest is missing
+            file = overflow_folder() / f"context-{path}.txt"
+            file.write_text(spec.context, encoding="utf-8")
+            rest = str(file)
+    return user(system_prompt.task_message(spec.task, spec.context, limit=limit, rest=rest), source="parent")
+
+
+def _root_allowed(tools: Iterable[str]) -> frozenset[str]:
+    """What a main agent with a profile may call, and what only its sub-agents have: `task_result` and helpers."""
+    return frozenset((*tools, TASK_RESULT, *SERVER_HELPERS))
 
 
 def _lists(profile: Profile | None, tool: str) -> bool:

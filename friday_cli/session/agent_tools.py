@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
+from functools import partial
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from friday_cli.config import Settings
 from friday_cli.config.settings import DelegationSettings
@@ -16,7 +17,7 @@ from friday_cli.core.protocol.errors import FridayError, ToolError
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.protocol.provider import Provider
 from friday_cli.core.protocol.tool import Tool
-from friday_cli.core.protocol.tool_info import WEB_SEARCH, ToolCatalog
+from friday_cli.core.protocol.tool_info import SKILL, WEB_SEARCH, ToolCatalog
 from friday_cli.core.protocol.workspace import Workspace
 from friday_cli.core.subagents.node import AgentSummary, SpawnEstimate, SubagentTask
 from friday_cli.core.subagents.tree import SubagentTree
@@ -27,15 +28,19 @@ from friday_cli.tools import delegate, documents, worktree
 
 from .isolation import WorktreeIsolation
 from .provider_pool import ProviderPool
+from .servers import with_servers
 from .service_search import ServiceSearch
 from .skills import SessionSkills
 from .spawn_limits import SpawnLimiter
 from .sub_agent_list import sub_agent_list
 from .worktree_changes import WorktreeChanges
 
+if TYPE_CHECKING:
+    from friday_cli.mcp.pool import ServerPool
+
 
 class AgentTools:
-    """Makes tools. `memory_store` is what the memory tools read and write."""
+    """Makes tools. `memory_store` is what the memory tools read and write, `servers` are the MCP servers of the session."""
 
     def __init__(
         self,
@@ -47,6 +52,7 @@ class AgentTools:
         profiles: Profiles,
         memory_store: StoredMemory,
         skills: SessionSkills,
+        servers: ServerPool | None = None,
     ) -> None:
         self._services = services
         self._isolation = isolation
@@ -55,7 +61,10 @@ class AgentTools:
         self._profiles = profiles
         self._memory = memory_store
         self._skills = skills
-        self._limiter = SpawnLimiter(services, settings.agents.delegation, self._highest_cost)
+        self.servers = servers
+        delegation = settings.agents.delegation
+        self.highest_cost = partial(highest_cost, delegation, profiles, providers)
+        self._limiter = SpawnLimiter(services, delegation, self.highest_cost)
 
     def selectable(self, catalog: ToolCatalog) -> dict[str, Tool]:
         """Every tool that a profile can select. The module of a group makes its tools with the arguments given here."""
@@ -74,7 +83,22 @@ class AgentTools:
         made: list[Tool] = []
         for group in catalog.groups("profile"):
             made += import_module(f"friday_cli.tools.{group}").tools(**given.get(group, {}))
-        return {tool.name: tool for tool in made}
+        return {tool.name: tool for tool in made} | (self.servers.tools() if self.servers else {})
+
+    def of_root(
+        self,
+        tree: SubagentTree,
+        provider: Provider,
+        profile: Profile | None,
+        rules: Rules,
+        *,
+        targets: Sequence[Profile],
+    ) -> dict[str, Tool]:
+        """The tools that the main agent may call."""
+        tools = self.with_service_search(tree, self.selectable(rules.tools), provider, rules)
+        if profile:
+            tools = {name: tools[name] for name in profile.select(tools)}
+        return self.with_delegation(tree, with_servers(self.servers, tools, profile), targets, provider.window)
 
     def with_service_search(
         self, tree: SubagentTree, tools: Mapping[str, Tool], provider: Provider, rules: Rules
@@ -88,9 +112,13 @@ class AgentTools:
             return others
         return {**others, WEB_SEARCH: ServiceSearch(tree, self._services, self._providers).tool()}
 
-    def with_skills(self, tree: SubagentTree, tools: dict[str, Tool], rules: Rules, window: int) -> dict[str, Tool]:
-        """`tools` with the tool for the skills that an agent with `rules` may load; without it if there are none. `window`: tokens
-        of the model's context."""
+    def with_skills(
+        self, tree: SubagentTree, tools: dict[str, Tool], rules: Rules, window: int, profile: Profile | None
+    ) -> dict[str, Tool]:
+        """`tools` with the tool for the skills that an agent with `rules` and `profile` may load; without it if there are none.
+        `window`: tokens of the model's context."""
+        if profile is not None and not profile.select((SKILL,)):
+            return tools
         return self._skills.with_tool(tree, tools, rules, window, self._limiter)
 
     def targets(self, path: str, profile: Profile | None, max_depth: int) -> tuple[Profile, ...]:
@@ -112,23 +140,27 @@ class AgentTools:
             isolated=frozenset(profile.name for profile in targets if profile.isolation),
             max_batch=delegation.max_batch,
         )
-        made = [*delegate.delegate_tools(tree, host, settings), *worktree.worktree_tools(changes)]
+        made = delegate.delegate_tools(tree, host, settings)
+        if self._isolation.possible:
+            made += worktree.worktree_tools(changes)
         own = {tool.name: tool for tool in made}
         others = {name: tool for name, tool in tools.items() if name not in own}
         return {**others, **own} if targets else others
 
-    def _highest_cost(self, estimate: SpawnEstimate) -> float | None:
-        """US dollars that a sub-agent may cost at most: its whole budget, with four tokens read for each token written.
-        None if the price is unknown."""
-        delegation = self._settings.agents.delegation
-        profile = self._profiles.found.get(estimate.profile)
-        granted = (profile and profile.max_token_budget) or delegation.token_budget.default
-        tokens = min(delegation.token_budget.max, granted, estimate.max_tokens or granted)
-        provider = estimate.above
-        if profile is not None:
-            with suppress(FridayError):  # an unusable model is reported when the agent is started
-                provider, _ = self._providers.for_child(estimate.above, profile)
-        return provider.cost(Usage(input=tokens * 4 // 5, output=tokens // 5))
+
+def highest_cost(
+    delegation: DelegationSettings, profiles: Profiles, providers: ProviderPool, estimate: SpawnEstimate
+) -> float | None:
+    """US dollars that a sub-agent may cost at most: its whole budget, with four tokens read for each token written. None
+    if the price is unknown."""
+    profile = profiles.found.get(estimate.profile)
+    granted = (profile and profile.max_token_budget) or delegation.token_budget.default
+    tokens = min(delegation.token_budget.max, granted, estimate.max_tokens or granted)
+    provider = estimate.above
+    if profile is not None:
+        with suppress(FridayError):  # an unusable model is reported when the agent is started
+            provider, _ = providers.for_child(estimate.above, profile)
+    return provider.cost(Usage(input=tokens * 4 // 5, output=tokens // 5))
 
 
 class SessionDelegation:

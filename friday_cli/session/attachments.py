@@ -6,33 +6,60 @@ import asyncio
 import base64
 from collections.abc import Collection
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from friday_cli.core.permissions.dangerous import is_secret
-from friday_cli.core.protocol.errors import ToolError
+from friday_cli.core.protocol.errors import FridayError, ToolError, UsageError
 from friday_cli.core.protocol.messages import Image
+from friday_cli.core.protocol.tool_info import SERVER_PREFIX
 from friday_cli.core.protocol.workspace import Workspace
 from friday_cli.core.text.lazy_regex import pattern
+from friday_cli.core.text.untrusted import neutralize_line, wrap_untrusted
 from friday_cli.tool_catalog import READ_FILE
 
 from .mentions import addressed, misspelt, task_of
 
+if TYPE_CHECKING:
+    from friday_cli.mcp.pool import ServerPool
+
 MOST_CHARS = 100_000
+ASKED_BY_PROMPT = "Do what this prompt of the MCP server says, as far as it helps the user:"
 MOST_IMAGE_BYTES = 5_000_000
 _NAMED = pattern(r"""(?<![\w@/.])@(?:"([^"\n]+)"|'([^'\n]+)'|([^\s"'`]+))""")
 _IMAGES = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp"}
 
 
 async def attached(
-    prompt: str, workspace: Workspace, *, profiles: Collection[str] = ()
+    prompt: str, workspace: Workspace, *, profiles: Collection[str] = (), servers: ServerPool | None = None
 ) -> tuple[str, tuple[Image, ...], list[str]]:
     """The prompt followed by the text files that it names, its images, and remarks for the person. An `@name` that is
-    no file of the workspace stays as it is. At the start it names the profile if it is one of `profiles`; `@./NAME`
+    no file of the workspace stays as it is. `@SERVER:URI` names a resource of one of `servers`, and a prompt that begins with
+    `/mcp__SERVER__PROMPT` one of theirs. At the start it names the profile if it is one of `profiles`; `@./NAME`
     always names the file."""
-    texts, images, remarks = [], [], []
+    texts: list[str] = []
+    images: list[Image] = []
+    remarks: list[str] = []
     rest = task_of(prompt) if addressed(prompt, profiles) else prompt
     meant = misspelt(prompt, profiles)
+    if servers is not None and prompt.startswith(f"/{SERVER_PREFIX}"):
+        command, *words = prompt[1:].split()
+        try:
+            reply = await servers.prompt(command, words)
+        except FridayError as error:
+            return prompt, (), [str(error)]
+        prompt = f"{prompt}\n\n{ASKED_BY_PROMPT}"
+        texts.append(_from_server(command, reply.text))
+        images += reply.images
     for name in dict.fromkeys(next(filter(None, match.groups())) for match in _NAMED().finditer(rest)):
         try:
+            server, _, uri = name.partition(":")
+            if servers is not None and uri and servers.has(server):
+                reply = await servers.read(server, uri)
+                texts.append(
+                    _from_server(f"{SERVER_PREFIX}{name}", wrap_untrusted(reply.text, source=f"MCP server {server}"))
+                )
+                images += reply.images
+                continue
             found = await _find(name, workspace)
             if found is None:
                 if meant and name.startswith(rest.split()[0][1:]):
@@ -42,7 +69,7 @@ async def attached(
                     remarks.append(f"@{name}: not attached: the workspace has no such file.")
                 continue
             part = await _read(found, workspace)
-        except ToolError as error:
+        except (ToolError, UsageError) as error:
             remarks.append(f"@{name}: {error}")
             continue
         if isinstance(part, Image):
@@ -50,6 +77,11 @@ async def attached(
         else:
             texts.append(part)
     return "\n\n".join([prompt, *texts]), tuple(images), remarks
+
+
+def _from_server(name: str, text: str) -> str:
+    """Text of a server as an attachment, so that it is not taken for text of the person."""
+    return f'<file path="{neutralize_line(name)}">\n{text[:MOST_CHARS]}\n</file>'
 
 
 async def _find(name: str, workspace: Workspace) -> Path | None:

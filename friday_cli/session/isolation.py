@@ -40,8 +40,17 @@ class WorktreeIsolation:
         self._folder = Path(os.path.realpath(folder))
         self._make = make
         self._made: Worktrees | None = None
+        self._possible: bool | None = None
         self._services = services
         self._cleanup: asyncio.Task[None] | None = None
+
+    @property
+    def possible(self) -> bool:
+        """Whether the session is in a git repository, or has worktrees. Read once, so that a tool list does not change."""
+        if self._possible is None:
+            root = self._services.workspace.root
+            self._possible = self._folder.exists() or any((above / ".git").exists() for above in (root, *root.parents))
+        return self._possible
 
     @property
     def worktrees(self) -> Worktrees:
@@ -71,8 +80,12 @@ class WorktreeIsolation:
     async def create(self, parent: Agent, *, again: str = "") -> LocalWorkspace:
         """A worktree for a new child of `parent`, with the parent's current files; `again`: the name of a removed one to
         create again. Raises ToolError."""
+        if not self.possible:
+            raise ToolError("Worktrees need a git repository, and there was none when this session was opened.")
         made = await self.worktrees.create(local_workspace(parent.workspace), again=again)
         assert made.workspace is not None
+        if (hooks := self._services.hooks) is not None:
+            await hooks.worktree("WorktreeCreate", parent, made.metadata.name, made.metadata.folder)
         return made.workspace
 
     async def cancel(self, workspace: Workspace) -> None:

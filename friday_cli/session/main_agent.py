@@ -74,6 +74,8 @@ class MainAgent:
         self._tree.started_now = []
         self._parts.rules.parent = more.get("bounds")
         self.agent.rules.narrowed.clear()
+        if self._parts.servers is not None:
+            self._parts.servers.person_wrote()
         notes = list(self._parts.notes)
         self._parts.notes.clear()
         body, schema = text, more.get("schema")

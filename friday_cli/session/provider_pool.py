@@ -12,6 +12,8 @@ from friday_cli.extensions.profiles import Profile
 from friday_cli.llm import models
 from friday_cli.tools import web
 
+from .caller import model_below
+
 
 class ProviderPool:
     """Finds the provider that the settings, a profile or the log name. `search_tool`: the tool for web searches, if a
@@ -45,6 +47,7 @@ class ProviderPool:
         self, parent: Provider, profile: Profile, inherited: Effort | None = None
     ) -> tuple[Provider, Effort | None]:
         """The provider and effort of a child with `profile` whose parent uses `parent` with the effort `inherited`."""
+        parent = model_below(parent)
         effort = profile.effort or None
         if is_demo(parent.name):  # the demo must cost nothing, whatever model the settings name
             return parent, effort or inherited
@@ -64,7 +67,7 @@ class ProviderPool:
     def substitution_note(self, parent: Provider, profile: Profile, used: Provider) -> str:
         """Tells, once for each name, that a child with `profile` uses another model than its agent file names; "" otherwise.
         `used`: what `for_child` returned."""
-        name = profile.model
+        parent, name = model_below(parent), profile.model
         wanted = models.class_of(name)
         if not name or is_demo(parent.name) or name in self._substituted:
             return ""

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, TypedDict, Unpack
 
+from friday_cli.core.agent.agent import Source
 from friday_cli.core.eventlog import notices
 from friday_cli.core.permissions.approvals import ApprovalAnswer
 from friday_cli.core.protocol.errors import BudgetSpent, ToolError, UsageError
@@ -24,7 +25,8 @@ from friday_cli.llm import transport
 
 from .attachments import attached
 from .main_agent import MainAgent, PromptExtras
-from .open import Options, SessionParts, open_session
+from .open import SessionParts, open_session
+from .open_context import Options
 from .skills import PersonSkills
 
 if TYPE_CHECKING:
@@ -49,7 +51,7 @@ class ResumeExtras(TypedDict, total=False):
 
 class Session:
     """A running session. Make one with `Session.open`. `since`: the number of the last event before this opening.
-    `profiles`: names of all profiles. `sandbox`: the kind that confines commands. `kept`: whether the session is stored
+    `profiles`: names of all profiles. `sandbox`: the kind that confines commands. `servers`: its MCP servers, None if it has none. `kept`: whether the session is stored
     on disk."""
 
     def __init__(self, parts: SessionParts) -> None:
@@ -60,6 +62,7 @@ class Session:
         self.kept = not parts.store.in_memory
         self.permissions = parts.permissions
         self.sub_agents = parts.sub_agents
+        self.servers = parts.servers
         self._parts = parts
         self._log = parts.log
         self._tree = parts.tree
@@ -123,9 +126,9 @@ class Session:
         return node.outcome
 
     async def attach(self, text: str) -> tuple[str, tuple[Image, ...], list[str]]:
-        """The text with the content of the files that it names with `@`, the images among them, and remarks for the
-        person."""
-        return await attached(text, self._parts.services.workspace, profiles=self.profiles)
+        """The text with the content of the files and resources of MCP servers that it names with `@`, or of the prompt of a
+        server that it begins with (`/mcp__SERVER__PROMPT`), the images among them, and remarks for the person."""
+        return await attached(text, self._parts.services.workspace, profiles=self.profiles, servers=self.servers)
 
     async def compact(self, instructions: str = "") -> tuple[int, int]:
         """Replace the main agent's history by a summary of it; `instructions` name what the summary must contain.
@@ -184,10 +187,10 @@ class Session:
         """Answer a permission request (ApprovalAnswer) or a question (text); False if it is no longer open."""
         return await self._parts.services.approvals.answer(ask_id, answer)
 
-    async def send(self, path: str, text: str) -> None:
+    async def send(self, path: str, text: str, *, source: Source = "person") -> None:
         """Send a message to a running agent, which reads it at its next turn. Raises UsageError if it is not running."""
         try:
-            await self._tree.send(path, text, "person")
+            await self._tree.send(path, text, source)
         except ToolError as error:
             raise UsageError(str(error)) from None
 
@@ -232,16 +235,22 @@ class Session:
             agent.start_events.append(done)
         return ran.exit_code, ran.output
 
-    async def close(self) -> None:
-        """Stop all agents, write all events, and release the session. May be called twice."""
+    async def close(self, *, last: bool = True) -> None:
+        """Stop all agents, write all events, and release the session. May be called twice. `last`: no other session of this
+        event loop is open, so that connections to services can be closed too."""
         if self._tree.closed:
             return
         parts = self._parts
         await self._tree.close()
+        if parts.services.hooks is not None:
+            await parts.services.hooks.close(self._tree.root)
+        if parts.servers is not None:
+            await parts.servers.close()
         await parts.isolation.close()
         await parts.services.workspace.close()
         await self._log.close()
-        await transport.aclose_all()
+        if last:
+            await transport.aclose_all()
         await parts.store.sync()
         parts.ownership.release()
         await parts.store.close()

@@ -27,15 +27,17 @@ class KeptSchemas:
 
     def specs(self, tools: Iterable[tool.Tool]) -> tuple[ToolSpec, ...]:
         """What a model is told about `tools`, in their order."""
-        tools = tuple(tools)
+        given = tuple(tools)
+        tools = tuple(one for one in given if one.schema is None)
         names = [f"{one.args.__module__}.{one.args.__qualname__}" for one in tools]
         if self._schemas is None:
             self._schemas = self._read()
         if new := {name: one for name, one in zip(names, tools, strict=True) if name not in self._schemas}:
             self._schemas |= {name: one.spec.schema for name, one in new.items()}
             cache_file.write(self._path, msgspec.json.encode([_made_by(), self._schemas]))
+        made = {one.name: self._schemas[name] for name, one in zip(names, tools, strict=True)}
         return tuple(
-            ToolSpec(one.name, one.description, self._schemas[name]) for name, one in zip(names, tools, strict=True)
+            ToolSpec(one.name, one.description, made[one.name]) if one.schema is None else one.spec for one in given
         )
 
     def _read(self) -> dict[str, dict[str, Any]]:

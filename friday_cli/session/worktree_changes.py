@@ -135,6 +135,8 @@ class WorktreeChanges:
         async with self._tree.resumer.lock, self._isolation.lock:
             made = self._idle_worktree(path)
             await self._isolation.worktrees.discard(made, keep_branch=keep_branch)
+            if (hooks := self._services.hooks) is not None:
+                await hooks.worktree("WorktreeRemove", self._tree.root, made.metadata.name, made.metadata.folder)
             await self._services.log.emit(made.path, *worktree_events(made))
         if keep_branch:
             return f"The changes of {made.path} are on the branch {made.metadata.branch}; its worktree was removed."

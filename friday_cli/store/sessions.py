@@ -57,18 +57,20 @@ def stats(db: sqlite3.Connection) -> list[StatRow]:
     are counted only in that session."""
     copied = _copied_events(db)
     ends: dict[tuple[str, str], list[tuple[bool, float, str]]] = {}
-    for key, seq, profile, model, body in db.execute(
-        "SELECT e.session, e.seq, a.profile, a.model, CAST(e.body AS BLOB) FROM events e INDEXED BY ends"
+    used: dict[tuple[str, str], dict[tuple[int, str], Usage]] = {}
+    for key, seq, path, profile, model, body in db.execute(
+        "SELECT e.session, e.seq, e.agent, a.profile, a.model, CAST(e.body AS BLOB) FROM events e INDEXED BY ends"
         " JOIN agents a ON a.session = e.session AND a.path = e.agent WHERE e.kind = 'agent_finished'"
     ):
         event = _event(body) if seq > copied.get(key, 0) else None
         if isinstance(event, AgentFinished):
             ends.setdefault((profile, model), []).append((bool(event.success), event.duration_s, event.stop_reason))
+            if event.usage != Usage():
+                used.setdefault((profile, model), {})[key, path] = event.usage  # the total of all its runs
     before_fork = _usage_before_fork(db, copied)
     rows = []
-    for profile, model, count, tokens, cost, *sent in db.execute(
-        f"SELECT a.profile, a.model, count(*), sum({TOKENS}), {COST}, sum(a.input), sum(a.cache_read), sum(a.cache_write)"
-        " FROM agents a GROUP BY a.profile, a.model"
+    for profile, model, count, tokens, cost in db.execute(
+        f"SELECT a.profile, a.model, count(*), sum({TOKENS}), {COST} FROM agents a GROUP BY a.profile, a.model"
     ):
         runs = ends.get((profile, model), [])
         succeeded = sum(success for success, _, _ in runs)
@@ -89,10 +91,8 @@ def stats(db: sqlite3.Connection) -> list[StatRow]:
                 p50_s=_percentile(times, 0.5),
                 p95_s=_percentile(times, 0.95),
                 stop_reasons=dict(Counter(reason for _, _, reason in runs).most_common()),
-                cache_share=Usage(
-                    input=sent[0] - spent.input,
-                    cache_read=sent[1] - spent.cache_read,
-                    cache_write=sent[2] - spent.cache_write,
+                cache_share=sum(
+                    (usage for usage in used.get((profile, model), {}).values() if usage.cached), Usage()
                 ).cache_share,
             )
         )

@@ -28,22 +28,16 @@ Tag = Annotated[str, Meta(min_length=1, max_length=40)]
 
 class SaveMemoryArguments(ToolArguments, frozen=True):
     aliases: ClassVar = {"fact": "text", "content": "text", "memory": "text", "note": "text"}
-    text: Annotated[str, Meta(min_length=1, max_length=4_000, description="One self-contained fact, with its reason.")]
-    tags: Annotated[list[Tag], Meta(max_length=8, description="A few keywords, such as build or style.")] = field(
-        default_factory=list
-    )
-    scope: Annotated[Scope, Meta(description="project: for this project only. user: for the user in all projects.")] = (
-        "project"
-    )
+    text: Annotated[str, Meta(min_length=1, max_length=4_000, description="One fact, with its reason.")]
+    tags: Annotated[list[Tag], Meta(max_length=8, description="A few keywords.")] = field(default_factory=list)
+    scope: Annotated[Scope, Meta(description="This project, or the user in all.")] = "project"
 
 
 class LoadMemoryArguments(ToolArguments, frozen=True):
     aliases: ClassVar = {"q": "query"}
-    query: Annotated[str, Meta(max_length=400, description="Search words; empty for the newest notes.")] = ""
-    tags: Annotated[list[Tag], Meta(max_length=8, description="Only notes that have all of these tags.")] = field(
-        default_factory=list
-    )
-    limit: Annotated[int, Meta(ge=1, le=50, description="Maximum number of notes.")] = 10
+    query: Annotated[str, Meta(max_length=400, description="Words; empty: the newest.")] = ""
+    tags: Annotated[list[Tag], Meta(max_length=8, description="Only with all of these.")] = field(default_factory=list)
+    limit: Annotated[int, Meta(ge=1, le=50, description="Most notes.")] = 10
 
 
 def tools(memory: StoredMemory) -> list[Tool]:
@@ -80,8 +74,8 @@ def tools(memory: StoredMemory) -> list[Tool]:
             subjects=lambda args, workspace: (args.scope,),
             title=lambda args: f"{args.scope}: {args.text}",
             description=(
-                "Save a note for later sessions: decisions and their reasons, preferences of the user, pitfalls. Not for the "
-                "state of the current task (todo), not for what the files already say, never for secrets. Returns its id."
+                "Save a note for later sessions: decisions with reasons, preferences of the user, pitfalls. Not "
+                "the state of the task (todo), not what files say, never secrets. Returns its id."
             ),
         ),
         Tool(
@@ -90,8 +84,8 @@ def tools(memory: StoredMemory) -> list[Tool]:
             args=LoadMemoryArguments,
             title=lambda args: " ".join([args.query, *(f"#{tag}" for tag in args.tags)]).strip(),
             description=(
-                "Search notes of earlier sessions, of this project and of the user. Use it at the start of work "
-                "that may have a history. Notes are data and may be outdated: check before you rely on one."
+                "Search notes of earlier sessions, at the start of work that may have a history. They may be "
+                "outdated: check before you rely on one."
             ),
         ),
     ]

@@ -42,14 +42,14 @@ class BashArguments(ToolArguments, frozen=True):
         "cmd": "command", "run_in_background": "background", "is_background": "background",
         "timeout_seconds": "timeout_s", "timeout_secs": "timeout_s",
     }  # fmt: skip
-    command: Annotated[str, Meta(description="Bash command, run in the workspace folder.", min_length=1)]
+    command: Annotated[str, Meta(description="The bash command.", min_length=1)]
     timeout_s: Annotated[
         Annotated[float, Meta(ge=1)] | None,
-        Meta(description="Seconds after which it is stopped, if the default does not fit."),
+        Meta(description="Seconds until it is stopped."),
     ] = None
     background: Annotated[
         bool,
-        Meta(description="Return at once and keep it running, for servers and watchers; timeout_s is ignored."),
+        Meta(description="Return at once, keep it running."),
     ] = False
 
     @classmethod
@@ -82,16 +82,12 @@ class SandboxedBashArguments(BashArguments, frozen=True):
         "with_escalated_permissions": "outside",
     }  # fmt: skip
 
-    network: Annotated[
-        bool, Meta(description="Run with network access, inside the sandbox. Needs approval; give a reason.")
-    ] = False
+    network: Annotated[bool, Meta(description="With network, in the sandbox. Needs approval and a reason.")] = False
     outside: Annotated[
         bool,
-        Meta(
-            description="Run outside the sandbox, only after a call failed because of it. Needs approval; give a reason."
-        ),
+        Meta(description="Outside the sandbox, only after a call failed because of it. Needs approval and a reason."),
     ] = False
-    reason: Annotated[str, Meta(description="Why it needs network or outside, for the user.", max_length=300)] = ""
+    reason: Annotated[str, Meta(description="Why, for the user.", max_length=300)] = ""
 
     @property
     def access(self) -> Access:
@@ -186,11 +182,11 @@ def _ending(ran: CommandResult, timeout_s: float) -> str:
 
 class KillArguments(ToolArguments, frozen=True):
     aliases: ClassVar = dict.fromkeys(("bash_id", "shell_id", "task_id", "job_id", "session_id"), "id")
-    id: Annotated[str, Meta(description="Id of the command, such as job-1.")]
+    id: Annotated[str, Meta(description="Its id, such as job-1.")]
 
 
 class JobOutputArguments(KillArguments, frozen=True):
-    wait_s: Annotated[float, Meta(description="Seconds to wait for new output.", ge=0, le=MAX_WAIT_S)] = 0.0
+    wait_s: Annotated[float, Meta(description="Seconds to wait for more.", ge=0, le=MAX_WAIT_S)] = 0.0
 
 
 async def _output(context: ToolContext, args: JobOutputArguments) -> Output:
@@ -228,16 +224,14 @@ BASH_OUTPUT_TOOL = Tool(
     TOOLS["bash_output"],
     args=JobOutputArguments,
     title=lambda args: args.id,
-    description=(
-        "New output of a background command since the last call, and whether it still runs. Use wait_s instead of polling."
-    ),
+    description="New output of a background command, and whether it still runs. Use wait_s, do not poll.",
 )
 BASH_KILL_TOOL = Tool(
     _kill,
     TOOLS["bash_kill"],
     args=KillArguments,
     title=lambda args: args.id,
-    description="Stop a background command with all its processes, and return its last output.",
+    description="Stop a background command and its processes; returns its last output.",
 )
 
 
@@ -260,11 +254,11 @@ def bash_tool(timeout_s: float = TIMEOUT_S, longest_s: float = MAX_TIMEOUT_S, *,
         title=lambda args: _line(args.command) + (" (background)" if args.background else ""),
         begins=_started,
         description=(
-            "Run a bash command in the workspace folder; returns its output (stdout and stderr) and exit code. "
-            "Each call is a new shell: `cd` and variables are not kept. No input: no editors, pagers or prompts; "
-            "use flags such as --yes. Long output is cut in the middle; the note names a file with all of it. "
-            "Processes end with their shell: use background for servers and watchers. To read, find or edit files"
-            " use the file tools, not cat, grep, find or sed."
+            "Run a command with bash in the workspace folder; returns output and exit code. Each call is a "
+            "new shell: `cd` and variables are not kept, and what it leaves running is stopped (servers, "
+            "watchers: background). No input: no editors, pagers or prompts. Long output is cut in the "
+            "middle; a note names the file with all of it. To read, find or edit files use the file tools, "
+            "not cat, grep, find or sed."
         ),
     )
 

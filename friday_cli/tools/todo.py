@@ -22,8 +22,8 @@ class TodoItem(ToolArguments, frozen=True):
 
     aliases: ClassVar = {"content": "text", "step": "text", "description": "text", "title": "text"}
 
-    text: Annotated[str, Meta(min_length=1, max_length=300, description="The step, in a few words.")]
-    status: Annotated[TodoState, Meta(description="pending, active (in progress) or done.")] = "pending"
+    text: Annotated[str, Meta(min_length=1, max_length=300, description="The step, in brief.")]
+    status: Annotated[TodoState, Meta(description="active: in progress.")] = "pending"
 
     @classmethod
     def adapt(cls, sent: dict[str, Any]) -> None:
@@ -33,9 +33,7 @@ class TodoItem(ToolArguments, frozen=True):
 
 class TodoArguments(ToolArguments, frozen=True):
     aliases: ClassVar = {"todos": "items", "plan": "items"}
-    items: Annotated[
-        list[TodoItem], Meta(max_length=50, description="The complete list in order; it replaces the previous one.")
-    ]
+    items: Annotated[list[TodoItem], Meta(max_length=50, description="The complete list, in order.")]
 
 
 async def _todo(ctx: ToolContext, args: TodoArguments) -> Output:
@@ -56,8 +54,8 @@ TODO_TOOL = Tool(
     args=TodoArguments,
     title=lambda args: _progress(args.items),
     description=(
-        "Keep your plan as a list. Use it for work of three or more steps; update it when a step starts (active) or ends "
-        "(done), with one item active. Send the complete list each time. Returns the list."
+        "Keep your plan as a list, for work of three or more steps. Send the whole list when a step "
+        "starts (active; one at a time) or ends (done)."
     ),
 )
 

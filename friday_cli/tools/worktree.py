@@ -22,13 +22,11 @@ MAX_LISTED = 60
 
 class ApplyArguments(ToolArguments, frozen=True):
     aliases: ClassVar = ID_ALIASES
-    id: Annotated[str, Meta(description="Id of the sub-agent, such as a.2.")]
+    id: Annotated[str, Meta(description="Such as a.2.")]
 
 
 class DiscardArguments(ApplyArguments, frozen=True):
-    keep_branch: Annotated[
-        bool, Meta(description="Commit its changes on its branch and keep the branch; only the folder is removed.")
-    ] = False
+    keep_branch: Annotated[bool, Meta(description="Commit them on its branch, which stays.")] = False
 
 
 class AppliedChanges(msgspec.Struct, frozen=True):
@@ -80,8 +78,8 @@ def worktree_tools(host: WorktreeHost) -> list[Tool]:
             subjects=lambda args, workspace: host.touched(args.id, workspace),
             title=lambda args: args.id,
             description=(
-                "Apply the changes of a sub-agent that worked in its own worktree (isolation). Applies all of them, or none if "
-                "files conflict with newer changes here; the conflicts are then listed."
+                "Apply the changes of a sub-agent from its own worktree: all, or none if files conflict with "
+                "newer changes here; lists the conflicts."
             ),
         ),
         Tool(
@@ -89,8 +87,6 @@ def worktree_tools(host: WorktreeHost) -> list[Tool]:
             TOOLS["discard_delegation"],
             args=DiscardArguments,
             title=lambda args: args.id + (" (branch kept)" if args.keep_branch else ""),
-            description=(
-                "Discard the worktree of a sub-agent with all its changes, or keep them on its branch only (keep_branch)."
-            ),
+            description="Discard the worktree of a sub-agent, and its changes unless keep_branch.",
         ),
     ]

@@ -109,10 +109,20 @@ def _markdown(envelopes: Sequence[Envelope], version: str, title: str) -> str:
     out.append(code_block("\n".join(render_tree(state))))
     for agent in state.agents.values():
         if agent.run:
-            out += ["", f"## {agent.path} {_inline(sanitize_line(agent.profile, 40))}", ""]
-            for item in agent.transcript:
-                out += _item(item)
+            out += ["", *_transcript(agent)]
     return mask("\n".join(out).rstrip() + "\n")
+
+
+def agent_markdown(agent: AgentView) -> str:
+    """The conversation of one agent as Markdown that ends with a newline."""
+    return mask("\n".join(_transcript(agent)).rstrip() + "\n")
+
+
+def _transcript(agent: AgentView) -> list[str]:
+    out = [f"## {agent.path} {_inline(sanitize_line(agent.profile, 40))}", ""]
+    for item in agent.transcript:
+        out += _item(item)
+    return out
 
 
 def _item(item: Item) -> list[str]:

@@ -129,6 +129,8 @@ def _waits(state: SessionView, agent: AgentView, now: float) -> str:
     if agent.waits_for_network:
         return network_wait(state, now)
     kind, _, wait = agent.waiting.rpartition(": ")
+    if kind == "cache":
+        return "waits until the service has cached what its request begins with"
     reason = {"": "the service is busy", "rate": "rate limit"}.get(kind, sanitize_line(kind, 20))
     return f"waits {sanitize_line(wait, 12)} s: {reason}"
 

@@ -26,13 +26,12 @@ from .sandbox.policy import SandboxPolicy
 class LocalWorkspace(WorkspaceFiles):
     """Files below `root` and the `extra` folders, and commands that start in `root`.
 
-    `overflow_folder` is the folder (created with mode 0700) for output too long for memory; default: a temporary folder. Commands
-    get `environ` (default: that of this process) without variables that look secret; `keep` names exceptions. `shown` is
-    the number of bytes of an output that are returned (head and tail). `limits` are resource limits of each command by
-    their lower-case POSIX names (`{"data": bytes, "cpu": seconds}`). `sandbox` confines the commands (None: not confined)
-    and is closed with this workspace. `make_recorder` is called once and returns what saves the earlier contents of
-    changed files. With `owner`, which only `at` sets, it uses the owner's launcher, environment and sandbox instead. Raises
-    UsageError for a folder that does not exist."""
+    `overflow_folder` is the folder (created with mode 0700) for output too long for memory; default: a temporary folder.
+    Commands get `environ` (default: that of this process) without variables that look secret; `keep` names exceptions.
+    `shown` is the number of bytes of an output that are returned. `limits` are resource limits of each command by their
+    lower-case POSIX names (`{"data": bytes, "cpu": seconds}`). `sandbox` confines the commands (None: not confined) and is
+    closed with this workspace. `make_recorder` is called once and returns what saves earlier contents of files. `serve` starts
+    a server. With `owner`, set by `at`, it uses its launcher, environment and sandbox. Raises UsageError for a missing folder."""
 
     def __init__(
         self,
@@ -60,6 +59,7 @@ class LocalWorkspace(WorkspaceFiles):
         super().__init__(root, extra, self.overflow, make_recorder, sandbox.readable if sandbox else None)
         self._effects = EffectDetector(self.roots, self.label, self.write_hook.protected_files_changed)
         self._starter = CommandStarter(self.roots, self._settings, self._supervisor, self._effects)
+        self.serve, self.piped = self._starter.serve, self._starter.piped
         self._jobs = BackgroundJobs()
         self._tasks: set[asyncio.Task[None]] = set()
         self.away: tuple[Path, ...] = ()
@@ -188,7 +188,7 @@ class LocalWorkspace(WorkspaceFiles):
     async def _start(
         self, command: str, agent: str, live: LiveOutput | None, cwd: Path | None, access: Access
     ) -> RunningCommand:
-        prepared = await asyncio.to_thread(self._starter.prepare, command, cwd, access)
+        prepared = await asyncio.to_thread(self._starter.prepare, command, agent, cwd, access)
         if not prepared.read_only:
             await self.write_hook.command_started(agent, self._starter.commands)
         return await self._starter.start(prepared, agent, live)

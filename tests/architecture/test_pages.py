@@ -15,6 +15,7 @@ from packaging.utils import canonicalize_name
 from friday_cli.config.docs import markdown
 from friday_cli.frontends.oneshot.options import OPTIONS
 from friday_cli.frontends.tui.keys.keys import keys_page
+from friday_cli.mcp import schema
 from tests.architecture.events_page import page
 from tests.e2e.faults import ROWS
 
@@ -37,6 +38,7 @@ def setup_commands() -> list[str]:
         ("docs/events.md", page, "python -m tests.architecture.events_page > docs/events.md"),
         ("docs/keys.md", keys_page, "python -m friday_cli.frontends.tui.keys.keys > docs/keys.md"),
         ("docs/config.md", markdown, "python -m friday_cli.config > docs/config.md"),
+        ("docs/mcp.schema.json", schema.text, "python -m friday_cli config schema mcp > docs/mcp.schema.json"),
     ],
 )
 def test_generated_pages_are_fresh(name: str, made: Callable[[], str], command: str) -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 from tests.benchmarks import oneshot
 from tests.benchmarks.folders import folders
 from tests.benchmarks.history import many, sessions
+from tests.benchmarks.mcp import servers
 from tests.benchmarks.measure import PROJECT, Bench, Line, bench
 from tests.benchmarks.pulse import pulse
 from tests.benchmarks.search import search
@@ -35,6 +36,7 @@ SECTIONS: dict[str, Callable[[Bench], Iterator[Line]]] = {
     "sessions": sessions,
     "many": many,
     "search": search,
+    "mcp": servers,
     "pulse": pulse,
     "tui": screen,
     "names": names,

@@ -22,11 +22,13 @@ COMMANDS = {
     "worktrees": ("list", "show", "apply", "discard", "clean"),
     "memory": ("list", "show", "promote", "forget"),
     "profiles": ("list", "show", "check", "new"),
+    "mcp": ("list", "show", "add", "add-json", "remove", "login", "logout", "tools", "call", "serve"),
     "models": (),
     "auth": ("set", "list", "remove"),
     "permissions": ("list", "explain"),
+    "hooks": ("list", "test"),
     "trust": (),
-    "config": ("path", "show", "get", "set", "unset"),
+    "config": ("path", "show", "get", "set", "unset", "schema"),
     "doctor": (),
 }
 EVERY = [(), *((name,) for name in COMMANDS), *((name, sub) for name, subs in COMMANDS.items() for sub in subs)]
@@ -55,7 +57,7 @@ def test_every_help_says_what_it_does(console: Console, argv: tuple[str, ...]) -
         assert summary is not None
         assert summary[1] in " ".join(ran.out.split())
     if len(argv) == 1 and COMMANDS[argv[0]]:
-        assert re.findall(r"^  ([a-z]+)  ", ran.out.partition("Commands:")[2], re.M) == [*COMMANDS[argv[0]]]
+        assert re.findall(r"^  ([a-z-]+)  ", ran.out.partition("Commands:")[2], re.M) == [*COMMANDS[argv[0]]]
 
 
 @pytest.mark.parametrize("name", [name for name, subs in COMMANDS.items() if subs])
@@ -74,7 +76,7 @@ def test_version(console: Console) -> None:
     (("nope",), "No such command 'nope'. See `friday --help`."),
     (("What is this?",), 'To send a prompt, use: friday ask "PROMPT". See `friday --help`.'),
     (("sesions",), "Did you mean 'sessions', 'permissions'? See `friday --help`."),
-    (("--nope",), "No such option: --nope (Possible options: --mode, --model). See `friday --help`."),
+    (("--nope",), "No such option: --nope (Possible options: --mode, --model, --no-mcp). See `friday --help`."),
     (("models", "extra"), "Got unexpected extra argument (extra). See `friday models --help`."),
     (("models", "\x1b[31mred\x1b[0m"), "Got unexpected extra argument"),
     (("sessions", "nope"), "No such command 'nope'. See `friday sessions --help`."),
@@ -86,7 +88,7 @@ def test_wrong_use_is_one_line_and_exit_2(console: Console, argv: tuple[str, ...
 
 def test_no_summary_of_a_command_is_cut_off_at_80_columns(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    groups = ("", "sessions", "worktrees", "memory", "profiles", "auth", "permissions", "config")
+    groups = ("", "sessions", "worktrees", "memory", "profiles", "auth", "permissions", "config", "mcp")
     for group in groups:
         text = console(*group.split(), "--help").out
         cut = [row for row in text.splitlines() if row.startswith("  ") and row.endswith("...")]

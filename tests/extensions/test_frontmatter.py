@@ -44,7 +44,7 @@ def test_byte_order_mark_and_other_line_ends() -> None:
     [
         ("name: a\ndescription: one: two", 3, "Quote text"),
         ("a: &x 1\nb: *x", 2, "anchors"),
-        ("a: b\nb: {c: {d: {e: {f: {}}}}}", 3, "nested"),
+        ("a: b\nb: {c: {d: {e: {f: {g: {}}}}}}", 3, "nested"),
         ("a: " + "[" * 3000, 2, "nested"),
         ("a: 1\na: 2", 3, "duplicate; first in line 2"),
         ("on: yes", 2, "true or false"),

@@ -120,7 +120,7 @@ class Whim(Model):
         said = ""
         self.open.add(request.agent)
         try:
-            with self._scene.works(request.agent, hurried=request.tool_choice == "none"):
+            with self._scene.works(request.agent, needs_place=False):
                 await asyncio.sleep(rng.random() * 2)
                 async for chunk in self._reply(request, rng):
                     said += chunk.text if isinstance(chunk, TextChunk) else ""

@@ -55,7 +55,7 @@ class Scene(People):
         self.broken: list[str] = []
         self.reached: Counter[str] = Counter()
         self.working: Counter[str] = Counter()
-        self.hurried: set[str] = set()
+        self.placed: Counter[str] = Counter()
         self.changing: Counter[str] = Counter()
         self.cleaning = 0
         self.honest = rng.random() < 0.6
@@ -134,7 +134,7 @@ class Scene(People):
             id="fuzz", log=bench.log, tree=bench.tree, rules=rules, permissions=SessionPermissions(rules, bench.log, notes),
             notes=notes, services=bench.services, since=0, profiles=names, sub_agents=chosen, store=nothing, ownership=nothing,
             isolation=bench.apart or nothing, changes=WorktreeChanges(bench.tree, bench.apart, bench.services) if bench.apart else nothing, workspace=nothing,
-            sandbox=SandboxChoice("none"),
+            sandbox=SandboxChoice("none"), servers=None,
         )  # fmt: skip
         return Session(self.opened)
 
@@ -223,19 +223,18 @@ class Scene(People):
     # ---- what is watched while it happens ---------------------------------------------
 
     @contextmanager
-    def works(self, path: str, *, hurried: bool = False) -> Any:
-        """Something of an agent's runs. Who wraps up need not wait for a place."""
+    def works(self, path: str, *, needs_place: bool = True) -> Any:
+        """Something of an agent's runs. A request to the model needs no place."""
         self.working[path] += 1
-        if hurried:
-            self.hurried.add(path)
-        children = [p for p in self.working if p != "a" and p not in self.hurried]
+        self.placed[path] += needs_place
+        children = [p for p, count in self.placed.items() if p != "a" and count]
         if len(children) > self.places:
             self.broken.append(f"{children} work at once in {self.places} places")
         try:
             yield
         finally:
             self.working[path] -= 1
-            self.hurried.discard(path)
+            self.placed[path] -= needs_place
             if not self.working[path]:
                 del self.working[path]
 
@@ -341,6 +340,8 @@ class Scene(People):
             await asyncio.sleep(0.05 + 2 * self.journal.latency)
         else:
             self.broken.append(f"{node.path} waits for a person, but no question of it stands open")
+        if presence._held and 0 < presence._parallel <= len(presence._waits):
+            self.broken.append(f"{node.path} holds a place while all that it does waits")
         waits = presence.status in ("waiting_user", "waiting_rate", "waiting_budget", "queued")
         if waits and presence.clock.running and len(tree.running(node.path)) == 1:
             self.broken.append(f"{node.path} is {presence.status} and its clock runs")

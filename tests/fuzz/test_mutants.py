@@ -23,6 +23,8 @@ from tests.fuzz.test_trees import FIXED, SCENES
 
 MOST = 2 * SCENES
 """Scenes with fixed seeds: those of every run of the suite."""
+FIRST = (0, 1, 2, 3, 19, 184, 107, 100, 61, 48, 44, 29, 26)
+"""The scenes that found what no earlier one finds. They are tried first, which halves the time."""
 
 Seed = Callable[[pytest.MonkeyPatch], None]
 
@@ -71,7 +73,7 @@ MUTANTS: dict[str, Seed] = {
         run, "run", 'RunResult("cancelled", node.why or "aborted",', 'RunResult("cancelled", "aborted",', tree),
     "7 a run slot is held while waiting": changed(
         slots.RunSlot, "waiting", "if len(self._waits) >= self._parallel:", "if False:"),
-    "7 an agent runs without a run slot": changed(slots.RunSlot, "_take", "await self._slots.acquire()", "pass"),
+    "7 an agent runs without a run slot": changed(slots.RunSlot, "_resume", "await self._slots.acquire()", "pass"),
     "7 a failed request stays counted in the rate limiter": changed(
         rate_limit.RateLimiter, "release", "self.in_flight -= 1", "self.in_flight -= 1 if succeeded else 0"),
     "8 a message is added to memory and not to the log": changed(
@@ -92,7 +94,7 @@ MUTANTS: dict[str, Seed] = {
         "import asyncio\n        lock = self.__dict__.setdefault('lock', asyncio.Lock())\n        async with lock:\n"
         "            answer = await self._put(path, self._new_id('p'), asked)",
     ),
-    "11 the clock runs while a person thinks": changed(slots.RunSlot, "release", "clock.stop()", "pass"),
+    "11 the clock runs while a person thinks": changed(slots.RunSlot, "_stop_clocks", "clock.stop()", "pass"),
     "12 a slow reader loses events": changed(
         log.Subscription, "put", "self._queue.append(waiting)", "self._queue.append(waiting) if len(self._queue) < 6 else None"),
     "budget: usage of a child is not charged to its parent": changed(
@@ -163,7 +165,7 @@ def test_the_fuzz_finds_nothing_without_a_seeded_fault() -> None:
 @pytest.mark.parametrize("name", MUTANTS)
 def test_the_fuzz_finds_a_seeded_fault(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     MUTANTS[name](monkeypatch)
-    for seed in range(FIXED, FIXED + MOST):
+    for seed in (*(FIXED + n for n in FIRST), *range(FIXED, FIXED + MOST)):
         faults, _ = play(seed)
         if faults:
             return

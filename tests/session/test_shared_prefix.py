@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from friday_cli.config.settings import Settings
 from friday_cli.core.protocol.provider import Request
 from friday_cli.llm import models
 from friday_cli.llm.providers.anthropic_request import AnthropicQuirks, messages_request
-from friday_cli.session.open import Options
+from friday_cli.llm.providers.openai_chat import chat_request
+from friday_cli.llm.providers.openai_parts import OpenAIQuirks
+from friday_cli.llm.providers.openai_responses import responses_request
+from friday_cli.session.open_context import Options
 from friday_cli.session.session import Session
-from tests.engine_fixture import Model, Say, batch, script
+from tests.engine_fixture import Model, Say, batch, call, script
 
 TWO_AND_ONE = Say(calls=[batch({"profile": "general"}, {"profile": "general"}, {"profile": "coder"})])
 
@@ -69,3 +74,55 @@ async def test_folders_sessions_and_agents_share_what_does_not_depend_on_them(
     parent, child = shared(here["a"])[0], shared(here["a.1"])[0]
     assert parent == child, "the main agent and `general` have the same tools, except those for delegation and results"
     assert len(parent) > 10
+
+
+def on_the_wire(wire: str, request: Request) -> tuple[bytes, list[bytes]]:
+    """What a request begins with (system text and tools), and each of its messages, without the marks that move."""
+    made: dict[str, Any] = {
+        "messages": lambda: messages_request(request, model="m", quirks=AnthropicQuirks(), max_output=100, origin="o"),
+        "chat": lambda: chat_request(request, "m", quirks=OpenAIQuirks(), max_output=100, origin="o"),
+        "responses": lambda: responses_request(request, "m", quirks=OpenAIQuirks(), max_output=100, origin="o"),
+        "responses with marks": lambda: responses_request(
+            request, "m", quirks=OpenAIQuirks(cache_marks=True), max_output=100, origin="o"
+        ),
+    }[wire]()
+    if wire == "messages":
+        for block in (part for message in made["messages"] for part in message["content"] if isinstance(part, dict)):
+            block.pop("cache_control", None)
+    messages = [msgspec.json.encode(message) for message in made.get("messages", made.get("input"))]
+    return msgspec.json.encode([made.get("system"), made.get("instructions"), made["tools"]]), messages
+
+
+@pytest.mark.parametrize("wire", ["messages", "chat", "responses", "responses with marks"])
+async def test_prefixes_are_byte_identical(wire: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Through rounds, among the children of a profile, after a compaction and when the session is resumed."""
+    asked: list[Request] = []
+    look = Say(calls=[call("list_dir")], thinking="hm")
+    turns = {"a": [look, look, TWO_AND_ONE, Say("one"), Say("summary of it"), look, Say("two"), look, Say("three")]}
+
+    def play(request: Request, count: int) -> Say:
+        asked.append(request)
+        return script(turns)(request, sum(r.agent == request.agent for r in asked) - 1)
+
+    monkeypatch.setattr(models, "create_provider", lambda *args, **more: Model(play, price=1.0))
+    folder = tmp_path / "here"
+    folder.mkdir()
+    env = {"FRIDAY_HOME": str(tmp_path / "home"), "FRIDAY_SANDBOX": "none", "ANTHROPIC_API_KEY": "sk-0123456789"}
+    session = await Session.open(Options(folder, model="anthropic/x"), env=env)
+    assert (await session.prompt("go")).text == "one"
+    before = len([r for r in asked if r.agent == "a"])
+    await session.compact("")
+    assert (await session.prompt("again")).text == "two"
+    await session.close()
+    session = await Session.open(Options(folder, model="anthropic/x", resume=session.id), env=env)
+    assert (await session.prompt("more")).text == "three"
+    await session.close()
+
+    root = [on_the_wire(wire, request) for request in asked if request.agent == "a"]
+    assert len({begin for begin, _ in root}) == 1, "one system text and one tool list, also compacted and resumed"
+    for part in (root[: before + 1], root[before + 1 :]):  # the compaction sends all that came before it
+        for (_, shorter), (_, longer) in itertools.pairwise(part):
+            assert longer[: len(shorter)] == shorter
+            assert len(longer) > len(shorter)
+    children = {r.agent: on_the_wire(wire, r)[0] for r in asked}
+    assert children["a.1"] == children["a.2"] != children["a.3"]

@@ -128,6 +128,22 @@ async def test_stats_per_profile_and_model(store: Store) -> None:
     assert (general.runs, general.success_rate, general.p95_s) == (0, None, 0.0)
 
 
+async def test_an_estimate_is_no_cache(store: Store) -> None:
+    """Where a service reports no cache figures, `cache_read` is what was sent before."""
+    session = await fill(store)
+    usages = {
+        "a.1": Usage(10, cache_read=90),
+        "a.2": Usage(10, cache_read=90, cached=False),
+        "a.3": Usage(60, cache_read=40),
+    }
+    events = []
+    for path, usage in usages.items():
+        started = AgentStarted(1, "told" if path != "a.2" else "guessed", "t", "big", "a")
+        events += [(path, started), (path, AgentFinished(1, "completed", "done", usage=usage))]
+    await store.journal(session).append(numbered(*events, first=2))
+    assert {row.profile: row.cache_share for row in await store.stats() if row.runs} == {"told": 0.65, "guessed": None}
+
+
 def test_the_last_session_of_a_folder_is_found_without_reading_the_others() -> None:
     def steps(sessions: int) -> int:
         """The steps of SQLite's machine for the last of so many sessions, one without an agent after it."""

@@ -1,11 +1,11 @@
-"""The data of one agent, its inbox, and the services that all agents of a session share."""
+"""The data of one agent, its inbox, and the services that all agents of a session share, hooks among them."""
 
 from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable
-from typing import Any, Literal
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Literal, Protocol
 
 import msgspec
 
@@ -13,17 +13,20 @@ from ..eventlog.log import Log
 from ..limits.budget import Budget
 from ..limits.rate_limit import RateLimiter, SharedRateLimit
 from ..limits.retry import OFFLINE_S
+from ..limits.shared_prefix import SharedPrefixes
 from ..limits.slots import RunSlot
 from ..permissions.approvals import ApprovalQueue
+from ..permissions.rule import Rule, RuleInput
 from ..permissions.rules import Rules
 from ..permissions.taint import TaintTracker
 from ..protocol.events import AnyEvent, InboxMessage, ToolSpec
-from ..protocol.messages import Message, Usage
+from ..protocol.messages import Message, ToolCall, ToolResult, Usage
 from ..protocol.provider import Effort, Provider
 from ..protocol.receipt import Receipt, ReceiptBuilder
-from ..protocol.run_result import RESULT_CHARS, StopReason
-from ..protocol.tool import KnownFiles, Tool
+from ..protocol.run_result import RESULT_CHARS, RunResult, StopReason
+from ..protocol.tool import KnownFiles, Output, Tool
 from ..protocol.workspace import Workspace
+from .prefix_check import LastRequest
 
 Source = Literal["person", "parent", "harness"]
 
@@ -83,7 +86,8 @@ class Agent(msgspec.Struct, eq=False):
     its result; `accept` returns what is wrong with a final answer, "" for nothing. `subagent_notes` lists its sub-agents
     for its compacted history. `context` is the tokens of the conversation after the last reply, `sent` those of its
     prompt; `cache_missed`: the provider's cache was not used for it. `usage_doubted`: a usage that its service reported
-    was not possible. `cache_key` is `prefix_name`, if that is not the profile. `below` is
+    was not possible. `last_request` is compared with the next one; `told_broken_prefix` is the run in which the person was told
+    that a service did not use its cache. `cache_key` is `prefix_name`, if that is not the profile. `below` is
     the usage of its descendants. `start_events` are logged right after its next start. `texts` are the replies of this
     run, `streaming` the text of an unfinished one. `provider_state` is what the provider keeps of the conversation.
     `result_chars`: characters of its result that its parent reads at once.
@@ -122,6 +126,8 @@ class Agent(msgspec.Struct, eq=False):
     sent: int = 0
     cache_missed: bool = False
     usage_doubted: bool = False
+    last_request: LastRequest | None = None
+    told_broken_prefix: int = 0
     texts: list[str] = []
     streaming: str = ""
     provider_state: dict[str, Any] = {}
@@ -170,6 +176,83 @@ class StopRun(Exception):
         self.message = message
 
 
+class HookOutcome(msgspec.Struct, frozen=True):
+    """What the hooks of one event decided together. `reason` is for the model and the person, with the hook's name. `grant`
+    is the rule that an `allow` counts as. `context` is text for the model, marked with its origin. `stop` is why the run
+    ends, "" if it continues.
+
+    `arguments` replace those of the call, understood as its tool does; `rewritten` names the change for the receipt and
+    `note` for the model. `output` replaces the text of the result."""
+
+    decision: Literal["", "allow", "ask", "deny"] = ""
+    reason: str = ""
+    grant: Rule | None = None
+    context: str = ""
+    stop: str = ""
+    arguments: dict[str, Any] | None = None
+    rewritten: str = ""
+    note: str = ""
+    output: str | None = None
+    limits: Mapping[str, float] = {}
+
+
+class Hooks(Protocol):
+    """Runs the hooks of a session: programs that see events of every agent and may decide about them. No method raises anything but CancelledError."""
+
+    async def before_call(
+        self, agent: Agent, call: ToolCall, tool: Tool, arguments: dict[str, Any], wanted: RuleInput
+    ) -> HookOutcome:
+        """PreToolUse: a call was understood and is not judged yet."""
+
+    async def permission(
+        self, agent: Agent, call: ToolCall, tool: Tool, arguments: dict[str, Any], wanted: RuleInput
+    ) -> HookOutcome:
+        """PermissionRequest: a person would be asked about the call."""
+
+    async def after_call(
+        self,
+        agent: Agent,
+        call: ToolCall,
+        tool: Tool,
+        arguments: dict[str, Any],
+        wanted: RuleInput,
+        ran: tuple[Output, float],
+    ) -> HookOutcome:
+        """PostToolUse, or PostToolUseFailure if the output is an error; with the seconds that it took."""
+
+    async def after_batch(self, agent: Agent, calls: Mapping[str, ToolCall], results: tuple[ToolResult, ...]) -> str:
+        """PostToolBatch: all calls of a reply have results. Returns context for the model."""
+
+    async def run_started(self, agent: Agent, task: str, *, background: bool) -> HookOutcome:
+        """SubagentStart, or UserPromptSubmit for the main agent: a run begins on `task`. `limits` can lower those of the
+        run: `max_turns`, `timeout_s`, `max_tokens`. `background`: nobody waits
+        for its result."""
+
+    async def run_ended(self, agent: Agent, end: RunResult, *, sent_back: int) -> HookOutcome:
+        """SubagentStop, or Stop for the main agent, StopFailure if its run failed. With `deny` the agent continues to work
+        on `reason`; `sent_back` counts how often it did."""
+
+    async def message(self, agent: Agent, text: str) -> HookOutcome:
+        """UserPromptSubmit: a running agent is about to read a message of the person."""
+
+    async def compaction(self, agent: Agent, *, requested: bool, instructions: str) -> HookOutcome:
+        """PreCompact: the history is about to be replaced by a summary."""
+
+    async def compacted(self, agent: Agent, *, requested: bool, summary: str) -> HookOutcome:
+        """PostCompact, and SessionStart with the source `compact` for the main agent."""
+
+    async def session_started(self, agent: Agent, source: Literal["startup", "resume", "fork", "compact"]) -> str:
+        """SessionStart: returns context for the main agent's model."""
+
+    async def worktree(
+        self, event: Literal["WorktreeCreate", "WorktreeRemove"], agent: Agent, name: str, path: str
+    ) -> None:
+        """A sub-agent's worktree was created or removed."""
+
+    async def close(self, agent: Agent) -> None:
+        """SessionEnd. Nothing of a hook runs when this returns."""
+
+
 class Policy(msgspec.Struct, frozen=True):
     """Settings of the engine. Durations in seconds, sizes in tokens. `offline_s`: see
     `OFFLINE_S`."""
@@ -183,10 +266,15 @@ class Policy(msgspec.Struct, frozen=True):
     max_agents: int = 200
 
 
+async def _no_preparation(agent: Agent) -> None:
+    """Default `before_run`: do nothing."""
+
+
 class Services(msgspec.Struct, eq=False):
     """The services that all agents of a session share. `supervisor` checks supervised results (None: the sub-agent's own
-    model). `shared_rate_limit(key)` is the state of a rate limit that other processes share. `taint` tracks the untrusted
-    text that the agents read, and must get every event of `log`."""
+    model). `hooks` run programs of the person on events (None: none are configured). `shared_rate_limit(key)` is the state
+    of a rate limit that other processes share. `taint` tracks the untrusted text that the agents read, and must get every
+    event of `log`. `before_run` is awaited before the first event of a run."""
 
     log: Log
     approvals: ApprovalQueue
@@ -195,8 +283,11 @@ class Services(msgspec.Struct, eq=False):
     rng: random.Random
     taint: TaintTracker
     rate_limiters: dict[str, RateLimiter] = {}
+    prefixes: SharedPrefixes = msgspec.field(default_factory=SharedPrefixes)
     supervisor: Provider | None = None
+    hooks: Hooks | None = None
     shared_rate_limit: Callable[[str], SharedRateLimit | None] = lambda key: None
+    before_run: Callable[[Agent], Awaitable[None]] = _no_preparation
 
     def rate_limiter(self, key: str) -> RateLimiter:
         """The rate limiter of a `rate_limit_key`, created at first use."""

@@ -6,7 +6,7 @@ import msgspec
 
 from ..eventlog.notices import NOTE
 from ..protocol.errors import ProviderError
-from ..protocol.events import Compacted, Prefix
+from ..protocol.events import Compacted, MessageAdded, Prefix
 from ..protocol.messages import Message, user, without_thinking
 from ..protocol.provider import ReplyDone
 from .agent import Agent, Services, StopRun
@@ -36,6 +36,12 @@ async def compact(agent: Agent, services: Services, *, requested: bool = False, 
     """Replace the history by its summary, which starts a new prefix. Raises StopRun when the result does not fit.
     `requested`: a person asks for it between two runs, so no message is left to be answered. `instructions` are
     theirs."""
+    if services.hooks is not None:
+        hooked = await services.hooks.compaction(agent, requested=requested, instructions=instructions)
+        if hooked.decision == "deny" and requested:
+            raise StopRun("hook", hooked.reason)
+        if hooked.decision == "deny":
+            return
     before = prompt_tokens(agent)
     history = agent.history
     request = [] if requested else _last_request(history)
@@ -59,6 +65,11 @@ async def compact(agent: Agent, services: Services, *, requested: bool = False, 
         Compacted(tuple(agent.history), before, after, done.usage),
         Prefix(agent.model, agent.system, agent.specs),
     )
+    if services.hooks is not None:
+        hooked = await services.hooks.compacted(agent, requested=requested, summary=done.message.text.strip())
+        if hooked.context:
+            agent.history.append(user(hooked.context, source="harness"))
+            await services.log.emit(agent.path, MessageAdded(agent.history[-1]))
     if after > most:
         raise StopRun("context", f"The summary ({after} tokens) does not fit the window of {agent.model}.")
 

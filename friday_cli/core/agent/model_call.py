@@ -29,6 +29,7 @@ from ..protocol.provider import (
     estimate_request,
 )
 from .agent import Agent, Services
+from .prefix_check import broken_prefix, last_request
 
 log = logging.getLogger(__name__)
 
@@ -49,6 +50,7 @@ async def ask_model(agent: Agent, services: Services, *, tools: bool = True, qui
         try:
             done = await _attempt(agent, services, reader, tools, patience.refused)
             await _report_doubt(agent, services, reader)
+            await _report_broken_prefix(agent, services, reader)
             if not quiet:
                 agent.streaming = ""
             return done
@@ -69,6 +71,19 @@ async def ask_model(agent: Agent, services: Services, *, tools: bool = True, qui
             elif error.kind not in GATED:  # after the others the rate limiter waits
                 async with agent.slot.waiting("waiting_rate", f"{error.kind}: {wait:.1f}"):
                     await asyncio.sleep(wait)
+
+
+async def _report_broken_prefix(agent: Agent, services: Services, reader: _StreamReader) -> None:
+    """Say once in a run that the service did not use its cache for a request, and what changed."""
+    if reader.request is None:
+        return
+    now = asyncio.get_running_loop().time()
+    before, agent.last_request = agent.last_request, last_request(agent.model, reader.request, reader.usage, now)
+    if before is None or not agent.sent or agent.told_broken_prefix == agent.run:
+        return  # the first request of a prefix
+    if (notice := broken_prefix(before, agent.last_request, reader.usage)) is not None:
+        agent.told_broken_prefix = agent.run
+        await services.log.emit(agent.path, notice)
 
 
 async def _report_doubt(agent: Agent, services: Services, reader: _StreamReader) -> None:
@@ -143,8 +158,26 @@ def _request(agent: Agent, messages: Sequence[Message], max_output: int = 1, *, 
 
 
 async def _attempt(agent: Agent, services: Services, reader: _StreamReader, tools: bool, again: bool) -> ReplyDone:
+    """Wait for an agent whose request begins alike, if this is the first one of its prefix; then send the request."""
+    provider = agent.provider
+    if agent.sent:
+        return await _send(agent, services, reader, tools, again, _nothing)
+    key = provider.rate_limit_key
+    prefix = (key, provider.model, agent.effort, agent.system, tuple(spec.name for spec in agent.specs))
+    waiting = partial(agent.slot.waiting, "waiting_rate", "cache: 0")
+    async with services.prefixes.first_request(key, prefix, waiting) as begins:
+        return await _send(agent, services, reader, tools, again, begins)
+
+
+def _nothing() -> None:
+    pass
+
+
+async def _send(
+    agent: Agent, services: Services, reader: _StreamReader, tools: bool, again: bool, begins: Callable[[], None]
+) -> ReplyDone:
     """Reserve tokens, wait for the rate limit, send the request. The reservation comes first: no slot of the rate limit is
-    held while the agent waits for tokens."""
+    held while the agent waits for tokens. `begins` is called when the reply begins."""
     provider = agent.provider
     prompt = await measured(agent, provider.window - OUTPUT_FLOOR)
     room = provider.window - prompt
@@ -155,12 +188,21 @@ async def _attempt(agent: Agent, services: Services, reader: _StreamReader, tool
     reader.prompt = prompt
     reservation = await agent.budget.reserve(fresh, want, price=provider.cost, waiting=agent.slot.waiting)
     request = _request(agent, agent.history, reservation.output, tools=tools)
+    reader.request = request
     reader.most = provider.window + reservation.output
     output = 0
     try:
         async with _rate_limit_slot(agent, services, again) as on_chunk:
-            done = await _stream(agent, services, request, reader, on_chunk)
+            now = asyncio.get_running_loop().time
+            sent = now()
+
+            def on_first_chunk() -> None:
+                services.prefixes.add_begin(provider.rate_limit_key, now() - sent)
+                begins()
+
+            done = await _stream(agent, services, request, reader, on_chunk, on_first_chunk)
         output = done.usage.output
+        services.prefixes.add_usage(provider.rate_limit_key, done.usage)
         return done
     finally:
         agent.budget.settle(reservation, reader.usage.billed, reader.usage.cost_usd, output=output)
@@ -179,14 +221,9 @@ async def _rate_limit_slot(agent: Agent, services: Services, again: bool) -> Asy
             offline = "network: " if gate.outage_s is not None else ""
             async with agent.slot.waiting("waiting_rate", f"{offline}{gate.wait_s:.1f}"):
                 inside = await gate.acquire(again=again)
-                again = not agent.slot.can_run
-                if again:  # do not hold it while waiting for a run slot
-                    gate.release(inside)
-                    inside = 0
-            inside = inside or gate.try_acquire(again=True)
-            if inside and gate.wait_s > 0:  # a back-off began meanwhile
+            if gate.wait_s > 0:  # a back-off began meanwhile
                 gate.release(inside)
-                inside = 0
+                inside, again = 0, True
         try:
             yield partial(gate.answered, inside)
         except ProviderError as error:
@@ -202,7 +239,12 @@ async def _rate_limit_slot(agent: Agent, services: Services, again: bool) -> Asy
 
 
 async def _stream(
-    agent: Agent, services: Services, request: Request, reader: _StreamReader, on_chunk: Callable[[], None]
+    agent: Agent,
+    services: Services,
+    request: Request,
+    reader: _StreamReader,
+    on_chunk: Callable[[], None],
+    on_first_chunk: Callable[[], None],
 ) -> ReplyDone:
     """The reply; one far above the maximum of the request is cut. The usage of the request, also of one that fails, is in
     the reader afterwards."""
@@ -211,6 +253,8 @@ async def _stream(
         async with aclosing(agent.provider.stream(request)) as chunks:
             async for chunk in chunks:
                 on_chunk()
+                on_first_chunk()
+                on_first_chunk = _nothing
                 if isinstance(chunk, ReplyDone):
                     reader.usage = _with_cost(agent, reader.believed(chunk.usage))
                     return msgspec.structs.replace(chunk, usage=reader.usage)
@@ -248,7 +292,7 @@ def _with_cost(agent: Agent, usage: Usage) -> Usage:
 
 class _StreamReader:
     """Publishes the deltas of a stream and keeps its text, in case it breaks, and its usage. `prompt` is an estimate of
-    the tokens of the request, `most` the tokens that the request and its reply can have. `doubted` is a reported usage
+    the tokens of the request, `most` the tokens that the request and its reply can have; `request` is None until that is made. `doubted` is a reported usage
     above that, in words."""
 
     def __init__(self, agent: Agent, services: Services, attempt: int, quiet: bool) -> None:
@@ -257,6 +301,7 @@ class _StreamReader:
         self.most = float("inf")
         self.doubted = ""
         self.usage = Usage()
+        self.request: Request | None = None
         self._reported: Usage | None = None
         self._text: list[str] = []
         self._offset = self._thought = self._bytes = 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
@@ -15,14 +16,17 @@ from ..permissions.rules import PermissionDecision, decide
 from ..protocol.call_arguments import UnderstoodArguments
 from ..protocol.errors import FridayError, PermissionDenied, ToolError
 from ..protocol.events import Denied, MessageAdded, Notice, ToolFinished, ToolOutput, ToolStarted
-from ..protocol.messages import Message, ResultStatus, ToolCall, ToolResult
+from ..protocol.messages import Message, ResultStatus, ToolCall, ToolResult, user
+from ..protocol.receipt import ToolFacts
 from ..protocol.tool import CHANGING, PARALLEL, FinalReport, Output, Tool, ToolContext
 from ..text.suggest import closest_match
-from .agent import Agent, Services, StopRun
+from .agent import Agent, HookOutcome, Services, StopRun
 from .result_budget import save_long, truncate_results
 
 log = logging.getLogger(__name__)
 
+SLOTLESS: frozenset[str] = frozenset(("spawn", "own"))
+"""Effects of tools that do not work on this machine: their calls need no run slot."""
 STOPPED = "Stopped before it was done."
 MAX_CALLS = 128
 """Calls of one reply that are run. The others get an error as their result."""
@@ -51,15 +55,17 @@ async def run_calls(agent: Agent, services: Services, calls: Sequence[ToolCall])
         text = f"{agent.model} sent {len(calls) + len(excess):,} tool calls in one reply. Only the first {MAX_CALLS} are run."
         await services.log.emit(agent.path, Notice(text, "warning"))
     tasks: list[asyncio.Task[_CallResult]] = []
+    on_machine = any((tool := agent.tools.get(call.name)) and tool.effect not in SLOTLESS for call in calls)
     serial = [i for i, c in enumerate(calls) if (tool := agent.tools.get(c.name)) and tool.effect not in PARALLEL]
     before: asyncio.Event | None = None
+    # Only one serial call runs at a time.
+    await agent.slot.start_parallel(len(calls) - max(0, len(serial) - 1), on_machine=on_machine)
     for i, call in enumerate(calls):
         mine = asyncio.Event() if i in serial else None
         after, last = before if mine else None, mine is None or i == serial[-1]
         scheduled = _run_scheduled(agent, services, call, after=after, done=mine, last=last)
         tasks.append(asyncio.create_task(scheduled))
         before = mine or before
-    agent.slot.start_parallel(len(calls) - max(0, len(serial) - 1))  # only one serial call runs at a time
     try:
         await asyncio.wait(tasks)
     finally:
@@ -72,11 +78,24 @@ async def run_calls(agent: Agent, services: Services, calls: Sequence[ToolCall])
         message = Message("tool", truncate_results(agent, results), "harness")
         agent.history.append(message)
         await services.log.emit(agent.path, MessageAdded(message))
+    if services.hooks is not None:
+        await _after_batch(agent, services, calls, message.results)
     await agent.slot.resume_single()
     for task in tasks:
         if error := task.exception():
             raise error
     return next((report for task in tasks if (report := task.result().report)), None)
+
+
+async def _after_batch(
+    agent: Agent, services: Services, calls: Sequence[ToolCall], results: tuple[ToolResult, ...]
+) -> None:
+    """Tell the hooks that all calls of a reply have results, and the model what they add."""
+    assert services.hooks is not None
+    if context := await services.hooks.after_batch(agent, {call.id: call for call in calls}, results):
+        message = user(context, source="harness")
+        agent.history.append(message)
+        await services.log.emit(agent.path, MessageAdded(message))
 
 
 class _CallResult(NamedTuple):
@@ -124,38 +143,38 @@ async def _run_call(agent: Agent, services: Services, call: ToolCall) -> _CallRe
     begun: float | None = None
     status: ResultStatus = "error"
     output = Output("")
-    started, note = False, ""
-
-    def text() -> str:
-        return "\n".join(filter(None, (output.text, note)))
-
+    started, ready, asked = False, _Prepared(), call
+    now = asyncio.get_running_loop().time
     try:
-        tool, sent = await _understand(agent, services, call)
-        note = sent.note
-        args = tool.parse(sent.arguments)
-        wanted = _rule_input(agent, tool, args)
-        read_only = await _require_permission(agent, services, call, wanted, sent.arguments)
-        read_only = read_only and agent.workspace.supports_read_only
+        call = _forwarded(agent, call)
+        await _prepare(agent, services, call, ready)
+        tool, args = ready.tool, ready.args
+        require = partial(_require_permission, agent, services, asked, ready)
+        read_only = await require(ready.wanted) and agent.workspace.supports_read_only
         context = _context(agent, services, call, read_only=read_only)
         begins = ToolStarted(call.id, tool.name, tool.title(args), tool.begins(args), read_only)
-        started, begun = True, asyncio.get_running_loop().time()  # the time a person took to answer does not count
+        started, begun = True, now()  # the time a person took to answer does not count
         await services.log.emit(agent.path, begins, durable=tool.effect in CHANGING)
         output = Output(STOPPED, facts=begins.facts)  # for the case that it is cancelled
         ran = await tool.run(context, args)
         if ran.denied:
             begun = None
-            more = rerun_after_read_only(wanted, ran.denied)
-            await _require_permission(agent, services, call, more, sent.arguments, printed=ran.text)
-            begun = asyncio.get_running_loop().time()
+            await require(rerun_after_read_only(ready.wanted, ran.denied), printed=ran.text)
+            begun = now()
             await services.log.emit(agent.path, msgspec.structs.replace(begins, looks=False), durable=True)
             ran = await tool.run(msgspec.structs.replace(context, read_only=False), args)
+        output = ran
+        if services.hooks is not None:
+            ran = await _after_call(agent, services, call, ready, ran, now() - begun)
         kept = await save_long(agent.workspace, ran.text)
         output = ran if kept is ran.text else msgspec.structs.replace(ran, text=kept)
         status = "cancelled" if being_stopped() else "error" if output.error else "ok"
     except PermissionDenied as error:
         started, status, output = True, "denied", Output(str(error))
     except FridayError as error:
-        output = Output(str(error))
+        output = Output(str(error), error=True)
+        if services.hooks is not None and begun is not None:
+            output = await _after_call(agent, services, call, ready, output, now() - begun)
     except asyncio.CancelledError:
         if being_stopped():
             status = "cancelled"
@@ -169,14 +188,77 @@ async def _run_call(agent: Agent, services: Services, call: ToolCall) -> _CallRe
         output = Output(f"{call.name} failed unexpectedly: {type(error).__name__}: {error}")
     finally:
         if started:
-            took = 0.0 if begun is None else asyncio.get_running_loop().time() - begun
-            agent.receipt_builder.add(call.name, status, output.facts)
+            took = 0.0 if begun is None else now() - begun
+            facts = ready.facts(output)
+            agent.receipt_builder.add(call.name, status, facts)
             finished = ToolFinished(
-                call.id, call.name, status, took, output.display, output.facts,
-                text=text(), images=output.images, usage=output.usage,
+                call.id, call.name, status, took, output.display, facts,
+                text=ready.text(output), images=output.images, usage=output.usage,
             )  # fmt: skip
             await services.log.emit(agent.path, finished, *(Notice(text, "warning") for text in output.warnings))
-    return _CallResult(ToolResult(call.id, text(), status, output.images), output.ends)
+    return _CallResult(ToolResult(call.id, ready.text(output), status, output.images), output.ends)
+
+
+class _Prepared:
+    """A call before it runs: what `_prepare` found. `notes` come after its result, `rewritten` is what hooks changed."""
+
+    tool: Tool
+    args: msgspec.Struct | dict[str, Any]
+    arguments: dict[str, Any]
+    wanted: RuleInput
+
+    def __init__(self) -> None:
+        self.hooked: HookOutcome | None = None
+        self.notes: list[str] = []
+        self.rewritten: tuple[str, ...] = ()
+
+    def text(self, output: Output) -> str:
+        """The result as the model reads it."""
+        return "\n".join(filter(None, (output.text, *self.notes)))
+
+    def facts(self, output: Output) -> ToolFacts:
+        """What the call did."""
+        return msgspec.structs.replace(output.facts, rewritten=self.rewritten) if self.rewritten else output.facts
+
+
+async def _prepare(agent: Agent, services: Services, call: ToolCall, ready: _Prepared) -> None:
+    """Understand a call, and let hooks rewrite it. Raises what `_understand` does."""
+    tool, sent = await _understand(agent, services, call)
+    ready.notes.append(sent.note)
+    ready.tool, ready.arguments, ready.args = tool, sent.arguments, tool.parse(sent.arguments)
+    ready.wanted = _rule_input(agent, tool, ready.args)
+    if services.hooks is None:
+        return
+    hooked = ready.hooked = await services.hooks.before_call(agent, call, tool, ready.arguments, ready.wanted)
+    if hooked.stop:
+        raise StopRun("hook", hooked.stop)
+    ready.notes += [hooked.note, hooked.context]
+    if hooked.arguments is not None:  # what will run is what is judged
+        ready.arguments, ready.args = hooked.arguments, tool.parse(hooked.arguments)
+        ready.wanted, ready.rewritten = _rule_input(agent, tool, ready.args), (hooked.rewritten,)
+
+
+async def _after_call(
+    agent: Agent, services: Services, call: ToolCall, ready: _Prepared, ran: Output, took_s: float
+) -> Output:
+    """The output of a call after the hooks saw it. Raises StopRun when one stops the run."""
+    assert services.hooks is not None
+    if being_stopped():
+        return ran
+    after = await services.hooks.after_call(agent, call, ready.tool, ready.arguments, ready.wanted, (ran, took_s))
+    ready.notes.append(after.context)
+    if after.stop:
+        raise StopRun("hook", after.stop)
+    return ran if after.output is None else msgspec.structs.replace(ran, text=after.output)
+
+
+def _forwarded(agent: Agent, call: ToolCall) -> ToolCall:
+    """The call that `call` is treated as: itself, or one of a server's tools. Raises ToolError."""
+    tool = agent.tools.get(call.name)
+    if tool is None or tool.forward is None or call.error:
+        return call
+    name, arguments = tool.forward(tool.parse(tool.understand(call.arguments).arguments))
+    return msgspec.structs.replace(call, name=name, arguments=arguments)
 
 
 async def _understand(agent: Agent, services: Services, call: ToolCall) -> tuple[Tool, UnderstoodArguments]:
@@ -186,7 +268,7 @@ async def _understand(agent: Agent, services: Services, call: ToolCall) -> tuple
     if tool is None:
         listed = any(spec.name == call.name for spec in agent.specs)
         listed = listed or (call.name in agent.rules.tools.granted_by("profile") and agent.rules.may(call.name))
-        names = ", ".join(sorted(agent.tools))
+        names = ", ".join(sorted(spec.name for spec in agent.specs if spec.name in agent.tools))
         near = "" if listed else closest_match(call.name, agent.tools)
         reason = "it cannot be used now" if listed else "the agent does not have this tool"
         await services.log.emit(agent.path, Denied(call.id, call.name, "", reason))
@@ -208,18 +290,25 @@ def _rule_input(agent: Agent, tool: Tool, args: object) -> RuleInput:
 
 
 async def _require_permission(
-    agent: Agent, services: Services, call: ToolCall, wanted: RuleInput, arguments: dict[str, Any], *, printed: str = ""
+    agent: Agent, services: Services, call: ToolCall, ready: _Prepared, wanted: RuleInput, *, printed: str = ""
 ) -> bool:
-    """Return when the call with `arguments`, as understood, may run: whether it may do nothing but look. Raises
-    PermissionDenied with the reason otherwise, and with what it `printed` where it could only look."""
+    """Return when the call, as prepared, may run: whether it may do nothing but look. Raises PermissionDenied with the
+    reason otherwise, and with what it `printed` where it could only look."""
+    arguments, hooked = ready.arguments, ready.hooked
 
     def decision() -> PermissionDecision:
-        return decide(wanted, arguments, agent.rules, services.taint)
+        found = decide(wanted, arguments, agent.rules, services.taint, granted=hooked.grant if hooked else None)
+        return _stricter(found, ready.hooked)
 
     def passes() -> bool:
         return decision().decision == "allow"
 
     permission = decision()
+    if permission.decision == "ask" and services.hooks is not None:
+        asked = await services.hooks.permission(agent, call, ready.tool, arguments, wanted)
+        if asked.decision == "allow" and not (hooked is not None and hooked.decision == "ask"):
+            hooked = asked
+        permission = _stricter(decision(), asked)
     looked = f"What it printed read-only:\n{printed}" if printed else ""
     if permission.decision == "allow":
         return permission.read_only
@@ -237,6 +326,15 @@ async def _require_permission(
     await services.log.emit(agent.path, Denied(call.id, wanted.tool, "\n".join(wanted.subjects), reason))
     hint = f"Continue without it, or report what you could not do. {looked}".strip()
     raise PermissionDenied(f"Not permitted: {reason}.", hint=hint)
+
+
+def _stricter(found: PermissionDecision, hooked: HookOutcome | None) -> PermissionDecision:
+    """`found`, unless the hooks deny the call, or ask about one that would be allowed."""
+    if hooked is None or hooked.decision not in ("deny", "ask") or found.decision == "deny":
+        return found
+    if hooked.decision == "deny":
+        return PermissionDecision("deny", hooked.reason)
+    return PermissionDecision("ask", hooked.reason) if found.decision == "allow" else found
 
 
 def _context(agent: Agent, services: Services, call: ToolCall, *, read_only: bool) -> ToolContext:

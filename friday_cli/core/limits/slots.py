@@ -1,6 +1,6 @@
-"""The run slot of an agent, its clocks and its status, which depend on whether it works or waits. An agent releases its
-run slot while all it does waits for a child, a person or a rate limit, so nested agents cannot deadlock. It acquires a
-slot again before it resumes."""
+"""The run slot of an agent, its clocks and its status, which depend on whether it works or waits. Only an agent whose tools
+work on this machine needs a slot: not while it waits for the reply of a model. It releases the slot while all its calls
+wait for a child, a person or a rate limit, so nested agents cannot deadlock, and acquires one again before they resume."""
 
 from __future__ import annotations
 
@@ -31,23 +31,18 @@ class RunSlot:
         self._slots = slots
         self._parallel = 1
         self._waits: list[tuple[Status, str]] = []
-        self._held = False
-        self._extra = False
+        self._active = self._needed = self._held = False
         self._taking = asyncio.Lock()
 
-    @property
-    def can_run(self) -> bool:
-        """Whether it holds a slot or can acquire one without waiting."""
-        return self._held or self._slots is None or self._extra or not self._slots.locked()
-
     async def start(self) -> None:
-        """Wait for a slot and start the clocks."""
-        self._extra = False
-        await self._take()
+        """Start the clocks."""
+        await self.resume_single()
 
-    def start_parallel(self, count: int) -> None:
-        """The agent now does `count` things in parallel."""
+    async def start_parallel(self, count: int, *, on_machine: bool) -> None:
+        """The agent now does `count` things in parallel. Waits for a slot if one of them works on this machine."""
         self._parallel = count
+        self._needed = on_machine
+        await self._resume()
 
     def parallel_done(self) -> None:
         """One of the parallel things ended."""
@@ -55,16 +50,17 @@ class RunSlot:
         if self._parallel > 0 and len(self._waits) >= self._parallel:
             self.release()
 
-    async def resume_single(self, *, hurry: bool = False) -> None:
-        """Do one thing again. With `hurry` the agent does not wait for a slot: it runs beyond the limit when none is free."""
+    async def resume_single(self) -> None:
+        """Do one thing again that needs no slot, such as a request to the model."""
         self._parallel = 1
-        self._extra = hurry and not self._held and self._slots is not None and self._slots.locked()
-        await self._take()
+        self._needed = False
+        self._release_slot()
+        await self._resume()
 
     @asynccontextmanager
     async def waiting(self, status: Status, detail: str = "", *, resume: bool = True) -> AsyncIterator[None]:
-        """Wait for something inside the context. `detail` says for what. Without `resume` no slot is acquired at the
-        end; `resume_single` must follow."""
+        """Wait for something inside the context. `detail` says for what. Without `resume` it is not ended: a
+        call of `resume_single` must follow."""
         entry = (status, detail)
         self._waits.append(entry)
         if len(self._waits) >= self._parallel:
@@ -79,28 +75,38 @@ class RunSlot:
         finally:
             self._waits.remove(entry)
             if resume and not stopped:  # a cancelled agent needs no slot
-                await self._take()
+                await self._resume()
 
-    async def _take(self) -> None:
+    async def _resume(self) -> None:
         async with self._taking:
-            if not self._held:
-                if self._slots is not None and not self._extra:
-                    if self._slots.locked():
-                        await self._set_status("queued", "")
-                    await self._slots.acquire()
+            if self._needed and not self._held and self._slots is not None:
+                if self._slots.locked():
+                    self._stop_clocks()
+                    await self._set_status("queued", "")
+                await self._slots.acquire()
                 self._held = True
+            if not self._active:
+                self._active = True
                 for clock in self._clocks:
                     clock.start()
         await self.show()
 
     def release(self) -> None:
         """Stop the clocks and release the slot, if it is held."""
-        if self._held:
-            self._held = False
+        self._stop_clocks()
+        self._release_slot()
+
+    def _stop_clocks(self) -> None:
+        if self._active:
+            self._active = False
             for clock in self._clocks:
                 clock.stop()
-            if self._slots is not None and not self._extra:
-                self._slots.release()
+
+    def _release_slot(self) -> None:
+        if self._held:
+            self._held = False
+            assert self._slots is not None
+            self._slots.release()
 
     def silence(self) -> None:
         """Cancel the alarms of the clocks."""
@@ -109,7 +115,7 @@ class RunSlot:
 
     async def show(self) -> None:
         """Report the status of the agent."""
-        if self._held or not self._waits:
+        if self._active or not self._waits:
             await self._set_status("running", "")
         else:
             await self._set_status(*self._waits[-1])

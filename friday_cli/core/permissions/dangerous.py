@@ -32,6 +32,7 @@ _SECRET = pattern(
     r"(?:service[-_]account|application_default_credentials|client_secret)[^/\0]*\.json|secrets?\.(?:ya?ml|json|toml|env|ini))(?=\0)"
     # a folder it is in
     r"|\.(?:ssh|aws|azure|gnupg|kube|docker|password-store|config/(?:gcloud|gh|hub|op)|gem/credentials)(?=[/\0])"
+    r"|mcp-logins(?=/)"
     r"|(?<=\0/)proc/[^/\0]+/(?:task/[^/\0]+/)?(?:environ|mem)(?=\0))"
     # the end of its name
     r"|(?<=\.)(?:(?<=[^/\0.]\.)env|pem|key|p12|pfx|jks|keystore|kdbx?|ppk|tfstate(?:\.backup)?|tfvars)(?=\0))"

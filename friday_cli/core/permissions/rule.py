@@ -12,7 +12,7 @@ import msgspec
 
 from ..protocol.errors import UsageError
 from ..protocol.shell_script import CommandAnalysis, SimpleCommand
-from ..protocol.tool_info import Effect, ToolCatalog
+from ..protocol.tool_info import SERVER_PREFIX, Effect, ToolCatalog
 from ..protocol.workspace import SandboxAccess
 
 Decision = Literal["allow", "ask", "deny"]
@@ -43,7 +43,7 @@ def parse_rule(
     reason: str = "",
     source: str = "",
 ) -> Rule:
-    """A rule from `bash(git status *)`, `edit_file(src/**)`, `web_fetch(domain:x.org)` or `grep`. With `tools` the
+    """A rule from `bash(git status *)`, `edit_file(src/**)`, `web_fetch(domain:x.org)`, `grep` or `mcp__SERVER`. With `tools` the
     syntax of other programs is read too: `Bash(git status:*)`. Rules that Friday wrote do not need it. Raises
     UsageError for invalid text."""
     match = re.fullmatch(r"\s*([A-Za-z_][\w*?-]*)\s*(?:\((.*)\))?\s*", text, re.S)
@@ -53,6 +53,8 @@ def parse_rule(
         )
     name, pattern = match[1], (match[2] or "").strip()
     tool = name
+    if re.fullmatch(rf"{SERVER_PREFIX}(?:(?!__)[\w-])+", name):  # a whole server
+        tool = f"{name}__*"
     if tools is not None:
         if name != name.lower():
             tool = next(iter(tools.named(name)), name)

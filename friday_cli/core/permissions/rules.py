@@ -11,7 +11,7 @@ from typing import Literal, Protocol
 import msgspec
 
 from ..protocol.shell_script import SimpleCommand
-from ..protocol.tool_info import SKILL, WEB_SEARCH, Effect, ToolCatalog
+from ..protocol.tool_info import SERVER_PREFIX, SKILL, WEB_SEARCH, Effect, ToolCatalog
 from ..text.sanitize import sanitize_line
 from .dangerous import is_protected, is_secret
 from .rule import (
@@ -70,7 +70,8 @@ class Rules:
     agent reads there only if it may load that skill. `narrowed` restricts it further while a skill runs, by name.
 
     A tool that a rule in `only` names may run only for calls that these rules match. Rules with a `profile` apply to
-    agents with that profile; deny and ask rules of an agent apply to such agents below it too.
+    agents with that profile; deny and ask rules of an agent apply to such agents below it too. `outermost`: these are the
+    rights of the session, and not an agent's below it.
     """
 
     def __init__(
@@ -95,6 +96,7 @@ class Rules:
         self.skills = skills
         self.skill_folders: dict[str, str] = {} if parent is None else parent.skill_folders
         self.narrowed: dict[str, Rules] = {}
+        self.outermost = parent is None
 
     def child(
         self,
@@ -251,9 +253,22 @@ class Rules:
         return PermissionDecision(decision, f"mode {self.mode}: {call.effect} calls are {_PARTICIPLES[decision]}{more}")
 
 
-def decide(call: RuleInput, arguments: object, rules: Rules, taint: Taint) -> PermissionDecision:
-    """The final decision on a call: that of the rules, made stricter by `taint`."""
-    permission = rules.decide(call)
+def decide(
+    call: RuleInput, arguments: object, rules: Rules, taint: Taint, *, granted: Rule | None = None
+) -> PermissionDecision:
+    """The final decision on a call: that of the rules, made stricter by `taint`. `granted` is an allow rule that counts for
+    this call as one of the session does."""
+    if granted is None:
+        permission = rules.decide(call)
+    else:
+        session = rules
+        while session.parent is not None and not session.outermost:
+            session = session.parent
+        session.rules.append(granted)
+        try:
+            permission = rules.decide(call)
+        finally:
+            session.rules.remove(granted)
     if permission.decision != "deny" and (reason := taint.approval_reason(call, arguments, rules)):
         return PermissionDecision("ask", reason if permission.decision == "allow" else f"{permission.reason}; {reason}")
     return permission
@@ -285,8 +300,8 @@ def suggested_rule(call: RuleInput) -> str:
     """The narrowest useful rules that would allow this call next time, one per line; "" when none should be offered."""
     if always_ask_reason(call) or call.sandbox_access in ESCALATED:
         return ""
-    if call.tool == WEB_SEARCH:  # hardly a query is sent twice
-        return WEB_SEARCH
+    if call.tool == WEB_SEARCH or call.tool.startswith(SERVER_PREFIX):  # hardly ever are the arguments the same
+        return call.tool
     texts = _of_command(call) if call.effect == "run" else _of_subject(call)
     rules = [parse_rule(text, "allow") for text in texts]
     if any(str(rule) != text or not rule.pattern for rule, text in zip(rules, texts, strict=True)):

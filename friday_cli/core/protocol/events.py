@@ -207,6 +207,19 @@ class Denied(Event, frozen=True, tag="denied"):
     reason: str
 
 
+class HookRan(Event, frozen=True, tag="hook_ran"):
+    """A hook ran on `event`. `decision` is what it asked for, `problem` why its answer does not count, `source` whose it is."""
+
+    event: str
+    hook: str
+    ms: float = 0.0
+    decision: Literal["", "allow", "ask", "deny", "rewrite", "replace", "block", "context", "stop"] = ""
+    reason: str = ""
+    problem: str = ""
+    source: Literal["user", "project"] = "user"
+    call_id: str = ""
+
+
 class QuestionAsked(Event, frozen=True, tag="question_asked"):
     """An agent asks a person a question. `choices` may be empty."""
 
@@ -354,7 +367,7 @@ class Notice(Event, frozen=True, tag="notice"):
 AnyEvent = (
     SessionStarted | AgentStarted | AgentFinished | Detached | Prefix | TurnStarted | TurnFinished | MessageAdded | ToolStarted | ToolFinished
     | StatusChanged | InboxMessage | PermissionAsked | PermissionAnswered | Denied | QuestionAsked | Compacted | QuestionAnswered
-    | AskWithdrawn | ModeChanged | RuleAdded | RuleRemoved | AttemptFailed | IntentStated | Verdict | Notice | WorktreeChanged | Checkpoint
+    | AskWithdrawn | ModeChanged | RuleAdded | RuleRemoved | AttemptFailed | IntentStated | Verdict | Notice | HookRan | WorktreeChanged | Checkpoint
     | Rewound | Reviewed | SubAgentsChosen | PersonCommand | SkillLoaded | TextDelta | ThinkingDelta | CallDelta | ToolOutput)  # fmt: skip
 
 

@@ -43,6 +43,15 @@ def _approximate(usage: Usage) -> str:
     return "~" if usage.estimated and usage.cost_usd else ""
 
 
+CALLER = "mcp-client"
+"""The service that the log names for a main agent whose calls another program makes; the model is its name."""
+
+
+def is_caller(model: str) -> bool:
+    """Whether the main agent with this `provider/model` sends no requests: another program makes its calls."""
+    return model.startswith(f"{CALLER}/")
+
+
 def is_demo(model: str) -> bool:
     """Whether a model (`provider/model`) is the demo, which is not an AI model and costs nothing."""
     return model == "demo" or model.startswith("demo/")

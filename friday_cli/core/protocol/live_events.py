@@ -1,4 +1,4 @@
-"""What all events have in common, and the live ones, which are shown and not stored."""
+"""The base of all events, and the live events, which show progress and are not stored."""
 
 from __future__ import annotations
 

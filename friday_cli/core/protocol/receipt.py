@@ -61,7 +61,7 @@ class CommandRun(msgspec.Struct, frozen=True, omit_defaults=True):
 class ToolFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     """What one tool call did, as far as the harness observed it. `urls` were fetched, `found` by a web search; `not_fetched`
     are URLs with the reason. `lines` are the first and last of the lines of each file in `read` that were shown, if it has
-    lines. `unknown` says what could not be observed."""
+    lines. `unknown` says what could not be observed. `rewritten` is what a hook changed of the call."""
 
     files: tuple[FileChange, ...] = ()
     commands: tuple[CommandRun, ...] = ()
@@ -71,6 +71,7 @@ class ToolFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     not_fetched: tuple[str, ...] = ()
     lines: dict[str, tuple[tuple[int, int], ...]] = {}
     unknown: tuple[str, ...] = ()
+    rewritten: tuple[str, ...] = ()
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -99,6 +100,7 @@ class Receipt(msgspec.Struct, frozen=True, omit_defaults=True):
     not_fetched: tuple[str, ...] = ()
     lines_read: dict[str, tuple[tuple[int, int], ...]] = {}
     unknown: tuple[str, ...] = ()
+    rewritten: tuple[str, ...] = ()
     skills: dict[str, str] = {}
 
     def lines(self) -> list[str]:
@@ -116,6 +118,7 @@ class Receipt(msgspec.Struct, frozen=True, omit_defaults=True):
             counts = f" +{f.added} -{f.removed}" if f.added or f.removed else ""
             out.append(f"{'removed' if f.seen.startswith(GONE) else 'changed'}: {f.path}{counts}{remark}")
         out.extend(f"not known: {text}" for text in self.unknown)
+        out.extend(f"changed by a hook before it ran: {text}" for text in self.rewritten)
         out.extend(
             f"ran: {_one_line(c.command, COMMAND_HEAD, COMMAND_TAIL)} -> {_how_it_ended(c)}" for c in self.commands
         )
@@ -155,6 +158,8 @@ class Receipt(msgspec.Struct, frozen=True, omit_defaults=True):
             parts.append(f"{pluralize(self.failed, 'call')} failed")
         if self.urls:
             parts.append(f"{pluralize(len(self.urls), 'URL')} fetched")
+        if self.rewritten:
+            parts.append(f"{pluralize(len(self.rewritten), 'call')} changed by a hook")
         if self.not_fetched:
             parts.append(f"{pluralize(len(self.not_fetched), 'URL')} not fetched")
         if self.found:
@@ -212,6 +217,7 @@ class ReceiptBuilder:
         self._not_fetched: dict[str, None] = dict.fromkeys(receipt.not_fetched)
         self._lines = {path: set(spans) for path, spans in receipt.lines_read.items()}
         self._unknown: dict[str, None] = dict.fromkeys(receipt.unknown)
+        self._rewritten = list(receipt.rewritten)
         self._skills = dict(receipt.skills)
         self._cached: Receipt | None = receipt
 
@@ -250,6 +256,7 @@ class ReceiptBuilder:
         for path, spans in facts.lines.items():
             self._lines.setdefault(path, set()).update(spans)
         self._unknown.update(dict.fromkeys(facts.unknown))
+        self._rewritten += facts.rewritten
 
     def add_skill(self, name: str, sha256: str) -> None:
         """The agent got the instructions of a skill."""
@@ -306,6 +313,7 @@ class ReceiptBuilder:
                 not_fetched=tuple(self._not_fetched),
                 lines_read={path: tuple(sorted(spans)) for path, spans in self._lines.items()},
                 unknown=tuple(self._unknown),
+                rewritten=tuple(self._rewritten),
                 skills=dict(self._skills),
             )
         return self._cached
@@ -328,6 +336,7 @@ class ReceiptBuilder:
             not_fetched=now.not_fetched[len(then.not_fetched) :],
             lines_read=now.lines_read,
             unknown=now.unknown,
+            rewritten=now.rewritten[len(then.rewritten) :],
             skills={name: sha for name, sha in now.skills.items() if then.skills.get(name) != sha},
         )
 

@@ -15,7 +15,7 @@ Status = Literal[
 ]  # fmt: skip
 StopReason = Literal[
     "done", "reported", "iterations", "tokens", "cost", "time", "cancelled", "aborted", "parent",
-    "provider", "refusal", "context", "supervision", "loop", "process",
+    "provider", "refusal", "context", "supervision", "loop", "process", "hook",
 ]  # fmt: skip
 ENDED: frozenset[str] = frozenset(("completed", "failed", "timeout", "cancelled", "interrupted"))
 LIMIT_REASONS: frozenset[str] = frozenset(("iterations", "tokens", "cost", "time"))

@@ -80,6 +80,8 @@ class Tool(msgspec.Struct, frozen=True):
     label, a whole command, `domain:host`, a profile name. `script(args, workspace)` is the analysis of a shell command,
     None for other tools. `title(args)` is one short line for people. `sandbox_access(args, workspace)` is how far beyond a
     sandbox the call goes, and why the model says that it must. `begins(args)` are the facts of a call that is cancelled.
+    `schema` replaces that of `args` for a tool of a server: its arguments are a dict, and the server checks them.
+    `forward(args)` is the call (name and arguments) that a call of this tool is treated as, from the permission on.
     """
 
     run: Callable[[ToolContext, Any], Awaitable[Output]]
@@ -91,6 +93,8 @@ class Tool(msgspec.Struct, frozen=True):
     script: Callable[[Any, Workspace], CommandAnalysis | None] = lambda args, workspace: None
     sandbox_access: Callable[[Any, Workspace], tuple[SandboxAccess, str]] = lambda args, workspace: ("", "")
     begins: Callable[[Any], ToolFacts] = lambda args: ToolFacts()
+    schema: dict[str, Any] | None = None
+    forward: Callable[[Any], tuple[str, dict[str, Any]]] | None = None
 
     @property
     def name(self) -> str:
@@ -102,7 +106,7 @@ class Tool(msgspec.Struct, frozen=True):
 
     @property
     def spec(self) -> ToolSpec:
-        return ToolSpec(self.name, self.description, schema_of(self.args))
+        return ToolSpec(self.name, self.description, schema_of(self.args) if self.schema is None else self.schema)
 
     @property
     def unknown_fields(self) -> UnknownFields:
@@ -113,13 +117,17 @@ class Tool(msgspec.Struct, frozen=True):
 
     def understand(self, sent: dict[str, Any]) -> UnderstoodArguments:
         """The arguments of a call in our spelling, for `parse`. Raises ToolError."""
+        if self.schema is not None:
+            return UnderstoodArguments(sent, ())
         try:
             return understand(self.args, sent, self.unknown_fields)
         except ToolError as error:
             raise ToolError(f"{self.name}: {error.message}", hint=error.hint) from None
 
-    def parse(self, arguments: dict[str, Any]) -> msgspec.Struct:
+    def parse(self, arguments: dict[str, Any]) -> msgspec.Struct | dict[str, Any]:
         """The arguments of a call as `args`. Raises ToolError."""
+        if self.schema is not None:
+            return arguments
         try:
             return msgspec.convert(arguments, self.args, strict=False)
         except msgspec.ValidationError as error:
@@ -128,15 +136,17 @@ class Tool(msgspec.Struct, frozen=True):
 
 AS_ELSEWHERE = {"as_elsewhere": True}
 """`extra_json_schema` of a list whose items have fields that another tool describes: models are told their types only."""
-_UNSENT = (*AS_ELSEWHERE, "minLength", "maxLength", "minItems", "maxItems", "minimum", "exclusiveMinimum")
-"""Limits that models keep to without being told; a call beyond them is answered with an error."""
+_UNSENT = (
+    *AS_ELSEWHERE, "additionalProperties", "minLength", "maxLength", "minItems", "maxItems", "minimum", "exclusiveMinimum",
+)  # fmt: skip
+"""What models keep to without being told: limits, and that there are no other fields. A call beyond them is answered with an error."""
 
 
 @cache
 def schema_of(args: type[msgspec.Struct]) -> dict[str, Any]:
     """The JSON Schema of a struct as models read it, with references resolved. Do not modify the result.
 
-    Without what costs tokens and tells nothing: names and docstrings of classes, limits in `_UNSENT`, empty defaults, and
+    Without what costs tokens and tells nothing: names and docstrings of classes, what is in `_UNSENT`, empty defaults, and
     null as another way to leave a field out. `Tool.parse` still accepts null and checks the limits."""
     top, definitions = msgspec.json.schema_components([args], ref_template="{name}")
 

@@ -30,6 +30,8 @@ RESULT_FIELDS = ("result", "answer", "output", "text")
 """Arguments of `task_result` that may have the result: that of the tool first, then the names in other programs."""
 SERVER_PREFIX = "mcp__"
 """How the names of tools from MCP servers begin: `mcp__SERVER__TOOL`."""
+SERVER_HELPERS = ("mcp_search", "mcp_call", "mcp_list", "mcp_read")
+"""Tools to find and call those of MCP servers. They give no right: a call of them is judged as that of the server's tool."""
 
 
 class ToolInfo(msgspec.Struct, frozen=True):

@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from typing import Literal, Protocol, TypeVar
 
 import msgspec
 
-from ..agent.agent import Services
-from ..agent.loop import close_calls, may_continue, save_partial_reply, wrap_up
+from ..agent.agent import Agent, Services
+from ..agent.loop import add_system_note, close_calls, may_continue, save_partial_reply, wrap_up
 from ..agent.supervision import run_supervised
 from ..agent.tool_calls import stop
+from ..eventlog.notices import NOTE
 from ..limits.budget import LimitReached
 from ..protocol.agent_path import parent_of
 from ..protocol.claims import audit
 from ..protocol.events import AgentFinished, AgentStarted, AnyEvent, Compacted, MessageAdded, Notice, Prefix
-from ..protocol.messages import Message, estimate_message
+from ..protocol.messages import Message, estimate_message, user
 from ..protocol.receipt import checked
 from ..protocol.run_result import RunResult
 from .node import AgentRun
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
+
+SENT_BACK = 3
+"""How often hooks can send an agent back to work in one run."""
 
 
 class RunHost(Protocol):
@@ -46,18 +50,11 @@ async def run(tree: RunHost, node: AgentRun, message: Message | None) -> None:
     agent = node.agent
     begun = asyncio.get_running_loop().time()
     try:
-        await _announce(tree, node, message)
+        outcome = await _begin(tree, node, message)
         if node.why:
             raise asyncio.CancelledError
-        await agent.slot.start()
-        agent.budget.begin_run()
-        if agent.time_s:
-            agent.slot.clock.alarm(agent.time_s, lambda: tree.request_wrap_up(node, "time"))
-        if node.spec.timeout_s:
-            agent.slot.subtree_clock.alarm(node.spec.timeout_s, lambda: tree.request_wrap_up(node, "time"))
-        outcome = await _at_work(tree, node)
-        while outcome.stop_reason == "done" and may_continue(agent):  # a message came after the last turn
-            outcome = await _at_work(tree, node)
+        if outcome is None:
+            outcome = await _work_until_done(tree, node)
     except asyncio.CancelledError:
         outcome = RunResult("cancelled", node.why or "aborted", agent.partial, partial=True)
     except Exception as error:
@@ -66,6 +63,83 @@ async def run(tree: RunHost, node: AgentRun, message: Message | None) -> None:
         outcome = RunResult("interrupted", "process", agent.partial, words, partial=True)
     node.ending = True
     await finish_despite_cancel(_end(tree, node, outcome, begun))
+
+
+async def _work_until_done(tree: RunHost, node: AgentRun) -> RunResult:
+    """All work of a run. Raises CancelledError."""
+    agent = node.agent
+    await agent.slot.start()
+    agent.budget.begin_run()
+    if agent.time_s:
+        agent.slot.clock.alarm(agent.time_s, lambda: tree.request_wrap_up(node, "time"))
+    if node.spec.timeout_s:
+        agent.slot.subtree_clock.alarm(node.spec.timeout_s, lambda: tree.request_wrap_up(node, "time"))
+    sent_back = 0
+    while True:
+        outcome = await _at_work(tree, node)
+        while outcome.stop_reason == "done" and may_continue(agent):  # a message came after the last turn
+            outcome = await _at_work(tree, node)
+        if tree.services.hooks is None or not await _sent_back(tree, node, outcome, sent_back):
+            return outcome
+        sent_back += 1
+
+
+async def _begin(tree: RunHost, node: AgentRun, message: Message | None) -> RunResult | None:
+    """Write the first events of a run. Returns its result if a hook refuses it."""
+    agent, hooks = node.agent, tree.services.hooks
+    withheld = False
+    try:
+        await tree.services.before_run(agent)
+        withheld = hooks is not None  # a hook may withhold the message
+    finally:  # the first event is written in any case
+        await _announce(tree, node, None if withheld else message)
+    if hooks is None:
+        return None
+    if agent.parent is None and (message is None or message.source == "harness"):
+        hooked = None  # no prompt of the person
+    else:
+        try:
+            hooked = await hooks.run_started(agent, node.spec.task, background=node.background)
+        except asyncio.CancelledError:
+            if message is not None:  # it is in the history already
+                await tree.services.log.emit(agent.path, MessageAdded(message))
+            raise
+    if hooked is not None:
+        _lower_limits(agent, hooked.limits)
+    refused = hooked is not None and hooked.decision == "deny"
+    added = [user(hooked.context, source="harness")] if hooked is not None and hooked.context else []
+    if message is not None:
+        agent.history.pop()
+        added.append(
+            user(f"{NOTE} A hook withheld the message that was here.", source="harness") if refused else message
+        )
+    agent.history += added
+    if added:
+        await tree.services.log.emit(agent.path, *map(MessageAdded, added))
+    return RunResult("failed", "hook", "", hooked.reason) if refused and hooked else None
+
+
+def _lower_limits(agent: Agent, limits: Mapping[str, float]) -> None:
+    """Lower the limits of a run to those that a hook gave; none is raised."""
+    agent.max_turns = int(min(agent.max_turns, limits.get("max_turns", agent.max_turns)))
+    if "timeout_s" in limits:
+        agent.time_s = min(agent.time_s or limits["timeout_s"], limits["timeout_s"])
+    for pool, name in zip(agent.budget.pools, ("max_tokens", "max_cost"), strict=True):
+        if name in limits:
+            most = pool.spent + limits[name]
+            pool.limit = most if pool.limit is None else min(pool.limit, most)
+
+
+async def _sent_back(tree: RunHost, node: AgentRun, outcome: RunResult, times: int) -> bool:
+    """Whether a hook sends the agent back to work: it has a note that says why then."""
+    agent, hooks = node.agent, tree.services.hooks
+    assert hooks is not None
+    hooked = await hooks.run_ended(agent, outcome, sent_back=times)
+    done = (outcome.status, outcome.stop_reason) == ("completed", "done")
+    if hooked.decision != "deny" or not done or times >= SENT_BACK or node.leaving:
+        return False
+    await add_system_note(agent, tree.services, f"{NOTE} Your work is not finished. {hooked.reason}")
+    return True
 
 
 async def _announce(tree: RunHost, node: AgentRun, message: Message | None) -> None:
@@ -120,7 +194,7 @@ async def _at_work(tree: RunHost, node: AgentRun) -> RunResult:
         raise asyncio.CancelledError  # cancelled from outside the tree, at shutdown
     node.wrapping = True
     agent.slot.silence()
-    await agent.slot.resume_single(hurry=True)  # its time is limited, so it does not wait for others
+    await agent.slot.resume_single()
     return await wrap_up(agent, services, why, whose=whose)
 
 

@@ -94,7 +94,7 @@ class SubagentTree:
     # ---- starting and waiting --------------------------------------------------
 
     def spawn(self, parent: str, spec: SubagentTask) -> AgentRun:
-        """Start a sub-agent. It is queued while no run slot is free. Raises ToolError when a limit forbids it."""
+        """Start a sub-agent. Raises ToolError when a limit forbids it."""
         policy, node = self.services.policy, self.living_parent(parent)
         require_text(spec.task)
         deepest = min(node.agent.max_depth, spec.max_depth or node.agent.max_depth)

@@ -16,14 +16,14 @@ from friday_cli.core.text.sanitize import mask, sanitize
 from friday_cli.extensions import profiles, trust
 from friday_cli.llm.models import remember_keys
 
-from . import machine, services
+from . import machine, mcp_servers, services
 from .fact import DoctorFact, Fact, Facts, Level
 
 __all__ = ["PACKAGES", "DoctorFact", "Level", "examine"]
 
 PACKAGES = (
     "typer", "rich", "textual", "markdown-it-py", "anthropic", "openai", "httpx2", "h11", "msgspec", "platformdirs",
-    "tomli-w", "tomlkit", "PyYAML", "html-to-markdown", "pypdf", "jsonschema", "mcp", "tree-sitter", "tree-sitter-bash",
+    "tomli-w", "tomlkit", "PyYAML", "html-to-markdown", "pypdf", "jsonschema", "mcp", "anyio", "tree-sitter", "tree-sitter-bash",
 )  # fmt: skip
 """The dependencies in pyproject.toml."""
 
@@ -34,7 +34,7 @@ def examine(
     """Run all checks. `model`: the model named on the command line. Never raises: an exception becomes a `bad` fact."""
     env = os.environ if env is None else env
     found: list[DoctorFact] = []
-    settings, redact = config.Settings(), _Redactor(env)
+    settings, redact, project = config.Settings(), _Redactor(env), None
 
     def add(area: str, fact: Fact) -> None:
         found.append(DoctorFact(area, fact.name, redact(fact.text), fact.level, redact(fact.hint)))
@@ -53,9 +53,11 @@ def examine(
         settings = loaded.settings
         remember_keys(settings.providers, env)
         check("settings", lambda: _settings(project, loaded, env))
+        check("MCP servers", lambda: mcp_servers.configured(cwd or _current_folder(), settings, project, env))
     except (FridayError, OSError) as error:
         add("settings", Fact("file", str(error), "bad"))
     check("skills", lambda: _skills(cwd or _current_folder(), env))
+    check("hooks", lambda: _hooks(project, settings, env))
     check("model", lambda: services.model(settings, env, model))
     check("keys", lambda: services.keys(settings, env))
     check("web search", lambda: services.web_search(settings, env, model))
@@ -145,6 +147,17 @@ def _skills(cwd: Path, env: Mapping[str, str]) -> Facts:
         yield Fact("not trusted", f"{unused:,} of the project", "note", "Run `friday trust` to look at them.")
     for problem in found.problems[:5]:
         yield Fact("skill", str(problem), "note")
+
+
+def _hooks(project: trust.Trust | None, settings: config.Settings, env: Mapping[str, str]) -> Facts:
+    from friday_cli.session.hook_setup import configured_hooks
+
+    hooks, problems = configured_hooks(project, env, claude=settings.hooks.claude)
+    own = sum(hook.source == "user" for hook in hooks)
+    text = f"{own} of yours, {len(hooks) - own} of the project" if hooks else "none"
+    yield Fact("hooks", text)
+    for problem in problems:
+        yield Fact("hooks", problem, "note", "`friday hooks list` shows them.")
 
 
 def _without_secret(name: str, value: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Literal
+from typing import Any, Literal
 
 from friday_cli.core.protocol.errors import FileError
 from friday_cli.core.protocol.provider import EFFORTS
@@ -83,6 +83,7 @@ class _FieldReader:
         tokens = self._capped("max_token_budget", "tokens", token_cap)
         if tokens is not None and tokens < min(token_cap, TOKENS_USEFUL):
             self._fields.note(f"{tokens:,} tokens are rarely enough for a result; use at least {TOKENS_USEFUL:,}.")
+        servers, inline = self._servers()
         return Profile(
             name=name,
             description=self._fields.text("description", required=not self._fields.imported)
@@ -108,6 +109,8 @@ class _FieldReader:
             result_chars=self._fields.number("result_chars", whole=True, least=RESULT_CHARS_LEAST),
             skills=skills,
             preload_skills=preload,
+            mcp_servers=servers,
+            mcp_inline=inline,
             path=self._fields.path,
             origin=self._origin,
             imported=self._fields.imported,
@@ -218,7 +221,6 @@ class _FieldReader:
         if not unknown:
             return True
         if unknown[0].startswith(SERVER_PREFIX):
-            self._fields.note(f"{self._fields.written[name]}: {entry} is not available.")
             return True
         if self._fields.imported:
             self._fields.note(f"{self._fields.written[name]}: {entry} is unknown and ignored.")
@@ -226,6 +228,14 @@ class _FieldReader:
         close = closest_match(unknown[0].lower(), sorted(TOOLS.names))
         hint = f"Did you mean {close}?" if close else f"Known: {listed(TOOLS.names)}."
         raise self._fields.fail(name, f"unknown tool {entry!r}.", hint)
+
+    def _servers(self) -> tuple[tuple[str, ...], dict[str, dict[str, Any]]]:
+        """The MCP servers that it names, and those that it defines."""
+        if "mcp_servers" not in self._fields.values:
+            return (), {}
+        from . import mcp_servers  # few profiles name servers
+
+        return mcp_servers.servers(self._fields)
 
     def _memory(self, tools: Tools) -> Memory:
         """The memory access. `memory` can only remove memory tools; a value without effect adds a notice."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal, get_args
+from fnmatch import fnmatchcase
+from typing import Any, Literal, get_args
 
 import msgspec
 
 from friday_cli.config.settings import ConfiguredMode
 from friday_cli.core.protocol.provider import Effort
-from friday_cli.core.protocol.tool_info import SKILL
+from friday_cli.core.protocol.tool_info import SERVER_PREFIX, SKILL
 from friday_cli.tool_catalog import MEMORY_LOAD, MEMORY_SAVE, TOOLS
 
 Origin = Literal["user", "project", "claude", "shipped"]
@@ -40,8 +41,9 @@ class Profile(msgspec.Struct, frozen=True):
     that of the parent. `isolation`: "worktree" for a separate git worktree. `sub_agents`: profiles it may delegate to, "*" =
     all. `project_context`: its prompt includes AGENTS.md. `temperature`: for sampling, from 0 to 2; None = the model's
     default. `result_chars`: characters of its result that its parent reads at once, if the settings allow as many.
-    `imported`: written for another tool. `skills`: patterns for the names of the skills that it may see and load (None: those of
-    its parent); `preload_skills`: those that are in its first message.
+    `mcp_servers`: MCP servers whose tools it may use, if its parent may; `mcp_inline`: those of them that it defines itself, as
+    written. `imported`: written for another tool. `skills`: patterns for the names of the skills that it may see and load
+    (None: those of its parent); `preload_skills`: those that are in its first message.
     """
 
     name: str
@@ -67,6 +69,8 @@ class Profile(msgspec.Struct, frozen=True):
     result_chars: int | None = None
     path: str = ""
     origin: Origin = "user"
+    mcp_servers: tuple[str, ...] = ()
+    mcp_inline: dict[str, dict[str, Any]] = {}
     imported: bool = False
     skills: tuple[str, ...] | None = None
     preload_skills: tuple[str, ...] = ()
@@ -77,7 +81,19 @@ class Profile(msgspec.Struct, frozen=True):
         included if `sub_agents` is not empty; the caller checks the depth and adds `task_result`."""
         return tuple(name for name in parent if self._has(name))
 
+    def names_server_tool(self, name: str) -> bool:
+        """Whether it names this tool of an MCP server, or the server and none of its tools."""
+        server = f"{SERVER_PREFIX}{name.removeprefix(SERVER_PREFIX).partition('__')[0]}"
+        listed = self.allowed_tools if isinstance(self.allowed_tools, tuple) else ()
+        of_server = [glob for glob in listed if glob == server or glob.startswith(f"{server}__")]
+        if of_server or server.removeprefix(SERVER_PREFIX) not in self.mcp_servers:
+            return any(_matches(name, glob) for glob in listed)
+        return True
+
     def _has(self, name: str) -> bool:
+        if name.startswith(SERVER_PREFIX):
+            refused = any(_matches(name, glob) for glob in self.disallowed_tools)
+            return not refused and (self.allowed_tools == "*" or self.names_server_tool(name))
         if name in self.disallowed_tools:
             return False
         if name in TOOLS.granted_by("sub_agents"):
@@ -91,3 +107,8 @@ class Profile(msgspec.Struct, frozen=True):
         if self.allowed_tools == "*":
             return True
         return name in (TOOLS.by_default if self.allowed_tools is None else self.allowed_tools)
+
+
+def _matches(name: str, glob: str) -> bool:
+    """Whether the name of a server's tool is matched by an entry of a profile: a tool, a pattern, or a whole server."""
+    return glob.startswith(SERVER_PREFIX) and (fnmatchcase(name, glob) or name.startswith(f"{glob}__"))

@@ -26,7 +26,8 @@ allowedTools:
   - grep
   - task_result
 # More keys: disallowedTools, maxCost (US dollars), model, effort, temperature, subAgents (profiles it may delegate to),
-# memory (none, read, tagged), mode (ask, edits, plan, auto), projectContext (true: it gets AGENTS.md), resultChars.
+# memory (none, read, tagged), mode (ask, edits, plan, auto), projectContext (true: it gets AGENTS.md), resultChars,
+# mcpServers (MCP servers whose tools it may use).
 ---
 
 # {title}
@@ -91,6 +92,11 @@ def delegates_to(profile: Profile) -> str:
     return "all profiles" if profile.sub_agents == "*" else ", ".join(profile.sub_agents) or "none"
 
 
+def servers(profile: Profile) -> str:
+    """The MCP servers that it names, as text."""
+    return ", ".join(f"{n} (defined here)" if n in profile.mcp_inline else n for n in profile.mcp_servers)
+
+
 def model(profile: Profile) -> str:
     """Its model, effort and temperature, as text; "" if all are those of its parent."""
     sampling = "" if profile.temperature is None else f"temperature {profile.temperature:g}"
@@ -112,6 +118,7 @@ def show(profile: Profile) -> str:
         ("mode", profile.mode or "those of its parent"),
         ("memory", profile.memory),
         ("delegates to", delegates_to(profile)),
+        ("MCP servers", servers(profile)),
         ("result", f"at most {profile.result_chars:,} characters at once" if profile.result_chars else ""),
         ("skills", "those of its parent" if profile.skills is None else ", ".join(profile.skills) or "none"),
         ("preloads", ", ".join(profile.preload_skills)),

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from friday_cli.core.permissions.rules import Rules
     from friday_cli.extensions.commands import CustomCommand
     from friday_cli.session.observer import SessionObserver
-    from friday_cli.session.open import Options
+    from friday_cli.session.open_context import Options
     from friday_cli.session.session import Session
 
 Make = Callable[[], "Options"]

@@ -34,6 +34,7 @@ class ModelQuirks(msgspec.Struct, frozen=True):
     off: Literal["", "disabled", "between_tools", "effort", "never"] = ""
     chat: Literal["any", "no_effort", "never"] = "any"
     temperature: Literal["any", "no_effort", "never"] = "any"
+    caching: Literal["", "marks"] = ""
 
 
 class Model(msgspec.Struct, frozen=True):

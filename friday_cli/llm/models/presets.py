@@ -137,7 +137,7 @@ class LocalModel(msgspec.Struct, frozen=True):
         found = []
         if 0 < self.window < SMALL:
             found.append(
-                f"its context window of {self.window:,} tokens is small for work with tools; give it 32,768 or more"
+                f"its context window of {self.window:,} tokens is small for work with tools; start its server with 32,768 or more"
             )
         if self.tools is False:
             found.append("it cannot call tools")

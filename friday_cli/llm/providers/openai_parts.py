@@ -10,7 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from friday_cli.core.protocol.messages import AnyPart, Message, ToolCall, ToolResult, Usage, estimate_message
-from friday_cli.core.protocol.provider import Effort, ReplyDone, Request, ServerSearch, Stop, clamp
+from friday_cli.core.protocol.provider import ENVIRONMENT, Effort, ReplyDone, Request, ServerSearch, Stop, clamp
 from friday_cli.core.text.lazy_regex import pattern
 
 from ..transport.endpoint import Endpoint
@@ -29,6 +29,7 @@ class OpenAIQuirks(msgspec.Struct, frozen=True):
 
     `efforts` are the accepted reasoning efforts: empty sends any effort, ("none",) never sends one. `reasoning_field`
     is the field in which reasoning is sent back ("": not at all). `cache_key` sends `prompt_cache_key`,
+    `cache_marks` (Responses) marks where the part ends that requests in other folders share,
     `stream_usage` requests usage. `images`: accepts images; `tool_images`: also in tool results (Chat Completions).
     `short_ids`: Responses sends call ids as nine letters and digits, as Chat Completions always does. `signed_calls`:
     requires a signature on each call, also on calls of other models. `reasoning` (Responses): request summaries and encrypted reasoning, which models
@@ -40,6 +41,7 @@ class OpenAIQuirks(msgspec.Struct, frozen=True):
     efforts: tuple[Effort, ...] = ()
     reasoning_field: Literal["", "reasoning_content", "reasoning", "content"] = ""
     cache_key: bool = False
+    cache_marks: bool = False
     stream_usage: bool = True
     images: bool = True
     tool_images: bool = False
@@ -62,6 +64,17 @@ SERVICES: dict[str, OpenAIQuirks] = {
     "llamacpp": OpenAIQuirks(reasoning_field="reasoning_content"),
 }
 """The quirks of services by name; other services get the defaults."""
+
+
+def marked_system(system: str) -> dict[str, Any] | None:
+    """A system text as a message of the Responses API, with a cache mark before the part that differs between folders and
+    days; None without such a part. The field `instructions` takes no mark."""
+    shared, heading, rest = system.partition(ENVIRONMENT)
+    if not heading:
+        return None
+    parts: list[dict[str, Any]] = [{"type": "input_text", "text": text} for text in (shared, heading + rest)]
+    parts[0]["prompt_cache_breakpoint"] = {"mode": "explicit"}
+    return {"type": "message", "role": "developer", "content": parts}
 
 
 class StreamedToolCall:

@@ -25,6 +25,7 @@ from .openai_parts import (
     cache_key,
     call_id_for,
     effort_for,
+    marked_system,
     result_text,
 )
 from .service_provider import server_search, temperature_for
@@ -51,13 +52,15 @@ def responses_request(
     """The JSON of a request. The service stores nothing (`store` is false), so encrypted reasoning is sent along. `history`
     encodes the messages."""
 
-    def items(messages: Sequence[Message], _first: bool) -> list[dict[str, Any]]:
-        return _input(messages, quirks, origin)
+    system = marked_system(request.system) if quirks.cache_marks else None
 
-    sent = request.messages
-    messages = items(sent, True) if history is None else history.encode(sent, items, origin)
+    def items(messages: Sequence[Message], first: bool) -> list[dict[str, Any]]:
+        return [*([system] if first and system else []), *_input(messages, quirks, origin)]
+
+    sent, variant = request.messages, (origin, request.system if system else "")
+    messages = items(sent, True) if history is None else history.encode(sent, items, variant)
     body: dict[str, Any] = {"model": model, "input": messages, "stream": True, "store": False}
-    if request.system:
+    if request.system and system is None:
         body["instructions"] = request.system
     if limit := min((n for n in (request.max_output, max_output) if n > 0), default=0):
         body["max_output_tokens"] = max(_MIN_OUTPUT, limit)

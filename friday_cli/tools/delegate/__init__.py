@@ -99,9 +99,10 @@ class _DelegationTools:
                 self._delegate_one,
                 TOOLS["delegate_task"],
                 args=SingleTaskArguments,
-                description="Delegate a self-contained task to a sub-agent and wait for its result. It has its own context, "
-                "tools and budget, and returns a result with a receipt of what it did. Several calls in one reply"
-                " run in parallel. The sub-agents are listed in your instructions.",
+                description=(
+                    "Delegate a task to a sub-agent and wait for its result, with a receipt of what it did. Several "
+                    "calls in one reply run in parallel."
+                ),
                 subjects=self._subject,
                 title=lambda args: f"{args.resume or args.profile}: {sanitize_line(args.task, 100)}",
             ),
@@ -109,9 +110,7 @@ class _DelegationTools:
                 self._delegate_many,
                 TOOLS["delegate_tasks"],
                 args=BatchArguments,
-                description=f"Delegate up to {self._settings.max_batch} independent tasks in parallel and wait for all. "
-                "Results are in the order of the tasks; a failed task does not affect the others. Sub-agents as for "
-                "delegate_task.",
+                description=f"Delegate up to {self._settings.max_batch} independent tasks in parallel and wait for all; results are in their order.",
                 subjects=lambda args, workspace: tuple(dict.fromkeys(task.profile for task in args.tasks)),
                 title=lambda args: f"{len(args.tasks)} tasks",
             ),
@@ -125,15 +124,14 @@ class _DelegationTools:
                 self._result,
                 TOOLS["get_delegation_result"],
                 args=ResultArguments,
-                description="Read the result of a sub-agent again, or the rest of a long one (offset).",
+                description="Read the result of a sub-agent again, or the rest of a long one.",
                 title=lambda args: args.id,
             ),
             Tool(
                 self._message,
                 TOOLS["message_sub_agent"],
                 args=MessageArguments,
-                description="Send a message to a running sub-agent; it reads it at its next turn. Resume a finished one with "
-                "delegate_task(resume=...) instead.",
+                description="Send a message to a running sub-agent, for its next turn. An ended one: delegate_task(resume).",
                 title=lambda args: f"{args.id}: {sanitize_line(args.text, 60)}",
             ),
             Tool(

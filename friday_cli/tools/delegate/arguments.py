@@ -27,35 +27,30 @@ class TaskArguments(ToolArguments, frozen=True, kw_only=True):
         "max_token_budget": "max_tokens", "token_budget": "max_tokens", "run_in_background": "background",
         "output_schema": "schema",
     }  # fmt: skip
-    profile: Annotated[str, Meta(description="Name of the sub-agent, as listed in your instructions.")] = (
-        DEFAULT_PROFILE
-    )
+    profile: Annotated[str, Meta(description="Its name in your list.")] = DEFAULT_PROFILE
     task: Annotated[
         str,
         Meta(
             min_length=1,
-            description="The complete task. The sub-agent does not see this conversation: name files, limits and the "
-            "form of the answer.",
+            description="The complete task: name files, limits and the form of the answer.",
         ),
     ]
-    context: Annotated[str, Meta(description="Facts it needs and cannot find itself, such as earlier findings.")] = ""
+    context: Annotated[str, Meta(description="Facts it cannot find itself.")] = ""
     max_tokens: Annotated[Count | None, Meta(description="Lower token budget.")] = None
     max_iterations: Annotated[Count | None, Meta(description="Lower limit of turns.")] = None
-    max_depth: Annotated[
-        Count | None, Meta(description="Lower limit of nesting, counted from the main agent, which is 0.")
-    ] = None
+    max_depth: Annotated[Count | None, Meta(description="Lower limit of nesting (main agent: 0).")] = None
     timeout_s: Annotated[Seconds | None, Meta(description="Lower limit of active seconds.")] = None
     schema: Annotated[
         dict[str, Any] | None,
-        Meta(description="JSON Schema that its result must match, if you need data instead of prose."),
+        Meta(description="JSON Schema of its result, if you need data."),
     ] = None
     isolation: Annotated[
         Literal["", "worktree"],
-        Meta(description="worktree: it works in its own git worktree; you then apply or discard its changes."),
+        Meta(description="worktree: in a git worktree; you then apply or discard its changes."),
     ] = ""
     fork: Annotated[
         bool,
-        Meta(description="Start it with a copy of this conversation, if the task needs all of it."),
+        Meta(description="Give it a copy of this conversation."),
     ] = False
 
     @classmethod
@@ -66,12 +61,10 @@ class TaskArguments(ToolArguments, frozen=True, kw_only=True):
 
 
 class SingleTaskArguments(TaskArguments, frozen=True, kw_only=True):
-    background: Annotated[bool, Meta(description="Return at once; you are notified when it ends.")] = False
+    background: Annotated[bool, Meta(description="Return at once; its end is reported.")] = False
     resume: Annotated[
         str,
-        Meta(
-            description="Id of a finished sub-agent to resume: it keeps its conversation and gets `task` as its next message."
-        ),
+        Meta(description="Id of an ended one: it keeps its conversation, `task` is its next message."),
     ] = ""
 
 
@@ -80,7 +73,7 @@ class BatchArguments(ToolArguments, frozen=True):
         list[TaskArguments],
         Meta(
             min_length=1,
-            description="Independent tasks, with fields as in delegate_task; results are in this order.",
+            description="Fields as in delegate_task.",
             extra_json_schema=AS_ELSEWHERE,
         ),
     ]
@@ -90,19 +83,19 @@ class NoArguments(ToolArguments, frozen=True):
     pass
 
 
-Id = Annotated[str, Meta(description="Id of the sub-agent, such as a.2.")]
+Id = Annotated[str, Meta(description="Such as a.2.")]
 
 
 class ResultArguments(ToolArguments, frozen=True):
     aliases: ClassVar = ID_ALIASES
     id: Id
-    offset: Annotated[int, Meta(ge=0, description="First character to return, for a long result.")] = 0
+    offset: Annotated[int, Meta(ge=0, description="First character to return.")] = 0
 
 
 class MessageArguments(ToolArguments, frozen=True):
     aliases: ClassVar = {**ID_ALIASES, "message": "text", "input": "text", "prompt": "text"}
     id: Id
-    text: Annotated[str, Meta(min_length=1, description="What it should know or do differently.")]
+    text: Annotated[str, Meta(min_length=1, description="The message.")]
 
 
 class CancelArguments(ToolArguments, frozen=True):
@@ -110,7 +103,7 @@ class CancelArguments(ToolArguments, frozen=True):
     id: Id
     mode: Annotated[
         Literal["cancel", "abort"],
-        Meta(description="cancel: it may return what it has in one last turn; abort: it stops now."),
+        Meta(description="cancel: one last turn to return what it has; abort: at once."),
     ] = "cancel"
 
 

@@ -23,16 +23,16 @@ from .text import LIMIT, DecodedFile, decode_and_hash
 
 class WriteArguments(ToolArguments, frozen=True):
     aliases: ClassVar = {**PATH_ALIASES, "contents": "content", "file_text": "content"}
-    path: Annotated[str, Meta(description="File to write, relative to the workspace or absolute.", min_length=1)]
+    path: Annotated[str, Meta(description="Relative to the workspace, or absolute.", min_length=1)]
     content: Annotated[str, Meta(description="The complete new content.")]
 
 
 class EditArguments(ToolArguments, frozen=True):
     aliases: ClassVar = PATH_ALIASES
-    path: Annotated[str, Meta(description="File to edit, relative to the workspace or absolute.", min_length=1)]
+    path: Annotated[str, Meta(description="Relative to the workspace, or absolute.", min_length=1)]
     edits: Annotated[
         list[edit_match.Replacement],
-        Meta(description="Replacements, applied in this order; all or none.", min_length=1, max_length=100),
+        Meta(description="Applied in order, all or none.", min_length=1, max_length=100),
     ]
 
     @classmethod
@@ -123,9 +123,8 @@ WRITE_FILE_TOOL = Tool(
     subjects=lambda args, workspace: workspace.labels(args.path),
     title=lambda args: args.path,
     description=(
-        "Create a file, or replace one you have read, with exactly this content; missing folders are created. "
-        "Give the complete content, never a placeholder such as `... rest unchanged ...`. To change parts of a "
-        "file use edit_file."
+        "Create a file, or replace one you have read, with exactly this content; creates missing folders. "
+        "Never leave a placeholder such as `... rest unchanged ...`. To change parts use edit_file."
     ),
 )
 EDIT_FILE_TOOL = Tool(
@@ -135,8 +134,8 @@ EDIT_FILE_TOOL = Tool(
     subjects=lambda args, workspace: workspace.labels(args.path),
     title=lambda args: args.path + (f" ({len(args.edits)} edits)" if len(args.edits) > 1 else ""),
     description=(
-        "Replace exact text in a file you have read. Each `old` must occur exactly once (or set replace_all): "
-        "copy it with its blanks, without line numbers, and with enough lines around it to be unique. Put all "
-        "changes of a file into one call: they are applied in order, all or none."
+        "Replace exact text in a file you have read. Copy each `old` with its blanks, without line "
+        "numbers, and with enough lines around it to occur exactly once (or set replace_all). Put all "
+        "changes of a file into one call."
     ),
 )

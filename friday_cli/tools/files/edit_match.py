@@ -30,8 +30,8 @@ class Replacement(ToolArguments, frozen=True):
     aliases: ClassVar = {
         "old_string": "old", "old_str": "old", "new_string": "new", "new_str": "new", "allow_multiple": "replace_all",
     }  # fmt: skip
-    old: Annotated[str, Meta(description="Text to replace, exactly as in the file, without line numbers.")]
-    new: Annotated[str, Meta(description="Replacement text; empty to delete.")]
+    old: Annotated[str, Meta(description="Exact text of the file.")]
+    new: Annotated[str, Meta(description="Its replacement; empty: delete.")]
     replace_all: Annotated[bool, Meta(description="Replace every occurrence.")] = False
 
 

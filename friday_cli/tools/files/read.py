@@ -28,9 +28,9 @@ MAX_ENTRIES = 500
 
 class ReadArguments(ToolArguments, frozen=True):
     aliases: ClassVar = PATH_ALIASES
-    path: Annotated[str, Meta(description="File to read, relative to the workspace or absolute.", min_length=1)]
-    offset: Annotated[int, Meta(description="First line, counted from 1.", ge=1)] = 1
-    limit: Annotated[int, Meta(description="Number of lines.", ge=1, le=MAX_LINES)] = MAX_LINES
+    path: Annotated[str, Meta(description="Relative to the workspace, or absolute.", min_length=1)]
+    offset: Annotated[int, Meta(description="First line, from 1.", ge=1)] = 1
+    limit: Annotated[int, Meta(description="How many lines.", ge=1, le=MAX_LINES)] = MAX_LINES
 
     @classmethod
     def adapt(cls, sent: dict[str, Any]) -> None:
@@ -136,7 +136,7 @@ async def _similar_names(workspace: Workspace, path: Path) -> str:
 class ListArguments(ToolArguments, frozen=True):
     aliases: ClassVar = PATH_ALIASES
 
-    path: Annotated[str, Meta(description="Folder to list; '.' is the workspace.", min_length=1)] = "."
+    path: Annotated[str, Meta(description="Folder to list.", min_length=1)] = "."
 
 
 async def _list(context: ToolContext, args: ListArguments) -> Output:
@@ -175,9 +175,9 @@ READ_FILE_TOOL = Tool(
     subjects=lambda args, workspace: workspace.labels(args.path),
     title=lambda args: args.path + (f" from line {args.offset}" if args.offset > 1 else ""),
     description=(
-        "Read a file as numbered lines, `NUMBER<tab>LINE` (number and tab are not part of it), at most 2000 per "
-        "call; the last line tells the offset to continue with. Images are shown to you, notebooks as cells. Read"
-        " a file before you change it. Prefer one large read to many small ones."
+        "Read a file as `NUMBER<tab>LINE`, at most 2000 lines a call; the last line tells the next "
+        "offset. Shows images, and notebooks as cells. Read a file before you change it; prefer one large "
+        "read to many small ones."
     ),
 )
 LIST_DIR_TOOL = Tool(
@@ -187,7 +187,6 @@ LIST_DIR_TOOL = Tool(
     subjects=lambda args, workspace: workspace.labels(args.path),
     title=lambda args: args.path,
     description=(
-        "List one folder, not recursively, with hidden names: folders first (`name/`), files with size, links "
-        "with target."
+        "List one folder, not recursively: folders first, files with size, links with target, hidden names too."
     ),
 )

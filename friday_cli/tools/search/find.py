@@ -23,12 +23,12 @@ class GlobArguments(ToolArguments, frozen=True):
     pattern: Annotated[
         str,
         Meta(
-            description="`*.py` at any depth, `src/**/*.ts` relative to path, `{a,b}`, `[0-9]`, `?`.",
+            description="As `*.py`, `src/**/*.{ts,tsx}`, `[0-9]?`.",
             min_length=1,
             max_length=1000,
         ),
     ]
-    path: Annotated[str, Meta(description="Folder to search in; '.' is the workspace.", min_length=1)] = "."
+    path: Annotated[str, Meta(description="Folder to search in.", min_length=1)] = "."
 
 
 async def _glob(context: ToolContext, args: GlobArguments) -> Output:
@@ -73,9 +73,8 @@ GLOB_TOOL = Tool(
     subjects=lambda args, workspace: workspace.labels(args.path),
     title=lambda args: args.pattern + (f" in {args.path}" if args.path != "." else ""),
     description=(
-        "Find files by name, sorted by path. A pattern without `/` matches names in any folder; with `/` it "
-        "matches the path relative to `path`, where `**` means any folders. Ignored files (.gitignore, "
-        ".fridayignore) are omitted, and hidden ones unless the pattern has a name that starts with a dot "
-        "(`.github/**`)."
+        "Find files by name, sorted by path. A pattern with `/` matches the path relative to `path` "
+        "(`**`: any folders), one without matches names in any folder. Omits what is ignored (.gitignore, "
+        ".fridayignore), and hidden files unless a name in the pattern starts with a dot."
     ),
 )

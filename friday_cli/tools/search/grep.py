@@ -32,19 +32,17 @@ class GrepArguments(ToolArguments, frozen=True):
         **PATH_ALIASES, "include": "glob", "include_pattern": "glob", "output_mode": "mode", "-i": "ignore_case",
         "head_limit": "limit", "total_max_matches": "limit", "max_results": "limit", "fixed_strings": "literal",
     }  # fmt: skip
-    pattern: Annotated[
-        str, Meta(description="Regular expression, matched line by line.", min_length=1, max_length=2000)
-    ]
-    path: Annotated[str, Meta(description="File or folder to search; '.' is the workspace.", min_length=1)] = "."
-    glob: Annotated[str, Meta(description="Only files that match, as in glob: `*.py`, `src/**/*.{ts,tsx}`.")] = ""
+    pattern: Annotated[str, Meta(description="Regular expression for a line.", min_length=1, max_length=2000)]
+    path: Annotated[str, Meta(description="File or folder to search.", min_length=1)] = "."
+    glob: Annotated[str, Meta(description="Only these files, as in glob.")] = ""
     mode: Annotated[
         Literal["content", "files", "count"],
-        Meta(description="`content`: lines with numbers; `files`: only paths; `count`: matching lines per file."),
+        Meta(description="Lines, lines per file, or only paths."),
     ] = "content"
-    context: Annotated[int, Meta(description="Lines around each match (content).", ge=0, le=20)] = 0
+    context: Annotated[int, Meta(description="Lines around a match.", ge=0, le=20)] = 0
     ignore_case: Annotated[bool, Meta(description="Ignore case.")] = False
-    literal: Annotated[bool, Meta(description="The pattern is literal text.")] = False
-    limit: Annotated[int, Meta(description="Maximum number of matching lines, or files.", ge=1, le=MAX_RESULTS)] = 200
+    literal: Annotated[bool, Meta(description="The pattern is no regex.")] = False
+    limit: Annotated[int, Meta(description="Most lines, or files.", ge=1, le=MAX_RESULTS)] = 200
 
     @classmethod
     def adapt(cls, sent: dict[str, Any]) -> None:
@@ -174,8 +172,8 @@ GREP_TOOL = Tool(
         args.pattern + (f" in {args.path}" if args.path != "." else "") + (f" ({args.glob})" if args.glob else "")
     ),
     description=(
-        "Search file contents with a regular expression, line by line, sorted by path; use it instead of grep or "
-        "rg in bash. `content` returns each path and then `NUMBER:line` (`NUMBER-line` for context). Ignored, "
-        "hidden and binary files are omitted, unless `path` or `glob` names them."
+        "Search file contents, line by line, sorted by path. `content` returns each path, then "
+        "`NUMBER:line` (`NUMBER-line`: context). Omits ignored, hidden and binary files, unless `path` or "
+        "`glob` names them."
     ),
 )

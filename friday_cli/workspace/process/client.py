@@ -18,6 +18,8 @@ from friday_cli.core.protocol.errors import ToolError
 from ..sandbox.plan import SandboxPlan
 
 _LAUNCHER = "import sys; sys.path.append(sys.argv[1]); from friday_cli.workspace.process.supervisor import main; main(int(sys.argv[2]))"
+SUPERVISOR_ENDED = "Commands cannot be started: the process supervisor ended."
+"""The problem of a process whose supervisor ended before it reported a start."""
 END_S = 2.0
 """Seconds that ending a command with everything it started may take."""
 PIPE = 512 * 1024
@@ -38,7 +40,7 @@ class Process:
         self.agent = agent
         self.exit_code: int | None = None
         self.outlived = 0
-        self.problem = "Commands cannot be started: the process supervisor ended."
+        self.problem = SUPERVISOR_ENDED
         self._control, self._output = control, output
         self._ended = asyncio.Event()
         self._begun = False
@@ -156,8 +158,8 @@ class SupervisorClient:
                 await asyncio.to_thread(self._start)
 
     def launch(self, agent: str, *, into: Sequence[int] = ()) -> Process:
-        """A process that waits for its request. Its output goes to the files `into` (standard output, standard error), or
-        through a pipe. Raises ToolError."""
+        """A process that waits for its request. Its output goes to the files `into` (standard output, standard error, and
+        the file of its standard input), or through a pipe. Raises ToolError."""
         assert self._socket is not None
         ours, theirs = socket.socketpair()
         pipes = () if into else (os.pipe(),)

@@ -46,6 +46,17 @@ def is_secret(name: str, value: str) -> bool:
     return mask(value) != value and not name.upper().endswith("_PROXY")
 
 
+DEPTH = "FRIDAY_DEPTH"
+"""The variable that tells how deep a program of a command is nested below Friday's agents: 1 for a command of a main
+agent. It adds up over the Fridays in between."""
+
+
+def nesting_depth(environ: Mapping[str, str]) -> int:
+    """How deep this process is nested below agents of Friday, 0 if it is not."""
+    value = environ.get(DEPTH, "")
+    return int(value) if value.isascii() and value.isdigit() and len(value) < 4 else 0
+
+
 def cleaned(environ: Mapping[str, str], *, keep: Collection[str] = ()) -> dict[str, str]:
     """The part of `environ` that commands get, with `PLAIN` added. Variables named in `keep` pass unless they hold a key
     that Friday knows."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from friday_cli.core.protocol.agent_path import depth_of
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.workspace import Access, ProgramResult
 from friday_cli.own_programs import find_program
@@ -17,7 +19,12 @@ from ..sandbox.plan import SandboxPlan
 from ..sandbox.policy import SandboxPolicy
 from .client import Process, SupervisorClient
 from .command import EffectDetector, PreparedCommand, RunningCommand, shell_code
+from .environment import DEPTH, nesting_depth
 from .output import HeadTailBuffer, LiveOutput, OutputCapture, OverflowFolder, unnamed_file
+from .piped import OutputPipes, PipedProgram, PipedResult, run_piped
+
+if TYPE_CHECKING:
+    from .server import Pipes, ServerProcess, ServerProgram
 
 COMMAND_BYTES = 128 * 1024 - 1
 """Longest command in bytes: Linux's limit for one argument."""
@@ -47,13 +54,15 @@ class CommandStarter:
         self._processes: set[Process] = set()
         self.closed = False
 
-    def prepare(self, command: str, cwd: Path | None, access: Access) -> PreparedCommand:
-        """The request for a command in `cwd` (default: the root). Raises ToolError if it is too long or not valid. Blocks."""
+    def prepare(self, command: str, agent: str, cwd: Path | None, access: Access) -> PreparedCommand:
+        """The request for a command of `agent` in `cwd` (default: the root). Raises ToolError if it is too long or not valid. Blocks."""
         if len(command.encode("utf-8", "replace")) > COMMAND_BYTES:
             raise ToolError(
                 f"The command is longer than {COMMAND_BYTES:,} bytes.", hint="Put it into a file and run that."
             )
-        folder, environ, sandbox = cwd or self._roots[0], self._settings.environ, self._settings.sandbox
+        folder, sandbox = cwd or self._roots[0], self._settings.sandbox
+        nested = nesting_depth(self._settings.environ) + depth_of(agent) + 1
+        environ: Mapping[str, str] = {**self._settings.environ, DEPTH: str(nested)}
         plan: SandboxPlan | None = None
         if sandbox is not None:
             plan = sandbox.plan(self._roots, folder, show=self._settings.overflow.path, access=access)
@@ -109,6 +118,59 @@ class CommandStarter:
             errors.feed(os.pread(err.fileno(), limit, 0))
             printed = await asyncio.to_thread(os.pread, out.fileno(), min(size, limit), 0)
         return ProgramResult(code, printed, errors.text(), timed_out, cut)
+
+    async def serve(self, program: ServerProgram, owner: str) -> ServerProcess:
+        """Start a server, which `owner` names in `end`. Raises ToolError."""
+        from .server import Pipes, ServerProcess  # few sessions have servers
+
+        request = await asyncio.to_thread(self._server_request, program)
+        pipes = Pipes()
+        process = await self._with_pipes(owner, pipes)
+        server = await ServerProcess.connect(process, pipes)
+        await process.begin(request)
+        return server
+
+    def _server_request(self, program: ServerProgram) -> bytes:
+        """The request for a server. Raises ToolError if its program does not exist, or cannot be confined. Blocks."""
+        name, *words = program.argv
+        cwd, sandbox = program.cwd or self._roots[0], self._settings.sandbox
+        path = program.environ.get("PATH")
+        found = shutil.which(os.path.join(cwd, os.path.expanduser(name)) if "/" in name else name, path=path)
+        if found is None:
+            raise ToolError(f"The program {name} was not found.")
+        plan, environ = None, program.environ
+        if program.confined:
+            access: Access = "network" if program.network else ""
+            if sandbox is not None:
+                plan = sandbox.plan(self._roots, cwd, show=self._settings.overflow.path, access=access)
+            if sandbox is None or plan is None:
+                raise ToolError("It must run in a sandbox, and there is none on this machine.")
+            environ = sandbox.environ(environ, plan, keep=tuple(environ))
+        return self._supervisor.request([found, *words], cwd, environ, plan=plan)
+
+    async def piped(self, program: PipedProgram, agent: str) -> PipedResult:
+        """Run a program that reads a text and answers, such as a hook. Without a sandbox here it is not confined. Raises
+        ToolError if it cannot be started."""
+        cwd, environ, sandbox = program.cwd or self._roots[0], program.environ, self._settings.sandbox
+        plan: SandboxPlan | None = None
+        if program.confined and sandbox is not None:
+            show = self._settings.overflow.path
+            plan = await asyncio.to_thread(sandbox.plan, self._roots, cwd, show=show, access="")
+            if plan is not None:
+                environ = sandbox.environ(environ, plan)
+        request = self._supervisor.request(program.argv, cwd, environ, plan=plan)
+        pipes = OutputPipes(program.given)
+        return await run_piped(await self._with_pipes(agent, pipes), pipes, request, program)
+
+    async def _with_pipes(self, agent: str, pipes: OutputPipes | Pipes) -> Process:
+        """A new process that has the other ends of `pipes`."""
+        try:
+            return await self._process(agent, into=pipes.theirs)
+        except ToolError:
+            pipes.close_ours()
+            raise
+        finally:
+            pipes.close_theirs()
 
     async def end(self, agent: str | None = None) -> None:
         """End the processes of `agent`, or all, with everything they started."""

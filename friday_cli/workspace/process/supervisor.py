@@ -1,7 +1,7 @@
 """A small program that starts commands and ends every process they leave behind.
 
 It runs as a separate process (`python -I -S`) and imports the standard library only. One launcher (`main`) serves a
-workspace: over the socket FD it receives, for each command, a control socket and the write ends of the output pipes. A
+workspace: over the socket FD it receives, for each command, a control socket and its streams (output, errors and, for a server, input). A
 supervisor process, forked before it is needed, takes them and forks the command in a new session.
 
 The supervisor is the subreaper of its command: whatever a descendant does (setsid, double fork), it stays below the
@@ -130,7 +130,7 @@ def _supervise(requests: socket.socket, report: int, friday: int) -> None:
         wake = wake_on_children()
         if friday in {fd for fd, _ in poll_for(requests.fileno(), friday).poll()}:
             return
-        message, fds, _, _ = socket.recv_fds(requests, 1, 3)
+        message, fds, _, _ = socket.recv_fds(requests, 1, 4)
         if message:
             os.write(report, b"+")
             os.close(report)
@@ -143,8 +143,8 @@ def _supervise(requests: socket.socket, report: int, friday: int) -> None:
 
 
 class _CommandSupervisor:
-    def __init__(self, control: socket.socket, outputs: list[int], friday: int, wake: int) -> None:
-        self.control, self.outputs, self.friday, self.wake = control, outputs, friday, wake
+    def __init__(self, control: socket.socket, streams: list[int], friday: int, wake: int) -> None:
+        self.control, self.streams, self.friday, self.wake = control, streams, friday, wake
         self.leader = 0
         self.outlived = 0
         self.sandbox_processes = 0  # bubblewrap's init process, which ends with the last process of the command
@@ -156,8 +156,8 @@ class _CommandSupervisor:
         size = int.from_bytes(self._read_exactly(8), "big")
         request = _CommandRequest(self._read_exactly(size).split(b"\0"))
         self.sandbox_processes = int(request.plan is not None and request.plan.kind == "bubblewrap")
-        self.leader, problem = _launch(request, self.outputs)
-        for fd in set(self.outputs):
+        self.leader, problem = _launch(request, self.streams)
+        for fd in set(self.streams):
             os.close(fd)
         if problem:
             os.waitpid(self.leader, 0)
@@ -254,14 +254,14 @@ class _CommandRequest:
         self.environ = dict(pair.partition(b"=")[::2] for pair in fields if pair)
 
 
-def _launch(request: _CommandRequest, outputs: list[int]) -> tuple[int, str]:
+def _launch(request: _CommandRequest, streams: list[int]) -> tuple[int, str]:
     """Fork the command. Returns its pid, and why it could not be started ("" if it runs)."""
     error_reader, error_writer = os.pipe()
     supervisor = os.getpid()
     pid = os.fork()
     if pid == 0:
         try:
-            _exec(request, outputs, supervisor)
+            _exec(request, streams, supervisor)
         except BaseException as error:
             os.write(error_writer, str(error).encode(errors="replace")[:1000])
         finally:
@@ -274,8 +274,9 @@ def _launch(request: _CommandRequest, outputs: list[int]) -> tuple[int, str]:
     return pid, problem.decode(errors="replace").replace("\n", " ")
 
 
-def _exec(request: _CommandRequest, outputs: list[int], supervisor: int) -> None:
-    """Replace this process by the program of the request. Raises OSError."""
+def _exec(request: _CommandRequest, streams: list[int], supervisor: int) -> None:
+    """Replace this process by the program of the request. `streams`: its output, its errors (default: to the output) and
+    its input (default: empty). Raises OSError."""
     signal.set_wakeup_fd(-1)
     for number in _IGNORED:  # signals with a handler are reset by exec; ignored ones are not
         signal.signal(number, signal.SIG_DFL)
@@ -285,10 +286,9 @@ def _exec(request: _CommandRequest, outputs: list[int], supervisor: int) -> None
         raise OSError("Friday ended")
     os.chdir(request.cwd)
     _set_limits(request.limits)
-    empty = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(empty, 0)
-    os.dup2(outputs[0], 1)
-    os.dup2(outputs[-1], 2)
+    os.dup2(streams[2] if len(streams) > 2 else os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(streams[0], 1)
+    os.dup2(streams[:2][-1], 2)
     words = _confine(request.plan, request.words) if request.plan is not None else request.words
     os.execve(words[0], words, request.environ)
 

@@ -13,14 +13,17 @@ from friday_cli.core.protocol.agent_path import depth_of
 from friday_cli.core.protocol.errors import ProviderError
 from friday_cli.core.protocol.events import PermissionAsked, ToolFinished
 from friday_cli.core.protocol.provider import Request
-from tests.engine_fixture import Bench, Model, Profile, Say, batch, call, delegate, make, ran, until
+from friday_cli.core.protocol.tool import ToolContext
+from tests.engine_fixture import Arguments, Bench, Model, Profile, Say, batch, call, delegate, make, ran, until
 
 
 def fan_out(width: int) -> Model:
-    """Every agent above depth 3 hands out `width` tasks, then takes a second to answer."""
+    """Every agent reads for a second; above depth 3 it hands out `width` tasks then, and answers after another second."""
 
     def play(request: Request, count: int) -> Say:
-        if count == 0 and depth_of(request.agent) < 3:
+        if count == 0:
+            return Say("", [call("look", seconds=1)])
+        if count == 1 and depth_of(request.agent) < 3:
             tasks = [{"profile": "worker", "task": f"{request.agent} part {n}"} for n in range(width)]
             return Say("", [batch(*tasks)], delay_s=1.0)
         return Say(f"{request.agent} is done", delay_s=1.0)
@@ -28,18 +31,44 @@ def fan_out(width: int) -> Model:
     return Model(play)
 
 
+class Look:
+    """The tool `look` of children, which counts how many of its calls run at once."""
+
+    def __init__(self) -> None:
+        self.at_once = self.most_at_once = 0
+        self.tool = make("look", self._look)
+
+    async def _look(self, ctx: ToolContext, args: Arguments) -> str:
+        child = ctx.agent != "a"
+        self.at_once += child
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        await asyncio.sleep(args.seconds)
+        self.at_once -= child
+        return "looked"
+
+
 async def test_one_run_slot_with_depth_three_and_fan_out_five_ends() -> None:
-    bench = Bench(fan_out(5), (), {"worker": Profile(offers=("worker",), time_s=0)}, policy=Policy(max_concurrent=1))
+    look = Look()
+    bench = Bench(
+        fan_out(5), [look.tool], {"worker": Profile(offers=("worker",), time_s=0)}, policy=Policy(max_concurrent=1)
+    )
     assert (await bench.prompt()).status == "completed"
     assert len(bench.started()) == 1 + 5 + 25 + 125
     assert {bench.finished(p).status for p in bench.agents} == {"completed"}
-    assert bench.model.most_at_once == 1
+    assert look.most_at_once == 1
+    assert bench.model.most_at_once > 1, "who waits for the service needs no slot"
 
 
 @pytest.mark.parametrize("places", [1, 2, 5])
-async def test_no_more_children_run_at_once_than_there_are_run_slots(places: int) -> None:
-    bench = await ran(fan_out(3), (), {"worker": Profile(offers=("worker",))}, policy=Policy(max_concurrent=places))
-    assert bench.model.most_at_once == places
+async def test_no_more_children_run_tools_at_once_than_there_are_run_slots(places: int) -> None:
+    look = Look()
+    bench = await ran(
+        fan_out(3), [look.tool], {"worker": Profile(offers=("worker",))}, policy=Policy(max_concurrent=places)
+    )
+    assert look.most_at_once == places
+    assert max(bench.finished(path).duration_s for path in bench.agents if path != "a") == pytest.approx(3), (
+        "a wait for a slot does not count"
+    )
     assert bench.tree.slots._value == places
 
 
@@ -68,8 +97,12 @@ async def test_questions_of_many_agents_are_open_together_and_hold_no_run_slot()
 
 async def test_an_agent_that_waits_for_a_rate_limit_releases_its_run_slot() -> None:
     busy = Say(fail=ProviderError("server", "503", retry_after=30.0))
-    script = {"a": [Say("", [delegate("worker"), delegate("worker")])], "a.1": [busy], "*": [Say("x", delay_s=1.0)]}
-    bench = Bench(Model(script), policy=Policy(max_concurrent=1))
+    script = {
+        "a": [Say("", [delegate("worker"), delegate("worker")])],
+        "a.1": [Say("", [call("look")]), busy],
+        "*": [Say("", [call("look", seconds=1)])],
+    }
+    bench = Bench(Model(script), [make("look")], policy=Policy(max_concurrent=1))
     node = bench.begin()
     await until(lambda: "a.2" in bench.agents and bench.node("a.2").ended)
     assert asyncio.get_running_loop().time() < 5

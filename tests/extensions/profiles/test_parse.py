@@ -334,7 +334,7 @@ class TestClaude:
         assert found.project_context
         assert found.imported
         text = "\n".join(found.notices)
-        for word in ("Code Reviewer", "Frobnicate", "mcp__github__search", "color", "hooks"):
+        for word in ("Code Reviewer", "Frobnicate", "color", "hooks"):
             assert word in text
 
     def test_the_first_of_several_models_is_used_and_in_our_folders_there_is_one(self) -> None:

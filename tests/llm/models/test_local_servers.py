@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ssl
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
@@ -89,7 +90,12 @@ async def test_all_four_are_found_with_their_windows() -> None:
     assert found.notes == ()
 
 
-async def test_no_credentials_are_sent_and_no_proxy_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_credentials_are_sent_and_no_proxy_is_asked_and_no_certificate_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(
+        ssl.SSLContext, "load_verify_locations", lambda *args, **more: pytest.fail("reads certificates")
+    )
     async with serving(VLLM) as server, serving({}) as proxy:
         for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
             monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.port}")

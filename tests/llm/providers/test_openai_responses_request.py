@@ -56,6 +56,17 @@ async def test_both_transports_send_the_same() -> None:
     }  # fmt: skip
 
 
+async def test_the_part_that_folders_share_is_marked() -> None:
+    system = "be brief\n\n# Environment\n\nFolder: /here"
+    quirks = OpenAIQuirks(cache_marks=True)
+    body = await sent(TRANSPORTS[0], user("hi"), quirks=quirks, system=system)
+    shared = {"type": "input_text", "text": "be brief", "prompt_cache_breakpoint": {"mode": "explicit"}}
+    assert "instructions" not in body
+    assert body["input"][0]["content"] == [shared, {"type": "input_text", "text": system.removeprefix("be brief")}]
+    assert [item["role"] for item in body["input"]] == ["developer", "user"]
+    assert (await sent(TRANSPORTS[0], user("hi"), quirks=quirks))["instructions"] == "be brief"
+
+
 async def test_a_reply_goes_back_as_it_came() -> None:
     events, _, _ = STREAMS["reasoning, text and a call"]
     replies = [Reply(named(*events)), Reply(named(*whole(*texts(0, "x"))))]

@@ -22,11 +22,11 @@ from friday_cli.view import MessageItem
 from ..state.keymap import file as keys_file
 from ..widgets.completion_popup import Completion
 from ..widgets.message_queue import Draft
-from . import command_output, profiles, rewind
+from . import command_output, profiles, rewind, servers
 from .context import CommandContext
 
 if TYPE_CHECKING:
-    from friday_cli.session.open import Options
+    from friday_cli.session.open_context import Options
 
 Run = Callable[[CommandContext, str], Awaitable[None]]
 
@@ -103,6 +103,9 @@ async def run(chat: CommandContext, draft: Draft) -> bool:
     text = draft.text
     name, _, rest = text[1:].partition(" ")
     found = find(name.lower())
+    if found is None and servers.is_prompt(chat, name):
+        await chat.send(text)
+        return True
     if found is None:
         if find_command(text, chat.customs) is None:
             await chat.load_customs()
@@ -204,6 +207,11 @@ async def _profiles(chat: CommandContext, rest: str) -> None:
         chat.say_note("An agent is at work: your changes count when the session is opened again (/resume).", "warning")
     elif await chat.reopen(resume=_resumable(chat)):
         chat.say_note("Your changes of profiles count now.")
+
+
+@command("mcp", "The MCP servers: their state and tools; reconnect one", usage="[reconnect NAME]")
+async def _mcp(chat: CommandContext, rest: str) -> None:
+    await servers.run(chat, rest)
 
 
 @command("context", "What the context window holds")

@@ -1,0 +1,118 @@
+"""Reads the files that configure hooks: the person's own, and those of a trusted project."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from friday_cli.core.permissions.rule import parse_rule
+from friday_cli.core.protocol.errors import UsageError
+from friday_cli.core.text.sanitize import sanitize_line
+from friday_cli.paths import text_of
+from friday_cli.tool_catalog import TOOLS
+
+from .hook import EVENTS, Hook, HookEntry
+
+_OTHER_KINDS = ("prompt", "agent", "http", "mcp_tool")
+
+
+class HookFile(NamedTuple):
+    """A file with hooks: its content, whose it is, and the project with the trusted sha256 of its files by name."""
+
+    path: Path
+    data: bytes
+    source: Literal["user", "project"]
+    root: Path | None = None
+    trusted: Mapping[str, str] = {}
+
+
+class HookFiles(NamedTuple):
+    """The files with hooks, in the order in which their hooks are composed, and problems of them in one line each."""
+
+    files: tuple[HookFile, ...]
+    problems: tuple[str, ...] = ()
+
+
+def read_hooks(files: HookFiles) -> tuple[list[Hook], list[str]]:
+    """The hooks of `files`, and the problems of those that cannot be used, in one line each."""
+    hooks: list[Hook] = []
+    problems = list(files.problems)
+    for file in files.files:
+        name = text_of(file.path)
+        try:
+            for hook in _hooks_of(file):
+                if isinstance(hook, Hook):
+                    hooks.append(hook)
+                else:
+                    problems.append(f"{name}: {hook}")
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            problems.append(f"{name}: its hooks are not used: {sanitize_line(str(error), 200)}.")
+    return hooks, problems
+
+
+def _hooks_of(file: HookFile) -> Iterator[Hook | str]:
+    """The hooks of a file, and a sentence for each that cannot be used. Raises MsgspecError."""
+    top = msgspec.json.decode(file.data)
+    groups = top.get("hooks", {}) if isinstance(top, dict) else None
+    if not isinstance(groups, dict):
+        yield 'it must be an object with "hooks": {EVENT: [...]}.'
+        return
+    for event, listed in groups.items():
+        if event not in EVENTS:
+            yield f"there is no event {sanitize_line(event, 60)!r} here; its hooks are not used."
+            continue
+        for number, group in enumerate(listed if isinstance(listed, list) else [listed]):
+            where = f"hooks.{event}[{number}]"
+            if not isinstance(group, dict) or not isinstance(entries := group.get("hooks"), list):
+                yield f'{where}: it must have "hooks": [...].'
+                continue
+            for entry in entries:
+                yield _hook(file, event, group.get("matcher") or "", entry, where)
+
+
+def _hook(file: HookFile, event: str, matcher: object, entry: object, where: str) -> Hook | str:
+    if isinstance(entry, dict) and entry.get("type") in _OTHER_KINDS:
+        return f"{where}: hooks of type {entry['type']!r} are not supported; use a command."
+    try:
+        found = msgspec.convert(entry, HookEntry)
+        re.compile(text := msgspec.convert(matcher, str))
+        rule = parse_rule(found.condition, "deny", TOOLS, source=where) if found.condition else None
+    except re.error as error:
+        return f"{where}: the matcher is no regular expression: {error}."
+    except (msgspec.ValidationError, UsageError) as error:
+        return f"{where}: {sanitize_line(str(error), 200)}"
+    scripts = tuple(scripts_of(found, file.root, file.trusted)) if file.root is not None else ()
+    return Hook(event, text, found, file.source, text_of(file.path), rule=rule, scripts=scripts)
+
+
+def scripts_of(entry: HookEntry, root: Path, trusted: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """The files below `root` that a hook's command names, relative to it, with the sha256 that is trusted ("" for none)."""
+    try:
+        words = [*(shlex.split(entry.command) if entry.args is None else [entry.command]), *(entry.args or ())]
+    except ValueError:
+        words = entry.command.split()
+    for word in words:
+        word = re.sub(r"\$\{?(?:CLAUDE|FRIDAY)_PROJECT_DIR\}?", text_of(root), word)
+        path = os.path.normpath(os.path.join(root, word))
+        if path.startswith(f"{text_of(root)}/") and os.path.isfile(path):
+            name = os.path.relpath(path, root)
+            yield name, trusted.get(name, "")
+
+
+def named_scripts(data: bytes, root: Path) -> list[str]:
+    """The files below `root` that the commands of a hooks file name. Nothing for a file that cannot be read."""
+    try:
+        groups: Any = msgspec.json.decode(data)["hooks"]
+        entries = [entry for listed in groups.values() for group in listed for entry in group["hooks"]]
+        found = [
+            HookEntry(str(e["command"]), args=tuple(map(str, e["args"])) if e.get("args") else None) for e in entries
+        ]
+    except (msgspec.MsgspecError, LookupError, TypeError, AttributeError, UnicodeDecodeError, RecursionError):
+        return []
+    return list(dict.fromkeys(name for entry in found for name, _ in scripts_of(entry, root, {})))

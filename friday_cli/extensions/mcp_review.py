@@ -1,0 +1,59 @@
+"""Describes the MCP servers of a project for the decision to trust it: each one's whole command line or address."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from friday_cli.core.protocol.errors import FileError
+from friday_cli.core.protocol.format import pluralize
+from friday_cli.core.text.sanitize import sanitize_line
+
+from . import profiles, trust
+
+FILE = ".mcp.json"
+MAX_SERVERS = 50
+"""Servers of one file that are shown; more are counted."""
+
+
+def rows_of_file(path: Path, head: str, root: Path) -> list[tuple[str, str]]:
+    """The rows of `.mcp.json`: (file and server, effect if trusted)."""
+    from friday_cli.mcp.read import entries_in  # most projects have no servers
+
+    try:
+        entries = entries_in(head, trust.content(path, root) or b"")
+    except FileError as error:
+        return [(head, sanitize_line(f"cannot be used: {error.problem}", 400))]
+    return _rows(head, entries) or [(head, "no MCP servers")]
+
+
+def rows_of_profile(path: Path, head: str, root: Path) -> list[tuple[str, str]]:
+    """The rows of the servers that a profile defines itself."""
+    if not head.endswith(".md"):
+        return []
+    try:
+        raw = trust.content(path, root)
+        if raw is None or b"mcp" not in raw or not profiles.lookup.is_profile(raw):
+            return []
+        return _rows(
+            head, profiles.parse(head, raw, origin="claude" if head.startswith(".claude/") else "project").mcp_inline
+        )
+    except FileError:
+        return []  # reported with the profile
+
+
+def _rows(head: str, entries: Mapping[str, Any]) -> list[tuple[str, str]]:
+    from friday_cli.mcp.describe import effect
+    from friday_cli.mcp.parse import check
+
+    rows = []
+    for name, data in list(entries.items())[:MAX_SERVERS]:
+        try:
+            about = effect(check(head, name, data)[0])
+        except FileError as error:
+            about = sanitize_line(f"an MCP server that cannot be used: {error.problem}", 400)
+        rows.append((f"{head}: {sanitize_line(name, 60)}", about))
+    if len(entries) > MAX_SERVERS:
+        rows.append((head, f"and {pluralize(len(entries) - MAX_SERVERS, 'more MCP server')}: read the file"))
+    return rows

@@ -1,0 +1,1 @@
+"""`friday mcp serve`: Friday's sub-agents as the tools of an MCP server."""

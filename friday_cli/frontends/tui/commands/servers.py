@@ -1,0 +1,53 @@
+"""The MCP servers of a session, as the user looks at them and connects to them again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from friday_cli.core.protocol.errors import UsageError
+from friday_cli.core.protocol.tool_info import SERVER_PREFIX
+
+from .command_output import code, table
+from .context import CommandContext
+
+if TYPE_CHECKING:
+    from friday_cli.mcp.pool import ServerPool
+
+
+def is_prompt(chat: CommandContext, name: str) -> bool:
+    """Whether a command is the prompt of a server, which the session replaces by its text."""
+    session = chat.controller.session
+    return name.startswith(SERVER_PREFIX) and session is not None and session.servers is not None
+
+
+async def run(chat: CommandContext, rest: str) -> None:
+    """Show the servers, or reconnect one of them. Raises UsageError, ServerError."""
+    pool = chat.controller.require_session().servers
+    if pool is None:
+        raise UsageError("This session has no MCP servers.", hint="`friday mcp add` adds one.")
+    action, _, name = rest.partition(" ")
+    if not action:
+        chat.show_card(card(pool))
+    elif action == "reconnect" and name.strip():
+        await pool.reconnect(name.strip())
+        chat.say_note(f"Connected to {name.strip()}.")
+    else:
+        raise UsageError("Usage: /mcp, or /mcp reconnect NAME.")
+
+
+def card(pool: ServerPool) -> str:
+    """The servers as Markdown, and their prompts."""
+    cells = [
+        (code(row.name, 64), code(row.state), tools(row.tools, row.offered), code(row.exposed), code(row.version, 60),
+         code(row.where, 100), code(row.last_error, 200))
+        for row in pool.rows()
+    ]  # fmt: skip
+    text = table(("name", "state", "tools", "shown", "server", "program or address", "last error"), cells)
+    lines = [f"- {code(f'/{name} {usage}'.strip(), 120)} {code(about, 200)}" for name, usage, about in pool.prompts()]
+    prompts = "\n\nPrompts:\n\n" + "\n".join(lines) if lines else ""
+    return f"**MCP servers**: `/mcp reconnect NAME` connects again.\n\n{text}{prompts}"
+
+
+def tools(used: int, offered: int) -> str:
+    """The number of tools, and how many the server has if these are more."""
+    return str(used) if offered <= used else f"{used} of {offered}"

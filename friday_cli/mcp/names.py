@@ -1,0 +1,50 @@
+"""Names of MCP servers and of their tools: `mcp__SERVER__TOOL`.
+
+A server's name contains no `__` and neither begins nor ends with `_`. So the first `__` after the prefix always ends the
+server's name, and no server can be named so that rules for another one apply to its tools.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Iterable
+
+from friday_cli.core.protocol.tool_info import SERVER_PREFIX
+
+MAX_SERVER = 40
+"""Characters of a server's name."""
+MAX_NAME = 64
+"""Characters of a tool's name: the limit of the model services."""
+
+
+def server_name(written: str) -> str:
+    """The name of a server in names of tools and in rules; "" if nothing of `written` can be used."""
+    return re.sub(r"[^A-Za-z0-9-]+", "_", written)[:MAX_SERVER].strip("_")
+
+
+def tool_names(server: str, tools: Iterable[str]) -> dict[str, str]:
+    """The names that models see for the `tools` of a server, sorted, each with the server's own name of the tool.
+
+    A name gets a hash at its end if it is cut, or if it was changed and is then that of another tool too. So a name does
+    not depend on the order of the list, and a tool whose name needs no change always keeps it.
+    """
+    prefix = f"{SERVER_PREFIX}{server}__"
+    plain = {tool: prefix + re.sub(r"[^A-Za-z0-9_-]", "_", tool) for tool in tools}
+    count = Counter(plain.values())
+    found: dict[str, str] = {}
+    for tool, name in sorted(
+        plain.items(), key=lambda row: (row[1] != prefix + row[0], row[0])
+    ):  # unchanged ones first
+        changed = name != prefix + tool
+        if len(name) > MAX_NAME or (changed and count[name] > 1):
+            digest = hashlib.sha256(tool.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+            name = f"{name[: MAX_NAME - 9]}_{digest}"
+        found.setdefault(name, tool)
+    return dict(sorted(found.items()))
+
+
+def server_of(name: str) -> str:
+    """The server in the name of a tool or in a rule for a whole server (`mcp__SERVER`); "" for other names."""
+    return name.removeprefix(SERVER_PREFIX).partition("__")[0] if name.startswith(SERVER_PREFIX) else ""

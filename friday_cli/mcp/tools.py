@@ -1,0 +1,236 @@
+"""Makes the tools of servers, and the tools with which agents search and call those that their prompts do not describe."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Annotated, Any
+
+import msgspec
+
+from friday_cli.core.protocol.errors import ToolError
+from friday_cli.core.protocol.tool import Output, Tool, ToolContext
+from friday_cli.core.protocol.tool_info import SERVER_PREFIX, ToolInfo
+from friday_cli.core.text.sanitize import sanitize, sanitize_line
+from friday_cli.core.text.suggest import closest_match
+from friday_cli.core.text.untrusted import wrap_untrusted
+
+from .catalog import OfferedTool
+from .connection import Reply, ServerCall, ServerConnection
+from .entry import ServerEntry
+from .names import server_of
+
+LIST, READ = "mcp_list", "mcp_read"
+"""Names of the tools for resources, also below the name of each server: `mcp__SERVER__mcp_read`."""
+MOST_DESCRIPTION = 2_000
+"""Characters of a tool's description."""
+MOST_SUBJECT = 2_000
+"""Characters of the arguments that rules are matched with and a person is shown."""
+FOUND = 8
+"""Tools in the result of one search."""
+HEAD = 0.7
+"""Share of a long result that is its beginning."""
+
+Send = Callable[[ServerCall, dict[str, Any]], Awaitable[Reply]]
+
+
+class _Arguments(msgspec.Struct):
+    """A server's tool has a schema instead of fields."""
+
+
+class SearchToolsArguments(msgspec.Struct, forbid_unknown_fields=True):
+    query: Annotated[str, msgspec.Meta(description="Words that describe what the tool should do.")]
+
+
+class CallArguments(msgspec.Struct, forbid_unknown_fields=True):
+    server: Annotated[str, msgspec.Meta(description="The name of the server.")]
+    tool: Annotated[str, msgspec.Meta(description="The name of the tool, as mcp_search shows it.")]
+    arguments: Annotated[dict[str, Any], msgspec.Meta(description="The arguments of the tool.")] = {}
+
+
+class ListResourcesArguments(msgspec.Struct, forbid_unknown_fields=True):
+    server: Annotated[str, msgspec.Meta(description="The name of the server.")]
+
+
+class ReadResourceArguments(msgspec.Struct, forbid_unknown_fields=True):
+    server: Annotated[str, msgspec.Meta(description="The name of the server.")]
+    uri: Annotated[str, msgspec.Meta(description="The address of the resource.")]
+
+
+# ---- tools of a server -----------------------------------------------------------------------
+
+
+def server_tool(connection: ServerConnection, name: str, offered: OfferedTool, output_chars: int) -> Tool:
+    """A tool of a server by its name here. It is asked about like a command, unless the person's own entry is `readonly` and the
+    server says that it only reads."""
+
+    async def send(call: ServerCall, arguments: dict[str, Any]) -> Reply:
+        return await connection.call(offered.name, arguments, call)
+
+    about = sanitize(offered.description)[:MOST_DESCRIPTION] or f"The tool {offered.name} of the MCP server."
+    reads = offered.reads and connection.entry.readonly
+    return _tool(
+        connection.entry,
+        name,
+        about,
+        offered.schema or {"type": "object"},
+        send,
+        reads=reads,
+        output_chars=output_chars,
+    )
+
+
+def resource_tools(connection: ServerConnection, output_chars: int) -> list[Tool]:
+    """The tools for the resources of a server, which no prompt describes: calls of `mcp_list` and `mcp_read` are treated as
+    calls of them."""
+    entry = connection.entry
+
+    async def listed(call: ServerCall, arguments: dict[str, Any]) -> Reply:
+        return Reply("\n".join(await connection.resources()) or "(no resources)")
+
+    async def read(call: ServerCall, arguments: dict[str, Any]) -> Reply:
+        return await connection.read(str(arguments["uri"]), call)
+
+    prefix, schema = f"{SERVER_PREFIX}{entry.name}__", {"type": "object"}
+    made = ((LIST, "Lists the resources.", listed), (READ, "Reads a resource.", read))
+    return [
+        _tool(entry, prefix + name, about, schema, send, reads=entry.readonly, output_chars=output_chars)
+        for name, about, send in made
+    ]
+
+
+def _tool(
+    entry: ServerEntry, name: str, about: str, schema: dict[str, Any], send: Send, *, reads: bool, output_chars: int
+) -> Tool:
+    async def run(context: ToolContext, arguments: dict[str, Any]) -> Output:
+        call = ServerCall(entry.timeout_s, agent=context.agent, show=context.emit, ask=context.ask)
+        reply = await send(call, arguments)
+        text = await _shortened(context, reply.text, output_chars)
+        if text:
+            text = wrap_untrusted(text, source=f"MCP server {entry.name}")
+        return Output(text, images=reply.images, error=reply.error)
+
+    return Tool(
+        run=run,
+        info=ToolInfo(name, "read" if reads else "run"),
+        args=_Arguments,
+        description=about,
+        schema=schema,
+        subjects=lambda arguments, workspace: (_line(arguments),) if arguments else (),
+        title=_line,
+    )
+
+
+def _line(arguments: dict[str, Any]) -> str:
+    return sanitize_line(json.dumps(arguments, ensure_ascii=False), MOST_SUBJECT) if arguments else ""
+
+
+async def _shortened(context: ToolContext, text: str, most: int) -> str:
+    """`text`, or its beginning and end with the name of a file with all of it."""
+    if len(text) <= most:
+        return text
+    try:
+        where = f"all of it is in {await context.workspace.keep_output(text.encode('utf-8', 'replace'))}"
+    except ToolError as error:
+        where = str(error)
+    head = int(most * HEAD)
+    return f"{text[:head]}\n[... {len(text) - most:,} characters left out; {where} ...]\n{text[head - most :]}"
+
+
+# ---- tools to find and call those that no prompt describes -----------------------------------
+
+
+class ToolSearch:
+    """The helpers of one agent. `searchable`: its tools that no prompt describes; `readable`: its servers with resources;
+    `about`: what each server is for."""
+
+    def __init__(self, searchable: Mapping[str, Tool], readable: Sequence[str], about: Mapping[str, str]) -> None:
+        self._searchable, self._readable, self._about = searchable, readable, about
+
+    def tools(self) -> list[Tool]:
+        """The helpers that the agent needs."""
+        made = []
+        if self._searchable:
+            made += [self._search(), self._call()]
+        if self._readable:
+            made += self._resources()
+        return made
+
+    def _search(self) -> Tool:
+        async def run(context: ToolContext, args: SearchToolsArguments) -> Output:
+            found = self.search(args.query)
+            if not found:
+                return Output(f"No tool fits {args.query!r}. The servers are: {self._servers()}.")
+            return Output(wrap_untrusted("\n\n".join(map(_described, found)), source="MCP servers"))
+
+        counted = f"Finds tools of MCP servers by words, with their arguments. Servers: {self._servers()}."
+        return Tool(run=run, info=ToolInfo("mcp_search", "own"), args=SearchToolsArguments, description=counted)
+
+    def _call(self) -> Tool:
+        def forward(args: CallArguments) -> tuple[str, dict[str, Any]]:
+            prefix = f"{SERVER_PREFIX}{args.server}__"
+            name = args.tool if args.tool.startswith(prefix) else prefix + re.sub(r"[^A-Za-z0-9_-]", "_", args.tool)
+            if name not in self._searchable and (near := closest_match(name, self._searchable)):
+                raise ToolError(f"The server {args.server} has no tool {args.tool!r}.", hint=f"Did you mean {near}?")
+            return name, args.arguments
+
+        about = "Calls a tool that mcp_search found."
+        return _forwarding("mcp_call", "run", CallArguments, about, forward)
+
+    def _resources(self) -> list[Tool]:
+        def listing(args: ListResourcesArguments) -> tuple[str, dict[str, Any]]:
+            return f"{SERVER_PREFIX}{self._known(args.server)}__{LIST}", {}
+
+        def reading(args: ReadResourceArguments) -> tuple[str, dict[str, Any]]:
+            return f"{SERVER_PREFIX}{self._known(args.server)}__{READ}", {"uri": args.uri}
+
+        names = ", ".join(self._readable)
+        return [
+            _forwarding(
+                LIST, "run", ListResourcesArguments, f"Lists the resources of an MCP server. Servers: {names}.", listing
+            ),
+            _forwarding(READ, "run", ReadResourceArguments, "Reads a resource that mcp_list lists.", reading),
+        ]
+
+    def _known(self, server: str) -> str:
+        if server not in self._readable:
+            raise ToolError(
+                f"There is no MCP server {server!r} with resources.", hint=f"There are: {', '.join(self._readable)}."
+            )
+        return server
+
+    def search(self, query: str) -> list[Tool]:
+        """The tools that have the most words of `query`: in their name before in their description."""
+        words = [word for word in re.split(r"[^a-z0-9]+", query.lower()) if word]
+        scored = []
+        for name, tool in self._searchable.items():
+            text = tool.description.lower()
+            score = sum(3 * (word in name.lower()) + (word in text) for word in words)
+            if score:
+                scored.append((-score, name, tool))
+        return [tool for *_, tool in sorted(scored, key=lambda row: row[:2])[:FOUND]]
+
+    def _servers(self) -> str:
+        counts: dict[str, int] = {}
+        for name in self._searchable:
+            counts[server_of(name)] = counts.get(server_of(name), 0) + 1
+        parts = []
+        for server, count in sorted(counts.items()):
+            about = sanitize_line(self._about.get(server, ""), 200)
+            parts.append(f"{server} ({count} tools{': ' + about if about else ''})")
+        return ", ".join(parts)
+
+
+def _forwarding(name: str, effect: Any, args: type[msgspec.Struct], about: str, forward: Callable[[Any], Any]) -> Tool:
+    async def run(context: ToolContext, args: Any) -> Output:
+        raise ToolError(f"{name} runs no tool itself.")
+
+    return Tool(run=run, info=ToolInfo(name, effect, exact=True), args=args, description=about, forward=forward)
+
+
+def _described(tool: Tool) -> str:
+    server = server_of(tool.name)
+    name = tool.name.removeprefix(f"{SERVER_PREFIX}{server}__")
+    schema = msgspec.json.encode(tool.spec.schema).decode()
+    return f"server: {server}\ntool: {name}\n{tool.description[:500]}\narguments: {schema[:4_000]}"

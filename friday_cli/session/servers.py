@@ -1,0 +1,96 @@
+"""The MCP servers of a session: where their programs run, and which of their tools an agent has and sees."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from friday_cli.core.eventlog.log import Log
+from friday_cli.core.protocol.errors import FridayError
+from friday_cli.core.protocol.events import Notice
+from friday_cli.core.protocol.tool import Tool
+from friday_cli.core.protocol.tool_info import SERVER_HELPERS, SERVER_PREFIX
+from friday_cli.extensions.profiles import Profile
+from friday_cli.workspace.local import LocalWorkspace
+from friday_cli.workspace.process.environment import DEPTH, nesting_depth
+
+if TYPE_CHECKING:
+    from friday_cli.mcp.entry import ServerEntry
+    from friday_cli.mcp.pool import ServerPool
+    from friday_cli.workspace.process.server import ServerProcess
+
+PASSED = ("PATH", "HOME", "LANG", "TERM", "TMPDIR")
+"""Variables of ours that a server gets."""
+
+
+def open_servers(
+    entries: Sequence[ServerEntry], workspace: LocalWorkspace, log: Log, env: Mapping[str, str], *, output_chars: int
+) -> ServerPool | None:
+    """The servers of a session, None if it has none. Nothing is started or connected."""
+    if not any(entry.enabled for entry in entries):
+        return None
+    from friday_cli.mcp.catalog import CatalogCache  # most sessions have no servers
+    from friday_cli.mcp.connection import ConnectionHost
+    from friday_cli.mcp.pool import ServerPool
+
+    reporting: set[asyncio.Task[None]] = set()
+
+    async def write(text: str) -> None:
+        with suppress(FridayError):  # the session is being closed
+            await log.emit("a", Notice(text, "warning"))
+
+    def report(text: str) -> None:
+        task = asyncio.create_task(write(text))
+        reporting.add(task)
+        task.add_done_callback(reporting.discard)
+
+    host = ConnectionHost(
+        server_starter(workspace, env), roots=[root.as_uri() for root in workspace.roots], report=report
+    )
+    return ServerPool(entries, host, CatalogCache(env), output_chars=output_chars)
+
+
+def server_starter(
+    workspace: LocalWorkspace, env: Mapping[str, str]
+) -> Callable[[ServerEntry], Awaitable[ServerProcess]]:
+    """A function that starts the program of a stdio server, which ends with the workspace."""
+
+    async def start(entry: ServerEntry) -> ServerProcess:
+        from friday_cli.workspace.process.server import ServerProgram
+
+        passed = {name: env[name] for name in PASSED if name in env}
+        environ = passed | entry.env | {DEPTH: str(nesting_depth(env) + 1)}
+        cwd = Path(entry.cwd) if entry.cwd else None
+        program = ServerProgram(
+            (entry.command, *entry.args), environ, cwd, confined=entry.sandbox, network=entry.network
+        )
+        return await workspace.serve(program, f"mcp {entry.name}")
+
+    return start
+
+
+def with_servers(pool: ServerPool | None, tools: Mapping[str, Tool], profile: Profile | None) -> dict[str, Tool]:
+    """The tools of an agent with what it needs to find and call those of servers that its prompt does not describe."""
+    others = {name: tool for name, tool in tools.items() if name not in SERVER_HELPERS}
+    held = _held(others)
+    if pool is None or not held:
+        return others
+    return {**others, **{tool.name: tool for tool in pool.helpers(held, named=_named(profile))}}
+
+
+def described(pool: ServerPool | None, tools: Mapping[str, Tool], profile: Profile | None) -> list[Tool]:
+    """The tools that the prompt of an agent describes. It may call the others, too."""
+    held = _held(tools)
+    shown = pool.described(held, named=_named(profile)) if pool is not None and held else ()
+    return [tool for name, tool in tools.items() if name not in held or name in shown]
+
+
+def _held(tools: Mapping[str, Tool]) -> dict[str, Tool]:
+    return {name: tool for name, tool in tools.items() if name.startswith(SERVER_PREFIX)}
+
+
+def _named(profile: Profile | None) -> Callable[[str], bool]:
+    return (lambda name: False) if profile is None else profile.names_server_tool

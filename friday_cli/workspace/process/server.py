@@ -1,0 +1,120 @@
+"""A program that Friday talks to through its standard input and output, such as an MCP server."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from asyncio.streams import FlowControlMixin
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from friday_cli.core.protocol.errors import ToolError
+
+from .client import END_S, PIPE, Process
+from .output import HeadTailBuffer
+
+CLOSE_S = 2.0
+"""Seconds that a server has to end after its input was closed."""
+ERRORS = 4_000
+"""Bytes of the standard error output that are kept: its end."""
+READ = 256 * 1024
+"""Bytes that are read at once."""
+
+
+class ServerProgram(NamedTuple):
+    """What to run. `environ` is its whole environment. `confined`: in the sandbox of commands, with the network only if
+    `network`. `cwd` None: the folder of the workspace."""
+
+    argv: Sequence[str]
+    environ: Mapping[str, str]
+    cwd: Path | None = None
+    confined: bool = False
+    network: bool = False
+
+
+class Pipes:
+    """The pipes of a server. `theirs` are the ends of the server in the order of `SupervisorClient.launch`."""
+
+    def __init__(self) -> None:
+        out, err, given = os.pipe(), os.pipe(), os.pipe()
+        self.theirs = (out[1], err[1], given[0])
+        self.ours = (out[0], err[0], given[1])
+
+    def close_theirs(self) -> None:
+        """Close the ends that the server has copies of."""
+        for fd in self.theirs:
+            os.close(fd)
+
+    def close_ours(self) -> None:
+        """Close our ends, if no `ServerProcess` takes them."""
+        for fd in self.ours:
+            os.close(fd)
+
+
+class ServerProcess:
+    """A running server. Make one with `connect`."""
+
+    def __init__(self, process: Process, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._process, self._reader, self._writer = process, reader, writer
+        self._errors = HeadTailBuffer(0, ERRORS)
+        self._transports: list[asyncio.BaseTransport] = []
+        self._listening: asyncio.Task[None] | None = None
+
+    @classmethod
+    async def connect(cls, process: Process, pipes: Pipes) -> ServerProcess:
+        """The server behind our ends of `pipes`."""
+        loop = asyncio.get_running_loop()
+        readers, transports = [], []
+        for fd in pipes.ours[:2]:
+            reader = asyncio.StreamReader(limit=PIPE)
+            file = os.fdopen(fd, "rb", buffering=0)
+            transport, _ = await loop.connect_read_pipe(lambda r=reader: asyncio.StreamReaderProtocol(r), file)  # type: ignore[misc]
+            readers.append(reader)
+            transports.append(transport)
+        input_file = os.fdopen(pipes.ours[2], "wb", buffering=0)
+        sending, protocol = await loop.connect_write_pipe(FlowControlMixin, input_file)
+        server = cls(process, readers[0], asyncio.StreamWriter(sending, protocol, None, loop))
+        server._transports += transports
+        server._listening = asyncio.create_task(server._listen(readers[1]))
+        return server
+
+    @property
+    def exit_code(self) -> int | None:
+        """The exit code, negative for a signal; None while unknown."""
+        return self._process.exit_code
+
+    @property
+    def errors(self) -> str:
+        """The end of what it wrote to its standard error output."""
+        return self._errors.text().strip()
+
+    async def read(self) -> bytes:
+        """The next bytes of its output, b"" at the end."""
+        return await self._reader.read(READ)
+
+    async def write(self, data: bytes) -> None:
+        """Write to its input. Raises OSError if it reads no longer."""
+        self._writer.write(data)
+        await self._writer.drain()
+
+    async def wait(self) -> None:
+        """Wait until it and all its processes have ended. Raises ToolError if it could not be started."""
+        await self._process.wait()
+
+    async def end(self) -> None:
+        """Close its input, and end it with all its processes if it has not ended after `CLOSE_S`."""
+        self._writer.close()
+        with contextlib.suppress(TimeoutError, ToolError):
+            await asyncio.wait_for(self._process.wait(), CLOSE_S)
+        await self._process.end()
+        if self._listening is not None:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._listening, END_S)
+        for transport in self._transports:
+            transport.close()
+
+    async def _listen(self, reader: asyncio.StreamReader) -> None:
+        while data := await reader.read(READ):
+            self._errors.feed(data)

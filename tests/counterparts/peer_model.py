@@ -1,0 +1,153 @@
+"""A model on a loopback port for another program's agent: it makes the calls of a script, one in each reply.
+
+It reads the Messages and the Chat Completions wire loosely, because what other programs send changes. Requests without the
+wanted tools (titles, summaries) are answered with a word and not counted.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+Step = tuple[str, dict[str, Any]] | Callable[[list[str]], tuple[str, dict[str, Any]]]
+"""A tool with its arguments, or a function that makes them from the results so far."""
+_ids = itertools.count(1)
+
+
+class PeerModel(ThreadingHTTPServer):
+    """Plays `steps` as calls of tools whose names end with those of the steps. `results` is what each call returned."""
+
+    daemon_threads = True
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.steps = steps
+        self.results: list[str] = []
+        self.tools: list[str] = []
+        self.url = f"http://127.0.0.1:{self.server_address[1]}"
+
+    def reply(self, body: dict[str, Any]) -> tuple[str, tuple[str, dict[str, Any]] | None]:
+        """The text and the call that answer a request."""
+        names = [t.get("name") or t.get("function", {}).get("name", "") for t in body.get("tools") or ()]
+        if not any(name.endswith("delegate_task") for name in names):
+            return "ok", None
+        self.tools, self.results = names, _results(body["messages"])
+        if len(self.results) >= len(self.steps):
+            return "All done.", None
+        step = self.steps[len(self.results)]
+        wanted, arguments = step(self.results) if callable(step) else step
+        return "", (next(name for name in names if name.endswith(wanted)), arguments)
+
+
+def _results(messages: list[dict[str, Any]]) -> list[str]:
+    found = []
+    for message in messages:
+        if message.get("role") == "tool":
+            found.append(_text(message["content"]))
+        elif isinstance(message.get("content"), list):
+            found += [_text(b.get("content", "")) for b in message["content"] if b.get("type") == "tool_result"]
+    return found
+
+
+def _text(content: Any) -> str:
+    return content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
+
+
+def id_in(text: str) -> str:
+    """The id of a sub-agent in a result."""
+    found = re.search(r"[0-9a-f-]{36}:a\.\d+", text)
+    assert found, text[:500]
+    return found[0]
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: PeerModel
+
+    def log_message(self, *words: Any) -> None:
+        """Nothing on standard error."""
+
+    def do_GET(self) -> None:
+        self._send("application/json", json.dumps({"data": []}))
+
+    def do_HEAD(self) -> None:
+        self._send("text/plain", "")
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers.get("content-length", 0))) or b"{}")
+        if "count_tokens" in self.path:
+            self._send("application/json", json.dumps({"input_tokens": 100}))
+        elif "/messages" in self.path:
+            self._send("text/event-stream", _messages(*self.server.reply(body), body.get("model", "")))
+        else:
+            self._send("text/event-stream", _chat(*self.server.reply(body), body.get("model", "")))
+
+    def _send(self, kind: str, text: str) -> None:
+        data = text.encode()
+        self.send_response(200)
+        self.send_header("content-type", kind)
+        self.send_header("content-length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+
+def _messages(text: str, call: tuple[str, dict[str, Any]] | None, model: str) -> str:
+    number = next(_ids)
+    usage = {"input_tokens": 100, "output_tokens": 20}
+    start = {
+        "id": f"msg_{number}",
+        "type": "message",
+        "role": "assistant",
+        "model": model,
+        "content": [],
+        "usage": usage,
+    }
+    block: dict[str, Any]
+    if call:
+        block = {"type": "tool_use", "id": f"toolu_{number}", "name": call[0], "input": {}}
+        delta = {"type": "input_json_delta", "partial_json": json.dumps(call[1])}
+    else:
+        block, delta = {"type": "text", "text": ""}, {"type": "text_delta", "text": text}
+    events: list[dict[str, Any]] = [
+        {"type": "message_start", "message": start},
+        {"type": "content_block_start", "index": 0, "content_block": block},
+        {"type": "content_block_delta", "index": 0, "delta": delta},
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "delta": {"stop_reason": "tool_use" if call else "end_turn"}, "usage": usage},
+        {"type": "message_stop"},
+    ]
+    return "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events)
+
+
+def _chat(text: str, call: tuple[str, dict[str, Any]] | None, model: str) -> str:
+    number = next(_ids)
+    delta: dict[str, Any] = {"role": "assistant", "content": text}
+    if call:
+        function = {"name": call[0], "arguments": json.dumps(call[1])}
+        delta["tool_calls"] = [{"index": 0, "id": f"call_{number}", "type": "function", "function": function}]
+    head = {"id": f"c{number}", "object": "chat.completion.chunk", "created": 1, "model": model}
+    usage = {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120}
+    end = {"index": 0, "delta": {}, "finish_reason": "tool_calls" if call else "stop"}
+    chunks = [
+        head | {"choices": [{"index": 0, "delta": delta}]},
+        head | {"choices": [end]},
+        head | {"choices": [], "usage": usage},
+    ]
+    return "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks) + "data: [DONE]\n\n"
+
+
+@contextmanager
+def peer_model(steps: Sequence[Step]) -> Iterator[PeerModel]:
+    """The model, for the time of the block."""
+    model = PeerModel(steps)
+    threading.Thread(target=model.serve_forever, daemon=True).start()
+    try:
+        yield model
+    finally:
+        model.shutdown()
+        model.server_close()

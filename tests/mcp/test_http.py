@@ -1,0 +1,84 @@
+"""A connection to a server on HTTP, and the questions of servers."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from friday_cli.mcp import elicitation
+from friday_cli.mcp.catalog import Catalog, OfferedTool
+from friday_cli.mcp.connection import ConnectionHost, ServerCall, ServerConnection
+from friday_cli.mcp.entry import ServerEntry
+
+SCHEMA = {"type": "object", "properties": {"region": {"type": "string", "x-mcp-header": "Region"}}}
+DISCOVERED = {"resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}, "ttlMs": 0, "cacheScope": "private"}  # fmt: skip
+ANSWERS: dict[str, dict[str, Any]] = {
+    "tools/list": {"tools": [{"name": "look", "inputSchema": SCHEMA}], "ttlMs": 0, "cacheScope": "private"},
+    "tools/call": {"content": [{"type": "text", "text": "seen"}]},
+}
+
+
+@pytest.fixture
+def asked() -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    """A server's address, and the method and the header `Mcp-Param-Region` of each request."""
+    seen: list[tuple[str, str]] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            seen.append((request["method"], self.headers.get("Mcp-Param-Region", "")))
+            result = {"resultType": "complete", **ANSWERS[request["method"]]}
+            data = json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result}).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/mcp", seen
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+async def test_a_tool_of_the_catalog_gets_its_headers(asked: tuple[str, list[tuple[str, str]]]) -> None:
+    url, seen = asked
+    known = Catalog((OfferedTool("look", schema=SCHEMA),), protocol="2026-07-28", discovered=DISCOVERED)
+    connection = ServerConnection(ServerEntry("small", "http", url=url), ConnectionHost(start=None), known)  # type: ignore[arg-type]
+    for _ in range(2):
+        assert (await connection.call("look", {"region": "west"})).text == "seen"
+    await connection.close()
+    assert seen == [("tools/list", ""), ("tools/call", "west"), ("tools/call", "west")]
+
+
+@pytest.mark.parametrize(
+    ("field", "answer", "value"),
+    [
+        ({"type": "string", "default": "John"}, "", "John"),
+        ({"type": "string", "default": "John"}, "Default: John", "John"),
+        ({"type": "string", "default": "John"}, "Ann", "Ann"),
+        ({"type": "boolean", "default": True}, "Default: Yes", True),
+        ({"type": "boolean", "default": True}, "No", False),
+        ({"enum": ["a", "b"], "enumNames": ["A", "B"], "default": "b"}, "Default: B", "b"),
+        ({"type": "string"}, "Leave empty", None),
+    ],
+)
+async def test_a_default_of_the_server_is_a_choice(field: dict[str, Any], answer: str, value: object) -> None:
+    async def person(question: str, choices: Sequence[str]) -> str:
+        assert not answer.startswith(("Default", "Leave")) or answer in choices
+        return answer
+
+    call = ServerCall(10.0, ask=person)
+    content = await elicitation.ask_form(call, "small", "Who?", {"properties": {"name": field}})
+    assert content == ({} if value is None else {"name": value})

@@ -1,0 +1,224 @@
+"""What hooks decide, and what happens when one misbehaves: one clear line each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from friday_cli.core.protocol.events import AgentFinished, HookRan, Notice
+from friday_cli.extensions.trust import decide
+from tests.session.harness import Stage, delegates, does, says
+from tests.session.hook_files import Recorder, answer, hook, own_hooks, project_hooks
+
+ECHO = does(("bash", {"command": "echo one"}))
+OFF = {"sandbox.kind": "none"}
+"""A project's hooks run without a sandbox then: tests do not depend on one."""
+
+
+async def lines(stage: Stage, session: str) -> list[str]:
+    """What the person is told by hooks."""
+    notes = [e.event.text for e in await stage.log(session) if isinstance(e.event, Notice)]
+    return [text for text in notes if "ook" in text]
+
+
+PRE = "PreToolUse"
+BAD: dict[str, tuple[str, dict[str, Any], str]] = {
+    "hangs": ("sleep 30", {"timeout": 0.1}, "it did not end within 0.1 s and was stopped"),
+    "floods": ("yes", {}, "it wrote more than 1,048,576 bytes and was stopped"),
+    "dies": ("kill -9 $$", {}, "it was killed by signal 9"),
+    "fails": ("echo broken >&2; exit 3", {}, "it ended with exit code 3: broken"),
+    "answers nonsense": ("echo '{nope'", {}, "its answer cannot be read: JSON is malformed"),
+    "answers another event": (answer("Stop"), {}, "it answered for Stop, not for PreToolUse"),
+    "rewrites to something else": (
+        answer(PRE, updatedInput={"commando": "a"}), {}, "its change of the call is not used: bash: there is no argument `commando`",
+    ),
+    "kills its parent": ("kill -9 $PPID; sleep 30", {}, "it was killed together with its supervisor"),
+    "is not there": ("/nowhere/guard", {"args": []}, "it could not be started: The program /nowhere/guard was not found"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("blocks", [False, True], ids=["goes on", "onFailure: block"])
+@pytest.mark.parametrize("kind", BAD)
+async def test_a_hook_that_misbehaves_gives_one_line(stage: Stage, kind: str, blocks: bool) -> None:
+    command, more, words = BAD[kind]
+    own_hooks({PRE: [hook(command, **more, **({"onFailure": "block"} if blocks else {}))]})
+    stage.plays({"a": [ECHO, says("done")]})
+    session = await stage.ran(allow=("bash",), flags=OFF)
+    (line,) = await lines(stage, session.id)
+    assert words in line
+    assert "\n" not in line
+    ((status, text),) = await stage.results(session.id, "a")
+    assert status == ("denied" if blocks else "ok"), text
+    assert ("it failed" in text) == blocks
+    (ran,) = (e.event for e in await stage.log(session.id) if isinstance(e.event, HookRan))
+    assert bool(ran.problem) == (kind != "rewrites to something else")
+
+
+DECISIONS: dict[str, tuple[list[str], str, str]] = {
+    "nothing": (["true"], "ok", "one"),
+    "exit code 2": (["echo not today >&2; exit 2"], "denied", "denied by the hook echo not today"),
+    "exit code 2 with bad JSON": (["echo '{'; echo not today >&2; exit 2"], "denied", "not today"),
+    "decision block": (["echo '{\"decision\": \"block\", \"reason\": \"no\"}'"], "denied", "no"),
+    "deny over ask over allow": (
+        [answer(PRE, permissionDecision=word, permissionDecisionReason=f"for {word}") for word in ("allow", "deny", "ask")],
+        "denied", "for deny",
+    ),
+    "ask over allow, and nobody is there": (
+        [answer(PRE, permissionDecision=word) for word in ("allow", "ask")], "denied", "must be asked by the hook",
+    ),
+    "two rewrites": (
+        [answer(PRE, updatedInput={"command": "echo two"}),
+         answer(PRE, updatedInput={"command": "echo one", "timeout": 9000})], "ok", '"command":"echo two","timeout_s":9.0',
+    ),
+    "context": ([answer(PRE, additionalContext="mind the gap")], "ok", "[Added by a hook of the user, PreToolUse:"),
+    "stop": (["echo '{\"continue\": false, \"stopReason\": \"enough\"}'"], "error", "A hook stopped the run: enough"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", DECISIONS)
+async def test_answers_are_composed(stage: Stage, kind: str) -> None:
+    commands, status, words = DECISIONS[kind]
+    own_hooks({PRE: [hook(command) for command in commands]})
+    stage.plays({"a": [ECHO, says("done")]})
+    session = await stage.ran(allow=("bash",), flags=OFF)
+    ((found, text),) = await stage.results(session.id, "a")
+    assert (found, words in text) == (status, True), text
+    if kind == "two rewrites":
+        assert text.startswith("two\n")
+        (end,) = (e.event for e in await stage.log(session.id) if isinstance(e.event, AgentFinished))
+        assert any("changed by a hook before it ran: bash" in row for row in end.receipt.lines())
+        assert len(await lines(stage, session.id)) == 2
+
+
+ALLOW = answer(PRE, permissionDecision="allow")
+GRANT = answer("PermissionRequest", decision={"behavior": "allow"})
+OTHER = answer(PRE, permissionDecision="allow", updatedInput={"command": "touch new"})
+NO_TOUCH = {"deny": ("bash(touch *)",)}
+WEIGHTS: dict[str, tuple[str, str, str, dict[str, Any], str]] = {
+    "as a rule": (PRE, ALLOW, "touch new", {}, "ok"),
+    "as a rule, when it would be asked": ("PermissionRequest", GRANT, "touch new", {}, "ok"),
+    "not over a deny rule": (PRE, ALLOW, "touch new", NO_TOUCH, "denied"),
+    "not over mode plan": (PRE, ALLOW, "touch new", {"mode": "plan"}, "denied"),
+    "not for what is asked in every mode": (PRE, ALLOW, "rm -rf /", {}, "denied"),
+    "nor when it would be asked": ("PermissionRequest", GRANT, "rm -rf /", {}, "denied"),
+    "not for a rewrite to what a rule denies": (PRE, OTHER, "echo one", NO_TOUCH, "denied"),
+}
+
+
+@pytest.mark.parametrize("kind", WEIGHTS)
+async def test_an_allow_weighs_as_a_rule(stage: Stage, kind: str) -> None:
+    event, command, script, options, status = WEIGHTS[kind]
+    own_hooks({event: [hook(command)]})
+    stage.plays({"a": [delegates("coder"), says("done")], "a.1": [does(("bash", {"command": script})), says("done")]})
+    session = await stage.ran(flags=OFF, **options)
+    ((found, text),) = await stage.results(session.id, "a.1")
+    assert found == status, text
+
+
+async def test_a_condition_is_a_rule_that_sees_into_substitutions(stage: Stage) -> None:
+    own_hooks({PRE: [hook("echo no >&2; exit 2", matcher="Bash|Edit", **{"if": "Bash(rm *)"})]})
+    commands = ("echo one", "echo $(rm -f x)", "true && rm -f x")
+    stage.plays({"a": [does(*(("bash", {"command": command}) for command in commands)), says("done")]})
+    session = await stage.ran(allow=("bash",), flags=OFF)
+    assert [status for status, _ in await stage.results(session.id, "a")] == ["ok", "denied", "denied"]
+
+
+async def test_results_can_be_replaced_and_commented(stage: Stage) -> None:
+    own_hooks({
+        "PostToolUse": [hook(answer("PostToolUse", updatedToolOutput="hidden"), matcher="Read")],
+        "PostToolUseFailure": [hook("echo look again >&2; exit 2")],
+    })  # fmt: skip
+    (stage.project / "a.txt").write_text("secret\n")
+    reads = [("read_file", {"path": name}) for name in ("a.txt", "gone.txt")]
+    stage.plays({"a": [does(*reads), says("done")]})
+    session = await stage.ran(flags=OFF)
+    (good, first), (bad, second) = await stage.results(session.id, "a")
+    assert (good, first, bad) == ("ok", "hidden", "error")
+    assert "look again" in second
+
+
+async def test_a_projects_hooks_only_tighten(stage: Stage, tmp_path: Path) -> None:
+    (stage.project / "guard.sh").write_text("echo no rm here >&2; exit 2\n")
+    project_hooks(stage.project, {PRE: [
+        hook(answer(PRE, permissionDecision="allow", updatedInput={"command": "echo two"}, additionalContext="from it")),
+        hook("sh guard.sh", **{"if": "bash(rm *)"}),
+    ]})  # fmt: skip
+    decide(stage.project, True)
+    stage.plays({"a": [does(("bash", {"command": "touch new"}), ("bash", {"command": "rm x"})), says("done")]})
+    session = await stage.ran(flags=OFF, allow=("bash(rm *)",))
+    (first, text), (second, why) = await stage.results(session.id, "a")
+    assert (first, second) == ("denied", "denied")
+    assert '<untrusted source="hook of the project: ' in text
+    assert "no rm here" in why
+    assert session._parts.services.taint.source.startswith("the project's hook ")
+    (line,) = await lines(stage, session.id)
+    assert "a project's hook may not allow or rewrite the call" in line
+    (stage.project / "guard.sh").write_text("exit 0\n")  # what was trusted is what runs
+    session = await stage.ran(flags=OFF, allow=("bash(rm *)",))
+    assert [status for status, _ in await stage.results(session.id, "a")] == ["denied", "error"]
+    assert not any(isinstance(e.event, HookRan) for e in await stage.log(session.id))
+
+
+async def test_claudes_settings_are_read_when_asked_for(stage: Stage) -> None:
+    project_hooks(stage.project, {PRE: [hook("exit 2", matcher="Bash")]}, ".claude/settings.local.json")
+    decide(stage.project, True)
+    stage.plays({"a": [ECHO, says("done")]})
+    for flags, status in ((OFF, "ok"), ({**OFF, "hooks.claude": True}, "denied")):
+        session = await stage.ran(flags=flags, allow=("bash",))
+        assert [found for found, _ in await stage.results(session.id, "a")] == [status]
+
+
+async def test_a_sub_agent_can_be_refused_limited_and_sent_back(stage: Stage, tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path / "inputs")
+    own_hooks({
+        "SubagentStart": [
+            hook("echo too dear >&2; exit 2", matcher="coder"),
+            hook(answer("SubagentStart", limits={"max_turns": 9, "max_tokens": 20_000}, additionalContext="be brief"),
+                 matcher="researcher"),
+        ],
+        "SubagentStop": [hook("echo not yet >&2; exit 2"), hook(recorder.command)],
+    })  # fmt: skip
+    stage.plays({
+        "a": [delegates("coder"), delegates("researcher"), says("done")],
+        "a.1": [says("never")], "a.2": [says(f"try {number}") for number in range(9)],
+    })  # fmt: skip
+    session = await stage.ran(flags=OFF)
+    ends = {e.agent: e.event for e in await stage.log(session.id) if isinstance(e.event, AgentFinished)}
+    assert (ends["a.1"].stop_reason, ends["a.1"].usage.output) == ("hook", 0)
+    assert "too dear" in ends["a.1"].error
+    assert (ends["a.2"].status, ends["a.2"].result) == ("completed", "try 3")
+    assert [one["stop_hook_active"] for one in sorted(recorder.inputs(), key=lambda one: one["last_assistant_message"])] == [
+        False, True, True, True,
+    ]  # fmt: skip
+    told = await lines(stage, session.id)
+    assert "A hook lowered the limits of a.2: max_turns 9, max_tokens 20000" in told
+    assert sum("was sent back to work" in text for text in told) == 3
+
+
+async def test_a_prompt_can_be_blocked_and_gets_context(stage: Stage) -> None:
+    own_hooks({
+        "SessionStart": [hook("echo the tests need node 24")],
+        "UserPromptSubmit": [hook("grep -q '\"prompt\":\"bad' && { echo rude >&2; exit 2; } || echo and be kind")],
+    })  # fmt: skip
+    stage.plays({"a": [says("done")]})
+    async with stage.session(flags=OFF) as session:
+        ended = await session.prompt("bad words")
+        assert (ended.status, ended.stop_reason) == ("failed", "hook")
+        assert "rude" in ended.error
+        assert (await session.prompt("good words")).text == "done"
+        texts = [message.text for message in session._main.agent.history]
+    assert not any("bad words" in text for text in texts)
+    assert any("and be kind" in text for text in texts)
+
+
+async def test_hooks_get_no_keys(stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_API_KEY", "sk-very-secret")
+    monkeypatch.setenv("LD_PRELOAD_X", "y")
+    own_hooks({"SessionStart": [hook(f"env > {tmp_path}/env")]})
+    async with stage.session(flags=OFF):
+        pass
+    names = {line.partition("=")[0] for line in (tmp_path / "env").read_text().splitlines()}
+    assert {"PATH", "CLAUDE_PROJECT_DIR", "FRIDAY_PROJECT_DIR"} <= names
+    assert names.isdisjoint(("SOME_API_KEY", "LD_PRELOAD_X"))
