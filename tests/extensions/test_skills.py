@@ -165,7 +165,12 @@ def test_a_second_start_reads_no_file_and_sees_each_change(
     trust.decide(root, True)
     first = found(root)
     with monkeypatch.context() as patch:
-        for module, name in ((files, "_hash"), (lookup, "parse"), (lookup, "_contents"), (lookup, "_trusted")):
+        for module, name in (
+            (files, "_hash"),
+            (lookup, "parse"),
+            (lookup.frontmatter, "contents"),
+            (lookup.trust, "trusted_content"),
+        ):
             patch.setattr(module, name, None)
         second = found(root)
     assert msgspec.to_builtins(first.found) == msgspec.to_builtins(second.found)
@@ -181,7 +186,7 @@ def test_a_file_that_changed_just_now_is_read_again(root: Path, tmp_path: Path) 
     put(tmp_path / "home/.claude/skills", "mine")
     found(root)
     cache = files.SkillCache(tmp_path / "home/.claude/skills", None)
-    assert cache.scanned(str(tmp_path / "home/.claude/skills/mine/SKILL.md")) is None
+    assert cache.parsed(str(tmp_path / "home/.claude/skills/mine")) is None
 
 
 def test_an_unknown_skill_has_a_hint(root: Path, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from friday_cli.paths import cache_dir, config_dir, text_of
 
 from .skill import FILE as FILE
 from .skill import IGNORED, MAX_DEPTH, ParsedSkill
+from .skill import Stamp as Stamp
 
 MAX_SKILLS = 2_000
 """Skills of one place."""
@@ -39,9 +40,6 @@ _CODE = (".py", ".sh", ".bash", ".js", ".mjs", ".ts", ".rb", ".pl", ".ps1", ".ba
 
 _REGULAR = 0o100000
 """The bit of `st_mode` that is set for files and not for folders."""
-
-Stamp = tuple[int, int, int, int]
-
 
 T = TypeVar("T")
 
@@ -101,16 +99,22 @@ class SkillCache:
         file = self._read()
         self._scanned = _CachePart(file.scanned, ScannedSkill)
         self._parsed = _CachePart(file.parsed, ParsedSkill)
-        self.parsed, self.put_parsed = self._parsed.get, self._parsed.put
+        self.parsed = self._parsed.get
         self.scanned = self._scanned.get
 
     def put_scanned(self, key: str, found: ScannedSkill) -> None:
         """Keep the files of a skill, unless they changed just now."""
-        newest = max((max(stamp[:2]) for stamp in found.stamps.values()), default=0)
-        if newest < time.time_ns() - SETTLED_NS:
+        if all(map(_settled, found.stamps.values())):
             self._scanned.put(key, found)
         else:
             self._scanned.forget(key)
+
+    def put_parsed(self, key: str, found: ParsedSkill) -> None:
+        """Keep what a SKILL.md holds, unless it changed just now."""
+        if _settled(found.stamp):
+            self._parsed.put(key, found)
+        else:
+            self._parsed.forget(key)
 
     def save(self) -> None:
         """Write it, if it has changed. Its folder is made by the first session."""
@@ -133,6 +137,10 @@ class SkillCache:
                     return found
         empty = msgspec.Raw(msgspec.msgpack.encode({}))
         return _SkillCacheFile("", empty, empty)
+
+
+def _settled(stamp: Stamp) -> bool:
+    return max(stamp[:2]) < time.time_ns() - SETTLED_NS
 
 
 def _made_by() -> str:
@@ -180,22 +188,6 @@ def stamp_of(path: str) -> Stamp:
     facts = os.stat(path)
     size = facts.st_size if facts.st_mode & _REGULAR else -1
     return facts.st_mtime_ns, facts.st_ctime_ns, size, facts.st_ino
-
-
-def file_hash(path: str, cache: SkillCache) -> str | None:
-    """The sha256 of one file, from the cache if it has not changed; None if it cannot be read."""
-    try:
-        stamp = stamp_of(path)
-        known = cache.scanned(path)
-        if known is not None and known.stamps[""] == stamp:
-            return known.hashes[""]
-        if stamp[2] < 0:
-            return None
-        found = _hash(path)
-    except OSError:
-        return None
-    cache.put_scanned(path, ScannedSkill({"": stamp}, {"": found}))
-    return found
 
 
 def project_files(folder: Path, root: Path, env: Mapping[str, str] | None = None) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import msgspec
@@ -97,9 +97,19 @@ class _SkillSearch:
         cache = files.SkillCache(place, self._env)
         for name in names[: files.MAX_SKILLS]:
             folder = f"{place}/{name}"
-            sha = files.file_hash(f"{folder}/{files.FILE}", cache)
-            if sha is not None:
-                self._add(folder, sha, "user", cache, lambda folder=folder: _contents(folder))  # type: ignore[misc]
+            path = f"{folder}/{files.FILE}"
+            try:
+                stamp = files.stamp_of(path)
+            except OSError:
+                continue
+            known = cache.parsed(folder)
+            if known is None or known.stamp != stamp:
+                raw = frontmatter.contents(Path(path))
+                if isinstance(raw, FileError) and not os.path.isfile(path):
+                    continue
+                known = _entry(folder, raw, stamp)
+                cache.put_parsed(folder, known)
+            self._take(folder, known.skill or known.result(path))
         cache.save()
 
     def project(self, folder: Path, project: trust.Trust) -> None:
@@ -118,7 +128,7 @@ class _SkillSearch:
                 problem = "has changed since it was trusted, so the skill is not used."
                 self._problems.append(FileError(f"{top}/{changed}", problem, hint="Run `friday trust`."))
             else:
-                self._add(top, sha, "project", cache, lambda top=top, sha=sha: _trusted(top, sha))  # type: ignore[misc]
+                self._add_trusted(top, sha, cache)
         cache.save()
 
     def folder(self, folder: Path) -> None:
@@ -132,15 +142,13 @@ class _SkillSearch:
             problem = f"has more than {files.MAX_SKILLS:,} folders; the skills in the others are not used."
             self._problems.append(FileError(str(place), problem))
 
-    def _add(
-        self, folder: str, sha: str, origin: Origin, cache: files.SkillCache, read: Callable[[], bytes | FileError]
-    ) -> None:
-        """Add the skill in `folder`, whose SKILL.md has this sha256."""
-        key = f"{origin} {sha} {folder}"
+    def _add_trusted(self, folder: str, sha: str, cache: files.SkillCache) -> None:
+        """Add the skill of a project in `folder`, whose SKILL.md was trusted with this sha256."""
+        key = f"{sha} {folder}"
         known = cache.parsed(key)
         if known is None:
-            raw = read()
-            known = ParsedSkill.of(raw if isinstance(raw, FileError) else _parsed(Path(folder), raw, sha, origin))
+            raw = trust.trusted_content(Path(folder) / files.FILE, sha)
+            known = ParsedSkill.of(raw if isinstance(raw, FileError) else _parsed(Path(folder), raw, sha, "project"))
             if isinstance(raw, bytes):
                 cache.put_parsed(key, known)
         self._take(folder, known.result(f"{folder}/{files.FILE}"))
@@ -177,12 +185,13 @@ def _by_skill(
     yield from sorted(skills.items(), key=lambda item: (order[os.path.dirname(item[0])], item[0]))
 
 
-def _contents(folder: str) -> bytes | FileError:
-    return frontmatter.contents(Path(folder) / files.FILE)
-
-
-def _trusted(folder: str, sha: str) -> bytes | FileError:
-    return trust.trusted_content(Path(folder) / files.FILE, sha)
+def _entry(folder: str, raw: bytes | FileError, stamp: files.Stamp) -> ParsedSkill:
+    """What the cache keeps of a file of the person."""
+    if isinstance(raw, bytes):
+        found: Skill | FileError = _parsed(Path(folder), raw, trust.hash_of(raw), "user")
+    else:
+        found = raw
+    return msgspec.structs.replace(ParsedSkill.of(found), stamp=stamp)
 
 
 def _parsed(folder: Path, raw: bytes, sha: str, origin: Origin) -> Skill | FileError:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from friday_cli.core.permissions.rules import Rules
 
 Origin = Literal["user", "project"]
+Stamp = tuple[int, int, int, int]
+"""What changes when a file or folder does: the times of its content and of itself (nanoseconds), its size, its inode."""
 FILE = "SKILL.md"
 IGNORED = frozenset(("__pycache__", ".DS_Store"))
 """Files and folders of a skill that do not count."""
@@ -24,7 +26,7 @@ MAX_BODY = 60_000
 """Characters of instructions that are loaded."""
 
 
-class Skill(msgspec.Struct, frozen=True, omit_defaults=True):
+class Skill(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A skill. `folder`: with SKILL.md and the files that it refers to; `sha256`: of SKILL.md. `tools`: the only tools for it
     (None: all); `only`: rules that restrict them further. `names`: of its arguments, by position. `by_model` and `by_person`: who
     can load it. `fork`: it runs as a sub-agent with the profile `agent`."""
@@ -102,11 +104,13 @@ class LoadedSkill(msgspec.Struct, frozen=True):
     note: str = ""
 
 
-class ParsedSkill(msgspec.Struct, frozen=True, array_like=True):
-    """What a SKILL.md holds: a skill, or an error (problem, line, field, hint)."""
+class ParsedSkill(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What a SKILL.md holds: a skill, or an error (problem, line, field, hint). `stamp`: of the file when it was read, where that
+    decides whether it is read again."""
 
     skill: Skill | None = None
     error: tuple[str, int, str, str] = ("", 0, "", "")
+    stamp: Stamp = (0, 0, 0, 0)
 
     def result(self, path: str) -> Skill | FileError:
         """The skill or the error of the file at `path`."""
