@@ -26,7 +26,8 @@ def put(home: Path, *words: str) -> None:
 async def test_servers_are_shown_reconnected_and_their_prompts_sent(tmp_path: Path, home: Path) -> None:
     put(home, "era=modern")
     async with opened(tmp_path, ONE, size=(200, 60)) as chat:
-        assert (pool := chat.session.servers) is not None
+        pool = chat.session.servers
+        assert pool is not None
         await pool.idle()
         await chat.say("/mcp", shows="/mcp__small__greet who")
         chat.has("small", "connected", "17", "search", "small 1", "MY_TOKEN='(hidden)'")
@@ -42,7 +43,8 @@ async def test_the_last_error_is_shown_and_a_chat_without_servers_says_how_to_ad
         await chat.say("/mcp", shows="has no MCP servers")
     put(home, "die")
     async with opened(tmp_path, ONE, size=(240, 60)) as chat:
-        assert (pool := chat.session.servers) is not None
+        pool = chat.session.servers
+        assert pool is not None
         await pool.idle()
         await chat.say("/mcp")
         await chat.until(lambda: "failed" in chat.frame and "it ended at the start" in chat.frame)
