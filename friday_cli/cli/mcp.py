@@ -50,7 +50,9 @@ def list_(as_json: bool = JSON) -> None:
     if as_json:
         output.show_json({"servers": [_data(entry) for entry in entries], "problems": problems})
         return
-    rows = [(entry.name, _state(entry), _tools(entry), _source(entry), _summary(entry)) for entry in entries]
+    rows = [
+        (entry.name, _state(entry), _tools(entry), _source(entry), describe.server_line(entry)) for entry in entries
+    ]
     if rows:
         output.show_table(("NAME", "STATE", "TOOLS", "FROM", "SERVER"), rows, wide=("SERVER",))
     for problem in problems:
@@ -71,7 +73,7 @@ def show(name: str = NAME, as_json: bool = JSON) -> None:
         return
     facts = [
         ("from", f"{with_tilde(entry.file)} ({entry.origin})"), ("state", _state(entry)), ("known tools", _tools(entry)),
-        ("runs" if entry.transport == "stdio" else "address", _summary(entry)), ("folder", entry.cwd),
+        ("runs" if entry.transport == "stdio" else "address", describe.server_line(entry)), ("folder", entry.cwd),
         ("description", entry.description), ("used tools", _filter(entry)), ("expose", entry.expose or ""),
         ("sandbox", ("yes" if entry.sandbox else "no") if entry.transport == "stdio" else ""),
         ("read-only tools", "run without asking" if entry.readonly else ""),
@@ -204,12 +206,6 @@ def _age(seconds: float) -> str:
 
 def _source(entry: ServerEntry) -> str:
     return "you" if entry.origin == "user" else entry.origin
-
-
-def _summary(entry: ServerEntry) -> str:
-    if entry.transport == "http":
-        return describe.address(entry, hide=True)
-    return describe.command_line(entry, hide=True)
 
 
 def _filter(entry: ServerEntry) -> str:

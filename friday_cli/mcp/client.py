@@ -14,6 +14,7 @@ import mcp_types as types
 from mcp.client import Client
 from mcp.client.session import ClientRequestContext
 from mcp.client.streamable_http import streamable_http_client
+from mcp.client.subscriptions import SubscriptionLost
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import LATEST_MODERN_VERSION
 
@@ -112,7 +113,12 @@ class ServerClient:
                     self._client = await stack.enter_async_context(client)
             except (MCPError, BaseExceptionGroup) as error:
                 raise ToolError(self._reason(error)) if self.denied else error from None
-            yield
+            listening = asyncio.create_task(self._listen())
+            try:
+                yield
+            finally:
+                listening.cancel()
+                await asyncio.wait([listening])
 
     async def _transport(self, stack: AsyncExitStack) -> AbstractAsyncContextManager[Any]:
         if self._entry.transport == "stdio":
@@ -122,7 +128,7 @@ class ServerClient:
         if uses_oauth(self._entry):
             self._auth = (self._host.sign_in or ServerAuth)(self._entry)
         http = httpx2.AsyncClient(
-            headers={"User-Agent": f"friday/{__version__}", **self._entry.headers},
+            headers={"User-Agent": f"friday/{__version__}", "Accept-Encoding": "identity", **self._entry.headers},
             auth=self._auth,
             timeout=httpx2.Timeout(30.0, read=None),
             event_hooks={"response": [self._answered]},
@@ -132,7 +138,12 @@ class ServerClient:
 
     async def _answered(self, response: httpx2.Response) -> None:
         self._status = response.status_code if response.status_code >= 400 else 0
-        response.stream = _Limited(response.stream)  # type: ignore[arg-type]
+        if response.headers.get("content-encoding", "identity") != "identity":
+            response.stream = _Limited(response.stream, 0, "its answer is compressed, which was not asked for")  # type: ignore[arg-type]
+        elif not response.headers.get("content-type", "").startswith(
+            "text/event-stream"
+        ):  # its events have a limit each
+            response.stream = _Limited(response.stream)  # type: ignore[arg-type]
 
     def _stream_ended(self, problem: str) -> None:
         self._problem = problem
@@ -171,6 +182,17 @@ class ServerClient:
     async def _notified(self, message: object) -> None:
         if isinstance(message, (types.ToolListChangedNotification, types.PromptListChangedNotification)):
             self._host.changed(self._entry.name)
+
+    async def _listen(self) -> None:
+        """Be told of changed lists by a server without a handshake, which tells only those who listen."""
+        offers = self._library.server_capabilities
+        tools, prompts = (bool(one and one.list_changed) for one in (offers.tools, offers.prompts))
+        if self._library.session.discover_result is None or not (tools or prompts):
+            return
+        with suppress(MCPError, SubscriptionLost):  # then changes are seen with the next connection
+            async with self._library.listen(tools_list_changed=tools, prompts_list_changed=prompts) as changes:
+                async for _ in changes:
+                    self._host.changed(self._entry.name)
 
     # ---- our requests ----------------------------------------------------------------
 
@@ -289,17 +311,17 @@ class ServerClient:
 
 
 class _Limited(httpx2.AsyncByteStream):
-    """The body of an answer, up to `LONGEST` bytes a read for one that is no stream of events."""
+    """The body of an answer, up to `most` bytes; `problem` says what is wrong with one that has more."""
 
-    def __init__(self, stream: httpx2.AsyncByteStream) -> None:
-        self._stream = stream
+    def __init__(self, stream: httpx2.AsyncByteStream, most: int = LONGEST, problem: str = TOO_LONG) -> None:
+        self._stream, self._most, self._problem = stream, most, problem
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         size = 0
         async for data in self._stream:
             size += len(data)
-            if size > LONGEST:
-                raise httpx2.StreamError(TOO_LONG)
+            if size > self._most:
+                raise httpx2.StreamError(self._problem)
             yield data
 
     async def aclose(self) -> None:

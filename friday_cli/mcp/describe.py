@@ -32,6 +32,11 @@ def address(written: WrittenEntry | ServerEntry, *, hide: bool) -> str:
     )
 
 
+def server_line(entry: ServerEntry) -> str:
+    """The command line of a program or the address of a service, without values that look like secrets."""
+    return command_line(entry, hide=True) if entry.transport == "stdio" else address(entry, hide=True)
+
+
 def effect(written: WrittenEntry) -> str:
     """What trusting a project does with this server of it: its whole command line, or its host and address."""
     if not written.enabled:

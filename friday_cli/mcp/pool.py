@@ -17,8 +17,9 @@ from friday_cli.core.protocol.tool import Tool
 from friday_cli.core.protocol.tool_info import SERVER_PREFIX
 from friday_cli.core.text.suggest import closest_match
 
-from .catalog import Catalog, CatalogCache
+from .catalog import Catalog, CatalogCache, OfferedPrompt
 from .connection import ConnectionHost, Reply, ServerConnection, ServerError
+from .describe import server_line
 from .entry import Expose, ServerEntry
 from .exposure import exposure
 from .names import server_of, tool_names
@@ -52,6 +53,17 @@ class _Server:
         self.newer: Catalog | None = None
         self.connection = ServerConnection(entry, host, catalog)
         self.reading: asyncio.Task[None] | None = None
+
+    @property
+    def prompts(self) -> tuple[OfferedPrompt, ...]:
+        """Its prompts as they are now: no prompt of an agent contains them."""
+        latest = self.newer or self.catalog
+        return latest.prompts if latest is not None else ()
+
+    @property
+    def about(self) -> str:
+        """What it is for: the person's words, else the server's."""
+        return self.entry.description or (self.catalog.instructions if self.catalog is not None else "")
 
 
 class ServerPool:
@@ -103,7 +115,7 @@ class ServerPool:
         """The tools with which an agent finds and calls those in `held` that it does not see."""
         found = {name: held[name] for name, how in self._exposed(held, named) if how == "search"}
         readable = [server_of(name) for name in held if name == f"{SERVER_PREFIX}{server_of(name)}__{READ}"]
-        about = {name: server.entry.description for name, server in self._servers.items()}
+        about = {name: server.about for name, server in self._servers.items()}
         return ToolSearch(found, readable, about).tools()
 
     def _exposed(self, held: Mapping[str, Tool], named: Callable[[str], bool]) -> list[tuple[str, Expose]]:
@@ -146,16 +158,10 @@ class ServerPool:
         return self._take_over()
 
     async def _first(self) -> None:
-        unknown = self._unknown()
-        awaited = [s.reading for s in unknown if s.reading and s.entry.expose in (None, "direct") and s.catalog is None]
-        if awaited:
-            await asyncio.wait(awaited, timeout=SETTLE_S)
-        late = [
-            s.entry.name
-            for s in unknown
-            if s.catalog is None and s.newer is None and s.reading and not s.reading.done()
-        ]
-        if late:
+        unknown = [s for s in self._servers.values() if s.catalog is None and s.entry.expose != "hidden"]
+        if reading := [s.reading for s in unknown if s.reading is not None]:
+            await asyncio.wait(reading, timeout=SETTLE_S)
+        if late := [s.entry.name for s in unknown if s.reading is not None and not s.reading.done()]:
             names = ", ".join(late)
             self._report(
                 f"MCP: {names} did not answer within {SETTLE_S:g} s. This run goes without; tools that come later are used from your next message on."
@@ -195,7 +201,9 @@ class ServerPool:
                 f"MCP server {server.entry.name}: it offers {found.offered:,} tools; the first {most:,} by name are used. "
                 "Choose others by enabledTools."
             )
-        if seen is None or not seen.offers_same(found):
+        if server.catalog is not None and server.catalog.offers_same(found):
+            server.catalog, server.newer = found, None  # its prompts may be others
+        elif seen is None or not seen.offers_same(found):
             server.newer = found
             if server.catalog is not None:
                 self._report(
@@ -219,10 +227,9 @@ class ServerPool:
         state = {"open": "connected", "opening": "connecting"}.get(link.state, "failed" if link.last_error else known)
         how = exposure(entry, self._tools_of(server, catalog).values()) if catalog else entry.expose or ""
         version = f"{catalog.server} {catalog.version}".strip() if catalog else ""
-        where = " ".join((entry.command, *entry.args)) if entry.transport == "stdio" else entry.url
         count, offered = (len(catalog.tools), catalog.offered) if catalog else (0, 0)
         return ServerRow(
-            name=entry.name, state=state, version=version, tools=count, offered=offered, exposed=how, where=where,
+            name=entry.name, state=state, version=version, tools=count, offered=offered, exposed=how, where=server_line(entry),
             last_error=link.last_error,
         )  # fmt: skip
 
@@ -238,7 +245,7 @@ class ServerPool:
         """(command, arguments, description) of every prompt: `mcp__SERVER__PROMPT`."""
         found = []
         for server in self._servers.values():
-            for prompt in server.catalog.prompts if server.catalog else ():
+            for prompt in server.prompts:
                 usage = " ".join(name if needed else f"[{name}]" for name, needed in prompt.arguments.items())
                 found.append((f"{SERVER_PREFIX}{server.entry.name}__{prompt.name}", usage, prompt.description))
         return found
@@ -248,7 +255,7 @@ class ServerPool:
         ServerError."""
         server = self._get(server_of(command))
         name = command.removeprefix(f"{SERVER_PREFIX}{server.entry.name}__")
-        known = {prompt.name: prompt for prompt in server.catalog.prompts} if server.catalog else {}
+        known = {prompt.name: prompt for prompt in server.prompts}
         if name not in known:
             raise UsageError(f"The MCP server {server.entry.name} has no prompt {name!r}.")
         names = list(known[name].arguments)

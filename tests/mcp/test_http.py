@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -12,7 +14,7 @@ import pytest
 
 from friday_cli.mcp import elicitation
 from friday_cli.mcp.catalog import Catalog, OfferedTool
-from friday_cli.mcp.connection import ConnectionHost, ServerCall, ServerConnection
+from friday_cli.mcp.connection import ConnectionHost, ServerCall, ServerConnection, ServerError
 from friday_cli.mcp.entry import ServerEntry
 
 SCHEMA = {"type": "object", "properties": {"region": {"type": "string", "x-mcp-header": "Region"}}}
@@ -21,6 +23,19 @@ ANSWERS: dict[str, dict[str, Any]] = {
     "tools/list": {"tools": [{"name": "look", "inputSchema": SCHEMA}], "ttlMs": 0, "cacheScope": "private"},
     "tools/call": {"content": [{"type": "text", "text": "seen"}]},
 }
+
+
+def answered(tool: str, data: bytes) -> tuple[bytes, dict[str, str]]:
+    """The body of an answer and its headers."""
+    if tool == "stream":  # 17 MB of comments before the message
+        return (b":" + b" " * 999_997 + b"\n\n") * 17 + b"data: " + data + b"\n\n", {
+            "Content-Type": "text/event-stream"
+        }
+    if tool == "long":
+        return b" " * 17_000_000 + data, {"Content-Type": "application/json"}
+    if tool == "compressed":
+        return gzip.compress(data), {"Content-Type": "application/json", "Content-Encoding": "gzip"}
+    return data, {"Content-Type": "application/json"}
 
 
 @pytest.fixture
@@ -34,11 +49,13 @@ def asked() -> Iterator[tuple[str, list[tuple[str, str]]]]:
             seen.append((request["method"], self.headers.get("Mcp-Param-Region", "")))
             result = {"resultType": "complete", **ANSWERS[request["method"]]}
             data = json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result}).encode()
+            body, head = answered(str(request["params"].get("name")), data)
             self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(data)))
+            for name, value in (head | {"Content-Length": str(len(body))}).items():
+                self.send_header(name, value)
             self.end_headers()
-            self.wfile.write(data)
+            with suppress(ConnectionError):  # a long answer is not read to its end
+                self.wfile.write(body)
 
         def log_message(self, *_: Any) -> None:
             pass
@@ -60,6 +77,28 @@ async def test_a_tool_of_the_catalog_gets_its_headers(asked: tuple[str, list[tup
         assert (await connection.call("look", {"region": "west"})).text == "seen"
     await connection.close()
     assert seen == [("tools/list", ""), ("tools/call", "west"), ("tools/call", "west")]
+
+
+@pytest.mark.parametrize(
+    ("tool", "wanted"),
+    [
+        ("stream", "seen"),
+        ("long", "its answer is longer than 16 MB"),
+        ("compressed", "its answer is compressed, which was not asked for"),
+    ],
+)
+async def test_an_answer_is_limited_and_a_stream_of_events_is_not(
+    asked: tuple[str, list[tuple[str, str]]], tool: str, wanted: str
+) -> None:
+    known = Catalog((OfferedTool(tool),), protocol="2026-07-28", discovered=DISCOVERED)
+    entry = ServerEntry("small", "http", url=asked[0], timeout_s=10)
+    connection = ServerConnection(entry, ConnectionHost(start=None), known)  # type: ignore[arg-type]
+    try:
+        text = (await connection.call(tool, {})).text
+    except ServerError as error:
+        text = str(error)
+    await connection.close()
+    assert wanted in text
 
 
 @pytest.mark.parametrize(

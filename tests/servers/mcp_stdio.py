@@ -1,8 +1,8 @@
 """A small MCP server on standard input and output, by hand: it starts faster than one of the library.
 
 Arguments, `KEY=VALUE` or a word: `era=modern|legacy|strict` (strict ends at an unknown first request), `tools=N` more tools,
-`log=FILE` writes one line for each start and message, `silent`, `babble`, `die` at the start, `change` after the first call,
-`resources`.
+`log=FILE` writes one line for each start and message, `silent`, `babble`, `die` at the start, `change` or `change=prompts` after
+the first call, `resources`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 WORDS = dict(word.partition("=")[::2] for word in sys.argv[1:])
 ERA = WORDS.get("era", "legacy")
 META = "io.modelcontextprotocol/"
-state: dict[str, Any] = {"changed": False, "tasks": {}}
+state: dict[str, Any] = {"changed": False, "tasks": {}, "listening": None}
 
 
 def note(text: str) -> None:
@@ -55,7 +55,7 @@ def tools() -> list[dict[str, Any]]:
     ]
     found += [tool(name) for name in names]
     found.append(tool("look", annotations={"readOnlyHint": True}))
-    return [*found, tool("new")] if state["changed"] else found
+    return [*found, tool("new")] if state["changed"] and not WORDS["change"] else found
 
 
 def ask(key: int, method: str, params: dict[str, Any]) -> dict[str, Any]:
@@ -166,7 +166,7 @@ def task(method: str, params: dict[str, Any]) -> dict[str, Any]:
     return {**base, "status": "completed", "result": {"content": [{"type": "text", "text": text}]}}
 
 
-CAPABILITIES: dict[str, Any] = {"tools": {"listChanged": True}, "prompts": {}}
+CAPABILITIES: dict[str, Any] = {"tools": {"listChanged": True}, "prompts": {"listChanged": True}}
 if "resources" in WORDS:
     CAPABILITIES["resources"] = {}
 
@@ -182,6 +182,7 @@ def answer(request: dict[str, Any]) -> dict[str, Any] | None:
         return {
             "supportedVersions": ["2026-07-28"],
             "capabilities": {**CAPABILITIES, "extensions": {META + "tasks": {}}},
+            "instructions": "Be kind.",
             "ttlMs": 0,
             "cacheScope": "private",
         }
@@ -205,13 +206,26 @@ def answer(request: dict[str, Any]) -> dict[str, Any] | None:
             "ttlMs": 0,
             "cacheScope": "private",
         }
+    if method == "subscriptions/listen":
+        state["listening"] = {META + "subscriptionId": request["id"]}
+        notify("notifications/subscriptions/acknowledged", notifications=params["notifications"])
+        return None
     if method == "prompts/list":
         prompt = {"name": "greet", "description": "Greets.", "arguments": [{"name": "who", "required": True}]}
-        return {"prompts": [prompt], "ttlMs": 0, "cacheScope": "private"}
+        more = [{"name": "new"}] if state["changed"] and WORDS["change"] else []
+        return {"prompts": [prompt, *more], "ttlMs": 0, "cacheScope": "private"}
     if method == "prompts/get":
         content = {"type": "text", "text": f"Greet {params['arguments']['who']}."}
         return {"messages": [{"role": "user", "content": content}]}
     return {}
+
+
+def notify(method: str, **params: Any) -> None:
+    """Tell the client of a change: without a handshake only if it listens."""
+    if ERA != "modern":
+        send(method=method)
+    elif state["listening"] is not None:
+        send(method=method, params={**params, "_meta": state["listening"]})
 
 
 def main() -> None:
@@ -245,7 +259,7 @@ def main() -> None:
         send(id=message["id"], result=result)
         if "change" in WORDS and message["method"] == "tools/call" and not state["changed"]:
             state["changed"] = True
-            send(method="notifications/tools/list_changed")
+            notify(f"notifications/{WORDS['change'] or 'tools'}/list_changed")
 
 
 if __name__ == "__main__":

@@ -231,8 +231,9 @@ async def test_a_cached_server_is_not_started_before_it_is_called(stage: Stage, 
     assert [s for s, _ in await stage.results(session.id, "a")][1:] == ["ok", "ok"]
 
 
-async def test_a_changed_list_is_a_notice_and_holds_from_the_next_message(stage: Stage) -> None:
-    servers(small=entry("change", expose="direct"))
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+async def test_a_changed_list_is_a_notice_and_holds_from_the_next_message(stage: Stage, era: str) -> None:
+    servers(small=entry("change", f"era={era}", expose="direct"))
     stage.plays(
         {
             "a": [
@@ -256,6 +257,28 @@ async def test_a_changed_list_is_a_notice_and_holds_from_the_next_message(stage:
     assert "MCP server small: its tools changed (1 new, 0 gone). This holds from your next message on." in texts
     prefixes = await events(stage, session.id, Prefix)
     assert ["mcp__small__new" in shown([prefix]) for prefix in prefixes] == [False, True]
+
+
+async def test_changed_prompts_can_be_used_at_once_and_are_no_notice(stage: Stage) -> None:
+    servers(small=entry("change=prompts"))
+    stage.plays({"a": [calls("small", "echo", text="1"), says("one")]})
+    await learn(stage)
+    async with stage.session(allow=ALLOW) as session:
+        await session.prompt("one")
+        assert session.servers is not None
+        await session.servers.idle()
+        assert [name for name, *_ in session.servers.prompts()] == ["mcp__small__greet", "mcp__small__new"]
+    assert not await events(stage, session.id, Notice)
+
+
+async def test_the_first_session_of_a_searched_server_has_its_tools_and_its_words(stage: Stage) -> None:
+    servers(small=entry(expose="search"), other=entry(expose="search", description="Other things."))
+    stage.plays({"a": [searched("small", "echo", text="1"), says("one")]})
+    async with stage.session(allow=ALLOW) as session:
+        await session.prompt("one")
+    assert [status for status, _ in await stage.results(session.id, "a")] == ["ok"]
+    (prefix,) = await events(stage, session.id, Prefix)
+    assert "Servers: other (17 tools: Other things.), small (17 tools: Be kind.)." in str(prefix)
 
 
 @pytest.mark.parametrize(
