@@ -85,6 +85,8 @@ class MainAgent:
             notes.append(mentions.note(profile))
             accept = mentions.demand(self.agent, self._tree, profile, accept)
         self.agent.accept = accept
+        if "bash" in self.agent.tools:
+            self._parts.workspace.expect_commands()
         parts: tuple[AnyPart, ...] = (*(Text(note + "\n\n") for note in notes), Text(body), *more.get("images", ()))
         return self._tree.run_root(more.get("task") or text, Message("user", parts))
 
