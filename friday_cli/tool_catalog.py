@@ -18,6 +18,7 @@ from friday_cli.core.protocol.tool_info import (
 READ_FILE = "read_file"
 LIST_DIR = "list_dir"
 GLOB = "glob"
+GREP = "grep"
 EDIT_FILE = "edit_file"
 WRITE_FILE = "write_file"
 BASH = "bash"
@@ -48,7 +49,7 @@ TOOLS = ToolCatalog(
         ),
         ToolInfo(GLOB, "read", "search", by_default=True, prompt_hint=_FILE_TOOLS, aliases=("Glob",)),
         ToolInfo(
-            "grep", "read", "search", by_default=True, prompt_hint=_FILE_TOOLS,
+            GREP, "read", "search", by_default=True, prompt_hint=_FILE_TOOLS,
             aliases=("Grep", "search_file_content", "grep_search"),
         ),
         ToolInfo(

@@ -29,6 +29,7 @@ PROGRAMS = (
     "core/permissions/taint.py",
     "diagnostics/doctor/machine.py",
     "workspace/process/starter.py",
+    "session/hook_process.py",
 )
 """Here `bash` and `grep` are programs."""
 EXEMPT = {
@@ -39,6 +40,8 @@ EXEMPT = {
     "llm/providers/openai_responses.py": "`web_search` is a word of this API",
     "llm/providers/demo/": "the script of a model",
     "diagnostics/selftest.py": "the script of a model",
+    "extensions/hooks/claude_names.py": "a table of our names and those of Claude Code",
+    "frontends/mcp_server/": "tools that Friday serves, in their own words",
     "extensions/profiles/render.py": "the template of a profile in Markdown",
 }
 
