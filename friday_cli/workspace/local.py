@@ -79,11 +79,6 @@ class LocalWorkspace(WorkspaceFiles):
     def sandbox_access(self, access: Access) -> SandboxAccess:
         return "" if self._settings.sandbox is None else self._settings.sandbox.sandbox_access(access)
 
-    def expect_commands(self) -> None:
-        """As `CheckpointRecorder.expect_commands`."""
-        if self.write_hook.recorder is not None:
-            self.write_hook.recorder.expect_commands()
-
     async def run(
         self,
         command: str,
