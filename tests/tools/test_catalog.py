@@ -16,7 +16,7 @@ from friday_cli.core.protocol.provider import Request
 from friday_cli.core.protocol.tool_info import ToolInfo
 from friday_cli.llm import models
 from friday_cli.session import system_prompt
-from friday_cli.session.open import Options
+from friday_cli.session.open_context import Options
 from friday_cli.session.session import Session
 from friday_cli.tool_catalog import TOOLS
 from tests.cli.console import Console
