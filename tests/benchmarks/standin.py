@@ -93,6 +93,7 @@ class Standin:
         if name == "rounds" and rounds < int(amount):
             calls = [("read_file", {"path": "small.txt", "offset": 1 + rounds % 30, "limit": 1 + rounds // 30})]
         elif name == "bash" and rounds < len(WRITERS):
+            await asyncio.sleep(0 if rounds else float(amount or 0))
             calls = [("bash", {"command": WRITERS[rounds]})]
         elif name == "tokens":
             sent = json.dumps(messages).count(WORD) if int(amount) > LONGEST else 0  # in earlier replies

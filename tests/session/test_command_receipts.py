@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 
 import msgspec
 import pytest
 
 from friday_cli.core.protocol.receipt import CommandRun, Finding, Receipt, checked
+from friday_cli.workspace.checkpoints import Snapshot, recorder
 from tests.session.harness import Stage, does, says
 from tests.session.test_rewind import runs, writes
 
@@ -109,3 +111,19 @@ def test_a_command_with_separators_is_compared_as_a_whole(evidence: str, seen: b
     commands = (CommandRun("cd a; make, then", 0), CommandRun("ls", 0))
     (found,) = checked((Finding("c", evidence),), Receipt({"grep": 1}, commands=commands, read=("f",)))
     assert found.seen is seen
+
+
+@pytest.mark.parametrize(("profile", "expected"), [(None, True), ("reader", False)])
+async def test_a_prompt_expects_commands_where_the_model_has_them(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, profile: str | None, expected: bool
+) -> None:
+    """Then the first snapshot of a large repository is taken beside its answer."""
+    stage.profile("reader", "allowedTools: [read_file]")
+    stage.plays({"a": [says("done")]})
+    begun, loop = asyncio.Event(), asyncio.get_running_loop()
+    monkeypatch.setattr(recorder, "LATER_S", 0.0)
+    monkeypatch.setattr(Snapshot, "take_early", lambda self, wanted: loop.call_soon_threadsafe(begun.set))
+    async with stage.after_run(profile=profile):
+        if expected:
+            await asyncio.wait_for(begun.wait(), 10)
+    assert begun.is_set() == expected

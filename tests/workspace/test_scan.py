@@ -7,14 +7,18 @@ import errno
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from friday_cli.core.eventlog.log import Log, MemoryJournal
 from friday_cli.core.protocol.events import Checkpoint
 from friday_cli.workspace.checkpoints import Blobs, CheckpointRecorder, Snapshot, SnapshotLimits, scan
+from friday_cli.workspace.checkpoints import recorder as recorder_module
+from friday_cli.workspace.checkpoints.file_state import ContentReader
 from friday_cli.workspace.fs.change_detection import now
 from friday_cli.workspace.fs.folder_watch import FolderWatch
 
@@ -173,6 +177,71 @@ async def test_a_write_through_a_name_elsewhere_is_recorded_by_the_scan_after_th
     assert await command("ln b ../third; echo z >> ../third; rm ../third") == []
     await recorder.close()
     assert recorded() == ["a", "a", "b"], "a session that closes at once misses nothing"
+
+
+@pytest.mark.parametrize("indexed", [True, False])
+async def test_the_first_snapshot_of_a_large_repository_is_taken_before_a_command_needs_it(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, indexed: bool
+) -> None:
+    """And what changes after it and before the command is the person's."""
+    monkeypatch.setattr(scan, "EARLY", 3)
+    monkeypatch.setattr(recorder_module, "LATER_S", 0.0)
+    (root / ".git/index").write_bytes(b"DIRC" + (2).to_bytes(4, "big") + (4 if indexed else 2).to_bytes(4, "big"))
+    journal = MemoryJournal()
+    snapshot = Snapshot([root], tmp_path / "kept/files", SnapshotLimits())
+    recorder = CheckpointRecorder(
+        Blobs(tmp_path / "blobs", most=10**6), snapshot, Log(journal), label=lambda path: path.name, most=10**6
+    )
+    considered = asyncio.Event()
+    take_early, loop = Snapshot.take_early, asyncio.get_running_loop()
+
+    def observed(*args: Any) -> None:
+        take_early(*args)
+        loop.call_soon_threadsafe(considered.set)
+
+    monkeypatch.setattr(Snapshot, "take_early", observed)
+    recorder.expect_commands()
+    await asyncio.wait_for(considered.wait(), 10)
+    assert snapshot.ready == indexed
+    (root / "a").write_text("of the person\n")
+    (root / "d/f").unlink()
+    await recorder.command_started("a", "")
+    (root / "a").write_text("of the command\n")
+    (root / "b").unlink()
+    assert sorted(path.name for path in await recorder.command_ended("a", "")) == ["a", "b"]
+    await recorder.close()
+    kept = {k.path: k.before for e in journal.envelopes if isinstance(e.event, Checkpoint) for k in e.event.files}
+    assert kept.keys() == {"a", "b"}
+    assert recorder.blobs.get(kept["a"]) == b"of the person\n"
+
+
+async def test_a_session_that_ends_does_not_wait_for_the_first_snapshot(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scan, "EARLY", 0)
+    monkeypatch.setattr(recorder_module, "LATER_S", 0.0)
+    read, go_on = threading.Event(), threading.Event()
+    saved: Callable[..., bytes | None] = ContentReader.read
+
+    def slow(*args: Any, **more: Any) -> bytes | None:
+        read.set()
+        go_on.wait(10)
+        return saved(*args, **more)
+
+    monkeypatch.setattr(ContentReader, "read", slow)
+    snapshot = Snapshot([root], tmp_path / "kept/files", SnapshotLimits())
+    recorder = CheckpointRecorder(
+        Blobs(tmp_path / "blobs", most=10**6), snapshot, Log(MemoryJournal()), label=lambda path: path.name, most=10**6
+    )
+    recorder.expect_commands()
+    await asyncio.to_thread(read.wait, 10)
+    closing = asyncio.create_task(recorder.close())
+    await asyncio.sleep(0)
+    read.clear()
+    go_on.set()
+    await closing
+    assert not read.is_set(), "no further file was read"
+    assert not (tmp_path / "kept").exists()
 
 
 @linux

@@ -83,7 +83,7 @@ class ContentReader:
 
     def read(self, root: str, path: str, *, most: int) -> bytes | None:
         """The content of a file, or the target of a link; None if it cannot be read or is larger than `most` bytes."""
-        folder, name = os.path.split(path)
+        folder, _, name = path.rpartition("/")
         try:
             if folder != self._folder:
                 self._folder = ""
@@ -96,11 +96,16 @@ class ContentReader:
                 if error.errno != errno.ELOOP:
                     raise
                 return os.fsencode(os.readlink(name, dir_fd=self._fd))
-            with open(fd, "rb", buffering=0) as file:
+            try:
                 found = os.fstat(fd)
                 if not stat.S_ISREG(found.st_mode) or found.st_size > most:
                     return None
-                return file.read()
+                data = os.read(fd, found.st_size + 1)
+                while len(data) != found.st_size and (more := os.read(fd, 2**20)):
+                    data += more
+                return data
+            finally:
+                os.close(fd)
         except OSError:
             return None
 

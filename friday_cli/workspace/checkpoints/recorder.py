@@ -6,8 +6,9 @@ import asyncio
 import hashlib
 import os
 import stat
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -32,8 +33,8 @@ PERSON = "person"
 """The agent name of commands that the user typed."""
 GRACE_S = 3.0
 """Seconds after the last sign of life of a process in which its commands may still have changed files."""
-VERIFY_S = 0.2
-"""Seconds after a command until a complete scan looks for changes that the kernel did not tell."""
+LATER_S = 0.2
+"""Seconds without a command until a complete scan begins: the first one, or one for changes that the kernel did not tell."""
 _NOT_SAVED = "it could not be saved"
 _TOO_LARGE = f"it was larger than {KEPT // 1024} kB"
 _UNKNOWN = FileState(stat.S_IFREG)
@@ -67,7 +68,8 @@ class CheckpointRecorder:
         self._unverified = ""
         """The agent of the last command after which no complete scan has looked for changes that were not told."""
         self._timer: asyncio.TimerHandle | None = None
-        self._verification: asyncio.Task[None] | None = None
+        self._later: asyncio.Task[None] | None = None
+        self._closed = False
         self._waiting = 0
         """Commands that wait for the snapshot; a verification ends then."""
 
@@ -97,7 +99,7 @@ class CheckpointRecorder:
                     await asyncio.to_thread(snapshot.file_written, change.path)
                 await asyncio.to_thread(snapshot.commit, self._running)
             if self._unverified:
-                self._verify_later()
+                self._start_later(self.verify)
 
     async def command_started(self, agent: str, other: str) -> dict[Path, FileEffect]:
         """Call before a command of `agent` starts. Changes until now were made by the user, or by the agent `other` if one
@@ -127,7 +129,7 @@ class CheckpointRecorder:
             if agent != PERSON and snapshot.ready:
                 self._unverified = agent
         if self._unverified:
-            self._verify_later()
+            self._start_later(self.verify)
         return effects
 
     def touched_since(self, start: int) -> list[str] | None:
@@ -145,16 +147,24 @@ class CheckpointRecorder:
                 agent, self._unverified = self._unverified, ""
                 await self._record(agent, found)
 
-    def _verify_later(self) -> None:
-        """Verify when no command follows at once: beside the model's answer."""
+    def expect_commands(self) -> None:
+        """Call when an agent begins to work: where the first snapshot takes long, it is taken beside the model's answer."""
+        if self._snapshot is not None and not self._snapshot.ready:
+            self._start_later(partial(self._take_early, self._snapshot))
+
+    async def _take_early(self, snapshot: Snapshot) -> None:
+        async with self._snapshot_lock:
+            if not self._closed:
+                await asyncio.to_thread(snapshot.take_early, lambda: not self._closed)
+
+    def _start_later(self, work: Callable[[], Coroutine[None, None, None]]) -> None:
+        """Start `work` if no command follows at once: beside the model's answer."""
 
         def start() -> None:
-            self._verification = asyncio.create_task(self.verify())
-            self._verification.add_done_callback(
-                lambda task: task.cancelled() or task.exception()
-            )  # the log reports it
+            self._later = asyncio.create_task(work())
+            self._later.add_done_callback(lambda task: task.cancelled() or task.exception())  # the log reports it
 
-        self._timer = asyncio.get_running_loop().call_later(VERIFY_S, start)
+        self._timer = asyncio.get_running_loop().call_later(LATER_S, start)
 
     @asynccontextmanager
     async def _using(self, snapshot: Snapshot) -> AsyncIterator[Snapshot]:
@@ -207,6 +217,7 @@ class CheckpointRecorder:
         await self.record(agent, tuple(rows), "command")
 
     async def close(self) -> None:
+        self._closed = True
         if self._timer is not None:
             self._timer.cancel()
         await self.verify()
@@ -217,8 +228,7 @@ class CheckpointRecorder:
     async def _report_problem(self) -> None:
         if self._snapshot is not None and self._snapshot.problem and not self._problem_reported:
             self._problem_reported = True
-            text = f"What commands change here cannot be rewound: {self._snapshot.problem}."
-            await self._log.emit("a", Notice(text, "info"))
+            await self._log.emit("a", Notice(f"What commands change here cannot be rewound: {self.problem}.", "info"))
 
     def _rows(self, found: Sequence[SnapshotChange]) -> tuple[KeptFile, ...]:
         rows = []

@@ -15,7 +15,7 @@ import msgspec
 from ..fs import safe_files
 from ..fs.change_detection import BUILD_FOLDERS, SCAN_CPU_S, SKIPPED, now
 from ..fs.folder_watch import FolderWatch
-from ..fs.gitignore import Level, level_of, top_of
+from ..fs.gitignore import Level, indexed_files, level_of, top_of
 from .baseline import FileSnapshot
 from .blobs import MEGABYTE
 
@@ -25,6 +25,8 @@ LINKED = 500
 """With more files that have several names than this a complete scan is faster than asking for each."""
 TOUCHED = 100_000
 """Paths that are remembered as changed, for receipts."""
+EARLY = 2_000
+"""From so many files in git's index on, the first scan begins before a command needs it."""
 _SLICE = 256
 """Files between two looks at the clock."""
 
@@ -93,13 +95,19 @@ class FolderScanner:
         self.scanned_at = scanned_at
         return found
 
-    def complete(self, known: Mapping[str, FileSnapshot]) -> dict[str, FoundFile] | None:
-        """As `changed`, with all files."""
+    def takes_long(self) -> bool:
+        """Whether git's indexes have enough files for a complete scan to take long, and not too many for it."""
+        return EARLY <= sum(map(indexed_files, self.roots)) <= self.limits.files
+
+    def complete(
+        self, known: Mapping[str, FileSnapshot], wanted: Callable[[], bool] = lambda: True
+    ) -> dict[str, FoundFile] | None:
+        """As `changed`, with all files. None also if `wanted` became False meanwhile."""
         if self.problem:
             return None
         self.scanned_at, self.rules, self._linked = now(), {}, set()
         self._start_watch()
-        found = self._all_files(known, self.rules, self._watch, lambda: False)
+        found = self._all_files(known, self.rules, self._watch, wanted)
         if found is None:
             return None
         self._remember_linked(found)
@@ -112,7 +120,7 @@ class FolderScanner:
         the kernel. None if `wanted` became False meanwhile, or if the next `changed` is complete."""
         if self._watch is None:
             return {}
-        found = self._all_files(known, {}, None, lambda: not wanted())
+        found = self._all_files(known, {}, None, wanted)
         if found is None:
             return {} if self.problem else None
         self._watch.read()
@@ -160,7 +168,7 @@ class FolderScanner:
         known: Mapping[str, FileSnapshot],
         rules: dict[str, FolderRules],
         watch: FolderWatch | None,
-        stopped: Callable[[], bool],
+        wanted: Callable[[], bool],
     ) -> dict[str, FoundFile] | None:
         deadline = time.monotonic() + self.limits.seconds
         found: dict[str, FoundFile] = {}
@@ -174,7 +182,7 @@ class FolderScanner:
                     self._give_up(f"the folder has more than {self.limits.files:,} files")
                     return None
                 if count % _SLICE == 0:
-                    if stopped():
+                    if not wanted():
                         return None
                     if time.monotonic() > deadline:
                         self._give_up(f"scanning the folder takes longer than {self.limits.seconds:g} s")

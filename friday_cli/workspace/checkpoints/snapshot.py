@@ -72,13 +72,20 @@ class Snapshot:
             scanner = self._scanner
             self._baseline.commit(Commit(agent, tuple(map(os.fsencode, scanner.roots)), scanner.scanned_at))
 
-    def update(self) -> None:
-        """Make the current files the snapshot."""
-        found = self._changed()
+    def take_early(self, wanted: Callable[[], bool]) -> None:
+        """Take the first snapshot if that takes long, so that no command waits for it."""
+        if not self.ready and self._scanner.takes_long():
+            self.update(wanted)
+
+    def update(self, wanted: Callable[[], bool] = lambda: True) -> None:
+        """Make the current files the snapshot. The first one may be given up: it ends once `wanted` is False."""
+        found = self._changed(wanted)
         if found is None:
             return
         with ContentReader() as reader:
             for path, (root, status) in found.items():
+                if not self.ready and not wanted():
+                    return
                 if status is None:
                     self._forget(path)
                 else:
@@ -106,8 +113,8 @@ class Snapshot:
         """As `FolderScanner.touched_since`."""
         return self._scanner.touched_since(start)
 
-    def _changed(self) -> dict[str, FoundFile] | None:
-        found = self._scanner.changed(self._files) if self.ready else self._scanner.complete(self._files)
+    def _changed(self, wanted: Callable[[], bool] = lambda: True) -> dict[str, FoundFile] | None:
+        found = self._scanner.changed(self._files) if self.ready else self._scanner.complete(self._files, wanted)
         self._close_if_given_up()
         return found
 

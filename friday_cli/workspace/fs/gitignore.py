@@ -115,6 +115,21 @@ def rules_in(path: Path) -> IgnoreFile:
     return IgnoreFile(_text(str(path)))
 
 
+def indexed_files(folder: Path) -> int:
+    """How many files git's index has in the repository that contains `folder`; 0 if that is not known."""
+    if (top := top_of(folder)) is None:
+        return 0
+    git = str(top / ".git")
+    if os.path.isfile(git):
+        git = os.path.join(top, _text(git).removeprefix("gitdir:").strip())
+    try:
+        with open(os.open(f"{git}/index", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb", buffering=0) as file:
+            head = file.read(12) or b""
+    except OSError:
+        return 0
+    return int.from_bytes(head[8:], "big") if head.startswith(b"DIRC") else 0
+
+
 def _common(git: str) -> str:
     """The git folder that has `info/exclude`; for a linked worktree (.git is a file) that of its repository."""
     if not os.path.isfile(git):

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
+import re
 import statistics
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from urllib.request import Request, urlopen
 
 from friday_cli.core.protocol.events import SCHEMA, AgentFinished, AgentStarted, MessageAdded, SessionStarted
 from friday_cli.core.protocol.messages import Message, Text, user
@@ -35,8 +38,9 @@ TYPED = "zqx"
 READY = "commands"
 """A word of the status line that comes when the session is open."""
 CROWD, RATE, WATCHED_S = 20, 50, 8
-LONG = 5_000
-"""Messages of the long session."""
+LONG = (5_000, 10_000)
+"""Messages of the long sessions."""
+SHOWN = re.compile(rb"answer number (\d+)")
 
 
 def screen(bench: Bench) -> Iterator[Line]:
@@ -45,7 +49,8 @@ def screen(bench: Bench) -> Iterator[Line]:
     yield from rest(bench)
     yield from answer(bench)
     yield from crowd(bench)
-    yield from long(bench)
+    for count in LONG:
+        yield from long(bench, count)
     for what, name in (("children", "50 children x 2,000 events"), ("hour", "an hour of 50 events/s")):
         found = bench.module("tui.steady", what, env=bench.environment(home=what))
         note = f"{found['first']:.1f} -> {found['last']:.1f} MB"
@@ -142,21 +147,24 @@ def crowd(bench: Bench) -> Iterator[Line]:
     yield Line(f"processor's share, {name}", 100 * share, "%", 50.0, fixed=True)
 
 
-def long(bench: Bench) -> Iterator[Line]:
-    """A session of 5,000 messages: opening it, the next message, another size, and the focus gone and back."""
-    bench.configure("talk", "")
-    home = bench.folder / "talk"
-    made = asyncio.run(_talk(bench, Store(home / "data" / "friday.db")))
-    name = f"{LONG:,} messages"
+def long(bench: Bench, count: int) -> Iterator[Line]:
+    """A session of `count` messages: opening it, a page up, the next message, another size, and the focus gone and back."""
+    home, name = f"talk-{count}", f"{count:,} messages"
+    bench.configure(home, "")
+    made = asyncio.run(_talk(bench, Store(bench.folder / home / "data" / "friday.db"), count))
     argv = bench.friday("-m", MESSAGES, "-r", made)
-    with Terminal(argv, bench.environment("counted", home="talk"), bench.work) as terminal:
+    with Terminal(argv, bench.environment("counted", home=home), bench.work) as terminal:
         terminal.shown()
-        shown = terminal.until(f"answer number {LONG // 2 - 1}") - terminal.begun
+        shown = terminal.until(f"answer number {count // 2 - 1}") - terminal.begun
         yield Line(f"opened, {name}", shown, "s", 1.0, fixed=True)
         terminal.rest(2.0)
         yield Line(f"memory, {name}", terminal.rss_mb(), "MB")
-        _, answered = exchanges(bench, terminal, range(LONG + 1, LONG + 12, 2))
-        yield Line(f"request to answer shown, {name}", 1000 * answered, "ms", 50.0, fixed=True)
+        _, answered = exchanges(bench, terminal, range(count + 1, count + 12, 2))
+        alone = 1000 * _service_alone(bench, count)
+        yield Line(
+            f"request to answer shown, {name}", 1000 * answered - alone, "ms", 50.0, alone, "the service alone",
+            fixed=True,
+        )  # fmt: skip
         letters = signs()
         resized, focused = [], []
         for width in (100, 160, 90, 120):
@@ -169,16 +177,51 @@ def long(bench: Bench) -> Iterator[Line]:
             terminal.rest(0.5)
         yield Line(f"key to echo after another size, {name}", statistics.median(resized), "ms", 500.0, fixed=True)
         yield Line(f"key to echo after a focus change, {name}", statistics.median(focused), "ms", 100.0, fixed=True)
+        yield Line(f"a page up, {name}", 1000 * _page_up(terminal, count // 2 - 1), "ms", 100.0, fixed=True)
 
 
-async def _talk(bench: Bench, store: Store) -> str:
+def _page_up(terminal: Terminal, newest: int) -> float:
+    """The median seconds from a key to an older answer on the screen; ten pages from the end on."""
+    taken = []
+    for _ in range(10):
+        at, begun = len(terminal.out), time.monotonic()
+        terminal.type("\x1b[5~")
+        while not (numbers := [int(n) for n in SHOWN.findall(bytes(terminal.out[at:])) if int(n) < newest]):
+            if time.monotonic() > begun + 10:
+                raise RuntimeError(f"No answer before number {newest} was shown.")
+            terminal.read(0.5)
+        taken.append(time.monotonic() - begun)
+        terminal.rest(0.5)
+        newest = min(numbers)
+    return statistics.median(taken)
+
+
+def _service_alone(bench: Bench, count: int) -> float:
+    """The median seconds of the request and its answer without Friday."""
+    text = _answer_text()
+    messages = [{"role": "user", "content": [{"type": "text", "text": text}]} for _ in range(count // 2)]
+    body = json.dumps({"stream": True, "messages": messages + [{"role": "user", "content": []}] * (count // 2)})
+    taken = []
+    for _ in range(6):
+        begun = time.monotonic()
+        with urlopen(Request(bench.url("counted/v1/messages"), body.encode())) as answer:
+            answer.read()
+        taken.append(time.monotonic() - begun)
+    return statistics.median(taken)
+
+
+def _answer_text() -> str:
+    return "".join(prose(120)).strip()
+
+
+async def _talk(bench: Bench, store: Store, count: int) -> str:
     session = await store.create_session(bench.work)
-    text = "".join(prose(120)).strip()
+    text = _answer_text()
 
     def happenings() -> Iterator[Happening]:
         yield "a", SessionStarted(SCHEMA, session, str(bench.work), "0")
         yield "a", AgentStarted(1, "friday", "a long talk", MESSAGES)
-        for number in range(LONG // 2):
+        for number in range(count // 2):
             yield "a", MessageAdded(user(f"question number {number}"))
             yield "a", MessageAdded(Message("assistant", (Text(f"{text}\n\nanswer number {number}"),)))
         yield "a", AgentFinished(1, "completed", "done", "All is said.")
