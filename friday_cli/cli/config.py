@@ -111,8 +111,8 @@ def schema(
 
     \b
     friday config schema mcp > mcp.schema.json
-    Then write "$schema": "./mcp.schema.json" as the first key of the file; in config.toml the first line
-    #:schema ./config.schema.json
+    Then write "$schema": "./mcp.schema.json" as the first key of the file.
+    The first line of config.toml names it so: #:schema ./config.schema.json
     """
     print(schema_text(name), end="")
 

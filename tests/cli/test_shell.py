@@ -27,6 +27,7 @@ COMMANDS = {
     "auth": ("set", "list", "remove"),
     "permissions": ("list", "explain"),
     "hooks": ("list", "test"),
+    "import": (),
     "trust": (),
     "config": ("path", "show", "get", "set", "unset", "schema"),
     "doctor": (),
