@@ -38,6 +38,7 @@ COMMANDS = {
     "memory": "Notes saved by agents: list, show, promote, forget.",
     "profiles": "Profiles of sub-agents: list, show, check, new.",
     "mcp": "MCP servers: list, add, login, call; Friday as one: serve.",
+    "plugins": "Plugins: list, add, remove, check.",
     "models": "List the usable models, and why others are not usable.",
     "auth": "API keys of model services: set, list, remove.",
     "permissions": "Permission rules: list, explain a decision.",

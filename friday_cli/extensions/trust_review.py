@@ -12,6 +12,7 @@ from friday_cli.core.text.sanitize import sanitize, sanitize_line, show_invisibl
 from friday_cli.tool_catalog import TOOLS
 
 from . import instructions, profiles, trust
+from .plugins import IN_PROJECT
 
 MAX_LINES = 200
 """Lines of diffs shown; more are counted."""
@@ -53,7 +54,8 @@ def lines(trust_status: trust.Trust) -> list[tuple[str, str]]:
     """(file, effect if trusted) for each file of a project, the instructions last."""
     root = trust_status.root
     hooks, scripts = _hooks(trust_status)
-    rows = [row for name in trust_status.files for row in _rows(root, name)]
+    rows = [row for name in trust_status.files if not name.startswith(IN_PROJECT) for row in _rows(root, name)]
+    rows += _plugins(trust_status)
     rows = [(name, "script of a hook" if name in scripts else about) for name, about in rows] + hooks
     for name in trust_status.instructions:
         size = pluralize(len((trust.content(root / name, root) or b"").strip().splitlines()), "line")
@@ -61,6 +63,15 @@ def lines(trust_status: trust.Trust) -> list[tuple[str, str]]:
         about = f"instructions of {size} that {who}; what needs your permission is still asked about"
         rows.append((sanitize_line(name, 200), about))
     return rows or [("", "no settings, profiles or instructions yet; an AGENTS.md would be used as instructions")]
+
+
+def _plugins(trust_status: trust.Trust) -> list[tuple[str, str]]:
+    """The rows of the plugins of a project: what each brings."""
+    if not any(name.startswith(IN_PROJECT) for name in trust_status.files):
+        return []
+    from .plugins import review
+
+    return review.rows_of_project(trust_status)
 
 
 def _rows(root: Path, name: str) -> list[tuple[str, str]]:

@@ -23,6 +23,7 @@ COMMANDS = {
     "memory": ("list", "show", "promote", "forget"),
     "profiles": ("list", "show", "check", "new"),
     "mcp": ("list", "show", "add", "add-json", "remove", "login", "logout", "tools", "call", "serve"),
+    "plugins": ("list", "add", "remove", "check"),
     "models": (),
     "auth": ("set", "list", "remove"),
     "permissions": ("list", "explain"),

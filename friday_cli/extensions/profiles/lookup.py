@@ -18,6 +18,7 @@ from friday_cli.core.text.suggest import closest_match
 from friday_cli.paths import config_dir
 
 from .. import frontmatter, trust
+from ..plugins import find_plugins
 from .parse import parse
 from .parse_cache import MIN_FILES, ParseCache, ParsedFile
 from .profile import TOKENS_HARD, Origin, Profile
@@ -110,6 +111,7 @@ def load(
     search.folder(folder, "user")
     if project is not None and project.ok:
         search.project(project)
+    search.plugins(project)
     search.folder(shipped_folder(), "shipped")
     search.check_sub_agents(search.found)
     return Profiles(search.found, tuple(search.hidden), tuple(search.problems), tuple(search.announcements))
@@ -193,6 +195,17 @@ class _ProfileSearch:
                 if "/" not in relative or origin == "claude":
                     self._file(path, origin, cache, sha, partial(trust.trusted_content, path, sha))
         cache.save()
+
+    def plugins(self, project: trust.Trust | None) -> None:
+        """Add the profiles of plugins, and the problems of plugins."""
+        found = find_plugins(project, self._env)
+        for plugin in found.found if found else ():
+            cache = ParseCache(plugin.root, 0, self._env)
+            for names, origin in ((plugin.profiles, "project"), (plugin.agents, "claude")):
+                for name in names:
+                    path, sha = plugin.root / name, plugin.files.files[name]
+                    self._file(path, origin, cache, sha, partial(trust.trusted_content, path, sha))  # type: ignore[arg-type]
+        self.announcements += found.problems if found else ()
 
     def _file(
         self, path: Path, origin: Origin, cache: ParseCache, sha: str, read: Callable[[], bytes | FileError]
