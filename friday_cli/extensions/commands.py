@@ -20,7 +20,7 @@ from friday_cli.core.text.sanitize import sanitize, sanitize_line
 from friday_cli.paths import config_dir
 
 from . import frontmatter, trust
-from .plugins import find_plugins
+from .plugins.find import find_plugins
 
 if TYPE_CHECKING:
     from friday_cli.core.permissions.rules import Rules

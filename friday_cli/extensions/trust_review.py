@@ -12,7 +12,7 @@ from friday_cli.core.text.sanitize import sanitize, sanitize_line, show_invisibl
 from friday_cli.tool_catalog import TOOLS
 
 from . import instructions, profiles, trust
-from .plugins import IN_PROJECT
+from .plugins.find import IN_PROJECT
 
 MAX_LINES = 200
 """Lines of diffs shown; more are counted."""

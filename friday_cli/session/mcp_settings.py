@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from friday_cli.extensions import trust
-from friday_cli.extensions.plugins import find_plugins
+from friday_cli.extensions.plugins.find import find_plugins
 from friday_cli.extensions.profiles import Profile
 from friday_cli.paths import config_dir
 

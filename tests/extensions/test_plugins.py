@@ -13,7 +13,8 @@ import pytest
 
 from friday_cli.core.protocol.errors import FileError
 from friday_cli.extensions import commands, profiles, trust, trust_review
-from friday_cli.extensions.plugins import find_plugins, install
+from friday_cli.extensions.plugins import install
+from friday_cli.extensions.plugins.find import find_plugins
 from friday_cli.extensions.plugins.plugin import Plugin, read
 from friday_cli.extensions.plugins.servers import data_folder, servers
 

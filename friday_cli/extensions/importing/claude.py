@@ -11,8 +11,6 @@ from typing import Any
 from .. import profiles
 from .found import DECISIONS, Found, markdown_files, profile_text, rules_of
 
-LEFT = {"model": "the command's model has no effect: the model of the session is used."}
-
 
 def read(home: Path, env: Mapping[str, str], project: Path) -> Found:
     """Read the files below the home folder. `project`: its own servers in the file of all projects are found too."""
@@ -37,7 +35,7 @@ def read(home: Path, env: Mapping[str, str], project: Path) -> Found:
     for _, path, raw in markdown_files(folder / "agents"):
         if profiles.lookup.is_profile(raw):
             found.add_profile(path, partial(_agent, path, raw))
-    found.add_commands(folder / "commands", left=LEFT)
+    found.add_commands(folder / "commands")
     found.instructions = text_file(folder / "CLAUDE.md")
     return found
 

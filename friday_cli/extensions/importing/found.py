@@ -15,7 +15,7 @@ from friday_cli.core.protocol.tool_info import SERVER_PREFIX
 from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.tool_catalog import BASH, TOOLS
 
-from .. import commands, frontmatter, profiles
+from .. import command_check, commands, frontmatter, profiles
 from ..hooks.read import HookFile, HookFiles, read_hooks
 from ..profiles import claude_import
 from ..profiles.profile import Profile
@@ -83,26 +83,21 @@ class Found(msgspec.Struct):
             self.leave(path, notice)
         self.agents.setdefault(name, text)
 
-    def add_commands(self, folder: Path, *, left: Mapping[str, str] = {}) -> None:
-        """Add the commands in a folder of Markdown files. `left`: keys that have no effect here, with a reason."""
+    def add_commands(self, folder: Path) -> None:
+        """Add the commands in a folder of Markdown files."""
         for relative, path, raw in markdown_files(folder):
             name = relative.removesuffix(".md").replace("/", ":").lower()
-            self.add_command(path, name, raw, left=left)
+            self.add_command(path, name, raw)
 
-    def add_command(self, path: Path, name: str, raw: bytes, *, left: Mapping[str, str]) -> None:
+    def add_command(self, path: Path, name: str, raw: bytes) -> None:
         """Add one command from the content of its file."""
         try:
             command = commands.parse(str(path), name, raw, "claude")
         except FridayError as error:
             self.leave(path, f"the command is not taken over: {error}")
             return
-        text = raw.decode("utf-8", "replace")
-        keys = frontmatter.read(str(path), text, known=commands.KEYS).keys if frontmatter.split(text) else {}
-        for key in keys:
-            if key.lower().replace("_", "-") not in commands.KEYS:
-                self.leave(path, left.get(key, f"{key} has no effect in Friday."))
-        if note := command.skipped_note():
-            self.leave(path, note)
+        for difference in command_check.differences(command, raw):
+            self.leave(path, difference)
         front: dict[str, Any] = {"description": command.description}
         front |= {"argument-hint": command.hint} if command.hint else {}
         front |= {"arguments": list(command.names)} if command.names else {}

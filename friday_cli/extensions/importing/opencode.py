@@ -23,7 +23,6 @@ _TOOLS = {"bash": ("Bash",), "edit": ("Edit", "Write"), "write": ("Write",), "pa
 _AGENT_KEYS = {"description": "description", "model": "model", "temperature": "temperature", "steps": "maxIterations",
                "maxSteps": "maxIterations"}  # fmt: skip
 _READ_AGENT_KEYS = {*_AGENT_KEYS, "mode", "tools", "permission", "prompt", "color", "hidden", "name", "disable"}
-_COMMAND_LEFT = {key: f"{key} has no effect: the main agent runs the command." for key in ("agent", "model", "subtask")}
 _LINE_COMMENT = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/', re.S)
 _LAST_COMMA = re.compile(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])')
 
@@ -38,7 +37,7 @@ def read(home: Path, env: Mapping[str, str], project: Path) -> Found:
         for relative, path, raw in markdown_files(folder / part):
             found.add_profile(path, partial(_agent_file, path, relative.removesuffix(".md"), raw))
     for part in ("command", "commands"):
-        found.add_commands(folder / part, left=_COMMAND_LEFT)
+        found.add_commands(folder / part)
     for part in ("plugin", "plugins"):
         for path in sorted((folder / part).glob("*.[jt]s")):
             found.leave(path, "a plugin is code of OpenCode; write its checks as hooks (docs/hooks.md).")
@@ -69,7 +68,7 @@ def _settings(path: Path, found: Found) -> None:
     for name, entry in tables.get("command", {}).items():
         if isinstance(entry, dict) and isinstance(entry.get("template"), str):
             front = {key: value for key, value in entry.items() if key != "template"}
-            found.add_command(path, name.lower(), markdown(front, entry["template"]).encode(), left=_COMMAND_LEFT)
+            found.add_command(path, name.lower(), markdown(front, entry["template"]).encode())
 
 
 def _with_variables(value: Any) -> Any:

@@ -21,7 +21,7 @@ from friday_cli.own_programs import find_program
 from friday_cli.paths import config_dir, text_of
 
 from .. import trust
-from . import STORE
+from .find import STORE
 from .installed import PinnedPlugin, folder, read_store
 from .plugin import CLAUDE_MANIFEST, MANIFEST, PluginFiles
 

@@ -18,7 +18,7 @@ from friday_cli.core.text.suggest import closest_match
 from friday_cli.paths import config_dir
 
 from .. import frontmatter, trust
-from ..plugins import find_plugins
+from ..plugins.find import find_plugins
 from .parse import parse
 from .parse_cache import MIN_FILES, ParseCache, ParsedFile
 from .profile import TOKENS_HARD, Origin, Profile
@@ -142,11 +142,20 @@ def check(
 def _files_to_check(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path]
-    flat = sorted(file for file in path.glob("*.md") if file.is_file())
+    flat = sorted(file for file in path.glob("*.md") if file.is_file() and not _is_other(file, path))
     nested = ".claude" in path.resolve().parts or not any(_seems_profile(file) for file in flat)
     if not nested:
         return flat
-    return sorted(file for file in islice(path.rglob("*.md"), MAX_FILES) if file.is_file())
+    return sorted(
+        file for file in islice(path.rglob("*.md"), MAX_FILES) if file.is_file() and not _is_other(file, path)
+    )
+
+
+def _is_other(file: Path, top: Path) -> bool:
+    """Whether a file below `top` is a skill or a command, which can have the keys of a profile."""
+    return file.name == "SKILL.md" or not {"skills", "commands"}.isdisjoint(
+        (top.name, *file.relative_to(top).parts[:-1])
+    )
 
 
 def _seems_profile(file: Path) -> bool:
