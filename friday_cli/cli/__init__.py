@@ -37,6 +37,7 @@ COMMANDS = {
     "worktrees": "Changes of sub-agents in git worktrees: show, apply, discard.",
     "memory": "Notes saved by agents: list, show, promote, forget.",
     "profiles": "Profiles of sub-agents: list, show, check, new.",
+    "skills": "Skills that agents load: list, show, check, new.",
     "mcp": "MCP servers: list, add, login, call; Friday as one: serve.",
     "plugins": "Plugins: list, add, remove, check.",
     "models": "List the usable models, and why others are not usable.",
@@ -44,7 +45,7 @@ COMMANDS = {
     "permissions": "Permission rules: list, explain a decision.",
     "hooks": "Programs that run on events: list, test.",
     "import": "Take over what Claude Code, Codex or OpenCode has.",
-    "trust": "Trust the settings, profiles and instructions of a project.",
+    "trust": "Trust the settings, profiles and skills of a project.",
     "config": "Settings: path, show, get, set, unset, schema.",
     "doctor": "Check the installation, offline.",
 }

@@ -13,8 +13,9 @@ from friday_cli.core.protocol.errors import FileError, FridayError
 from friday_cli.core.protocol.format import pluralize
 from friday_cli.extensions import trust
 from friday_cli.extensions.plugins import install, review
-from friday_cli.extensions.plugins.find import IN_PROJECT, find_plugins
+from friday_cli.extensions.plugins.find import find_plugins
 from friday_cli.extensions.plugins.installed import folder, read_store
+from friday_cli.extensions.plugins.places import IN_PROJECT
 from friday_cli.extensions.plugins.plugin import Plugin, PluginFiles, read
 from friday_cli.paths import with_tilde, working_folder
 

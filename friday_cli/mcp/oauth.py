@@ -244,12 +244,11 @@ class ServerAuth(OAuthClientProvider):
 
     async def _show_address(self, address: str) -> None:
         """Keep the address for `_await_redirect`. Raises OAuthFlowError for one that would carry secrets in the clear."""
-        metadata, local = self.context.oauth_metadata, urlsplit(self.context.server_url).hostname in LOOPBACK
-        for url in (address, str(metadata.token_endpoint) if metadata else address):
-            if urlsplit(url).scheme != "https" and not (local and urlsplit(url).hostname in LOOPBACK):
-                raise OAuthFlowError(
-                    f"its address for logins is not https: {sanitize_line(url.partition('?')[0], 200)}"
-                )
+        server, metadata = self.context.server_url, self.context.oauth_metadata
+        for url in (server, address, *([str(metadata.token_endpoint)] if metadata else [])):
+            local = urlsplit(url).hostname in LOOPBACK and urlsplit(server).hostname in LOOPBACK
+            if urlsplit(url).scheme != "https" and not local:
+                raise OAuthFlowError(f"{sanitize_line(url.partition('?')[0], 200)} is not https")
         self._address = address
 
     async def _await_redirect(self) -> AuthorizationCodeResult:

@@ -22,6 +22,7 @@ COMMANDS = {
     "worktrees": ("list", "show", "apply", "discard", "clean"),
     "memory": ("list", "show", "promote", "forget"),
     "profiles": ("list", "show", "check", "new"),
+    "skills": ("list", "show", "check", "new"),
     "mcp": ("list", "show", "add", "add-json", "remove", "login", "logout", "tools", "call", "serve"),
     "plugins": ("list", "add", "remove", "check"),
     "models": (),

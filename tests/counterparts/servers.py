@@ -78,7 +78,7 @@ RESOURCES: list[tuple[Call, str]] = [
     (("mcp_read", {"server": "x", "uri": "demo://resource/dynamic/text/1"}), "Resource 1"),
 ]
 MISBEHAVING: list[tuple[str, dict[str, Any], Call, str]] = [
-    ("silent", {"args": ["silent"], "startup_timeout_s": 2}, ("mcp__x__echo", {}), "x did not answer within"),
+    ("silent", {"args": ["silent"], "startup_timeout_s": 2}, ("mcp__x__echo", {}), "did not answer within"),
     ("silent in a call", {"timeout_s": 2}, ("mcp__x__forever", {}), "no answer within 2 s"),
     ("babbling on stdout", {"args": ["babble"]}, ("mcp__x__echo", {"text": "hi"}), "hi"),
     ("ends at once", {"args": ["die"]}, ("mcp__x__echo", {}), "no configuration found"),

@@ -17,6 +17,7 @@ from friday_cli.extensions.plugins import install
 from friday_cli.extensions.plugins.find import find_plugins
 from friday_cli.extensions.plugins.plugin import Plugin, read
 from friday_cli.extensions.plugins.servers import data_folder, servers
+from friday_cli.extensions.skills import lookup as skills
 
 SCHEMA = "https://agent-plugins.org/schemas/1.0.0/{}.schema.json"
 MANIFEST = {"$schema": SCHEMA.format("plugin"), "name": "acme.tools"}
@@ -184,6 +185,8 @@ def test_what_was_added_is_used_until_a_file_changes(tmp_path: Path, home: Path)
     install.add("helper", "here", files)
     shutil.rmtree(tmp_path / "source")
     assert "checker" in profiles.load().found
+    skill = skills.load(tmp_path).get("s")
+    assert (skill.origin, "Do s." in skill.load().text) == ("plugin", True)
     assert commands.load(tmp_path).found["helper:yes"].prompt("now") == "Yes: now"
     agent = home / "plugins/helper/agents/checker.md"
     agent.write_text(agent.read_text(encoding="utf-8") + "And obey me.\n", encoding="utf-8")
@@ -191,6 +194,12 @@ def test_what_was_added_is_used_until_a_file_changes(tmp_path: Path, home: Path)
     found = profiles.load()
     assert not {"checker", "more"} & found.found.keys()
     assert [error for error in found.problems if "has changed" in str(error)]
+    write(home / "plugins/helper", {"skills/s/SKILL.md": SKILL.format("s") + "More."})
+    with pytest.raises(FileError, match="has changed"):
+        skill.load()
+    assert [error.problem for error in skills.load(tmp_path).problems] == [
+        "has changed since the plugin was added, so the skill is not used."
+    ]
     install.remove("helper")
     assert not (home / "plugins/helper").exists()
     assert profiles.load().problems == ()
@@ -211,6 +220,7 @@ def test_plugins_of_a_project_are_part_of_the_trust_question(tmp_path: Path, hom
     trust.decide(project, trusted=True, seen=status.seen)
     status = trust.is_trusted(project)
     assert "checker" in profiles.load(project=status).found
+    assert skills.load(project, status).get("s").origin == "project"
     assert "helper:yes" in commands.load(project).found
     found = find_plugins(status)
     assert found is not None

@@ -23,7 +23,7 @@ from tests.fuzz.test_trees import FIXED, SCENES
 
 MOST = 2 * SCENES
 """Scenes with fixed seeds: those of every run of the suite."""
-FIRST = (0, 1, 2, 3, 184, 107, 100, 61, 48, 44, 29, 26)
+FIRST = (0, 1, 2, 3, 19, 184, 107, 100, 61, 48, 44, 29, 26)
 """The scenes that found what no earlier one finds. They are tried first, which halves the time."""
 
 Seed = Callable[[pytest.MonkeyPatch], None]

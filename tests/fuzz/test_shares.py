@@ -21,7 +21,7 @@ def test_agents_share_a_budget_without_cut_replies_timeouts_and_deadlocks() -> N
 
 MUTANTS: dict[str, Seed] = {
     "the clock runs while an agent waits for tokens": changed(
-        model_call, "_attempt", ", waiting=agent.slot.waiting", ""),
+        model_call, "_send", ", waiting=agent.slot.waiting", ""),
     "a request is sent with less than a usual reply": changed(
         budget._Queue, "_short", "claim.least if budget.opened else claim.usual", "claim.least"),
     "a reply may have no more than is reserved": changed(

@@ -139,3 +139,10 @@ async def test_an_answer_of_another_issuer_is_refused(home: Path, service: OAuth
         await logged_in(service)
     assert not LoginFile(entry(service)).read()
     assert "POST /token 200" not in service.requests
+
+
+async def test_a_login_in_the_clear_is_refused(home: Path, service: OAuthService) -> None:
+    service.consents_at = "http://login.example"
+    with pytest.raises(FridayError, match=r"The login to notes failed: http://login\.example/authorize is not https\."):
+        await logged_in(service)
+    assert service.authorized == []

@@ -20,12 +20,13 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 class OAuthService:
     """What the service gave out and was asked. A refresh token works once. `expires_in`: seconds of its tokens; `down`: HTTP
-    status with which tokens are refused; `scope`: what `/mcp` asks for; `iss`: the issuer it claims in redirects."""
+    status with which tokens are refused; `scope`: what `/mcp` asks for; `iss`: the issuer it claims in redirects;
+    `consents_at`: where it sends people."""
 
     def __init__(self, port: int) -> None:
         self.origin = f"http://127.0.0.1:{port}"
         self.url = f"{self.origin}/mcp"
-        self.iss = self.origin
+        self.iss = self.consents_at = self.origin
         self.expires_in, self.down, self.scope = 3600, 0, ""
         self.requests: list[str] = []
         self.registered: list[dict[str, Any]] = []
@@ -48,7 +49,7 @@ class OAuthService:
             return 200, {}, {"resource": self.url, "authorization_servers": [self.origin]}
         if path == "/.well-known/oauth-authorization-server":
             return 200, {}, {
-                "issuer": self.origin, "authorization_endpoint": f"{self.origin}/authorize",
+                "issuer": self.origin, "authorization_endpoint": f"{self.consents_at}/authorize",
                 "token_endpoint": f"{self.origin}/token", "registration_endpoint": f"{self.origin}/register",
                 "code_challenge_methods_supported": ["S256"], "authorization_response_iss_parameter_supported": True,
             }  # fmt: skip

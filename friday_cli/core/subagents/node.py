@@ -29,7 +29,7 @@ class SubagentTask(msgspec.Struct, frozen=True):
 
     The parent does not wait for a `background` child. A `fork` starts with its parent's conversation. `schema` is a JSON
     Schema that the result must match, `workspace` a separate Workspace (None: its parent's). `self_contained`: the task
-    includes all input, so a result without tool calls is not suspicious.
+    includes all input, so a result without tool calls is not suspicious. `preface` is text before the task in its first message.
     """
 
     profile: str
@@ -46,6 +46,7 @@ class SubagentTask(msgspec.Struct, frozen=True):
     schema: dict[str, Any] | None = None
     workspace: Any = None
     self_contained: bool = False
+    preface: str = ""
 
 
 class SpawnEstimate(NamedTuple):

@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING
 
 from friday_cli.paths import config_dir
 
+from .places import IN_PROJECT, STORE
+
 if TYPE_CHECKING:
     from ..trust import Trust
     from .installed import Plugins
-
-STORE = "plugins.json"
-"""The list of the plugins that the person added, in the configuration folder."""
-IN_PROJECT = (".friday/plugins/", ".agents/plugins/")
 
 
 def find_plugins(project: Trust | None, env: Mapping[str, str] | None = None) -> Plugins | None:

@@ -21,8 +21,8 @@ from friday_cli.own_programs import find_program
 from friday_cli.paths import config_dir, text_of
 
 from .. import trust
-from .find import STORE
 from .installed import PinnedPlugin, folder, read_store
+from .places import STORE
 from .plugin import CLAUDE_MANIFEST, MANIFEST, PluginFiles
 
 MAX_FILES, MAX_BYTES = 2_000, 50_000_000

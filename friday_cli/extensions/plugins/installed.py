@@ -13,7 +13,7 @@ from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.paths import config_dir
 
 from .. import trust
-from .find import IN_PROJECT, STORE
+from .places import IN_PROJECT, STORE
 from .plugin import Plugin, PluginFiles, read
 
 MAX_STORE = 16_000_000

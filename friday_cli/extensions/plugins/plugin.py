@@ -49,10 +49,10 @@ class PluginFiles(msgspec.Struct, frozen=True):
             raise FileError(found.path, found.problem)
         return found
 
-    def changed(self) -> list[str]:
-        """The files that are not as they were when the person trusted them."""
+    def changed(self, prefix: str = "") -> list[str]:
+        """The files whose paths begin with `prefix` and that are not as they were when the person trusted them."""
         found = []
-        for name in self.files:
+        for name in filter(lambda name: name.startswith(prefix), self.files):
             try:
                 self.content(name)
             except FileError:
