@@ -6,6 +6,8 @@ import difflib
 import os
 from collections.abc import Mapping
 
+import msgspec
+
 from friday_cli.core.protocol.errors import FileError, FridayError
 from friday_cli.core.protocol.format import pluralize
 from friday_cli.core.text.sanitize import sanitize_line, show_invisible
@@ -70,7 +72,7 @@ def _servers(plugin: Plugin, env: Mapping[str, str] | None) -> tuple[list[tuple[
         return [], []
     from friday_cli.mcp import describe
 
-    from .servers import servers
+    from .servers import RESERVED, servers
 
     entries, problems = servers(plugin, os.environ if env is None else env)
     where = "in the sandbox with network access" if plugin.origin == "project" else "not in the sandbox"
@@ -79,7 +81,9 @@ def _servers(plugin: Plugin, env: Mapping[str, str] | None) -> tuple[list[tuple[
         if entry.transport == "http":
             found.append((f"MCP server {entry.name}", f"at {describe.address(entry, hide=True)}"))
         else:
-            found.append((f"MCP server {entry.name}", f"run {where}: {describe.command_line(entry, hide=True)}"))
+            own = {key: value for key, value in entry.env.items() if key.removeprefix("CLAUDE_") not in RESERVED}
+            line = describe.command_line(msgspec.structs.replace(entry, env=own), hide=True)
+            found.append((f"MCP server {entry.name}", f"run {where}: {line}"))
     return found, problems
 
 
