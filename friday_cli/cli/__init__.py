@@ -37,19 +37,23 @@ COMMANDS = {
     "worktrees": "Changes of sub-agents in git worktrees: show, apply, discard.",
     "memory": "Notes saved by agents: list, show, promote, forget.",
     "profiles": "Profiles of sub-agents: list, show, check, new.",
-    "skills": "Skills, instructions that agents load: list, show, check, new.",
+    "skills": "Skills that agents load: list, show, check, new.",
     "mcp": "MCP servers: list, add, login, call; Friday as one: serve.",
+    "plugins": "Plugins: list, add, remove, check.",
     "models": "List the usable models, and why others are not usable.",
     "auth": "API keys of model services: set, list, remove.",
     "permissions": "Permission rules: list, explain a decision.",
     "hooks": "Programs that run on events: list, test.",
-    "trust": "Trust the settings, profiles, skills and instructions of a project.",
+    "import": "Take over what Claude Code, Codex or OpenCode has.",
+    "trust": "Trust the settings, profiles and skills of a project.",
     "config": "Settings: path, show, get, set, unset, schema.",
     "doctor": "Check the installation, offline.",
 }
 """The commands with their summaries, in the order of the help. The module of the same name registers each."""
 FAST_MODULES = ("sessions_list", "sessions_show", "mcp_serve")
 """Modules with a single command of a family, which start faster without the rest of the family."""
+MODULES = {"import": "import_other"}
+"""Modules with another name than their command: `import` is no name in Python."""
 
 
 def _show_version(wanted: bool) -> None:
@@ -77,7 +81,8 @@ def _app(argv: list[str]) -> typer.Typer:
     for name, summary in COMMANDS.items():
         if name in words:
             module = "_".join([name, *words[words.index(name) + 1 :][:1]])
-            import_module(f".{module if module in FAST_MODULES else name}", __name__).register(app, summary)
+            named = module if module in FAST_MODULES else MODULES.get(name, name)
+            import_module(f".{named}", __name__).register(app, summary)
         else:
             app.command(name, cls=HelpCommand, help=summary)(lambda: None)
     return app

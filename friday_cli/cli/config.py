@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from importlib import import_module
 from pathlib import Path
 from typing import Literal
 
@@ -24,6 +26,12 @@ from .session_args import JSON
 _KEY = typer.Argument(
     metavar="KEY", help="A setting, such as model or limits.max_cost.", autocompletion=completion.settings, show_default=False
 )  # fmt: skip
+SCHEMAS = {
+    "config": ("friday_cli.config.json_schema", "settings_schema"),
+    "mcp": ("friday_cli.mcp.schema", "servers_schema"),
+    "hooks": ("friday_cli.extensions.hooks.hook", "hooks_schema"),
+}
+"""The module and the function that make the schema of each file."""
 
 
 def register(app: typer.Typer, about: str) -> None:
@@ -95,17 +103,25 @@ def unset(key: str = _KEY) -> None:
 
 
 def schema(
-    name: Literal["mcp"] = typer.Argument(metavar="mcp", help="The file: mcp.json.", show_default=False),
+    name: Literal["config", "mcp", "hooks"] = typer.Argument(
+        metavar="config|mcp|hooks", help="The file: config.toml, mcp.json or hooks.json.", show_default=False
+    ),
 ) -> None:
     """Print the JSON Schema of a file, for editors.
 
     \b
     friday config schema mcp > mcp.schema.json
     Then write "$schema": "./mcp.schema.json" as the first key of the file.
+    The first line of config.toml names it so: #:schema ./config.schema.json
     """
-    from friday_cli.mcp.schema import text  # no other command needs it
+    print(schema_text(name), end="")
 
-    print(text(), end="")
+
+def schema_text(name: str) -> str:
+    """The schema of a file as JSON text."""
+    module, function = SCHEMAS[name]
+    document = getattr(import_module(module), function)()
+    return json.dumps(json.loads(msgspec.json.encode(document)), indent=2, ensure_ascii=False) + "\n"
 
 
 def _warn_if_overridden(key: str, saved: SavedSetting) -> None:

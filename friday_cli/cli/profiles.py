@@ -14,7 +14,7 @@ import typer
 from friday_cli.config import Settings
 from friday_cli.core.protocol.errors import FileError, FridayError, UsageError
 from friday_cli.core.protocol.format import pluralize
-from friday_cli.extensions import profiles
+from friday_cli.extensions import command_check, profiles
 from friday_cli.extensions.profiles import Profile, Profiles, render, user_folder
 from friday_cli.extensions.profiles.lookup import SHIPPED_NAMES
 from friday_cli.paths import working_folder
@@ -74,14 +74,21 @@ def check(
         show_default=False,
     ),
 ) -> None:  # fmt: skip
-    """Check profiles. Errors are shown with file, line and remedy; exit code 2 if there are any. Warnings change nothing.
+    """Check profiles, and in PATH the commands of other programs too. Errors are shown with file, line and remedy; exit code 2 if there are any. Warnings change nothing.
 
     An error means that the file, or a part of it, is not used; loading finds the same errors."""
     context = load_context()
+    called: list[tuple[str, list[str]]] = []
     if path is not None:
         own = user_folder(context.directory)
         names = context.profiles().names()
-        good, bad = profiles.check(Path(path), token_cap=context.token_cap, known=names, own=own)
+        top = Path(os.path.abspath(path))
+        called, wrong = command_check.check(top)
+        is_command = top.is_file() and bool(called or wrong)
+        good, bad = (
+            ([], []) if is_command else profiles.check(Path(path), token_cap=context.token_cap, known=names, own=own)
+        )
+        bad = [*bad, *wrong]
     else:
         found = context.profiles()
         good, bad = [*found.found.values(), *found.hidden], list(found.problems)
@@ -97,11 +104,17 @@ def check(
         for notice in (*profile.notices, *(note for note in notes if note)):
             output.show(f"{profile.path}: warning: {notice}")
             warnings += 1
-    files, others = pluralize(len(good), "profile"), f", {pluralize(warnings, 'warning')}" if warnings else ""
+    for file, differences in called:
+        for difference in differences:
+            output.show(f"{file}: warning: {difference}")
+            warnings += 1
+    counts = [pluralize(len(good), "profile")] if good or not called else []
+    files = " and ".join([*counts, *([pluralize(len(called), "command")] if called else [])])
+    others = f", {pluralize(warnings, 'warning')}" if warnings else ""
     if bad:
         output.remark(f"{files} valid, {pluralize(len(bad), 'error')}{others}")
         raise typer.Exit(2)
-    output.remark(f"{files}, no errors{others}" if good else "no profiles found")
+    output.remark(f"{files}, no errors{others}" if good or called else "no profiles found")
 
 
 def new(

@@ -31,7 +31,7 @@ def trust(
     listing: bool = typer.Option(False, "--list", help="List all decisions."),
     yes: bool = YES,
 ) -> None:
-    """Trust the settings, profiles, skills and instructions of a project.
+    """Trust the settings, profiles and skills of a project.
 
     Shows first what they would change. Settings of a project can only restrict yours. When one of these files changes, the
     project is no longer trusted until you decide again.

@@ -23,7 +23,8 @@ Friday reads `config.toml` in its config folder (`friday config path` shows it; 
 overrides an environment variable, which overrides the file, which overrides the default. `friday config get KEY` shows
 a value, `friday config set KEY VALUE` changes it and keeps your comments, `friday config unset KEY` removes it, and
 `friday config show` lists all values with their source.
-All durations are seconds.
+All durations are seconds. `friday config schema config > config.schema.json` writes the JSON Schema of the file beside it; with
+`#:schema ./config.schema.json` as the first line of the file, editors complete and check it.
 
 ```toml
 model = "anthropic/claude-opus-5-5"

@@ -19,6 +19,7 @@ from friday_cli.core.text.sanitize import sanitize, sanitize_line
 from friday_cli.paths import config_dir
 
 from . import frontmatter, prompt_arguments, trust
+from .plugins.find import find_plugins
 from .skills.skill import Skill
 from .tool_lists import allowed_tools, restricting_rules
 
@@ -83,7 +84,10 @@ def load(
     trust_status = trust.is_trusted(cwd, env=env)
     found: dict[str, CustomCommand] = {}
     problems: list[FileError] = []
-    for path, name, origin, raw in (*_user_files(config_dir(env) / "commands"), *_project_files(trust_status, trusted)):
+    files = (
+        *_user_files(config_dir(env) / "commands"), *_project_files(trust_status, trusted), *_plugin_files(trust_status, trusted, env),
+    )  # fmt: skip
+    for path, name, origin, raw in files:
         try:
             if isinstance(raw, FileError):
                 raise raw
@@ -141,6 +145,17 @@ def _project_files(trust_status: trust.Trust, trusted: bool) -> Iterator[tuple[P
     for prefix, origin in folders:
         for relative, path, raw in trust.markdown_files(trust_status, prefix):
             yield path, _command_name(relative), origin, raw
+
+
+def _plugin_files(
+    trust_status: trust.Trust, trusted: bool, env: Mapping[str, str] | None
+) -> Iterator[tuple[Path, str, Origin, bytes | FileError]]:
+    """The commands of plugins, called `plugin:name`."""
+    plugins = find_plugins(msgspec.structs.replace(trust_status, state="trusted") if trusted else trust_status, env)
+    for plugin in plugins.found if plugins else ():
+        for name, file in plugin.commands.items():
+            path = plugin.root / file
+            yield path, name, "claude", trust.trusted_content(path, plugin.files.files[file])
 
 
 def _command_name(relative: str) -> str:

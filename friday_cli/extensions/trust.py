@@ -33,6 +33,9 @@ SHARED_FOLDERS = (".claude/agents", ".claude/commands", ".agents/agents", ".agen
 HOOK_FILES = (".friday/hooks.json", ".claude/settings.json", ".claude/settings.local.json")
 """Files of a project that can have hooks; only the first is used without the setting `hooks.claude`."""
 
+PLUGINS = ".agents/plugins"
+"""Plugins in the place that all programs share; those in `.friday/plugins` are files of `.friday`."""
+
 TrustState = Literal["trusted", "new", "refused", "changed", "broken"]
 
 
@@ -244,6 +247,7 @@ def _fingerprint(root: Path) -> dict[str, str]:
         if data is not None and has_name(data.decode("utf-8", "replace")):
             found[text_of(path.relative_to(root))] = hash_of(data)
     found.update(_hooks(root))
+    found.update(_plugins(root, MAX_FILES - len(found)))
     if len(found) > MAX_FILES:
         raise FileError(str(root), f"has more than {MAX_FILES} files that need trust.")
     return found
@@ -260,6 +264,25 @@ def _hooks(root: Path) -> dict[str, str]:
             found[name] = hash_of(data)
             scripts = {script: _readable(root / script, root) for script in named_scripts(data, root)}
             found |= {script: hash_of(body) for script, body in scripts.items() if body is not None}
+    return found
+
+
+def _plugins(root: Path, left: int) -> dict[str, str]:
+    """The files of the plugins of a project in the shared place, with their hashes. A plugin with a file that cannot be trusted, or
+    with more than `left` files, is not in this list, so it is not used."""
+    found: dict[str, str] = {}
+    place = root / PLUGINS
+    names = sorted(os.listdir(place)) if place.is_dir() and place.resolve().is_relative_to(root) else []
+    for name in names:
+        try:
+            paths = [(path, content(path, root)) for path in _files_below(place / name, root)]
+        except FileError:
+            continue
+        files = {
+            f"{PLUGINS}/{path.relative_to(place).as_posix()}": hash_of(data) for path, data in paths if data is not None
+        }
+        if len(found) + len(files) <= left:
+            found |= files
     return found
 
 

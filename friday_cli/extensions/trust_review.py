@@ -13,6 +13,7 @@ from friday_cli.tool_catalog import TOOLS
 
 from . import instructions, profiles, trust
 from .frontmatter import contents
+from .plugins.places import IN_PROJECT
 from .skills import files
 
 MAX_LINES = 200
@@ -65,15 +66,25 @@ def lines(trust_status: trust.Trust) -> list[tuple[str, str]]:
     """(file, effect if trusted) for each file of a project, the instructions last."""
     root = trust_status.root
     hooks, scripts = _hooks(trust_status)
-    rows = [row for name in trust_status.files for row in _rows(root, name)]
+    rows = [row for name in trust_status.files if not name.startswith(IN_PROJECT) for row in _rows(root, name)]
+    rows += _plugins(trust_status)
     rows = [(name, "script of a hook" if name in scripts else about) for name, about in rows] + hooks
+    rows += _skills(trust_status)
     for name in trust_status.instructions:
         size = pluralize(len((trust.content(root / name, root) or b"").strip().splitlines()), "line")
         who = "the main agent follows, and sub-agents with projectContext in their profile"
         about = f"instructions of {size} that {who}; what needs your permission is still asked about"
         rows.append((sanitize_line(name, 200), about))
-    rows[len(trust_status.files) : len(trust_status.files)] = _skills(trust_status)
     return rows or [("", "no settings, profiles or instructions yet; an AGENTS.md would be used as instructions")]
+
+
+def _plugins(trust_status: trust.Trust) -> list[tuple[str, str]]:
+    """The rows of the plugins of a project: what each brings."""
+    if not any(name.startswith(IN_PROJECT) for name in trust_status.files):
+        return []
+    from .plugins import review
+
+    return review.rows_of_project(trust_status)
 
 
 def _rows(root: Path, name: str) -> list[tuple[str, str]]:

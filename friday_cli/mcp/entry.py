@@ -14,7 +14,7 @@ Transport = Literal["stdio", "http"]
 Expose = Literal["direct", "search", "delegated", "hidden"]
 """Whose prompts have the definitions of a server's tools: every agent that may call them (`direct`), nobody's, but they can
 be searched (`search`), only those of profiles that name the server (`delegated`), nobody's (`hidden`)."""
-EntryOrigin = Literal["user", "flag", "project", "profile"]
+EntryOrigin = Literal["user", "flag", "project", "profile", "plugin"]
 
 TIMEOUT_S = 60.0
 STARTUP_TIMEOUT_S = 30.0

@@ -54,10 +54,11 @@ def read(
     project: ProjectFile | None = None,
     inline: Sequence[tuple[EntrySource, Mapping[str, Any]]] = (),
     given: Sequence[str] = (),
+    plugins: Sequence[ServerEntry] = (),
     files: bool = True,
 ) -> Servers:
     """The servers of a session in the folder `cwd`. `inline`: those that profiles define. `given`: the values of
-    `--mcp-config`, files or JSON. `files` False: only those. Raises UsageError if a value of `--mcp-config` is not a file that can be read or JSON."""
+    `--mcp-config`, files or JSON. `plugins`: the servers of plugins. `files` False: only those. Raises UsageError if a value of `--mcp-config` is not a file that can be read or JSON."""
     found = _Collection(env)
     for value in given:
         file, entries = _given(value)
@@ -70,6 +71,8 @@ def read(
         found.add_file(theirs, lambda: _trusted(theirs.file, project.content))
     for source, defined in inline if files else ():
         found.add(defined, source)
+    for entry in plugins if files else ():
+        found.add_ready(entry)
     return found.servers()
 
 
@@ -155,6 +158,14 @@ class _Collection:
                 self._add(written_name, data, source)
             except FileError as failed:
                 self._report(failed)
+
+    def add_ready(self, entry: ServerEntry) -> None:
+        """Add a server that is checked already, unless its name is taken."""
+        owner = self._taken.setdefault(entry.name, EntrySource(entry.file, entry.origin, ""))
+        if entry.name in self._entries or owner.origin != entry.origin:
+            self._report(error(entry.file, entry.name, f"is ignored: {owner.file} has a server of this name."))
+        else:
+            self._entries[entry.name] = entry
 
     def _add(self, written_name: str, data: object, source: EntrySource) -> None:
         name = server_name(written_name)

@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from friday_cli.extensions import trust
+from friday_cli.extensions.plugins.find import find_plugins
 from friday_cli.extensions.profiles import Profile
 from friday_cli.paths import config_dir
 
 if TYPE_CHECKING:
+    from friday_cli.extensions.plugins.installed import Plugins
     from friday_cli.mcp.entry import ServerEntry
 
 PROJECT_FILE = ".mcp.json"
@@ -30,7 +32,8 @@ def read_servers(
     `--mcp-config`. `files` False: only these. Raises UsageError for a value of `--mcp-config` that cannot be read."""
     sha = project.files.get(PROJECT_FILE) if project.ok else None
     defined = [profile for profile in profiles if profile.mcp_inline]
-    if not given and not (files and (sha or defined or (config_dir(env) / "mcp.json").exists())):
+    plugins = find_plugins(project, env) if files else None
+    if not given and not (files and (sha or defined or plugins or (config_dir(env) / "mcp.json").exists())):
         return (), ()
     from friday_cli.mcp import read  # most sessions have no servers
     from friday_cli.mcp.parse import EntrySource
@@ -45,5 +48,26 @@ def read_servers(
         )
         for profile in defined
     ]
-    servers = read.read(cwd, env, project=file, inline=inline, given=given, files=files)
-    return servers.entries, servers.problems
+    entries, problems = _of_plugins(plugins, env) if plugins else ([], [])
+    servers = read.read(cwd, env, project=file, inline=inline, given=given, plugins=entries, files=files)
+    return servers.entries, (*servers.problems, *problems)
+
+
+def _of_plugins(plugins: Plugins, env: Mapping[str, str]) -> tuple[list[ServerEntry], list[str]]:
+    """The servers of plugins, and one line for each problem. A plugin with a changed file gives none: its programs may be other ones."""
+    from friday_cli.extensions.plugins.servers import servers
+
+    found: list[ServerEntry] = []
+    problems: list[str] = []
+    for plugin in plugins.found:
+        if not plugin.servers and not plugin.inline_servers:
+            continue
+        if changed := plugin.files.changed():
+            problems.append(
+                f"the servers of the plugin {plugin.name} are not used: {changed[0]} has changed since you saw it."
+            )
+            continue
+        entries, bad = servers(plugin, env)
+        found += entries
+        problems += [f"plugin {plugin.name}: {problem}" for problem in bad]
+    return found, problems

@@ -64,8 +64,9 @@ def server_starter(
         passed = {name: env[name] for name in PASSED if name in env}
         environ = passed | entry.env | {DEPTH: str(nesting_depth(env) + 1)}
         cwd = Path(entry.cwd) if entry.cwd else None
+        data = Path(entry.env["PLUGIN_DATA"]) if entry.origin == "plugin" else None
         program = ServerProgram(
-            (entry.command, *entry.args), environ, cwd, confined=entry.sandbox, network=entry.network
+            (entry.command, *entry.args), environ, cwd, confined=entry.sandbox, network=entry.network, data=data
         )
         return await workspace.serve(program, f"mcp {entry.name}")
 

@@ -130,7 +130,7 @@ class SessionSkills:
 def event_of(loaded: LoadedSkill, how: How) -> SkillLoaded:
     """The event of a skill that an agent got."""
     skill = loaded.skill
-    return SkillLoaded(skill.name, loaded.sha256, skill.folder, skill.origin == "project", how)
+    return SkillLoaded(skill.name, loaded.sha256, skill.folder, skill.origin != "user", how)
 
 
 class PersonSkills:

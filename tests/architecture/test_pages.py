@@ -6,16 +6,17 @@ import re
 import subprocess
 import tomllib
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from friday_cli.cli.config import SCHEMAS, schema_text
 from friday_cli.config.docs import markdown
 from friday_cli.frontends.oneshot.options import OPTIONS
 from friday_cli.frontends.tui.keys.keys import keys_page
-from friday_cli.mcp import schema
 from tests.architecture.events_page import page
 from tests.e2e.faults import ROWS
 
@@ -38,7 +39,14 @@ def setup_commands() -> list[str]:
         ("docs/events.md", page, "python -m tests.architecture.events_page > docs/events.md"),
         ("docs/keys.md", keys_page, "python -m friday_cli.frontends.tui.keys.keys > docs/keys.md"),
         ("docs/config.md", markdown, "python -m friday_cli.config > docs/config.md"),
-        ("docs/mcp.schema.json", schema.text, "python -m friday_cli config schema mcp > docs/mcp.schema.json"),
+        *(
+            (
+                f"docs/{name}.schema.json",
+                partial(schema_text, name),
+                f"python -m friday_cli config schema {name} > docs/{name}.schema.json",
+            )
+            for name in SCHEMAS
+        ),
     ],
 )
 def test_generated_pages_are_fresh(name: str, made: Callable[[], str], command: str) -> None:

@@ -13,7 +13,7 @@ import msgspec
 from jsonschema import Draft202012Validator
 
 from friday_cli.extensions import trust, trust_review
-from friday_cli.extensions.hooks.hook import HooksFile, schema
+from friday_cli.extensions.hooks.hook import HooksFile
 from tests.cli.console import Console
 from tests.session.hook_files import answer, hook, own_hooks, project_hooks
 
@@ -59,9 +59,8 @@ def test_the_trust_question_shows_commands_and_hashes(tmp_path: Path) -> None:
     assert ".claude/settings.json" not in trust.is_trusted(tmp_path).files
 
 
-def test_the_schema_is_fresh_and_takes_the_examples() -> None:
+def test_the_schema_takes_the_examples() -> None:
     found = json.loads((PROJECT / "docs/hooks.schema.json").read_text(encoding="utf-8"))
-    assert found == json.loads(json.dumps(schema()))
     for text in re.findall(r"```json\n(.*?)```", PAGE, re.S):
         Draft202012Validator(found).validate(json.loads(text))
         assert msgspec.json.decode(text, type=HooksFile).hooks

@@ -227,3 +227,25 @@ def test_new_where_nothing_can_be_written(console: Console) -> None:
     console.friday_home.mkdir()
     mine(console).write_text("a file")
     assert "cannot be written" in console.refused("profiles", "new", "helper", code=1)
+
+
+def test_commands_of_other_programs_are_checked_with_every_difference(console: Console) -> None:
+    top = console.project / "plugins"
+    files = {
+        "x/commands/go.md": "---\nmodel: opus\nallowed-tools: Read, Unheard(x)\ncolour: red\nname: go\n---\nGo $ARGUMENTS[0]: !`git status`",
+        "x/commands/empty.md": "---\ndescription: x\n---\n",
+        "x/skills/s/SKILL.md": "---\nname: s\ndescription: x\nmetadata: 1\n---\nDo.",
+        "x/agents/a.md": "---\nname: a\ndescription: x\ncolor: red\n---\nBe.",
+    }
+    for name, text in files.items():
+        (top / name).parent.mkdir(parents=True, exist_ok=True)
+        (top / name).write_text(text, encoding="utf-8")
+    ran = console("profiles", "check", str(top))
+    assert ran.code == 2
+    for part in ("model has no effect in Friday: the model of the session", "Unheard(x) is unknown", "colour has no effect",
+                 "not run, sent as text: git status", "$ARGUMENTS[N]", "empty.md: has no text", "a.md: warning: color"):  # fmt: skip
+        assert part in ran.out, part
+    assert len(ran.out.splitlines()) == 8
+    assert "1 profile and 1 command valid, 1 error, 7 warnings" in ran.err
+    alone = console("profiles", "check", str(top / "x/commands/go.md"))
+    assert (alone.code, len(alone.out.splitlines())) == (0, 6)

@@ -29,7 +29,9 @@ class HookEntry(msgspec.Struct, frozen=True, rename="camel"):
     command: Annotated[str, Meta(min_length=1)]
     """A shell command; with `args` the program itself, which then runs without a shell."""
     type: Literal["command"] = "command"
+    """The kind of hook: a program."""
     args: tuple[str, ...] | None = None
+    """Arguments of the program. Not set: `command` is a shell command."""
     condition: str = msgspec.field(default="", name="if")
     """A permission rule such as `Bash(git push *)`: the hook runs for calls that have a part that it matches."""
     timeout: Annotated[float, Meta(gt=0, le=3600)] = TIMEOUT_S
@@ -47,13 +49,16 @@ class HookGroup(msgspec.Struct, frozen=True):
     regular expression over the whole name."""
 
     hooks: tuple[HookEntry, ...]
+    """The programs."""
     matcher: str = ""
+    """What the event must be about: the name of a tool, of a profile, or what the table in docs/hooks.md names."""
 
 
 class HooksFile(msgspec.Struct, frozen=True):
     """A file with hooks: by the name of the event."""
 
     hooks: dict[Event, tuple[HookGroup, ...]] = {}
+    """The hooks of each event."""
 
 
 class Hook(msgspec.Struct, frozen=True):
@@ -95,7 +100,9 @@ class Hook(msgspec.Struct, frozen=True):
         return matching_rule(rules, call, "deny", TOOLS) is not None or possible_rule(rules, call, TOOLS) is not None
 
 
-def schema() -> dict[str, Any]:
+def hooks_schema() -> dict[str, Any]:
     """The JSON Schema of hooks.json, for editors."""
-    found = msgspec.json.schema(HooksFile)
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Hooks of Friday", **found}
+    from friday_cli.config import json_schema  # only needed to print it
+
+    components = json_schema.definitions(HooksFile)
+    return json_schema.document("Hooks of Friday", components.pop("HooksFile"), components)

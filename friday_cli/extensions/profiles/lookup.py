@@ -18,6 +18,7 @@ from friday_cli.core.text.suggest import closest_match
 from friday_cli.paths import config_dir
 
 from .. import frontmatter, trust
+from ..plugins.find import find_plugins
 from ..skills.files import home_folder
 from .parse import parse
 from .parse_cache import MIN_FILES, ParseCache, ParsedFile
@@ -113,6 +114,7 @@ def load(
         search.project(project)
     if (home := home_folder(env)) is not None:
         search.folder(home / ".agents/agents", "claude")
+    search.plugins(project)
     search.folder(shipped_folder(), "shipped")
     search.check_sub_agents(search.found)
     return Profiles(search.found, tuple(search.hidden), tuple(search.problems), tuple(search.announcements))
@@ -143,11 +145,20 @@ def check(
 def _files_to_check(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path]
-    flat = sorted(file for file in path.glob("*.md") if file.is_file())
+    flat = sorted(file for file in path.glob("*.md") if file.is_file() and not _is_other(file, path))
     nested = bool({".claude", ".agents"} & set(path.resolve().parts)) or not any(_seems_profile(file) for file in flat)
     if not nested:
         return flat
-    return sorted(file for file in islice(path.rglob("*.md"), MAX_FILES) if file.is_file())
+    return sorted(
+        file for file in islice(path.rglob("*.md"), MAX_FILES) if file.is_file() and not _is_other(file, path)
+    )
+
+
+def _is_other(file: Path, top: Path) -> bool:
+    """Whether a file below `top` is a skill or a command, which can have the keys of a profile."""
+    return file.name == "SKILL.md" or not {"skills", "commands"}.isdisjoint(
+        (top.name, *file.relative_to(top).parts[:-1])
+    )
 
 
 def _seems_profile(file: Path) -> bool:
@@ -197,6 +208,17 @@ class _ProfileSearch:
                 if "/" not in relative or origin == "claude":
                     self._file(path, origin, cache, sha, partial(trust.trusted_content, path, sha))
         cache.save()
+
+    def plugins(self, project: trust.Trust | None) -> None:
+        """Add the profiles of plugins, and the problems of plugins."""
+        found = find_plugins(project, self._env)
+        for plugin in found.found if found else ():
+            cache = ParseCache(plugin.root, 0, self._env)
+            for names, origin in ((plugin.profiles, "project"), (plugin.agents, "claude")):
+                for name in names:
+                    path, sha = plugin.root / name, plugin.files.files[name]
+                    self._file(path, origin, cache, sha, partial(trust.trusted_content, path, sha))  # type: ignore[arg-type]
+        self.announcements += found.problems if found else ()
 
     def _file(
         self, path: Path, origin: Origin, cache: ParseCache, sha: str, read: Callable[[], bytes | FileError]

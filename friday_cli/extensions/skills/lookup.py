@@ -1,4 +1,4 @@
-"""Finds skills: those of the configuration folder, of a trusted project, and of the home folder; the first with a name wins."""
+"""Finds skills: those of the configuration folder, of a trusted project, of the home folder, and of plugins; the first with a name wins."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.core.text.suggest import closest_match
 
 from .. import frontmatter, trust
+from ..plugins.find import find_plugins
 from . import files
 from .parse import parse
 from .skill import Origin, ParsedSkill, Skill
@@ -60,6 +61,7 @@ def load(folder: Path, project: trust.Trust | None = None, env: Mapping[str, str
         search.project(folder, project)
     for place in files.home_places(env):
         search.place(place)
+    search.plugins(project)
     return search.result()
 
 
@@ -130,6 +132,21 @@ class _SkillSearch:
             else:
                 self._add_trusted(top, sha, cache)
         cache.save()
+
+    def plugins(self, project: trust.Trust | None) -> None:
+        """Add the skills of plugins. A skill with a file that is not the one that the person saw is not used."""
+        found = find_plugins(project, self._env)
+        for plugin in found.found if found else ():
+            origin: Origin = "plugin" if plugin.origin == "user" else "project"
+            for name in plugin.skills:
+                folder = plugin.root / name
+                if changed := plugin.files.changed(f"{name}/"):
+                    problem = "has changed since the plugin was added, so the skill is not used."
+                    self._problems.append(FileError(str(plugin.root / changed[0]), problem))
+                    continue
+                file = f"{name}/{files.FILE}"
+                raw = plugin.files.content(file) or b""
+                self._take(str(folder), _parsed(folder, raw, plugin.files.files[file], origin))
 
     def folder(self, folder: Path) -> None:
         """Add the skill in one folder, if it has one, without looking into the cache."""

@@ -13,9 +13,11 @@ from friday_cli.core.protocol.errors import FileError
 if TYPE_CHECKING:
     from friday_cli.core.permissions.rules import Rules
 
-Origin = Literal["user", "project"]
+Origin = Literal["user", "project", "plugin"]
 Stamp = tuple[int, int, int, int]
 """What changes when a file or folder does: the times of its content and of itself (nanoseconds), its size, its inode."""
+CHANGED = {"project": "Run `friday trust`.", "plugin": "Add the plugin again: `friday plugins add`."}
+"""What to do when a skill is not the one that was trusted."""
 FILE = "SKILL.md"
 IGNORED = frozenset(("__pycache__", ".DS_Store"))
 """Files and folders of a skill that do not count."""
@@ -66,8 +68,8 @@ class Skill(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
         if isinstance(raw, FileError):
             raise raw
         sha = hashlib.sha256(raw).hexdigest()
-        if self.origin == "project" and sha != self.sha256:
-            raise FileError(self.path, "has changed since it was trusted.", hint="Run `friday trust`.")
+        if self.origin != "user" and sha != self.sha256:
+            raise FileError(self.path, "has changed since it was trusted.", hint=CHANGED[self.origin])
         text = frontmatter.decode(self.path, raw)
         parts = frontmatter.split(text)
         body = (parts[1] if parts else text).strip()
@@ -77,7 +79,7 @@ class Skill(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
         if len(body) > MAX_BODY:
             body = f"{body[:MAX_BODY]}\n[{len(body) - MAX_BODY:,} more characters: read {self.path}]"
         body = prompt_arguments.fill(body, arguments, self.names)
-        body = neutralize(body) if self.origin == "project" else sanitize(body)
+        body = neutralize(body) if self.origin != "user" else sanitize(body)
         names, more = listed_files(Path(self.folder), MAX_LISTED)
         rows = [f"[Folder of this skill: {sanitize_line(self.folder, 1000)}]"]
         if names:

@@ -109,6 +109,7 @@ class FridayApp(App[int]):
         self.input.keys = keymap.read(keys.names())
         self.set_keymap(self.input.keys.chosen)
         self.themes.show(preferences.read().theme or theme.AUTO)
+        self.notifier.ask_for_status()
         self.chat.composer.area.focus()
         loop = asyncio.get_running_loop()
         for number, code in ((signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)):

@@ -1,4 +1,5 @@
-"""Where notes are shown, and signals outside the screen: the terminal's title, and notifications while it has no focus.
+"""Where notes are shown, and signals outside the screen: the terminal's title, notifications while it has no focus, and reports
+of the status to terminals that read them.
 
 The terminal gets fixed texts and the name of the folder only.
 """
@@ -16,6 +17,7 @@ from textual.widgets._toast import ToastRack
 from friday_cli.core.text.sanitize import sanitize_line
 
 from .controller import SessionController
+from .terminal.program_status import ProgramStatus
 
 KEEP_TITLE, OLD_TITLE = "\x1b[22;0t", "\x1b[23;0t"
 """Escape sequences: save the terminal's title, and restore it."""
@@ -30,7 +32,21 @@ class TerminalNotifier:
         self._app, self._controller = app, controller
         self.title = ""
         """The title of the terminal set here, "" for none."""
+        self.status = ProgramStatus(self._write)
         self._working_since: float | None = None
+
+    def ask_for_status(self) -> None:
+        """Ask the terminal whether it reads reports of the status."""
+        if self._app.is_headless:
+            return
+        from .terminal.driver import Listening
+
+        if isinstance(driver := self._app._driver, Listening):
+            driver.ask("7501", lambda _: self._app.call_later(self._status_supported))
+
+    def _status_supported(self) -> None:
+        self.status.supported = True
+        self.status.follow(self._controller.state, working=self._controller.working)
 
     def notify(self, text: str) -> None:
         """Ring the bell and send a notification; nothing while the window has the focus."""
@@ -52,6 +68,7 @@ class TerminalNotifier:
                 self._write(KEEP_TITLE)
             self.title = title
             self._write(f"\x1b]0;{title}\x07")
+        self.status.follow(controller.state, working=controller.working)
         now = time.monotonic()
         if controller.working:
             self._working_since = self._working_since or now

@@ -60,15 +60,17 @@ async def _chat(values: Mapping[str, Any], cwd: Path) -> int:
         return await _plain(values, cwd, resume)
     from .app import FridayApp
     from .notifications import OLD_TITLE
+    from .terminal.program_status import CLEAR
 
     pick = values.get("resume") == ""
     app = FridayApp(lambda: _options(values, cwd, resume), cwd=cwd, first=values.get("prompt") or "", pick=pick)
     try:
         code = await app.run_async()
     finally:
-        if app.notifier.title and sys.__stderr__ is not None:
+        ends = (OLD_TITLE if app.notifier.title else "") + (CLEAR if app.notifier.status.reported else "")
+        if ends and sys.__stderr__ is not None:
             with suppress(OSError):  # the terminal may be closed
-                sys.__stderr__.write(OLD_TITLE)  # the stream that Textual writes to
+                sys.__stderr__.write(ends)  # the stream that Textual writes to
                 sys.__stderr__.flush()
         await app.controller.close()
     if app.failure is not None:

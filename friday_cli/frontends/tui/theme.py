@@ -49,7 +49,7 @@ class ThemeController:
             from .terminal.driver import Listening
 
             if isinstance(driver := self._app._driver, Listening):
-                driver.ask(lambda light: self._app.call_later(self._background_reported, light))
+                driver.ask("11", lambda colour: self._app.call_later(self._background_reported, colour))
         self._apply()
 
     def _apply(self) -> None:
@@ -68,8 +68,11 @@ class ThemeController:
         if name != app.theme:
             app.theme = name
 
-    def _background_reported(self, light: bool) -> None:
-        if self.chosen in (AUTO, ANSI):
+    def _background_reported(self, colour: str) -> None:
+        from .terminal.driver import is_light
+
+        light = is_light(colour)
+        if light is not None and self.chosen in (AUTO, ANSI):
             self._light_background = light
             self._apply()
 

@@ -25,13 +25,14 @@ READ = 256 * 1024
 
 class ServerProgram(NamedTuple):
     """What to run. `environ` is its whole environment. `confined`: in the sandbox of commands, with the network only if
-    `network`. `cwd` None: the folder of the workspace."""
+    `network`. `cwd` None: the folder of the workspace. `data`: a folder of the server, which is made, and which it can write in the sandbox."""
 
     argv: Sequence[str]
     environ: Mapping[str, str]
     cwd: Path | None = None
     confined: bool = False
     network: bool = False
+    data: Path | None = None
 
 
 class Pipes:

@@ -138,11 +138,14 @@ class CommandStarter:
         found = shutil.which(os.path.join(cwd, os.path.expanduser(name)) if "/" in name else name, path=path)
         if found is None:
             raise ToolError(f"The program {name} was not found.")
-        plan, environ = None, program.environ
+        plan, environ, roots = None, program.environ, list(self._roots)
+        if program.data is not None:
+            program.data.mkdir(parents=True, exist_ok=True, mode=0o700)
+            roots.append(program.data)
         if program.confined:
             access: Access = "network" if program.network else ""
             if sandbox is not None:
-                plan = sandbox.plan(self._roots, cwd, show=self._settings.overflow.path, access=access)
+                plan = sandbox.plan(roots, cwd, show=self._settings.overflow.path, access=access)
             if sandbox is None or plan is None:
                 raise ToolError("It must run in a sandbox, and there is none on this machine.")
             environ = sandbox.environ(environ, plan, keep=tuple(environ))

@@ -99,6 +99,26 @@ def test_the_title_is_given_back_and_a_person_who_looks_elsewhere_is_told(tmp_pa
         assert terminal.out.rfind(b"\x1b[23;0t") > terminal.out.rfind(b"\x1b]0;") > terminal.out.find(b"\x1b[22;0t") > 0
 
 
+def test_a_terminal_that_reads_reports_of_the_status_gets_them_and_another_gets_none(tmp_path: Path) -> None:
+    asking = {"calls": [{"name": "bash", "arguments": {"command": "touch made"}}]}
+    model = scripted(
+        tmp_path, {"a": [asking, {"text": "All is said."}, {"fail": {"kind": "auth", "message": "no key"}}]}
+    )
+    with Terminal(tmp_path, "-m", model) as terminal:
+        terminal.until(b"\x1b]7501;?\x1b\\", b"F1 help")
+        assert b"7501;state" not in terminal.out
+        terminal.type(b"\x1b]7501;?\x1b\\", until=b"\x1b]7501;state=idle:app=friday\x1b\\")
+        terminal.type(b"begin\r", until=b"\x1b]7501;state=working:app=friday\x1b\\")
+        terminal.until(b"\x1b]7501;state=blocked:kind=permission:app=friday\x1b\\", b"wants to run a command")
+        terminal.until_quiet()
+        terminal.type(b"1", until=b"\x1b]7501;state=done:app=friday\x1b\\")
+        terminal.type(b"more\r", until=b"\x1b]7501;state=error:app=friday\x1b\\")
+        terminal.type(b"\x11")
+        terminal.end()
+    states = re.findall(rb"7501;state=(\w+)", terminal.out)
+    assert [state for state in states if state != b"working"] == [b"idle", b"blocked", b"done", b"error", b"clear"]
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)])
 def test_a_signal_leaves_a_clean_terminal(tmp_path: Path, number: signal.Signals, code: int) -> None:
     with Terminal(tmp_path, "demo") as terminal:

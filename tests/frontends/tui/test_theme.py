@@ -10,7 +10,7 @@ import pytest
 from textual import events
 
 from friday_cli.config import load
-from friday_cli.frontends.tui.terminal.driver import QUERY, KeyParser, TerminalWriter, is_light
+from friday_cli.frontends.tui.terminal.driver import QUERIES, KeyParser, TerminalWriter, is_light
 from tests.frontends.tui.chat import opened
 from tests.frontends.tui.terminal_fixture import ON, Terminal
 
@@ -25,7 +25,7 @@ class Ear:
 
     def __init__(self) -> None:
         self.heard: list[str] = []
-        self.parser = KeyParser(lambda: not self.heard, self.heard.append)
+        self.parser = KeyParser(dict.fromkeys(QUERIES, self.heard.append))
 
     def keys(self, *pieces: str) -> list[str]:
         came = [message for piece in pieces for message in self.parser.feed(piece)]
@@ -45,11 +45,12 @@ def test_a_terminal_that_is_gone_holds_nobody_up() -> None:
 
 @pytest.mark.parametrize("end", ["\x07", "\x1b\\"])
 def test_an_answer_is_taken_out_of_what_is_typed_wherever_it_is_cut(end: str) -> None:
-    answer = f"\x1b]11;rgb:1e1e/1e1e/2e2e{end}"
-    for cut in range(3, len(answer)):
-        ear = Ear()
-        assert ear.keys("ab" + answer[:cut], answer[cut:] + "cd") == ["a", "b", "c", "d"]
-        assert ear.heard == ["rgb:1e1e/1e1e/2e2e"]
+    for text in ("11;rgb:1e1e/1e1e/2e2e", "7501;?"):
+        answer = f"\x1b]{text}{end}"
+        for cut in range(3, len(answer)):
+            ear = Ear()
+            assert ear.keys("ab" + answer[:cut], answer[cut:] + "cd") == ["a", "b", "c", "d"]
+            assert ear.heard == [text.partition(";")[2]]
 
 
 KEYS = {
@@ -73,7 +74,7 @@ def test_a_colour_is_light_or_dark() -> None:
 
 def test_a_light_terminal_gets_light_colours_and_keeps_what_was_typed(tmp_path: Path) -> None:
     with Terminal(tmp_path, "-m", "demo", COLORTERM="truecolor") as terminal:
-        terminal.until(QUERY.encode())
+        terminal.until(QUERIES["11"].encode())
         terminal.type(b"early " + WHITE + b"bird", until=b"early bird")
         terminal.until(b"demo: scripted")
         terminal.until(b"\x1b[" + LIGHT + b"mearly bird")

@@ -1,6 +1,7 @@
-"""A terminal driver that asks for the colour of the background, and reads keys that Textual does not know.
+"""A terminal driver that asks for the colour of the background and whether the terminal reads reports of the program's status,
+and that reads keys that Textual does not know.
 
-The answer is removed from the keys. Nothing waits for it: a terminal may never answer.
+The answers are removed from the keys. Nothing waits for them: a terminal may never answer.
 """
 
 from __future__ import annotations
@@ -9,43 +10,49 @@ import os
 import re
 from collections.abc import Callable, Iterable
 from functools import partial
+from typing import Any
 
 from textual._xterm_parser import XTermParser
 from textual.drivers import linux_driver
 from textual.drivers._writer_thread import WriterThread
 from textual.message import Message
 
-QUERY = "\x1b]11;?\x07"
-_ANSWER = re.compile(r"\x1b\]11;([^\x07\x1b]{0,60})(?:\x07|\x1b\\)")
+QUERIES = {"11": "\x1b]11;?\x07", "7501": "\x1b]7501;?\x1b\\"}
+"""What asks for the colour of the background, and whether OSC 7501 is read, by the number that the answer begins with too."""
+_ANSWER = re.compile(r"\x1b\](11|7501);([^\x07\x1b]{0,60})(?:\x07|\x1b\\)")
 _META_ENTER = "\x1b\r"
 """Alt+Enter of a terminal without the newer protocol of keys: Textual reads Enter."""
 _OTHER_KEY = re.compile(r"\x1b\[27;(\d{1,3});(\d{1,7})~")
 """A key with modifiers as xterm writes it (modifyOtherKeys; tmux, too), in the order of kitty's form the other way round."""
-_BEGUN = re.compile(r"\x1b\]11?(?:(?<=11);[^\x07\x1b]{0,60}\x1b?)?\Z")
+_BEGUN = re.compile(r"\x1b\](?:11?|75?0?1?|(?:11|7501);[^\x07\x1b]{0,60}\x1b?)\Z")
 _COLOUR = re.compile(r"(?:rgba?:|#)([0-9a-fA-F]{1,4})/?([0-9a-fA-F]{1,4})/?([0-9a-fA-F]{1,4})(?:/[0-9a-fA-F]+)?\Z")
 
 
 class KeyParser(XTermParser):
-    """A parser of keys that also reads the answer, while `awaited` returns True."""
+    """A parser of keys that also reads answers. `awaited`: what is called with each, by its number; an answer is removed from it."""
 
-    def __init__(self, awaited: Callable[[], bool], heard: Callable[[str], None], debug: bool = False) -> None:
+    def __init__(self, awaited: dict[str, Callable[[str], object]], debug: bool = False) -> None:
         super().__init__(debug)
-        self._awaited, self._on_background = awaited, heard
+        self._awaited = awaited
         self._held = ""
 
     def feed(self, data: str) -> Iterable[Message]:
         if "\x1b" in data:
             data = _OTHER_KEY.sub("\x1b[\\2;\\1u", data.replace(_META_ENTER, "\x1b[13;3u"))
-        if data and self._awaited():
-            data, self._held = self._held + data, ""
-            if found := _ANSWER.search(data):
-                self._on_background(found[1])
-                data = data[: found.start()] + data[found.end() :]
-            elif found := _BEGUN.search(data):
+        if data and (self._awaited or self._held):
+            data, self._held = _ANSWER.sub(self._take, self._held + data), ""
+            if self._awaited and (found := _BEGUN.search(data)):
                 data, self._held = data[: found.start()], data[found.start() :]
             if not data:
                 return ()
         return super().feed(data)
+
+    def _take(self, found: re.Match[str]) -> str:
+        on_answer = self._awaited.pop(found[1], None)
+        if on_answer is None:
+            return found[0]
+        on_answer(found[2])
+        return ""
 
 
 class TerminalWriter(WriterThread):
@@ -63,15 +70,20 @@ class TerminalWriter(WriterThread):
 class Listening(linux_driver.LinuxDriver):
     """The driver of a real terminal. While another program has the terminal, nothing is written to it."""
 
-    _on_background: Callable[[bool], object] | None = None
-    _asked = _lent = False
+    _lent = False
 
-    def ask(self, heard: Callable[[bool], object]) -> None:
-        """Ask once whether the background is light; `heard` is called on the input thread."""
-        if self._asked or os.environ.get("TERM", "").startswith("linux"):
-            return  # the console is dark, and writes what it does not know
-        self._on_background, self._asked = heard, True
-        self.write(QUERY)
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self._awaited: dict[str, Callable[[str], object]] = {}
+        self._asked: set[str] = set()
+
+    def ask(self, number: str, on_answer: Callable[[str], object]) -> None:
+        """Ask one of `QUERIES`, once; `on_answer` is called on the input thread."""
+        if number in self._asked or os.environ.get("TERM", "").startswith("linux"):
+            return  # the console writes what it does not know
+        self._asked.add(number)
+        self._awaited[number] = on_answer
+        self.write(QUERIES[number])
         self.flush()
 
     def start_application_mode(self) -> None:
@@ -91,14 +103,8 @@ class Listening(linux_driver.LinuxDriver):
             super().write(data)
 
     def run_input_thread(self) -> None:
-        linux_driver.XTermParser = partial(KeyParser, lambda: self._on_background is not None, self._report_background)  # type: ignore[attr-defined, assignment]
+        linux_driver.XTermParser = partial(KeyParser, self._awaited)  # type: ignore[attr-defined, assignment]
         super().run_input_thread()  # which makes its parser by that name
-
-    def _report_background(self, answer: str) -> None:
-        heard, self._on_background = self._on_background, None
-        light = is_light(answer)
-        if heard is not None and light is not None:
-            heard(light)
 
 
 def is_light(colour: str) -> bool | None:
