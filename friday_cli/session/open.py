@@ -321,6 +321,7 @@ def _build(
     tools = AgentTools(
         services, isolation, providers, settings=settings, profiles=context.profiles,
         memory_store=store.notes.for_session(text_of(context.trust.root), session, shared=shared), servers=servers,
+        past_runs=store.past_runs,
     )  # fmt: skip
     _set_hooks(context, services, session, tools, workspace)
     chosen = chosen_before(history.envelopes) if options.sub_agents is None else options.sub_agents

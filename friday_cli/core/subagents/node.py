@@ -10,6 +10,7 @@ import msgspec
 from ..agent.agent import Agent
 from ..protocol.agent_path import parent_of
 from ..protocol.errors import ToolError
+from ..protocol.forecast import Forecast
 from ..protocol.messages import Usage
 from ..protocol.provider import Provider
 from ..protocol.receipt import Receipt
@@ -29,7 +30,7 @@ class SubagentTask(msgspec.Struct, frozen=True):
 
     The parent does not wait for a `background` child. A `fork` starts with its parent's conversation. `schema` is a JSON
     Schema that the result must match, `workspace` a separate Workspace (None: its parent's). `self_contained`: the task
-    includes all input, so a result without tool calls is not suspicious.
+    includes all input, so a result without tool calls is not suspicious. `forecast`: what such a delegation usually uses.
     """
 
     profile: str
@@ -46,6 +47,7 @@ class SubagentTask(msgspec.Struct, frozen=True):
     schema: dict[str, Any] | None = None
     workspace: Any = None
     self_contained: bool = False
+    forecast: Forecast | None = None
 
 
 class SpawnEstimate(NamedTuple):
