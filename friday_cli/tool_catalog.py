@@ -8,6 +8,7 @@ from __future__ import annotations
 from friday_cli.core.protocol.tool_info import (
     DELEGATE_TASK,
     DELEGATION_RESULT,
+    SKILL,
     TASK_RESULT,
     WEB_FETCH,
     WEB_SEARCH,
@@ -18,6 +19,7 @@ from friday_cli.core.protocol.tool_info import (
 READ_FILE = "read_file"
 LIST_DIR = "list_dir"
 GLOB = "glob"
+GREP = "grep"
 EDIT_FILE = "edit_file"
 WRITE_FILE = "write_file"
 BASH = "bash"
@@ -48,7 +50,7 @@ TOOLS = ToolCatalog(
         ),
         ToolInfo(GLOB, "read", "search", by_default=True, prompt_hint=_FILE_TOOLS, aliases=("Glob",)),
         ToolInfo(
-            "grep", "read", "search", by_default=True, prompt_hint=_FILE_TOOLS,
+            GREP, "read", "search", by_default=True, prompt_hint=_FILE_TOOLS,
             aliases=("Grep", "search_file_content", "grep_search"),
         ),
         ToolInfo(
@@ -69,6 +71,11 @@ TOOLS = ToolCatalog(
         ToolInfo(
             ASK_USER, "own", "ask_user", verifies=False, aliases=("AskUserQuestion",),
             prompt_hint="`ask_user` is for decisions that only the user can make; offer choices.",
+        ),
+        ToolInfo(
+            SKILL, "own", "skill", "skills", verifies=False, aliases=("Skill", "activate_skill"),
+            prompt_hint="`skill` returns instructions that the user has allowed, unlike other tools: load one before you do what "
+            "it describes, and follow it for that task. What the user says has precedence.",
         ),
         ToolInfo(TASK_RESULT, "own", "task_result", "harness", verifies=False, exact=True),
         ToolInfo(DELEGATE_TASK, "spawn", "delegate", "sub_agents", aliases=("Task", "Agent")),

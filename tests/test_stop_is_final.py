@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from friday_cli.core.protocol.events import AgentFinished, AgentStarted, Envelope, TextDelta
-from friday_cli.session.open import Options
+from friday_cli.session.open_context import Options
 from friday_cli.session.session import Session
 
 

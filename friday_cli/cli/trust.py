@@ -1,4 +1,4 @@
-"""`friday trust`: decides whether the settings, profiles and instructions of a project are used."""
+"""`friday trust`: decides whether the settings, profiles, skills and instructions of a project are used."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def trust(
     listing: bool = typer.Option(False, "--list", help="List all decisions."),
     yes: bool = YES,
 ) -> None:
-    """Trust the settings, profiles and instructions of a project.
+    """Trust the settings, profiles, skills and instructions of a project.
 
     Shows first what they would change. Settings of a project can only restrict yours. When one of these files changes, the
     project is no longer trusted until you decide again.
@@ -50,7 +50,7 @@ def trust(
         trust_store.decide(folder, False)
         remark(f"{name} is no longer trusted")
         return
-    if trust_status.ok and not trust_status.revised:
+    if trust_status.ok and not trust_status.outdated:
         remark(f"{name} is already trusted, and unchanged")
         return
     for head, text in _allowed(trust_status):
@@ -77,7 +77,7 @@ def _allowed(trust_status: Trust) -> list[tuple[str, str]]:
     """The effects of trusting a project: per file a prefix and its text."""
     name = with_tilde(trust_status.root)
     lines = [("", f"If you trust {name}, Friday uses:")]
-    if trust_status.changed or trust_status.revised:
+    if trust_status.changed or trust_status.outdated:
         lines = [("", f"{name} has changed since you decided (+ new, ~ changed, - removed):")]
         lines += [("  ", row) for row in trust_review.differences(trust_status)]
         lines.append(("", "If you trust it, Friday uses:"))

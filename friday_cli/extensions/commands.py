@@ -1,14 +1,13 @@
 """Custom slash commands: Markdown files whose text, with the arguments filled in, is sent as a prompt.
 
-Read from `commands/*.md` of the user's folder, then `.friday/commands` and `.claude/commands` of a trusted project; the first
-file with a name wins. A file in a subfolder is called `folder:name`. `allowed-tools` can only remove tools, never add any.
+Read from `commands/*.md` of the user's folder, then `.friday/commands`, `.agents/commands` and `.claude/commands` of a trusted
+project; the first file with a name wins. After them come skills, which are called in the same way. A file in a subfolder is called `folder:name`. `allowed-tools` can only remove tools, never add any.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import shlex
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -19,7 +18,9 @@ from friday_cli.core.protocol.errors import FileError
 from friday_cli.core.text.sanitize import sanitize, sanitize_line
 from friday_cli.paths import config_dir
 
-from . import frontmatter, trust
+from . import frontmatter, prompt_arguments, trust
+from .skills.skill import Skill
+from .tool_lists import allowed_tools, restricting_rules
 
 if TYPE_CHECKING:
     from friday_cli.core.permissions.rules import Rules
@@ -29,15 +30,13 @@ MAX_DEPTH, MAX_FILES = 3, 500
 """Limits when reading a folder of commands: subfolder levels, and files."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _CALLED = re.compile(r"/([a-z0-9][a-z0-9:_-]*)(?:\s+(.*))?\Z", re.S)
-_PLACEHOLDER = re.compile(r"\$(?:(ARGUMENTS)\b|([1-9])(?![.,]?\d)|([A-Za-z_]\w*))")
-_SHELL = re.compile(r"!`([^`\n]+)`")
 
 Origin = Literal["user", "project", "claude"]
 
 
 class CustomCommand(msgspec.Struct, frozen=True):
     """One command. `tools`: the tools it may use (None: all); `only`: rules that restrict them further. `names`: names of
-    its arguments, by position."""
+    its arguments, by position. `skill`: it stands for this skill, whose own text is used."""
 
     name: str
     text: str
@@ -47,45 +46,19 @@ class CustomCommand(msgspec.Struct, frozen=True):
     tools: tuple[str, ...] | None = None
     only: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
+    skill: Skill | None = None
 
     def prompt(self, rest: str) -> str:
-        """The prompt. `$ARGUMENTS` is replaced by `rest`, the text after the name, and `$1` or the name of the first argument
-        by its first word. What names no word that was given stays (`$4,050`, `awk '{print $4}'`). If nothing was replaced,
-        `rest` is appended."""
-        try:
-            parts = shlex.split(rest)
-        except ValueError:  # an unbalanced quote, as in a sentence
-            parts = rest.split()
-        used = False
-
-        def fill(found: re.Match[str]) -> str:
-            nonlocal used
-            number = int(found[2]) if found[2] else self.names.index(found[3]) + 1 if found[3] in self.names else 0
-            if not found[1] and not 0 < number <= len(parts):
-                return found[0]
-            used = True
-            return rest if found[1] else parts[number - 1]
-
-        filled = _PLACEHOLDER.sub(fill, self.text)
-        return filled if used or not rest else f"{filled}\n\n{rest}"
+        """The prompt, with `rest`, the text after the name, filled in (`prompt_arguments.fill`)."""
+        return prompt_arguments.fill(self.text, rest, self.names)
 
     def skipped_note(self) -> str:
         """Tells which shell commands of the text are not run; "" without any."""
-        skipped = [sanitize_line(command, 60) for command in _SHELL.findall(self.text)]
-        more = f" and {len(skipped) - 3} more" if len(skipped) > 3 else ""
-        return f"/{self.name}: not run, sent as text: {', '.join(skipped[:3])}{more}." if skipped else ""
+        return prompt_arguments.skipped_note(self.name, self.text)
 
     def restrictions(self) -> Rules | None:
         """Rules that restrict the tools while it runs; None without restrictions. They never allow more than before."""
-        if self.tools is None:
-            return None
-        from friday_cli.core.permissions.rule import parse_rule
-        from friday_cli.core.permissions.rules import Rules
-        from friday_cli.core.protocol.tool_info import TASK_RESULT
-        from friday_cli.tool_catalog import TOOLS
-
-        only = [parse_rule(rule, "allow", TOOLS) for rule in self.only]
-        return Rules(mode="yolo", tools=TOOLS, allowed=frozenset((*self.tools, TASK_RESULT)), only=only)
+        return self.skill.restrictions() if self.skill else restricting_rules(self.tools, self.only)
 
 
 class CustomCommands(msgspec.Struct, frozen=True):
@@ -122,7 +95,22 @@ def load(
             problems.append(FileError(str(path), f"/{name} is a built-in command.", hint="Rename the file."))
         else:
             found.setdefault(name, custom)
+    if not trust_status.ok and trusted:
+        trust_status = msgspec.structs.replace(trust_status, state="trusted", skills_revised=())
+    for skill in _skills(cwd, trust_status, env):
+        if skill.name not in reserved:
+            command = CustomCommand(
+                skill.name, "", skill.path, skill.description[:200], skill.hint, tools=skill.tools, skill=skill
+            )
+            found.setdefault(skill.name, command)
     return CustomCommands(found, tuple(problems))
+
+
+def _skills(cwd: Path, trust_status: trust.Trust, env: Mapping[str, str] | None) -> list[Skill]:
+    """The skills that a person can call."""
+    from .skills.lookup import load
+
+    return [skill for skill in load(cwd.resolve(), trust_status, env).found.values() if skill.by_person]
 
 
 def _user_files(folder: Path) -> Iterator[tuple[Path, str, Origin, bytes | FileError]]:
@@ -147,7 +135,9 @@ def _markdown_files(folder: Path, depth: int = 0) -> Iterator[Path]:
 def _project_files(trust_status: trust.Trust, trusted: bool) -> Iterator[tuple[Path, str, Origin, bytes | FileError]]:
     if not (trust_status.ok or trusted):
         return
-    folders: tuple[tuple[str, Origin], ...] = ((".friday/commands/", "project"), (".claude/commands/", "claude"))
+    folders: tuple[tuple[str, Origin], ...] = (
+        (".friday/commands/", "project"), (".agents/commands/", "claude"), (".claude/commands/", "claude"),
+    )  # fmt: skip
     for prefix, origin in folders:
         for relative, path, raw in trust.markdown_files(trust_status, prefix):
             yield path, _command_name(relative), origin, raw
@@ -210,22 +200,6 @@ def _tools(
     """The names of the allowed tools, and rules that restrict them."""
     if value is None:
         return None, ()
-    from friday_cli.core.protocol.tool_info import SERVER_PREFIX
-    from friday_cli.tool_catalog import TOOLS
-
-    from .profiles import claude_import
-
     where = next(number for key, number in page.lines.items() if key.lower().replace("_", "-") == "allowed-tools")
-    entries = claude_import.items(value) if isinstance(value, str) else value
-    if not isinstance(entries, list) or not all(isinstance(entry, str) for entry in entries):
-        raise FileError(path, "expected a list of tools.", line=where, field="allowed-tools")
-    known: list[tuple[tuple[str, ...], str | None]] = []
-    for entry in entries:
-        tool_names, pattern = claude_import.parse_entry(entry, imported=origin == "claude")
-        unknown = [tool for tool in tool_names if tool not in TOOLS.names and not tool.startswith(SERVER_PREFIX)]
-        if unknown and origin != "claude":
-            hint = f"Known: {', '.join(sorted(TOOLS.names))}."
-            raise FileError(path, f"unknown tool {entry!r}.", line=where, field="allowed-tools", hint=hint)
-        if not unknown:
-            known.append((tool_names, pattern))
-    return tuple(dict.fromkeys(name for names, _ in known for name in names)), claude_import.narrowed(known)
+    tools, only, _ = allowed_tools(path, value, where, imported=origin == "claude")
+    return tools, only

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
 from friday_cli.core.text.sanitize import sanitize
 
-NAMES = ("AGENTS.md", "CLAUDE.md")
+from .instruction_imports import Importer
+
+NAMES = ("AGENTS.override.md", "AGENTS.md", "CLAUDE.md")
 """File names in order of preference: one file per folder is used."""
 MAX_BYTES = 1_000_000
 """Largest file that is used."""
@@ -37,8 +40,8 @@ class Instructions(msgspec.Struct, frozen=True):
 
 
 def read(folder: Path, *, root: Path, config: Path, trusted: bool) -> Instructions:
-    """Read the file of the user in `config`, then those from the project `root` down to `folder`. Files that they refer
-    to are not read. A file that cannot be read is skipped with a notice."""
+    """Read the file of the user in `config`, then those from the project `root` down to `folder`. Files that they name
+    with `@path` are filled in, if they are in the same project or folder. A file that cannot be read is skipped with a notice."""
     files: list[Instruction] = []
     notices: list[str] = []
     remaining = MAX_TOTAL
@@ -47,13 +50,15 @@ def read(folder: Path, *, root: Path, config: Path, trusted: bool) -> Instructio
             continue
         try:
             text = _text(path, None if own else root.resolve())
+            imports = Importer((config if own else root).resolve(), lambda path: sanitize(_text(path, None)))
         except (OSError, ValueError, RuntimeError) as error:
             notices.append(f"{path} is skipped: {getattr(error, 'strerror', None) or error}.")
             continue
         clean = sanitize(text)
         if len(clean) < len(text):
             notices.append(f"{path}: {len(text) - len(clean)} invisible characters were removed.")
-        text = clean.strip()
+        text = imports.expand(clean, path).strip()
+        notices += imports.notices
         limit = min(MAX_FILE, remaining)
         if len(text) > limit:
             notices.append(f"{path}: only the first {limit:,} of {len(text):,} characters are used.")
@@ -65,8 +70,14 @@ def read(folder: Path, *, root: Path, config: Path, trusted: bool) -> Instructio
 
 
 def of_project(folder: Path, root: Path) -> list[Path]:
-    """The files from the project `root` down to `folder`, both resolved."""
-    return [path for parent in _chain(folder, root) if (path := _file_in(parent)) is not None]
+    """The files from the project `root` down to `folder`, both resolved, and those that they import."""
+    found: list[Path] = []
+    for path in filter(None, map(_file_in, _chain(folder, root))):
+        imports = Importer(root, lambda path: sanitize(_text(path, None)))
+        with suppress(OSError, ValueError, RuntimeError):
+            imports.expand(sanitize(_text(path, root)), path)
+        found += [path, *imports.files]
+    return list(dict.fromkeys(found))
 
 
 def _file_in(folder: Path) -> Path | None:

@@ -1,4 +1,4 @@
-"""Stores which projects are trusted: their settings, profiles, commands and instructions, by folder and content."""
+"""Stores which projects are trusted: their settings, profiles, commands, skills and instructions, by folder and content."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from friday_cli.paths import state_dir, text_of
 
 from . import instructions
 from .frontmatter import contents, has_name
+from .skills.files import IN_PROJECT, project_files
 
 VERSION = 1
 MAX_FILES = 500
@@ -27,6 +28,8 @@ MAX_FILE_BYTES = instructions.MAX_BYTES
 MAX_STORED_BYTES = 64_000
 """Largest file whose content is stored with the decision, to show a diff later."""
 
+SHARED_FOLDERS = (".claude/agents", ".claude/commands", ".agents/agents", ".agents/commands")
+"""Folders of profiles and commands that programs share."""
 HOOK_FILES = (".friday/hooks.json", ".claude/settings.json", ".claude/settings.local.json")
 """Files of a project that can have hooks; only the first is used without the setting `hooks.claude`."""
 
@@ -37,7 +40,8 @@ class Trust(msgspec.Struct, frozen=True):
     """Whether the project at `root` is trusted, and why not. `files`: the files that need trust (path relative to
     `root`) with their sha256. `changed`: differences to the decision, as `+ new`, `~ changed`, `- removed`. `before`:
     the files of the decision with their sha256. `instructions` are the AGENTS.md files, `revised` those that a trusted
-    project has new or changed since the decision: until the next one they are information only, and the rest is used."""
+    project has new or changed since the decision: until the next one they are information only, and the rest is used. `skills` are
+    the files of its skills, `skills_revised` those that are new or changed since: their skills are not used until the next one."""
 
     root: Path
     state: TrustState
@@ -47,6 +51,8 @@ class Trust(msgspec.Struct, frozen=True):
     before: dict[str, str] = {}
     instructions: dict[str, str] = {}
     revised: tuple[str, ...] = ()
+    skills: dict[str, str] = {}
+    skills_revised: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -56,7 +62,12 @@ class Trust(msgspec.Struct, frozen=True):
     @property
     def seen(self) -> dict[str, str]:
         """All its files with their sha256."""
-        return self.files | self.instructions
+        return self.files | self.instructions | self.skills
+
+    @property
+    def outdated(self) -> tuple[str, ...]:
+        """What a trusted project has new or changed since the decision and is not used until the next one."""
+        return (*self.revised, *self.skills_revised)
 
 
 class _TrustEntry(msgspec.Struct, frozen=True):
@@ -64,6 +75,7 @@ class _TrustEntry(msgspec.Struct, frozen=True):
     files: dict[str, str]
     at: float
     instructions: dict[str, str] = {}
+    skills: dict[str, str] = {}
 
 
 class _TrustFile(msgspec.Struct):
@@ -90,25 +102,35 @@ def is_trusted(folder: Path, *, env: Mapping[str, str] | None = None) -> Trust:
     """The decision for the project of `folder`, compared with its current content. Never raises: an error means no trust."""
     root = project_root(folder)
     try:
-        files, texts = _fingerprint(root), _instructions(folder, root)
+        files, texts, skills = (
+            _fingerprint(root),
+            _instructions(folder, root),
+            project_files(folder.resolve(), root, env),
+        )
         entry = _read(store_file(env)).folders.get(text_of(root))
     except FileError as error:
         return Trust(root, "broken", str(error))
     except (OSError, RuntimeError) as error:  # RuntimeError: a link to itself
         return Trust(root, "broken", f"{root} cannot be read: {error}.")
     if entry is None:
-        return Trust(root, "new", f"{root} is not trusted.", files, instructions=texts)
+        return Trust(root, "new", f"{root} is not trusted.", files, instructions=texts, skills=skills)
     old = entry.files
     names = sorted({name for name, _ in old.items() ^ files.items()})
     changed = tuple(f"{'+' if name not in old else '-' if name not in files else '~'} {name}" for name in names)
-    before = entry.files | entry.instructions
+    before = entry.files | entry.instructions | entry.skills
     if changed:
         reason = f"{root} has changed since you decided."
-        return Trust(root, "changed", reason, files, changed=changed, before=before, instructions=texts)
+        return Trust(root, "changed", reason, files, changed=changed, before=before, instructions=texts, skills=skills)
     if not entry.trusted:
-        return Trust(root, "refused", f"{root} is not trusted: you declined.", files, instructions=texts)
-    revised = tuple(f"{'~' if name in before else '+'} {name}" for name in texts if before.get(name) != texts[name])
-    return Trust(root, "trusted", "", files, before=before, instructions=texts, revised=revised)
+        return Trust(root, "refused", f"{root} is not trusted: you declined.", files, instructions=texts, skills=skills)
+    revised, skills_revised = (
+        tuple(f"{'~' if name in before else '+'} {name}" for name in now if before.get(name) != now[name])
+        for now in (texts, skills)
+    )
+    return Trust(
+        root, "trusted", "", files, before=before, instructions=texts, revised=revised, skills=skills,
+        skills_revised=skills_revised,
+    )  # fmt: skip
 
 
 def decide(folder: Path, trusted: bool, *, seen: Mapping[str, str] | None = None) -> Trust:
@@ -120,23 +142,31 @@ def decide(folder: Path, trusted: bool, *, seen: Mapping[str, str] | None = None
         raise FridayError(f"{root} is not a folder.")
     path = store_file()
     try:
-        files, texts = _fingerprint(root), _instructions(folder, root)
+        files, texts, skills = _fingerprint(root), _instructions(folder, root), project_files(folder.resolve(), root)
     except (OSError, RuntimeError) as error:
         raise FridayError(f"{root} cannot be read: {error}.") from None
-    if seen is not None and files | texts != seen:
+    if seen is not None and files | texts | skills != seen:
         raise UsageError(f"{root} changed during the review: it is not trusted.", hint="Run `friday trust` again.")
     try:
         with atomic_file.locked(path):
             book = _read(path)
             known = book.folders.get(text_of(root))  # has also the instructions of other folders of the project
-            kept = (known.instructions if known and known.trusted else {}) | texts if trusted else {}
-            book.folders[text_of(root)] = _TrustEntry(trusted, files, round(time.time(), 3), kept)
+            earlier = known if known and known.trusted else None
+            kept = (earlier.instructions if earlier else {}) | texts if trusted else {}
+            kept_skills = (earlier.skills if earlier else {}) | skills if trusted else {}
+            book.folders[text_of(root)] = _TrustEntry(trusted, files, round(time.time(), 3), kept, kept_skills)
             atomic_file.replace(path, msgspec.json.format(msgspec.json.encode(book), indent=1).decode(), mode=0o600)
             with suppress(OSError, FileError):  # only needed to show a diff later
-                _store_contents(path.parent / "trusted", root, files | texts, book)
+                _store_contents(path.parent / "trusted", root, files | texts | _shown_files(skills), book)
     except OSError as error:
         raise FridayError(f"{path} cannot be written: {error.strerror}.") from None
-    return Trust(root, "trusted" if trusted else "refused", "", files, instructions=texts)
+    return Trust(root, "trusted" if trusted else "refused", "", files, instructions=texts, skills=skills)
+
+
+def _shown_files(skills: Mapping[str, str]) -> dict[str, str]:
+    """The files of skills whose content is stored: those that agents read, up to the number that can be trusted otherwise."""
+    named = [name for name in skills if name.endswith("/SKILL.md")]
+    return {name: skills[name] for name in named[:MAX_FILES]}
 
 
 def stored_content(sha: str) -> bytes | None:
@@ -151,7 +181,9 @@ def stored_content(sha: str) -> bytes | None:
 def _store_contents(folder: Path, root: Path, files: Mapping[str, str], book: _TrustFile) -> None:
     """Store the content of `files`, and delete contents that no decision refers to."""
     folder.mkdir(exist_ok=True, mode=0o700)
-    referenced = {sha for entry in book.folders.values() for sha in (entry.files | entry.instructions).values()}
+    referenced = {
+        sha for entry in book.folders.values() for sha in (entry.files | entry.instructions | entry.skills).values()
+    }
     for old in folder.iterdir():
         if old.name not in referenced:
             old.unlink()
@@ -196,11 +228,12 @@ class _TrustFileVersion(msgspec.Struct):
 def _fingerprint(root: Path) -> dict[str, str]:
     """The files in `root` that need trust, with their hashes. Raises FileError for files that cannot be trusted."""
     found: dict[str, str] = {}
-    folders = (root / ".friday", root / ".claude/agents", root / ".claude/commands")
+    folders = (root / ".friday", *(root / name for name in SHARED_FOLDERS))
     if (data := content(root / ".mcp.json", root)) is not None:
         found[".mcp.json"] = hash_of(data)
     top = f"{text_of(root).rstrip('/')}/"
-    for path in (path for folder in folders for path in _files_below(folder, root)):
+    skills = root / IN_PROJECT[0]
+    for path in (path for folder in folders for path in _files_below(folder, root, skip=skills)):
         if (data := content(path, root, folder_inside=True)) is not None:
             found[text_of(path).removeprefix(top)] = hash_of(data)
     for path in sorted((root / "profiles").glob("*.md")):
@@ -255,8 +288,9 @@ def hash_of(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _files_below(folder: Path, root: Path, depth: int = 0) -> Iterator[Path]:
-    if not folder.is_dir():
+def _files_below(folder: Path, root: Path, depth: int = 0, *, skip: Path | None = None) -> Iterator[Path]:
+    """The files in `folder` and below it, without those in `skip`."""
+    if folder == skip or not folder.is_dir():
         return
     if depth > 8:
         raise FileError(str(folder), "is nested too deeply to be trusted.")
@@ -264,12 +298,14 @@ def _files_below(folder: Path, root: Path, depth: int = 0) -> Iterator[Path]:
     with os.scandir(folder) as listed:
         entries = sorted(listed, key=lambda entry: entry.name)
     for entry in entries:
+        if folder / entry.name == skip:
+            continue
         if not entry.is_dir():
             yield folder / entry.name
         elif entry.is_symlink():
             raise FileError(entry.path, "is a link to a folder, which cannot be trusted.")
         else:
-            yield from _files_below(folder / entry.name, root, depth + 1)
+            yield from _files_below(folder / entry.name, root, depth + 1, skip=skip)
 
 
 def markdown_files(project: Trust, prefix: str) -> Iterator[tuple[str, Path, bytes | FileError]]:

@@ -12,9 +12,14 @@ from friday_cli.core.text.sanitize import sanitize, sanitize_line, show_invisibl
 from friday_cli.tool_catalog import TOOLS
 
 from . import instructions, profiles, trust
+from .frontmatter import contents
+from .skills import files
 
 MAX_LINES = 200
 """Lines of diffs shown; more are counted."""
+COMMANDS = (".friday/commands/", ".agents/commands/", ".claude/commands/")
+MAX_SKILLS = 40
+"""Skills shown; more are counted."""
 
 
 def unused_files(trust_status: trust.Trust) -> list[str]:
@@ -22,14 +27,21 @@ def unused_files(trust_status: trust.Trust) -> list[str]:
     return [] if trust_status.ok else [name for name, sha in trust_status.files.items() if not _is_shipped(name, sha)]
 
 
+def unused_skills(trust_status: trust.Trust) -> list[str]:
+    """The folders of the skills of a project that are not used, because it, or a file of them, is not trusted."""
+    changed = {row[2:] for row in trust_status.skills_revised} if trust_status.ok else trust_status.skills
+    tops = [name.removesuffix(files.FILE) for name in trust_status.skills if name.endswith(f"/{files.FILE}")]
+    return [top.rstrip("/") for top in tops if any(name.startswith(top) for name in changed)]
+
+
 def notices(trust_status: trust.Trust, read: instructions.Instructions) -> list[str]:
     """A notice for the person, in one line, if a folder has files that trust would enable. `read`: the instructions."""
-    unused = unused_files(trust_status)
+    unused = [*unused_files(trust_status), *unused_skills(trust_status)]
     texts = [] if read.trusted else [os.path.relpath(f.path, trust_status.root) for f in read.files if not f.own]
     if not (unused or texts):
         return []
     names = ", ".join(unused[:5]) + (" ..." if len(unused) > 5 else "")
-    parts = [trust_status.reason or f"Changed since you decided: {', '.join(r[2:] for r in trust_status.revised)}."]
+    parts = [trust_status.reason or f"Changed since you decided: {', '.join(r[2:] for r in trust_status.outdated)}."]
     parts += [f"Not used: {names}."] if unused else []
     parts += [f"Information only: {', '.join(texts)}."] if texts else []
     return [" ".join([*parts, "`friday trust` would allow this."])]
@@ -39,8 +51,8 @@ def needs_decision(trust_status: trust.Trust) -> bool:
     """Whether the person must decide on a project: there are unused files or instructions, and no decision for its present
     content."""
     if trust_status.state in ("new", "changed"):
-        return bool(unused_files(trust_status) or trust_status.instructions)
-    return bool(trust_status.revised)
+        return bool(unused_files(trust_status) or trust_status.instructions or trust_status.skills)
+    return bool(trust_status.outdated)
 
 
 def _is_shipped(name: str, sha: str) -> bool:
@@ -60,6 +72,7 @@ def lines(trust_status: trust.Trust) -> list[tuple[str, str]]:
         who = "the main agent follows, and sub-agents with projectContext in their profile"
         about = f"instructions of {size} that {who}; what needs your permission is still asked about"
         rows.append((sanitize_line(name, 200), about))
+    rows[len(trust_status.files) : len(trust_status.files)] = _skills(trust_status)
     return rows or [("", "no settings, profiles or instructions yet; an AGENTS.md would be used as instructions")]
 
 
@@ -94,6 +107,37 @@ def _hooks(trust_status: trust.Trust) -> tuple[list[tuple[str, str]], set[str]]:
     return found, named
 
 
+def _skills(trust_status: trust.Trust) -> list[tuple[str, str]]:
+    """(folder, effect) for each skill of the project, with its scripts."""
+    tops = [name.removesuffix(f"/{files.FILE}") for name in trust_status.skills if name.endswith(f"/{files.FILE}")]
+    rows = []
+    for top in tops[:MAX_SKILLS]:
+        below = [name.removeprefix(f"{top}/") for name in trust_status.skills if name.startswith(f"{top}/")]
+        rows.append((sanitize_line(top, 200), sanitize_line(_skill(trust_status, top, below), 400)))
+    return [*rows, *([("", f"{len(tops) - MAX_SKILLS:,} more skills")] if len(tops) > MAX_SKILLS else ())]
+
+
+def _skill(trust_status: trust.Trust, top: str, below: list[str]) -> str:
+    from .skills.parse import parse
+
+    sha = trust_status.skills[f"{top}/{files.FILE}"]
+    if sha == files.UNTRUSTED:
+        return "a skill that cannot be used: it has too many or too large files, or one that leads out of the project"
+    folder = trust_status.root / top
+    raw = contents(folder / files.FILE)
+    try:
+        if isinstance(raw, FileError):
+            raise raw
+        found = parse(folder, raw, sha, "project")
+    except FileError as error:
+        return f"cannot be used: {error}"
+    scripts = [name for name in below if files.is_script(name)]
+    more = f" and {len(scripts) - 3} more" if len(scripts) > 3 else ""
+    named = f"; scripts, which run only as other commands do: {', '.join(scripts[:3])}{more}" if scripts else ""
+    tools = f"; only with {', '.join(found.tools)}" if found.tools is not None else ""
+    return f"skill {found.name} (sha256 {sha[:12]}): instructions that agents can load{tools}{named}"
+
+
 def _about(root: Path, name: str) -> str:
     if name in trust.HOOK_FILES:
         more = "" if name == trust.HOOK_FILES[0] else ", used with the setting hooks.claude"
@@ -104,11 +148,12 @@ def _about(root: Path, name: str) -> str:
         return "not read by Friday"
     try:
         raw = trust.content(root / name, root)
-        if raw is not None and name.startswith((".friday/commands/", ".claude/commands/")):
+        if raw is not None and name.startswith(COMMANDS):
             return _command(name, raw)
         if raw is None or not profiles.lookup.is_profile(raw):
             return "not a profile"
-        profile = profiles.parse(name, raw, origin="claude" if name.startswith(".claude/") else "project")
+        shared = name.startswith((".claude/", ".agents/"))
+        profile = profiles.parse(name, raw, origin="claude" if shared else "project")
     except FileError as error:
         return f"cannot be used: {error}"
     selected = ", ".join(sorted(profile.select(TOOLS.names))) or "none"
@@ -122,7 +167,9 @@ def _command(name: str, raw: bytes) -> str:
 
     prefix = "/".join(name.split("/")[:2]) + "/"
     command_name = name.removeprefix(prefix).removesuffix(".md").replace("/", ":").lower()
-    found = commands.parse(name, command_name, raw, "claude" if name.startswith(".claude/") else "project")
+    found = commands.parse(
+        name, command_name, raw, "claude" if name.startswith((".claude/", ".agents/")) else "project"
+    )
     tools = "all allowed ones" if found.tools is None else ", ".join(sorted(found.tools)) or "none"
     return f"command /{found.name}: a prompt; tools: {tools}"
 
@@ -143,7 +190,7 @@ def differences(trust_status: trust.Trust) -> list[str]:
     import difflib
 
     out: list[str] = []
-    for change in (*trust_status.changed, *trust_status.revised):
+    for change in (*trust_status.changed, *trust_status.outdated):
         mark, name = change[0], change[2:]
         old = b"" if mark == "+" else trust.stored_content(trust_status.before.get(name, ""))
         new: bytes | None = b""

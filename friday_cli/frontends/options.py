@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 if TYPE_CHECKING:
-    from friday_cli.session.open import Options
+    from friday_cli.session.open_context import Options
 
 
 class Option(msgspec.Struct, frozen=True):
@@ -96,7 +96,7 @@ def parse(argv: list[str], options: Iterable[Option], argument: str = "") -> dic
 
 def session_options(values: Mapping[str, Any], cwd: Path, *, resume: str | None, **more: Any) -> Options:
     """The options of a session from parsed values; `more` are further fields of `Options`."""
-    from friday_cli.session.open import Options
+    from friday_cli.session.open_context import Options
 
     return Options(
         cwd,

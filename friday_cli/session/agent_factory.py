@@ -23,7 +23,7 @@ from friday_cli.core.protocol.format import is_demo
 from friday_cli.core.protocol.messages import Message, Usage, closed, user
 from friday_cli.core.protocol.provider import Provider
 from friday_cli.core.protocol.tool import Tool
-from friday_cli.core.protocol.tool_info import SERVER_HELPERS, SERVER_PREFIX, TASK_RESULT, WEB_SEARCH
+from friday_cli.core.protocol.tool_info import SERVER_HELPERS, SERVER_PREFIX, SKILL, TASK_RESULT, WEB_SEARCH
 from friday_cli.core.protocol.workspace import Workspace
 from friday_cli.core.subagents.node import SubagentTask
 from friday_cli.core.subagents.resume import budget_left, restore
@@ -43,6 +43,7 @@ from .provider_pool import ProviderPool
 from .resume import report_from_log
 from .servers import described, with_servers
 from .service_search import UNAVAILABLE
+from .skills import SessionSkills
 from .small_window import listed_tools
 from .sub_agents import SubAgentChoice
 from .tool_schemas import KeptSchemas
@@ -83,6 +84,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
     overflow_folder: Callable[[], Path]
     sub_agents: SubAgentChoice
     schemas: KeptSchemas
+    skills: SessionSkills
     noted: set[str] = msgspec.field(default_factory=set)
 
     def build_root(self, tree: SubagentTree) -> Agent:
@@ -96,6 +98,8 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         tools = self.tools.of_root(tree, provider, persona, rules, targets=targets)
         if persona:
             rules = _profile_rules(rules, persona, tools)
+        tools = self.tools.with_skills(tree, tools, rules, provider.window, persona)
+        if persona:
             rules.allowed = _root_allowed(tools)
         system = system_prompt.root_prompt(
             self.environment, listed_tools(tools, provider.window), children=targets, window=provider.window, instructions=self.instructions, persona=persona,
@@ -111,9 +115,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         agent.temperature = persona.temperature if persona else None
         agent.supervision = self.settings.agents.delegation.supervision
         self._note_missing_tools(agent, persona)
-        told = any("context window" in note for note in self.root.choice.notes)  # a local server reported it
-        if (text := small_window.warning(provider)) and not told and not is_demo(provider.name):
-            agent.start_events.append(Notice(text, "warning"))
+        _note_small_window(agent, self.root.choice)
         if self.settings.fallback_model:
             agent.fallback, _ = self.providers.named(self.settings.fallback_model, "fallback_model")
             _check_price(agent.fallback, budget)
@@ -129,7 +131,8 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         if servers is None or agent.path != "a" or not await servers.prepare_run():
             return
         targets = self.tools.targets("a", persona, self.services.policy.max_depth)
-        agent.tools = self.tools.of_root(tree, agent.provider, persona, self.root.rules, targets=targets)
+        tools = self.tools.of_root(tree, agent.provider, persona, self.root.rules, targets=targets)
+        agent.tools = self.tools.with_skills(tree, tools, agent.rules, agent.provider.window, persona)
         agent.rules.allowed = _root_allowed(agent.tools) if persona else None
         before, agent.specs = agent.specs, self._specs(agent.tools, persona, agent.provider.window)
         if agent.run > 1 and agent.specs != before:
@@ -140,6 +143,18 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
 
     def build(self, tree: SubagentTree, parent: Agent, spec: SubagentTask, path: str) -> tuple[Agent, Message]:
         """A sub-agent for `spec` and its first message. Raises ToolError, with a message for the parent's model."""
+        agent, profile = self._new_child(tree, parent, spec, path)
+        if spec.fork:
+            first = _fork(
+                agent, parent, profile, spec, self.isolation.environment_for(agent.workspace, self.environment)
+            )
+        else:
+            chars = self.settings.agents.delegation.context_chars
+            first = _first_message(spec, path, chars, self.overflow_folder)
+        return agent, self.skills.with_preface(first, agent, profile, spec.preface)
+
+    def _new_child(self, tree: SubagentTree, parent: Agent, spec: SubagentTask, path: str) -> tuple[Agent, Profile]:
+        """A sub-agent for `spec` without history, and its profile. Raises ToolError."""
         delegation = self.settings.agents.delegation
         try:
             profile = self._target(parent, spec)
@@ -156,9 +171,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         agent.effort, agent.temperature = effort, profile.temperature
         if note := self.providers.substitution_note(parent.provider, profile, provider):
             agent.start_events.append(Notice(note, "warning"))
-        if spec.fork:
-            return agent, self._fork(agent, parent, profile, spec)
-        return agent, _first_message(spec, path, delegation.context_chars, self.overflow_folder)
+        return agent, profile
 
     def _target(self, parent: Agent, spec: SubagentTask) -> Profile:
         """The profile of a new child. Raises UsageError if its parent may not delegate to it."""
@@ -195,6 +208,8 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         tools = self.tools.with_delegation(tree, tools, targets, provider.window)
         tools[TASK_RESULT] = task_result.result_tool(check)
         rules = _profile_rules(parent.rules, profile, tools)
+        if SKILL in tools:
+            tools = self.tools.with_skills(tree, tools, rules, provider.window, profile)
         workspace = spec.workspace or parent.workspace
         environment = self.isolation.environment_for(workspace, self.environment)
         system = system_prompt.child_prompt(
@@ -214,11 +229,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         agent.time_s = _least(profile.timeout or delegation.default_timeout, spec.timeout_s) or 0.0
         agent.result_chars = min(delegation.result_chars, profile.result_chars or delegation.result_chars)
         agent.fallback = parent.fallback
-        granted = budget.tokens.limit
-        if granted is not None and granted < TOKENS_USEFUL:
-            tokens = f"{granted:,.0f} token{'s' * (granted != 1)}"
-            text = f"{path} ({profile.name}) has {tokens}. With fewer than {TOKENS_USEFUL:,} a sub-agent seldom returns a result."
-            agent.start_events.append(Notice(text, "warning"))
+        _note_few_tokens(agent)
         self._note_missing_tools(agent, profile)
         return agent
 
@@ -240,13 +251,14 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
             max_depth=_least(record.newest_start.max_depth, spec.max_depth), workspace=workspace,
         )  # fmt: skip
         try:
-            agent, _ = self.build(tree, parent, again, path)
+            agent, _ = self._new_child(tree, parent, again, path)
         except BaseException:
             if workspace is not None:
                 await self.isolation.cancel(workspace)
             raise
         self._restore_model_and_tools(agent, record)
         restore(agent, records)
+        self.skills.restore(agent)
         return agent
 
     async def run_ended(self, tree: SubagentTree, path: str) -> None:
@@ -280,20 +292,6 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
                 self.noted.add(tool)
                 agent.start_events.append(Notice(f"{agent.path} ({agent.profile}) cannot use {tool}: {why}", "warning"))
 
-    def _fork(self, agent: Agent, parent: Agent, profile: Profile, spec: SubagentTask) -> Message:
-        """Let `agent` continue its parent's conversation with an identical prefix; calls it may not make are refused."""
-        agent.provider, agent.effort, agent.cache_key = parent.provider, parent.effort, parent.prefix_name
-        agent.system, agent.specs = parent.system, parent.specs
-        agent.history = closed(parent.history, why="Continues in the main agent; you are a fork of it.")
-        agent.context, agent.sent, agent.cache_missed = parent.context, parent.sent, parent.cache_missed
-        listed = {spec.name for spec in parent.specs}
-        mine = [name for name in agent.tools if name in listed]
-        agent.tools = {n: t for n, t in agent.tools.items() if n in listed or n.startswith(SERVER_PREFIX)}
-        environment = self.isolation.environment_for(agent.workspace, self.environment)
-        about = system_prompt.COPY.format(folder=environment.copy_of)
-        moved = f"[Your folder is now {environment.folder}. {about}]\n\n" if environment.copy_of else ""
-        return user(system_prompt.fork_message(profile, agent.path, moved + spec.task, mine), source="parent")
-
     def _agent(
         self,
         tree: SubagentTree,
@@ -325,6 +323,38 @@ def _profile_rules(parent: Rules, profile: Profile, tools: Iterable[str]) -> Rul
     """The rules of an agent with `profile` and `tools`. It keeps the right to search the web where it cannot: the models of
     its sub-agents may be able to."""
     return profile_rights(parent, profile, (*tools, *SERVER_HELPERS, *profile.select((WEB_SEARCH,))))
+
+
+def _note_few_tokens(agent: Agent) -> None:
+    """Tell the person about a sub-agent with too few tokens for a result."""
+    granted = agent.budget.tokens.limit
+    if granted is not None and granted < TOKENS_USEFUL:
+        tokens = f"{granted:,.0f} token{'s' * (granted != 1)}"
+        few = f"With fewer than {TOKENS_USEFUL:,} a sub-agent seldom returns a result."
+        agent.start_events.append(Notice(f"{agent.path} ({agent.profile}) has {tokens}. {few}", "warning"))
+
+
+def _note_small_window(agent: Agent, choice: ModelChoice) -> None:
+    """Tell the person about a main model with a small context window, if its local server did not report that."""
+    told = any("context window" in note for note in choice.notes)
+    if (text := small_window.warning(agent.provider)) and not told and not is_demo(agent.provider.name):
+        agent.start_events.append(Notice(text, "warning"))
+
+
+def _fork(
+    agent: Agent, parent: Agent, profile: Profile, spec: SubagentTask, environment: system_prompt.Environment
+) -> Message:
+    """Let `agent` continue its parent's conversation with an identical prefix; calls it may not make are refused."""
+    agent.provider, agent.effort, agent.cache_key = parent.provider, parent.effort, parent.prefix_name
+    agent.system, agent.specs = parent.system, parent.specs
+    agent.history = closed(parent.history, why="Continues in the main agent; you are a fork of it.")
+    agent.context, agent.sent, agent.cache_missed = parent.context, parent.sent, parent.cache_missed
+    listed = {spec.name for spec in parent.specs}
+    mine = [name for name in agent.tools if name in listed]
+    agent.tools = {n: t for n, t in agent.tools.items() if n in listed or n.startswith(SERVER_PREFIX)}
+    about = system_prompt.COPY.format(folder=environment.copy_of)
+    moved = f"[Your folder is now {environment.folder}. {about}]\n\n" if environment.copy_of else ""
+    return user(system_prompt.fork_message(profile, agent.path, moved + spec.task, mine), source="parent")
 
 
 def _first_message(spec: SubagentTask, path: str, limit: int, overflow_folder: Callable[[], Path]) -> Message:

@@ -68,6 +68,7 @@ def profile_rights(parent: Rules, profile: Profile, tools: Iterable[str]) -> Rul
         rules=[parse_rule(text, "deny", TOOLS, source=source) for text in profile.deny],
         only=[parse_rule(text, "allow", TOOLS, source=source) for text in profile.only],
         profile=profile.name,
+        skills=profile.skills,
     )
 
 

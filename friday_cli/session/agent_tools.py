@@ -21,7 +21,7 @@ from friday_cli.core.protocol.forecast import Forecast
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.protocol.provider import Provider
 from friday_cli.core.protocol.tool import Tool
-from friday_cli.core.protocol.tool_info import WEB_SEARCH, ToolCatalog
+from friday_cli.core.protocol.tool_info import SKILL, WEB_SEARCH, ToolCatalog
 from friday_cli.core.protocol.workspace import Workspace
 from friday_cli.core.subagents.node import AgentSummary, SpawnEstimate, SubagentTask
 from friday_cli.core.subagents.tree import SubagentTree
@@ -34,6 +34,7 @@ from .isolation import WorktreeIsolation
 from .provider_pool import ProviderPool
 from .servers import with_servers
 from .service_search import ServiceSearch
+from .skills import SessionSkills
 from .spawn_limits import SpawnLimiter
 from .sub_agent_list import sub_agent_list
 from .worktree_changes import WorktreeChanges
@@ -58,6 +59,7 @@ class AgentTools:
         profiles: Profiles,
         memory_store: StoredMemory,
         past_runs: PastRuns,
+        skills: SessionSkills,
         servers: ServerPool | None = None,
     ) -> None:
         self._services = services
@@ -66,6 +68,7 @@ class AgentTools:
         self._settings = settings
         self._profiles = profiles
         self._memory = memory_store
+        self._skills = skills
         self.servers = servers
         delegation = settings.agents.delegation
         self.highest_cost = partial(highest_cost, delegation, profiles, providers)
@@ -117,6 +120,15 @@ class AgentTools:
         if self._providers.searching(provider) is None or not rules.may(WEB_SEARCH):
             return others
         return {**others, WEB_SEARCH: ServiceSearch(tree, self._services, self._providers).tool()}
+
+    def with_skills(
+        self, tree: SubagentTree, tools: dict[str, Tool], rules: Rules, window: int, profile: Profile | None
+    ) -> dict[str, Tool]:
+        """`tools` with the tool for the skills that an agent with `rules` and `profile` may load; without it if there are none.
+        `window`: tokens of the model's context."""
+        if profile is not None and not profile.select((SKILL,)):
+            return tools
+        return self._skills.with_tool(tree, tools, rules, window, self._limiter)
 
     def targets(self, path: str, profile: Profile | None, max_depth: int) -> tuple[Profile, ...]:
         """The profiles that an agent may delegate to; none at `max_depth`."""

@@ -15,6 +15,7 @@ from friday_cli.core.agent.agent import Agent
 from friday_cli.core.protocol.agent_path import depth_of, parent_of
 from friday_cli.core.protocol.messages import Message
 from friday_cli.core.protocol.receipt import Receipt
+from friday_cli.tool_catalog import BASH, EDIT_FILE, GLOB, GREP, LIST_DIR, READ_FILE, WRITE_FILE
 
 MODES = {"ask": "default", "edits": "acceptEdits", "plan": "plan", "auto": "auto", "yolo": "bypassPermissions"}
 """Our permission modes in `permission_mode`."""
@@ -125,8 +126,8 @@ def delegation_response(prompt: str, summary: Any, text: str) -> dict[str, Any]:
 
 def _tool_stats(receipt: Receipt) -> dict[str, int]:
     kinds = {
-        "readCount": ("read_file", "list_dir"), "searchCount": ("grep", "glob"), "bashCount": ("bash",),
-        "editFileCount": ("edit_file", "write_file"),
+        "readCount": (READ_FILE, LIST_DIR), "searchCount": (GREP, GLOB), "bashCount": (BASH,),
+        "editFileCount": (EDIT_FILE, WRITE_FILE),
     }  # fmt: skip
     found = {name: sum(receipt.tools.get(tool, 0) for tool in tools) for name, tools in kinds.items()}
     return {

@@ -73,6 +73,7 @@ class MainAgent:
         profile = self._addressed_profile(text)
         self._tree.started_now = []
         self._parts.rules.parent = more.get("bounds")
+        self.agent.rules.narrowed.clear()
         if self._parts.servers is not None:
             self._parts.servers.person_wrote()
         notes = list(self._parts.notes)

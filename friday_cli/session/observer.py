@@ -11,7 +11,7 @@ from friday_cli.core.protocol.events import Envelope
 from friday_cli.paths import store_path
 from friday_cli.store.store import Store
 
-from .open import Options
+from .open_context import Options
 from .rewind import RecordedRewinder
 from .session import Session
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import platform
 import random
@@ -21,18 +20,14 @@ from friday_cli.core.eventlog.replay import AgentRecord
 from friday_cli.core.eventlog.rewind_marks import left_behind
 from friday_cli.core.limits import retry
 from friday_cli.core.permissions.approvals import ApprovalQueue
-from friday_cli.core.permissions.rules import Mode, Rules
+from friday_cli.core.permissions.rules import Rules
 from friday_cli.core.permissions.taint import TaintTracker
-from friday_cli.core.protocol.errors import Unwritable, UsageError
+from friday_cli.core.protocol.errors import Unwritable
 from friday_cli.core.protocol.events import SCHEMA, Notice, SessionStarted
 from friday_cli.core.protocol.format import is_caller, is_demo
-from friday_cli.core.protocol.provider import Effort
 from friday_cli.core.subagents.tree import SubagentTree
-from friday_cli.core.text.known_keys import without_keys
-from friday_cli.extensions import instructions, profiles, trust, trust_review
-from friday_cli.llm import models
-from friday_cli.llm.models.local_servers import with_server_limits
-from friday_cli.paths import cache_dir, config_dir, data_dir, store_path, text_of
+from friday_cli.extensions import trust
+from friday_cli.paths import config_dir, data_dir, store_path, text_of
 from friday_cli.store.locks import Ownership
 from friday_cli.store.store import Store, new_id
 from friday_cli.workspace.checkpoints import (
@@ -46,55 +41,28 @@ from friday_cli.workspace.checkpoints import (
 from friday_cli.workspace.local import LocalWorkspace
 from friday_cli.workspace.local_files import WorkspaceFiles
 from friday_cli.workspace.process.environment import nesting_depth
-from friday_cli.workspace.sandbox.detect import SandboxChoice, detect_sandbox
+from friday_cli.workspace.sandbox.detect import SandboxChoice
 
 from . import cleanup, system_prompt
 from .agent_factory import ROOT, AgentFactory, RootOptions
 from .agent_rules import session_rules
 from .agent_tools import AgentTools
-from .caller import Caller
 from .isolation import WorktreeIsolation
-from .mcp_settings import read_servers
+from .open_context import OpenContext, Options, read_context
 from .permissions import SessionPermissions
 from .provider_pool import ProviderPool
 from .resume import EventHistory, agent_summary, resume_root
 from .sandbox import sandbox_policy
 from .servers import open_servers
 from .shared_rate_limit import FileSharedRateLimit
+from .skills import SessionSkills
 from .sub_agents import SubAgentChoice, chosen_before
 from .tool_schemas import KeptSchemas
 from .worktree_changes import WorktreeChanges
 
 if TYPE_CHECKING:
-    from friday_cli.mcp.entry import ServerEntry
     from friday_cli.mcp.pool import ServerPool
     from friday_cli.workspace.worktrees.worktrees import Worktrees
-
-
-class Options(msgspec.Struct, frozen=True):
-    """What a frontend was asked for; None or empty: as the settings say. `attended`: a person can answer questions.
-    `resume`: the whole id of a session. `trusted`: treat the folder as trusted in this session. `flags`: settings of
-    the command line by dotted name. `sub_agents`: the only profiles that the main agent may delegate to. `mcp_config`:
-    files or JSON with MCP servers. `no_mcp`: no others than these. `caller`: the program that makes the main agent's
-    calls."""
-
-    cwd: Path
-    add_dirs: tuple[Path, ...] = ()
-    model: str | None = None
-    effort: Effort | None = None
-    profile: str | None = None
-    mode: Mode | None = None
-    allow: tuple[str, ...] = ()
-    deny: tuple[str, ...] = ()
-    attended: bool = False
-    trusted: bool = False
-    resume: str | None = None
-    config_file: Path | None = None
-    flags: dict[str, object] = {}
-    sub_agents: tuple[str, ...] | None = None
-    mcp_config: tuple[str, ...] = ()
-    no_mcp: bool = False
-    caller: Caller | None = None
 
 
 class SessionParts(msgspec.Struct, eq=False):
@@ -119,21 +87,7 @@ class SessionParts(msgspec.Struct, eq=False):
     workspace: LocalWorkspace
     sandbox: SandboxChoice
     servers: ServerPool | None
-
-
-class _OpenContext(msgspec.Struct, eq=False):
-    """Everything that is read before anything is written."""
-
-    cwd: Path
-    env: Mapping[str, str]
-    trust: trust.Trust
-    settings: config.Settings
-    profiles: profiles.Profiles
-    instructions: instructions.Instructions
-    choice: models.ModelChoice
-    sandbox: SandboxChoice
-    notices: tuple[str, ...]
-    servers: tuple[ServerEntry, ...]
+    skills: SessionSkills
 
 
 async def open_session(options: Options, env: Mapping[str, str] | None = None) -> SessionParts:
@@ -147,7 +101,7 @@ async def open_session(options: Options, env: Mapping[str, str] | None = None) -
             await store.reconcile()
             await history.read()
             options = _options_as_before(options, history.records.get("a"))
-        context = await _read_context(options, env)
+        context = await read_context(options, env)
         session = options.resume or new_id()
         store, ownership, *unsaved = await _own_session(store, session, new=not options.resume)
         context.notices += (*unsaved,)
@@ -165,6 +119,17 @@ async def open_session(options: Options, env: Mapping[str, str] | None = None) -
         raise
 
 
+def _policy(options: Options, settings: config.Settings, env: Mapping[str, str]) -> Policy:
+    delegation = settings.agents.delegation
+    return Policy(
+        compact_at=settings.context.compact_at,
+        max_depth=max(0, delegation.max_depth - nesting_depth(env)),
+        max_concurrent=delegation.max_concurrent,
+        max_agents=delegation.max_agents,
+        offline_s=_offline_s(options, settings),
+    )
+
+
 def _offline_s(options: Options, settings: config.Settings) -> float:
     """Seconds without a connection after which a request fails: the time limit of a prompt, in a chat not less than the
     default."""
@@ -172,7 +137,7 @@ def _offline_s(options: Options, settings: config.Settings) -> float:
     return max(usual if options.attended else 0.0, settings.limits.timeout or usual)
 
 
-async def _begin(parts: SessionParts, context: _OpenContext, history: EventHistory, *, new: bool) -> None:
+async def _begin(parts: SessionParts, context: OpenContext, history: EventHistory, *, new: bool) -> None:
     """Write the first events of the session, or restore its agents. Everything that can fail for a person's reasons was
     done before, so that a failed opening leaves no session behind."""
     store, log = parts.store, parts.log
@@ -184,6 +149,7 @@ async def _begin(parts: SessionParts, context: _OpenContext, history: EventHisto
         base, died_at = baseline_of(parts.id, context.env), parts.ownership.died_at
         context.notices += (*await recover_files(log, parts.workspace, history.envelopes, base, died_at=died_at),)
         await resume_root(parts.tree.root, parts.rules, history.records, log=log, notes=parts.notes)
+        parts.skills.restore(parts.tree.root)
         await parts.isolation.restore(history.records)
     elif not history.last:
         await log.emit("a", SessionStarted(SCHEMA, parts.id, text_of(context.cwd), __version__))
@@ -218,50 +184,6 @@ async def _own_session(
         return store, await store.own(session), f"This session is not saved: {error}"
 
 
-async def _read_context(options: Options, env: Mapping[str, str]) -> _OpenContext:
-    """Read everything that decides how the session is built. Nothing is written, so a failure leaves nothing behind."""
-    cwd = Path(os.path.realpath(options.cwd))  # noqa: ASYNC240 - before the session's loop has anything to do
-    if not cwd.is_dir():  # noqa: ASYNC240
-        raise UsageError(f"{options.cwd} is not a folder.")
-    folder_trust = trust.is_trusted(cwd, env=env)
-    if options.trusted:
-        folder_trust = msgspec.structs.replace(folder_trust, state="trusted", revised=())
-    project = folder_trust.root if folder_trust.ok else None
-    loaded = config.load(project=project, flags=options.flags, environ=env, file=options.config_file)
-    settings = loaded.settings
-    models.remember_keys(settings.providers, env)
-    choice = models.resolve(options.model, settings, env=env, effort=options.effort)
-    choice = await with_server_limits(choice, settings, env=env)
-    delegation = settings.agents.delegation
-    found = profiles.load(delegation.profiles.directory, folder_trust, token_cap=delegation.token_budget.max, env=env)
-    follows = folder_trust.ok and not folder_trust.revised
-    notes = instructions.read(cwd, root=folder_trust.root, config=config_dir(env), trusted=follows)
-    servers, problems = read_servers(
-        cwd,
-        env,
-        project=folder_trust,
-        profiles=found.found.values(),
-        given=options.mcp_config,
-        files=not options.no_mcp,
-    )
-    notices = (
-        *choice.notes, *loaded.notices, *notes.notices, *found.announcements, *found.problem_notices(),
-        *problems, *trust_review.notices(folder_trust, notes),
-    )  # fmt: skip
-    passed = without_keys(env)
-    if withheld := [name for name in settings.tools.env_allow if name in env and name not in passed]:
-        notices += (f"tools.env_allow: commands do not get {', '.join(withheld)}: it holds a key of Friday.",)
-    sandbox = await asyncio.to_thread(
-        detect_sandbox, settings.sandbox.kind, env, cache=cache_dir(env), workspace=(cwd, *options.add_dirs)
-    )
-    if sandbox.kind == "none" and (options.mode or settings.mode) == "auto":
-        notices += (f"sandbox: none ({sandbox.why}). Commands are not confined, so mode auto asks about them.",)
-    return _OpenContext(
-        cwd, env, folder_trust, settings, profiles=found, instructions=notes, choice=choice, sandbox=sandbox, notices=notices,
-        servers=servers,
-    )  # fmt: skip
-
-
 def _options_as_before(options: Options, record: AgentRecord | None) -> Options:
     """`options` with the profile and the model of the resumed session, unless they name others."""
     if record is None:
@@ -283,7 +205,7 @@ def _network_targets(command: str) -> Sequence[tuple[str, str]]:
 
 def _build(
     options: Options,
-    context: _OpenContext,
+    context: OpenContext,
     history: EventHistory,
     *,
     store: Store,
@@ -307,21 +229,19 @@ def _build(
     approvals = ApprovalQueue(log, interactive=options.attended, on_rule_granted=permissions.grant)
     supervisor = providers.supervisor(providers.get(context.choice))
     delegation = settings.agents.delegation
-    policy = Policy(
-        compact_at=settings.context.compact_at, max_depth=max(0, delegation.max_depth - nesting_depth(env)), max_concurrent=delegation.max_concurrent,
-        max_agents=delegation.max_agents, offline_s=_offline_s(options, settings),
-    )  # fmt: skip
     services = Services(
-        log, approvals, workspace, policy, random.Random(), taint, supervisor=supervisor,
+        log, approvals, workspace, _policy(options, settings, env), random.Random(), taint, supervisor=supervisor,
         shared_rate_limit=lambda lane: FileSharedRateLimit(lane, env),
     )  # fmt: skip
     isolation = _isolation(context, services, session)
     shared = delegation.context.brain_write_scope == "shared"
     servers = open_servers(context.servers, workspace, log, env, output_chars=settings.tools.output_chars)
+    skills = SessionSkills(context.skills, services, context.profiles, workspace)
     tools = AgentTools(
         services, isolation, providers, settings=settings, profiles=context.profiles,
         memory_store=store.notes.for_session(text_of(context.trust.root), session, shared=shared), servers=servers,
         past_runs=store.past_runs,
+        skills=skills,
     )  # fmt: skip
     _set_hooks(context, services, session, tools, workspace)
     chosen = chosen_before(history.envelopes) if options.sub_agents is None else options.sub_agents
@@ -331,6 +251,7 @@ def _build(
         root=RootOptions(context.choice, persona, rules, options.caller), settings=settings, profiles=context.profiles,
         environment=_environment(options, context, workspace), instructions=context.instructions,
         overflow_folder=workspace.overflow.folder, sub_agents=sub_agents, schemas=KeptSchemas(env),
+        skills=skills,
     )  # fmt: skip
     known = [agent_summary(record) for path, record in history.records.items() if path != "a"]
     tree = SubagentTree(services, factory, known=known, left=left_behind(history.envelopes))
@@ -340,12 +261,12 @@ def _build(
         permissions=permissions, notes=notes, since=history.last, profiles=context.profiles.names(),
         sub_agents=sub_agents, isolation=isolation,
         changes=WorktreeChanges(tree, isolation, services), workspace=workspace, sandbox=context.sandbox,
-        servers=servers,
+        servers=servers, skills=skills,
     )  # fmt: skip
 
 
 def _set_hooks(
-    context: _OpenContext, services: Services, session: str, tools: AgentTools, workspace: LocalWorkspace
+    context: OpenContext, services: Services, session: str, tools: AgentTools, workspace: LocalWorkspace
 ) -> None:
     """Give `services` the hooks of the session. Without a file that has some, nothing is loaded."""
     project, env = context.trust, context.env
@@ -360,7 +281,7 @@ def _set_hooks(
 
 def _workspace(
     options: Options,
-    context: _OpenContext,
+    context: OpenContext,
     overflow_folder: Path | None,
     make_recorder: Callable[[WorkspaceFiles], CheckpointRecorder],
 ) -> LocalWorkspace:
@@ -377,7 +298,7 @@ def _workspace(
     )
 
 
-def _recorder(context: _OpenContext, log: Log, session: str) -> Callable[[WorkspaceFiles], CheckpointRecorder]:
+def _recorder(context: OpenContext, log: Log, session: str) -> Callable[[WorkspaceFiles], CheckpointRecorder]:
     """Makes what saves the earlier contents of a workspace's files."""
     limits, blobs = context.settings.checkpoints, blobs_of(session, context.settings, context.env)
     most = limits.file_megabytes * MEGABYTE
@@ -390,7 +311,7 @@ def _recorder(context: _OpenContext, log: Log, session: str) -> Callable[[Worksp
     return make
 
 
-def _isolation(context: _OpenContext, services: Services, session: str) -> WorktreeIsolation:
+def _isolation(context: OpenContext, services: Services, session: str) -> WorktreeIsolation:
     def worktrees(folder: Path) -> Worktrees:
         from friday_cli.workspace.worktrees.worktrees import Worktrees
 
@@ -401,7 +322,7 @@ def _isolation(context: _OpenContext, services: Services, session: str) -> Workt
     return WorktreeIsolation(data_dir(context.env) / "worktrees" / session, worktrees, services)
 
 
-def _environment(options: Options, context: _OpenContext, workspace: LocalWorkspace) -> system_prompt.Environment:
+def _environment(options: Options, context: OpenContext, workspace: LocalWorkspace) -> system_prompt.Environment:
     settings = context.settings
     return system_prompt.Environment(
         str(context.cwd),

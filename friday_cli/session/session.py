@@ -25,7 +25,9 @@ from friday_cli.llm import transport
 
 from .attachments import attached
 from .main_agent import MainAgent, PromptExtras
-from .open import Options, SessionParts, open_session
+from .open import SessionParts, open_session
+from .open_context import Options
+from .skills import PersonSkills
 
 if TYPE_CHECKING:
     from .rewind import Rewinder
@@ -65,6 +67,7 @@ class Session:
         self._log = parts.log
         self._tree = parts.tree
         self._main = MainAgent(parts)
+        self.skills = PersonSkills(parts.skills, self._main.agent)
 
     @classmethod
     async def open(cls, options: Options, *, env: Mapping[str, str] | None = None) -> Session:

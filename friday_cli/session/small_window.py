@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from friday_cli.core.protocol.provider import Provider
 from friday_cli.core.protocol.tool import Tool
 from friday_cli.core.protocol.tool_info import DELEGATE_TASK, TASK_RESULT
-from friday_cli.tool_catalog import BASH, EDIT_FILE, READ_FILE
+from friday_cli.tool_catalog import BASH, EDIT_FILE, GREP, READ_FILE
 
 SMALL = 16_000
 """Tokens of a context window below which an agent gets the compact tools and the short prompt."""
 TINY = 6_000
 """Tokens of a context window below which a person is told that it is too small."""
-COMPACT_TOOLS = frozenset((READ_FILE, EDIT_FILE, BASH, "grep", DELEGATE_TASK, TASK_RESULT))
+COMPACT_TOOLS = frozenset((READ_FILE, EDIT_FILE, BASH, GREP, DELEGATE_TASK, TASK_RESULT))
 
 
 def is_small(window: int) -> bool:

@@ -9,13 +9,14 @@ from typing import Any, Literal
 import msgspec
 
 from friday_cli.core.eventlog.agent_fold import fold_event
-from friday_cli.core.eventlog.notices import NOTE, split_notes
+from friday_cli.core.eventlog.notices import NOTE, skill_text, split_notes
 from friday_cli.core.eventlog.replay import collecting_later
 from friday_cli.core.eventlog.rewind_marks import after_rewind, is_rewind_point
 from friday_cli.core.protocol import events
 from friday_cli.core.protocol.events import LIVE, Envelope
 from friday_cli.core.protocol.messages import Image, Thinking, Usage
 from friday_cli.core.protocol.run_result import ENDED
+from friday_cli.core.text.skill_marks import folded_skills
 
 from .items import (
     OUTPUT_KEPT,
@@ -177,10 +178,10 @@ def _message_added(state: SessionView, agent: AgentView, event: events.MessageAd
     if is_rewind_point(agent.path, message):
         agent.marks[state.seq] = agent.transcript, len(agent.transcript)
     notes, text = split_notes(message) if message.source == "person" else ([], message.text)
-    if message.source == "harness":
-        text = text.removeprefix(NOTE).lstrip()
+    text = text.removeprefix(NOTE).lstrip() if message.source == "harness" else text
     agent.transcript += [NoteItem(note, "info", at) for note in notes]
     if text or thinking or images:
+        text = folded_skills(text) if message.role == "user" else text
         agent.transcript.append(MessageItem(message.role, text, at, thinking, message.source, images))
     if message.role == "assistant":
         _close_reply(agent)
@@ -371,6 +372,9 @@ _FOLDS: dict[type, Callable[[SessionView, AgentView, Any, float], None]] = {
     events.Verdict: _verdict,
     events.Detached: lambda state, agent, event, at: _update_clocks(state.agents, state.agents.get(agent.parent), at),
     events.InboxMessage: lambda state, agent, event, at: agent.queued.append(event),
+    events.SkillLoaded: lambda state, agent, event, at: agent.transcript.append(
+        NoteItem(skill_text(event), "info", at)
+    ),
     events.WorktreeChanged: lambda state, agent, event, at: agent.transcript.append(
         NoteItem(f"Worktree {worktree_text(event)}", "info", at)
     ),

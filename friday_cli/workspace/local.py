@@ -55,14 +55,15 @@ class LocalWorkspace(WorkspaceFiles):
             environ = {name: value for name, value in owner._settings.environ.items() if name not in ELSEWHERE}
             self._settings, self._supervisor = owner._settings._replace(environ=environ), owner._supervisor
         self.overflow = self._settings.overflow
-        super().__init__(root, extra, self.overflow, make_recorder)
+        sandbox = self._settings.sandbox
+        super().__init__(root, extra, self.overflow, make_recorder, sandbox.readable if sandbox else None)
         self._effects = EffectDetector(self.roots, self.label, self.write_hook.protected_files_changed)
         self._starter = CommandStarter(self.roots, self._settings, self._supervisor, self._effects)
         self.serve, self.piped = self._starter.serve, self._starter.piped
         self._jobs = BackgroundJobs()
         self._tasks: set[asyncio.Task[None]] = set()
         self.away: tuple[Path, ...] = ()
-        self.supports_read_only = self._settings.sandbox is not None and self._settings.sandbox.supports_read_only
+        self.supports_read_only = sandbox is not None and sandbox.supports_read_only
         self._owner = owner
         self._siblings: set[LocalWorkspace] = set()
 
@@ -146,19 +147,15 @@ class LocalWorkspace(WorkspaceFiles):
             await self.write_hook.command_ended(agent, self._starter.commands, running)
             effects = await self._effects.changed(running, self.written, self.write_hook.problem)
         return BackgroundJob(
-            id=running.id,
-            command=running.text,
-            running=alive,
+            id=running.id, command=running.text, running=alive,
             exit_code=None if alive or running.killed else running.exit_code,
             output=fresh.text(running.capture.where()),
             output_file=running.capture.output_file,
-            ended=ended,
-            changed=effects[0],
-            unknown=effects[1],
+            ended=ended, changed=effects[0], unknown=effects[1],
             blocked=running.denial(fresh.text()) if ended else "",
             tampered=await self._effects.tampered(running) if ended else (),
             read_only=running.read_only,
-        )
+        )  # fmt: skip
 
     async def release(self, agent: str) -> tuple[str, ...]:
         await self._finish(self._starter.end(agent))

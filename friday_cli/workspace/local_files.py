@@ -20,9 +20,9 @@ T = TypeVar("T")
 
 
 class WorkspaceFiles:
-    """Files below `root` and the `extra` folders; long command output in `overflow` can be read as well. `write_hook` runs
-    around every change, with the recorder that `make_recorder` returns. `written` maps paths to the sha256 of what was last
-    written there. Raises UsageError for a folder that does not exist."""
+    """Files below `root` and the `extra` folders; long command output in `overflow` and what is below the
+    folders in `readable` can be read as well. `write_hook` runs around every change, with the recorder that `make_recorder`
+    returns. `written` maps paths to the sha256 of what was last written there. Raises UsageError for a folder that does not exist."""
 
     def __init__(
         self,
@@ -30,8 +30,10 @@ class WorkspaceFiles:
         extra: Sequence[Path],
         overflow: OverflowFolder,
         make_recorder: Callable[[WorkspaceFiles], CheckpointRecorder] | None = None,
+        readable: list[Path] | None = None,
     ) -> None:
-        self._allowed = Roots(root, extra, lambda: overflow.path)
+        self.readable: list[Path] = [] if readable is None else readable
+        self._allowed = Roots(root, extra, lambda: (*([overflow.path] if overflow.path else ()), *self.readable))
         self.root = self._allowed.root
         self.roots = self._allowed.all
         self.write_hook = WriteHook(self.root_of, make_recorder(self) if make_recorder else None)

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from friday_cli.paths import data_dir
-from friday_cli.session.open import Options
+from friday_cli.session.open_context import Options
 from friday_cli.session.session import Session
 from tests.cli.console import Console
 

@@ -17,7 +17,7 @@ from friday_cli.core.limits.forecast import PastRun
 from friday_cli.core.protocol.events import AgentFinished, Envelope, Event, MessageAdded, PermissionAsked, QuestionAsked
 from friday_cli.core.protocol.provider import Chunk, Request
 from friday_cli.session import open
-from friday_cli.session.open import Options
+from friday_cli.session.open_context import Options
 from friday_cli.session.session import Session
 from friday_cli.store.crash_recovery import recovery_events
 from friday_cli.store.records import MemoryItem

@@ -1,4 +1,4 @@
-"""The worked examples of docs/delegation.md, docs/profiles.md and docs/worktrees.md are run as they stand there."""
+"""The worked examples of docs/delegation.md, docs/profiles.md, docs/skills.md and docs/worktrees.md are run as they stand there."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 PROJECT = Path(__file__).parents[2]
-PAGES = ("docs/delegation.md", "docs/profiles.md", "docs/worktrees.md")
+PAGES = ("docs/delegation.md", "docs/profiles.md", "docs/skills.md", "docs/worktrees.md")
 
 
 @dataclass

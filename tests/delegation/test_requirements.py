@@ -12,8 +12,8 @@ import pytest
 
 PROJECT = Path(__file__).parents[2]
 TEXT = (PROJECT / "docs" / "requirements.md").read_text(encoding="utf-8")
-COUNTS = {"D": 29, "A": 22, "S": 37, "R": 25, "P": 34, "C": 15, "M": 6, "E": 42, "N": 5, "MC": 8, "H": 10}
-ROWS = re.findall(r"^\| ((?:[DASRPCMENH]|MC)\d+|\d+\. [^|]*) \|(.*)\|$", TEXT, re.M)
+COUNTS = {"D": 29, "A": 22, "S": 37, "R": 25, "P": 34, "C": 15, "M": 6, "E": 42, "N": 5, "MC": 8, "H": 10, "K": 12}
+ROWS = re.findall(r"^\| ((?:[DASRPCMENHK]|MC)\d+|\d+\. [^|]*) \|(.*)\|$", TEXT, re.M)
 TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 COMMAND = re.compile(r"`(friday [^`]*)`")
 

@@ -10,7 +10,7 @@ import pytest
 
 from friday_cli.core.protocol.events import AgentStarted
 from friday_cli.llm.providers.demo import provider
-from friday_cli.session.open import Options
+from friday_cli.session.open_context import Options
 from friday_cli.session.session import Session
 from tests.e2e.friday import Friday
 

@@ -118,7 +118,7 @@ def test_ten_children_side_by_side(friday: Friday, wire: Wire, transport: str) -
         if turn.agent == "root":
             return Say(calls=[tasks(*names)]) if not turn.turn else Say(turn.last)
         if not turn.turn:
-            return Say(calls=[("read_file", {"path": f"{turn.agent}.txt"})], meet=5)
+            return Say(calls=[("read_file", {"path": f"{turn.agent}.txt"})], meet=10)
         assert f"{turn.agent} says" in turn.last
         return Say(f"I saw {turn.agent.upper()}.")
 
@@ -126,7 +126,7 @@ def test_ten_children_side_by_side(friday: Friday, wire: Wire, transport: str) -
         ran = friday.json("ask them all")
     fine(brain)
     assert ran.code == 0
-    assert brain.most == 5  # the run slots; `meet` shows that all were used at the same time
+    assert brain.most == 10  # at the same time: who waits for the model needs no run slot
     found = [ran.document["result"].index(f"I saw {n.upper()}.") for n in names]
     assert found == sorted(found)
     agents = ran.document["agents"]

@@ -66,7 +66,7 @@ def test_plain_calls_are_understood_alike(
 ) -> None:
     assert cli.run(argv) == 0
     (found,) = by_typer
-    assert found | {name: tuple(found[name] or ()) for name in ("allow", "deny", "add_dir")} == values
+    assert found | {name: tuple(found[name] or ()) for name in ("allow", "deny", "add_dir", "mcp_config")} == values
 
 
 @pytest.mark.parametrize("argv", ODD, ids=" ".join)

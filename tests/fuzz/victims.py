@@ -16,7 +16,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from friday_cli.session.open import Options
+from friday_cli.session.open_context import Options
 from friday_cli.session.session import Session
 
 AT_ONCE = 4

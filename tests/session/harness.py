@@ -10,7 +10,7 @@ from typing import Any
 
 from friday_cli.core.protocol.events import Envelope, MessageAdded
 from friday_cli.paths import config_dir, store_path
-from friday_cli.session.open import Options
+from friday_cli.session.open_context import Options
 from friday_cli.session.session import Session
 from friday_cli.store.store import Store
 

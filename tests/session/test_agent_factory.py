@@ -17,7 +17,7 @@ from friday_cli.core.protocol.events import AgentFinished, Denied, Event, Notice
 from friday_cli.core.protocol.messages import Message, Text, Usage
 from friday_cli.core.protocol.provider import Chunk, ReplyDone, Request, ServerSearch, Stop
 from friday_cli.llm import models
-from friday_cli.session.open import Options
+from friday_cli.session.open_context import Options
 from friday_cli.session.session import Session
 from tests.engine_fixture import Model, Say, batch, call, script
 

@@ -9,6 +9,7 @@ import pytest
 
 from friday_cli.core.protocol.events import AgentFinished, HookRan, Notice
 from friday_cli.extensions.trust import decide
+from friday_cli.paths import config_dir
 from tests.session.harness import Stage, delegates, does, says
 from tests.session.hook_files import Recorder, answer, hook, own_hooks, project_hooks
 
@@ -222,3 +223,34 @@ async def test_hooks_get_no_keys(stage: Stage, tmp_path: Path, monkeypatch: pyte
     names = {line.partition("=")[0] for line in (tmp_path / "env").read_text().splitlines()}
     assert {"PATH", "CLAUDE_PROJECT_DIR", "FRIDAY_PROJECT_DIR"} <= names
     assert names.isdisjoint(("SOME_API_KEY", "LD_PRELOAD_X"))
+
+
+async def test_a_skill_is_a_call_like_others(stage: Stage, tmp_path: Path) -> None:
+    for name, front in {"pdf": "", "secret": "", "draft": "", "deep": "context: fork\n"}.items():
+        (folder := config_dir() / "skills" / name).mkdir(parents=True)
+        (folder / "SKILL.md").write_text(
+            f"---\nname: {name}\ndescription: About {name}.\n{front}---\nSteps of {name}.\n"
+        )
+    recorder = Recorder(tmp_path / "inputs")
+    own_hooks({
+        "UserPromptSubmit": [hook(recorder.command)],
+        PRE: [
+            hook(recorder.command, matcher="Skill"),
+            hook("grep -q '\"skill\":\"secret\"' && { echo not this one >&2; exit 2; }; exit 0", matcher="Skill"),
+            hook("grep -q '\"skill\":\"draft\"' || exit 0; " + answer(PRE, updatedInput={"skill": "pdf"}), matcher="Skill"),
+        ],
+        "SubagentStart": [hook(recorder.command), hook("echo too dear >&2; exit 2")],
+    })  # fmt: skip
+    stage.plays(
+        {"a": [does(("skill", {"name": n})) for n in ("secret", "draft", "deep")] + [says("done")], "a.1": [says("no")]}
+    )
+    session = await stage.ran(flags=OFF)
+    secret, draft, deep = await stage.results(session.id, "a")
+    assert (secret[0], "not this one" in secret[1]) == ("denied", True)
+    assert "Steps of pdf." in draft[1]
+    assert (deep[0], "too dear" in deep[1]) == ("error", True)
+    assert {one["tool_input"]["skill"] for one in recorder.inputs(PRE)} == {"secret", "draft", "deep"}
+    (start,) = recorder.inputs("SubagentStart")
+    assert start["agent_type"] == "general"
+    (end,) = (e.event for e in await stage.log(session.id) if isinstance(e.event, AgentFinished) and e.agent == "a")
+    assert (list(end.receipt.skills), len(end.receipt.rewritten)) == (["pdf"], 1)

@@ -14,7 +14,7 @@ import pytest
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.events import Envelope
 from friday_cli.session.observer import SessionObserver
-from friday_cli.session.open import Options
+from friday_cli.session.open_context import Options
 from friday_cli.session.session import Session
 from friday_cli.view import MessageItem, SessionView
 from tests.session.harness import Stage, does, says

@@ -17,7 +17,7 @@ from friday_cli.core.protocol.errors import FridayError, Unwritable
 from friday_cli.core.protocol.events import AgentFinished, Envelope, MessageAdded, Notice
 from friday_cli.core.protocol.messages import user
 from friday_cli.paths import data_dir, store_path
-from friday_cli.session import open
+from friday_cli.session import open, open_context
 from friday_cli.store import schema
 from friday_cli.store.store import Store
 from tests.scenarios import tree
@@ -135,9 +135,9 @@ async def test_a_clock_that_was_set_between_two_processes(stage: Stage, leap_s: 
 async def test_what_another_process_added_meanwhile_is_known(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     stage.plays({"a": [says("one")]})
     first = await stage.ran()
-    look = open._read_context
+    look = open_context.read_context
 
-    async def meanwhile(options: open.Options, env: Mapping[str, str]) -> open._OpenContext:
+    async def meanwhile(options: open_context.Options, env: Mapping[str, str]) -> open_context.OpenContext:
         async with Store(store_path()) as store:
             last = (await store.events(first.id))[-1].seq or 0
             await store.journal(first.id).append(
@@ -145,7 +145,7 @@ async def test_what_another_process_added_meanwhile_is_known(stage: Stage, monke
             )
         return await look(options, env)
 
-    monkeypatch.setattr(open, "_read_context", meanwhile)
+    monkeypatch.setattr(open, "read_context", meanwhile)
     async with stage.session(resume=first.id) as again:
         await again.prompt("on")
         assert [m.text for m in again._main.agent.history if m.role == "user"][:2] == ["go", "meanwhile"]

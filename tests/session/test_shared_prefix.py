@@ -16,7 +16,7 @@ from friday_cli.llm.providers.anthropic_request import AnthropicQuirks, messages
 from friday_cli.llm.providers.openai_chat import chat_request
 from friday_cli.llm.providers.openai_parts import OpenAIQuirks
 from friday_cli.llm.providers.openai_responses import responses_request
-from friday_cli.session.open import Options
+from friday_cli.session.open_context import Options
 from friday_cli.session.session import Session
 from tests.engine_fixture import Model, Say, batch, call, script
 

@@ -12,7 +12,7 @@ from friday_cli.core.protocol.events import Notice
 from friday_cli.core.protocol.provider import Request, estimate_request
 from friday_cli.core.protocol.run_result import RunResult
 from friday_cli.llm import models
-from friday_cli.session.open import Options
+from friday_cli.session.open_context import Options
 from friday_cli.session.session import Session
 from tests.engine_fixture import Model, Say, call, delegate, script
 

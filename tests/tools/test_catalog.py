@@ -16,7 +16,7 @@ from friday_cli.core.protocol.provider import Request
 from friday_cli.core.protocol.tool_info import ToolInfo
 from friday_cli.llm import models
 from friday_cli.session import system_prompt
-from friday_cli.session.open import Options
+from friday_cli.session.open_context import Options
 from friday_cli.session.session import Session
 from friday_cli.tool_catalog import TOOLS
 from tests.cli.console import Console
@@ -29,6 +29,7 @@ PROGRAMS = (
     "core/permissions/taint.py",
     "diagnostics/doctor/machine.py",
     "workspace/process/starter.py",
+    "session/hook_process.py",
 )
 """Here `bash` and `grep` are programs."""
 EXEMPT = {
@@ -39,6 +40,8 @@ EXEMPT = {
     "llm/providers/openai_responses.py": "`web_search` is a word of this API",
     "llm/providers/demo/": "the script of a model",
     "diagnostics/selftest.py": "the script of a model",
+    "extensions/hooks/claude_names.py": "a table of our names and those of Claude Code",
+    "frontends/mcp_server/": "tools that Friday serves, in their own words",
     "extensions/profiles/render.py": "the template of a profile in Markdown",
 }
 

@@ -21,7 +21,7 @@ import friday_cli.tools
 from friday_cli.core.protocol.tool import Tool
 from friday_cli.extensions.profiles import Profile
 from friday_cli.tool_catalog import TOOLS
-from friday_cli.tools import ask_user, delegate, memory, task_result, web, worktree
+from friday_cli.tools import ask_user, delegate, memory, skill, task_result, web, worktree
 
 SNAPSHOT = Path(__file__).with_name("specs.md")
 
@@ -33,6 +33,7 @@ WITH_ARGUMENTS: dict[str, list[Tool]] = {
         NONE, NONE, delegate.DelegateSettings((Profile("researcher", "finds things out", "x"),))
     ),
     "memory": memory.tools(NONE),
+    "skill": [skill.skill_tool(NONE, (Profile("pdf", "Reads and fills PDF forms.", "x"),), 0)],
     "task_result": [task_result.result_tool()],
     "web": web.tools(search=web.search_tool({"BRAVE_API_KEY": "key"})),
     "worktree": worktree.worktree_tools(NONE),

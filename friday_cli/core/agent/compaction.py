@@ -10,6 +10,7 @@ from ..protocol.events import Compacted, MessageAdded, Prefix
 from ..protocol.messages import Message, user, without_thinking
 from ..protocol.provider import ReplyDone
 from .agent import Agent, Services, StopRun
+from .loaded_skills import kept_skills
 from .model_call import ask_model, measured, prompt_tokens
 
 KEEP = """ Write a summary to continue from: everything above will be removed. Keep, in this order:
@@ -55,7 +56,8 @@ async def compact(agent: Agent, services: Services, *, requested: bool = False, 
         texts.append("Sub-agents of this session:\n" + agents)
     if request:
         texts.append("The last request follows unchanged. Continue with it where the summary ends.")
-    agent.history = [user("\n\n".join(texts), source="harness"), *request]
+    skills = kept_skills(history, request, agent.provider.window)
+    agent.history = [user("\n\n".join(texts), source="harness"), *skills, *request]
     agent.context = agent.sent = 0
     after = await measured(agent, most)
     await services.log.emit(

@@ -140,6 +140,8 @@ def fold_event(state: AgentState, event: events.AnyEvent, at: float) -> bool:
             state.background = True
         case events.PersonCommand():
             state.receipt_builder.add_others(Receipt(commands=(event.run,)))
+        case events.SkillLoaded():
+            state.receipt_builder.add_skill(event.name, event.sha256)
         case _:
             return False
     return True

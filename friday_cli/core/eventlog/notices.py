@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..protocol.events import AgentFinished, AgentStarted, InboxMessage
+from ..protocol.events import AgentFinished, AgentStarted, InboxMessage, SkillLoaded
 from ..protocol.messages import Message, Text
 from ..protocol.run_result import RunResult
 from ..protocol.tool_info import DELEGATION_RESULT
@@ -107,3 +107,8 @@ def stopped(path: str, profile: str, level: str) -> str:
 
 def _line(text: str) -> str:
     return " ".join(text.split())[:200]
+
+
+def skill_text(event: SkillLoaded) -> str:
+    """A line for people: an agent got a skill."""
+    return f"Skill {event.name} (sha256 {event.sha256[:12]}) {'started by you' if event.how == 'person' else 'loaded'}"

@@ -11,7 +11,7 @@ from typing import Literal, Protocol
 import msgspec
 
 from ..protocol.shell_script import SimpleCommand
-from ..protocol.tool_info import SERVER_PREFIX, WEB_SEARCH, Effect, ToolCatalog
+from ..protocol.tool_info import SERVER_PREFIX, SKILL, WEB_SEARCH, Effect, ToolCatalog
 from ..text.sanitize import sanitize_line
 from .dangerous import is_protected, is_secret
 from .rule import (
@@ -65,7 +65,9 @@ class Taint(Protocol):
 
 class Rules:
     """The rights of one agent. `allowed` is its allowlist of tool names (None: those of the parent); `tools` is the
-    catalogue of its session.
+    catalogue of its session. `skills` are patterns for the names of the skills that it may see and load (None: those of the
+    parent). `skill_folders`, shared by all agents, are the folders outside the workspace of the skills that were loaded: an
+    agent reads there only if it may load that skill. `narrowed` restricts it further while a skill runs, by name.
 
     A tool that a rule in `only` names may run only for calls that these rules match. Rules with a `profile` apply to
     agents with that profile; deny and ask rules of an agent apply to such agents below it too. `outermost`: these are the
@@ -82,6 +84,7 @@ class Rules:
         only: Iterable[Rule] = (),
         parent: Rules | None = None,
         profile: str = "",
+        skills: tuple[str, ...] | None = None,
     ) -> None:
         self.mode: Mode = mode
         self.tools = tools
@@ -90,6 +93,9 @@ class Rules:
         self.allowed = allowed
         self.parent = parent
         self.profile = profile
+        self.skills = skills
+        self.skill_folders: dict[str, str] = {} if parent is None else parent.skill_folders
+        self.narrowed: dict[str, Rules] = {}
         self.outermost = parent is None
 
     def child(
@@ -100,10 +106,12 @@ class Rules:
         rules: Iterable[Rule] = (),
         only: Iterable[Rule] = (),
         profile: str = "",
+        skills: tuple[str, ...] | None = None,
     ) -> Rules:
         """The rights of a sub-agent: never more than these. Without a `mode` it has its parent's."""
         return Rules(
-            mode=mode or "yolo", tools=self.tools, rules=rules, allowed=allowed, only=only, parent=self, profile=profile
+            mode=mode or "yolo", tools=self.tools, rules=rules, allowed=allowed, only=only, parent=self, profile=profile,
+            skills=skills,
         )  # fmt: skip
 
     @property
@@ -113,18 +121,32 @@ class Rules:
         return min(modes, key=("plan", "ask", "edits", "auto", "yolo").index)
 
     def decide(self, call: RuleInput) -> PermissionDecision:
-        """The strictest decision of this agent's rights and its ancestors'."""
-        own = self._decide(call)
-        if self.parent is None:
-            return own
-        above = self.parent.decide(call)
-        stricter = above if _STRICTNESS[above.decision] >= _STRICTNESS[own.decision] else own
-        read_only = stricter.decision == "allow" and (own.read_only or above.read_only)
+        """The strictest decision of this agent's rights, its ancestors', and those of the skills that run."""
+        above = [] if self.parent is None else [self.parent.decide(call)]
+        found = [*above, self._decide(call), *(bound.decide(call) for bound in self.narrowed.values())]
+        stricter = max(found, key=lambda permission: _STRICTNESS[permission.decision])  # the first of the strictest
+        read_only = stricter.decision == "allow" and any(permission.read_only for permission in found)
         return msgspec.structs.replace(stricter, read_only=read_only)
 
     def may(self, tool: str) -> bool:
         """Whether the allowlists of this agent and its ancestors contain `tool`."""
         return (self.allowed is None or tool in self.allowed) and (self.parent is None or self.parent.may(tool))
+
+    def may_load(self, skill: str) -> bool:
+        """Whether this agent and its ancestors may see and load the skill with this name."""
+        own = self.skills is None or any(fnmatch.fnmatchcase(skill, wanted) for wanted in self.skills)
+        return own and (self.parent is None or self.parent.may_load(skill))
+
+    def _refused_skill(self, call: RuleInput) -> str:
+        """The skill that a call loads, or whose files it reads, though this agent may not load it; "" for none."""
+        if call.tool == SKILL:
+            names = list(call.subjects)
+        elif call.effect == "read" and self.skill_folders:
+            folders = self.skill_folders.items()
+            names = [name for at in call.subjects for top, name in folders if at == top or at.startswith(f"{top}/")]
+        else:
+            return ""
+        return next((name for name in names if not self.may_load(name)), "")
 
     def file_calls(self, effect: Effect, labels: Sequence[str]) -> list[RuleInput]:
         """The calls of file tools with the same effect on these paths as a command."""
@@ -151,6 +173,10 @@ class Rules:
     def _decide(self, call: RuleInput) -> PermissionDecision:
         if self.allowed is not None and call.tool not in self.allowed:
             return PermissionDecision("deny", f"{call.tool} is not in this agent's list of allowed tools")
+        if refused := self._refused_skill(call):
+            return PermissionDecision(
+                "deny", f"the skill {sanitize_line(refused, 80)} is not in this agent's list of skills"
+            )
         mine = [rule for rule in self.only if fnmatch.fnmatchcase(call.tool, rule.tool)]
         if mine and allowing_rule(mine, call) is None:
             return PermissionDecision("deny", f"this agent may use {call.tool} only for {', '.join(map(str, mine))}")

@@ -2,8 +2,8 @@
 
 The state is shared by all agents of a session and folded from its events, so a resumed session has it too:
 
-1. After any agent has read untrusted text (a web page, a web search, an MCP server, a hook of the project, the output of a command that uses the
-   network), `web_fetch` and network commands to a new host need permission, even if a rule or the mode allows them. A host
+1. After any agent has read untrusted text (a web page, a web search, an MCP server, a hook or a skill of the project, the output
+   of a command that uses the network), `web_fetch` and network commands to a new host need permission, even if a rule or the mode allows them. A host
    is new until it was contacted, and never new when the person trusts it.
 2. A URL that seems to carry data (long encoded text, or text of files that were read) to a host that the person does not
    trust always needs permission.
@@ -16,9 +16,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-from ..protocol.events import Envelope, HookRan, InboxMessage, MessageAdded, ToolFinished
+from ..protocol.events import Envelope, HookRan, InboxMessage, MessageAdded, SkillLoaded, ToolFinished
 from ..protocol.tool_info import SERVER_PREFIX, WEB_FETCH, WEB_SEARCH
 from ..text.lazy_regex import pattern
+from ..text.skill_marks import without_skills
 from .rule import RuleInput
 from .rules import Rules
 
@@ -73,6 +74,9 @@ class TaintTracker:
                 self.source = f"the project's hook {event.hook}"
         elif isinstance(event, ToolFinished):
             self._tool_finished(event)
+        elif isinstance(event, SkillLoaded):
+            if event.project and not self.source:
+                self.source = f"the project's skill {event.name}"
         elif isinstance(event, MessageAdded):
             message = event.message
             if message.role == "user" and message.source == "person":
@@ -83,7 +87,7 @@ class TaintTracker:
     def _read_message(self, text: str) -> None:
         if not self.source and f'\n\n<file path="{SERVER_PREFIX}' in text:
             self.source = "an MCP server"
-        words = _ATTACHMENT().split(text, maxsplit=1)[0]  # attached files are not the person's text
+        words = _ATTACHMENT().split(without_skills(text), maxsplit=1)[0]  # attached files are not the person's text
         self._links.add(words)
         self._trusted_hosts.update(host_of(url) for url in URL().findall(words))
         self._trusted_hosts.update(name.lower() for name in _NAMED().findall(words) if _TOP().fullmatch(name))

@@ -349,6 +349,17 @@ class PersonCommand(Event, frozen=True, tag="person_command"):
     run: CommandRun
 
 
+class SkillLoaded(Event, frozen=True, tag="skill_loaded"):
+    """An agent got the instructions of a skill: by its own call, from the person, or with its task (`preload`). `sha256` is that
+    of the file SKILL.md in `folder`. `project`: it comes from the project, so it is text of others."""
+
+    name: str
+    sha256: str
+    folder: str = ""
+    project: bool = False
+    how: Literal["call", "person", "preload"] = "call"
+
+
 class Notice(Event, frozen=True, tag="notice"):
     """A message for people."""
 
@@ -360,7 +371,7 @@ AnyEvent = (
     SessionStarted | AgentStarted | AgentFinished | Detached | Prefix | TurnStarted | TurnFinished | MessageAdded | ToolStarted | ToolFinished
     | StatusChanged | InboxMessage | PermissionAsked | PermissionAnswered | Denied | QuestionAsked | Compacted | QuestionAnswered
     | AskWithdrawn | ModeChanged | RuleAdded | RuleRemoved | AttemptFailed | IntentStated | Verdict | Notice | HookRan | WorktreeChanged | Checkpoint
-    | Rewound | Reviewed | SubAgentsChosen | PersonCommand | TextDelta | ThinkingDelta | CallDelta | ToolOutput)  # fmt: skip
+    | Rewound | Reviewed | SubAgentsChosen | PersonCommand | SkillLoaded | TextDelta | ThinkingDelta | CallDelta | ToolOutput)  # fmt: skip
 
 
 class Envelope(msgspec.Struct, frozen=True):

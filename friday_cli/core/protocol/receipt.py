@@ -85,7 +85,7 @@ class Finding(msgspec.Struct, frozen=True):
 class Receipt(msgspec.Struct, frozen=True, omit_defaults=True):
     """The sum of an agent's facts over all its runs. `tools` counts the calls per tool, `failed` those that failed.
     `denied` counts the calls that were denied, `refused` the same per tool; tools that the agent does not have are in
-    both. `warnings` are about the result of its newest run."""
+    both. `warnings` are about the result of its newest run. `skills`: the sha256 of the instructions of each skill that it got."""
 
     tools: dict[str, int] = {}
     failed: int = 0
@@ -101,6 +101,7 @@ class Receipt(msgspec.Struct, frozen=True, omit_defaults=True):
     lines_read: dict[str, tuple[tuple[int, int], ...]] = {}
     unknown: tuple[str, ...] = ()
     rewritten: tuple[str, ...] = ()
+    skills: dict[str, str] = {}
 
     def lines(self) -> list[str]:
         """The receipt as text, one fact per line, for models and people. Keys in commands and URLs are masked."""
@@ -111,6 +112,7 @@ class Receipt(msgspec.Struct, frozen=True, omit_defaults=True):
         out = [f"tools run: {_counts(self.tools) or 'none'}" + (f"; {self.failed} failed" if self.failed else "")]
         if self.denied:
             out.append(f"calls denied: {self.denied}" + (f" ({_counts(self.refused)})" if self.refused else ""))
+        out.extend(f"skill: {name} (sha256 {sha[:12]})" for name, sha in self.skills.items())
         for f in self.files:
             remark = f" ({f.seen})" if f.seen else ""
             counts = f" +{f.added} -{f.removed}" if f.added or f.removed else ""
@@ -162,6 +164,8 @@ class Receipt(msgspec.Struct, frozen=True, omit_defaults=True):
             parts.append(f"{pluralize(len(self.not_fetched), 'URL')} not fetched")
         if self.found:
             parts.append(f"{pluralize(len(self.found), 'page')} found")
+        if self.skills:
+            parts.append(f"skills: {', '.join(self.skills)}")
         tools = _counts(dict(list(self.tools.items())[:SHORT_TOOLS])) or "none"
         more = len(self.tools) - SHORT_TOOLS
         parts.append(f"tools: {tools}" + (f" and {pluralize(more, 'more tool')}" if more > 0 else ""))
@@ -214,6 +218,7 @@ class ReceiptBuilder:
         self._lines = {path: set(spans) for path, spans in receipt.lines_read.items()}
         self._unknown: dict[str, None] = dict.fromkeys(receipt.unknown)
         self._rewritten = list(receipt.rewritten)
+        self._skills = dict(receipt.skills)
         self._cached: Receipt | None = receipt
 
     def begin(self) -> None:
@@ -252,6 +257,11 @@ class ReceiptBuilder:
             self._lines.setdefault(path, set()).update(spans)
         self._unknown.update(dict.fromkeys(facts.unknown))
         self._rewritten += facts.rewritten
+
+    def add_skill(self, name: str, sha256: str) -> None:
+        """The agent got the instructions of a skill."""
+        self._skills[name] = sha256
+        self._cached = None
 
     def _add_command(self, run: CommandRun) -> None:
         """Add a command; the end of a background job replaces its start."""
@@ -304,6 +314,7 @@ class ReceiptBuilder:
                 lines_read={path: tuple(sorted(spans)) for path, spans in self._lines.items()},
                 unknown=tuple(self._unknown),
                 rewritten=tuple(self._rewritten),
+                skills=dict(self._skills),
             )
         return self._cached
 
@@ -326,6 +337,7 @@ class ReceiptBuilder:
             lines_read=now.lines_read,
             unknown=now.unknown,
             rewritten=now.rewritten[len(then.rewritten) :],
+            skills={name: sha for name, sha in now.skills.items() if then.skills.get(name) != sha},
         )
 
 

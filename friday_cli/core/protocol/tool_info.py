@@ -11,8 +11,8 @@ Effect = Literal["read", "write", "run", "net", "spawn", "save", "own"]
 """What a tool may change, which gives its default rule and what may run side by side:
 `read` looks at the workspace, `write` changes files, `run` starts processes, `net` leaves the machine,
 `spawn` starts agents, `save` keeps something for later sessions, `own` touches only the agent's own state."""
-Grant = Literal["profile", "sub_agents", "harness"]
-"""How an agent gets a tool: its profile lists it, its profile names sub-agents, or the harness adds it."""
+Grant = Literal["profile", "skills", "sub_agents", "harness"]
+"""How an agent gets a tool: its profile lists it, it has skills, its profile names sub-agents, or the harness adds it."""
 
 WEB_FETCH = "web_fetch"
 """The tool whose rules name hosts: `web_fetch(domain:example.org)` holds for commands that reach the network, too."""
@@ -24,6 +24,8 @@ DELEGATE_TASK = "delegate_task"
 """The first of the tools with which an agent delegates."""
 TASK_RESULT = "task_result"
 """The tool by which a sub-agent returns its result."""
+SKILL = "skill"
+"""The tool by which an agent loads the instructions of a skill."""
 RESULT_FIELDS = ("result", "answer", "output", "text")
 """Arguments of `task_result` that may have the result: that of the tool first, then the names in other programs."""
 SERVER_PREFIX = "mcp__"

@@ -30,7 +30,8 @@ class SubagentTask(msgspec.Struct, frozen=True):
 
     The parent does not wait for a `background` child. A `fork` starts with its parent's conversation. `schema` is a JSON
     Schema that the result must match, `workspace` a separate Workspace (None: its parent's). `self_contained`: the task
-    includes all input, so a result without tool calls is not suspicious. `forecast`: what such a delegation usually uses.
+    includes all input, so a result without tool calls is not suspicious. `preface` is text before the task in its first message.
+    `forecast`: what such a delegation usually uses.
     """
 
     profile: str
@@ -47,6 +48,7 @@ class SubagentTask(msgspec.Struct, frozen=True):
     schema: dict[str, Any] | None = None
     workspace: Any = None
     self_contained: bool = False
+    preface: str = ""
     forecast: Forecast | None = None
 
 

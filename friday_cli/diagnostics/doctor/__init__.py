@@ -56,6 +56,7 @@ def examine(
         check("MCP servers", lambda: mcp_servers.configured(cwd or _current_folder(), settings, project, env))
     except (FridayError, OSError) as error:
         add("settings", Fact("file", str(error), "bad"))
+    check("skills", lambda: _skills(cwd or _current_folder(), env))
     check("hooks", lambda: _hooks(project, settings, env))
     check("model", lambda: services.model(settings, env, model))
     check("keys", lambda: services.keys(settings, env))
@@ -120,16 +121,32 @@ def _settings(project: trust.Trust, loaded: config.Loaded, env: Mapping[str, str
     variables = [name for name in sorted(env) if name.startswith("FRIDAY_") and env[name]]
     if variables:
         yield Fact("variables", ", ".join(f"{name}={_without_secret(name, env[name])}" for name in variables))
-    level: Level = "note" if project.revised or (project.seen and not project.ok) else "ok"
+    level: Level = "note" if project.outdated or (project.seen and not project.ok) else "ok"
     text = f"{project.root} is trusted" if project.ok else project.reason
     if project.revised:
         text += f"; changed since, and information only: {', '.join(change[2:] for change in project.revised)}"
+    if project.skills_revised:
+        text += f"; changed since, and not used: {', '.join(change[2:] for change in project.skills_revised[:5])}"
     yield Fact("project", text, "bad" if project.state == "broken" else level)
     directory = loaded.settings.agents.delegation.profiles.directory
     found = profiles.load(directory, project, env=env)
     yield Fact("profiles", ", ".join(found.names()) or "none", "ok" if found.found else "bad")
     for problem in found.problems:
         yield Fact("profile", str(problem), "note")
+
+
+def _skills(cwd: Path, env: Mapping[str, str]) -> Facts:
+    from friday_cli.extensions.skills import files, lookup
+
+    project = trust.is_trusted(cwd, env=env)
+    found = lookup.load(cwd.resolve(), project, env)
+    theirs = sum(skill.origin == "project" for skill in found.found.values())
+    yield Fact("usable", f"{len(found.found):,} ({theirs:,} of the project)" if found.found else "none")
+    if project.skills and not project.ok:
+        unused = sum(name.endswith(f"/{files.FILE}") for name in project.skills)
+        yield Fact("not trusted", f"{unused:,} of the project", "note", "Run `friday trust` to look at them.")
+    for problem in found.problems[:5]:
+        yield Fact("skill", str(problem), "note")
 
 
 def _hooks(project: trust.Trust | None, settings: config.Settings, env: Mapping[str, str]) -> Facts:

@@ -8,19 +8,21 @@ from pathlib import Path
 from typing import Any
 
 from friday_cli.core.protocol.tool import Output, Tool
+from friday_cli.core.protocol.tool_info import SKILL
 from friday_cli.tool_catalog import ASK_USER, BASH, DELEGATE_TASKS, EDIT_FILE, GLOB, READ_FILE, WRITE_FILE
 
 _NAMES = {
     BASH: "Bash", READ_FILE: "Read", EDIT_FILE: "Edit", WRITE_FILE: "Write", GLOB: "Glob", "grep": "Grep",
     "list_dir": "LS", "web_fetch": "WebFetch", "web_search": "WebSearch", "delegate_task": "Agent", DELEGATE_TASKS: "Agent",
     "todo": "TodoWrite", ASK_USER: "AskUserQuestion", "bash_output": "BashOutput", "bash_kill": "KillShell",
-    "skill": "Skill",
+    SKILL: "Skill",
 }  # fmt: skip
 _FIELDS: dict[str, dict[str, str]] = {
     BASH: {"timeout_s": "timeout", "background": "run_in_background"},
     READ_FILE: {"path": "file_path"},
     WRITE_FILE: {"path": "file_path"},
     EDIT_FILE: {"path": "file_path"},
+    SKILL: {"name": "skill"},
     "delegate_task": {"profile": "subagent_type", "task": "prompt", "background": "run_in_background"},
     "todo": {"items": "todos"},
 }

@@ -21,13 +21,13 @@ CLAUDE_MEMORIES: dict[str, Memory] = {"user": "tagged", "project": "tagged", "lo
 """Values of `memory`: a separate folder there, notes tagged with the agent here."""
 
 WITHOUT_EFFECT = frozenset(
-    ("color", "skills", "hooks", "background", "isolation", "initialPrompt", "icon", "version", "kind",
+    ("color", "hooks", "background", "isolation", "initialPrompt", "icon", "version", "kind",
      "display_name", "displayName", "category", "tags", "author", "license", "argument-hint")
 )  # fmt: skip
 """Keys of other tools that have no effect here."""
 
 CLAUDE_KEYS = frozenset(
-    ("tools", "permissionMode", "maxTurns", "color", "skills", "mcp-servers", "hooks", "kind", "target", "infer",
+    ("tools", "permissionMode", "maxTurns", "color", "mcp-servers", "hooks", "kind", "target", "infer",
      "handoffs", "user-invocable", "disable-model-invocation")
 )  # fmt: skip
 """Keys that identify a file of another tool."""

@@ -1,4 +1,4 @@
-"""Finds profiles: those of the user, of a trusted project, and the built-in ones; the first with a name wins."""
+"""Finds profiles: those of the user, of a trusted project, of `~/.agents/agents`, and the built-in ones; the first with a name wins."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from friday_cli.core.text.suggest import closest_match
 from friday_cli.paths import config_dir
 
 from .. import frontmatter, trust
+from ..skills.files import home_folder
 from .parse import parse
 from .parse_cache import MIN_FILES, ParseCache, ParsedFile
 from .profile import TOKENS_HARD, Origin, Profile
@@ -110,6 +111,8 @@ def load(
     search.folder(folder, "user")
     if project is not None and project.ok:
         search.project(project)
+    if (home := home_folder(env)) is not None:
+        search.folder(home / ".agents/agents", "claude")
     search.folder(shipped_folder(), "shipped")
     search.check_sub_agents(search.found)
     return Profiles(search.found, tuple(search.hidden), tuple(search.problems), tuple(search.announcements))
@@ -141,7 +144,7 @@ def _files_to_check(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path]
     flat = sorted(file for file in path.glob("*.md") if file.is_file())
-    nested = ".claude" in path.resolve().parts or not any(_seems_profile(file) for file in flat)
+    nested = bool({".claude", ".agents"} & set(path.resolve().parts)) or not any(_seems_profile(file) for file in flat)
     if not nested:
         return flat
     return sorted(file for file in islice(path.rglob("*.md"), MAX_FILES) if file.is_file())
@@ -154,7 +157,7 @@ def _seems_profile(file: Path) -> bool:
 
 def _origin(file: Path, raw: bytes | FileError, own: Path | None) -> Origin:
     """The origin that decides how strictly a file is read."""
-    if ".claude" in file.parts:
+    if {".claude", ".agents"} & set(file.parts):
         return "claude"
     if file.parent.name == "profiles" or file.parent == (own and own.resolve()) or isinstance(raw, FileError):
         return "user"
@@ -185,6 +188,7 @@ class _ProfileSearch:
         folders: tuple[tuple[str, Origin], ...] = (
             (".friday/profiles/", "project"),
             ("profiles/", "project"),
+            (".agents/agents/", "claude"),
             (".claude/agents/", "claude"),
         )
         cache = ParseCache(project.root, len(project.files), self._env)

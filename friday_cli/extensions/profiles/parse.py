@@ -79,6 +79,7 @@ class _FieldReader:
         if not prompt:
             raise FileError(self._fields.path, "has no prompt.", hint="Write it below the second `---` line.")
         model = self._model()
+        skills, preload = self._skills()
         tokens = self._capped("max_token_budget", "tokens", token_cap)
         if tokens is not None and tokens < min(token_cap, TOKENS_USEFUL):
             self._fields.note(f"{tokens:,} tokens are rarely enough for a result; use at least {TOKENS_USEFUL:,}.")
@@ -106,6 +107,8 @@ class _FieldReader:
             project_context=self._fields.flag("project_context", default=self._origin == "claude"),
             temperature=self._temperature(),
             result_chars=self._fields.number("result_chars", whole=True, least=RESULT_CHARS_LEAST),
+            skills=skills,
+            preload_skills=preload,
             mcp_servers=servers,
             mcp_inline=inline,
             path=self._fields.path,
@@ -124,6 +127,23 @@ class _FieldReader:
         if not NAME().fullmatch(name):
             raise self._fields.fail("name", f"{name!r} is not a valid name.", NAME_HINT)
         return name
+
+    def _skills(self) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
+        """The skills that it may load, and those that are loaded before its first turn. In a file of another tool `skills` means
+        both."""
+        found = {
+            key: tuple(dict.fromkeys(self._fields.entries(key)))
+            for key in ("skills", "preload_skills")
+            if key in self._fields.values
+        }
+        skills, preload = found.get("skills"), found.get("preload_skills", ())
+        if skills == ("none",):
+            skills = ()
+        elif skills is not None and "*" in skills:
+            skills = None
+        elif skills and self._fields.imported and not preload:
+            preload = skills
+        return skills, preload
 
     def _model(self) -> str:
         """The model; the first of a list in a file of another tool (Copilot's order of preference)."""

@@ -10,7 +10,7 @@ import msgspec
 
 from friday_cli.config.settings import ConfiguredMode
 from friday_cli.core.protocol.provider import Effort
-from friday_cli.core.protocol.tool_info import SERVER_PREFIX
+from friday_cli.core.protocol.tool_info import SERVER_PREFIX, SKILL
 from friday_cli.tool_catalog import MEMORY_LOAD, MEMORY_SAVE, TOOLS
 
 Origin = Literal["user", "project", "claude", "shipped"]
@@ -42,7 +42,8 @@ class Profile(msgspec.Struct, frozen=True):
     all. `project_context`: its prompt includes AGENTS.md. `temperature`: for sampling, from 0 to 2; None = the model's
     default. `result_chars`: characters of its result that its parent reads at once, if the settings allow as many.
     `mcp_servers`: MCP servers whose tools it may use, if its parent may; `mcp_inline`: those of them that it defines itself, as
-    written. `imported`: written for another tool.
+    written. `imported`: written for another tool. `skills`: patterns for the names of the skills that it may see and load
+    (None: those of its parent); `preload_skills`: those that are in its first message.
     """
 
     name: str
@@ -71,6 +72,8 @@ class Profile(msgspec.Struct, frozen=True):
     mcp_servers: tuple[str, ...] = ()
     mcp_inline: dict[str, dict[str, Any]] = {}
     imported: bool = False
+    skills: tuple[str, ...] | None = None
+    preload_skills: tuple[str, ...] = ()
     notices: tuple[str, ...] = ()
 
     def select(self, parent: Iterable[str]) -> tuple[str, ...]:
@@ -95,6 +98,8 @@ class Profile(msgspec.Struct, frozen=True):
             return False
         if name in TOOLS.granted_by("sub_agents"):
             return bool(self.sub_agents)
+        if name == SKILL and (self.skills is not None or self.allowed_tools is None):
+            return self.skills != ()
         if name == MEMORY_SAVE and self.memory != "tagged":
             return False
         if name == MEMORY_LOAD and self.memory == "none":

@@ -73,7 +73,7 @@ def tools(profile: Profile) -> str:
         return "parent's" + (f" except {len(profile.disallowed_tools)}" if profile.disallowed_tools else "")
     if profile.allowed_tools == ():
         return "none"
-    return str(len(profile.select(TOOLS.names - TOOLS.granted_by("harness"))))
+    return str(len(profile.select(TOOLS.names - TOOLS.granted_by("harness") - TOOLS.granted_by("skills"))))
 
 
 def limits(profile: Profile) -> str:
@@ -120,6 +120,8 @@ def show(profile: Profile) -> str:
         ("delegates to", delegates_to(profile)),
         ("MCP servers", servers(profile)),
         ("result", f"at most {profile.result_chars:,} characters at once" if profile.result_chars else ""),
+        ("skills", "those of its parent" if profile.skills is None else ", ".join(profile.skills) or "none"),
+        ("preloads", ", ".join(profile.preload_skills)),
         ("AGENTS.md", "in its prompt" if profile.project_context else "not in its prompt"),
         ("notices", "; ".join(profile.notices)),
     ]

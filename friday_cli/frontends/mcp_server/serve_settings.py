@@ -24,7 +24,7 @@ from friday_cli.llm import models
 from friday_cli.paths import working_folder
 from friday_cli.session.agent_rules import session_rules
 from friday_cli.session.agent_tools import highest_cost
-from friday_cli.session.open import Options
+from friday_cli.session.open_context import Options
 from friday_cli.session.provider_pool import ProviderPool
 from friday_cli.tool_catalog import TOOLS
 from friday_cli.workspace.process.environment import DEPTH, nesting_depth

@@ -10,7 +10,7 @@ import signal
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -28,6 +28,9 @@ from ..options import session_options
 from .input import read_prompt
 from .output import JsonWriter, OutputWriter, StreamWriter, TextWriter
 from .terminal import remark
+
+if TYPE_CHECKING:
+    from friday_cli.core.permissions.rules import Rules
 
 log = logging.getLogger(__name__)
 EXIT_LIMIT, EXIT_TRANSIENT, EXIT_DENIED = 5, 75, 4
@@ -125,25 +128,46 @@ async def _ask(
     gc.set_threshold(20_000)  # the default of 700 made importing an SDK (300,000 objects) 20 % slower
     gc.enable()
     run = _OneShotRun(session, _writer(values, session), signals, json_answer=schema is not None)
-    custom = None
-    if prompt.startswith("/") and not agent:
-        from friday_cli.extensions.commands import find_command, load
-
-        custom = find_command(prompt, await asyncio.to_thread(load, cwd, trusted=values["trust"]))
-        if custom and (note := custom[0].skipped_note()):
-            show(note)
+    command = _Command(prompt)
 
     async def send(text: str, images: tuple[Image, ...]) -> RunResult:
         if agent:
             more = {name: limits[name] for name in _LIMITS if name != "timeout"}
             return await session.resume_agent(agent, text, schema=schema, timeout_s=limits["timeout"], **more)
-        bounds = custom[0].restrictions() if custom else None
-        return await session.prompt(text, task=prompt, images=images, schema=schema, bounds=bounds)
+        text = f"{command.preface}\n\n{text}" if command.preface else text
+        return await session.prompt(text, task=prompt, images=images, schema=schema, bounds=command.bounds)
 
     try:
-        return await run.answer(custom[0].prompt(custom[1]) if custom else prompt, piped, show, send)
+        if prompt.startswith("/") and not agent:
+            command = await _command(session, prompt, cwd, trusted=values["trust"])
+            if command.note:
+                show(command.note)
+        return await run.answer(command.message, piped, show, send)
     finally:
         await run.close()
+
+
+class _Command(NamedTuple):
+    """What a prompt means. `preface`: text before the message; `note`: for the person."""
+
+    message: str
+    preface: str = ""
+    note: str = ""
+    bounds: Rules | None = None
+
+
+async def _command(session: Session, prompt: str, cwd: Path, *, trusted: bool) -> _Command:
+    """The custom command or the skill that `prompt` begins with, else the prompt itself."""
+    from friday_cli.extensions.commands import find_command, load
+
+    found = find_command(prompt, await asyncio.to_thread(load, cwd, trusted=trusted))
+    if found is None:
+        return _Command(prompt)
+    custom, rest = found
+    if custom.skill is None:
+        return _Command(custom.prompt(rest), note=custom.skipped_note(), bounds=custom.restrictions())
+    preface, message, note = await session.skills.load(custom.skill, rest)
+    return _Command(message, preface, note, custom.restrictions())
 
 
 async def _session_to_resume(values: dict[str, Any], cwd: Path) -> str | None:

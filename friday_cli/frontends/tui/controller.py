@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from friday_cli.core.permissions.rules import Rules
     from friday_cli.extensions.commands import CustomCommand
     from friday_cli.session.observer import SessionObserver
-    from friday_cli.session.open import Options
+    from friday_cli.session.open_context import Options
     from friday_cli.session.session import Session
 
 Make = Callable[[], "Options"]
@@ -247,17 +247,24 @@ class SessionController:
         return self.session is not None and (self._compacting is not None or not self.session.idle)
 
     async def say(
-        self, text: str, *, task: str = "", images: tuple[Image, ...] = (), bounds: Rules | None = None
+        self,
+        text: str,
+        *,
+        task: str = "",
+        images: tuple[Image, ...] = (),
+        bounds: Rules | None = None,
+        preface: str = "",
     ) -> list[str]:
         """Send a message to the main agent, which starts with it or reads it at its next turn. Returns warnings for the user.
 
-        `task` is what the user typed, when `text` is longer; `bounds` are rules for the run that it starts. Pictures are
+        `task` is what the user typed, when `text` is longer; `bounds` are rules for the run that it starts; `preface` is
+        text before the message in which no files are looked for. Pictures are
         sent only with a message that starts a run.
         """
         session = self.require_session()
         body, named, remarks = await session.attach(text)
         images = (*images, *named)
-        body = "\n\n".join([body, *self._pending_context])
+        body = "\n\n".join([*filter(None, [preface]), body, *self._pending_context])
         self._pending_context = []
         if session.idle:
             session.start(body, task=task or text, images=images, bounds=bounds)
@@ -270,6 +277,10 @@ class SessionController:
         self, custom: CustomCommand, rest: str, *, task: str, images: tuple[Image, ...] = ()
     ) -> list[str]:
         """As `say`, with the prompt of a custom command and its arguments; `task` is what the user typed."""
+        if custom.skill is not None:
+            preface, text, note = await self.require_session().skills.load(custom.skill, rest)
+            remarks = await self.say(text, task=task, images=images, bounds=custom.restrictions(), preface=preface)
+            return [note, *remarks] if note else remarks
         remarks = await self.say(custom.prompt(rest), task=task, images=images, bounds=custom.restrictions())
         return [note, *remarks] if (note := custom.skipped_note()) else remarks
 

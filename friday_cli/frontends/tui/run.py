@@ -20,7 +20,7 @@ from friday_cli.paths import working_folder
 from ..options import session_options
 
 if TYPE_CHECKING:
-    from friday_cli.session.open import Options
+    from friday_cli.session.open_context import Options
 
 
 def main(values: Mapping[str, Any]) -> int:

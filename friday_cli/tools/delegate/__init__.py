@@ -22,6 +22,7 @@ from friday_cli.core.protocol.workspace import Workspace
 from friday_cli.core.subagents.node import AgentRun, AgentSummary, SubagentTask
 from friday_cli.core.subagents.tree import SubagentTree
 from friday_cli.core.text.sanitize import sanitize_line
+from friday_cli.core.text.word_search import Described
 from friday_cli.tool_catalog import TOOLS
 
 from .arguments import (
@@ -34,7 +35,7 @@ from .arguments import (
     TaskArguments,
     task_count,
 )
-from .profile_search import NamedProfile, search_tool
+from .profile_search import search_tool
 from .report import report, status_text
 
 SAME_TASK = 0.8
@@ -76,7 +77,7 @@ class DelegateSettings(msgspec.Struct, frozen=True):
     """`searchable`: the profiles that the agent may delegate to, if it needs a search for them; `isolated`: those whose agents always get a
     workspace of their own. `max_batch`: tasks in one reply."""
 
-    searchable: tuple[NamedProfile, ...] = ()
+    searchable: tuple[Described, ...] = ()
     isolated: frozenset[str] = frozenset()
     max_batch: int = 10
 
@@ -168,7 +169,7 @@ class _DelegationTools:
         if not args.background:
             await self._wait(ctx, [node])
         if node.background and not node.ended:
-            return Output(_in_background(node), DelegationDisplay((node.path,)))
+            return Output(in_background(node), DelegationDisplay((node.path,)))
         text = await self._finished_report(ctx, node)
         return Output(text, DelegationDisplay((node.path,)), error=node.outcome.status != "completed")
 
@@ -289,7 +290,7 @@ class _DelegationTools:
     async def _finished_report(self, ctx: ToolContext, node: AgentRun) -> str:
         """The report of a run; a long result may be summarized first, unless the call is stopped."""
         if not node.ended:
-            return _in_background(node)
+            return in_background(node)
         known = node.summary
         summary = None
         long = known.end and len(known.end.text) > known.result_chars
@@ -313,7 +314,8 @@ class _DelegationTools:
         return report(known, below, worktree=worktree, offset=offset, summary=summary)
 
 
-def _in_background(node: AgentRun) -> str:
+def in_background(node: AgentRun) -> str:
+    """What an agent is told of a sub-agent that it does not wait for."""
     return (
         f"{node.path} ({node.agent.profile}) runs in the background. You are notified when it ends, with the beginning of "
         f"its result; get_delegation_result(id={node.path!r}) returns all of it. Do not poll."

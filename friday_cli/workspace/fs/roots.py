@@ -21,10 +21,10 @@ HINTS = {
 
 
 class Roots:
-    """The folders of a workspace, its root first. `readable` returns a folder that may only be read, or None. Raises
-    UsageError for a folder that does not exist."""
+    """The folders of a workspace, its root first. `readable` returns folders that may only be read. Raises UsageError for a folder
+    that does not exist."""
 
-    def __init__(self, root: Path, extra: Sequence[Path], readable: Callable[[], Path | None]) -> None:
+    def __init__(self, root: Path, extra: Sequence[Path], readable: Callable[[], Sequence[Path]]) -> None:
         self.root = _folder(root)
         self.all: tuple[Path, ...] = tuple(dict.fromkeys((self.root, *(_folder(path) for path in extra))))
         self._readable = readable
@@ -58,8 +58,7 @@ class Roots:
 
     def root_of(self, real: Path, *, write: bool = False) -> Path | None:
         """The innermost root that contains `real`; None if there is none."""
-        readable = None if write else self._readable()
-        roots = self.all if readable is None else (*self.all, readable)
+        roots = self.all if write else (*self.all, *self._readable())
         fitting = (root for root in roots if real.is_relative_to(root))
         return max(fitting, key=lambda root: len(root.parts), default=None)
 

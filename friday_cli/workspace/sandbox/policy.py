@@ -45,7 +45,9 @@ class SandboxPolicy:
         self._deny = secret_paths(environ, read_deny, [str(path) for path in own])
         home = environ.get("HOME", "")
         self._home = os.path.realpath(home) if home.startswith("/") and home.strip("/") else ""
-        denied = absolute_paths(environ, read_deny)
+        self.readable: list[Path] = []
+        """Folders that commands may read too, unless the settings deny it; more can be added."""
+        self._refused = denied = absolute_paths(environ, read_deny)
         wanted = (*readable_paths(environ, self._home), *absolute_paths(environ, read)) if self._home else ()
         self._show = tuple(path for path in wanted if not any(inside(path, top) for top in denied))
         self._tmp: dict[bool, str] = {}
@@ -68,7 +70,8 @@ class SandboxPolicy:
         the access `read_only` it can write nothing but its temp folder. Blocks."""
         if self.choice.kind == "none" or access == "outside" or (access == "read_only" and not self.supports_read_only):
             return None
-        shown = (*self._show, *((str(show),) if show else ()))
+        more = [text for text in map(str, self.readable) if not any(inside(text, top) for top in self._refused)]
+        shown = (*self._show, *more, *((str(show),) if show else ()))
         hidden = self._hidden(roots)
         if access == "read_only":
             folders = [os.path.realpath(path) for root in roots for path in (str(root), *repository_folders(str(root)))]

@@ -17,7 +17,7 @@ from friday_cli.core.eventlog.log import Log
 from friday_cli.core.protocol.events import AgentFinished, AgentStarted, MessageAdded, TextDelta
 from friday_cli.core.protocol.messages import Message, Text, user
 from friday_cli.frontends.tui.app import FridayApp
-from friday_cli.session.open import Options
+from friday_cli.session.open_context import Options
 from tests.benchmarks.oneshot import MESSAGES
 from tests.benchmarks.standin import prose
 

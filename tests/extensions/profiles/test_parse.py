@@ -90,7 +90,7 @@ class TestTools:
     def test_absent_means_reading_only(self) -> None:
         found = ours()
         assert found.allowed_tools is None
-        assert set(found.select(TOOLS.names)) == TOOLS.by_default
+        assert set(found.select(TOOLS.names)) == {*TOOLS.by_default, "skill"}
 
     def test_an_empty_list_means_none(self) -> None:
         assert ours("allowedTools: []").select(TOOLS.names) == ()

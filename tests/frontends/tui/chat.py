@@ -16,7 +16,7 @@ from friday_cli.frontends.tui.app import FridayApp
 from friday_cli.frontends.tui.widgets.agent_panel import AgentPanel
 from friday_cli.frontends.tui.widgets.composer import Composer
 from friday_cli.frontends.tui.widgets.transcript import Transcript
-from friday_cli.session.open import Options
+from friday_cli.session.open_context import Options
 from friday_cli.session.session import Session
 from friday_cli.view import SessionView
 

@@ -28,7 +28,7 @@ async def test_who_works_is_in_sight_at_every_size(tmp_path: Path, size: tuple[i
         strip = chat.app.chat.strip
         assert not strip.region.height
         await chat.say("go")
-        await chat.until(lambda: (len(chat.state.working) == 7 and "5 at work" in chat.frame) or chat.side.region.width)
+        await chat.until(lambda: (len(chat.state.working) == 7 and "6 at work" in chat.frame) or chat.side.region.width)
         assert strip.region.height == rows
         assert chat.side.has_class("shown") is not bool(rows)
         if not rows:
@@ -37,7 +37,7 @@ async def test_who_works_is_in_sight_at_every_size(tmp_path: Path, size: tuple[i
             await chat.press("ctrl+t", "ctrl+t", "ctrl+t", shows="a.1 general · writes · task a.1")
             return
         assert strip.region.bottom == chat.composer.region.y
-        chat.has("6 sub-agents · 5 at work · 1 waiting", "Ctrl+T agents", "a.1 general · writes")
+        chat.has("6 sub-agents · 6 at work", "Ctrl+T agents", "a.1 general · writes")
         assert ("… and 3 more" in chat.frame) is (rows == 5)
         await chat.press("ctrl+t")
         await chat.until(lambda: chat.side.agents.has_focus and not strip.region.height)

@@ -10,7 +10,7 @@ from friday_cli.frontends.tui.app import FridayApp
 from friday_cli.frontends.tui.widgets import approval_panel
 from friday_cli.frontends.tui.widgets.welcome import Welcome
 from friday_cli.llm.providers.demo import provider
-from friday_cli.session.open import Options
+from friday_cli.session.open_context import Options
 from tests.frontends.tui.chat import running
 
 

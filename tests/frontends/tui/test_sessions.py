@@ -15,7 +15,7 @@ from friday_cli.frontends.tui.commands import slash_commands
 from friday_cli.frontends.tui.widgets.session_picker import Picker
 from friday_cli.frontends.tui.widgets.welcome import Welcome
 from friday_cli.paths import store_path
-from friday_cli.session.open import Options
+from friday_cli.session.open_context import Options
 from friday_cli.store.store import Store
 from tests.frontends.tui.chat import opened, running
 from tests.scenarios import numbered

@@ -243,8 +243,8 @@ async def test_without_a_repository(stage: Stage) -> None:
     results = await stage.results(session.id, "a")
     started = [e.agent for e in await stage.log(session.id) if isinstance(e.event, AgentStarted)]
     assert results[0][0] == "error"
-    assert "is not in a git repository" in results[0][1]
-    assert results[1][1].count("is not in a git repository") == 1
+    assert "Worktrees need a git repository" in results[0][1]
+    assert results[1][1].count("Worktrees need a git repository") == 1
     assert started == ["a", "a.1"]
     assert metadata_files() == []
 

@@ -26,7 +26,7 @@ from . import command_output, profiles, rewind, servers
 from .context import CommandContext
 
 if TYPE_CHECKING:
-    from friday_cli.session.open import Options
+    from friday_cli.session.open_context import Options
 
 Run = Callable[[CommandContext, str], Awaitable[None]]
 

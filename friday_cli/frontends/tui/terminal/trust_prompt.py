@@ -42,7 +42,7 @@ def decided(cwd: Path, trust_status: trust.Trust) -> bool:
 def _question(trust_status: trust.Trust) -> list[str]:
     root = sanitize(str(trust_status.root), keep="")
     rows = [f"This folder has files that tell Friday what to do: {root}", ""]
-    if trust_status.changed or trust_status.revised:
+    if trust_status.changed or trust_status.outdated:
         rows = [
             f"The files that tell Friday what to do in {root} have changed since you decided",
             "(+ new, ~ changed, - removed):",
@@ -54,7 +54,7 @@ def _question(trust_status: trust.Trust) -> list[str]:
         rows += _wrapped(f"  {file}: " if file else "  ", text)
     used = (
         "The changes have not been used"
-        if trust_status.changed or trust_status.revised
+        if trust_status.changed or trust_status.outdated
         else "Nothing of it has been used"
     )
     rows += ["", f"Trust it only if you know who wrote this. {used} so far.", ""]

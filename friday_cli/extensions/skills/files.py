@@ -1,0 +1,291 @@
+"""Where skills are, and which files they have.
+
+A place is a folder of skills: each of its subfolders with a file SKILL.md is one. Contents are read again only when the times,
+size or number of a file or folder have changed (`SkillCache`), because a place may have thousands of skills.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Generic, TypeVar
+
+import msgspec
+
+from friday_cli import cache_file
+from friday_cli.paths import cache_dir, config_dir, text_of
+
+from .skill import FILE as FILE
+from .skill import IGNORED, MAX_DEPTH, ParsedSkill
+
+MAX_SKILLS = 2_000
+"""Skills of one place."""
+MAX_FILES, MAX_BYTES = 512, 16 * 2**20
+"""Files of a project's skill, and their bytes together."""
+MAX_TOTAL = 64 * 2**20
+"""Bytes of all files of a project's skills."""
+SETTLED_NS = 2_000_000_000
+"""A file that changed within this time (nanoseconds) may change again without another time stamp, so it is not kept."""
+KEPT_S = 90 * 86_400
+"""Seconds after which an unused cache is removed."""
+IN_PROJECT = (".friday/skills", ".agents/skills", ".claude/skills")
+IN_HOME = (".agents/skills", ".claude/skills")
+UNTRUSTED = ""
+"""Instead of a sha256: the skill cannot be trusted."""
+_CODE = (".py", ".sh", ".bash", ".js", ".mjs", ".ts", ".rb", ".pl", ".ps1", ".bat", ".cmd", ".exe", ".so", ".jar")
+
+_REGULAR = 0o100000
+"""The bit of `st_mode` that is set for files and not for folders."""
+
+Stamp = tuple[int, int, int, int]
+
+
+T = TypeVar("T")
+
+
+class ScannedSkill(msgspec.Struct, frozen=True, array_like=True):
+    """The files of one skill: their sha256 by relative path, and the stamps of them and of its folders."""
+
+    stamps: dict[str, Stamp]
+    hashes: dict[str, str]
+
+
+class _SkillCacheFile(msgspec.Struct, frozen=True, array_like=True):
+    made_by: str
+    scanned: msgspec.Raw
+    parsed: msgspec.Raw
+
+
+class _CachePart(Generic[T]):
+    """One table of the cache, decoded at its first use."""
+
+    def __init__(self, raw: msgspec.Raw, kind: type[T]) -> None:
+        self._raw = raw
+        self._kind = kind
+        self._known: dict[str, T] | None = None
+        self._used: dict[str, T] = {}
+        self.changed = False
+
+    def get(self, key: str) -> T | None:
+        if self._known is None:
+            self._known = {}
+            with suppress(msgspec.MsgspecError, UnicodeDecodeError):
+                self._known = msgspec.msgpack.decode(self._raw, type=dict[str, self._kind])  # type: ignore[name-defined]
+        if (found := self._known.get(key)) is not None:
+            self._used[key] = found
+        return found
+
+    def put(self, key: str, value: T) -> None:
+        self._used[key], self.changed = value, True
+
+    def forget(self, key: str) -> None:
+        self._used.pop(key, None)
+
+    def encoded(self) -> msgspec.Raw:
+        """What was used, or all if nothing was."""
+        return self._raw if self._known is None else msgspec.Raw(msgspec.msgpack.encode(self._used))
+
+
+class SkillCache:
+    """What was read of the skills below `folder`, kept in the cache folder of `env`. `save` writes what was used or added; a
+    cache that cannot be written is no error."""
+
+    def __init__(self, folder: Path, env: Mapping[str, str] | None) -> None:
+        import hashlib  # takes 3 ms; most folders have no skills
+
+        path = cache_dir(env) / f"skills-{hashlib.sha256(text_of(folder).encode()).hexdigest()[:16]}"
+        self._path = None if path.is_relative_to(folder) else path  # agents could write it there
+        file = self._read()
+        self._scanned = _CachePart(file.scanned, ScannedSkill)
+        self._parsed = _CachePart(file.parsed, ParsedSkill)
+        self.parsed, self.put_parsed = self._parsed.get, self._parsed.put
+        self.scanned = self._scanned.get
+
+    def put_scanned(self, key: str, found: ScannedSkill) -> None:
+        """Keep the files of a skill, unless they changed just now."""
+        newest = max((max(stamp[:2]) for stamp in found.stamps.values()), default=0)
+        if newest < time.time_ns() - SETTLED_NS:
+            self._scanned.put(key, found)
+        else:
+            self._scanned.forget(key)
+
+    def save(self) -> None:
+        """Write it, if it has changed. Its folder is made by the first session."""
+        changed = self._scanned.changed or self._parsed.changed
+        if self._path is None or not changed or not self._path.parent.is_dir():
+            return
+        file = _SkillCacheFile(_made_by(), self._scanned.encoded(), self._parsed.encoded())
+        if cache_file.write(self._path, msgspec.msgpack.encode(file)):
+            with suppress(OSError):
+                for old in self._path.parent.glob("skills-*"):
+                    if old.stat().st_mtime < time.time() - KEPT_S:
+                        old.unlink()
+
+    def _read(self) -> _SkillCacheFile:
+        with suppress(msgspec.MsgspecError, UnicodeDecodeError):
+            content = cache_file.read(self._path) if self._path else None
+            if content is not None:
+                found = msgspec.msgpack.decode(content, type=_SkillCacheFile)
+                if found.made_by == _made_by():
+                    return found
+        empty = msgspec.Raw(msgspec.msgpack.encode({}))
+        return _SkillCacheFile("", empty, empty)
+
+
+def _made_by() -> str:
+    here = Path(__file__).parent
+    return cache_file.code_stamp(here, here.parent / "frontmatter.py", here.parents[1] / "tool_catalog.py")
+
+
+def home_folder(env: Mapping[str, str] | None = None) -> Path | None:
+    """The person's home; None if it is not known."""
+    home = (os.environ if env is None else env).get("HOME", "")
+    return Path(home) if home.startswith("/") else None
+
+
+def first_place(env: Mapping[str, str] | None = None) -> Path:
+    """The folder of skills that wins over all others: that of the configuration."""
+    return config_dir(env) / "skills"
+
+
+def home_places(env: Mapping[str, str] | None = None) -> tuple[Path, ...]:
+    """The person's folders of skills that all programs share."""
+    home = home_folder(env)
+    return () if home is None else tuple(home / name for name in IN_HOME)
+
+
+def project_places(folder: Path, root: Path, env: Mapping[str, str] | None = None) -> Iterator[Path]:
+    """The folders of skills from `folder` up to the project's `root` (both resolved), the nearest first."""
+    mine = {first_place(env), *home_places(env)}
+    chain = [one for one in (folder, *folder.parents) if one.is_relative_to(root)] or [folder]
+    for one in chain:
+        yield from (place for name in IN_PROJECT if (place := one / name) not in mine)
+
+
+def folders_in(place: Path) -> list[str]:
+    """The names of the subfolders of a place, sorted; one more than `MAX_SKILLS` at most."""
+    try:
+        with os.scandir(place) as listed:
+            names = sorted(one.name for one in listed if one.name[0] != "." and (one.is_symlink() or one.is_dir()))
+    except OSError:
+        return []
+    return names[: MAX_SKILLS + 1]
+
+
+def stamp_of(path: str) -> Stamp:
+    """What changes when a file or folder does. Raises OSError."""
+    facts = os.stat(path)
+    size = facts.st_size if facts.st_mode & _REGULAR else -1
+    return facts.st_mtime_ns, facts.st_ctime_ns, size, facts.st_ino
+
+
+def file_hash(path: str, cache: SkillCache) -> str | None:
+    """The sha256 of one file, from the cache if it has not changed; None if it cannot be read."""
+    try:
+        stamp = stamp_of(path)
+        known = cache.scanned(path)
+        if known is not None and known.stamps[""] == stamp:
+            return known.hashes[""]
+        if stamp[2] < 0:
+            return None
+        found = _hash(path)
+    except OSError:
+        return None
+    cache.put_scanned(path, ScannedSkill({"": stamp}, {"": found}))
+    return found
+
+
+def project_files(folder: Path, root: Path, env: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The files of the skills of a project for `folder`, by path relative to `root` (both resolved), with their sha256. A skill
+    that is too large or leads out of the project has only its SKILL.md, with `UNTRUSTED`."""
+    found: dict[str, str] = {}
+    cache: SkillCache | None = None
+    left = MAX_TOTAL
+    for place in project_places(folder, root, env):
+        above, prefix = str(place), text_of(os.path.relpath(place, root))
+        for name in folders_in(place)[:MAX_SKILLS]:
+            top = f"{above}/{name}"
+            cache = cache or SkillCache(root, env)
+            known = cache.scanned(top)
+            if known is None or not _unchanged(top, known):
+                known = _scan(top, root, left)
+                if known is None:
+                    continue
+                cache.put_scanned(top, known)
+            below = f"{prefix}/{text_of(name)}/"
+            for file, sha in known.hashes.items():
+                found[below + file] = sha
+                left -= known.stamps[file][2]
+    if cache is not None:
+        cache.save()
+    return found
+
+
+def _unchanged(top: str, known: ScannedSkill) -> bool:
+    try:
+        for name, stamp in known.stamps.items():
+            if stamp_of(f"{top}/{name}") != stamp:
+                return False
+    except OSError:
+        return False
+    return True
+
+
+def _scan(top: str, root: Path, left: int) -> ScannedSkill | None:
+    """The files of a project's skill; None if it is none. `left`: bytes that it may have."""
+    stamps: dict[str, Stamp] = {}
+    hashes: dict[str, str] = {}
+    try:
+        stamps[FILE] = stamp_of(f"{top}/{FILE}")
+        size = 0
+        for name in _walk(top, "", root, stamps):
+            size += max(0, stamps[name][2])
+            if len(hashes) >= MAX_FILES or size > min(left, MAX_BYTES):
+                return ScannedSkill(stamps, {FILE: UNTRUSTED})
+            hashes[name] = _hash(f"{top}/{name}")
+    except ValueError:
+        return ScannedSkill(stamps, {FILE: UNTRUSTED})
+    except OSError:
+        return ScannedSkill(stamps, {FILE: UNTRUSTED}) if stamps else None
+    return ScannedSkill(stamps, hashes)
+
+
+def _walk(top: str, below: str, root: Path, stamps: dict[str, Stamp], depth: int = 0) -> Iterator[str]:
+    """The files below `top`, relative to it; adds the stamps of files and folders. Raises ValueError for what cannot be
+    trusted: a link out of the project, a pipe, deep nesting."""
+    path = f"{top}/{below}"
+    if depth > MAX_DEPTH:
+        raise ValueError(path)
+    stamps[below] = stamp_of(path)
+    with os.scandir(path) as listed:
+        entries = sorted(listed, key=lambda entry: entry.name)
+    if (depth == 0 or os.path.islink(path.rstrip("/"))) and not Path(os.path.realpath(path)).is_relative_to(root):
+        raise ValueError(path)
+    for entry in entries:
+        name = f"{below}{entry.name}"
+        if entry.name in IGNORED:
+            continue
+        if entry.is_symlink() and not Path(os.path.realpath(entry.path)).is_relative_to(root):
+            raise ValueError(entry.path)
+        if entry.is_dir():
+            yield from _walk(top, f"{name}/", root, stamps, depth + 1)
+        elif entry.is_file():
+            stamps[name] = stamp_of(entry.path)
+            yield name
+        else:
+            raise ValueError(entry.path)
+
+
+def _hash(path: str) -> str:
+    import hashlib
+
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def is_script(name: str) -> bool:
+    """Whether a file of a skill looks like a program."""
+    return name.endswith(_CODE) or "scripts/" in name

@@ -1,0 +1,192 @@
+"""Finds skills: those of the configuration folder, of a trusted project, and of the home folder; the first with a name wins."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+
+from friday_cli.core.protocol.errors import FileError, UsageError
+from friday_cli.core.text.sanitize import sanitize_line
+from friday_cli.core.text.suggest import closest_match
+
+from .. import frontmatter, trust
+from . import files
+from .parse import parse
+from .skill import Origin, ParsedSkill, Skill
+
+MAX_NAMES = 40
+"""Names of skills in an error."""
+
+
+class Skills(msgspec.Struct, frozen=True):
+    """All usable skills by name, sorted. `hidden`: skills replaced by another one of the same name. `problems`: files that cannot be
+    used."""
+
+    found: dict[str, Skill] = {}
+    hidden: tuple[Skill, ...] = ()
+    problems: tuple[FileError, ...] = ()
+
+    def get(self, name: str) -> Skill:
+        """The skill `name`. Raises UsageError with the closest match and all names."""
+        if (skill := self.found.get(name)) is not None:
+            return skill
+        close = closest_match(name.lower(), self.found)
+        hint = f"Did you mean {close}? " if close else ""
+        for problem in self.problems:
+            if Path(problem.path).parent.name == name:
+                hint = f"Its file cannot be used: {str(problem).rstrip('.')}. "
+        more = f" and {len(self.found) - MAX_NAMES} more" if len(self.found) > MAX_NAMES else ""
+        names = ", ".join(list(self.found)[:MAX_NAMES]) or "none"
+        raise UsageError(f"There is no skill {name!r}.", hint=f"{hint}Available: {names}{more}.")
+
+    def problem_notices(self) -> tuple[str, ...]:
+        """The problems in one line, however many there are; () without any."""
+        if len(self.problems) <= 1:
+            return tuple(map(str, self.problems))
+        first = self.problems[0]
+        where = f"{len(self.problems)} problems in skills, such as {Path(first.path).parent.name}"
+        return (f"{where}: {sanitize_line(first.problem, 100)} `friday skills check` shows all.",)
+
+
+def load(folder: Path, project: trust.Trust | None = None, env: Mapping[str, str] | None = None) -> Skills:
+    """Find all skills for `folder` (resolved). Those of a project are used only if it is trusted, and only with all their files as
+    they were trusted. Nothing is read where there are no skills."""
+    search = _SkillSearch(env)
+    search.place(files.first_place(env))
+    if project is not None and project.ok and project.skills:
+        search.project(folder, project)
+    for place in files.home_places(env):
+        search.place(place)
+    return search.result()
+
+
+def check(path: Path) -> Skills:
+    """The skill in a folder, or those in its subfolders. Raises UsageError if the path does not exist."""
+    if not path.exists():
+        raise UsageError(f"{path} does not exist.")
+    path = path.resolve()
+    path = path.parent if path.name == files.FILE else path
+    search = _SkillSearch(None, keep=False)
+    if (path / files.FILE).is_file():
+        search.folder(path)
+    else:
+        for name in files.folders_in(path)[: files.MAX_SKILLS]:
+            search.folder(path / name)
+    return search.result()
+
+
+class _SkillSearch:
+    def __init__(self, env: Mapping[str, str] | None, *, keep: bool = True) -> None:
+        self._env, self._keep = env, keep
+        self._found: dict[str, Skill] = {}
+        self._hidden: list[Skill] = []
+        self._problems: list[FileError] = []
+
+    def result(self) -> Skills:
+        return Skills(dict(sorted(self._found.items())), tuple(self._hidden), tuple(self._problems))
+
+    def place(self, place: Path) -> None:
+        """Add the skills of a folder of the person."""
+        names = files.folders_in(place)
+        if not names:
+            return
+        self._limit(place, names)
+        cache = files.SkillCache(place, self._env)
+        for name in names[: files.MAX_SKILLS]:
+            folder = f"{place}/{name}"
+            sha = files.file_hash(f"{folder}/{files.FILE}", cache)
+            if sha is not None:
+                self._add(folder, sha, "user", cache, lambda folder=folder: _contents(folder))  # type: ignore[misc]
+        cache.save()
+
+    def project(self, folder: Path, project: trust.Trust) -> None:
+        """Add the skills of a trusted project, those nearest to `folder` first."""
+        cache, root = files.SkillCache(project.root, self._env), str(project.root)
+        revised = {change[2:] for change in project.skills_revised}
+        for prefix, shas in _by_skill(folder, project, self._env):
+            top, sha = f"{root}/{prefix}", shas[files.FILE]
+            if sha == files.UNTRUSTED:
+                problem = (
+                    f"the skill has more than {files.MAX_FILES} files or {files.MAX_BYTES >> 20} MB, or a file in it is none or "
+                    "leads out of the project, so it cannot be trusted."
+                )
+                self._problems.append(FileError(f"{top}/{files.FILE}", problem))
+            elif revised and (changed := next((name for name in shas if f"{prefix}/{name}" in revised), "")):
+                problem = "has changed since it was trusted, so the skill is not used."
+                self._problems.append(FileError(f"{top}/{changed}", problem, hint="Run `friday trust`."))
+            else:
+                self._add(top, sha, "project", cache, lambda top=top, sha=sha: _trusted(top, sha))  # type: ignore[misc]
+        cache.save()
+
+    def folder(self, folder: Path) -> None:
+        """Add the skill in one folder, if it has one, without looking into the cache."""
+        raw = frontmatter.contents(folder / files.FILE)
+        if isinstance(raw, bytes):
+            self._take(str(folder), _parsed(folder, raw, trust.hash_of(raw), "user"))
+
+    def _limit(self, place: Path, names: list[str]) -> None:
+        if len(names) > files.MAX_SKILLS:
+            problem = f"has more than {files.MAX_SKILLS:,} folders; the skills in the others are not used."
+            self._problems.append(FileError(str(place), problem))
+
+    def _add(
+        self, folder: str, sha: str, origin: Origin, cache: files.SkillCache, read: Callable[[], bytes | FileError]
+    ) -> None:
+        """Add the skill in `folder`, whose SKILL.md has this sha256."""
+        key = f"{origin} {sha} {folder}"
+        known = cache.parsed(key)
+        if known is None:
+            raw = read()
+            known = ParsedSkill.of(raw if isinstance(raw, FileError) else _parsed(Path(folder), raw, sha, origin))
+            if isinstance(raw, bytes):
+                cache.put_parsed(key, known)
+        self._take(folder, known.result(f"{folder}/{files.FILE}"))
+
+    def _take(self, folder: str, skill: Skill | FileError) -> None:
+        if isinstance(skill, FileError):
+            self._problems.append(skill)
+        elif (before := self._found.setdefault(skill.name, skill)) is not skill:
+            if os.path.realpath(before.folder) == os.path.realpath(folder):
+                return  # two places often link to the same skill
+            self._hidden.append(skill)
+            if Path(before.folder).parent == Path(folder).parent:
+                problem = f"has the same name as {before.path}."
+                self._problems.append(FileError(skill.path, problem, field="name", hint="Rename it; it is not used."))
+
+
+def _by_skill(
+    folder: Path, project: trust.Trust, env: Mapping[str, str] | None
+) -> Iterator[tuple[str, dict[str, str]]]:
+    """Each skill folder of a project relative to its root, with the sha256 of its files by name; in the order of the places."""
+    skills: dict[str, dict[str, str]] = {}
+    for path in project.skills:
+        if path.endswith(f"/{files.FILE}"):
+            skills.setdefault(path.removesuffix(f"/{files.FILE}"), {})
+    tops = [os.path.relpath(place, project.root) for place in files.project_places(folder, project.root, env)]
+    order = {top: number for number, top in enumerate(tops)}
+    skills = {prefix: shas for prefix, shas in skills.items() if os.path.dirname(prefix) in order}
+    depth = {prefix.count("/") for prefix in skills}
+    for path, sha in project.skills.items():
+        parts = path.split("/")
+        for count in depth:
+            if (prefix := "/".join(parts[: count + 1])) in skills:
+                skills[prefix]["/".join(parts[count + 1 :])] = sha
+    yield from sorted(skills.items(), key=lambda item: (order[os.path.dirname(item[0])], item[0]))
+
+
+def _contents(folder: str) -> bytes | FileError:
+    return frontmatter.contents(Path(folder) / files.FILE)
+
+
+def _trusted(folder: str, sha: str) -> bytes | FileError:
+    return trust.trusted_content(Path(folder) / files.FILE, sha)
+
+
+def _parsed(folder: Path, raw: bytes, sha: str, origin: Origin) -> Skill | FileError:
+    try:
+        return parse(folder, raw, sha, origin)
+    except FileError as error:
+        return error

@@ -1,0 +1,60 @@
+"""The value of `allowed-tools` in commands and skills, and the rules that follow from it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
+
+from friday_cli.core.protocol.errors import FileError
+
+if TYPE_CHECKING:
+    from friday_cli.core.permissions.rules import Rules
+
+
+def allowed_tools(
+    path: str, value: object, line: int, *, imported: bool
+) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+    """The tools that the value of `allowed-tools` names, rules that restrict them, and the entries that name none. `imported`: it
+    was written for another program. Raises FileError."""
+    from friday_cli.core.protocol.tool_info import SERVER_PREFIX
+    from friday_cli.tool_catalog import TOOLS
+
+    from .profiles import claude_import
+
+    entries = claude_import.items(value) if isinstance(value, str) else value
+    if not isinstance(entries, list) or not all(isinstance(entry, str) for entry in entries):
+        raise FileError(path, "expected a list of tools.", line=line, field="allowed-tools")
+    known: list[tuple[tuple[str, ...], str | None]] = []
+    ignored: list[str] = []
+    for entry in entries:
+        tool_names, pattern = claude_import.parse_entry(entry, imported=imported)
+        unknown = [tool for tool in tool_names if tool not in TOOLS.names and not tool.startswith(SERVER_PREFIX)]
+        if not unknown:
+            known.append((tool_names, pattern))
+        elif imported:
+            ignored.append(entry)
+        else:
+            hint = f"Known: {', '.join(sorted(TOOLS.names))}."
+            raise FileError(path, f"unknown tool {entry!r}.", line=line, field="allowed-tools", hint=hint)
+    tools = tuple(dict.fromkeys(name for names, _ in known for name in names))
+    return tools, claude_import.narrowed(known), tuple(ignored)
+
+
+def restricting_rules(tools: Collection[str] | None, only: Sequence[str], *, folder: str = "") -> Rules | None:
+    """Rules that allow nothing but these tools, and some of them only as `only` says; None for all `tools`. Files in `folder`
+    can be read in any case."""
+    if tools is None:
+        return None
+    from friday_cli.core.permissions.rule import parse_rule
+    from friday_cli.core.permissions.rules import Rules
+    from friday_cli.core.protocol.tool_info import SKILL, TASK_RESULT
+    from friday_cli.tool_catalog import READ_FILE, TOOLS
+
+    rules = [parse_rule(rule, "allow", TOOLS) for rule in only]
+    allowed = {*tools, TASK_RESULT}
+    if folder:
+        if READ_FILE not in tools or any(rule.tool == READ_FILE for rule in rules):
+            inside = "/".join(folder.split("/")[-3:])  # how the workspace names it, if it is in there
+            rules += [parse_rule(f"{READ_FILE}({top}/**)", "allow") for top in (folder, inside)]
+        allowed |= {SKILL, READ_FILE}
+    return Rules(mode="yolo", tools=TOOLS, allowed=frozenset(allowed), only=rules)

@@ -1,0 +1,117 @@
+"""The options of a frontend, and what is read for them before a session is built: settings, trust, skills, MCP servers."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from friday_cli import config
+from friday_cli.core.permissions.rules import Mode
+from friday_cli.core.protocol.errors import UsageError
+from friday_cli.core.protocol.provider import Effort
+from friday_cli.core.text.known_keys import without_keys
+from friday_cli.extensions import instructions, profiles, trust, trust_review
+from friday_cli.extensions.skills.lookup import Skills
+from friday_cli.extensions.skills.lookup import load as find_skills
+from friday_cli.llm import models
+from friday_cli.llm.models.local_servers import with_server_limits
+from friday_cli.paths import cache_dir, config_dir
+from friday_cli.workspace.sandbox.detect import SandboxChoice, detect_sandbox
+
+from .caller import Caller
+from .mcp_settings import read_servers
+
+if TYPE_CHECKING:
+    from friday_cli.mcp.entry import ServerEntry
+
+
+class Options(msgspec.Struct, frozen=True):
+    """What a frontend was asked for; None or empty: as the settings say. `attended`: a person can answer questions.
+    `resume`: the whole id of a session. `trusted`: treat the folder as trusted in this session. `flags`: settings of
+    the command line by dotted name. `sub_agents`: the only profiles that the main agent may delegate to. `mcp_config`:
+    files or JSON with MCP servers. `no_mcp`: no others than these. `caller`: the program that makes the main agent's
+    calls."""
+
+    cwd: Path
+    add_dirs: tuple[Path, ...] = ()
+    model: str | None = None
+    effort: Effort | None = None
+    profile: str | None = None
+    mode: Mode | None = None
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    attended: bool = False
+    trusted: bool = False
+    resume: str | None = None
+    config_file: Path | None = None
+    flags: dict[str, object] = {}
+    sub_agents: tuple[str, ...] | None = None
+    mcp_config: tuple[str, ...] = ()
+    no_mcp: bool = False
+    caller: Caller | None = None
+
+
+class OpenContext(msgspec.Struct, eq=False):
+    """Everything that is read before anything is written."""
+
+    cwd: Path
+    env: Mapping[str, str]
+    trust: trust.Trust
+    settings: config.Settings
+    profiles: profiles.Profiles
+    instructions: instructions.Instructions
+    skills: Skills
+    choice: models.ModelChoice
+    sandbox: SandboxChoice
+    notices: tuple[str, ...]
+    servers: tuple[ServerEntry, ...]
+
+
+async def read_context(options: Options, env: Mapping[str, str]) -> OpenContext:
+    """Read everything that decides how the session is built. Nothing is written, so a failure leaves nothing behind."""
+    cwd = Path(os.path.realpath(options.cwd))  # noqa: ASYNC240 - before the session's loop has anything to do
+    if not cwd.is_dir():  # noqa: ASYNC240
+        raise UsageError(f"{options.cwd} is not a folder.")
+    folder_trust = trust.is_trusted(cwd, env=env)
+    if options.trusted:
+        folder_trust = msgspec.structs.replace(folder_trust, state="trusted", revised=(), skills_revised=())
+    project = folder_trust.root if folder_trust.ok else None
+    loaded = config.load(project=project, flags=options.flags, environ=env, file=options.config_file)
+    settings = loaded.settings
+    models.remember_keys(settings.providers, env)
+    choice = models.resolve(options.model, settings, env=env, effort=options.effort)
+    choice = await with_server_limits(choice, settings, env=env)
+    delegation = settings.agents.delegation
+    found = profiles.load(delegation.profiles.directory, folder_trust, token_cap=delegation.token_budget.max, env=env)
+    follows = folder_trust.ok and not folder_trust.revised
+    notes = instructions.read(cwd, root=folder_trust.root, config=config_dir(env), trusted=follows)
+    skills = find_skills(cwd, folder_trust, env)
+    servers, problems = read_servers(
+        cwd,
+        env,
+        project=folder_trust,
+        profiles=found.found.values(),
+        given=options.mcp_config,
+        files=not options.no_mcp,
+    )
+    notices = (
+        *choice.notes, *loaded.notices, *notes.notices, *found.announcements, *found.problem_notices(),
+        *skills.problem_notices(), *problems, *trust_review.notices(folder_trust, notes),
+    )  # fmt: skip
+    passed = without_keys(env)
+    if withheld := [name for name in settings.tools.env_allow if name in env and name not in passed]:
+        notices += (f"tools.env_allow: commands do not get {', '.join(withheld)}: it holds a key of Friday.",)
+    sandbox = await asyncio.to_thread(
+        detect_sandbox, settings.sandbox.kind, env, cache=cache_dir(env), workspace=(cwd, *options.add_dirs)
+    )
+    if sandbox.kind == "none" and (options.mode or settings.mode) == "auto":
+        notices += (f"sandbox: none ({sandbox.why}). Commands are not confined, so mode auto asks about them.",)
+    return OpenContext(
+        cwd, env, folder_trust, settings, profiles=found, instructions=notes, skills=skills, choice=choice, sandbox=sandbox,
+        notices=notices, servers=servers,
+    )  # fmt: skip

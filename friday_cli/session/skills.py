@@ -1,0 +1,202 @@
+"""The skills of a session: the tool of each agent, loading, and what an agent may do while a skill runs."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Literal
+
+from friday_cli.core.agent.agent import Agent, Services
+from friday_cli.core.agent.loaded_skills import loaded_skills
+from friday_cli.core.permissions.rule import RuleInput
+from friday_cli.core.permissions.rules import Rules
+from friday_cli.core.protocol.displays import DelegationDisplay, TextDisplay
+from friday_cli.core.protocol.errors import FridayError, ToolError
+from friday_cli.core.protocol.events import Notice, SkillLoaded
+from friday_cli.core.protocol.messages import Message, user
+from friday_cli.core.protocol.tool import Output, Tool, ToolContext
+from friday_cli.core.protocol.tool_info import DELEGATE_TASK, SKILL
+from friday_cli.core.subagents.node import SubagentTask
+from friday_cli.core.subagents.tree import SubagentTree
+from friday_cli.core.text.suggest import closest_match
+from friday_cli.extensions.profiles import Profile, Profiles
+from friday_cli.extensions.skills.lookup import Skills
+from friday_cli.extensions.skills.skill import LoadedSkill, Skill
+from friday_cli.tools.delegate import in_background
+from friday_cli.tools.delegate.arguments import DEFAULT_PROFILE
+from friday_cli.tools.delegate.report import report
+from friday_cli.tools.skill import skill_tool
+from friday_cli.workspace.local import LocalWorkspace
+
+from .spawn_limits import SpawnLimiter
+
+How = Literal["call", "person", "preload"]
+
+
+class SessionSkills:
+    """What the agents of a session do with skills. What is loaded becomes readable in `workspace`."""
+
+    def __init__(self, skills: Skills, services: Services, profiles: Profiles, workspace: LocalWorkspace) -> None:
+        self._skills = skills.found
+        self._services = services
+        self._profiles = profiles
+        self._workspace = workspace
+
+    def with_tool(
+        self, tree: SubagentTree, tools: dict[str, Tool], rules: Rules, window: int, limiter: SpawnLimiter
+    ) -> dict[str, Tool]:
+        """`tools` of an agent with `rules`, with the tool for its skills; without it if it has none."""
+        visible = self.visible(rules)
+        others = {name: tool for name, tool in tools.items() if name != SKILL}
+        return {**others, SKILL: skill_tool(_AgentSkills(self, tree, limiter), visible, window)} if visible else others
+
+    def visible(self, rules: Rules) -> list[Skill]:
+        """The skills that an agent with `rules` may load itself, sorted by name."""
+        return [skill for skill in self._skills.values() if skill.by_model and rules.may_load(skill.name)]
+
+    def find(self, name: str, rules: Rules) -> Skill:
+        """The skill `name`, for an agent with `rules`. Raises ToolError."""
+        visible = {skill.name: skill for skill in self.visible(rules)}
+        if (skill := visible.get(name)) is not None:
+            return skill
+        if name in self._skills and rules.may_load(name):
+            raise ToolError(f"Only the user starts the skill {name}, with /{name}.")
+        near = closest_match(name.lower(), visible)
+        raise ToolError(
+            f"There is no skill {name!r}.", hint=f"Did you mean {near}?" if near else "Find one with query."
+        )
+
+    def profile_for(self, skill: Skill) -> str:
+        """The profile of the sub-agent that runs a skill."""
+        return skill.agent if skill.agent in self._profiles.found else DEFAULT_PROFILE
+
+    def with_preface(self, first: Message, agent: Agent, profile: Profile, preface: str) -> Message:
+        """The first message of a new agent, after the instructions of the skills that `profile` preloads, and `preface`."""
+        texts = [*self._preload(agent, profile), preface]
+        return user("\n\n".join(filter(None, (*texts, first.text))), source="parent") if any(texts) else first
+
+    def _preload(self, agent: Agent, profile: Profile) -> list[str]:
+        """The instructions of the skills that `profile` preloads. What it may not load, or what does not exist, becomes a notice."""
+        texts: list[str] = []
+        for name in profile.preload_skills:
+            skill = self._skills.get(name)
+            try:
+                if skill is None or not skill.by_model or not agent.rules.may_load(name):
+                    raise ToolError("there is no such skill that it may load.")
+                loaded = skill.load()
+            except FridayError as error:
+                text = f"{agent.path} ({profile.name}) does not get the skill {name}: {error}"
+                agent.start_events.append(Notice(text, "warning"))
+                continue
+            self.prepare(agent, loaded)
+            agent.start_events.append(event_of(loaded, "preload"))
+            texts.append(loaded.text)
+        return texts
+
+    def prepare(self, agent: Agent, loaded: LoadedSkill) -> None:
+        """Add a skill to the receipt of an agent, restrict its tools as the skill says, and let it read the skill's files."""
+        skill = loaded.skill
+        agent.receipt_builder.add_skill(skill.name, loaded.sha256)
+        if (bounds := skill.restrictions()) is not None:
+            agent.rules.narrowed[skill.name] = bounds
+        self._allow_reading(agent, skill)
+
+    async def note(self, agent: Agent, loaded: LoadedSkill, how: How) -> None:
+        """Log that an agent got a skill: now, or with its next run."""
+        self.prepare(agent, loaded)
+        if agent.run:
+            await self._services.log.emit(agent.path, event_of(loaded, how))
+        else:
+            agent.start_events.append(event_of(loaded, how))
+
+    def restore(self, agent: Agent) -> None:
+        """Let a resumed agent read the files of the skills in its conversation again."""
+        for name in loaded_skills(agent.history):
+            if (skill := self._skills.get(name)) is not None and agent.rules.may_load(name):
+                self._allow_reading(agent, skill)
+
+    def _allow_reading(self, agent: Agent, skill: Skill) -> None:
+        """Let the agents that may load a skill read its folder, if that is outside of the workspace."""
+        real = Path(os.path.realpath(skill.folder))
+        if not any(real.is_relative_to(root) for root in self._workspace.roots):
+            agent.rules.skill_folders[str(real)] = skill.name
+            if real not in self._workspace.readable:
+                self._workspace.readable.append(real)
+
+
+def event_of(loaded: LoadedSkill, how: How) -> SkillLoaded:
+    """The event of a skill that an agent got."""
+    skill = loaded.skill
+    return SkillLoaded(skill.name, loaded.sha256, skill.folder, skill.origin == "project", how)
+
+
+class PersonSkills:
+    """The skills that a person starts in the main agent."""
+
+    def __init__(self, skills: SessionSkills, root: Agent) -> None:
+        self._skills = skills
+        self._root = root
+
+    async def load(self, skill: Skill, arguments: str) -> tuple[str, str, str]:
+        """What the main agent reads when the person starts a skill: its instructions, a message, and a remark for the person. A
+        skill that runs as a sub-agent is started by the agent. Raises FridayError if its file cannot be used."""
+        more = f" with these arguments: {arguments}" if arguments else ""
+        if skill.fork and skill.by_model and SKILL in self._root.tools:
+            return "", f"Run the skill {skill.name} with the tool `{SKILL}`{more}", ""
+        loaded = await asyncio.to_thread(skill.load, arguments)
+        await self._skills.note(self._root, loaded, "person")
+        return loaded.text, f"I start the skill {skill.name}{more or '.'}", loaded.note
+
+
+class _AgentSkills:
+    """Implements `SkillHost` for the agents of a tree."""
+
+    def __init__(self, skills: SessionSkills, tree: SubagentTree, limiter: SpawnLimiter) -> None:
+        self._skills = skills
+        self._tree = tree
+        self._limiter = limiter
+
+    def visible(self, path: str) -> Sequence[Skill]:
+        return self._skills.visible(self._tree.node(path).agent.rules)
+
+    async def load(self, ctx: ToolContext, name: str, args: str) -> Output:
+        agent = self._tree.node(ctx.agent).agent
+        skill = self._skills.find(name, agent.rules)
+        try:
+            loaded = await asyncio.to_thread(skill.load, args)
+        except FridayError as error:
+            raise ToolError(str(error)) from None
+        if skill.fork and DELEGATE_TASK in agent.tools:
+            return await self._run_as_sub_agent(ctx, agent, loaded, args)
+        before = loaded_skills(agent.history).get(name, "")
+        if before.partition("\n")[0] == loaded.text.partition("\n")[0]:
+            more = f" Its arguments are now: {args}" if args else ""
+            return Output(f"The skill {name} is already loaded: follow its instructions above.{more}")
+        await self._skills.note(agent, loaded, "call")
+        warnings = (loaded.note,) if loaded.note else ()
+        lines = f"{name}: {loaded.text.count(chr(10)):,} lines from {skill.folder}"
+        return Output(loaded.text, TextDisplay(lines), warnings=warnings)
+
+    async def _run_as_sub_agent(self, ctx: ToolContext, agent: Agent, loaded: LoadedSkill, args: str) -> Output:
+        profile = self._skills.profile_for(loaded.skill)
+        permission = agent.rules.decide(RuleInput(DELEGATE_TASK, "spawn", (profile,)))
+        if permission.decision != "allow":
+            raise ToolError(
+                f"The skill {loaded.skill.name} runs as a sub-agent {profile!r}, which is not permitted here: {permission.reason}."
+            )
+        task = f"Carry out the skill {loaded.skill.name}." + (f" Arguments: {args}" if args else "")
+        spec = SubagentTask(profile, task, call_id=ctx.call_id, preface=loaded.text)
+        async with self._limiter.allow(self._tree, ctx.agent, ctx.call_id, [spec]):
+            node = self._tree.spawn(ctx.agent, spec)
+        self._skills.prepare(node.agent, loaded)
+        node.agent.start_events.append(event_of(loaded, "preload"))
+        with suppress(asyncio.CancelledError):  # it also ends when the call is stopped: its result is what it has
+            await self._tree.wait(ctx.agent, [node])
+        display = DelegationDisplay((node.path,))
+        if not node.ended:
+            return Output(in_background(node), display)
+        text = report(node.summary, self._tree.below(node.path))
+        return Output(text, display, error=node.outcome.status != "completed")
