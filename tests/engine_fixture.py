@@ -478,7 +478,10 @@ async def ran(*given: Any, **more: Any) -> Bench:
 
 
 class _DelegationHost:
-    """Allows every sub-agent and creates no workspaces."""
+    """Allows every sub-agent, forecasts nothing and creates no workspaces."""
+
+    async def with_forecasts(self, path: str, specs: Sequence[SubagentTask]) -> list[SubagentTask]:
+        return list(specs)
 
     @asynccontextmanager
     async def allow_spawn(self, path: str, call_id: str, specs: Sequence[SubagentTask]) -> AsyncIterator[None]:

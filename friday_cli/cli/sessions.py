@@ -98,7 +98,8 @@ def stats(as_json: bool = JSON) -> None:
     """Show statistics of runs by profile and model.
 
     A run that reached a limit is no success. CACHED: the share of the input that was read from a cache. p50 and p95:
-    percentiles of the duration.
+    percentiles of the duration. Last, what half and nine of ten delegations to
+    a profile use at most, with their own sub-agents.
     """
     rows = asyncio.run(_stats())
     if as_json:
@@ -123,6 +124,9 @@ def stats(as_json: bool = JSON) -> None:
     ]
     figures = ("RUNS", "SUCCESS", "TOKENS", "CACHED", "COST", "P50", "P95")
     show_table(("PROFILE", "MODEL", *figures, "ENDED BY"), table, right=figures, wide=("MODEL", "ENDED BY"))
+    usual = [(row.forecast.line(),) for row in rows if row.forecast]
+    if usual:
+        show_table(("A DELEGATION",), usual, wide=("A DELEGATION",))
 
 
 def repair() -> None:

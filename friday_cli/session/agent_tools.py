@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from friday_cli.config import Settings
 from friday_cli.config.settings import DelegationSettings
 from friday_cli.core.agent.agent import Services
+from friday_cli.core.limits.forecast import PastRun, forecast
 from friday_cli.core.permissions.rules import Rules
 from friday_cli.core.protocol.agent_path import depth_of
-from friday_cli.core.protocol.errors import FridayError, ToolError
+from friday_cli.core.protocol.errors import FridayError, StoreError, ToolError
+from friday_cli.core.protocol.forecast import Forecast
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.protocol.provider import Provider
 from friday_cli.core.protocol.tool import Tool
@@ -38,6 +42,9 @@ from .worktree_changes import WorktreeChanges
 if TYPE_CHECKING:
     from friday_cli.mcp.pool import ServerPool
 
+PastRuns = Callable[[str, str], Awaitable[Sequence[PastRun]]]
+"""Returns the earlier delegations that a forecast for a profile on a model is made from."""
+
 
 class AgentTools:
     """Makes tools. `memory_store` is what the memory tools read and write, `servers` are the MCP servers of the session."""
@@ -51,6 +58,7 @@ class AgentTools:
         settings: Settings,
         profiles: Profiles,
         memory_store: StoredMemory,
+        past_runs: PastRuns,
         skills: SessionSkills,
         servers: ServerPool | None = None,
     ) -> None:
@@ -64,6 +72,7 @@ class AgentTools:
         self.servers = servers
         delegation = settings.agents.delegation
         self.highest_cost = partial(highest_cost, delegation, profiles, providers)
+        self.forecast = partial(forecast_of, profiles, providers, past_runs)
         self._limiter = SpawnLimiter(services, delegation, self.highest_cost)
 
     def selectable(self, catalog: ToolCatalog) -> dict[str, Tool]:
@@ -134,7 +143,7 @@ class AgentTools:
         model's context; a search is included if the prompt cannot list all targets in its share."""
         delegation = self._settings.agents.delegation
         changes = WorktreeChanges(tree, self._isolation, self._services)
-        host = SessionDelegation(tree, self._isolation, changes, self._limiter, delegation)
+        host = SessionDelegation(tree, self._isolation, changes, self._limiter, delegation, forecast=self.forecast)
         settings = delegate.DelegateSettings(
             searchable=tuple(targets) if sub_agent_list(targets, window).hidden else (),
             isolated=frozenset(profile.name for profile in targets if profile.isolation),
@@ -156,11 +165,27 @@ def highest_cost(
     profile = profiles.found.get(estimate.profile)
     granted = (profile and profile.max_token_budget) or delegation.token_budget.default
     tokens = min(delegation.token_budget.max, granted, estimate.max_tokens or granted)
-    provider = estimate.above
+    return _provider_of(profiles, providers, estimate).cost(Usage(input=tokens * 4 // 5, output=tokens // 5))
+
+
+async def forecast_of(
+    profiles: Profiles, providers: ProviderPool, past_runs: PastRuns, estimate: SpawnEstimate, size: int
+) -> Forecast:
+    """What a sub-agent with a task of `size` characters usually uses."""
+    provider = _provider_of(profiles, providers, estimate)
+    model = f"{provider.name}/{provider.model}"
+    past: Sequence[PastRun] = ()
+    with suppress(StoreError):  # a forecast that cannot be made stops no work
+        past = await past_runs(estimate.profile, model)
+    return forecast(estimate.profile, model, past, size)
+
+
+def _provider_of(profiles: Profiles, providers: ProviderPool, estimate: SpawnEstimate) -> Provider:
+    profile = profiles.found.get(estimate.profile)
     if profile is not None:
         with suppress(FridayError):  # an unusable model is reported when the agent is started
-            provider, _ = providers.for_child(estimate.above, profile)
-    return provider.cost(Usage(input=tokens * 4 // 5, output=tokens // 5))
+            return providers.for_child(estimate.above, profile)[0]
+    return estimate.above
 
 
 class SessionDelegation:
@@ -173,13 +198,25 @@ class SessionDelegation:
         changes: WorktreeChanges,
         limiter: SpawnLimiter,
         settings: DelegationSettings,
+        *,
+        forecast: Callable[[SpawnEstimate, int], Awaitable[Forecast]],
     ) -> None:
         self._tree = tree
+        self._forecast = forecast
         self._isolation = isolation
         self._limiter = limiter
         self._settings = settings
         self.worktree_report = changes.report
         self.pending_note = changes.pending_note
+
+    async def with_forecasts(self, path: str, specs: Sequence[SubagentTask]) -> list[SubagentTask]:
+        above = self._tree.node(path).agent.provider
+        return [
+            replace(
+                spec, forecast=await self._forecast(SpawnEstimate(above, spec.profile, spec.max_tokens), len(spec.task))
+            )
+            for spec in specs
+        ]
 
     def allow_spawn(self, path: str, call_id: str, specs: Sequence[SubagentTask]) -> AbstractAsyncContextManager[None]:
         return self._limiter.allow(self._tree, path, call_id, specs)

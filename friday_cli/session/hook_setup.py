@@ -10,6 +10,7 @@ from typing import Any, Literal
 from friday_cli.config import Settings
 from friday_cli.core.agent.agent import Agent, Hooks, Services
 from friday_cli.core.protocol.events import Envelope, SessionStarted
+from friday_cli.core.protocol.forecast import as_json
 from friday_cli.core.subagents.node import SpawnEstimate
 from friday_cli.core.subagents.tree import SubagentTree
 from friday_cli.extensions.frontmatter import contents
@@ -72,15 +73,15 @@ def make_hooks(
     if not hooks:
         return None, problems
 
-    def estimate(agent: Agent, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The sub-agents that a call starts, and the most that they may cost in US dollars; None if a price is unknown."""
-        tasks = arguments.get("tasks", [arguments])
-        prices = [
-            tools.highest_cost(SpawnEstimate(agent.provider, str(task.get("profile", "")), _tokens(task)))
-            for task in tasks if isinstance(task, dict)
-        ]  # fmt: skip
+    async def estimate(agent: Agent, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """The sub-agents that a call starts, the most that they may cost in US dollars (None if a price is unknown), and what
+        each usually uses."""
+        tasks = [task for task in arguments.get("tasks", [arguments]) if isinstance(task, dict)]
+        wanted = [SpawnEstimate(agent.provider, str(task.get("profile", "")), _tokens(task)) for task in tasks]
+        prices = [tools.highest_cost(one) for one in wanted]
+        usual = [await tools.forecast(one, len(str(t.get("task", "")))) for one, t in zip(wanted, tasks, strict=True)]
         cost = None if None in prices else sum(price for price in prices if price is not None)
-        return {"agents": len(prices), "max_cost": cost}
+        return {"agents": len(prices), "max_cost": cost, "usual": [as_json(forecast) for forecast in usual]}
 
     def folder() -> Path:
         return workspace.overflow.folder() / "hooks"

@@ -240,6 +240,7 @@ def _build(
     tools = AgentTools(
         services, isolation, providers, settings=settings, profiles=context.profiles,
         memory_store=store.notes.for_session(text_of(context.trust.root), session, shared=shared), servers=servers,
+        past_runs=store.past_runs,
         skills=skills,
     )  # fmt: skip
     _set_hooks(context, services, session, tools, workspace)

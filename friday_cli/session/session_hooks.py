@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -40,7 +40,7 @@ END_S = 5.0
 
 class SessionHooks:
     """Implements `Hooks`. `known(path)` is what is known of an agent, `estimate(agent, arguments)` what the sub-agents of a
-    call may cost at most."""
+    call may cost at most and usually use."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class SessionHooks:
         inputs: HookInputs,
         services: Services,
         *,
-        estimate: Callable[[Agent, Mapping[str, Any]], dict[str, Any]],
+        estimate: Callable[[Agent, Mapping[str, Any]], Awaitable[dict[str, Any]]],
     ) -> None:
         self._runner = HookRunner(hooks, processes, inputs, services.log)
         self._has, self._fire = self._runner.has, self._runner.fire
@@ -64,7 +64,7 @@ class SessionHooks:
         given = claude_input(tool.name, arguments, agent.workspace.root)
         ours: dict[str, Any] = {}
         if claude_name(tool.name) == "Agent" and self._has("PreToolUse"):
-            ours["estimate"] = self._estimate(agent, arguments)
+            ours["estimate"] = await self._estimate(agent, arguments)
         answers = await self._call("PreToolUse", agent, call, tool, arguments, wanted, given=given, ours=ours)
         answers, changed, events = self._rewrite(agent, tool, call, answers, given, arguments)
         if events:

@@ -45,13 +45,13 @@ class SpawnLimiter:
         wanted = [SpawnEstimate(provider, spec.profile, spec.max_tokens) for spec in specs]
         self._coming += wanted
         try:
-            await self._approve(tree, path, call_id, len(specs))
+            await self._approve(tree, path, call_id, specs)
             yield
         finally:
             for one in wanted:
                 self._coming.remove(one)
 
-    async def _approve(self, tree: SubagentTree, path: str, call_id: str, more: int) -> None:
+    async def _approve(self, tree: SubagentTree, path: str, call_id: str, specs: Sequence[SubagentTask]) -> None:
         slot = tree.node(path).agent.slot
         while True:
             if self._turn is not tree.started_now:  # another turn of the user
@@ -61,11 +61,11 @@ class SpawnLimiter:
             if not (exceeded := self._exceeded(count, price)):
                 return
             cost = "at an unknown price" if price is None else f"at most about ${price:.2f}"
-            words = f"{pluralize(more, 'more agent')}, {count} in this turn; {cost}"
+            words = f"{pluralize(len(specs), 'more agent')}, {count} in this turn; {cost}"
             if not self._services.approvals.interactive:
                 raise ToolError(f"Not started: {words}. That is {exceeded}, and no person can be asked here.")
             async with slot.waiting("waiting_user", call_id):
-                answer = await self._answer(path, call_id, words, exceeded)
+                answer = await self._answer(path, call_id, words, "; ".join((exceeded, *_usual(specs))))
             if answer is None:
                 continue  # the agent that had asked was stopped
             if answer.decision == "deny":
@@ -110,3 +110,11 @@ class SpawnLimiter:
         elif self._dollars is not None:
             each = self._limits.ask_above_cost
             self._dollars = max(self._dollars, price, math.ceil(price / each) * each if each else price)
+
+
+def _usual(specs: Sequence[SubagentTask]) -> list[str]:
+    """For each profile and model the forecast of its largest task."""
+    known = sorted((spec for spec in specs if spec.forecast), key=lambda spec: len(spec.task))
+    lines = {(spec.profile, spec.forecast.model): spec.forecast.line() for spec in known if spec.forecast}
+    shown = list(lines.values())
+    return [*shown[:4], f"and {len(shown) - 4} more profiles"] if len(shown) > 4 else shown

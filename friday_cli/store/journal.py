@@ -18,6 +18,7 @@ from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.protocol.run_result import ENDED
 from friday_cli.core.text.sanitize import sanitize_line
 
+from . import delegations
 from .writer import StoreReader, StoreWriter
 
 
@@ -126,6 +127,7 @@ def _agent_started(db: sqlite3.Connection, key: int, envelope: Envelope, event: 
             event.background, event.run, "queued" if event.parent else "running", envelope.at,
         ),
     )  # fmt: skip
+    delegations.started(db, envelope, event)
     if depth_of(path) == 0:
         db.execute(
             "UPDATE sessions SET model = ?, title = iif(title = '', ?, title) WHERE key = ?",
@@ -150,6 +152,7 @@ def _agent_finished(db: sqlite3.Connection, key: int, envelope: Envelope, event:
             " WHERE session = ? AND path = ?",
             (*_usage(event.usage), key, envelope.agent),
         )
+    delegations.finished(db, key, envelope.agent, event)
 
 
 _WithUsage = (

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 if TYPE_CHECKING:
+    from friday_cli.core.protocol.forecast import Forecast
     from friday_cli.core.protocol.messages import Usage
     from friday_cli.core.protocol.run_result import Status
 
@@ -50,7 +51,7 @@ class AgentRow(msgspec.Struct, frozen=True):
 class StatRow(msgspec.Struct, frozen=True):
     """Statistics of one profile with one model. `p50_s` and `p95_s` are percentiles of the active seconds of its ended
     runs, `stop_reasons` counts how they ended; `success_rate` is None without ended runs. `cache_share` is the part of
-    the input that was read from a cache, 0 to 1."""
+    the input that was read from a cache, 0 to 1. `forecast` is for a task of any size, None for a main agent."""
 
     profile: str
     model: str
@@ -64,6 +65,7 @@ class StatRow(msgspec.Struct, frozen=True):
     p95_s: float
     stop_reasons: dict[str, int] = {}
     cache_share: float | None = None
+    forecast: Forecast | None = None
 
 
 class MemoryItem(msgspec.Struct, frozen=True):

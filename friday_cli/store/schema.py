@@ -85,7 +85,16 @@ def sessions_by_use(db: sqlite3.Connection) -> None:
     db.execute("DROP INDEX sessions_by_folder")
 
 
-MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [initial_schema, reviewed_memories, sessions_by_use]
+def past_delegations(db: sqlite3.Connection) -> None:
+    """One row for each delegation, also of those in the events of the file."""
+    from .delegations import create
+
+    create(db)
+
+
+MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [
+    initial_schema, reviewed_memories, sessions_by_use, past_delegations,
+]  # fmt: skip
 
 
 def has_search(db: sqlite3.Connection) -> bool:

@@ -9,10 +9,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from friday_cli.core.limits.forecast import forecast
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.events import AgentFinished, AnyEvent, SessionStarted
+from friday_cli.core.protocol.forecast import Forecast
 from friday_cli.core.protocol.messages import Usage
 
+from .delegations import past_runs
 from .journal import key_of
 from .listing import COST, TOKENS, short_ids
 from .records import AgentRow, StatRow
@@ -94,9 +97,15 @@ def stats(db: sqlite3.Connection) -> list[StatRow]:
                 cache_share=sum(
                     (usage for usage in used.get((profile, model), {}).values() if usage.cached), Usage()
                 ).cache_share,
+                forecast=_forecast(db, profile, model),
             )
         )
     return sorted((row for row in rows if row.agents or row.runs), key=lambda row: (-row.runs, row.profile, row.model))
+
+
+def _forecast(db: sqlite3.Connection, profile: str, model: str) -> Forecast | None:
+    found = forecast(profile, model, past_runs(db, profile, model), None)
+    return found if found.runs else None
 
 
 def _copied_events(db: sqlite3.Connection) -> dict[int, int]:

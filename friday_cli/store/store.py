@@ -8,14 +8,15 @@ import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+from friday_cli.core.limits.forecast import PastRun
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.events import Envelope
 from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.paths import text_of
 
-from . import locks, sessions
+from . import delegations, locks, sessions
 from .crash_recovery import recovery_events
-from .journal import SessionJournal, append_events, key_of, read_events, remove
+from .journal import SessionJournal, append_events, encodable, key_of, read_events, remove
 from .listing import list_sessions, unfinished_sessions
 from .locks import Ownership
 from .memory import StoredNotes
@@ -175,6 +176,10 @@ class Store:
         """The last session used in exactly this folder."""
         rows = await self.list_sessions(cwd, limit=1)
         return rows[0].id if rows else None
+
+    async def past_runs(self, profile: str, model: str) -> list[PastRun]:
+        """The newest delegations on a model, which a forecast for the profile is made from."""
+        return await self._reader.read(lambda db: delegations.past_runs(db, encodable(profile), model))
 
     async def stats(self) -> list[StatRow]:
         """Statistics for each profile and model."""

@@ -13,6 +13,7 @@ import pytest
 
 from friday_cli.core.eventlog.log import MemoryJournal
 from friday_cli.core.eventlog.replay import AgentRecord, replay
+from friday_cli.core.limits.forecast import PastRun
 from friday_cli.core.protocol.events import AgentFinished, Envelope, Event, MessageAdded, PermissionAsked, QuestionAsked
 from friday_cli.core.protocol.provider import Chunk, Request
 from friday_cli.session import open
@@ -86,6 +87,9 @@ class Shelf:
 
     def journal(self, session: str) -> Drawer:
         return self._drawers[session]
+
+    async def past_runs(self, profile: str, model: str) -> list[PastRun]:
+        return []
 
     async def sync(self) -> None: ...
 

@@ -20,14 +20,14 @@ def tasks(count: int, profile: str = "researcher") -> list[object]:
 
 
 async def answered(s: Scene, *answers: ApprovalAnswer) -> list[str]:
-    """What a turn of the user asks a person, each question answered in order."""
+    """What a turn of the user asks a person, each question answered in order, without the forecasts."""
     asking: Awaitable[object] = asyncio.ensure_future(s.session.prompt("go"))
     before = len(s.of(PermissionAsked))
     for number, answer in enumerate(answers, before + 1):
         await until(lambda number=number: len(s.of(PermissionAsked)) == number)  # type: ignore[misc]
         await s.session.answer(s.of(PermissionAsked)[-1].id, answer)
     await asking
-    return [asked.reason for asked in s.of(PermissionAsked)[before:]]
+    return [asked.reason.partition(";")[0] for asked in s.of(PermissionAsked)[before:]]
 
 
 @pytest.mark.parametrize(("settings", "price", "counts", "reasons"), [

@@ -18,6 +18,7 @@ FIELDS = {
 AGENT_FIELDS = {
     "id", "path", "parent", "profile", "task", "model", "status", "stop_reason", "result", "result_chars", "truncated",
     "partial", "earlier_result", "error", "usage", "cost_usd", "duration_s", "receipt", "findings",
+    "forecast",
 }  # fmt: skip
 
 

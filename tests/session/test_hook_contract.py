@@ -103,3 +103,5 @@ async def test_the_input_of_each_event_has_the_recorded_keys(recorded: list[dict
     assert started["friday"]["limits"]["max_tokens"] > 0
     agent = next(one for one in recorded if one.get("tool_name") == "Agent" and one["hook_event_name"] == "PreToolUse")
     assert agent["friday"]["estimate"]["agents"] == 1
+    (usual,) = agent["friday"]["estimate"]["usual"]
+    assert (usual["runs"], usual["tokens"], usual["suggested_tokens"]) == (0, None, None)

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from .displays import AnyDisplay
+from .forecast import Forecast
 from .live_events import LIVE as LIVE
 from .live_events import CallDelta as CallDelta
 from .live_events import Event as Event
@@ -44,7 +45,8 @@ class SessionStarted(Event, frozen=True, tag="session_started"):
 
 class AgentStarted(Event, frozen=True, tag="agent_started"):
     """First event of a run of an agent; `run` counts from 1. Budgets: `tokens` and `cost_usd` for all its runs, `turns` and
-    `time_s` (active seconds) for this one; 0 or None: no limit. `max_depth` of nesting (main agent 0); `result_chars` read at once."""
+    `time_s` (active seconds) for this one; 0 or None: no limit. `max_depth` of nesting (main agent 0); `result_chars` read at once.
+    `forecast` is what such a delegation usually uses; None for a main agent, a resumed run and in older logs."""
 
     run: int
     profile: str
@@ -61,6 +63,7 @@ class AgentStarted(Event, frozen=True, tag="agent_started"):
     time_s: float = 0.0
     max_depth: int | None = None
     result_chars: int = RESULT_CHARS
+    forecast: Forecast | None = None
 
 
 class AgentFinished(Event, frozen=True, tag="agent_finished"):

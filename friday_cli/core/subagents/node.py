@@ -10,6 +10,7 @@ import msgspec
 from ..agent.agent import Agent
 from ..protocol.agent_path import parent_of
 from ..protocol.errors import ToolError
+from ..protocol.forecast import Forecast
 from ..protocol.messages import Usage
 from ..protocol.provider import Provider
 from ..protocol.receipt import Receipt
@@ -30,6 +31,7 @@ class SubagentTask(msgspec.Struct, frozen=True):
     The parent does not wait for a `background` child. A `fork` starts with its parent's conversation. `schema` is a JSON
     Schema that the result must match, `workspace` a separate Workspace (None: its parent's). `self_contained`: the task
     includes all input, so a result without tool calls is not suspicious. `preface` is text before the task in its first message.
+    `forecast`: what such a delegation usually uses.
     """
 
     profile: str
@@ -47,6 +49,7 @@ class SubagentTask(msgspec.Struct, frozen=True):
     workspace: Any = None
     self_contained: bool = False
     preface: str = ""
+    forecast: Forecast | None = None
 
 
 class SpawnEstimate(NamedTuple):

@@ -161,6 +161,7 @@ async def _announce(tree: RunHost, node: AgentRun, message: Message | None) -> N
         time_s=agent.time_s,
         max_depth=agent.max_depth,
         result_chars=agent.result_chars,
+        forecast=spec.forecast if agent.run == 1 else None,
     )
     events: list[AnyEvent] = [started, prefix] if agent.run == 1 else [started]
     events += agent.start_events

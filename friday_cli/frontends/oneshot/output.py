@@ -164,6 +164,8 @@ def _usage(usage: Usage) -> dict[str, Any]:
 def _agent(session: str, state: SessionView, agent: AgentView) -> dict[str, Any]:
     import msgspec
 
+    from friday_cli.core.protocol.forecast import as_json
+
     end = agent.end
     return {
         "id": f"{session}:{agent.path}",
@@ -185,6 +187,7 @@ def _agent(session: str, state: SessionView, agent: AgentView) -> dict[str, Any]
         "duration_s": round(agent.active_s(state.at), 3),
         "receipt": msgspec.to_builtins(agent.receipt),
         "findings": msgspec.to_builtins(end.findings) if end else [],
+        "forecast": as_json(start.forecast) if (start := agent.newest_start).forecast else None,
     }
 
 

@@ -45,6 +45,9 @@ SAME_TASK = 0.8
 class DelegationHost(Protocol):
     """What the delegation tools of one agent need of the session."""
 
+    async def with_forecasts(self, path: str, specs: Sequence[SubagentTask]) -> list[SubagentTask]:
+        """`specs` with what such delegations usually use."""
+
     def allow_spawn(self, path: str, call_id: str, specs: Sequence[SubagentTask]) -> AbstractAsyncContextManager[None]:
         """Inside, the agent `path` may start `specs`. Raises ToolError if these are too many or too expensive."""
         ...
@@ -255,7 +258,7 @@ class _DelegationTools:
 
     async def _start(self, ctx: ToolContext, tasks: Sequence[TaskArguments]) -> list[AgentRun | ToolError]:
         """Start a child for each task, or tell why it cannot start. Raises ToolError if starting them is refused."""
-        specs = [self._spec(task, ctx) for task in tasks]
+        specs = await self._host.with_forecasts(ctx.agent, [self._spec(task, ctx) for task in tasks])
         prepared: list[SubagentTask | ToolError] = []
         try:
             async with self._host.allow_spawn(ctx.agent, ctx.call_id, specs):

@@ -194,7 +194,7 @@ def _draw_call(run: ToolRun, open_: bool, renderer: TextRenderer, width: int) ->
 
 
 def _draw_head(context: RenderContext, agent: AgentView, unfolded: bool, width: int) -> list[Strip]:
-    """The status and the task of an agent, and what the harness warned of while it worked."""
+    """The status and the task of an agent, what it usually uses while it works or is unfolded, and what the harness warned of while it worked."""
     renderer, styles, now = context.renderer, context.renderer.styles, context.now()
     text = Text("▾ " if unfolded else "▸ ", style=styles.dim)
     text.append(f"{status_mark(agent)} ", style=status_style(agent, renderer))
@@ -205,6 +205,9 @@ def _draw_head(context: RenderContext, agent: AgentView, unfolded: bool, width: 
     if len(task) > 2:
         task = [task[0], renderer.line(Text(task[1].text + "…"), width - 4)]
     out = [renderer.line(text, width), *indented(task, "    ", "    ", styles.dim)]
+    expected = agent.newest_start.forecast
+    if expected is not None and expected.runs + expected.others and (unfolded or not agent.ended):
+        out.append(renderer.line(Text(f"    {expected.usual()}", style=styles.dim), width))
     for path, note in [] if unfolded else context.state.notices:  # unfolded, they are in the history
         if path == agent.path and note.level != "info":
             lines = renderer.wrap(Text(sanitize_line(note.text, 1000), style=styles.warn), width - 6)
