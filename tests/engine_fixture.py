@@ -28,13 +28,14 @@ from friday_cli.core.permissions.taint import TaintTracker
 from friday_cli.core.protocol.agent_path import depth_of
 from friday_cli.core.protocol.errors import ToolError, UsageError
 from friday_cli.core.protocol.events import AgentFinished, AgentStarted, Envelope, Event, ToolSpec
+from friday_cli.core.protocol.forecast import Forecast
 from friday_cli.core.protocol.messages import Message, Text, Thinking, ToolCall, Usage, closed, user
 from friday_cli.core.protocol.provider import CallChunk, Chunk, ReplyDone, Request, Stop, TextChunk, ThinkingChunk
 from friday_cli.core.protocol.run_result import RunResult
 from friday_cli.core.protocol.tool import FinalReport, Output, Tool, ToolContext
 from friday_cli.core.protocol.tool_info import Effect, ToolInfo
 from friday_cli.core.protocol.workspace import Workspace
-from friday_cli.core.subagents.node import AgentRun, AgentSummary, SubagentTask
+from friday_cli.core.subagents.node import AgentRun, AgentSummary, SpawnEstimate, SubagentTask
 from friday_cli.core.subagents.resume import budget_left, restore
 from friday_cli.core.subagents.tree import SubagentTree
 from friday_cli.session.agent_tools import SessionDelegation
@@ -411,7 +412,7 @@ class Bench:
             return delegate_tools(tree, _DelegationHost(), settings)
         changes = WorktreeChanges(tree, self.apart, self.services)
         limiter = SpawnLimiter(self.services, DelegationSettings(ask_above=1_000_000), lambda estimate: 0.0)
-        host = SessionDelegation(tree, self.apart, changes, limiter, DelegationSettings())
+        host = SessionDelegation(tree, self.apart, changes, limiter, DelegationSettings(), forecast=_unknown)
         return [*delegate_tools(tree, host, settings), *worktree_tools(changes)]
 
     # ---- driving ---------------------------------------------------------------
@@ -475,6 +476,11 @@ async def ran(*given: Any, **more: Any) -> Bench:
     bench = Bench(*given, **more)
     await bench.prompt()
     return bench
+
+
+async def _unknown(estimate: SpawnEstimate, size: int) -> Forecast:
+    """No earlier delegations are known."""
+    return Forecast(estimate.profile, "")
 
 
 class _DelegationHost:

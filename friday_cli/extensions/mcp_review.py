@@ -34,7 +34,7 @@ def rows_of_profile(path: Path, head: str, root: Path) -> list[tuple[str, str]]:
         return []
     try:
         raw = trust.content(path, root)
-        if raw is None or b"mcp" not in raw or not profiles.lookup.is_profile(raw):
+        if raw is None or not profiles.lookup.is_profile(raw):
             return []
         return _rows(
             head, profiles.parse(head, raw, origin="claude" if head.startswith(".claude/") else "project").mcp_inline

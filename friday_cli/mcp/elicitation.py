@@ -19,33 +19,35 @@ TRIES = 3
 """Answers to one question that may be invalid."""
 MOST_FIELDS = 20
 """Fields of a form. A longer one is declined."""
+MOST_LINES = 12
+"""Lines of a server's message that are shown."""
 
 Value = str | int | float | bool | list[str] | None
 
 
 async def ask_url(call: ServerCall, server: str, message: str, url: str) -> bool:
     """Whether the person has opened the address."""
-    if urlsplit(url).scheme not in ("http", "https"):
-        return False
-    question = (
-        f"{_who(call, server)} asks you to open an address of {urlsplit(url).hostname}:\n{sanitize(message)[:2000]}\n"
-        f"{sanitize_line(url, 2000)}"
-    )
     try:
+        address = urlsplit(url)
+        if address.scheme not in ("http", "https"):
+            return False
+        host = sanitize_line(str(address.hostname), 200)
+        question = f"{_who(call, server)} asks you to open an address of {host}:\n{_quoted(message)}\n{sanitize_line(url, 2000)}"
         return await call.ask(question, ("I opened it", DECLINE)) == "I opened it"
-    except ToolError:
+    except (ToolError, ValueError):  # ValueError: no address
         return False
 
 
 async def ask_form(call: ServerCall, server: str, message: str, schema: Mapping[str, Any]) -> dict[str, Value] | None:
-    """The person's values for the fields of `schema`, None if they declined or nobody can answer. Each field is a question."""
-    fields: Mapping[str, Any] = schema.get("properties") or {}
-    required = set(schema.get("required") or ())
-    if len(fields) > MOST_FIELDS:
-        return None
+    """The person's values for the fields of `schema`, None if they declined or nobody can answer, or if it is no schema. Each field
+    is a question."""
     values: dict[str, Value] = {}
-    head = f"{_who(call, server)} asks:\n{sanitize(message)[:2000]}"
+    head = f"{_who(call, server)} asks:\n{_quoted(message)}"
     try:
+        fields: Mapping[str, Any] = schema.get("properties") or {}
+        required = set(schema.get("required") or ())
+        if len(fields) > MOST_FIELDS:
+            return None
         if not fields:
             return {} if await call.ask(head, ("Accept", DECLINE)) == "Accept" else None
         for name, field in fields.items():
@@ -54,7 +56,7 @@ async def ask_form(call: ServerCall, server: str, message: str, schema: Mapping[
                 return None
             if answer is not LEFT_OUT:
                 values[name] = answer
-    except ToolError:
+    except (ToolError, AttributeError, TypeError, ValueError):  # all but the first: the server sent no valid schema
         return None
     return values
 
@@ -143,6 +145,14 @@ def _one(text: str, options: Mapping[str, Value]) -> Value:
     if found is None:
         raise ValueError(f"It must be one of: {', '.join(options)}.")
     return options[found]
+
+
+def _quoted(message: str) -> str:
+    """The words of a server, marked on each line and bounded, so that they neither look like Friday's own nor move the line that
+    names the server out of sight."""
+    lines = [line for line in sanitize(message)[:2000].splitlines() if line.strip()]
+    more = [f"[{len(lines) - MOST_LINES} more lines]"] if len(lines) > MOST_LINES else []
+    return "\n".join([*(f"| {line}" for line in lines[:MOST_LINES]), *more])
 
 
 def _who(call: ServerCall, server: str) -> str:

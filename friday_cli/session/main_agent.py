@@ -21,6 +21,7 @@ from friday_cli.core.protocol.errors import FridayError, UsageError
 from friday_cli.core.protocol.messages import AnyPart, Image, Message, Text
 from friday_cli.core.subagents.node import AgentRun
 from friday_cli.core.text.untrusted import neutralize_line
+from friday_cli.tool_catalog import BASH
 
 from . import mentions, output_schema
 from .open import SessionParts
@@ -87,7 +88,7 @@ class MainAgent:
             accept = mentions.demand(self.agent, self._tree, profile, accept)
         self.agent.accept = accept
         recorder = self._parts.workspace.write_hook.recorder
-        if recorder is not None and "bash" in self.agent.tools:
+        if recorder is not None and BASH in self.agent.tools:
             recorder.expect_commands()
         parts: tuple[AnyPart, ...] = (*(Text(note + "\n\n") for note in notes), Text(body), *more.get("images", ()))
         return self._tree.run_root(more.get("task") or text, Message("user", parts))

@@ -283,7 +283,7 @@ def _compose(answers: Sequence[Answer], *, grant: str = "") -> HookOutcome:
     context = "\n".join(_marked(answer) for answer in answers if answer.context)
     stop = next((f"A hook stopped the run: {answer.stop}" for answer in answers if answer.stop), "")
     rule = Rule(grant, "", "allow", reason=reason, source="hook") if decision == "allow" and grant else None
-    return HookOutcome(decision, _for_model(reason), rule, context, stop)
+    return HookOutcome(decision, _for_model(reason), rule, context, _for_model(stop))
 
 
 def _marked(answer: Answer) -> str:

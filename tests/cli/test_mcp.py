@@ -214,6 +214,10 @@ def test_a_trusted_agent_file_defines_servers_and_they_are_in_the_question(conso
         "  .claude/agents/tester.md: play: MCP server, run in the sandbox with network access: npx -y play\n"
         in console("trust").out
     )
+    escaped = [servers[0].replace("mcp", "\\x6dcp").join(('"', '"')).replace(':"', '":'), *servers[1:]]
+    console.profile(folder, "sly", "description: d", *escaped)
+    assert "  .claude/agents/sly.md: play: MCP server, run in the sandbox" in console("trust").out
+    (folder / "sly.md").unlink()
     assert console.ok("mcp", "list").rows == []
     console.ok("trust", "--yes")
     (entry,) = console.ok("mcp", "list", "--json").document["servers"]

@@ -20,6 +20,8 @@ from mcp.client.extension import ClaimContext, ClientExtension, ResultClaim
 from mcp.shared.exceptions import MCPError
 from pydantic import TypeAdapter
 
+from friday_cli.core.protocol.errors import ToolError
+from friday_cli.frontends.mcp_server.job import Client as Peer
 from friday_cli.frontends.mcp_server.options import OPTIONS
 from friday_cli.frontends.mcp_server.serve_settings import ServeSettings
 from friday_cli.frontends.mcp_server.server import TASKS, build_server
@@ -159,6 +161,16 @@ async def test_without_a_person_sub_agents_only_read_and_no_call_raises_the_caps
         wrong = await client.call_tool("delegate_task", {"profile": "researcher", "task": "go"})
         assert wrong.is_error
         assert "'researcher' is not one of ['writer']" in wrong.content[0].text
+
+
+@pytest.mark.parametrize("name", ["max_cost", "timeout_s", "max_tokens"])
+async def test_a_number_that_is_none_is_no_limit(stage: Stage, name: str) -> None:
+    host = _host(stage)
+    try:
+        with pytest.raises(ToolError, match="Wrong arguments"):
+            await host.call("delegate_task", {"task": "go", name: float("nan")}, Peer("peer"))
+    finally:
+        await host.delegations.close()
 
 
 async def test_another_session_is_not_shown_to_a_client(stage: Stage, tmp_path: Path) -> None:

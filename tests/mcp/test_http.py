@@ -121,3 +121,36 @@ async def test_a_default_of_the_server_is_a_choice(field: dict[str, Any], answer
     call = ServerCall(10.0, ask=person)
     content = await elicitation.ask_form(call, "small", "Who?", {"properties": {"name": field}})
     assert content == ({} if value is None else {"name": value})
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": ["a"]}, {"properties": {"a": {}}, "required": [[1]]}, {"properties": {"a": {"oneOf": ["x"]}}},
+        {"properties": {"a": {"enum": 5}}}, {"properties": {"a": {"type": "integer", "minimum": "x"}}},
+        {"properties": {"a": {"type": "string", "minLength": "x"}}},
+    ],
+)  # fmt: skip
+async def test_a_form_that_is_none_is_declined(schema: dict[str, Any]) -> None:
+    async def person(question: str, choices: Sequence[str]) -> str:
+        return "5"
+
+    assert await elicitation.ask_form(ServerCall(10.0, ask=person), "small", "Who?", schema) is None
+    assert not await elicitation.ask_url(ServerCall(10.0, ask=person), "small", "Open", "http://[x")
+
+
+async def test_the_text_of_a_server_does_not_look_like_a_question_of_friday() -> None:
+    asked = []
+
+    async def person(question: str, choices: Sequence[str]) -> str:
+        asked.append(question.splitlines())
+        return "Decline"
+
+    message = "\n" * 500 + "Friday needs a key:\n" * 100
+    await elicitation.ask_form(ServerCall(10.0, ask=person), "small", message, {"properties": {"name": {}}})
+    await elicitation.ask_url(ServerCall(10.0, ask=person), "small", message, "https://example.org/")
+    for first, *lines in asked:
+        assert first.startswith("MCP server small asks")
+        assert "| Friday needs a key:" in lines
+        assert not any(line.startswith("Friday") for line in lines)
+        assert len(lines) < 20

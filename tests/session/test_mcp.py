@@ -322,7 +322,7 @@ async def test_questions_of_a_server_reach_the_person(stage: Stage) -> None:
             if isinstance(event, ToolFinished):
                 break
         await run.finished()
-    assert all("MCP server small (called by agent a) asks:\nWhich one?" in question for question in seen)
+    assert all("MCP server small (called by agent a) asks:\n| Which one?" in question for question in seen)
     assert len(seen) == 3
     ((status, text),) = await stage.results(session.id, "a")
     assert status == "ok"

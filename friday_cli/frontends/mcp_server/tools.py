@@ -273,5 +273,9 @@ def _text(made: CallToolResult) -> str:
 
 def _check(arguments: dict[str, Any], schema: dict[str, Any]) -> None:
     """Raises ToolError if the arguments of a call do not fit the schema of its tool."""
-    if wrong := output_schema.checker(schema)(json.dumps(arguments)):
+    try:
+        text = json.dumps(arguments, allow_nan=False)  # every comparison with NaN is false, so it passes as any limit
+    except (ValueError, RecursionError):
+        raise ToolError("Wrong arguments: they are not valid JSON.") from None
+    if wrong := output_schema.checker(schema)(text):
         raise ToolError(f"Wrong arguments: {sanitize_line(wrong, 300)}.")
