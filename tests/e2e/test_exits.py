@@ -297,6 +297,6 @@ def test_streams_that_were_never_open(friday: Friday, closed: str) -> None:
 def test_the_store_on_a_full_disk(friday: Friday) -> None:
     """The answer comes, with a warning that nothing is saved."""
     friday.plays("agents: {a: [{text: '%s', calls: [{name: list_dir}]}, {text: well}]}" % ("x" * 135_000))
-    ran = friday.shell("ulimit -f 120; exec FRIDAY")
+    ran = friday.shell("ulimit -f 136; exec FRIDAY")
     assert (ran.code, ran.out) == (0, "well\n")
     assert "no longer saved" in ran.err
