@@ -6,6 +6,7 @@ import os
 import platform
 import random
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import date
 from functools import partial
 from pathlib import Path
@@ -142,7 +143,8 @@ async def _begin(parts: SessionParts, context: OpenContext, history: EventHistor
     done before, so that a failed opening leaves no session behind."""
     store, log = parts.store, parts.log
     if new:
-        await store.create_session(context.cwd, name=parts.id)
+        with suppress(Unwritable):  # the log reports it at its first event, and continues in memory
+            await store.create_session(context.cwd, name=parts.id)
     if "a" in history.records:
         from .file_recovery import recover_files  # a new session needs none of it
 

@@ -251,6 +251,7 @@ class Session:
         await self._log.close()
         if last:
             await transport.aclose_all()
-        await parts.store.sync()
+        if self._log.failure is None:  # otherwise it was reported that nothing is saved
+            await parts.store.sync()
         parts.ownership.release()
         await parts.store.close()

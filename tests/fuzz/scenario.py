@@ -30,6 +30,7 @@ from friday_cli.session.permissions import SessionPermissions
 from friday_cli.session.resume import agent_summary, resume_root
 from friday_cli.session.session import Session
 from friday_cli.session.worktree_changes import WorktreeChanges
+from friday_cli.workspace.checkpoints.recorder import WriteHook
 from friday_cli.workspace.sandbox.detect import SandboxChoice
 from tests.engine_fixture import Arguments, Bench, Profile, make, task_result
 from tests.fuzz.random_actions import Journal, Machine, Whim, aside
@@ -134,7 +135,7 @@ class Scene(People):
             id="fuzz", log=bench.log, tree=bench.tree, rules=rules, permissions=SessionPermissions(rules, bench.log, notes),
             notes=notes, services=bench.services, since=0, profiles=names, sub_agents=chosen, store=nothing, ownership=nothing,
             isolation=bench.apart or nothing, changes=WorktreeChanges(bench.tree, bench.apart, bench.services) if bench.apart else nothing, workspace=nothing,
-            sandbox=SandboxChoice("none"), servers=None,
+            sandbox=SandboxChoice("none"), servers=None, skills=nothing,
         )  # fmt: skip
         return Session(self.opened)
 
@@ -425,6 +426,7 @@ class _Nothing:
     """A part of an opened session that has nothing to do here."""
 
     in_memory = False
+    write_hook = WriteHook(lambda path: None)
 
     async def sync(self) -> None: ...
 

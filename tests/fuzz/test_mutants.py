@@ -85,7 +85,7 @@ MUTANTS: dict[str, Seed] = {
     "9 a partial reply is put before the last message": changed(
         loop, "add_reply", "agent.history.append(done.message)", "agent.history.insert(-1, done.message)"),
     "10 the rights of a child ignore its parent": changed(
-        rules.Rules, "decide", "if self.parent is None:", "if True:"),
+        rules.Rules, "decide", "[] if self.parent is None else", "[] if True else"),
     "10 the list of allowed tools is not checked": changed(
         rules.Rules, "_decide", "if self.allowed is not None and call.tool not in self.allowed:", "if False:"),
     "10 a denied call runs": changed(tool_calls, "_require_permission", "raise PermissionDenied(f\"Not permitted", "return\n    raise PermissionDenied(f\"Not permitted"),

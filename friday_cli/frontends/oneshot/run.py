@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from friday_cli.core.protocol.errors import TRANSIENT, FridayError, UsageError
+from friday_cli.core.protocol.errors import TRANSIENT, FridayError, StoreError, UsageError
 from friday_cli.core.protocol.events import AttemptFailed
 from friday_cli.core.protocol.messages import Image
 from friday_cli.core.protocol.run_result import LIMIT_REASONS, RunResult
@@ -243,7 +243,11 @@ class _OneShotRun:
         if self._json_answer and outcome.status == "completed":
             outcome = msgspec.structs.replace(outcome, text=unfenced(outcome.text))
         interrupted = self._signals.code
-        await self.close()  # all events are read after this
+        unsaved: StoreError | None = None
+        try:
+            await self.close()  # all events are read after this
+        except StoreError as error:
+            unsaved = error  # raised after the answer is printed
         code = interrupted or self._code(outcome)
         try:
             if self._write_error is not None:
@@ -253,11 +257,15 @@ class _OneShotRun:
             error.filename = error.filename or "standard output"
             if not interrupted:  # a closed terminal also sends a signal
                 raise
+        if unsaved is not None:
+            raise unsaved
         return code
 
     async def close(self) -> None:
-        await self._session.close()
-        await self._reader
+        try:
+            await self._session.close()
+        finally:
+            await self._reader
 
     async def _read(self) -> None:
         async for envelope in self._session.events():
