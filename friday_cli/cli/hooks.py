@@ -48,7 +48,7 @@ def list_(as_json: bool = JSON) -> None:
     if hooks:
         rows = [(hook.event, hook.matcher or "*", hook.name, hook.source, with_tilde(hook.file)) for hook in hooks]
         show_table(("EVENT", "MATCHER", "COMMAND", "WHOSE", "FILE"), rows, wide=("COMMAND", "FILE"))
-    else:
+    elif not problems:
         remark("no hooks; docs/hooks.md shows how to write one")
     if not context.trust_status.ok and not context.trust_status.files.keys().isdisjoint([".friday/hooks.json"]):
         remark("the hooks of this project are not used: it is not trusted (`friday trust`)")

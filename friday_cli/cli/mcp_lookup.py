@@ -21,5 +21,6 @@ def find(name: str) -> ServerEntry:
     if found is None:
         broken = next((text for text in problems if f"{TABLE}.{name}" in text), "")
         names = ", ".join(entry.name for entry in entries) or "none"
-        raise UsageError(broken or f"There is no MCP server {name!r}.", hint="" if broken else f"Available: {names}.")
+        hint = " ".join((f"Available: {names}.", *problems[:3]))
+        raise UsageError(broken or f"There is no MCP server {name!r}.", hint="" if broken else hint)
     return found

@@ -97,7 +97,7 @@ def entries_in(file: str, raw: bytes) -> dict[str, Any]:
     except UnicodeDecodeError:
         raise FileError(file, "is not UTF-8 text.", hint="Save it as UTF-8.") from None
     except json.JSONDecodeError as failed:
-        hint = "JSON has no comments and no comma after the last item."
+        hint = "JSON has no comments and no comma after the last item, and each bracket is closed."
         raise FileError(file, f"is not valid JSON: {failed.msg}.", line=failed.lineno, hint=hint) from None
     except RecursionError:
         raise FileError(file, "is nested too deeply.") from None

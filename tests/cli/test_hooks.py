@@ -46,6 +46,14 @@ def test_list_and_test_show_what_would_run_and_what_it_answers(console: Console)
     assert "2 of yours, 0 of the project" in console("doctor").out
 
 
+def test_a_broken_file_is_named_with_its_line(console: Console) -> None:
+    own_hooks({}).write_text('{"hooks": {\n  "Stop": [}\n}', encoding="utf-8")
+    listed = console("hooks", "list").err
+    assert "hooks.json:2: is not valid JSON" in listed
+    assert "its hooks are not used" in listed
+    assert "no hooks" not in listed
+
+
 def test_the_trust_question_shows_commands_and_hashes(tmp_path: Path) -> None:
     (tmp_path / "guard.sh").write_text("exit 0\n", encoding="utf-8")
     project_hooks(tmp_path, {"PreToolUse": [hook("sh guard.sh now", matcher="Bash")]})

@@ -54,6 +54,15 @@ def test_what_is_added_is_printed_listed_shown_and_removed(console: Console, fil
     assert json.loads(file.read_text())["mcpServers"].keys() == {"files", "web"}
 
 
+def test_a_file_that_cannot_be_read_is_named_where_its_servers_are_missing(console: Console, file: Path) -> None:
+    file.write_text('{"mcpServers": {\n  "fs": {"command": "x"}\n', encoding="utf-8")
+    for command in ("show", "tools"):
+        ran = console("mcp", command, "fs")
+        assert ran.code == 2
+        assert "There is no MCP server 'fs'." in ran.err
+        assert "mcp.json:3: is not valid JSON" in ran.err
+
+
 @pytest.mark.parametrize(("argv", "words"), [
     (("add", "a b", "x"), "'a b' cannot be used as a name."), (("add", "a__b", "x"), "'a__b' cannot be used as a name."),
     (("add", "a", "npx x"), "command: is one program, not a command line."),

@@ -26,10 +26,12 @@ def answer(event: str, **specific: Any) -> str:
     return f"cat >/dev/null; cat <<'END'\n{text}\nEND"
 
 
-def own_hooks(hooks: Mapping[str, list[dict[str, Any]]]) -> None:
-    """Write the hooks of the person."""
+def own_hooks(hooks: Mapping[str, list[dict[str, Any]]]) -> Path:
+    """Write the hooks of the person; returns their file."""
     config_dir().mkdir(parents=True, exist_ok=True)
-    (config_dir() / "hooks.json").write_text(json.dumps({"hooks": hooks}), encoding="utf-8")
+    file = config_dir() / "hooks.json"
+    file.write_text(json.dumps({"hooks": hooks}), encoding="utf-8")
+    return file
 
 
 def project_hooks(project: Path, hooks: Mapping[str, list[dict[str, Any]]], name: str = ".friday/hooks.json") -> None:

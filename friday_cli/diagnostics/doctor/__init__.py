@@ -157,7 +157,7 @@ def _hooks(project: trust.Trust | None, settings: config.Settings, env: Mapping[
     text = f"{own} of yours, {len(hooks) - own} of the project" if hooks else "none"
     yield Fact("hooks", text)
     for problem in problems:
-        yield Fact("hooks", problem, "note", "`friday hooks list` shows them.")
+        yield Fact("hooks", problem, "note")
 
 
 def _without_secret(name: str, value: str) -> str:

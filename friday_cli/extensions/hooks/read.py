@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -12,13 +13,14 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from friday_cli.core.permissions.rule import parse_rule
-from friday_cli.core.protocol.errors import UsageError
+from friday_cli.core.protocol.errors import FileError, UsageError
 from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.paths import text_of
 from friday_cli.tool_catalog import TOOLS
 
 from .hook import EVENTS, Hook, HookEntry
 
+JSON_HINT = "JSON has no comments and no comma after the last item, and each bracket is closed."
 _OTHER_KINDS = ("prompt", "agent", "http", "mcp_tool")
 
 
@@ -51,14 +53,20 @@ def read_hooks(files: HookFiles) -> tuple[list[Hook], list[str]]:
                     hooks.append(hook)
                 else:
                     problems.append(f"{name}: {hook}")
+        except FileError as error:
+            problems.append(str(error))
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             problems.append(f"{name}: its hooks are not used: {sanitize_line(str(error), 200)}.")
     return hooks, problems
 
 
 def _hooks_of(file: HookFile) -> Iterator[Hook | str]:
-    """The hooks of a file, and a sentence for each that cannot be used. Raises MsgspecError."""
-    top = msgspec.json.decode(file.data)
+    """The hooks of a file, and a sentence for each that cannot be used. Raises FileError, MsgspecError."""
+    try:
+        top = json.loads(file.data)
+    except json.JSONDecodeError as failed:
+        problem = f"is not valid JSON, its hooks are not used: {failed.msg}."
+        raise FileError(text_of(file.path), problem, line=failed.lineno, hint=JSON_HINT) from None
     groups = top.get("hooks", {}) if isinstance(top, dict) else None
     if not isinstance(groups, dict):
         yield 'it must be an object with "hooks": {EVENT: [...]}.'
