@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
@@ -203,6 +204,8 @@ class SessionDelegation:
     ) -> None:
         self._tree = tree
         self._forecast = forecast
+        self._turn = asyncio.Lock()
+        """Calls of one reply start their agents in its order."""
         self._isolation = isolation
         self._limiter = limiter
         self._settings = settings
@@ -211,12 +214,14 @@ class SessionDelegation:
 
     async def with_forecasts(self, path: str, specs: Sequence[SubagentTask]) -> list[SubagentTask]:
         above = self._tree.node(path).agent.provider
-        return [
-            replace(
-                spec, forecast=await self._forecast(SpawnEstimate(above, spec.profile, spec.max_tokens), len(spec.task))
-            )
-            for spec in specs
-        ]
+        async with self._turn:
+            return [
+                replace(
+                    spec,
+                    forecast=await self._forecast(SpawnEstimate(above, spec.profile, spec.max_tokens), len(spec.task)),
+                )
+                for spec in specs
+            ]
 
     def allow_spawn(self, path: str, call_id: str, specs: Sequence[SubagentTask]) -> AbstractAsyncContextManager[None]:
         return self._limiter.allow(self._tree, path, call_id, specs)
