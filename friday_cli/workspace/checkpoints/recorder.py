@@ -220,7 +220,7 @@ class CheckpointRecorder:
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
-        await self.verify()
+        await asyncio.gather(self.verify(), *(t for t in (self._later,) if t is not None and not t.done()))
         if self._snapshot is not None:
             async with self._snapshot_lock:
                 await asyncio.to_thread(self._snapshot.close)
