@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import shutil
 import ssl
 import subprocess
 import sys
@@ -18,6 +17,7 @@ import pytest
 from friday_cli.mcp.entry import ServerEntry
 from friday_cli.mcp.tokens import Login, LoginFile
 from tests.cli.console import Console
+from tests.servers.certificate import self_signed
 from tests.servers.oauth_server import oauth_server
 from tests.servers.site import page, site
 
@@ -31,25 +31,8 @@ def console(tmp_path: Path, home: Path, capsys: pytest.CaptureFixture[str]) -> C
 @pytest.fixture
 def tls(tmp_path: Path) -> ssl.SSLContext:
     """A server's certificate that nobody vouches for."""
-    if shutil.which("openssl") is None:
-        pytest.skip("openssl makes the certificate")
-    key, cert = tmp_path / "key.pem", tmp_path / "cert.pem"
-    command = [
-        "openssl",
-        "req",
-        "-x509",
-        "-newkey",
-        "ec",
-        "-pkeyopt",
-        "ec_paramgen_curve:prime256v1",
-        "-nodes",
-        "-days",
-        "2",
-    ]
-    names = ["-subj", "/CN=x", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(cert)]
-    subprocess.run([*command, *names], check=True, capture_output=True)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(cert, key)
+    context.load_cert_chain(*self_signed(tmp_path))
     return context
 
 

@@ -9,15 +9,6 @@ import pytest
 from friday_cli.extensions import commands, instructions, profiles, trust
 
 
-@pytest.fixture
-def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name, below in (("HOME", "home"), ("FRIDAY_HOME", "home/friday")):
-        monkeypatch.setenv(name, str(tmp_path / below))
-    folder = tmp_path / "repo"
-    (folder / ".git").mkdir(parents=True)
-    return folder
-
-
 def read(root: Path) -> instructions.Instructions:
     return instructions.read(root, root=root, config=root.parent / "home/friday", trusted=True)
 

@@ -15,15 +15,6 @@ from friday_cli.extensions.skills.parse import parse
 from friday_cli.paths import cache_dir
 
 
-@pytest.fixture
-def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name, below in (("HOME", "home"), ("FRIDAY_HOME", "home/friday")):
-        monkeypatch.setenv(name, str(tmp_path / below))
-    folder = tmp_path / "repo"
-    (folder / ".git").mkdir(parents=True)
-    return folder
-
-
 def put(place: Path, name: str, text: str = "", **more: str) -> Path:
     folder = place / name
     folder.mkdir(parents=True, exist_ok=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-import shutil
 import ssl
 import subprocess
 import sys
@@ -18,6 +17,7 @@ import pytest
 from friday_cli.core.protocol.errors import ProviderError
 from friday_cli.llm.transport import Endpoint, get_transport, h11_client
 from friday_cli.llm.transport.h11_client import MAX_PIECE, Response
+from tests.servers.certificate import self_signed
 from tests.servers.script_player import Reply, named, playing
 
 A, STOP = {"type": "a", "n": 1}, {"type": "message_stop"}
@@ -57,26 +57,7 @@ def test_what_it_serves(
 @pytest.fixture
 def certificate(tmp_path: Path) -> tuple[Path, Path]:
     """A certificate for 127.0.0.1 that vouches for itself, and its key."""
-    if shutil.which("openssl") is None:
-        pytest.skip("openssl makes the certificate")
-    key, cert = tmp_path / "key.pem", tmp_path / "cert.pem"
-    command = [
-        "openssl",
-        "req",
-        "-x509",
-        "-newkey",
-        "ec",
-        "-pkeyopt",
-        "ec_paramgen_curve:prime256v1",
-        "-nodes",
-        "-days",
-        "2",
-        "-subj",
-        "/CN=model.test",
-    ]
-    names_of = ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(cert)]
-    subprocess.run([*command, *names_of], check=True, capture_output=True)
-    return cert, key
+    return self_signed(tmp_path)
 
 
 def hash_of(certificate: Path) -> str:
