@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,11 +45,20 @@ def register(app: typer.Typer, about: str) -> None:
 
 
 def list_(as_json: bool = JSON) -> None:
-    """List the MCP servers of a session in this folder. No server is started or contacted."""
+    """List the MCP servers of a session in this folder. No server is started or contacted.
+
+    Exit code 1 if a file or an entry cannot be used; the others are listed.
+    """
     entries, problems = load_context().mcp_servers()
     if as_json:
         output.show_json({"servers": [_data(entry) for entry in entries], "problems": problems})
-        return
+    else:
+        _show_list(entries, problems)
+    if any(not isinstance(problem, read.EntryNotice) for problem in problems):
+        raise typer.Exit(1)
+
+
+def _show_list(entries: Sequence[ServerEntry], problems: Sequence[str]) -> None:
     rows = [
         (entry.name, _state(entry), _tools(entry), _source(entry), describe.server_line(entry)) for entry in entries
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import os
 from collections.abc import Awaitable, Callable
@@ -70,8 +71,10 @@ def call(
     request = ServerCall(entry.timeout_s, show=lambda text: output.remark(text.rstrip("\n")))
     reply: Reply = asyncio.run(_connected(entry, lambda connection: connection.call(tool, given, request)))
     output.show(reply.text)
-    if reply.images:
-        output.remark(f"{pluralize(len(reply.images), 'image')} in the result, not shown")
+    for image in reply.images:
+        output.remark(
+            f"{image.media_type}, {len(base64.b64decode(image.data)):,} bytes: an image that is not shown here"
+        )
     if reply.error:
         raise FridayError(f"MCP server {name}: {tool} failed.")
 

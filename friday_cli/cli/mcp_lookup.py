@@ -6,6 +6,7 @@ import typer
 
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.mcp.entry import ServerEntry
+from friday_cli.mcp.names import no_server
 from friday_cli.mcp.parse import TABLE
 
 from . import completion
@@ -20,7 +21,8 @@ def find(name: str) -> ServerEntry:
     found = next((entry for entry in entries if entry.name == name), None)
     if found is None:
         broken = next((text for text in problems if f"{TABLE}.{name}" in text), "")
-        names = ", ".join(entry.name for entry in entries) or "none"
-        hint = " ".join((f"Available: {names}.", *problems[:3]))
-        raise UsageError(broken or f"There is no MCP server {name!r}.", hint="" if broken else hint)
+        if broken:
+            raise UsageError(broken)
+        missing = no_server(name, [entry.name for entry in entries])
+        raise UsageError(missing.message, hint=" ".join((missing.hint, *problems[:3])))
     return found

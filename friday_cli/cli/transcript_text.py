@@ -102,7 +102,7 @@ def _message(item: MessageItem, bar: str) -> Iterator[StyledLine]:
 
 def _tool(run: ToolRun, width: int) -> Iterator[StyledLine]:
     mark, style = _MARKS.get(run.status, ("▸", "dim"))
-    tool, facts = sanitize_line(run.tool, 60), "".join(f" · {fact}" for fact in _facts(run))
+    tool, facts = sanitize_line(run.label, 60), "".join(f" · {fact}" for fact in _facts(run))
     limit = max(20, width - 5 - len(tool) - len(facts)) if width else 120
     title = run.title or next((str(value) for value in run.arguments.values()), "")  # denied before it had a title
     label = f" {sanitize_line(title, limit)}" if title else ""
@@ -130,6 +130,8 @@ def _facts(run: ToolRun) -> Iterator[str]:
         yield f"{pluralize(len(rows), 'file')} {diffstat(rows)}"
     if isinstance(run.display, CommandDisplay) and run.display.exit_code is not None:
         yield f"exit {run.display.exit_code}"
+    if run.images:
+        yield pluralize(run.images, "image")
     if run.agents:
         yield f"started {', '.join(run.agents)}"
     if run.status in ("denied", "cancelled", "pending", "waiting", "running"):

@@ -20,16 +20,18 @@ IMAGE_BYTES = 5_000_000
 
 
 def reply(result: types.CallToolResult) -> Reply:
-    """The result of a tool. Structured content is JSON, unless the text has the same."""
+    """The result of a tool. Structured content is JSON, unless the text has the same: as JSON, or as its only field."""
     parts = [part(content) for content in result.content]
     data = result.structured_content
-    if data is not None and not any(_same(one.text, data) for one in parts):
+    if data is not None and not _same(joined(parts).text, data) and not any(_same(one.text, data) for one in parts):
         parts.append(Reply(json.dumps(data, ensure_ascii=False)))
     whole = joined(parts)
     return Reply(whole.text or ("" if whole.images else "(no content)"), whole.images, bool(result.is_error))
 
 
 def _same(text: str, data: object) -> bool:
+    if isinstance(data, dict) and len(data) == 1 and next(iter(data.values())) == text:
+        return True
     try:
         return bool(json.loads(text) == data)
     except ValueError:

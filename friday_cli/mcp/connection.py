@@ -190,6 +190,8 @@ class ServerConnection:
     async def _close(self) -> None:
         self._leave.set()
         if self._task is not None:
+            if self.state == "opening":
+                self._task.cancel()  # it does not see `_leave` before it is connected
             _, running = await asyncio.wait([self._task], timeout=END_S)
             for task in running:
                 task.cancel()

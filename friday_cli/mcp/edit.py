@@ -10,7 +10,9 @@ from typing import Any, NamedTuple
 
 from friday_cli import atomic_file
 from friday_cli.core.protocol.errors import FridayError, UsageError
+from friday_cli.paths import with_tilde
 
+from .names import no_server
 from .parse import TABLE
 from .read import entries_in, user_file
 
@@ -48,7 +50,7 @@ def _change(path: Path, name: str, entry: dict[str, Any] | None, *, private: boo
             if entry is not None and name in entries:
                 raise UsageError(f"{path} has a server {name} already.", hint=f"Run `friday mcp remove {name}` first.")
             if entry is None and name not in entries:
-                raise UsageError(f"{path} has no server {name}.", hint="`friday mcp list` shows all servers.")
+                raise no_server(name, entries, with_tilde(path))
             text = old.decode("utf-8-sig")
             new = _added(text, name, entry) if entry is not None else _removed(text, name)
             wanted = {**entries, name: entry} if entry is not None else {k: v for k, v in entries.items() if k != name}

@@ -50,8 +50,12 @@ async def ask_form(call: ServerCall, server: str, message: str, schema: Mapping[
             return None
         if not fields:
             return {} if await call.ask(head, ("Accept", DECLINE)) == "Accept" else None
-        for name, field in fields.items():
-            answer = await _field(call, head, name, field if isinstance(field, dict) else {}, name in required)
+        for number, (name, field) in enumerate(fields.items(), 1):
+            need = "required" if name in required else "may be left empty"
+            where = (
+                f"{head}\nField {number} of {len(fields)}, {need}:" if len(fields) > 1 else f"{head}\nField, {need}:"
+            )
+            answer = await _field(call, where, name, field if isinstance(field, dict) else {}, name in required)
             if answer is DECLINED:
                 return None
             if answer is not LEFT_OUT:
@@ -78,11 +82,11 @@ async def _field(call: ServerCall, head: str, name: str, field: Mapping[str, Any
     usual = (
         isinstance(default, str | int | float | list) and f"{DEFAULT}: {sanitize_line(_words(default, options), 200)}"
     )
-    choices = (*((usual,) if usual else () if required else (SKIP,)), *options, DECLINE)
+    choices = (*((usual,) if usual else ()), *(options or ("",)), *(() if usual or required else (SKIP,)), DECLINE)
     many = " (one or more, separated by commas)" if field.get("type") == "array" else ""
     problem = ""
     for _ in range(TRIES):
-        text = (await call.ask(f"{head}\n\n{about}{many}{problem}", choices)).strip()
+        text = (await call.ask(f"{head}\n| {about}{many}{problem}", choices)).strip()
         if text == DECLINE:
             return DECLINED
         if usual and text in ("", usual):
@@ -90,6 +94,8 @@ async def _field(call: ServerCall, head: str, name: str, field: Mapping[str, Any
         if text in ("", SKIP) and not required:
             return LEFT_OUT
         try:
+            if not text:
+                raise ValueError("An answer is needed.")
             return _value(text, field, options)
         except ValueError as error:
             problem = f"\n({error})"

@@ -9,9 +9,11 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
+from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.tool_info import SERVER_PREFIX
+from friday_cli.core.text.suggest import closest_match
 
 MAX_SERVER = 40
 """Characters of a server's name."""
@@ -43,6 +45,13 @@ def tool_names(server: str, tools: Iterable[str]) -> dict[str, str]:
             name = f"{name[: MAX_NAME - 9]}_{digest}"
         found.setdefault(name, tool)
     return dict(sorted(found.items()))
+
+
+def no_server(name: str, known: Collection[str], where: str = "") -> UsageError:
+    """The error for a name that no server has. `where`: the file that was searched, "" for all of them."""
+    near = closest_match(name, known)
+    hint = f"Did you mean {near}?" if near else f"Available: {', '.join(known) or 'none'}."
+    return UsageError(f"There is no MCP server {name!r}{where and f' in {where}'}.", hint=hint)
 
 
 def server_of(name: str) -> str:

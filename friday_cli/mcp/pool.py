@@ -13,17 +13,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import msgspec
 
 from friday_cli.core.protocol.errors import UsageError
+from friday_cli.core.protocol.server_calls import LIST, READ
 from friday_cli.core.protocol.tool import Tool
 from friday_cli.core.protocol.tool_info import SERVER_PREFIX
-from friday_cli.core.text.suggest import closest_match
 
 from .catalog import Catalog, CatalogCache, OfferedPrompt
 from .connection import ConnectionHost, Reply, ServerConnection, ServerError
 from .describe import server_line
 from .entry import Expose, ServerEntry
 from .exposure import exposure
-from .names import server_of, tool_names
-from .tools import LIST, READ, ToolSearch, resource_tools, server_tool
+from .names import no_server, server_of, tool_names
+from .tools import ToolSearch, resource_tools, server_tool
 
 SETTLE_S = 3.0
 """Seconds that the first request waits for servers whose tools are not known yet."""
@@ -281,9 +281,7 @@ class ServerPool:
 
     def _get(self, name: str) -> _Server:
         if name not in self._servers:
-            near = closest_match(name, self._servers)
-            hint = f"Did you mean {near}?" if near else f"There are: {', '.join(self._servers) or 'none'}."
-            raise UsageError(f"There is no MCP server {name!r}.", hint=hint)
+            raise no_server(name, self._servers)
         return self._servers[name]
 
     async def close(self) -> None:

@@ -35,6 +35,12 @@ class Servers(msgspec.Struct, frozen=True):
     problems: tuple[str, ...] = ()
 
 
+class EntryNotice(str):
+    """A problem that does not prevent the use of an entry, such as a key without effect."""
+
+    __slots__ = ()
+
+
 class ProjectFile(msgspec.Struct, frozen=True):
     """The `.mcp.json` of a trusted project with the content that was trusted, or the error that prevents its use."""
 
@@ -182,8 +188,7 @@ class _Collection:
         if name in self._entries:
             hint = "Rename one of them."
             raise error(source.file, written_name, f"another server has the name {name} already.", hint=hint)
-        for notice in notices:
-            self._report(notice)
+        self._problems += [EntryNotice(_line(notice)) for notice in notices]
         if written.enabled or written.command or written.url:
             self._entries[name] = self._resolve(name, written, source)
 
@@ -209,5 +214,9 @@ class _Collection:
                 source.file, name, f"is ignored: {owner.file} has a server of this name.", hint="Choose another name."
             )
 
-    def _report(self, problem: FridayError | str) -> None:
-        self._problems.append(sanitize_line(str(problem), 600))
+    def _report(self, problem: FridayError) -> None:
+        self._problems.append(_line(problem))
+
+
+def _line(problem: FridayError | str) -> str:
+    return sanitize_line(str(problem), 600)

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import msgspec
 
 from friday_cli.core.protocol.errors import ToolError
+from friday_cli.core.protocol.server_calls import CALL, LIST, READ, arguments_line, meant_call, server_and_tool
 from friday_cli.core.protocol.tool import Output, Tool, ToolContext
 from friday_cli.core.protocol.tool_info import SERVER_PREFIX, ToolInfo
 from friday_cli.core.text.sanitize import sanitize, sanitize_line
@@ -21,8 +22,6 @@ from .connection import Reply, ServerCall, ServerConnection
 from .entry import ServerEntry
 from .names import server_of
 
-LIST, READ = "mcp_list", "mcp_read"
-"""Names of the tools for resources, also below the name of each server: `mcp__SERVER__mcp_read`."""
 MOST_DESCRIPTION = 2_000
 """Characters of a tool's description."""
 MOST_SUBJECT = 2_000
@@ -118,7 +117,7 @@ def _tool(
         description=about,
         schema=schema,
         subjects=lambda arguments, workspace: (_line(arguments),) if arguments else (),
-        title=_line,
+        title=lambda arguments: sanitize_line(arguments_line(arguments), MOST_SUBJECT),
     )
 
 
@@ -169,14 +168,19 @@ class ToolSearch:
 
     def _call(self) -> Tool:
         def forward(args: CallArguments) -> tuple[str, dict[str, Any]]:
-            prefix = f"{SERVER_PREFIX}{args.server}__"
-            name = args.tool if args.tool.startswith(prefix) else prefix + re.sub(r"[^A-Za-z0-9_-]", "_", args.tool)
+            name, given = meant_call(CALL, msgspec.structs.asdict(args))
             if name not in self._searchable and (near := closest_match(name, self._searchable)):
-                raise ToolError(f"The server {args.server} has no tool {args.tool!r}.", hint=f"Did you mean {near}?")
-            return name, args.arguments
+                server, tool = server_and_tool(near)
+                known = any(server_of(one) == args.server for one in self._searchable)
+                problem = f"The MCP server {args.server} has no tool {args.tool!r}."
+                raise ToolError(
+                    problem if known else f"There is no MCP server {args.server!r}.",
+                    hint=f"Did you mean the tool {tool} of the server {server}?",
+                )
+            return name, given
 
         about = "Calls a tool that mcp_search found."
-        return _forwarding("mcp_call", "run", CallArguments, about, forward)
+        return _forwarding(CALL, "run", CallArguments, about, forward)
 
     def _resources(self) -> list[Tool]:
         def listing(args: ListResourcesArguments) -> tuple[str, dict[str, Any]]:

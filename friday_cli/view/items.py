@@ -20,6 +20,7 @@ from friday_cli.core.protocol.events import (
 from friday_cli.core.protocol.format import diffstat, pluralize
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.protocol.receipt import Finding, Receipt
+from friday_cli.core.protocol.server_calls import arguments_line, meant_call, tool_label
 from friday_cli.core.text.sanitize import sanitize
 
 OUTPUT_KEPT = 64_000
@@ -98,7 +99,7 @@ ToolStatus = Literal["pending", "waiting", "running", "ok", "error", "denied", "
 
 class ToolRun(msgspec.Struct):
     """A tool call and its result. `text` is the result for the model, `output` the output of a running tool so far,
-    `agents` the paths of the children that it started."""
+    `agents` the paths of the children that it started, `images` the number of images in the result."""
 
     call_id: str
     tool: str
@@ -111,6 +112,18 @@ class ToolRun(msgspec.Struct):
     text: str = ""
     output: TextStream | None = None
     agents: list[str] = []
+    images: int = 0
+
+    @property
+    def label(self) -> str:
+        """The name of its tool for a person."""
+        return tool_label(self.tool)
+
+
+def tool_run(call_id: str, name: str, arguments: dict[str, Any]) -> ToolRun:
+    """A call as its agent sent it. One by `mcp_call` is a call of the server's tool."""
+    tool, given = meant_call(name, arguments)
+    return ToolRun(call_id, tool, given, title=arguments_line(given) if tool_label(tool) != tool else "")
 
 
 class NoteItem(msgspec.Struct):

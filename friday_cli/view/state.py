@@ -30,6 +30,7 @@ from .items import (
     TextStream,
     ToolRun,
     rewind_text,
+    tool_run,
     worktree_text,
 )
 
@@ -186,7 +187,7 @@ def _message_added(state: SessionView, agent: AgentView, event: events.MessageAd
     if message.role == "assistant":
         _close_reply(agent)
         for call in message.calls:
-            run = agent.calls[call.id] = agent.open[call.id] = ToolRun(call.id, call.name, call.arguments)
+            run = agent.calls[call.id] = agent.open[call.id] = tool_run(call.id, call.name, call.arguments)
             agent.transcript.append(run)
     elif agent.queued:
         agent.queued = [waiting for waiting in agent.queued if waiting.text not in message.text]
@@ -270,6 +271,7 @@ def _tool_finished(state: SessionView, agent: AgentView, event: events.ToolFinis
     run = agent.calls.get(event.call_id)
     if run is not None:
         run.status, run.duration_s, run.display, run.output = event.status, event.duration_s, event.display, None
+        run.images = len(event.images)
         run.text = run.text if event.text is None else event.text
 
 

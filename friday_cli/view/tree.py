@@ -8,6 +8,7 @@ from typing import Literal
 
 from friday_cli.core.protocol.events import QuestionAsked
 from friday_cli.core.protocol.format import pluralize, price, seconds, tokens
+from friday_cli.core.protocol.server_calls import tool_label
 from friday_cli.core.text.sanitize import sanitize, sanitize_line
 
 from .items import AgentView, count_findings, worktree_text
@@ -112,7 +113,7 @@ def status_text(state: SessionView, agent: AgentView, now: float | None = None) 
     if agent.status.startswith("waiting"):
         return _waits(state, agent, state.at if now is None else now)
     if (current := agent.current) is not None:
-        return f"{agent.status} ({sanitize_line(f'{current.tool} {current.title}', 60)})"
+        return f"{agent.status} ({sanitize_line(f'{current.label} {current.title}', 60)})"
     return agent.status
 
 
@@ -160,14 +161,14 @@ def activity_text(state: SessionView, agent: AgentView, now: float | None = None
         return sanitize_line(agent.receipt.denied_calls, 200) if words == "completed" else words + why
     if agent.asks and (ask := state.asks.get(next(iter(agent.asks)))) is not None:
         event = ask.event
-        asked = event.question if isinstance(event, QuestionAsked) else f"{event.tool} {event.subject}"
+        asked = event.question if isinstance(event, QuestionAsked) else f"{tool_label(event.tool)} {event.subject}"
         return sanitize_line(asked, 200)
     if agent.status == "queued":
         return "waits for a slot"
     if agent.status.startswith("waiting"):
         return _waits(state, agent, state.at if now is None else now)
     if (current := agent.current) is not None:
-        return sanitize_line(f"{current.tool} {current.title}", 200)
+        return sanitize_line(f"{current.label} {current.title}", 200)
     if (reply := agent.reply) is not None and (reply.calls or reply.text.size):
         return f"prepares {sanitize_line(list(reply.calls.values())[-1][0], 40)}" if reply.calls else "writes"
     return "thinks"

@@ -40,7 +40,7 @@ def test_what_is_added_is_printed_listed_shown_and_removed(console: Console, fil
     assert (ran.document, ran.error) == ({"files": entry}, "added to ~/friday/mcp.json:")
     console.ok("mcp", "add", "web", "https://example.org/mcp", "-H", "Authorization: Bearer ${WEB_TOKEN:-none-given}")
     console.ok("mcp", "add-json", "tool", '{"command": "x", "readonly": true, "disabledTools": ["drop_*"]}')
-    rows = {row[0]: row[1:] for row in console.ok("mcp", "list").rows}
+    rows = {row[0]: row[1:] for row in console("mcp", "list").rows}
     assert rows.keys() == {"files", "tool", "web"}
     assert "npx -y server-filesystem ." in rows["files"]
     shown = console.ok("mcp", "show", "tool").out
@@ -73,7 +73,7 @@ def test_a_file_that_cannot_be_read_is_named_where_its_servers_are_missing(conso
     (("add-json", "a", '{"mcpServers": {}}'), "Only the entry of one server is needed."),
     (("add-json", "a", '{"type": "sse", "url": "http://x/"}'), "type: the transport sse is not supported."),
     (("add", "known", "x"), "has a server known already. Run `friday mcp remove known` first."),
-    (("remove", "a"), "has no server a. `friday mcp list` shows all servers."), (("show", "a"), "There is no MCP server 'a'. Available: known."),
+    (("remove", "a"), "There is no MCP server 'a' in ~/friday/mcp.json. Available: known, broken."), (("show", "a"), "There is no MCP server 'a'. Available: known."),
     (("show", "broken"), "mcpServers.broken: needs command (a program) or url (an address)."),
 ])  # fmt: skip
 def test_wrong_use_is_one_line_and_changes_nothing(
@@ -116,7 +116,8 @@ def test_secrets_are_shown_nowhere_and_their_file_is_private(console: Console, f
 
 def test_a_broken_entry_hides_no_other(console: Console, file: Path) -> None:
     write(file, {"good": {"command": "x"}, "bad": {"command": "x", "args": "y"}})
-    ran = console.ok("mcp", "list")
+    ran = console("mcp", "list")
+    assert (ran.code, console("mcp", "list", "--json").code) == (1, 1)
     assert ([row[0] for row in ran.rows], ran.error) == (
         ["good"],
         f"{file}: mcpServers.bad.args: expected a list, got text.",
@@ -156,19 +157,26 @@ def test_a_person_lists_and_calls_tools(console: Console, file: Path) -> None:
     write(
         file,
         {
-            "s": {"command": sys.executable, "args": program, "enabledTools": ["echo", "fail"]},
+            "s": {"command": sys.executable, "args": program, "enabledTools": ["echo", "fail", "image", "look"]},
             "off": {"command": "x", "enabled": False},
             "no": {"command": "no-such-program"},
         },
     )
     listed = console.ok("mcp", "tools", "s")
     assert "mcp__s__echo" in listed.out
-    assert listed.error.startswith("2 tools of ")
+    assert listed.error.startswith("4 tools of ")
     starts = log.read_text().count("start")
-    assert [tool["name"] for tool in console.ok("mcp", "tools", "s", "--json").document] == ["echo", "fail"]
+    assert [tool["name"] for tool in console.ok("mcp", "tools", "s", "--json").document] == [
+        "echo",
+        "fail",
+        "image",
+        "look",
+    ]
     assert log.read_text().count("start") == starts, "the list is kept"
-    assert console.ok("mcp", "list").rows[-1][2] == "2 (just now)"
+    assert console.ok("mcp", "list").rows[-1][2] == "4 (just now)"
     assert "hello" in console.ok("mcp", "call", "s", "mcp__s__echo", '{"text": "hello"}').out
+    assert console.ok("mcp", "call", "s", "look").out == "look was called\n"  # its structured content is the same
+    assert console.ok("mcp", "call", "s", "image").error == "image/png, 8 bytes: an image that is not shown here"
     failed = console("mcp", "call", "s", "fail")
     assert (failed.code, failed.error) == (1, "MCP server s: fail failed.")
     assert failed.out
@@ -201,7 +209,7 @@ def test_a_project_is_trusted_with_whole_command_lines(console: Console, file: P
     assert "  .mcp.json: bad: an MCP server that cannot be used: is one program, not a command line.\n" in out
     console.ok("trust", "--yes")
     write(file, {"off": {"command": "x"}})
-    rows = {row[0]: (row[1], row[3]) for row in console.ok("mcp", "list").rows}
+    rows = {row[0]: (row[1], row[3]) for row in console("mcp", "list").rows}
     assert rows == {"off": ("off", "you"), "tool": ("on", "project"), "web": ("on", "project")}
     write(project, EVIL | {"more": {"command": "x"}})
     assert {row[0] for row in console.ok("mcp", "list").rows} == {"off"}

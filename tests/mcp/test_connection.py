@@ -55,7 +55,9 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
 
 
 async def answers(question: str, choices: Sequence[str]) -> str:
-    return {"level": "high", "sure": "Yes", "name": "Bob"}.get(question.split("\n")[-1], choices[0] if choices else "")
+    return {"| level": "high", "| sure": "Yes", "| name": "Bob"}.get(
+        question.split("\n")[-1], choices[0] if choices else ""
+    )
 
 
 PERSON = '{"action": "accept", "content": {"name": "Bob", "level": "high", "sure": true}}'
@@ -82,6 +84,20 @@ async def test_answers_of_both_eras_and_the_end_in_a_call(bench: Bench, era: str
         await connection.call("die", {})
     assert (await connection.call("echo", {"text": "again"})).text == "again"
     assert bench.methods().count("start") == 2  # the call that failed was not repeated
+
+
+async def test_closing_does_not_wait_for_a_server_that_does_not_answer(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("friday_cli.mcp.connection.END_S", 3600)
+    silent = bench.connection("silent", startup_timeout_s=3600)
+    opening = asyncio.create_task(silent.open())
+    while not bench.log.exists() or "server/discover" not in bench.log.read_text():  # noqa: ASYNC110 - another process writes it
+        await asyncio.sleep(0.02)
+    async with asyncio.timeout(60):
+        await silent.close()
+        with pytest.raises(ServerError):
+            await opening
 
 
 async def test_the_era_is_probed_once_and_remembered(bench: Bench) -> None:

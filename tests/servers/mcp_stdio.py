@@ -91,6 +91,11 @@ def call(request: dict[str, Any]) -> dict[str, Any] | None:
         return {"content": [{"type": "image", "mimeType": "image/png", "data": "iVBORw0KGgo="}]}
     if name == "data":
         return {"content": [], "structuredContent": [1, {"two": 3}] if ERA == "modern" else {"two": 3}}
+    if name == "look":
+        return {
+            "content": [{"type": "text", "text": "look was called"}],
+            "structuredContent": {"found": "look was called"},
+        }
     if name == "huge":
         sys.stdout.write(f'{{"jsonrpc":"2.0","id":{key},"result":{{"content":[{{"type":"text","text":"')
         for _ in range(int(given.get("mb", 17))):

@@ -224,7 +224,7 @@ class HookRan(Event, frozen=True, tag="hook_ran"):
 
 
 class QuestionAsked(Event, frozen=True, tag="question_asked"):
-    """An agent asks a person a question. `choices` may be empty."""
+    """An agent asks a person a question. `choices` may be empty. An empty choice is the place of an answer in words."""
 
     id: str
     call_id: str

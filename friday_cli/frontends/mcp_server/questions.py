@@ -51,6 +51,9 @@ def _form(ask: PendingAsk) -> dict[str, Any]:
         reason = {"type": "string", "title": "Reason", "description": "For a denial: the agent reads it."}
         return {"type": "object", "properties": {"decision": decision, "reason": reason}, "required": ["decision"]}
     answer: dict[str, Any] = {"type": "string", "title": "Answer"}
-    if ask.event.choices:
-        answer["enum"] = [sanitize_line(choice, 200) for choice in ask.event.choices]
+    choices = [sanitize_line(choice, 200) for choice in ask.event.choices if choice]
+    if choices and "" in ask.event.choices:
+        answer["description"] = f"Or one of: {', '.join(choices)}."
+    elif choices:
+        answer["enum"] = choices
     return {"type": "object", "properties": {"answer": answer}, "required": ["answer"]}

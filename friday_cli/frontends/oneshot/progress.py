@@ -80,7 +80,7 @@ class ProgressLines:
                     return "waiting for its turn"
                 return f"retrying in {left} s" if " " in agent.waiting else f"rate limit: {left} s"
         if (current := agent.current) is not None:
-            return sanitize_line(f"{current.tool} {current.title}", 80)
+            return sanitize_line(f"{current.label} {current.title}", 80)
         silent = now - self.last_event.get(agent.path, now)
         if silent > SILENT_S:
             return f"no response for {silent:.0f} s"

@@ -14,7 +14,7 @@ from friday_cli.view import PendingAsk
 from ..controller import SessionController
 from ..widgets.approval_options import options_of
 from ..widgets.approval_panel import GRACE_S
-from ..widgets.approval_request import other_arguments, request_title
+from ..widgets.approval_request import call_subject, other_arguments, request_title
 from ..widgets.folded_command import command_rows
 from ..widgets.tool_blocks import request_lines
 
@@ -33,6 +33,8 @@ class PlainApprovals:
         """Whether a part of the command was not printed."""
         self._denial: ApprovalAnswer | None = None
         """Set while the reason of a "no" is awaited."""
+        self._words = False
+        """Whether the next line is an answer in words, also if it is a number."""
 
     @property
     def open(self) -> bool:
@@ -43,7 +45,7 @@ class PlainApprovals:
         """Print the oldest ask when the one before is settled."""
         asks = self._controller.state.asks
         if self._shown not in asks:
-            self._shown, self._denial = next(iter(asks), ""), None
+            self._shown, self._denial, self._words = next(iter(asks), ""), None, False
             if self._shown:
                 self._shown_at = time.monotonic()
                 self._print(most=MAX_ROWS)
@@ -64,11 +66,15 @@ class PlainApprovals:
         options = options_of(ask)
         if self._denial is not None:
             answer: ApprovalAnswer | str = ApprovalAnswer("deny", reason=text)
+        elif self._words and text:
+            answer = text
         elif text.isdecimal() and 1 <= int(text) <= len(options):
             option = options[int(text) - 1]
             if option.words:
                 if isinstance(option.answer, ApprovalAnswer):
                     self._denial = option.answer
+                else:
+                    self._words = True
                 self._say("Why not? It reads this. Enter alone: just no." if option.words == "may" else "Your words:")
                 return
             if option.agrees and self._folded:
@@ -81,7 +87,7 @@ class PlainApprovals:
         else:
             self._say(f"Type a number from 1 to {len(options)}.")
             return
-        self._denial = None
+        self._denial, self._words = None, False
         await self._controller.require_session().answer(self._shown, answer)
 
 
@@ -94,13 +100,14 @@ def _lines(ask: PendingAsk, controller: SessionController, most: int | None) -> 
         out.append(show_invisible(event.question))
     else:
         out += [text for text in (show_deceptive(event.reason), deception_note(event.subject)) if text]
-        command = command_rows(event.subject, ROW, most)
+        run = controller.state.agents[ask.agent].calls.get(event.call_id)
+        values = other_arguments(run, event) if run is not None else {}
+        command = command_rows(call_subject(event, values), ROW, most)
         folded = bool(command.fold)
         out += [f"  | {row}" for row in command.head]
         out += [command.fold] if folded else []
         out += [f"  | {row}" for row in command.tail]
-        run = controller.state.agents[ask.agent].calls.get(event.call_id)
-        out += request_lines(other_arguments(run, event)) if run is not None else []
+        out += request_lines(values)
     out += [f"{number}. {sanitize_line(option.label, 300)}" for number, option in enumerate(options_of(ask), 1)]
     if folded:
         out.append("A yes prints what is folded first, and counts when it is typed again.")

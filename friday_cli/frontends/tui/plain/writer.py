@@ -93,7 +93,7 @@ class PlainWriter:
                     self._say(f"Warning: {sanitize_line(text, 500)}")
             else:
                 failed = f": {sanitize_line(call.text, 300)}" if call.status in ("error", "denied") else ""
-                name = f"{sanitize_line(call.tool, 40)} {sanitize_line(call.title, 200)}"
+                name = f"{sanitize_line(call.label, 60)} {sanitize_line(call.title, 200)}"
                 self._say(f"Tool {name}: {call.status}{failed}")
         self._open_calls = left
 

@@ -42,8 +42,11 @@ def options_of(ask: PendingAsk) -> list[ApprovalOption]:
     """The ways to answer an ask."""
     event = ask.event
     if isinstance(event, QuestionAsked):
-        choices = [ApprovalOption(choice, choice) for choice in event.choices]
-        return [*choices, ApprovalOption("In my own words", "", "must")]
+        choices = [
+            ApprovalOption(choice, choice) if choice else ApprovalOption("Write the answer", "", "must")
+            for choice in event.choices
+        ]
+        return choices if "" in event.choices else [*choices, ApprovalOption("In my own words", "", "must")]
     from friday_cli.core.permissions.approvals import ApprovalAnswer
 
     out = [ApprovalOption("Yes", ApprovalAnswer("allow"))]

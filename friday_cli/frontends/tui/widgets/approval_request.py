@@ -11,6 +11,7 @@ from textual.reactive import reactive
 from textual.widgets import Static
 
 from friday_cli.core.protocol.events import PermissionAsked, QuestionAsked
+from friday_cli.core.protocol.server_calls import server_and_tool
 from friday_cli.core.protocol.tool_info import DELEGATE_TASK, WEB_FETCH, WEB_SEARCH
 from friday_cli.core.text.deceptive import deception_note, show_deceptive
 from friday_cli.core.text.sanitize import sanitize_line, show_invisible
@@ -38,7 +39,12 @@ def request_title(ask: PendingAsk) -> str:
     who += f" ({profile})" if profile.lower() not in ("", "friday") else ""
     if isinstance(ask.event, QuestionAsked):
         return f"{who} asks"
-    return f"{who} wants to {_ACTIONS.get(ask.event.tool) or f'use {sanitize_line(ask.event.tool, 40)}'}"
+    return f"{who} wants to {_ACTIONS.get(ask.event.tool) or _use(ask.event.tool)}"
+
+
+def _use(tool: str) -> str:
+    server, name = (sanitize_line(part, 64) for part in server_and_tool(tool))
+    return f"use the MCP server {server}: {name}" if server else f"use {name}"
 
 
 class RequestHead(Static):
@@ -138,13 +144,18 @@ class RequestBody(VerticalScroll, can_focus=False):
         for text, style in ((show_deceptive(event.reason), styles.text), (deception_note(event.subject), styles.warn)):
             top += Text(text, style=style).wrap(renderer.console, width, overflow="fold") if text else []
         left = rows - len(top) - min(len(arguments), MAX_ARGUMENT_ROWS)
-        command = command_rows(event.subject, width, None if self._opened or not self._waits else left)
+        command = command_rows(call_subject(event, values), width, None if self._opened or not self._waits else left)
         self.folded = bool(command.fold)
         fold = [Text(command.fold, style=styles.warn)] if command.fold else []
         return Text("\n").join(
             [*top, *(Text(row, style="bold") for row in command.head), *fold,
              *(Text(row, style="bold") for row in command.tail), *arguments]
         )  # fmt: skip
+
+
+def call_subject(event: PermissionAsked, shown: dict[str, Any]) -> str:
+    """What a call works on, in addition to its arguments `shown`: those of a server's tool are the whole of it."""
+    return "" if shown and server_and_tool(event.tool)[0] else event.subject
 
 
 def other_arguments(run: ToolRun, event: PermissionAsked) -> dict[str, Any]:

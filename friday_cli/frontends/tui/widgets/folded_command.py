@@ -23,6 +23,8 @@ class CommandRows(msgspec.Struct, frozen=True):
 
 def command_rows(command: str, width: int, most: int | None = None) -> CommandRows:
     """`command` in rows of `width` cells, folded to `most` of them (None: all). Misleading characters are spelled out."""
+    if not command:
+        return CommandRows([])
     rows: list[tuple[int, str]] = []
     """Each row with its position in `shown`."""
     at = 0

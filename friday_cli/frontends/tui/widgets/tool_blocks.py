@@ -13,7 +13,7 @@ from rich.text import Text
 from textual.strip import Strip
 
 from friday_cli.core.protocol.displays import CommandDisplay, DiffDisplay, TableDisplay, TextDisplay
-from friday_cli.core.protocol.format import seconds
+from friday_cli.core.protocol.format import pluralize, seconds
 from friday_cli.core.protocol.tool_info import RESULT_FIELDS, TASK_RESULT
 from friday_cli.core.text.sanitize import sanitize, sanitize_line, show_invisible
 from friday_cli.tool_catalog import ASK_USER
@@ -43,7 +43,7 @@ class CallBlock(Block):
         run = self._run
         output = run.output.end if run.output else 0
         clock = int(self.context.now()) if run.status == "running" else 0
-        return (self.open, run.status, run.title, output, run.display is None, len(run.text), clock)
+        return (self.open, run.status, run.title, output, run.display is None, len(run.text), run.images, clock)
 
     @property
     def done(self) -> bool:
@@ -53,7 +53,7 @@ class CallBlock(Block):
     def text(self) -> str:
         run = self._run
         details = _details_text(run) if self.open else ""
-        return f"{run.tool} {_title(run)}\n{details}".rstrip("\n")
+        return f"{run.label} {_title(run)}\n{details}".rstrip("\n")
 
     def folded_text(self) -> str:
         return _details_text(self._run)
@@ -91,7 +91,7 @@ def _head(run: ToolRun, renderer: TextRenderer, now: float, open_: bool) -> Text
     }  # fmt: skip
     text = Text("▾ " if open_ else "▸ ", style=styles.dim)
     text.append(CALL_MARKS[run.status] + " ", style=color.get(run.status, styles.dim))
-    text.append(sanitize_line(run.tool, 40), style="bold")
+    text.append(sanitize_line(run.label, 60), style="bold")
     if title := _title(run):
         text.append(f" {title}")
     tail = []
@@ -99,6 +99,8 @@ def _head(run: ToolRun, renderer: TextRenderer, now: float, open_: bool) -> Text
         tail.append(f"+{run.display.added} -{run.display.removed}")
     if isinstance(run.display, CommandDisplay) and run.display.exit_code:
         tail.append(f"exit {run.display.exit_code}")
+    if run.images:
+        tail.append(pluralize(run.images, "image"))
     if run.status in ("waiting", "denied", "cancelled"):
         tail.append({"waiting": "waits for you"}.get(run.status, run.status))
     took = run.duration_s or (now - run.started if run.status == "running" and run.started else 0.0)
