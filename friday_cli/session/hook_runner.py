@@ -16,7 +16,7 @@ from friday_cli.core.permissions.rule import RuleInput
 from friday_cli.core.protocol.events import AnyEvent, HookRan, Notice
 from friday_cli.core.text.sanitize import mask, sanitize_line
 from friday_cli.extensions.hooks.answer import Answer
-from friday_cli.extensions.hooks.hook import Hook
+from friday_cli.extensions.hooks.hook import NAME_CHARS, Hook
 
 from .hook_input import HookInputs
 from .hook_process import HookProcesses
@@ -79,7 +79,7 @@ class HookRunner:
         answer = await self._processes.run(hook, given, local_workspace(agent.workspace), agent.path)
         ms = round((time.perf_counter() - begun) * 1000, 1)
         ran = HookRan(
-            hook.event, name_of(hook), ms, _decision(answer), mask(sanitize_line(answer.reason, SHOWN)),
+            hook.event, mask(sanitize_line(hook.name, 120)), ms, _decision(answer), mask(sanitize_line(answer.reason, SHOWN)),
             problem=mask(sanitize_line(answer.problem, SHOWN)), source=hook.source, call_id=call_id,
         )  # fmt: skip
         events: list[AnyEvent] = [ran]
@@ -101,7 +101,7 @@ class HookRunner:
 
     def problem(self, answer: Answer, agent: Agent, event: str, call_id: str) -> list[AnyEvent]:
         """A line for the person about a hook whose answer does not count, once for the same problem."""
-        effect = "This counts as a denial." if answer.hook.blocks else "Nothing was stopped by it."
+        effect = "This counts as a denial." if answer.hook.blocks else "The work continues without it."
         text = f"Hook {name_of(answer.hook)} ({event}): {mask(answer.problem)}. {effect}"
         known = (answer.hook.file + name_of(answer.hook) + event, answer.problem)
         if known in self._shown:
@@ -112,7 +112,7 @@ class HookRunner:
 
 def name_of(hook: Hook) -> str:
     """A hook for people."""
-    return mask(sanitize_line(hook.name, 120))
+    return mask(sanitize_line(hook.name, NAME_CHARS))
 
 
 def _decision(answer: Answer) -> Any:

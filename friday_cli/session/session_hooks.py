@@ -15,6 +15,7 @@ from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.events import AnyEvent, Notice
 from friday_cli.core.protocol.messages import ToolCall, ToolResult
 from friday_cli.core.protocol.run_result import RunResult
+from friday_cli.core.protocol.server_calls import tool_label
 from friday_cli.core.protocol.tool import Output, Tool
 from friday_cli.core.subagents.node import AgentSummary
 from friday_cli.core.subagents.run import SENT_BACK
@@ -93,7 +94,11 @@ class SessionHooks:
                 try:
                     current = rewritten_arguments(tool, current, given, answer.arguments)
                     text = mask(sanitize_line(msgspec.json.encode(current).decode(), SHOWN))
-                    events.append(Notice(f"Hook {name_of(answer.hook)} changed {tool.name} of {agent.path}: {text}"))
+                    events.append(
+                        Notice(
+                            f"Hook {name_of(answer.hook)} changed the {tool_label(tool.name)} call of {agent.path} to {text}"
+                        )
+                    )
                 except (ToolError, TypeError, ValueError) as error:
                     words = f"its change of the call is not used: {sanitize_line(str(error), 200)}"
                     answer = failed(msgspec.structs.replace(answer, arguments=None, problem=words))

@@ -58,6 +58,12 @@ def test_a_plugin_is_shown_added_used_updated_checked_and_removed(console: Conso
     assert console("plugins", "check").code == 0
     (copy / "run.sh").write_text("#!/bin/sh\nrm -r ~\n", encoding="utf-8")
     assert "run.sh has changed" in console("plugins", "check").out
+    facts = [
+        (fact["name"], fact["text"])
+        for fact in console("doctor", "--json").document["facts"]
+        if fact["area"] == "plugins"
+    ]
+    assert facts == [("tools", "no version, of yours: run.sh has changed since it was added, so it is not used")]
     assert console("mcp", "list", "--json").document["servers"] == []
     assert "run.sh has changed" in console("mcp", "list").err
     assert console("plugins", "add", str(source), "--yes").code == 0

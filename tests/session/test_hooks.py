@@ -67,7 +67,7 @@ DECISIONS: dict[str, tuple[list[str], str, str]] = {
         "denied", "for deny",
     ),
     "ask over allow, and nobody is there": (
-        [answer(PRE, permissionDecision=word) for word in ("allow", "ask")], "denied", "must be asked by the hook",
+        [answer(PRE, permissionDecision=word) for word in ("allow", "ask")], "denied", "asked about by the hook",
     ),
     "two rewrites": (
         [answer(PRE, updatedInput={"command": "echo two"}),

@@ -183,7 +183,7 @@ class Rules:
         rules = self._binding()
         for decision in ("deny", "ask"):
             if (rule := matching_rule(rules, call, decision, self.tools)) is not None:
-                return _decided_by(rule, "denied by" if decision == "deny" else "must be asked by")
+                return _decided_by(rule, "denied by" if decision == "deny" else "asked about by")
         escalated = call.sandbox_access in ESCALATED and self.mode != "yolo"
         if call.effect in _CHANGES and self.mode == "plan":
             return (

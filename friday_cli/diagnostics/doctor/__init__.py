@@ -58,6 +58,7 @@ def examine(
         add("settings", Fact("file", str(error), "bad"))
     check("skills", lambda: _skills(cwd or _current_folder(), env))
     check("hooks", lambda: _hooks(project, settings, env))
+    check("plugins", lambda: _plugins(project, env))
     check("model", lambda: services.model(settings, env, model))
     check("keys", lambda: services.keys(settings, env))
     check("web search", lambda: services.web_search(settings, env, model))
@@ -158,6 +159,35 @@ def _hooks(project: trust.Trust | None, settings: config.Settings, env: Mapping[
     yield Fact("hooks", text)
     for problem in problems:
         yield Fact("hooks", problem, "note")
+
+
+def _plugins(project: trust.Trust | None, env: Mapping[str, str]) -> Facts:
+    """Each plugin with its origin, those that cannot be used, and those of a project that is not trusted."""
+    from friday_cli.extensions.plugins.find import find_plugins
+    from friday_cli.extensions.plugins.places import IN_PROJECT
+
+    found = find_plugins(project, env)
+    for plugin in found.found if found else ():
+        whose = "of the project" if plugin.origin == "project" else "of yours"
+        changed = plugin.files.changed()
+        text = f"{plugin.version or 'no version'}, {whose}"
+        hint = (
+            "Look at it with `friday plugins check`, and add it again."
+            if plugin.origin != "project"
+            else "Run `friday trust`."
+        )
+        if changed:
+            yield Fact(
+                plugin.name, f"{text}: {changed[0]} has changed since it was added, so it is not used", "note", hint
+            )
+        else:
+            yield Fact(plugin.name, text)
+    for problem in found.problems if found else ():
+        yield Fact("problem", problem, "note")
+    if project is not None and not project.ok and any(name.startswith(IN_PROJECT) for name in project.files):
+        yield Fact("not trusted", "plugins of the project", "note", "Run `friday trust` to look at them.")
+    elif found is None:
+        yield Fact("plugins", "none")
 
 
 def _without_secret(name: str, value: str) -> str:

@@ -9,7 +9,7 @@ import msgspec
 
 from friday_cli.core.text.sanitize import sanitize, sanitize_line
 
-from .hook import Hook
+from .hook import NAME_CHARS, Hook
 
 BLOCKED = 2
 """The exit code of a hook that denies; its errors are the reason."""
@@ -136,8 +136,9 @@ def strictest(answers: Sequence[Answer]) -> tuple[Decision, str]:
     if not decision:
         return "", ""
     given = [answer for answer in answers if answer.decision == decision]
-    verb = {"deny": "denied", "ask": "must be asked", "allow": "allowed"}[decision]
+    verb = {"deny": "denied", "ask": "asked about", "allow": "allowed"}[decision]
     reasons = (
-        f"{verb} by the hook {sanitize_line(a.hook.name, 120)}{f': {a.reason}' if a.reason else ''}" for a in given
+        f"{verb} by the hook {sanitize_line(a.hook.name, NAME_CHARS)}{f': {a.reason}' if a.reason else ''}"
+        for a in given
     )
     return decision, "; ".join(reasons)

@@ -20,6 +20,8 @@ EVENTS: tuple[str, ...] = Event.__args__  # type: ignore[attr-defined]
 """Every event that hooks can run on."""
 TIMEOUT_S = 60.0
 """Seconds that a hook may take without a `timeout`."""
+NAME_CHARS = 60
+"""Characters of a hook's command that a line for people or models shows: the reason beside it matters more."""
 _NAMES = re.compile(r"[A-Za-z0-9_\-|, ]*")
 
 

@@ -73,7 +73,7 @@ class Objects:
 
 @pytest.mark.parametrize(("rule", "approval_reason", "decision", "reason"), [
     ("allow fetch", "", "allow", "allowed by the rule fetch"), ("allow fetch", "new host", "ask", "new host"),
-    ("ask fetch", "new host", "ask", "must be asked by the rule fetch; new host"),
+    ("ask fetch", "new host", "ask", "asked about by the rule fetch; new host"),
     ("deny fetch", "new host", "deny", "denied by the rule fetch"),
 ])  # fmt: skip
 def test_taint_only_makes_a_decision_stricter(rule: str, approval_reason: str, decision: Decision, reason: str) -> None:

@@ -120,7 +120,7 @@ def preview(run: ToolRun, renderer: TextRenderer, width: int) -> list[Strip]:
         return renderer.hard("\n".join(last), width, styles.dim)[-TAIL:]
     if run.status in ("error", "denied"):
         last = [part for part in sanitize(run.text).strip().split("\n") if part.strip()][-TAIL:]
-        return [renderer.line(Text(part[:1000], style=styles.error), width) for part in last]
+        return [row for part in last for row in renderer.hard(part[:1000], width, styles.error)][:TAIL]
     if run.tool == ASK_USER and run.text:
         return [renderer.line(Text(f"└ {sanitize_line(run.text, 500)}", style=styles.dim), width)]
     return []
