@@ -63,7 +63,10 @@ def lines(agent: AgentView, item: Item, before: Item | None, *, width: int = 0) 
     elif isinstance(item, ResultItem):
         yield from _result(item, _BAR if agent.parent else "")
     else:
-        yield ("  ! ", _NOTES[item.level]), (sanitize_line(item.text, 1000), _NOTES[item.level])
+        yield (
+            ("  · " if item.level == "info" else "  ! ", _NOTES[item.level]),
+            (sanitize_line(item.text, 1000), _NOTES[item.level]),
+        )
 
 
 def show(parts: StyledLine) -> None:

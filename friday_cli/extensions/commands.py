@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from friday_cli.core.protocol.errors import FileError
+from friday_cli.core.protocol.tool_info import SERVER_PREFIX
 from friday_cli.core.text.sanitize import sanitize, sanitize_line
+from friday_cli.core.text.suggest import closest_match
 from friday_cli.paths import config_dir
 
 from . import frontmatter, prompt_arguments, trust
@@ -76,6 +78,16 @@ def find_command(prompt: str, customs: CustomCommands) -> tuple[CustomCommand, s
     return (custom, (match[2] or "").strip()) if custom and match else None
 
 
+def unknown_note(prompt: str, customs: CustomCommands) -> str:
+    """A line for the person about a prompt that begins like a command, and is none; "" for others."""
+    match = _CALLED.match(prompt.strip())
+    if match is None or match[1] in customs.found or match[1].startswith(SERVER_PREFIX):
+        return ""
+    near = closest_match(match[1], customs.found)
+    more = f" Did you mean /{near}?" if near else ""
+    return f"/{match[1]} is no command or skill, so it is sent as text.{more}"
+
+
 def load(
     cwd: Path, *, trusted: bool = False, reserved: Collection[str] = (), env: Mapping[str, str] | None = None
 ) -> CustomCommands:
@@ -99,7 +111,7 @@ def load(
             problems.append(FileError(str(path), f"/{name} is a built-in command.", hint="Rename the file."))
         else:
             found.setdefault(name, custom)
-    if not trust_status.ok and trusted:
+    if trusted:
         trust_status = msgspec.structs.replace(trust_status, state="trusted", skills_revised=())
     for skill in _skills(cwd, trust_status, env):
         if skill.name not in reserved:

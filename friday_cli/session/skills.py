@@ -104,13 +104,10 @@ class SessionSkills:
             agent.rules.narrowed[skill.name] = bounds
         self._allow_reading(agent, skill)
 
-    async def note(self, agent: Agent, loaded: LoadedSkill, how: How) -> None:
-        """Log that an agent got a skill: now, or with its next run."""
+    async def note(self, agent: Agent, loaded: LoadedSkill) -> None:
+        """Log that an agent got a skill by a call."""
         self.prepare(agent, loaded)
-        if agent.run:
-            await self._services.log.emit(agent.path, event_of(loaded, how))
-        else:
-            agent.start_events.append(event_of(loaded, how))
+        await self._services.log.emit(agent.path, event_of(loaded, "call"))
 
     def restore(self, agent: Agent) -> None:
         """Let a resumed agent read the files of the skills in its conversation again."""
@@ -147,7 +144,12 @@ class PersonSkills:
         if skill.fork and skill.by_model and SKILL in self._root.tools:
             return "", f"Run the skill {skill.name} with the tool `{SKILL}`{more}", ""
         loaded = await asyncio.to_thread(skill.load, arguments)
-        await self._skills.note(self._root, loaded, "person")
+
+        def given() -> SkillLoaded:
+            self._skills.prepare(self._root, loaded)
+            return event_of(loaded, "person")
+
+        self._root.on_read[loaded.text] = given
         return loaded.text, f"I start the skill {skill.name}{more or '.'}", loaded.note
 
 
@@ -175,7 +177,7 @@ class _AgentSkills:
         if before.partition("\n")[0] == loaded.text.partition("\n")[0]:
             more = f" Its arguments are now: {args}" if args else ""
             return Output(f"The skill {name} is already loaded: follow its instructions above.{more}")
-        await self._skills.note(agent, loaded, "call")
+        await self._skills.note(agent, loaded)
         warnings = (loaded.note,) if loaded.note else ()
         lines = f"{name}: {loaded.text.count(chr(10)):,} lines from {skill.folder}"
         return Output(loaded.text, TextDisplay(lines), warnings=warnings)

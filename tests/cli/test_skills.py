@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from tests.cli.console import Console
@@ -48,3 +49,24 @@ def test_what_a_skill_says_is_no_markup_and_doctor_counts_it(console: Console) -
     assert "About [bold]pdf[/bold]" in console("skills", "list").out
     assert "usable" in console("doctor").out
     assert "1 (0 of the project)" in console("doctor").out
+
+
+def test_what_a_person_starts_by_name(console: Console) -> None:
+    put(
+        console.friday_home / "skills",
+        "pdf",
+        "---\nname: {name}\ndescription: D.\nallowed-tools: Read\n---\nFill $1.\n",
+    )
+    play = console.project / "play.yaml"
+    play.write_text('agents: {a: [{calls: [{name: todo, arguments: {items: [{text: x}]}}]}, {text: "end"}]}')
+    ask = ("ask", "--yolo", "-m", f"scripted:{play}")
+    assert "denied: a todo" in console.ok(*ask, "/pdf form").err
+    assert "  · Skill pdf (sha256 " in console.ok("sessions", "show").out
+    assert "skill: pdf (sha256 " in console.ok("sessions", "show", "--tree").out
+    assert "/pfd is no command or skill, so it is sent as text. Did you mean /pdf?" in console.ok(*ask, "/pfd form").err
+    assert "no command" not in console.ok(*ask, "/etc/hosts is what?").err
+    hook = {"type": "command", "command": "echo 'not now' >&2; exit 2"}
+    (console.friday_home / "hooks.json").write_text(json.dumps({"hooks": {"UserPromptSubmit": [{"hooks": [hook]}]}}))
+    assert "not now" in console(*ask, "/pdf form").err
+    for show in (("sessions", "show"), ("sessions", "show", "--tree")):
+        assert "skill" not in console.ok(*show).out.lower(), "the message with it was withheld"

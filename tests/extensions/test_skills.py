@@ -116,7 +116,7 @@ def test_only_a_skill_with_a_changed_file_is_lost_until_the_next_decision(root: 
     assert trust_review.needs_decision(status)
     skills = found(root)
     assert list(skills.found) == ["git"]
-    assert "run_py: has changed since it was trusted, so the skill is not used. Run `friday trust`." in str(
+    assert "run_py: has changed since the project was trusted, so the skill is not used. Run `friday trust`." in str(
         skills.problems[0]
     )
     loaded = skills.found["git"]

@@ -19,7 +19,7 @@ from ..permissions.approvals import ApprovalQueue
 from ..permissions.rule import Rule, RuleInput
 from ..permissions.rules import Rules
 from ..permissions.taint import TaintTracker
-from ..protocol.events import AnyEvent, InboxMessage, ToolSpec
+from ..protocol.events import AnyEvent, InboxMessage, MessageAdded, ToolSpec
 from ..protocol.messages import Message, ToolCall, ToolResult, Usage
 from ..protocol.provider import Effort, Provider
 from ..protocol.receipt import Receipt, ReceiptBuilder
@@ -88,7 +88,8 @@ class Agent(msgspec.Struct, eq=False):
     prompt; `cache_missed`: the provider's cache was not used for it. `usage_doubted`: a usage that its service reported
     was not possible. `last_request` is compared with the next one; `told_broken_prefix` is the run in which the person was told
     that a service did not use its cache. `cache_key` is `prefix_name`, if that is not the profile. `below` is
-    the usage of its descendants. `start_events` are logged right after its next start. `texts` are the replies of this
+    the usage of its descendants. `start_events` are logged right after its next start. `on_read`: what is done, and logged,
+    when it reads a message with a text. `texts` are the replies of this
     run, `streaming` the text of an unfinished one. `provider_state` is what the provider keeps of the conversation.
     `result_chars`: characters of its result that its parent reads at once.
     """
@@ -132,11 +133,17 @@ class Agent(msgspec.Struct, eq=False):
     streaming: str = ""
     provider_state: dict[str, Any] = {}
     start_events: list[AnyEvent] = []
+    on_read: dict[str, Callable[[], AnyEvent]] = {}
     result_chars: int = RESULT_CHARS
 
     @property
     def model(self) -> str:
         return f"{self.provider.name}/{self.provider.model}"
+
+    def reading(self, message: Message, *, withheld: bool = False) -> list[AnyEvent]:
+        """What is to be logged when it reads `message`. If hooks withheld it, nothing is done and logged."""
+        acts = [self.on_read.pop(text) for text in list(self.on_read) if text in message.text]
+        return [] if withheld else [*(act() for act in acts), MessageAdded(message)]
 
     @property
     def prefix_name(self) -> str:

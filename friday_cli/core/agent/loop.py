@@ -181,11 +181,12 @@ async def drain_inbox(agent: Agent, services: Services) -> None:
         if services.hooks is not None and waiting.source == "person":
             hooked = await services.hooks.message(agent, waiting.text)
             if hooked.decision == "deny":
+                agent.reading(message, withheld=True)
                 message = user(f"{NOTE} A message of the user was withheld by a hook of the user.", source="harness")
             elif hooked.context:
                 await add_system_note(agent, services, hooked.context)
         agent.history.append(message)
-        await services.log.emit(agent.path, MessageAdded(message))
+        await services.log.emit(agent.path, *agent.reading(message))
 
 
 def _check_limits(agent: Agent) -> None:

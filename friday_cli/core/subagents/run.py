@@ -17,7 +17,7 @@ from ..eventlog.notices import NOTE
 from ..limits.budget import LimitReached
 from ..protocol.agent_path import parent_of
 from ..protocol.claims import audit
-from ..protocol.events import AgentFinished, AgentStarted, AnyEvent, Compacted, MessageAdded, Notice, Prefix
+from ..protocol.events import AgentFinished, AgentStarted, AnyEvent, Compacted, Notice, Prefix
 from ..protocol.messages import Message, estimate_message, user
 from ..protocol.receipt import checked
 from ..protocol.run_result import RunResult
@@ -102,7 +102,7 @@ async def _begin(tree: RunHost, node: AgentRun, message: Message | None) -> RunR
             hooked = await hooks.run_started(agent, node.spec.task, background=node.background)
         except asyncio.CancelledError:
             if message is not None:  # it is in the history already
-                await tree.services.log.emit(agent.path, MessageAdded(message))
+                await tree.services.log.emit(agent.path, *agent.reading(message))
             raise
     if hooked is not None:
         _lower_limits(agent, hooked.limits)
@@ -110,12 +110,13 @@ async def _begin(tree: RunHost, node: AgentRun, message: Message | None) -> RunR
     added = [user(hooked.context, source="harness")] if hooked is not None and hooked.context else []
     if message is not None:
         agent.history.pop()
-        added.append(
-            user(f"{NOTE} A hook withheld the message that was here.", source="harness") if refused else message
-        )
+        if refused:
+            agent.reading(message, withheld=True)
+            message = user(f"{NOTE} A hook withheld the message that was here.", source="harness")
+        added.append(message)
     agent.history += added
     if added:
-        await tree.services.log.emit(agent.path, *map(MessageAdded, added))
+        await tree.services.log.emit(agent.path, *(event for one in added for event in agent.reading(one)))
     return RunResult("failed", "hook", "", hooked.reason) if refused and hooked else None
 
 
@@ -170,7 +171,7 @@ async def _announce(tree: RunHost, node: AgentRun, message: Message | None) -> N
         given = tuple(agent.history[:-1])
         events.append(Compacted(given, 0, sum(map(estimate_message, given))))
     if message:
-        events.append(MessageAdded(message))
+        events += agent.reading(message)
     await tree.services.log.emit(agent.path, *events)
 
 

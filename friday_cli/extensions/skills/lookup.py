@@ -117,7 +117,7 @@ class _SkillSearch:
     def project(self, folder: Path, project: trust.Trust) -> None:
         """Add the skills of a trusted project, those nearest to `folder` first."""
         cache, root = files.SkillCache(project.root, self._env), str(project.root)
-        revised = {change[2:] for change in project.skills_revised}
+        revised = {change[2:]: change[0] for change in project.skills_revised}
         for prefix, shas in _by_skill(folder, project, self._env):
             top, sha = f"{root}/{prefix}", shas[files.FILE]
             if sha == files.UNTRUSTED:
@@ -127,7 +127,10 @@ class _SkillSearch:
                 )
                 self._problems.append(FileError(f"{top}/{files.FILE}", problem))
             elif revised and (changed := next((name for name in shas if f"{prefix}/{name}" in revised), "")):
-                problem = "has changed since it was trusted, so the skill is not used."
+                new = revised.get(f"{prefix}/{files.FILE}") == "+"
+                problem = (
+                    f"{'is new' if new else 'has changed'} since the project was trusted, so the skill is not used."
+                )
                 self._problems.append(FileError(f"{top}/{changed}", problem, hint="Run `friday trust`."))
             else:
                 self._add_trusted(top, sha, cache)

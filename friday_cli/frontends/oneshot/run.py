@@ -158,11 +158,12 @@ class _Command(NamedTuple):
 
 async def _command(session: Session, prompt: str, cwd: Path, *, trusted: bool) -> _Command:
     """The custom command or the skill that `prompt` begins with, else the prompt itself."""
-    from friday_cli.extensions.commands import find_command, load
+    from friday_cli.extensions.commands import find_command, load, unknown_note
 
-    found = find_command(prompt, await asyncio.to_thread(load, cwd, trusted=trusted))
+    customs = await asyncio.to_thread(load, cwd, trusted=trusted)
+    found = find_command(prompt, customs)
     if found is None:
-        return _Command(prompt)
+        return _Command(prompt, note=unknown_note(prompt, customs))
     custom, rest = found
     if custom.skill is None:
         return _Command(custom.prompt(rest), note=custom.skipped_note(), bounds=custom.restrictions())

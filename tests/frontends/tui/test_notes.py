@@ -60,4 +60,4 @@ async def test_a_note_about_a_changed_mode_is_no_words_of_the_person(
         session = chat.session.id
     lines = await shown(session, capsys)
     assert [line for line in lines if line.startswith("> ")] == ["> first", "> second"]
-    assert [line for line in lines if line.startswith("  ! The permission mode is now edits: ")]
+    assert [line for line in lines if line.startswith("  · The permission mode is now edits: ")]
