@@ -16,6 +16,7 @@ from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.server_calls import LIST, READ
 from friday_cli.core.protocol.tool import Tool
 from friday_cli.core.protocol.tool_info import SERVER_PREFIX
+from friday_cli.core.text.suggest import closest_match
 
 from .catalog import Catalog, CatalogCache, OfferedPrompt
 from .connection import ConnectionHost, Reply, ServerConnection, ServerError
@@ -257,7 +258,9 @@ class ServerPool:
         name = command.removeprefix(f"{SERVER_PREFIX}{server.entry.name}__")
         known = {prompt.name: prompt for prompt in server.prompts}
         if name not in known:
-            raise UsageError(f"The MCP server {server.entry.name} has no prompt {name!r}.")
+            near = closest_match(name, known)
+            hint = f"Did you mean /{SERVER_PREFIX}{server.entry.name}__{near}?" if near else "/mcp lists them."
+            raise UsageError(f"The MCP server {server.entry.name} has no prompt {name!r}.", hint=hint)
         names = list(known[name].arguments)
         given = dict(
             zip(
@@ -268,7 +271,8 @@ class ServerPool:
         )
         given = {key: value for key, value in given.items() if value}
         if missing := [key for key, needed in known[name].arguments.items() if needed and key not in given]:
-            raise UsageError(f"/{command}: {', '.join(missing)} is missing.")
+            usage = " ".join(key if needed else f"[{key}]" for key, needed in known[name].arguments.items())
+            raise UsageError(f"/{command}: {', '.join(missing)} is missing.", hint=f"Usage: /{command} {usage}")
         return await server.connection.prompt(name, given)
 
     async def read(self, name: str, uri: str) -> Reply:

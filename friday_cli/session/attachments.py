@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from friday_cli.core.permissions.dangerous import is_secret
-from friday_cli.core.protocol.errors import FridayError, ToolError, UsageError
+from friday_cli.core.protocol.errors import ToolError, UsageError
 from friday_cli.core.protocol.messages import Image
 from friday_cli.core.protocol.tool_info import SERVER_PREFIX
 from friday_cli.core.protocol.workspace import Workspace
@@ -43,10 +43,7 @@ async def attached(
     meant = misspelt(prompt, profiles)
     if servers is not None and prompt.startswith(f"/{SERVER_PREFIX}"):
         command, *words = prompt[1:].split()
-        try:
-            reply = await servers.prompt(command, words)
-        except FridayError as error:
-            return prompt, (), [str(error)]
+        reply = await servers.prompt(command, words)
         prompt = f"{prompt}\n\n{ASKED_BY_PROMPT}"
         texts.append(_from_server(command, reply.text))
         images += reply.images

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.events import (
     Denied,
     Notice,
@@ -361,7 +362,13 @@ async def test_resources_and_prompts(stage: Stage) -> None:
         text, _, remarks = await session.attach("/mcp__small__greet the whole world")
         assert not remarks
         assert "Greet the whole world." in text
-        assert (await session.attach("/mcp__small__greet"))[2] == ["/mcp__small__greet: who is missing."]
+        for prompt, problem in (
+            ("greet", "/mcp__small__greet: who is missing. Usage: /mcp__small__greet who"),
+            ("gret x", "The MCP server small has no prompt 'gret'. Did you mean /mcp__small__greet?"),
+        ):
+            with pytest.raises(UsageError) as failed:
+                await session.attach(f"/mcp__small__{prompt}")
+            assert str(failed.value) == problem
         text, _, remarks = await session.attach("Read @small:note://one")
         assert not remarks
         assert "The text of note://one." in text

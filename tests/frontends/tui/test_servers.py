@@ -38,7 +38,11 @@ async def test_servers_are_shown_reconnected_and_their_prompts_sent(tmp_path: Pa
         chat.has("small", "connected", "17", "search", "small 1", "MY_TOKEN='(hidden)'")
         await chat.say("/mcp reconnect small", shows="Connected to small.")
         await chat.say("/mcp reconnect smal", shows="no MCP server 'smal'")
-        await chat.say("/mcp__small__greet Bob", shows="Greet Bob.")
+        await chat.say("/mcp__small__greet", shows="who is missing.")
+        await chat.type("/gree", shows="/mcp__small__greet who")
+        chat.composer.put("")
+        await chat.ask("/mcp__small__greet Bob", shows="+ small·greet · 1 line")
+        assert "Greet Bob." in str(chat.state.agents["a"].transcript), "the model read it"
 
 
 CALLS = {"a": [

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.tool_info import SERVER_PREFIX
 
-from .command_output import code, table
+from .command_output import code
 from .context import CommandContext
 
 if TYPE_CHECKING:
-    from friday_cli.mcp.pool import ServerPool
+    from friday_cli.mcp.pool import ServerPool, ServerRow
 
 
 def is_prompt(chat: CommandContext, name: str) -> bool:
@@ -37,15 +37,28 @@ async def run(chat: CommandContext, rest: str) -> None:
 
 def card(pool: ServerPool) -> str:
     """The servers as Markdown, and their prompts."""
-    cells = [
-        (code(row.name, 64), code(row.state), tools(row.tools, row.offered), code(row.exposed), code(row.version, 60),
-         code(row.where, 100), code(row.last_error, 200))
-        for row in pool.rows()
-    ]  # fmt: skip
-    text = table(("name", "state", "tools", "shown", "server", "program or address", "last error"), cells)
+    text = "\n".join(_server(row) for row in pool.rows())
     lines = [f"- {code(f'/{name} {usage}'.strip(), 120)} {code(about, 200)}" for name, usage, about in pool.prompts()]
     prompts = "\n\nPrompts:\n\n" + "\n".join(lines) if lines else ""
     return f"**MCP servers**: `/mcp reconnect NAME` connects again.\n\n{text}{prompts}"
+
+
+def _server(row: ServerRow) -> str:
+    """A server in one item of a list: a table of this would not fit in 80 columns."""
+    facts = [
+        code(row.state),
+        tools(row.tools, row.offered) + " tools" if row.exposed else "",
+        _SHOWN.get(row.exposed, ""),
+    ]
+    facts += [code(row.version, 60) if row.version else ""]
+    error = f"\n  last error: {code(row.last_error, 300)}" if row.last_error else ""
+    return f"- **{code(row.name, 64)}**: {', '.join(filter(None, facts))}  \n  {code(row.where, 200)}{error and '  '}{error}"
+
+
+_SHOWN = {
+    "direct": "in the prompts of agents", "search": "found by search", "delegated": "only for sub-agents whose profile names it",
+    "hidden": "hidden from agents",
+}  # fmt: skip
 
 
 def tools(used: int, offered: int) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -69,8 +69,9 @@ def listed(customs: CustomCommands) -> list[tuple[str, str, str]]:
     return [*((c.name, c.usage, c.help) for c in COMMANDS), *((name, c.hint, c.description) for name, c in own)]
 
 
-def choices(query: str, customs: CustomCommands) -> list[Completion]:
-    """The commands that match what is typed after `/`: exact name first, then prefix, then any match."""
+def choices(query: str, customs: CustomCommands, prompts: Sequence[tuple[str, str, str]] = ()) -> list[Completion]:
+    """The commands, and the `prompts` of MCP servers (name, usage, description), that match what is typed after `/`: exact name
+    first, then prefix, then any match."""
     query = query.lower()
     aliases = {c.name: c.aliases for c in COMMANDS}
 
@@ -80,7 +81,7 @@ def choices(query: str, customs: CustomCommands) -> list[Completion]:
     def begins(name: str) -> bool:
         return any(n.startswith(query) for n in names(name))
 
-    rows = [row for row in listed(customs) if begins(row[0]) or query in f"{row[0]} {row[2].lower()}"]
+    rows = [row for row in (*listed(customs), *prompts) if begins(row[0]) or query in f"{row[0]} {row[2].lower()}"]
     return [
         Completion(f"/{name} " if usage and not usage.startswith("[") else f"/{name}", f"/{name} {usage}".strip(), help)
         for name, usage, help in sorted(rows, key=lambda row: (query not in names(row[0]), not begins(row[0])))

@@ -15,7 +15,8 @@ from rich.text import Text
 from textual.strip import Strip
 
 from friday_cli.core.protocol.format import pluralize
-from friday_cli.core.protocol.tool_info import DELEGATE_TASK
+from friday_cli.core.protocol.server_calls import tool_label
+from friday_cli.core.protocol.tool_info import DELEGATE_TASK, SERVER_PREFIX
 from friday_cli.core.text.sanitize import sanitize, sanitize_line
 from friday_cli.view import AgentView, Item, MessageItem, NoteItem, SessionView
 
@@ -202,10 +203,15 @@ def _split_attachments(text: str) -> tuple[str, list[tuple[str, int]]]:
         if found.start() < at or end < 0:
             continue
         lines = text[found.end() : end].rstrip("\n").count("\n")
-        attached.append((path, lines + 1) if kind else (f"! {command}", lines))
+        attached.append((_attachment_label(path), lines + 1) if kind else (f"! {command}", lines))
         own.append(text[at : found.start()])
         at = end + len(close)
     return "".join([*own, text[at:]]), attached
+
+
+def _attachment_label(path: str) -> str:
+    """The name of an attachment: a file, a resource of a server as `SERVER:URI`, or a prompt of one as `SERVER·PROMPT`."""
+    return path.removeprefix(SERVER_PREFIX) if ":" in path else tool_label(path)
 
 
 class ReplyBlock(Block):

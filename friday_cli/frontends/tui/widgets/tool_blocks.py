@@ -120,7 +120,9 @@ def preview(run: ToolRun, renderer: TextRenderer, width: int) -> list[Strip]:
         return renderer.hard("\n".join(last), width, styles.dim)[-TAIL:]
     if run.status in ("error", "denied"):
         last = [part for part in sanitize(run.text).strip().split("\n") if part.strip()][-TAIL:]
-        return [row for part in last for row in renderer.hard(part[:1000], width, styles.error)][:TAIL]
+        texts = (Text(part[:1000], style=styles.error) for part in last)
+        rows = [row for text in texts for row in text.wrap(renderer.console, width, overflow="fold")]
+        return [renderer.line(row, width) for row in rows[:TAIL]]
     if run.tool == ASK_USER and run.text:
         return [renderer.line(Text(f"└ {sanitize_line(run.text, 500)}", style=styles.dim), width)]
     return []
