@@ -28,6 +28,8 @@ from .tools import ToolSearch, resource_tools, server_tool
 
 SETTLE_S = 3.0
 """Seconds that the first request waits for servers whose tools are not known yet."""
+MOST_INSTRUCTIONS = 2_000
+"""Characters of the instructions of one server in a prompt."""
 CHANGE_S = 0.3
 """Seconds after a server said that its lists changed before they are read: several such messages come at once."""
 
@@ -118,6 +120,15 @@ class ServerPool:
         readable = [server_of(name) for name in held if name == f"{SERVER_PREFIX}{server_of(name)}__{READ}"]
         about = {name: server.about for name, server in self._servers.items()}
         return ToolSearch(found, readable, about).tools()
+
+    def instructions(self, held: Mapping[str, Tool], *, named: Callable[[str], bool]) -> dict[str, str]:
+        """What the servers whose definitions an agent sees say of their use, by their names. Others are described in the search."""
+        seen = {server_of(name) for name in self.described(held, named=named)}
+        known = ((name, self._servers[name].catalog) for name in sorted(seen))
+        texts = {
+            name: catalog.instructions.strip()[:MOST_INSTRUCTIONS] for name, catalog in known if catalog is not None
+        }
+        return {name: text for name, text in texts.items() if text}
 
     def _exposed(self, held: Mapping[str, Tool], named: Callable[[str], bool]) -> list[tuple[str, Expose]]:
         """How an agent gets to know each of its tools, those for resources left out: the helpers have them."""

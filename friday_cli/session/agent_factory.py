@@ -41,7 +41,7 @@ from .caller import Caller, CallerProvider
 from .isolation import WorktreeIsolation
 from .provider_pool import ProviderPool
 from .resume import report_from_log
-from .servers import described, with_servers
+from .servers import described, with_server_notes, with_servers
 from .service_search import UNAVAILABLE
 from .skills import SessionSkills
 from .small_window import listed_tools
@@ -134,8 +134,10 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         tools = self.tools.of_root(tree, agent.provider, persona, self.root.rules, targets=targets)
         agent.tools = self.tools.with_skills(tree, tools, agent.rules, agent.provider.window, persona)
         agent.rules.allowed = _root_allowed(agent.tools) if persona else None
-        before, agent.specs = agent.specs, self._specs(agent.tools, persona, agent.provider.window)
-        if agent.run > 1 and agent.specs != before:
+        before = agent.specs, agent.system
+        agent.specs = self._specs(agent.tools, persona, agent.provider.window)
+        agent.system = with_server_notes(agent.system, servers, agent.tools, persona)
+        if agent.run > 1 and (agent.specs, agent.system) != before:
             agent.start_events.append(Prefix(agent.model, agent.system, agent.specs))
 
     def _specs(self, tools: Mapping[str, Tool], profile: Profile | None, window: int) -> tuple[ToolSpec, ...]:
@@ -307,9 +309,10 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         parent: Agent | None = None,
     ) -> Agent:
         changes = WorktreeChanges(tree, self.isolation, self.services)
+        used = self.profiles.get(profile) if parent else self.root.profile
         return Agent(
-            path=path, profile=profile, provider=provider, system=system,
-            specs=self._specs(tools, self.profiles.get(profile) if parent else self.root.profile, provider.window),
+            path=path, profile=profile, provider=provider, system=with_server_notes(system, self.tools.servers, tools, used),
+            specs=self._specs(tools, used, provider.window),
             tools=tools, rules=rules, budget=budget,
             slot=RunSlot(path, log=self.services.log, slots=tree.slots if parent else None),
             inbox=Inbox(path, self.services.log), max_turns=ROOT_TURNS, time_s=0.0,

@@ -2,7 +2,7 @@
 
 Arguments, `KEY=VALUE` or a word: `era=modern|legacy|strict` (strict ends at an unknown first request), `tools=N` more tools,
 `log=FILE` writes one line for each start and message, `silent`, `babble`, `die` at the start, `change` or `change=prompts` after
-the first call, `resources`.
+the first call, `resources`, `words=TEXT` as instructions.
 """
 
 from __future__ import annotations
@@ -180,14 +180,14 @@ def answer(request: dict[str, Any]) -> dict[str, Any] | None:
     method, params = request["method"], request.get("params") or {}
     if method == "initialize":
         return {
-            "protocolVersion": "2025-11-25", "capabilities": CAPABILITIES, "instructions": "Be kind.",
+            "protocolVersion": "2025-11-25", "capabilities": CAPABILITIES, "instructions": WORDS.get("words", "Be kind."),
             "serverInfo": {"name": "small", "version": "1"},
         }  # fmt: skip
     if method == "server/discover":
         return {
             "supportedVersions": ["2026-07-28"],
             "capabilities": {**CAPABILITIES, "extensions": {META + "tasks": {}}},
-            "instructions": "Be kind.",
+            "instructions": WORDS.get("words", "Be kind."),
             "ttlMs": 0,
             "cacheScope": "private",
         }
