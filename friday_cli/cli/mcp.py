@@ -22,7 +22,7 @@ from friday_cli.paths import with_tilde, working_folder
 
 from . import mcp_call, mcp_login, mcp_serve, output
 from .help import add_family
-from .mcp_lookup import NAME, find
+from .mcp_lookup import NAME, find, untrusted_note
 from .project_context import load_context
 from .session_args import JSON
 
@@ -70,7 +70,8 @@ def _show_list(entries: Sequence[ServerEntry], problems: Sequence[str]) -> None:
         output.remark(
             "no MCP servers. `friday mcp add NAME -- PROGRAM ARGUMENTS` or `friday mcp add NAME URL` adds one."
         )
-    _remark_untrusted()
+    for note in untrusted_note():
+        output.remark(note)
 
 
 def show(name: str = NAME, as_json: bool = JSON) -> None:
@@ -229,9 +230,3 @@ def _data(entry: ServerEntry) -> dict[str, Any]:
     names = None if catalog is None else [tool.name for tool in catalog.tools if entry.has_tool(tool.name)]
     data["tools"], data["fetched"] = names, catalog and catalog.fetched
     return describe.without_secrets(data, describe.secret_keys(entry))
-
-
-def _remark_untrusted() -> None:
-    status = trust.is_trusted(working_folder())
-    if not status.ok and read.PROJECT_FILE in status.files:
-        output.remark(f"{with_tilde(status.root / read.PROJECT_FILE)} is not used: {status.reason} Run `friday trust`.")

@@ -41,7 +41,7 @@ def notices(trust_status: trust.Trust, read: instructions.Instructions) -> list[
     texts = [] if read.trusted else [os.path.relpath(f.path, trust_status.root) for f in read.files if not f.own]
     if not (unused or texts):
         return []
-    names = ", ".join(unused[:5]) + (" ..." if len(unused) > 5 else "")
+    names = ", ".join(unused[:5]) + (f" and {len(unused) - 5} more" if len(unused) > 5 else "")
     parts = [trust_status.reason or f"Changed since you decided: {', '.join(r[2:] for r in trust_status.outdated)}."]
     parts += [f"Not used: {names}."] if unused else []
     parts += [f"Information only: {', '.join(texts)}."] if texts else []

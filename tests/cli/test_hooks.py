@@ -43,7 +43,10 @@ def test_list_and_test_show_what_would_run_and_what_it_answers(console: Console)
     assert [(row["decision"], row["reason"]) for row in ran["answers"]] == [("deny", "no")]
     assert (ran["input"]["agent_id"], ran["input"]["friday"]["depth"]) == ("a.1", 1)
     assert "Unknown event 'Nope'" in console("hooks", "test", "Nope").err
-    assert "2 of yours, 0 of the project" in console("doctor").out
+    project_hooks(console.project, {"Stop": [hook("true")]})
+    doctor = console("doctor").out
+    assert "2 of yours, 0 of the project" in doctor
+    assert ".friday/hooks.json of the project" in doctor, "it is not trusted"
 
 
 def test_a_broken_file_is_named_with_its_line(console: Console) -> None:

@@ -195,6 +195,9 @@ def test_a_project_is_trusted_with_whole_command_lines(console: Console, file: P
     assert sorted(path.name for path in console.project.iterdir()) == [".mcp.json"]
     write(project, EVIL)
     assert f"{project} is not used: " in console.ok("mcp", "list").err
+    assert f"There is no MCP server 'tool'. Available: none. {project} is not used: " in console.refused(
+        "mcp", "show", "tool"
+    )
     out = console("trust").out
     assert (
         "  .mcp.json: tool: MCP server, run in the sandbox with network access: NODE_OPTIONS='-r ./x.js' npx -y 'a b' '\\u202ex\\x1b[31m\\n; rm -rf /"

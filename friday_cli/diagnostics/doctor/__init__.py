@@ -157,6 +157,8 @@ def _hooks(project: trust.Trust | None, settings: config.Settings, env: Mapping[
     own = sum(hook.source == "user" for hook in hooks)
     text = f"{own} of yours, {len(hooks) - own} of the project" if hooks else "none"
     yield Fact("hooks", text)
+    if project is not None and not project.ok and trust.HOOK_FILES[0] in project.files:
+        yield Fact("not trusted", f"{trust.HOOK_FILES[0]} of the project", "note", "Run `friday trust` to look at it.")
     for problem in problems:
         yield Fact("hooks", problem, "note")
 

@@ -51,7 +51,8 @@ def _server(row: ServerRow) -> str:
         _SHOWN.get(row.exposed, ""),
     ]
     facts += [code(row.version, 60) if row.version else ""]
-    error = f"\n  last error: {code(row.last_error, 300)}" if row.last_error else ""
+    problem = row.last_error.removeprefix(f"MCP server {row.name}: ")
+    error = f"\n  last error: {code(problem, 300)}" if problem else ""
     return f"- **{code(row.name, 64)}**: {', '.join(filter(None, facts))}  \n  {code(row.where, 200)}{error and '  '}{error}"
 
 

@@ -90,5 +90,6 @@ def _answer() -> Word:
                 return "quit"
             if word := _WORDS.get(typed.strip().lower()):
                 return word
+            print("Type t, i, n or q, then Enter.")
     finally:
         termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
