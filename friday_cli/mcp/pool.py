@@ -82,7 +82,7 @@ class ServerPool:
     ) -> None:
         self._cache, self._output_chars = cache, output_chars
         self._report = host.report
-        host = msgspec.structs.replace(host, changed=self._changed)
+        host = msgspec.structs.replace(host, changed=lambda name: self._read(self._servers[name], CHANGE_S))
         used = [entry for entry in entries if entry.enabled]
         self._servers = {entry.name: _Server(entry, host, cache.read(entry)) for entry in used}
         self._tools: dict[str, Tool] | None = None
@@ -185,10 +185,6 @@ class ServerPool:
             server.catalog, server.newer = server.newer, None
             self._tools = None
         return bool(changed)
-
-    def _changed(self, name: str) -> None:
-        """The server `name` may have other lists now."""
-        self._read(self._servers[name], CHANGE_S)
 
     def _read(self, server: _Server, delay_s: float = 0.0) -> None:
         if server.reading is None or server.reading.done():

@@ -295,19 +295,9 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
                 agent.start_events.append(Notice(f"{agent.path} ({agent.profile}) cannot use {tool}: {why}", "warning"))
 
     def _agent(
-        self,
-        tree: SubagentTree,
-        path: str,
-        profile: str,
-        *,
-        provider: Provider,
-        system: str,
-        tools: dict[str, Tool],
-        rules: Rules,
-        budget: Budget,
-        workspace: Workspace,
-        parent: Agent | None = None,
-    ) -> Agent:
+        self, tree: SubagentTree, path: str, profile: str, *, provider: Provider, system: str, tools: dict[str, Tool],
+        rules: Rules, budget: Budget, workspace: Workspace, parent: Agent | None = None,
+    ) -> Agent:  # fmt: skip
         changes = WorktreeChanges(tree, self.isolation, self.services)
         used = self.profiles.get(profile) if parent else self.root.profile
         return Agent(

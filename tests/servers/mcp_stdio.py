@@ -91,11 +91,6 @@ def call(request: dict[str, Any]) -> dict[str, Any] | None:
         return {"content": [{"type": "image", "mimeType": "image/png", "data": "iVBORw0KGgo="}]}
     if name == "data":
         return {"content": [], "structuredContent": [1, {"two": 3}] if ERA == "modern" else {"two": 3}}
-    if name == "look":
-        return {
-            "content": [{"type": "text", "text": "look was called"}],
-            "structuredContent": {"found": "look was called"},
-        }
     if name == "huge":
         sys.stdout.write(f'{{"jsonrpc":"2.0","id":{key},"result":{{"content":[{{"type":"text","text":"')
         for _ in range(int(given.get("mb", 17))):
@@ -142,7 +137,8 @@ def call(request: dict[str, Any]) -> dict[str, Any] | None:
             "lastUpdatedAt": "2026-11-22T00:00:00Z",
             "ttlMs": None,
         }
-    return {"content": [{"type": "text", "text": f"{name} was called"}]}
+    text = f"{name} was called"
+    return {"content": [{"type": "text", "text": text}], "structuredContent": {"found": text}}
 
 
 def task(method: str, params: dict[str, Any]) -> dict[str, Any]:

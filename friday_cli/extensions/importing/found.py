@@ -61,12 +61,12 @@ class Found(msgspec.Struct):
         """Add a permission rule in Friday's form, if it is one."""
         name = rule.partition("(")[0]
         if name not in TOOLS.names and not name.startswith(SERVER_PREFIX):
-            self.leave(where, f"the rule {rule!r} is not taken over: Friday has no such tool.")
+            self.leave(where, f"the rule {rule!r}: Friday has no such tool.")
             return
         try:
             parse_rule(rule, "deny", TOOLS)
         except FridayError as error:
-            self.leave(where, f"the rule {rule!r} is not taken over: {error}")
+            self.leave(where, f"the rule {rule!r}: {error}")
         else:
             if (decision, rule) not in self.rules:
                 self.rules.append((decision, rule))
@@ -77,7 +77,7 @@ class Found(msgspec.Struct):
             name, text, notices = parse()
             profiles.parse(str(path), text.encode(), origin="user")
         except FridayError as error:
-            self.leave(path, f"the agent is not taken over: {error}")
+            self.leave(path, f"the agent: {error}")
             return
         for notice in notices:
             self.leave(path, notice)
@@ -94,7 +94,7 @@ class Found(msgspec.Struct):
         try:
             command = commands.parse(str(path), name, raw, "claude")
         except FridayError as error:
-            self.leave(path, f"the command is not taken over: {error}")
+            self.leave(path, f"the command: {error}")
             return
         for difference in command_check.differences(command, raw):
             self.leave(path, difference)

@@ -64,10 +64,10 @@ def _servers(found: Found) -> list[Item]:
         try:
             written, notices = check("mcp.json", name or "?", entry)
         except FileError as error:
-            found.leave(f"the server {written_name}", f"it is not taken over: {error.problem}")
+            found.leave(f"the server {written_name}", error.problem)
             continue
         if not name:
-            found.leave(f"the server {written_name}", "it is not taken over: its name has no letters.")
+            found.leave(f"the server {written_name}", "its name has no letters.")
             continue
         found.left += notices
         about = describe.address(written, hide=True) if written.url else describe.command_line(written, hide=True)
