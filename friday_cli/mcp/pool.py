@@ -84,7 +84,7 @@ class ServerPool:
         self._report = host.report
         host = msgspec.structs.replace(host, changed=lambda name: self._read(self._servers[name], CHANGE_S))
         used = [entry for entry in entries if entry.enabled]
-        self._servers = {entry.name: _Server(entry, host, cache.read(entry)) for entry in used}
+        self._servers: dict[str, _Server] = {entry.name: _Server(entry, host, cache.read(entry)) for entry in used}
         self._tools: dict[str, Tool] | None = None
         self._begun = self._message = False
 

@@ -78,6 +78,11 @@ FORM = {
 LINK = {"mode": "url", "message": "Sign in.", "url": "https://example.org/sign-in", "elicitationId": "e1"}
 
 
+def twice(text: str) -> dict[str, Any]:
+    """A result as text and as structured content, as libraries make it."""
+    return {"content": [{"type": "text", "text": text}], "structuredContent": {"result": text}}
+
+
 def call(request: dict[str, Any]) -> dict[str, Any] | None:
     params, key = request["params"], request["id"]
     name, given = params["name"], params.get("arguments") or {}
@@ -105,7 +110,7 @@ def call(request: dict[str, Any]) -> dict[str, Any] | None:
                 method="notifications/progress",
                 params={"progressToken": token, "progress": step, "total": 2, "message": "busy"},
             )
-        return {"content": [{"type": "text", "text": "done"}]}
+        return twice("done")
     if name == "forever":
         return None
     if name == "die":
@@ -129,16 +134,10 @@ def call(request: dict[str, Any]) -> dict[str, Any] | None:
     if name in ("task", "asktask", "forevertask"):
         state["tasks"]["t1"] = {"polls": 0, "kind": name, "answer": None}
         return {
-            "resultType": "task",
-            "taskId": "t1",
-            "status": "working",
-            "pollIntervalMs": 50,
-            "createdAt": "2026-11-22T00:00:00Z",
-            "lastUpdatedAt": "2026-11-22T00:00:00Z",
-            "ttlMs": None,
-        }
-    text = f"{name} was called"
-    return {"content": [{"type": "text", "text": text}], "structuredContent": {"found": text}}
+            "resultType": "task", "taskId": "t1", "status": "working", "pollIntervalMs": 50,
+            "createdAt": "2026-11-22T00:00:00Z", "lastUpdatedAt": "2026-11-22T00:00:00Z", "ttlMs": None,
+        }  # fmt: skip
+    return twice(f"{name} was called")
 
 
 def task(method: str, params: dict[str, Any]) -> dict[str, Any]:
