@@ -161,8 +161,10 @@ def activity_text(state: SessionView, agent: AgentView, now: float | None = None
         return sanitize_line(agent.receipt.denied_calls, 200) if words == "completed" else words + why
     if agent.asks and (ask := state.asks.get(next(iter(agent.asks)))) is not None:
         event = ask.event
-        asked = event.question if isinstance(event, QuestionAsked) else f"{tool_label(event.tool)} {event.subject}"
-        return sanitize_line(asked, 200)
+        if isinstance(event, QuestionAsked):
+            return sanitize_line(event.question, 200)
+        run = agent.calls.get(event.call_id)
+        return sanitize_line(f"{tool_label(event.tool)} {(run and run.title) or event.subject}", 200)
     if agent.status == "queued":
         return "waits for a slot"
     if agent.status.startswith("waiting"):

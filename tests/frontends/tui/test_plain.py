@@ -14,7 +14,10 @@ ASKING = {
     "a": [
         {"calls": [{"name": "bash", "arguments": {"command": "touch made"}}]},
         {"calls": [{"name": "ask_user", "arguments": {"question": "Which colour?", "choices": ["red", "blue"]}}]},
-        {"calls": [{"name": "delegate_task", "arguments": {"profile": "general", "task": "Look at \u001b[31mit"}}]},
+        {
+            "text": "It is: {results}",
+            "calls": [{"name": "delegate_task", "arguments": {"profile": "general", "task": "Look at \u001b[31mit"}}],
+        },
         {"text": "First paragraph.\n\nThe \u001b[2Jend."},
     ],
     "a.1": [
@@ -34,7 +37,9 @@ def test_a_dumb_terminal_gets_the_whole_chat_as_lines(tmp_path: Path) -> None:
         terminal.type(b"1\n", until=b"Which colour?")
         terminal.until(b"3. In my own words")
         terminal.until_quiet()
+        terminal.type(b"3\n", until=b"Your words:")
         terminal.type(b"2\n", until=b"Agent a.1 (general) starts: Look at it")
+        terminal.until(b"It is: The user answered: 2")  # a number is words here, and not the second choice
         terminal.until(b"wants to write a file", b"+one\r\n+tw\\u202eo\r\n1. Yes")
         terminal.until(b"Type the number of your answer.", after=b"+one")
         terminal.until_quiet()
