@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
-from typing import Any
+from typing import Any, cast
 
 import httpx2
 import mcp.client.session as library_session
@@ -20,6 +20,7 @@ from mcp_types.version import LATEST_MODERN_VERSION
 
 from friday_cli import __version__
 from friday_cli.core.protocol.errors import ToolError
+from friday_cli.core.protocol.trace_context import TRACEPARENT
 from friday_cli.core.text.sanitize import sanitize_line
 
 from . import elicitation
@@ -209,7 +210,7 @@ class ServerClient:
                 amount = f"{progress:g}/{total:g}" if total else f"{progress:g}"
                 call.progress(f"{message} ({amount})" if message else amount)
 
-        return reply(await self._library.call_tool(tool, arguments, progress_callback=shown))
+        return reply(await self._library.call_tool(tool, arguments, progress_callback=shown, meta=_trace()))
 
     async def read(self, uri: str) -> Reply:
         """Read a resource."""
@@ -333,6 +334,12 @@ async def _ended_with(process: Any) -> str:
     with suppress(TimeoutError, ToolError):
         await asyncio.wait_for(process.wait(), 1.0)
     return _exit(process)
+
+
+def _trace() -> types.RequestParamsMeta | None:
+    """The trace context of the current call, for the `_meta` of a request."""
+    traceparent = TRACEPARENT.get()
+    return cast(types.RequestParamsMeta, {"traceparent": traceparent}) if traceparent else None
 
 
 def _exit(process: Any) -> str:

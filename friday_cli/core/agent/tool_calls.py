@@ -19,6 +19,7 @@ from ..protocol.events import Denied, MessageAdded, Notice, ToolFinished, ToolOu
 from ..protocol.messages import Message, ResultStatus, ToolCall, ToolResult, user
 from ..protocol.receipt import ToolFacts
 from ..protocol.tool import CHANGING, PARALLEL, FinalReport, Output, Tool, ToolContext
+from ..protocol.trace_context import TRACEPARENT
 from ..text.suggest import closest_match
 from .agent import Agent, HookOutcome, Services, StopRun
 from .result_budget import save_long, truncate_results
@@ -145,6 +146,8 @@ async def _run_call(agent: Agent, services: Services, call: ToolCall) -> _CallRe
     output = Output("")
     started, ready, asked = False, _Prepared(), call
     now = asyncio.get_running_loop().time
+    if services.trace is not None:
+        TRACEPARENT.set(services.trace(agent.path, call.id))  # of this task, which is only for this call
     try:
         call = _forwarded(agent, call)
         await _prepare(agent, services, call, ready)
