@@ -20,7 +20,7 @@ from mcp_types.version import LATEST_MODERN_VERSION
 
 from friday_cli import __version__
 from friday_cli.core.protocol.errors import ToolError
-from friday_cli.core.protocol.trace_context import TRACEPARENT
+from friday_cli.core.protocol.trace_context import trace_fields
 from friday_cli.core.text.sanitize import sanitize_line
 
 from . import elicitation
@@ -210,7 +210,8 @@ class ServerClient:
                 amount = f"{progress:g}/{total:g}" if total else f"{progress:g}"
                 call.progress(f"{message} ({amount})" if message else amount)
 
-        return reply(await self._library.call_tool(tool, arguments, progress_callback=shown, meta=_trace()))
+        meta = cast(types.RequestParamsMeta | None, trace_fields() or None)
+        return reply(await self._library.call_tool(tool, arguments, progress_callback=shown, meta=meta))
 
     async def read(self, uri: str) -> Reply:
         """Read a resource."""
@@ -334,12 +335,6 @@ async def _ended_with(process: Any) -> str:
     with suppress(TimeoutError, ToolError):
         await asyncio.wait_for(process.wait(), 1.0)
     return _exit(process)
-
-
-def _trace() -> types.RequestParamsMeta | None:
-    """The trace context of the current call, for the `_meta` of a request."""
-    traceparent = TRACEPARENT.get()
-    return cast(types.RequestParamsMeta, {"traceparent": traceparent}) if traceparent else None
 
 
 def _exit(process: Any) -> str:

@@ -20,6 +20,7 @@ FINISH_REASONS = "gen_ai.response.finish_reasons"
 INPUT_TOKENS = "gen_ai.usage.input_tokens"
 OUTPUT_TOKENS = "gen_ai.usage.output_tokens"
 ERROR_TYPE = "error.type"
+PATH = "friday.agent.path"
 COST = "friday.cost_usd"
 AGENT_COST = "friday.agent.cost_usd"
 SUBTREE_COST = "friday.agent.cost_subtree_usd"
@@ -61,7 +62,7 @@ def of_agent(session: str, path: str, started: AgentStarted) -> dict[str, Any]:
         "gen_ai.agent.id": f"{session}:{path}",
         "gen_ai.conversation.id": session,
         **of_model(started.model),
-        "friday.agent.path": path,
+        PATH: path,
         "friday.agent.depth": depth_of(path),
         "friday.agent.run": started.run,
     }

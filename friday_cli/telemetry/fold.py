@@ -143,7 +143,7 @@ class SpanFold:
     # ---- requests --------------------------------------------------------------------
 
     def _chat(self, agent: _Agent, envelope: Envelope, start: float, *, model: bool = True) -> Span:
-        about = {names.OPERATION: "chat", **(names.of_model(agent.model) if model else {})}
+        about = {names.OPERATION: "chat", names.PATH: envelope.agent, **(names.of_model(agent.model) if model else {})}
         name = f"chat {about[names.REQUEST_MODEL]}" if model else "chat"
         return Span(name, self._context(agent, envelope), agent.last_run, "client", start, about)
 
@@ -234,7 +234,7 @@ class SpanFold:
         """The span of a call, which begins with the first event that names it."""
         if call_id not in agent.tools:
             context = agent.calls.get(call_id) or self._context(agent, envelope, call_id)
-            about = names.of_tool(name, call_id)
+            about = names.of_tool(name, call_id) | {names.PATH: envelope.agent}
             if self._content and call_id in agent.arguments:
                 about[names.ARGUMENTS] = names.as_json(agent.arguments.pop(call_id))
             tool = Span(f"execute_tool {name}", context, agent.last_run, "internal", envelope.at, about)

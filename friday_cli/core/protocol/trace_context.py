@@ -13,3 +13,9 @@ def valid_traceparent(text: str) -> str:
     """`text` if it is a `traceparent` of version 00 with ids other than zero, else ""."""
     found = re.fullmatch(r"00-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}", text.strip())
     return found[0] if found and int(found[1], 16) and int(found[2], 16) else ""
+
+
+def trace_fields() -> dict[str, str]:
+    """The current context as header fields, or as fields of `_meta`; empty without telemetry."""
+    traceparent = TRACEPARENT.get()
+    return {"traceparent": traceparent} if traceparent else {}
