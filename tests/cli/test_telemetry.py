@@ -38,13 +38,6 @@ def play(console: Console, agents: dict[str, Any]) -> str:
     return f"scripted:{file}"
 
 
-def profile(console: Console, name: str) -> None:
-    folder = console.friday_home / "profiles"
-    folder.mkdir(parents=True, exist_ok=True)
-    text = f'---\nname: {name}\ndescription: The {name}.\nallowedTools: "*"\n---\nYou are the {name}.\n'
-    (folder / f"{name}.md").write_text(text, encoding="utf-8")
-
-
 def ask(console: Console, model: str, *more: str) -> dict[str, Any]:
     ran = console("ask", "--model", model, "--output-format", "json", *more, "go")
     assert ran.code == 0, ran
@@ -67,14 +60,15 @@ def test_a_tree_of_20_children_is_one_trace(
     monkeypatch.setenv("TRACEPARENT", ABOVE)
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip")
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-team=tools")
-    for name in ("lead", "middle", "worker"):
-        profile(console, name)
+    for name, below in (("lead", "middle"), ("middle", "worker"), ("worker", "")):
+        front = (f"description: The {name}.", 'allowedTools: "*"', f"subAgents: [{below}]")
+        console.profile(console.friday_home / "profiles", name, *front)
     end, look = {"text": "done", "usage": USAGE}, {"calls": [{"name": "list_dir", "arguments": {"path": "."}}]}
     model = play(console, {
         "a": [lead("lead", "lead"), end],
         **{f"a.{i}": [lead("middle", "middle", "middle"), end] for i in (1, 2)},
         **{f"a.{i}.{j}": [lead("worker", "worker"), end] for i in (1, 2) for j in (1, 2, 3)},
-        "a.*": [look | {"usage": USAGE}, end],
+        "a.*.*.*": [look | {"usage": USAGE}, end],
     })  # fmt: skip
     session = ask(console, model, "--yolo")["session_id"]
 
