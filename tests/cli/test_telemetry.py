@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from friday_cli.telemetry import settings
 from tests.cli.console import Console
+from tests.servers import mcp_stdio
+from tests.servers.fake_model_server import Say, Turn, thinking
 from tests.servers.otlp_receiver import Receiver, attributes, receiver
+from tests.session.hook_files import hook, own_hooks
 
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 ABOVE = f"00-{'a' * 32}-{'b' * 16}-01"
@@ -48,6 +53,11 @@ def ask(console: Console, model: str, *more: str) -> dict[str, Any]:
 def exported(console: Console, session: str) -> list[dict[str, Any]]:
     document = console.ok("sessions", "export", session, "-f", "otlp").document
     return [s for group in document["resourceSpans"] for scope in group["scopeSpans"] for s in scope["spans"]]
+
+
+def context(span: Any) -> str:
+    """The `traceparent` of a span."""
+    return f"00-{span.trace_id.hex()}-{span.span_id.hex()}-01"
 
 
 def ids_of(spans: list[dict[str, Any]]) -> set[tuple[str, str, str]]:
@@ -141,8 +151,47 @@ def test_commands_get_the_trace_context_of_their_call_and_no_header(
     run = {"calls": [{"name": "bash", "arguments": {"command": command}}]}
     ask(console, play(console, {"a": [run, {"text": "done"}]}), "--yolo")
     (tool,) = [span for span in collector.spans if span.name == "execute_tool bash"]
-    context = f"00-{tool.trace_id.hex()}-{tool.span_id.hex()}-01"
-    assert (console.project / "out.txt").read_text() == f"{context} none\n"
+    assert (console.project / "out.txt").read_text() == f"{context(tool)} none\n"
+
+
+@pytest.mark.parametrize("transport", ["http", "sdk"])
+def test_services_servers_and_hooks_get_the_trace_context(
+    console: Console, collector: Receiver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, transport: str
+) -> None:
+    def rule(turn: Turn) -> Say:
+        return Say("done") if turn.turn else Say(calls=[("mcp__small__echo", {"text": "hi"})])
+
+    hooked, log = tmp_path / "hooked", tmp_path / "log"
+    own_hooks({"PreToolUse": [hook(f"echo $TRACEPARENT > {hooked}")]})
+    entry = {"command": sys.executable, "args": ["-S", "-E", mcp_stdio.__file__, f"log={log}"]}
+    (console.friday_home / "mcp.json").write_text(json.dumps({"mcpServers": {"small": entry}}))
+    with thinking(rule) as brain:
+        console.configure(f'[providers.anthropic]\nbase_url = "{brain.base}"\ntransport = "{transport}"\n')
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "test-key-1234")
+        ask(console, "anthropic/claude-sonnet-4-5", "--yolo")
+    chats = [context(span) for span in collector.spans if span.name.startswith("chat ")]
+    assert [turn.headers["traceparent"] for turn in brain.turns] == chats
+    (tool,) = [context(span) for span in collector.spans if span.name == "execute_tool mcp__small__echo"]
+    assert hooked.read_text().strip() == tool
+    (called,) = [line for line in log.read_text().splitlines() if line.startswith("tools/call ")]
+    assert json.loads(called.partition(" ")[2])["_meta"]["traceparent"] == tool
+
+
+def test_a_resumed_session_sends_only_its_new_run(
+    console: Console, collector: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = play(console, {"a": [{"text": "done", "usage": USAGE}]})
+    session = ask(console, model)["session_id"]
+    first = collector.ids
+    collector.spans.clear()
+    again = ask(console, model, "-r", session)
+    second = {span.name.split()[0]: attributes(span) for span in collector.spans}
+    assert first.isdisjoint(collector.ids)
+    assert len({trace for trace, _, _ in first | collector.ids}) == 2
+    assert ids_of(exported(console, session)) == first | collector.ids
+    assert second["invoke_agent"]["friday.agent.run"] == 2
+    assert second["invoke_agent"]["friday.agent.cost_usd"] == pytest.approx(second["chat"]["friday.cost_usd"])
+    assert again["cost_usd"] > 0
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:9", "not a url", "500"])
