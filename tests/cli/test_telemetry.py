@@ -154,9 +154,8 @@ def test_commands_get_the_trace_context_of_their_call_and_no_header(
     assert (console.project / "out.txt").read_text() == f"{context(tool)} none\n"
 
 
-@pytest.mark.parametrize("transport", ["http", "sdk"])
 def test_services_servers_and_hooks_get_the_trace_context(
-    console: Console, collector: Receiver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, transport: str
+    console: Console, collector: Receiver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def rule(turn: Turn) -> Say:
         return Say("done") if turn.turn else Say(calls=[("mcp__small__echo", {"text": "hi"})])
@@ -166,7 +165,7 @@ def test_services_servers_and_hooks_get_the_trace_context(
     entry = {"command": sys.executable, "args": ["-S", "-E", mcp_stdio.__file__, f"log={log}"]}
     (console.friday_home / "mcp.json").write_text(json.dumps({"mcpServers": {"small": entry}}))
     with thinking(rule) as brain:
-        console.configure(f'[providers.anthropic]\nbase_url = "{brain.base}"\ntransport = "{transport}"\n')
+        console.configure(f'[providers.anthropic]\nbase_url = "{brain.base}"\n')
         monkeypatch.setenv("ANTHROPIC_API_KEY", "test-key-1234")
         ask(console, "anthropic/claude-sonnet-4-5", "--yolo")
     chats = [context(span) for span in collector.spans if span.name.startswith("chat ")]
@@ -192,6 +191,14 @@ def test_a_resumed_session_sends_only_its_new_run(
     assert second["invoke_agent"]["friday.agent.run"] == 2
     assert second["invoke_agent"]["friday.agent.cost_usd"] == pytest.approx(second["chat"]["friday.cost_usd"])
     assert again["cost_usd"] > 0
+
+
+def test_a_trace_that_is_not_sampled_is_not_sent(
+    console: Console, collector: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRACEPARENT", ABOVE[:-1] + "0")
+    ask(console, play(console, {"a": [{"text": "done", "usage": USAGE}]}))
+    assert (collector.spans, len(collector.metrics)) == ([], 2)
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:9", "not a url", "500"])
