@@ -8,7 +8,6 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import requests
 from google.protobuf.json_format import MessageToDict
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
@@ -21,6 +20,8 @@ from opentelemetry.sdk.trace.export import SpanExportResult
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import SpanContext as SdkContext
 from opentelemetry.trace import SpanKind, Status, StatusCode, TraceFlags
+from requests import ConnectionError, PreparedRequest, RequestException, Response
+from requests import Session as RequestsSession
 
 from friday_cli import __version__
 
@@ -35,15 +36,15 @@ _SECONDS = [0.01 * 2**power for power in range(14)]
 """Boundaries of the histograms, as the conventions advise."""
 
 
-class _Session(requests.Session):
+class _NoRetries(RequestsSession):
     """Fails at once where nothing answers. The exporter would retry for seconds, also at the end of the process; the next
     interval is the retry."""
 
-    def send(self, request: requests.PreparedRequest, **more: Any) -> requests.Response:
+    def send(self, request: PreparedRequest, **more: Any) -> Response:
         try:
             return super().send(request, **more)
-        except requests.ConnectionError as error:
-            raise requests.RequestException(str(error)) from error
+        except ConnectionError as error:
+            raise RequestException(str(error)) from error
 
 
 class Sender:
@@ -51,7 +52,7 @@ class Sender:
 
     def __init__(self, settings: TelemetrySettings, session: str) -> None:
         self._resource = _resource(session)
-        self._spans = OTLPSpanExporter(endpoint=settings.traces, session=_Session()) if settings.traces else None
+        self._spans = OTLPSpanExporter(endpoint=settings.traces, session=_NoRetries()) if settings.traces else None
         self._metrics = _Metrics(settings.metrics, self._resource) if settings.metrics else None
 
     def send(self, spans: Sequence[Span]) -> bool:
@@ -75,7 +76,7 @@ class _Metrics:
     """The two histograms of the conventions for clients of models."""
 
     def __init__(self, endpoint: str, resource: Resource) -> None:
-        self.exporter = OTLPMetricExporter(endpoint=endpoint, session=_Session())
+        self.exporter = OTLPMetricExporter(endpoint=endpoint, session=_NoRetries())
         reader = PeriodicExportingMetricReader(self.exporter, export_interval_millis=math.inf)
         self._provider = MeterProvider([reader], resource, shutdown_on_exit=False)
         meter = self._provider.get_meter("friday", __version__)

@@ -124,6 +124,8 @@ async def _run_scheduled(
     last: bool,
 ) -> _CallResult:
     """Run one call when `after` is set, then set `done`. `last`: no serial call follows, so one parallel thing ends."""
+    if services.trace is not None:
+        TRACEPARENT.set(services.trace(agent.path, call.id))  # of this task, which is only for this call
     try:
         if after is not None:
             await after.wait()
@@ -146,8 +148,6 @@ async def _run_call(agent: Agent, services: Services, call: ToolCall) -> _CallRe
     output = Output("")
     started, ready, asked = False, _Prepared(), call
     now = asyncio.get_running_loop().time
-    if services.trace is not None:
-        TRACEPARENT.set(services.trace(agent.path, call.id))  # of this task, which is only for this call
     try:
         call = _forwarded(agent, call)
         await _prepare(agent, services, call, ready)
