@@ -191,6 +191,9 @@ def test_a_resumed_session_sends_only_its_new_run(
     assert second["invoke_agent"]["friday.agent.run"] == 2
     assert second["invoke_agent"]["friday.agent.cost_usd"] == pytest.approx(second["chat"]["friday.cost_usd"])
     assert again["cost_usd"] > 0
+    console.ok("sessions", "fork", session)
+    (fork,) = [row["id"] for row in console("sessions", "list", "--json").document if row["id"] != session]
+    assert ids_of(exported(console, fork)) == first | collector.ids  # a copy, which a collector has already
 
 
 def test_a_trace_that_is_not_sampled_is_not_sent(
