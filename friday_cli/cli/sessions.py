@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 from contextlib import suppress
 from typing import Literal
@@ -24,7 +25,7 @@ from . import rewind
 from .help import add_family
 from .output import confirm, remark, show_json, show_table
 from .session_args import JSON, NAME, YES
-from .session_lookup import open_store, read, refuse_agent, whole_session
+from .session_lookup import Record, open_store, read, refuse_agent, whole_session
 from .sessions_list import list_, price
 from .sessions_show import show
 
@@ -42,14 +43,14 @@ def register(app: typer.Typer, about: str) -> None:
 
 def export(
     name: str = NAME,
-    form: Literal["md", "json", "atif"] = typer.Option(
-        "md", "--format", "-f", help="Markdown, JSON with every event, or ATIF (a common trajectory format)."
+    form: Literal["md", "json", "atif", "otlp"] = typer.Option(
+        "md", "--format", "-f", help="Markdown, JSON with every event, ATIF (a common trajectory format), or OTLP (traces)."
     ),
     file: str | None = typer.Option(
         None, "--output", "-o", metavar="FILE", help="Write to this file instead of standard output.", show_default=False
     ),
 ) -> None:  # fmt: skip
-    """Export a session as Markdown, JSON or ATIF.
+    """Export a session as Markdown, JSON, ATIF or OTLP.
 
     Likely keys and passwords are masked. Check the result before you publish it.
     """
@@ -59,7 +60,10 @@ def export(
 
     with suppress(FridayError):  # the keys of the settings are masked; a session can be exported without them
         load_context()
-    text = exported(record.envelopes, form, version=__version__, title=record.title)
+    if form == "otlp":
+        text = _otlp(record)
+    else:
+        text = exported(record.envelopes, form, version=__version__, title=record.title)
     if file is None or file == "-":
         print(text, end="")
         return
@@ -69,6 +73,18 @@ def export(
     except OSError as error:
         raise FridayError(f"{file} cannot be written: {error.strerror}.") from None
     remark(f"exported session {record.id[:8]} to {file}")
+
+
+def _otlp(record: Record) -> str:
+    """The spans of a session. Raises FridayError without the extra `otel`."""
+    from friday_cli.telemetry.session import folded
+    from friday_cli.telemetry.settings import MISSING, installed, wants_content
+
+    if not installed():
+        raise FridayError(f"OTLP is not available: {MISSING}")
+    from friday_cli.telemetry.sdk import as_otlp_json
+
+    return as_otlp_json(folded(record.envelopes, content=wants_content(os.environ)), record.id)
 
 
 def rename(

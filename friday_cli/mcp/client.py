@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
-from typing import Any
+from typing import Any, cast
 
 import httpx2
 import mcp.client.session as library_session
@@ -20,6 +20,7 @@ from mcp_types.version import LATEST_MODERN_VERSION
 
 from friday_cli import __version__
 from friday_cli.core.protocol.errors import ToolError
+from friday_cli.core.protocol.trace_context import trace_fields
 from friday_cli.core.text.sanitize import sanitize_line
 
 from . import elicitation
@@ -209,7 +210,8 @@ class ServerClient:
                 amount = f"{progress:g}/{total:g}" if total else f"{progress:g}"
                 call.progress(f"{message} ({amount})" if message else amount)
 
-        return reply(await self._library.call_tool(tool, arguments, progress_callback=shown))
+        meta = cast(types.RequestParamsMeta | None, trace_fields() or None)
+        return reply(await self._library.call_tool(tool, arguments, progress_callback=shown, meta=meta))
 
     async def read(self, uri: str) -> Reply:
         """Read a resource."""

@@ -14,7 +14,7 @@ from friday_cli.extensions.hooks.hook import Hook
 from friday_cli.extensions.trust import content, hash_of
 from friday_cli.own_programs import find_program
 from friday_cli.workspace.local import LocalWorkspace
-from friday_cli.workspace.process.environment import cleaned
+from friday_cli.workspace.process.environment import cleaned, with_trace
 from friday_cli.workspace.process.piped import PipedProgram, PipedResult
 
 LIMIT = 1024 * 1024
@@ -44,7 +44,7 @@ class HookProcesses:
             return failed(Answer(hook, problem=f"not run: {changed} has changed since it was trusted"))
         try:
             program = PipedProgram(
-                self._argv(hook, workspace), given, self._environ, timeout_s=hook.entry.timeout, limit=LIMIT,
+                self._argv(hook, workspace), given, with_trace(self._environ), timeout_s=hook.entry.timeout, limit=LIMIT,
                 cwd=workspace.root, confined=confined,
             )  # fmt: skip
             ran = await workspace.piped(program, agent)

@@ -24,8 +24,9 @@ from friday_cli.core.permissions.approvals import ApprovalQueue
 from friday_cli.core.permissions.rules import Rules
 from friday_cli.core.permissions.taint import TaintTracker
 from friday_cli.core.protocol.errors import Unwritable
-from friday_cli.core.protocol.events import SCHEMA, Notice, SessionStarted
+from friday_cli.core.protocol.events import SCHEMA, Envelope, Notice, SessionStarted
 from friday_cli.core.protocol.format import is_caller, is_demo
+from friday_cli.core.protocol.trace_context import valid_traceparent
 from friday_cli.core.subagents.tree import SubagentTree
 from friday_cli.extensions import trust
 from friday_cli.paths import config_dir, data_dir, store_path, text_of
@@ -63,6 +64,7 @@ from .worktree_changes import WorktreeChanges
 
 if TYPE_CHECKING:
     from friday_cli.mcp.pool import ServerPool
+    from friday_cli.telemetry.session import SessionTelemetry
     from friday_cli.workspace.worktrees.worktrees import Worktrees
 
 
@@ -88,6 +90,7 @@ class SessionParts(msgspec.Struct, eq=False):
     workspace: LocalWorkspace
     sandbox: SandboxChoice
     servers: ServerPool | None
+    telemetry: SessionTelemetry | None
     skills: SessionSkills
 
 
@@ -219,7 +222,8 @@ def _build(
     taint = TaintTracker(_network_targets)
     for envelope in history.envelopes:
         taint.apply(envelope)
-    log = Log(store.journal(session), last=history.last, watch=taint.apply)
+    telemetry = _telemetry(context, session, history)
+    log = Log(store.journal(session), last=history.last, watch=_watch(taint, telemetry))
     mode, profile = options.mode or settings.mode, options.profile or ROOT
     rules = session_rules(settings, allow=options.allow, deny=options.deny, mode=mode, profile=profile)
     persona = context.profiles.get(options.profile) if options.profile else None
@@ -234,6 +238,7 @@ def _build(
     services = Services(
         log, approvals, workspace, _policy(options, settings, env), random.Random(), taint, supervisor=supervisor,
         shared_rate_limit=lambda lane: FileSharedRateLimit(lane, env),
+        traceparent=valid_traceparent(env.get("TRACEPARENT", "")), trace=telemetry.traceparent if telemetry else None,
     )  # fmt: skip
     isolation = _isolation(context, services, session)
     shared = delegation.context.brain_write_scope == "shared"
@@ -242,8 +247,7 @@ def _build(
     tools = AgentTools(
         services, isolation, providers, settings=settings, profiles=context.profiles,
         memory_store=store.notes.for_session(text_of(context.trust.root), session, shared=shared), servers=servers,
-        past_runs=store.past_runs,
-        skills=skills,
+        past_runs=store.past_runs, skills=skills,
     )  # fmt: skip
     _set_hooks(context, services, session, tools, workspace)
     chosen = chosen_before(history.envelopes) if options.sub_agents is None else options.sub_agents
@@ -252,8 +256,7 @@ def _build(
         services=services, isolation=isolation, providers=providers, tools=tools,
         root=RootOptions(context.choice, persona, rules, options.caller), settings=settings, profiles=context.profiles,
         environment=_environment(options, context, workspace), instructions=context.instructions,
-        overflow_folder=workspace.overflow.folder, sub_agents=sub_agents, schemas=KeptSchemas(env),
-        skills=skills,
+        overflow_folder=workspace.overflow.folder, sub_agents=sub_agents, schemas=KeptSchemas(env), skills=skills,
     )  # fmt: skip
     known = [agent_summary(record) for path, record in history.records.items() if path != "a"]
     tree = SubagentTree(services, factory, known=known, left=left_behind(history.envelopes))
@@ -263,8 +266,35 @@ def _build(
         permissions=permissions, notes=notes, since=history.last, profiles=context.profiles.names(),
         sub_agents=sub_agents, isolation=isolation,
         changes=WorktreeChanges(tree, isolation, services), workspace=workspace, sandbox=context.sandbox,
-        servers=servers, skills=skills,
+        servers=servers, telemetry=telemetry, skills=skills,
     )  # fmt: skip
+
+
+def _telemetry(context: OpenContext, session: str, history: EventHistory) -> SessionTelemetry | None:
+    """What sends the spans of the session, if the environment asks for it. Otherwise nothing is loaded."""
+    if not any(name.startswith("OTEL_EXPORTER_OTLP_") for name in context.env):
+        return None
+    from friday_cli.telemetry.settings import read_settings
+
+    settings, problem = read_settings(context.env)
+    context.notices += (problem,) if problem else ()
+    if settings is None:
+        return None
+    from friday_cli.telemetry.session import SessionTelemetry
+
+    return SessionTelemetry(settings, session, history.envelopes)
+
+
+def _watch(taint: TaintTracker, telemetry: SessionTelemetry | None) -> Callable[[Envelope], None]:
+    """What sees every event before it is written."""
+    if telemetry is None:
+        return taint.apply
+
+    def apply(envelope: Envelope) -> None:
+        taint.apply(envelope)
+        telemetry.apply(envelope)
+
+    return apply
 
 
 def _set_hooks(

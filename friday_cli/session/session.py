@@ -249,6 +249,8 @@ class Session:
         await parts.isolation.close()
         await parts.services.workspace.close()
         await self._log.close()
+        if parts.telemetry is not None:
+            await parts.telemetry.close()
         if last:
             await transport.aclose_all()
         if self._log.failure is None:  # otherwise it was reported that nothing is saved

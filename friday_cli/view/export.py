@@ -37,19 +37,19 @@ def export(envelopes: Sequence[Envelope], form: Format, *, version: str, title: 
     return (_json if form == "json" else _atif)(envelopes, version)
 
 
-def _clean(value: Any) -> Any:
+def clean(value: Any) -> Any:
     """`value` with all strings in it, including the keys of objects, sanitized and masked."""
     if isinstance(value, str):
         return mask(sanitize(value))
     if isinstance(value, dict):
-        return {_clean(name): _clean(item) for name, item in value.items()}
+        return {clean(name): clean(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_clean(item) for item in value]
+        return [clean(item) for item in value]
     return value
 
 
 def _dump(document: dict[str, Any]) -> str:
-    return json.dumps(_clean(msgspec.to_builtins(document)), ensure_ascii=False, indent=2) + "\n"
+    return json.dumps(clean(msgspec.to_builtins(document)), ensure_ascii=False, indent=2) + "\n"
 
 
 # ---- Friday's JSON ----------------------------------------------------------------------------------------------
@@ -139,7 +139,7 @@ def _item(item: Item) -> list[str]:
         return [f"*{item.level}: {_inline(sanitize_line(item.text, 400))}*", ""]
     head = f"**{_inline(sanitize_line(item.label, 60))}** {_code(sanitize_line(item.title, 200)) if item.title else ''}".rstrip()
     children = f", started {', '.join(item.agents)}" if item.agents else ""
-    arguments = json.dumps(_clean(item.arguments), ensure_ascii=False)
+    arguments = json.dumps(clean(item.arguments), ensure_ascii=False)
     shown = item.display.diff if isinstance(item.display, DiffDisplay) else item.text
     language = "diff" if isinstance(item.display, DiffDisplay) else ""
     blocks = [f"{head} ({item.status}{children})", code_block(arguments, "json"), code_block(shown, language)]

@@ -38,6 +38,7 @@ ROOMS = {
     "mcp_types": ("friday_cli.mcp", "friday_cli.frontends.mcp_server"),
     "anyio": ("friday_cli.mcp",),
     "msgspec": ("friday_cli",),
+    **dict.fromkeys(("opentelemetry", "google", "requests"), ("friday_cli.telemetry.sdk",)),
 }
 """External packages, and the modules that may import them. Every dependency is listed here."""
 
@@ -56,7 +57,7 @@ SHARED = ("service_provider", "encoded_history")
 
 BOUNDS = {"cryptography"}
 """Packages of our dependencies that are named only to bound their versions."""
-IMPORTED_AS = {"yaml": "pyyaml", "markdown_it": "markdown_it_py", "mcp_types": "mcp"}
+IMPORTED_AS = {"yaml": "pyyaml", "markdown_it": "markdown_it_py", "mcp_types": "mcp", "google": "protobuf"}
 NAMED_FOR_TYPES = {"friday_cli.frontends.tui.app"}
 """Modules that their own parts import for type hints only: the app passes itself to its parts."""
 
@@ -96,7 +97,9 @@ def test_packages_of_others_are_known_only_in_their_rooms() -> None:
 
 def test_every_dependency_is_used_and_every_package_used_is_a_dependency() -> None:
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    named = {re.split(r"[<>=]", entry)[0].lower().replace("-", "_") for entry in project["dependencies"]}
+    entries = [*project["dependencies"], *project["optional-dependencies"]["otel"]]
+    named = {re.split(r"[<>=]", entry)[0].lower().replace("-", "_") for entry in entries}
+    named = {"opentelemetry" if name.startswith("opentelemetry_") else name for name in named}
     used = {target.split(".")[0] for module in ours() for target in graph().find_modules_directly_imported_by(module)}
     used = {IMPORTED_AS.get(name, name) for name in used - {"friday_cli"} if name not in sys.stdlib_module_names}
     assert named - BOUNDS == used

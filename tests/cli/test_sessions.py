@@ -251,7 +251,7 @@ def test_stats_per_profile_and_model(console: Console) -> None:
     (("show", "ID", "--agent", "x"), "has no agent 'x'"), (("show", "ID:a.1", "--agent", "a"), "name different agents"),
     (("export",), "Missing argument 'ID'. See `friday sessions export --help`."),
     (("export", "ID:a.1"), "Only a whole session can be exported."),
-    (("export", "ID", "-f", "pdf"), "'pdf' is not one of 'md', 'json', 'atif'"),
+    (("export", "ID", "-f", "pdf"), "'pdf' is not one of 'md', 'json', 'atif', 'otlp'"),
     (("delete", "ID:a.1", "--yes"), "Only a whole session can be deleted."),
     (("rename", "ID:a.1", "x"), "Only a session has a title"), (("nope",), "No such command 'nope'."),
     (("list", "--nope"), "No such option: --nope"), (("show", "ID", "--follow", "--json"), "--follow and --json cannot be combined."),

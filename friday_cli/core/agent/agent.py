@@ -281,7 +281,8 @@ class Services(msgspec.Struct, eq=False):
     """The services that all agents of a session share. `supervisor` checks supervised results (None: the sub-agent's own
     model). `hooks` run programs of the person on events (None: none are configured). `shared_rate_limit(key)` is the state
     of a rate limit that other processes share. `taint` tracks the untrusted text that the agents read, and must get every
-    event of `log`. `before_run` is awaited before the first event of a run."""
+    event of `log`. `before_run` is awaited before the first event of a run. `traceparent` is the trace context of the program
+    that started this one; `trace(path, call)` that of an agent's call or request (None: no telemetry)."""
 
     log: Log
     approvals: ApprovalQueue
@@ -295,6 +296,8 @@ class Services(msgspec.Struct, eq=False):
     hooks: Hooks | None = None
     shared_rate_limit: Callable[[str], SharedRateLimit | None] = lambda key: None
     before_run: Callable[[Agent], Awaitable[None]] = _no_preparation
+    traceparent: str = ""
+    trace: Callable[[str, str], str] | None = None
 
     def rate_limiter(self, key: str) -> RateLimiter:
         """The rate limiter of a `rate_limit_key`, created at first use."""

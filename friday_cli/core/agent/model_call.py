@@ -28,6 +28,7 @@ from ..protocol.provider import (
     UsageChunk,
     estimate_request,
 )
+from ..protocol.trace_context import TRACEPARENT
 from .agent import Agent, Services
 from .prefix_check import broken_prefix, last_request
 
@@ -191,6 +192,7 @@ async def _send(
     reader.request = request
     reader.most = provider.window + reservation.output
     output = 0
+    outer = TRACEPARENT.set("" if services.trace is None else services.trace(agent.path, ""))
     try:
         async with _rate_limit_slot(agent, services, again) as on_chunk:
             now = asyncio.get_running_loop().time
@@ -205,6 +207,7 @@ async def _send(
         services.prefixes.add_usage(provider.rate_limit_key, done.usage)
         return done
     finally:
+        TRACEPARENT.reset(outer)
         agent.budget.settle(reservation, reader.usage.billed, reader.usage.cost_usd, output=output)
         agent.account(reader.usage)
 

@@ -19,6 +19,7 @@ from ..protocol.events import Denied, MessageAdded, Notice, ToolFinished, ToolOu
 from ..protocol.messages import Message, ResultStatus, ToolCall, ToolResult, user
 from ..protocol.receipt import ToolFacts
 from ..protocol.tool import CHANGING, PARALLEL, FinalReport, Output, Tool, ToolContext
+from ..protocol.trace_context import TRACEPARENT
 from ..text.suggest import closest_match
 from .agent import Agent, HookOutcome, Services, StopRun
 from .result_budget import save_long, truncate_results
@@ -123,6 +124,8 @@ async def _run_scheduled(
     last: bool,
 ) -> _CallResult:
     """Run one call when `after` is set, then set `done`. `last`: no serial call follows, so one parallel thing ends."""
+    if services.trace is not None:
+        TRACEPARENT.set(services.trace(agent.path, call.id))  # of this task, which is only for this call
     try:
         if after is not None:
             await after.wait()

@@ -46,7 +46,8 @@ class SessionStarted(Event, frozen=True, tag="session_started"):
 class AgentStarted(Event, frozen=True, tag="agent_started"):
     """First event of a run of an agent; `run` counts from 1. Budgets: `tokens` and `cost_usd` for all its runs, `turns` and
     `time_s` (active seconds) for this one; 0 or None: no limit. `max_depth` of nesting (main agent 0); `result_chars` read at once.
-    `forecast` is what such a delegation usually uses; None for a main agent, a resumed run and in older logs."""
+    `forecast` is what such a delegation usually uses; None for a main agent, a resumed run and in older logs. `traceparent`
+    is the W3C trace context of the program that started the run of a main agent."""
 
     run: int
     profile: str
@@ -64,6 +65,7 @@ class AgentStarted(Event, frozen=True, tag="agent_started"):
     max_depth: int | None = None
     result_chars: int = RESULT_CHARS
     forecast: Forecast | None = None
+    traceparent: str = ""
 
 
 class AgentFinished(Event, frozen=True, tag="agent_finished"):

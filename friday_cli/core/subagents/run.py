@@ -163,6 +163,7 @@ async def _announce(tree: RunHost, node: AgentRun, message: Message | None) -> N
         max_depth=agent.max_depth,
         result_chars=agent.result_chars,
         forecast=spec.forecast if agent.run == 1 else None,
+        traceparent="" if agent.parent else tree.services.traceparent,
     )
     events: list[AnyEvent] = [started, prefix] if agent.run == 1 else [started]
     events += agent.start_events

@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 
 from friday_cli import __version__
 from friday_cli.core.protocol.errors import ProviderError
+from friday_cli.core.protocol.trace_context import trace_fields
 
 from . import error_mapping, h11_client
 from .endpoint import Endpoint
@@ -39,7 +40,7 @@ async def events(endpoint: Endpoint, path: str, body: dict[str, Any]) -> AsyncGe
     try:
         check_headers(endpoint)
         headers = {"user-agent": _USER_AGENT, "content-type": "application/json", "accept": "text/event-stream"}
-        headers |= {name.lower(): value for name, value in endpoint.headers.items()}
+        headers |= {name.lower(): value for name, value in endpoint.headers.items()} | trace_fields()
         post = h11_client.post if h11_client.supports(endpoint) else _post
         with idle_timeout.waiting():
             response = await post(endpoint, endpoint.url(path), encode(body), headers)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from friday_cli.core.protocol.errors import ProviderError
+from friday_cli.core.protocol.trace_context import trace_fields
 from friday_cli.core.text.known_keys import mask_keys_in
 
 from . import error_mapping, http
@@ -216,7 +217,10 @@ def _auth(endpoint: Endpoint) -> dict[str, Any]:
 
 async def _open(endpoint: Endpoint, sdk: Any, path: str, body: dict[str, Any]) -> Any:
     """Send the request: an HTTP response, or the SDK's event iterator for Bedrock's binary event stream."""
-    options: Any = {"headers": {"Accept": "text/event-stream", **_auth(endpoint)}, "follow_redirects": False}
+    options: Any = {
+        "headers": {"Accept": "text/event-stream", **_auth(endpoint), **trace_fields()},
+        "follow_redirects": False,
+    }
     options["timeout"] = http.timeout(endpoint)
     if endpoint.platform == "bedrock":
         import anthropic

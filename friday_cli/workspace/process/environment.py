@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from friday_cli.core.protocol.trace_context import TRACEPARENT
 from friday_cli.core.text.known_keys import is_key_variable, without_keys
 from friday_cli.core.text.lazy_regex import pattern
 from friday_cli.core.text.sanitize import mask
 
 _SECRET_NAME = pattern(
     r"(?:^|_)[A-Z0-9]*(?:TOKENS?|SECRETS?|KEYS?|PASSWORDS?|PASSWD|PASSPHRASE|CREDENTIALS?|AUTH|COOKIES?)(?:_|$)"
-    r"|(?:^|[_/:])(?:PASS|PWD|PAT|DSN)$|(?:TOKEN|SECRET|PASSWORD|CREDENTIAL|APIKEY)(?:S|$)"
+    r"|^OTEL_EXPORTER_OTLP_(?:[A-Z]+_)?HEADERS$|(?:^|[_/:])(?:PASS|PWD|PAT|DSN)$|(?:TOKEN|SECRET|PASSWORD|CREDENTIAL|APIKEY)(?:S|$)"
 )
 
 PLAIN = {
@@ -55,6 +56,12 @@ def nesting_depth(environ: Mapping[str, str]) -> int:
     """How deep this process is nested below agents of Friday, 0 if it is not."""
     value = environ.get(DEPTH, "")
     return int(value) if value.isascii() and value.isdigit() and len(value) < 4 else 0
+
+
+def with_trace(environ: Mapping[str, str]) -> Mapping[str, str]:
+    """`environ` with the trace context of the current call, if there is telemetry."""
+    traceparent = TRACEPARENT.get()
+    return {**environ, "TRACEPARENT": traceparent} if traceparent else environ
 
 
 def cleaned(environ: Mapping[str, str], *, keep: Collection[str] = ()) -> dict[str, str]:

@@ -19,7 +19,7 @@ from ..sandbox.plan import SandboxPlan
 from ..sandbox.policy import SandboxPolicy
 from .client import Process, SupervisorClient
 from .command import EffectDetector, PreparedCommand, RunningCommand, shell_code
-from .environment import DEPTH, nesting_depth
+from .environment import DEPTH, nesting_depth, with_trace
 from .output import HeadTailBuffer, LiveOutput, OutputCapture, OverflowFolder, unnamed_file
 from .piped import OutputPipes, PipedProgram, PipedResult, run_piped
 
@@ -63,6 +63,7 @@ class CommandStarter:
         folder, sandbox = cwd or self._roots[0], self._settings.sandbox
         nested = nesting_depth(self._settings.environ) + depth_of(agent) + 1
         environ: Mapping[str, str] = {**self._settings.environ, DEPTH: str(nested)}
+        environ = with_trace(environ)
         plan: SandboxPlan | None = None
         if sandbox is not None:
             plan = sandbox.plan(self._roots, folder, show=self._settings.overflow.path, access=access)

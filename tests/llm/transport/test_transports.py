@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from friday_cli.core.protocol.errors import ProviderError
+from friday_cli.core.protocol.trace_context import TRACEPARENT
 from friday_cli.llm.transport import Endpoint, Transport, aclose_all, event_stream, get_transport
 from tests.llm.providers.asking import TRANSPORTS
 from tests.servers.script_player import DROP, HANG, RESET, Reply, Server, Wait, document, named, playing, unnamed
@@ -140,6 +141,16 @@ async def test_what_is_sent(transport: Transport, sdk: Any) -> None:
     wanted = {"authorization": f"Bearer {KEY}", "x-extra": "1", "content-type": "application/json",
               "accept": "text/event-stream"}  # fmt: skip
     assert {name: asked.headers[name] for name in wanted} == wanted
+
+
+async def test_the_trace_context_of_the_request_is_sent(transport: Transport) -> None:
+    token = TRACEPARENT.set("00-context")
+    try:
+        async with playing(Reply(named(STOP))) as server:
+            await read(transport, server)
+    finally:
+        TRACEPARENT.reset(token)
+    assert server.requests[0].headers["traceparent"] == "00-context"
 
 
 async def test_no_key_is_made_up(transport: Transport, sdk: Any, monkeypatch: pytest.MonkeyPatch) -> None:
