@@ -1,4 +1,4 @@
-"""A session that another program drives: its main agent sends no request to a model, the program's calls are its replies."""
+"""Runs of the main agent that another program drives: they send no request to a model, the program's calls are the replies."""
 
 from __future__ import annotations
 
@@ -18,20 +18,24 @@ WINDOW = 10_000_000
 
 
 class Caller(msgspec.Struct, eq=False):
-    """A program that drives a session. `budget` is what all sub-agents of its sessions may use together. `calls` are the
-    tool calls that the main agent makes next, one in each reply."""
+    """A program that drives a session. `budget` is what all sub-agents that its calls start may use together; None: what the
+    main agent has left. `calls` are the tool calls that the main agent makes next, one in each reply. `with_model`: between
+    these calls the main agent has prompts for its model."""
 
     name: str
-    budget: Budget
+    budget: Budget | None
     calls: deque[ToolCall] = msgspec.field(default_factory=deque)
+    with_model: bool = False
 
 
 class CallerProvider:
-    """Implements `Provider` for the main agent. `model_below` is the model that its sub-agents inherit."""
+    """Implements `Provider` for the main agent. `model_below` is the model that its sub-agents inherit. The log names that one
+    for a main agent that has prompts for it, too."""
 
     def __init__(self, caller: Caller, model_below: Provider) -> None:
-        self.name = self.rate_limit_key = CALLER
-        self.model = re.sub(r"[^A-Za-z0-9._-]+", "-", caller.name)[:60] or "unknown"
+        self._name = re.sub(r"[^A-Za-z0-9._-]+", "-", caller.name)[:60] or "unknown"
+        self.rate_limit_key = CALLER
+        self.name, self.model = (model_below.name, model_below.model) if caller.with_model else (CALLER, self._name)
         self.window, self.max_output = WINDOW, 1
         self.badge = model_below.badge
         self.model_below = model_below
@@ -42,7 +46,7 @@ class CallerProvider:
         if self._calls:
             yield ReplyDone(Message("assistant", (self._calls.popleft(),)), Usage(), "tool_use")
         else:
-            yield ReplyDone(Message("assistant", (Text(f"Returned to {self.model}."),)), Usage(), "end_turn")
+            yield ReplyDone(Message("assistant", (Text(f"Returned to {self._name}."),)), Usage(), "end_turn")
 
     def cost(self, usage: Usage) -> float | None:
         """Always 0: nothing is sent."""
