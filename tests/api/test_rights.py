@@ -114,7 +114,7 @@ async def publish(text: str) -> str:
 
 
 CALLS: dict[str, tuple[str, dict[str, Any], dict[str, Any], str, str]] = {
-    "it passes if it only reads": ("py__lookup", {"word": "tree", "most": 1}, {}, "ok", '["&lt;/untrusted>tree"]'),
+    "it passes if it only reads": ("py__lookup", {"word": "tree", "most": 1}, {}, "ok", '["‹/untrusted›tree"]'),
     "its failure is an error": ("py__lookup", {"word": "none"}, {}, "error", "There is no such word."),
     "arguments are checked": ("py__lookup", {"word": "tree", "much": 2}, {}, "error", "py__lookup: bad arguments"),
     "others are asked about": ("py__publish", {"text": "x"}, {}, "denied", "no person can be asked"),
