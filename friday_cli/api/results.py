@@ -12,6 +12,7 @@ from friday_cli.core.protocol.agent_path import is_under
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.protocol.receipt import Finding, Receipt
 from friday_cli.core.protocol.run_result import RunResult, Status, StopReason
+from friday_cli.core.text.sanitize import sanitize
 from friday_cli.session.output_schema import unfenced
 from friday_cli.view import SessionView
 from friday_cli.view.items import DeniedCall
@@ -56,11 +57,20 @@ def agent_result(view: SessionView, path: str, *, end: RunResult | None = None, 
     data = None
     if as_data and end.status == "completed":
         with suppress(ValueError, RecursionError):
-            data = json.loads(unfenced(end.text))
+            data = _clean(json.loads(unfenced(end.text)))
     return AgentResult(
         session=view.session, agent=path, profile=agent.profile, status=end.status, reason=end.stop_reason,
-        text=end.text, data=data, partial=end.partial, error=end.error, usage=usage, cost=usage.cost_usd,
+        text=sanitize(end.text), data=data, partial=end.partial, error=sanitize(end.error), usage=usage, cost=usage.cost_usd,
         receipt=agent.receipt, findings=end.findings,
         agents=tuple(agent_result(view, child) for child, below in view.agents.items() if below.parent == path),
         denials=tuple(denied for denied in view.denials if is_under(denied.agent, path)),
     )  # fmt: skip
+
+
+def _clean(value: Any) -> Any:
+    """`value` without escape sequences in its strings."""
+    if isinstance(value, str):
+        return sanitize(value)
+    if isinstance(value, dict):
+        return {sanitize(name): _clean(item) for name, item in value.items()}
+    return [_clean(item) for item in value] if isinstance(value, list) else value
