@@ -105,7 +105,6 @@ class OpenSession:
     async def _prompt(self, text: str, schema: dict[str, object] | None, images: tuple[Image, ...]) -> AgentResult:
         try:
             async with self._turn:
-                await self._program.idle()
                 self._program.let_model_answer(True)
                 try:
                     end = await self._session.prompt(text, schema=schema, images=images)
@@ -161,7 +160,6 @@ class OpenSession:
         if self._prompting is not None:
             raise UsageError("The main agent works on a prompt.", hint="Delegate before or after it.")
         async with self._turn:
-            await self._program.idle()
             text = f"{title}\n\n({DELEGATE_TASK}, called by {CALLER_NAME})"
             call = await self._program.call(DELEGATE_TASK, arguments, text, max_cost=max_cost)
         await self._up_to_date()

@@ -19,6 +19,8 @@ class ProgramCalls:
 
     def __init__(self, caller: Caller, main: MainAgent, parts: SessionParts) -> None:
         self._caller, self._main, self._parts = caller, main, parts
+        if caller.with_model:
+            parts.tree.wakes = False
 
     @property
     def last_event(self) -> int:
@@ -26,14 +28,10 @@ class ProgramCalls:
         return self._parts.log.last
 
     def let_model_answer(self, yes: bool) -> None:
-        """Whether the model answers the next runs of the main agent. Otherwise these send no request."""
+        """Whether the model answers the next runs of the main agent. Otherwise these send no request, and no message starts one."""
+        self._parts.tree.wakes = yes
         model = model_below(self._main.agent.provider)
         self._main.agent.provider = model if yes else CallerProvider(self._caller, model)
-
-    async def idle(self) -> None:
-        """Wait until the main agent is not running: the end of a sub-agent may have started it."""
-        while not self._main.idle:
-            await self._parts.tree.node("a").finished()
 
     async def call(self, tool: str, arguments: dict[str, Any], title: str, *, max_cost: float | None = None) -> str:
         """Let the main agent make a call; returns its id when the run has ended. `title` begins the run in the log. All

@@ -56,6 +56,17 @@ async def test_can_use_only_tightens(stage: Stage, name: str) -> None:
     assert not (stage.project / "other").exists()
 
 
+async def test_a_judge_cannot_change_the_call(stage: Stage) -> None:
+    async def can_use(request: friday.ToolRequest) -> bool:
+        request.arguments["word"] = "other"
+        return True
+
+    stage.plays({"a": [does(("py__lookup", {"word": "tree"})), says("done")]})
+    result = await friday.run("go", **given(stage, tools=[lookup], can_use=can_use))
+    ((status, text),) = await stage.results(result.session, "a")
+    assert (status, "tree" in text, "other" in text) == ("ok", True, False)
+
+
 async def test_can_use_sees_every_agent_its_lineage_and_what_will_run(stage: Stage) -> None:
     seen: list[tuple[str, str, tuple[str, ...]]] = []
 

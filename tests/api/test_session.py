@@ -73,7 +73,7 @@ async def test_delegations_run_side_by_side_without_a_request_of_the_main_agent(
         assert [(one.agent, one.text, one.receipt.commands[0].exit_code) for one in found] == [
             ("a.1", "met", 0), ("a.2", "met", 0),
         ]  # fmt: skip
-        assert session.view.agents["a"].usage.billed == 0
+        assert (session.view.agents["a"].usage.billed, session.view.agents["a"].run) == (0, 2)
         answer = await session.prompt("What happened?")
         assert (answer.text, answer.usage.billed) == ("I heard of both.", 5500)
         model = session.view.agents["a"].model
