@@ -64,9 +64,12 @@ def restrict(plan: SandboxPlan) -> None:
 
 def readable(plan: SandboxPlan) -> list[str]:
     """Folders and files that together cover the whole file system except the denied paths and `plan.read_only`. A denied path
-    inside a writable folder stays readable."""
+    inside a writable folder stays readable. Where a command may only read, its own temporary folder is excluded too: what is
+    copied there must not be executed."""
     denied = [path for path in (*plan.deny, "/dev") if not any(inside(path, root) for root in plan.write)]
     denied += plan.read_only
+    if plan.read_only:
+        denied.append(plan.tmp)
     tops = [path for path in ("/", *plan.show) if not _is_read_only(path, plan)]
     return [path for top in tops for path in _covering(top, denied)]
 

@@ -9,6 +9,7 @@ import shlex
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -181,6 +182,21 @@ async def test_nothing_is_changed_executed_read_or_reached(
     assert CANARY not in printed
     if looking.read_only_kind == "landlock":  # bubblewrap cannot prevent that a file of the folder is executed
         assert "ran-2" not in printed
+
+
+async def test_a_copy_in_a_temporary_folder_anywhere_is_not_executed(
+    witness: Witness, looking: SandboxChoice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the usual temporary folders everything is hidden; this one is in none of them."""
+    if looking.read_only_kind != "landlock":
+        pytest.skip("NOT TESTED HERE: only Landlock prevents that a file of the folder is executed")
+    with tempfile.TemporaryDirectory(prefix=".sandbox-test-", dir=witness.folder.parent) as elsewhere:
+        monkeypatch.setattr("tempfile.tempdir", elsewhere)
+        copied = "cp run.sh $TMPDIR/mine; cat $TMPDIR/mine; $TMPDIR/mine; echo $TMPDIR"
+        printed = await outputs(looking, witness, [copied])
+    assert "echo ran-" in printed
+    assert "ran-2" not in printed
+    assert elsewhere in printed
 
 
 @pytest.mark.parametrize("part", range(8))
