@@ -87,7 +87,7 @@ def session_options(given: OpenOptions, *, resume: str | None) -> Options:
         sub_agents=None if (only := given.get("sub_agents")) is None else _texts("sub_agents", only),
         mcp_config=_texts("mcp_config", given.get("mcp_config", ())),
         no_mcp=given.get("no_mcp", False),
-        caller=Caller(CALLER_NAME, None, with_model=True),
+        caller=Caller(CALLER_NAME, None, alone=False),
         program=Program(tools, given.get("hooks", {}), given.get("can_use")),
     )
 

@@ -37,7 +37,7 @@ from friday_cli.tools import task_result
 from . import output_schema, small_window, system_prompt
 from .agent_rules import profile_rights
 from .agent_tools import AgentTools
-from .caller import Caller, CallerProvider, model_below
+from .caller import Caller, budget_below, drive, model_below
 from .isolation import WorktreeIsolation
 from .provider_pool import ProviderPool
 from .resume import report_from_log
@@ -92,8 +92,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         limits, persona, rules = self.settings.limits, self.root.profile, self.root.rules
         provider = self.providers.get(self.root.choice)
         caller = self.root.caller
-        alone = caller is not None and not caller.with_model
-        budget = Budget("a") if alone else Budget("a", tokens=limits.max_tokens, cost=limits.max_cost)
+        budget = Budget("a") if caller and caller.alone else Budget("a", tokens=limits.max_tokens, cost=limits.max_cost)
         _check_price(provider, budget)
         targets = self.tools.targets("a", persona, self.services.policy.max_depth)
         tools = self.tools.of_root(tree, provider, persona, rules, targets=targets)
@@ -123,9 +122,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         if targets and self.settings.subagent_model and not is_demo(provider.name):
             self.providers.named(self.settings.subagent_model, "subagent_model")  # an unusable one is reported now
         if caller:
-            agent.provider = CallerProvider(caller, provider)
-        if alone:
-            agent.system, agent.fallback = "", None
+            drive(agent, caller)
         return agent
 
     async def before_run(self, tree: SubagentTree, agent: Agent) -> None:
@@ -165,8 +162,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
             most = delegation.token_budget.max
             tokens = min(most, profile.max_token_budget or delegation.token_budget.default, spec.max_tokens or most)
             check = output_schema.checker(spec.schema) if spec.schema is not None else None
-            caller = self.root.caller if parent.path == "a" else None
-            above = caller.budget if caller and caller.budget else parent.budget
+            above = budget_below(parent, self.root.caller)
             budget = above.child(path, tokens=tokens, cost=_least(profile.max_cost, spec.max_cost))
             _check_price(provider, budget)
         except FridayError as error:

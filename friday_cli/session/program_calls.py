@@ -19,7 +19,7 @@ class ProgramCalls:
 
     def __init__(self, caller: Caller, main: MainAgent, parts: SessionParts) -> None:
         self._caller, self._main, self._parts = caller, main, parts
-        if caller.with_model:
+        if not caller.alone:
             parts.tree.wakes = False
 
     @property

@@ -30,7 +30,7 @@ PLAYS: list[dict[str, Any]] = [
     {"a": [LOOK, says("Those of parse().")], "a.1": [says("Written.")]},
     {"a": [does(("py__ticket", {"number": 7}), ("bash", {"command": "rm -r build"})), says("Fixed.")]},
     {
-        "a": [{**says("Those of parse()."), "when": "missing"}, {**says("The empty file."), "when": "tested first"}],
+        "a": [{**says("Those of parse()."), "when": "missing"}, says("The empty file.")],
         "a.1": [says("Only main().")],
     },
     {

@@ -62,8 +62,7 @@ class SubagentTree:
         """The sub-agents started since the last prompt of the user."""
         self.left = left
         self.closed = False
-        self.wakes = True
-        """Whether messages start the main agent when it is idle; otherwise it reads them in its next run."""
+        self.wakes = True  # whether messages start the idle main agent; if not, it reads them in its next run
         self._host = host
         self._nodes: dict[str, AgentRun] = {}
         self._notifying: set[AgentRun] = set()  # ended runs whose parents are not notified yet
