@@ -26,6 +26,9 @@ from .results import AgentResult, agent_result
 _open_sessions: WeakKeyDictionary[asyncio.AbstractEventLoop, int] = WeakKeyDictionary()
 """The number of open sessions by event loop: the last one that is closed closes the connections too."""
 
+START_S = 2.0
+"""Seconds that a delegation that is cancelled has to start its sub-agent."""
+
 
 async def run(
     prompt: str,
@@ -96,6 +99,7 @@ class OpenSession:
         """Start a run of the main agent. Await it for the result, or iterate over its events and await it then. It ends when the
         main agent and all sub-agents in the background have ended. `schema`: a JSON Schema that the answer must fit. Files
         that the text names with `@` are not attached. Raises UsageError while another prompt runs."""
+        self._require_open()
         if self._prompting is not None:
             raise UsageError("A prompt is running in this session.", hint="Await it first, or stop it.")
         made = self._prompting = PromptRun(self, self._prompt(text, schema, tuple(images)), after=self.view.seq)
@@ -137,7 +141,8 @@ class OpenSession:
     ) -> AgentResult:
         """Run a sub-agent of the main agent, without a request to the model of that one, and return its result. Several may run
         at the same time. The limits only lower those of the profile and of the session. `resume`: the path of an ended
-        sub-agent that continues with `task`; `profile` does not count then. Cancelling it stops the sub-agent. Raises
+        sub-agent that continues with `task`; `profile` does not count then. Cancelling it stops the sub-agent, or all agents if it cannot
+        start. Raises
         UsageError if the sub-agent is not started, or while a prompt runs."""
         given = {
             "profile": profile, "task": task, "context": context, "max_tokens": max_tokens, "max_iterations": max_turns,
@@ -157,6 +162,7 @@ class OpenSession:
 
     async def _start(self, arguments: dict[str, Any], title: str, max_cost: float | None) -> str:
         """The path of the sub-agent that a call of the program starts. Raises UsageError."""
+        self._require_open()
         if self._prompting is not None:
             raise UsageError("The main agent works on a prompt.", hint="Delegate before or after it.")
         async with self._turn:
@@ -175,7 +181,15 @@ class OpenSession:
             return f"the {end.stop_reason} budget of {end.limit_of or 'a'} is used up"
         return end.error or end.summary("a")
 
+    def _require_open(self) -> None:
+        if self._reader.done():
+            raise UsageError(f"Session {self.id[:8]} is closed.", hint="Open it again with `resume`.")
+
     async def _stop_started(self, starting: asyncio.Future[str]) -> None:
+        """Stop the sub-agent of a delegation. One that cannot start, such as while it waits for a permission, is stopped with all
+        agents of the session."""
+        if not (await asyncio.wait([starting], timeout=START_S))[0]:
+            await self._session.stop("a")
         with suppress(UsageError, asyncio.CancelledError):
             await self._session.stop(await starting)
 

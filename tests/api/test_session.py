@@ -10,6 +10,7 @@ import pytest
 
 import friday_cli.api as friday
 from friday_cli.core.protocol.events import AgentStarted
+from friday_cli.paths import config_dir
 from friday_cli.view import SessionView
 from tests.session.harness import Stage, delegates, does, says
 
@@ -154,6 +155,26 @@ async def test_cancelling_leaves_nothing(stage: Stage, what: str) -> None:
     if what == "leave":
         assert (await asyncio.wait_for(task, 20)).status == "cancelled"  # type: ignore[attr-defined]
     assert asyncio.all_tasks() == before
+
+
+async def test_a_delegation_that_waits_for_a_permission_can_be_cancelled(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("friday_cli.api.open_session.START_S", 0.01)
+    config_dir().mkdir(parents=True)
+    (config_dir() / "config.toml").write_text('permissions.ask = ["delegate_task"]\n', encoding="utf-8")
+    async with friday.open(**given(stage, attended=True)) as session:
+        task = asyncio.create_task(session.delegate("general", "look"))
+        async for envelope in session.events():
+            if isinstance(envelope.event, friday.events.PermissionAsked):
+                break
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    with pytest.raises(friday.UsageError, match="is closed"):
+        session.prompt("go")
+    with pytest.raises(friday.UsageError, match="is closed"):
+        await session.delegate("general", "look")
 
 
 async def test_a_program_can_answer_as_the_person(stage: Stage) -> None:
