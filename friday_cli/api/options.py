@@ -16,7 +16,7 @@ from friday_cli.session.program import CanUse, HookFunction, Program
 
 from .own_tools import OwnTool
 
-CALLER_NAME = "the program"
+CALLER_NAME = "python"
 """How the log names the program that makes calls of the main agent."""
 
 
@@ -63,10 +63,15 @@ class OpenOptions(TypedDict, total=False):
 
 
 def session_options(given: OpenOptions, *, resume: str | None) -> Options:
-    """The options of a session. `resume`: its whole id. Raises UsageError for an unknown option, or two tools of one name."""
+    """The options of a session. `resume`: its whole id. Raises UsageError for an option that is unknown or has a wrong value."""
     if unknown := sorted(given.keys() - OpenOptions.__annotations__.keys()):
         raise UsageError(f"There is no option {unknown[0]!r}.", hint="docs/api.md lists all of them.")
-    tools = tuple(one.tool for one in given.get("tools", ()))
+    own: Sequence[object] = given.get("tools", ())
+    tools = tuple(one.tool for one in own if isinstance(one, OwnTool))
+    if len(tools) < len(own):
+        raise UsageError("tools: each must be made by `tool`.")
+    if wrong := [event for event, functions in given.get("hooks", {}).items() if callable(functions)]:
+        raise UsageError(f"hooks: {wrong[0]} needs a list of functions.")
     if len({tool.name for tool in tools}) < len(tools):
         raise UsageError("tools: two of them have the same name.")
     config_file = given.get("config_file")

@@ -24,6 +24,9 @@ def given(stage: Stage, **more: Any) -> friday.OpenOptions:
     return {"cwd": stage.project, "model": f"scripted:{stage.scenario}", **more}  # type: ignore[typeddict-item]
 
 
+async def given_tool() -> None: ...
+
+
 async def test_run_returns_the_answer_with_its_tree(stage: Stage) -> None:
     stage.plays({
         "a": [{**delegates("general"), **USED}, {"text": '```json\n{"n": 3}\n```', **USED}],
@@ -211,6 +214,9 @@ async def test_twenty_sessions_in_one_process(stage: Stage) -> None:
         ({"deny": ["bsh"]}, "Did you mean bash"),
         ({"resume": "00000000"}, "00000000"),
         ({"hooks": {"PreTool": []}}, "Did you mean PreToolUse"),
+        ({"hooks": {"PreToolUse": print}}, "PreToolUse needs a list"),
+        ({"tools": [print]}, "made by `tool`"),
+        ({"tools": [friday.tool(description="x")(given_tool)] * 2}, "the same name"),
     ],
 )
 async def test_a_wrong_option_is_named(stage: Stage, options: dict[str, Any], error: str) -> None:
