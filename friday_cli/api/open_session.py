@@ -149,7 +149,7 @@ class OpenSession:
             "timeout_s": timeout_s, "schema": schema, "isolation": isolation, "resume": resume, "background": True,
         }  # fmt: skip
         arguments = {name: value for name, value in given.items() if value not in (None, "")}
-        starting = asyncio.ensure_future(self._start(arguments, f"{profile}: {task}", max_cost))
+        starting = asyncio.ensure_future(self._start(arguments, f"{resume or profile}: {task}", max_cost))
         path = ""
         try:
             path = await asyncio.shield(starting)

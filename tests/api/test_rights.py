@@ -52,6 +52,7 @@ async def test_can_use_only_tightens(stage: Stage, name: str) -> None:
     assert status == case.status
     assert case.words in text
     assert "secret" not in text
+    assert [denied.tool for denied in result.denials] == ["bash"] * (status == "denied")
     assert (stage.project / "x").exists() == (status == "ok")
     assert not (stage.project / "other").exists()
 
@@ -143,6 +144,14 @@ async def test_own_tools_are_judged_like_others(stage: Stage, name: str) -> None
         assert (await session.delegate("general", "go")).ok
     ((status, text),) = await stage.results(session.id, "a.1")
     assert (status, words in text) == (expected, True), text
+
+
+async def test_the_result_of_an_own_tool_counts_as_text_of_others(stage: Stage) -> None:
+    fetch = does(("web_fetch", {"url": "https://docs.example.org/x"}))
+    stage.plays({"a": [does(("py__lookup", {"word": "tree"})), fetch, says("done")]})
+    result = await friday.run("go", **given(stage, tools=[lookup], allow=["web_fetch"]))
+    (_, (status, text)) = await stage.results(result.session, "a")
+    assert (status, "py__lookup" in text) == ("denied", True), text
 
 
 async def test_models_are_told_of_own_tools_and_profiles_select_them(stage: Stage) -> None:
