@@ -43,7 +43,7 @@ LEFT_S = 30.0
 PACKAGE = f"{os.sep}friday_cli{os.sep}"
 MODEL_SERVERS = {1234, 8000, 8080, 9931, 11434}
 """Ports where Friday looks for local model servers. Tests cannot connect to them."""
-MACHINE = "cli delegation e2e frontends llm session store tools workspace"
+MACHINE = "api cli delegation e2e frontends llm session store tools workspace"
 """Folders whose tests use processes, terminals, sockets, disks or the clock of the machine: they may run twice."""
 MOST_RERUN = 1
 """Tests of a run that may fail once and then pass; more fail the run."""

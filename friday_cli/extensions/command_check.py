@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 
 from friday_cli.core.protocol.errors import FileError
-from friday_cli.core.protocol.tool_info import SERVER_PREFIX
+from friday_cli.core.protocol.tool_info import EXTERNAL_PREFIXES
 from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.tool_catalog import TOOLS
 
@@ -64,7 +64,7 @@ def _differences(command: commands.CustomCommand, raw: bytes) -> Iterator[str]:
         elif known == "allowed-tools":
             for entry in claude_import.items(value) if isinstance(value, str) else value or ():
                 names, _ = claude_import.parse_entry(str(entry), imported=True)
-                if any(name not in TOOLS.names and not name.startswith(SERVER_PREFIX) for name in names):
+                if any(name not in TOOLS.names and not name.startswith(EXTERNAL_PREFIXES) for name in names):
                     yield f"allowed-tools: {sanitize_line(str(entry), 80)} is unknown and ignored."
     if note := command.skipped_note():
         yield note

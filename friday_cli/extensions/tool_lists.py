@@ -16,7 +16,7 @@ def allowed_tools(
 ) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
     """The tools that the value of `allowed-tools` names, rules that restrict them, and the entries that name none. `imported`: it
     was written for another program. Raises FileError."""
-    from friday_cli.core.protocol.tool_info import SERVER_PREFIX
+    from friday_cli.core.protocol.tool_info import EXTERNAL_PREFIXES
     from friday_cli.tool_catalog import TOOLS
 
     from .profiles import claude_import
@@ -28,7 +28,7 @@ def allowed_tools(
     ignored: list[str] = []
     for entry in entries:
         tool_names, pattern = claude_import.parse_entry(entry, imported=imported)
-        unknown = [tool for tool in tool_names if tool not in TOOLS.names and not tool.startswith(SERVER_PREFIX)]
+        unknown = [tool for tool in tool_names if tool not in TOOLS.names and not tool.startswith(EXTERNAL_PREFIXES)]
         if not unknown:
             known.append((tool_names, pattern))
         elif imported:

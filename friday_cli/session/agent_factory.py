@@ -37,7 +37,7 @@ from friday_cli.tools import task_result
 from . import output_schema, small_window, system_prompt
 from .agent_rules import profile_rights
 from .agent_tools import AgentTools
-from .caller import Caller, CallerProvider
+from .caller import Caller, budget_below, drive, model_below
 from .isolation import WorktreeIsolation
 from .provider_pool import ProviderPool
 from .resume import report_from_log
@@ -92,7 +92,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         limits, persona, rules = self.settings.limits, self.root.profile, self.root.rules
         provider = self.providers.get(self.root.choice)
         caller = self.root.caller
-        budget = Budget("a") if caller else Budget("a", tokens=limits.max_tokens, cost=limits.max_cost)
+        budget = Budget("a") if caller and caller.alone else Budget("a", tokens=limits.max_tokens, cost=limits.max_cost)
         _check_price(provider, budget)
         targets = self.tools.targets("a", persona, self.services.policy.max_depth)
         tools = self.tools.of_root(tree, provider, persona, rules, targets=targets)
@@ -122,7 +122,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         if targets and self.settings.subagent_model and not is_demo(provider.name):
             self.providers.named(self.settings.subagent_model, "subagent_model")  # an unusable one is reported now
         if caller:
-            agent.provider, agent.system, agent.fallback = CallerProvider(caller, provider), "", None
+            drive(agent, caller)
         return agent
 
     async def before_run(self, tree: SubagentTree, agent: Agent) -> None:
@@ -130,12 +130,12 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         servers, persona = self.tools.servers, self.root.profile
         if servers is None or agent.path != "a" or not await servers.prepare_run():
             return
-        targets = self.tools.targets("a", persona, self.services.policy.max_depth)
-        tools = self.tools.of_root(tree, agent.provider, persona, self.root.rules, targets=targets)
-        agent.tools = self.tools.with_skills(tree, tools, agent.rules, agent.provider.window, persona)
+        targets, model = self.tools.targets("a", persona, self.services.policy.max_depth), model_below(agent.provider)
+        tools = self.tools.of_root(tree, model, persona, self.root.rules, targets=targets)
+        agent.tools = self.tools.with_skills(tree, tools, agent.rules, model.window, persona)
         agent.rules.allowed = _root_allowed(agent.tools) if persona else None
         before = agent.specs, agent.system
-        agent.specs = self._specs(agent.tools, persona, agent.provider.window)
+        agent.specs = self._specs(agent.tools, persona, model.window)
         agent.system = with_server_notes(agent.system, servers, agent.tools, persona)
         if agent.run > 1 and (agent.specs, agent.system) != before:
             agent.start_events.append(Prefix(agent.model, agent.system, agent.specs))
@@ -164,7 +164,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
             most = delegation.token_budget.max
             tokens = min(most, profile.max_token_budget or delegation.token_budget.default, spec.max_tokens or most)
             check = output_schema.checker(spec.schema) if spec.schema is not None else None
-            above = self.root.caller.budget if self.root.caller and parent.path == "a" else parent.budget
+            above = budget_below(parent, self.root.caller)
             budget = above.child(path, tokens=tokens, cost=_least(profile.max_cost, spec.max_cost))
             _check_price(provider, budget)
         except FridayError as error:

@@ -11,7 +11,7 @@ from friday_cli.config.settings import RuleSetting
 from friday_cli.core.permissions.rule import ESCALATED, Decision, Rule, parse_rule
 from friday_cli.core.permissions.rules import Mode, Rules
 from friday_cli.core.protocol.errors import FileError, UsageError
-from friday_cli.core.protocol.tool_info import SERVER_PREFIX
+from friday_cli.core.protocol.tool_info import EXTERNAL_PREFIXES
 from friday_cli.core.text.suggest import closest_match
 from friday_cli.extensions.profiles import Profile
 from friday_cli.tool_catalog import BASH, TOOLS
@@ -75,7 +75,7 @@ def profile_rights(parent: Rules, profile: Profile, tools: Iterable[str]) -> Rul
 def _known(rule: Rule) -> Rule:
     """The rule itself. Raises UsageError if it names no existing tool: a misspelt rule would protect nothing."""
     escalated = rule.decision == "allow" and rule.tool in {f"{BASH}_{access}" for access in ESCALATED}
-    if escalated or rule.tool.startswith(SERVER_PREFIX) or fnmatch.filter(TOOLS.names, rule.tool):
+    if escalated or rule.tool.startswith(EXTERNAL_PREFIXES) or fnmatch.filter(TOOLS.names, rule.tool):
         return rule
     near = closest_match(rule.tool, TOOLS.names)
     hint = f"Did you mean {near}?" if near else f"There are: {', '.join(sorted(TOOLS.names))}."

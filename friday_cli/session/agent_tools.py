@@ -48,7 +48,8 @@ PastRuns = Callable[[str, str], Awaitable[Sequence[PastRun]]]
 
 
 class AgentTools:
-    """Makes tools. `memory_store` is what the memory tools read and write, `servers` are the MCP servers of the session."""
+    """Makes tools. `memory_store` is what the memory tools read and write, `servers` are the MCP servers of the session, `own`
+    tools of the program that opened it."""
 
     def __init__(
         self,
@@ -62,7 +63,9 @@ class AgentTools:
         past_runs: PastRuns,
         skills: SessionSkills,
         servers: ServerPool | None = None,
+        own: Sequence[Tool] = (),
     ) -> None:
+        self._own = own
         self._services = services
         self._isolation = isolation
         self._providers = providers
@@ -93,7 +96,7 @@ class AgentTools:
         made: list[Tool] = []
         for group in catalog.groups("profile"):
             made += import_module(f"friday_cli.tools.{group}").tools(**given.get(group, {}))
-        return {tool.name: tool for tool in made} | (self.servers.tools() if self.servers else {})
+        return {tool.name: tool for tool in (*made, *self._own)} | (self.servers.tools() if self.servers else {})
 
     def of_root(
         self,

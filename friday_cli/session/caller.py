@@ -1,4 +1,4 @@
-"""A session that another program drives: its main agent sends no request to a model, the program's calls are its replies."""
+"""Runs of the main agent that another program drives: they send no request to a model, the program's calls are the replies."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator
 
 import msgspec
 
+from friday_cli.core.agent.agent import Agent
 from friday_cli.core.limits.budget import Budget
 from friday_cli.core.protocol.format import CALLER
 from friday_cli.core.protocol.messages import Message, Text, ToolCall, Usage
@@ -18,20 +19,24 @@ WINDOW = 10_000_000
 
 
 class Caller(msgspec.Struct, eq=False):
-    """A program that drives a session. `budget` is what all sub-agents of its sessions may use together. `calls` are the
-    tool calls that the main agent makes next, one in each reply."""
+    """A program that drives a session. `budget` is what all sub-agents that its calls start may use together; None: what the
+    main agent has left. `calls` are the tool calls that the main agent makes next, one in each reply. `alone`: the main agent
+    has no prompts for a model between these calls."""
 
     name: str
-    budget: Budget
+    budget: Budget | None
     calls: deque[ToolCall] = msgspec.field(default_factory=deque)
+    alone: bool = True
 
 
 class CallerProvider:
-    """Implements `Provider` for the main agent. `model_below` is the model that its sub-agents inherit."""
+    """Implements `Provider` for the main agent. `model_below` is the model that its sub-agents inherit. The log names that one
+    for a main agent that has prompts for it, too."""
 
     def __init__(self, caller: Caller, model_below: Provider) -> None:
-        self.name = self.rate_limit_key = CALLER
-        self.model = re.sub(r"[^A-Za-z0-9._-]+", "-", caller.name)[:60] or "unknown"
+        self._name = re.sub(r"[^A-Za-z0-9._-]+", "-", caller.name)[:60] or "unknown"
+        self.rate_limit_key = CALLER
+        self.name, self.model = (CALLER, self._name) if caller.alone else (model_below.name, model_below.model)
         self.window, self.max_output = WINDOW, 1
         self.badge = model_below.badge
         self.model_below = model_below
@@ -42,7 +47,7 @@ class CallerProvider:
         if self._calls:
             yield ReplyDone(Message("assistant", (self._calls.popleft(),)), Usage(), "tool_use")
         else:
-            yield ReplyDone(Message("assistant", (Text(f"Returned to {self.model}."),)), Usage(), "end_turn")
+            yield ReplyDone(Message("assistant", (Text(f"Returned to {self._name}."),)), Usage(), "end_turn")
 
     def cost(self, usage: Usage) -> float | None:
         """Always 0: nothing is sent."""
@@ -52,3 +57,15 @@ class CallerProvider:
 def model_below(provider: Provider) -> Provider:
     """The model that the children of an agent with `provider` inherit."""
     return provider.model_below if isinstance(provider, CallerProvider) else provider
+
+
+def drive(agent: Agent, caller: Caller) -> None:
+    """Let `caller` make the calls of the main agent."""
+    agent.provider = CallerProvider(caller, agent.provider)
+    if caller.alone:
+        agent.system, agent.fallback = "", None
+
+
+def budget_below(parent: Agent, caller: Caller | None) -> Budget:
+    """What the children of `parent` use up. `caller` is the program that makes the calls of the main agent."""
+    return caller.budget if caller and caller.budget and parent.path == "a" else parent.budget

@@ -18,8 +18,8 @@ from friday_cli.core.text.sanitize import mask, sanitize_line
 from friday_cli.extensions.hooks.answer import Answer
 from friday_cli.extensions.hooks.hook import NAME_CHARS, Hook
 
+from .hook_functions import HookFunctions
 from .hook_input import HookInputs
-from .hook_process import HookProcesses
 from .isolation import local_workspace
 
 SHOWN = 300
@@ -29,7 +29,7 @@ SHOWN = 300
 class HookRunner:
     """Runs `hooks` on the events that they are for."""
 
-    def __init__(self, hooks: Sequence[Hook], processes: HookProcesses, inputs: HookInputs, log: Log) -> None:
+    def __init__(self, hooks: Sequence[Hook], processes: HookFunctions, inputs: HookInputs, log: Log) -> None:
         self._by_event: dict[str, list[Hook]] = defaultdict(list)
         for hook in hooks:
             self._by_event[hook.event].append(hook)

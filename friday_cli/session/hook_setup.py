@@ -21,8 +21,10 @@ from friday_cli.paths import config_dir
 from friday_cli.workspace.local import LocalWorkspace
 
 from .agent_tools import AgentTools
+from .hook_functions import HookFunctions, hook_functions
 from .hook_input import HookInputs
 from .hook_process import HookProcesses
+from .program import Program
 from .session_hooks import SessionHooks
 
 
@@ -63,14 +65,18 @@ def make_hooks(
     session: str,
     tools: AgentTools,
     workspace: LocalWorkspace,
+    program: Program | None = None,
 ) -> tuple[SessionHooks | None, list[str]]:
-    """The hooks of a session, None if there are none, and lines for the person about those that cannot be used."""
+    """The hooks of a session, None if there are none, and lines for the person about those that cannot be used. Those of the
+    `program` that opened it come last."""
     hooks, problems = configured_hooks(trust, env, claude=settings.hooks.claude)
     unconfined = settings.sandbox.kind == "none"
     if any(hook.source == "project" for hook in hooks) and not unconfined and not workspace.sandbox_access(""):
         problems.append("No sandbox works here, so the project's hooks do not run.")
         hooks = [hook for hook in hooks if hook.source == "user" or hook.blocks]
-    if not hooks:
+    functions = hook_functions(program.hooks if program else {})
+    can_use = program.can_use if program else None
+    if not (hooks or functions or can_use):
         return None, problems
 
     async def estimate(agent: Agent, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -88,7 +94,10 @@ def make_hooks(
 
     processes = HookProcesses(env, Path(os.path.realpath(trust.root)), unconfined=unconfined)
     inputs = HookInputs(session, folder)
-    return SessionHooks(hooks, processes, inputs, services, estimate=estimate), problems
+    made = SessionHooks(
+        [*hooks, *functions], HookFunctions(functions, processes), inputs, services, estimate=estimate, can_use=can_use
+    )
+    return made, problems
 
 
 async def announce(hooks: Hooks, tree: SubagentTree, history: Sequence[Envelope]) -> list[str]:

@@ -49,6 +49,7 @@ from . import cleanup, system_prompt
 from .agent_factory import ROOT, AgentFactory, RootOptions
 from .agent_rules import session_rules
 from .agent_tools import AgentTools
+from .caller import Caller
 from .isolation import WorktreeIsolation
 from .open_context import OpenContext, Options, read_context
 from .permissions import SessionPermissions
@@ -67,11 +68,13 @@ if TYPE_CHECKING:
     from friday_cli.telemetry.session import SessionTelemetry
     from friday_cli.workspace.worktrees.worktrees import Worktrees
 
+    from .program import Program
+
 
 class SessionParts(msgspec.Struct, eq=False):
     """The parts of an open session. `notes` are for the model with the next prompt. `since`: number of the last event before
     this opening. `profiles`: names of all profiles. `changes` are
-    the worktrees' changes as a person applies or discards them."""
+    the worktrees' changes as a person applies or discards them. `caller`: the program that makes calls of the main agent."""
 
     id: str
     store: Store
@@ -92,6 +95,7 @@ class SessionParts(msgspec.Struct, eq=False):
     servers: ServerPool | None
     telemetry: SessionTelemetry | None
     skills: SessionSkills
+    caller: Caller | None
 
 
 async def open_session(options: Options, env: Mapping[str, str] | None = None) -> SessionParts:
@@ -247,9 +251,9 @@ def _build(
     tools = AgentTools(
         services, isolation, providers, settings=settings, profiles=context.profiles,
         memory_store=store.notes.for_session(text_of(context.trust.root), session, shared=shared), servers=servers,
-        past_runs=store.past_runs, skills=skills,
+        past_runs=store.past_runs, skills=skills, own=options.program.tools if options.program else (),
     )  # fmt: skip
-    _set_hooks(context, services, session, tools, workspace)
+    _set_hooks(options.program, context, services, session, tools=tools, workspace=workspace)
     chosen = chosen_before(history.envelopes) if options.sub_agents is None else options.sub_agents
     sub_agents = SubAgentChoice(context.profiles, persona, delegation, notes, chosen, log)
     factory = AgentFactory(
@@ -266,7 +270,7 @@ def _build(
         permissions=permissions, notes=notes, since=history.last, profiles=context.profiles.names(),
         sub_agents=sub_agents, isolation=isolation,
         changes=WorktreeChanges(tree, isolation, services), workspace=workspace, sandbox=context.sandbox,
-        servers=servers, telemetry=telemetry, skills=skills,
+        servers=servers, telemetry=telemetry, skills=skills, caller=options.caller,
     )  # fmt: skip
 
 
@@ -298,15 +302,19 @@ def _watch(taint: TaintTracker, telemetry: SessionTelemetry | None) -> Callable[
 
 
 def _set_hooks(
-    context: OpenContext, services: Services, session: str, tools: AgentTools, workspace: LocalWorkspace
-) -> None:
-    """Give `services` the hooks of the session. Without a file that has some, nothing is loaded."""
+    program: Program | None, context: OpenContext, services: Services, session: str, *, tools: AgentTools,
+    workspace: LocalWorkspace,
+) -> None:  # fmt: skip
+    """Give `services` the hooks of the session. Without a file or a `program` that has some, nothing is loaded."""
     project, env = context.trust, context.env
     names = trust.HOOK_FILES if context.settings.hooks.claude else trust.HOOK_FILES[:1]
-    if (config_dir(env) / "hooks.json").is_file() or (project.ok and any(name in project.files for name in names)):
+    files = (config_dir(env) / "hooks.json").is_file() or (project.ok and any(name in project.files for name in names))
+    if files or (program is not None and (program.hooks or program.can_use)):
         from .hook_setup import make_hooks
 
-        given = make_hooks(project, context.settings, env, services, session=session, tools=tools, workspace=workspace)
+        given = make_hooks(
+            project, context.settings, env, services, session=session, tools=tools, workspace=workspace, program=program
+        )
         services.hooks, problems = given
         context.notices += (*problems,)
 

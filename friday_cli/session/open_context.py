@@ -29,13 +29,15 @@ from .mcp_settings import read_servers
 if TYPE_CHECKING:
     from friday_cli.mcp.entry import ServerEntry
 
+    from .program import Program
+
 
 class Options(msgspec.Struct, frozen=True):
     """What a frontend was asked for; None or empty: as the settings say. `attended`: a person can answer questions.
     `resume`: the whole id of a session. `trusted`: treat the folder as trusted in this session. `flags`: settings of
     the command line by dotted name. `sub_agents`: the only profiles that the main agent may delegate to. `mcp_config`:
     files or JSON with MCP servers. `no_mcp`: no others than these. `caller`: the program that makes the main agent's
-    calls."""
+    calls. `program`: what the Python program gives that opens the session in its own process."""
 
     cwd: Path
     add_dirs: tuple[Path, ...] = ()
@@ -54,6 +56,7 @@ class Options(msgspec.Struct, frozen=True):
     mcp_config: tuple[str, ...] = ()
     no_mcp: bool = False
     caller: Caller | None = None
+    program: Program | None = None
 
 
 class OpenContext(msgspec.Struct, eq=False):

@@ -14,7 +14,7 @@ from friday_cli.core.permissions.rules import Rules
 from friday_cli.core.protocol.agent_path import is_under
 from friday_cli.core.protocol.events import Envelope, InboxMessage, Prefix
 from friday_cli.core.protocol.messages import without_thinking
-from friday_cli.core.protocol.tool_info import DELEGATE_TASK, SERVER_PREFIX
+from friday_cli.core.protocol.tool_info import DELEGATE_TASK, EXTERNAL_PREFIXES
 from friday_cli.core.subagents.node import AgentSummary
 from friday_cli.store.store import Store
 from friday_cli.tools.delegate.report import report
@@ -84,7 +84,7 @@ async def resume_root(
     if record.prefix and record.prefix.model == root.model:
         root.system, root.specs = record.prefix.system, record.prefix.tools
         names = {spec.name for spec in root.specs}
-        root.tools = {n: t for n, t in root.tools.items() if n in names or n.startswith(SERVER_PREFIX)}
+        root.tools = {n: t for n, t in root.tools.items() if n in names or n.startswith(EXTERNAL_PREFIXES)}
         notes.append(f"{NOTE} The session was resumed. Today is {date.today().isoformat()}; mode: {rules.mode}.")
     else:
         root.history = [without_thinking(m) for m in root.history]

@@ -30,6 +30,7 @@ from .open_context import Options
 from .skills import PersonSkills
 
 if TYPE_CHECKING:
+    from .program_calls import ProgramCalls
     from .rewind import Rewinder
 
 __all__ = ["Options", "Session"]
@@ -52,7 +53,7 @@ class ResumeExtras(TypedDict, total=False):
 class Session:
     """A running session. Make one with `Session.open`. `since`: the number of the last event before this opening.
     `profiles`: names of all profiles. `sandbox`: the kind that confines commands. `servers`: its MCP servers, None if it has none. `kept`: whether the session is stored
-    on disk."""
+    on disk. `program`: makes calls as the main agent, None for a session that no program drives."""
 
     def __init__(self, parts: SessionParts) -> None:
         self.id = parts.id
@@ -67,6 +68,11 @@ class Session:
         self._log = parts.log
         self._tree = parts.tree
         self._main = MainAgent(parts)
+        self.program: ProgramCalls | None = None
+        if parts.caller:
+            from .program_calls import ProgramCalls
+
+            self.program = ProgramCalls(parts.caller, self._main, parts)
         self.skills = PersonSkills(parts.skills, self._main.agent)
 
     @classmethod

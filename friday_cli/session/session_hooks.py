@@ -31,9 +31,10 @@ from friday_cli.extensions.hooks.claude_names import (
 )
 from friday_cli.extensions.hooks.hook import Hook
 
+from .hook_functions import HookFunctions
 from .hook_input import HookInputs, delegation_response
-from .hook_process import HookProcesses
 from .hook_runner import SHOWN, HookRunner, name_of
+from .program import CanUse, refusal
 
 END_S = 5.0
 """Seconds that hooks of SessionEnd, and those that nothing waits for, have when a session is closed."""
@@ -41,17 +42,19 @@ END_S = 5.0
 
 class SessionHooks:
     """Implements `Hooks`. `known(path)` is what is known of an agent, `estimate(agent, arguments)` what the sub-agents of a
-    call may cost at most and usually use."""
+    call may cost at most and usually use. `can_use` may refuse a call after all rewrites."""
 
     def __init__(
         self,
         hooks: Sequence[Hook],
-        processes: HookProcesses,
+        processes: HookFunctions,
         inputs: HookInputs,
         services: Services,
         *,
         estimate: Callable[[Agent, Mapping[str, Any]], Awaitable[dict[str, Any]]],
+        can_use: CanUse | None = None,
     ) -> None:
+        self._can_use = can_use
         self._runner = HookRunner(hooks, processes, inputs, services.log)
         self._has, self._fire = self._runner.has, self._runner.fire
         self._inputs, self._services, self._estimate = inputs, services, estimate
@@ -71,6 +74,10 @@ class SessionHooks:
         if events:
             await self._services.log.emit(agent.path, *events)
         outcome = _compose(answers, grant=tool.name)
+        if self._can_use is not None and outcome.decision != "deny":  # what will run is what it judges
+            refused = await refusal(self._can_use, agent, tool, arguments if changed is None else changed)
+            if refused:
+                outcome = msgspec.structs.replace(outcome, decision="deny", reason=refused)
         if changed is None:
             return outcome
         text = mask(sanitize_line(msgspec.json.encode(changed).decode(), SHOWN))

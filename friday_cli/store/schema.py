@@ -9,7 +9,8 @@ import sqlite3
 import stat
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -140,7 +141,8 @@ def _open(path: Path) -> sqlite3.Connection:
     db = _plain_connection(path)
     try:
         known = len(MIGRATIONS)
-        version = _own_version(db, path)
+        with _one_read(db):
+            version = _own_version(db, path)
         if version > known:
             raise StoreError(
                 f"{path} was written by a newer Friday (schema {version}; this one knows {known}). Nothing was changed.",
@@ -164,11 +166,20 @@ def _plain_connection(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
 
 
+@contextmanager
+def _one_read(db: sqlite3.Connection) -> Iterator[None]:
+    """What is read inside is the file at one moment, also while another process creates or migrates it."""
+    db.execute("BEGIN")
+    try:
+        yield
+    finally:
+        roll_back(db)
+
+
 def _own_version(db: sqlite3.Connection, path: Path) -> int:
     """The schema version of the file, 0 for an empty one. Raises StoreError if the file belongs to another program,
     DatabaseDamaged if some of Friday's tables are missing."""
     tables = {row[0] for row in db.execute("SELECT name FROM sqlite_master")}
-    # read after the tables: both are written in one transaction
     version = int(db.execute("PRAGMA user_version").fetchone()[0])
     if bool(tables) == bool(version) and (not tables or tables >= OWN_TABLES):
         return version

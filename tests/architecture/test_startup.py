@@ -114,3 +114,24 @@ async def test_a_piped_question_over_http_loads_no_sdk(wire: str, tmp_path: Path
     shown, modules = run("sessions", "show", out.splitlines()[1].split()[0], "--agent", "a", cwd=tmp_path)
     assert "Here." in shown
     assert_not_loaded(modules, "httpx2", "pydantic", SESSION, "friday_cli.config")
+
+
+def test_the_api_loads_nothing_before_it_is_used(tmp_path: Path) -> None:
+    code = "import sys, friday_cli.api as friday; print(*sys.modules); friday.run; print(*sys.modules)"
+    ran = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(PROJECT)}, cwd=tmp_path, capture_output=True,
+        text=True, check=True, timeout=60,
+    )  # fmt: skip
+    before, after = (set(line.split()) for line in ran.stdout.splitlines())
+    assert_not_loaded(
+        before, "asyncio", "msgspec", "friday_cli.core", "friday_cli.session", "friday_cli.api.open_session"
+    )
+    assert "friday_cli.api.open_session" in after
+    assert_not_loaded(after, "httpx2", "typer", "rich", "pydantic", *ON_DEMAND)
+
+
+def test_every_name_of_the_api_is_there() -> None:
+    import friday_cli.api as friday
+
+    assert sorted(friday.__all__) == friday.__all__
+    assert all(getattr(friday, name) is not None for name in friday.__all__)

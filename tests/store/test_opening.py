@@ -164,3 +164,22 @@ async def test_a_file_removed_while_open_is_said(store: Store, session: str, pat
     with pytest.raises(StoreError, match="is gone: it was moved or removed") as caught:
         await store.journal(session).append(tree(session))
     assert "Put it back" in caught.value.hint
+
+
+def test_a_file_that_another_process_creates_meanwhile_is_not_called_damaged(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Interrupted(sqlite3.Connection):
+        """Lets another process create the file as soon as it finds no table, unless its own read is not over."""
+
+        def execute(self, sql: str, *args: object) -> sqlite3.Cursor:  # type: ignore[override]
+            if sql == "PRAGMA user_version" and not self.in_transaction:
+                monkeypatch.undo()
+                schema.connect(path).close()
+            return super().execute(sql, *args)  # type: ignore[arg-type]
+
+    def plain_connection(path: Path) -> sqlite3.Connection:
+        return sqlite3.connect(path, timeout=1, isolation_level=None, check_same_thread=False, factory=Interrupted)
+
+    monkeypatch.setattr(schema, "_plain_connection", plain_connection)
+    schema.connect(path).close()

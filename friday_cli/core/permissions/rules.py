@@ -11,7 +11,7 @@ from typing import Literal, Protocol
 import msgspec
 
 from ..protocol.shell_script import SimpleCommand
-from ..protocol.tool_info import SERVER_PREFIX, SKILL, WEB_SEARCH, Effect, ToolCatalog
+from ..protocol.tool_info import EXTERNAL_PREFIXES, SKILL, WEB_SEARCH, Effect, ToolCatalog
 from ..text.sanitize import sanitize_line
 from .dangerous import is_protected, is_secret
 from .rule import (
@@ -310,7 +310,7 @@ def suggested_rule(call: RuleInput) -> str:
         return ""
     if call.effect == "spawn" and any(" " in subject for subject in call.subjects):  # a limit on agents, no profile
         return ""
-    if call.tool == WEB_SEARCH or call.tool.startswith(SERVER_PREFIX):  # hardly ever are the arguments the same
+    if call.tool == WEB_SEARCH or call.tool.startswith(EXTERNAL_PREFIXES):  # hardly ever are the arguments the same
         return call.tool
     texts = _of_command(call) if call.effect == "run" else _of_subject(call)
     rules = [parse_rule(text, "allow") for text in texts]

@@ -2,7 +2,7 @@
 
 The state is shared by all agents of a session and folded from its events, so a resumed session has it too:
 
-1. After any agent has read untrusted text (a web page, a web search, an MCP server, a hook or a skill of the project, the output
+1. After any agent has read untrusted text (a web page, a web search, an MCP server, a tool of a program, a hook or a skill of the project, the output
    of a command that uses the network), `web_fetch` and network commands to a new host need permission, even if a rule or the mode allows them. A host
    is new until it was contacted, and never new when the person trusts it.
 2. A URL that seems to carry data (long encoded text, or text of files that were read) to a host that the person does not
@@ -17,7 +17,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 
 from ..protocol.events import Envelope, HookRan, InboxMessage, MessageAdded, SkillLoaded, ToolFinished
-from ..protocol.tool_info import SERVER_PREFIX, WEB_FETCH, WEB_SEARCH
+from ..protocol.tool_info import EXTERNAL_PREFIXES, SERVER_PREFIX, WEB_FETCH, WEB_SEARCH
 from ..text.lazy_regex import pattern
 from ..text.skill_marks import without_skills
 from .rule import RuleInput
@@ -105,7 +105,7 @@ class TaintTracker:
                 self.source = host_of(facts.urls[0])
             elif facts.found or event.tool == WEB_SEARCH:
                 self.source = "a web search"
-            elif event.tool.startswith(SERVER_PREFIX):
+            elif event.tool.startswith(EXTERNAL_PREFIXES):
                 self.source = event.tool
             elif hosts:
                 self.source = f"a command that contacted {hosts[0]}"

@@ -30,6 +30,10 @@ RESULT_FIELDS = ("result", "answer", "output", "text")
 """Arguments of `task_result` that may have the result: that of the tool first, then the names in other programs."""
 SERVER_PREFIX = "mcp__"
 """How the names of tools from MCP servers begin: `mcp__SERVER__TOOL`."""
+PROGRAM_PREFIX = "py__"
+"""How the names of tools begin that the Python program gives which opened the session: `py__NAME`."""
+EXTERNAL_PREFIXES = (SERVER_PREFIX, PROGRAM_PREFIX)
+"""How the names of tools begin that are in no catalogue before a session is open."""
 SERVER_HELPERS = ("mcp_search", "mcp_call", "mcp_list", "mcp_read")
 """Tools to find and call those of MCP servers. They give no right: a call of them is judged as that of the server's tool."""
 
@@ -95,10 +99,11 @@ class ToolCatalog:
         return tuple(row.name for row in self if row.for_files and row.effect == effect)
 
     def effect(self, name: str) -> Effect | None:
-        """The effect of a tool, None for an unknown one. A server's tool without a row may do anything: `run`."""
+        """The effect of a tool, None for an unknown one. One of a server or a program without a row may do anything:
+        `run`."""
         if name in self.rows:
             return self.rows[name].effect
-        return "run" if name.startswith(SERVER_PREFIX) else None
+        return "run" if name.startswith(EXTERNAL_PREFIXES) else None
 
     def named(self, alias: str) -> tuple[str, ...]:
         """Our names for another program's tool, () for an unknown one. With capital letters, case does not matter."""

@@ -62,6 +62,7 @@ class SubagentTree:
         """The sub-agents started since the last prompt of the user."""
         self.left = left
         self.closed = False
+        self.wakes = True  # whether messages start the idle main agent; if not, it reads them in its next run
         self._host = host
         self._nodes: dict[str, AgentRun] = {}
         self._notifying: set[AgentRun] = set()  # ended runs whose parents are not notified yet
@@ -147,7 +148,7 @@ class SubagentTree:
     def wake(self, path: str = "a") -> None:
         """Start a run if `path` is the main agent, it is idle, and a message that needs a run is in its inbox."""
         last = self._nodes[self.root.path]
-        if path == self.root.path and last.ended and not self.closed and self.root.inbox.needs_turn:
+        if path == self.root.path and last.ended and self.wakes and not self.closed and self.root.inbox.needs_turn:
             waiting = self.root.inbox.take_turn_message()
             task = waiting.text if waiting.source == "person" else last.spec.task
             self.run_root(task, user(waiting.text, source=waiting.source))

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from friday_cli.core.protocol.errors import FileError
 from friday_cli.core.protocol.provider import EFFORTS
-from friday_cli.core.protocol.tool_info import DELEGATE_TASK, SERVER_PREFIX
+from friday_cli.core.protocol.tool_info import DELEGATE_TASK, EXTERNAL_PREFIXES
 from friday_cli.core.text.lazy_regex import pattern
 from friday_cli.core.text.sanitize import sanitize
 from friday_cli.core.text.suggest import closest_match
@@ -220,7 +220,7 @@ class _FieldReader:
         unknown = [tool for tool in ours if tool not in TOOLS.names]
         if not unknown:
             return True
-        if unknown[0].startswith(SERVER_PREFIX):
+        if unknown[0].startswith(EXTERNAL_PREFIXES):
             return True
         if self._fields.imported:
             self._fields.note(f"{self._fields.written[name]}: {entry} is unknown and ignored.")

@@ -1,0 +1,110 @@
+"""The options of a session, as a program gives them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypedDict
+
+from friday_cli.core.permissions.rules import Mode
+from friday_cli.core.protocol.errors import UsageError
+from friday_cli.core.protocol.provider import Effort
+from friday_cli.session.caller import Caller
+from friday_cli.session.open_context import Options
+from friday_cli.session.program import CanUse, HookFunction, Program
+
+from .own_tools import OwnTool
+
+CALLER_NAME = "python"
+"""How the log names the program that makes calls of the main agent."""
+
+
+class OpenOptions(TypedDict, total=False):
+    """What is left out is as the settings say, as for `friday ask`.
+
+    `cwd`: the folder to work in (default: the current one), `add_dirs`: more of them. `model`: `provider/model[:effort]` or an
+    alias. `profile`: that of the main agent; `sub_agents`: the only profiles that it may delegate to. `mode`, `allow`, `deny`:
+    its rights. `trusted`: treat the folder as trusted in this session. `resume`: a unique prefix of the id of a session.
+    `subagent_model`, `fallback_model`, `config_file`, `mcp_config`, `no_mcp`: as on the command line.
+
+    `max_tokens`, `max_cost` (US dollars): for the whole session. `max_turns`, `timeout_s` (active seconds): of the main agent,
+    for one prompt.
+
+    `attended`: permissions and questions are events, and wait for `OpenSession.answer`. Without it what would be asked is denied.
+    `can_use`: is asked about every call of every agent, and can refuse it. `tools`: functions that `tool` has made into tools.
+    `hooks`: functions by the event of docs/hooks.md. `env`: replaces the environment of the process."""
+
+    cwd: str | os.PathLike[str]
+    add_dirs: Sequence[str | os.PathLike[str]]
+    model: str | None
+    effort: Effort | None
+    subagent_model: str | None
+    fallback_model: str | None
+    profile: str | None
+    sub_agents: Sequence[str] | None
+    mode: Mode | None
+    allow: Sequence[str]
+    deny: Sequence[str]
+    trusted: bool
+    resume: str | None
+    max_tokens: int | None
+    max_cost: float | None
+    max_turns: int | None
+    timeout_s: float | None
+    attended: bool
+    can_use: CanUse | None
+    tools: Sequence[OwnTool]
+    hooks: Mapping[str, Sequence[HookFunction]]
+    mcp_config: Sequence[str]
+    no_mcp: bool
+    config_file: str | os.PathLike[str] | None
+    env: Mapping[str, str] | None
+
+
+def session_options(given: OpenOptions, *, resume: str | None) -> Options:
+    """The options of a session. `resume`: its whole id. Raises UsageError for an option that is unknown or has a wrong value."""
+    if unknown := sorted(given.keys() - OpenOptions.__annotations__.keys()):
+        raise UsageError(f"There is no option {unknown[0]!r}.", hint="docs/api.md lists all of them.")
+    own: Sequence[object] = given.get("tools", ())
+    tools = tuple(one.tool for one in own if isinstance(one, OwnTool))
+    if len(tools) < len(own):
+        raise UsageError("tools: each must be made by `tool`.")
+    if wrong := [event for event, functions in given.get("hooks", {}).items() if callable(functions)]:
+        raise UsageError(f"hooks: {wrong[0]} needs a list of functions.")
+    if len({tool.name for tool in tools}) < len(tools):
+        raise UsageError("tools: two of them have the same name.")
+    config_file = given.get("config_file")
+    return Options(
+        Path(given.get("cwd") or "."),
+        add_dirs=tuple(map(Path, given.get("add_dirs", ()))),
+        model=given.get("model"),
+        effort=given.get("effort"),
+        profile=given.get("profile"),
+        mode=given.get("mode"),
+        allow=_texts("allow", given.get("allow", ())),
+        deny=_texts("deny", given.get("deny", ())),
+        attended=given.get("attended", False),
+        trusted=given.get("trusted", False),
+        resume=resume,
+        config_file=None if config_file is None else Path(config_file),
+        flags=_flags(given),
+        sub_agents=None if (only := given.get("sub_agents")) is None else _texts("sub_agents", only),
+        mcp_config=_texts("mcp_config", given.get("mcp_config", ())),
+        no_mcp=given.get("no_mcp", False),
+        caller=Caller(CALLER_NAME, None, alone=False),
+        program=Program(tools, given.get("hooks", {}), given.get("can_use")),
+    )
+
+
+def _flags(given: OpenOptions) -> dict[str, Any]:
+    limits = {"max_tokens": "max_tokens", "max_cost": "max_cost", "max_turns": "max_turns", "timeout_s": "timeout"}
+    flags: dict[str, Any] = {f"limits.{setting}": given.get(name) for name, setting in limits.items()}
+    return flags | {name: given.get(name) for name in ("fallback_model", "subagent_model")}
+
+
+def _texts(name: str, given: Sequence[str]) -> tuple[str, ...]:
+    """`given` as a tuple. Raises UsageError for one text in place of several."""
+    if isinstance(given, str):
+        raise UsageError(f"{name}: expected a list of texts, not one text.")
+    return tuple(given)

@@ -1,0 +1,48 @@
+"""Calls of tools that a Python program makes as the main agent of its session, between the prompts for its model."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import uuid4
+
+from friday_cli.core.limits.budget import Budget
+from friday_cli.core.protocol.messages import ToolCall
+
+from .caller import Caller, CallerProvider, model_below
+from .main_agent import MainAgent
+from .open import SessionParts
+
+
+class ProgramCalls:
+    """Runs of the main agent whose replies are the calls of `caller`. The user of these methods sees to it that there is one run
+    at a time."""
+
+    def __init__(self, caller: Caller, main: MainAgent, parts: SessionParts) -> None:
+        self._caller, self._main, self._parts = caller, main, parts
+        if not caller.alone:
+            parts.tree.wakes = False
+
+    @property
+    def last_event(self) -> int:
+        """The number of the newest durable event."""
+        return self._parts.log.last
+
+    def let_model_answer(self, yes: bool) -> None:
+        """Whether the model answers the next runs of the main agent. Otherwise these send no request, and no message starts one."""
+        self._parts.tree.wakes = yes
+        model = model_below(self._main.agent.provider)
+        self._main.agent.provider = model if yes else CallerProvider(self._caller, model)
+
+    async def call(self, tool: str, arguments: dict[str, Any], title: str, *, max_cost: float | None = None) -> str:
+        """Let the main agent make a call; returns its id when the run has ended. `title` begins the run in the log. All
+        sub-agents that the call starts may use `max_cost` US dollars together."""
+        caller, call = self._caller, ToolCall(f"call_{uuid4().hex[:12]}", tool, arguments)
+        caller.calls.append(call)
+        if max_cost is not None:
+            caller.budget = Budget("this call", cost=max_cost, parent=self._main.agent.budget)
+        try:
+            await self._main.start(title).finished()
+        finally:
+            caller.calls.clear()
+            caller.budget = None
+        return call.id
