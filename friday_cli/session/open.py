@@ -241,7 +241,7 @@ def _build(
     skills = SessionSkills(context.skills, services, context.profiles, workspace)
     tools = AgentTools(
         services, isolation, providers, settings=settings, profiles=context.profiles,
-        memory_store=store.notes.for_session(text_of(context.trust.root), session, shared=shared), servers=servers,
+        memory_store=store.notes.for_session(text_of(context.root), session, shared=shared), servers=servers,
         past_runs=store.past_runs,
         skills=skills,
     )  # fmt: skip
@@ -276,7 +276,10 @@ def _set_hooks(
     if (config_dir(env) / "hooks.json").is_file() or (project.ok and any(name in project.files for name in names)):
         from .hook_setup import make_hooks
 
-        given = make_hooks(project, context.settings, env, services, session=session, tools=tools, workspace=workspace)
+        given = make_hooks(
+            project, context.settings, env, services, session=session, tools=tools, workspace=workspace,
+            apart=project.root != context.root,
+        )  # fmt: skip
         services.hooks, problems = given
         context.notices += (*problems,)
 
@@ -330,7 +333,7 @@ def _environment(options: Options, context: OpenContext, workspace: LocalWorkspa
         str(context.cwd),
         f"{platform.system()} {platform.release()}",  # platform.platform() runs a command
         date.today().isoformat(),
-        system_prompt.branch(context.trust.root),
+        system_prompt.branch(context.root),
         options.mode or settings.mode,
         tuple(str(folder) for folder in workspace.roots[1:]),
         answerable=options.attended,
