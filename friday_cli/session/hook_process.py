@@ -27,13 +27,14 @@ _PASSED = frozenset((
 
 class HookProcesses:
     """Starts hooks. `project` is the folder that they get as `FRIDAY_PROJECT_DIR` and `CLAUDE_PROJECT_DIR`. `unconfined`: the
-    person switched the sandbox off, so a project's hooks run without one."""
+    person switched the sandbox off, so a project's hooks run without one. `apart`: a project's hooks run in `project`, since
+    the files in the folder of agents are not trusted."""
 
-    def __init__(self, env: Mapping[str, str], project: Path, *, unconfined: bool) -> None:
+    def __init__(self, env: Mapping[str, str], project: Path, *, unconfined: bool, apart: bool = False) -> None:
         given = {name: value for name, value in env.items() if name in _PASSED or name.startswith("LC_")}
         folder = str(project)
         self._environ = {**cleaned(given), "FRIDAY_PROJECT_DIR": folder, "CLAUDE_PROJECT_DIR": folder}
-        self._project, self._unconfined = project, unconfined
+        self._project, self._unconfined, self._apart = project, unconfined, apart
 
     async def run(self, hook: Hook, given: bytes, workspace: LocalWorkspace, agent: str) -> Answer:
         """The answer of a hook to the input `given`. Raises only CancelledError."""
@@ -42,10 +43,11 @@ class HookProcesses:
             return failed(Answer(hook, problem="not run: a project's hook runs only in a sandbox, and none works here"))
         if changed := await asyncio.to_thread(self._changed, hook):
             return failed(Answer(hook, problem=f"not run: {changed} has changed since it was trusted"))
+        folder = self._project if self._apart and hook.source == "project" else workspace.root
         try:
             program = PipedProgram(
-                self._argv(hook, workspace), given, with_trace(self._environ), timeout_s=hook.entry.timeout, limit=LIMIT,
-                cwd=workspace.root, confined=confined,
+                self._argv(hook, workspace, folder), given, with_trace(self._environ), timeout_s=hook.entry.timeout, limit=LIMIT,
+                cwd=folder, confined=confined,
             )  # fmt: skip
             ran = await workspace.piped(program, agent)
         except ToolError as error:
@@ -53,13 +55,13 @@ class HookProcesses:
         answer = _answer(hook, ran)
         return failed(only_tightening(answer) if hook.source == "project" else answer)
 
-    def _argv(self, hook: Hook, workspace: LocalWorkspace) -> list[str]:
+    def _argv(self, hook: Hook, workspace: LocalWorkspace, folder: Path) -> list[str]:
         """The program and its words. Raises ToolError if there is none."""
         path, entry = self._environ.get("PATH"), hook.entry
         if entry.args is None:
-            return [find_program("bash", path, workspace.roots) or "/bin/sh", "-c", entry.command]
+            return [find_program("bash", path, (*workspace.roots, folder)) or "/bin/sh", "-c", entry.command]
         name = os.path.expanduser(entry.command)
-        found = shutil.which(os.path.join(workspace.root, name) if "/" in name else name, path=path)
+        found = shutil.which(os.path.join(folder, name) if "/" in name else name, path=path)
         if found is None:
             raise ToolError(f"The program {entry.command} was not found.")
         return [found, *entry.args]

@@ -66,9 +66,10 @@ def make_hooks(
     tools: AgentTools,
     workspace: LocalWorkspace,
     program: Program | None = None,
+    apart: bool = False,
 ) -> tuple[SessionHooks | None, list[str]]:
     """The hooks of a session, None if there are none, and lines for the person about those that cannot be used. Those of the
-    `program` that opened it come last."""
+    `program` that opened it come last. `apart`: the project's files that steer agents are not in the folder that agents work in."""
     hooks, problems = configured_hooks(trust, env, claude=settings.hooks.claude)
     unconfined = settings.sandbox.kind == "none"
     if any(hook.source == "project" for hook in hooks) and not unconfined and not workspace.sandbox_access(""):
@@ -92,7 +93,7 @@ def make_hooks(
     def folder() -> Path:
         return workspace.overflow.folder() / "hooks"
 
-    processes = HookProcesses(env, Path(os.path.realpath(trust.root)), unconfined=unconfined)
+    processes = HookProcesses(env, Path(os.path.realpath(trust.root)), unconfined=unconfined, apart=apart)
     inputs = HookInputs(session, folder)
     made = SessionHooks(
         [*hooks, *functions], HookFunctions(functions, processes), inputs, services, estimate=estimate, can_use=can_use

@@ -250,7 +250,7 @@ def _build(
     skills = SessionSkills(context.skills, services, context.profiles, workspace)
     tools = AgentTools(
         services, isolation, providers, settings=settings, profiles=context.profiles,
-        memory_store=store.notes.for_session(text_of(context.trust.root), session, shared=shared), servers=servers,
+        memory_store=store.notes.for_session(text_of(context.root), session, shared=shared), servers=servers,
         past_runs=store.past_runs, skills=skills, own=options.program.tools if options.program else (),
     )  # fmt: skip
     _set_hooks(options.program, context, services, session, tools=tools, workspace=workspace)
@@ -313,8 +313,9 @@ def _set_hooks(
         from .hook_setup import make_hooks
 
         given = make_hooks(
-            project, context.settings, env, services, session=session, tools=tools, workspace=workspace, program=program
-        )
+            project, context.settings, env, services, session=session, tools=tools, workspace=workspace, program=program,
+            apart=project.root != context.root,
+        )  # fmt: skip
         services.hooks, problems = given
         context.notices += (*problems,)
 
@@ -368,7 +369,7 @@ def _environment(options: Options, context: OpenContext, workspace: LocalWorkspa
         str(context.cwd),
         f"{platform.system()} {platform.release()}",  # platform.platform() runs a command
         date.today().isoformat(),
-        system_prompt.branch(context.trust.root),
+        system_prompt.branch(context.root),
         options.mode or settings.mode,
         tuple(str(folder) for folder in workspace.roots[1:]),
         answerable=options.attended,

@@ -37,7 +37,9 @@ class Options(msgspec.Struct, frozen=True):
     `resume`: the whole id of a session. `trusted`: treat the folder as trusted in this session. `flags`: settings of
     the command line by dotted name. `sub_agents`: the only profiles that the main agent may delegate to. `mcp_config`:
     files or JSON with MCP servers. `no_mcp`: no others than these. `caller`: the program that makes the main agent's
-    calls. `program`: what the Python program gives that opens the session in its own process."""
+    calls. `program`: what the Python program gives that opens the session in its own process. `steering`: the folder that
+    stands for `cwd` where files of the project are read that steer agents; they are trusted. `needs_sandbox`: refuse to open
+    where commands would not be confined, unless the settings say so."""
 
     cwd: Path
     add_dirs: tuple[Path, ...] = ()
@@ -57,12 +59,16 @@ class Options(msgspec.Struct, frozen=True):
     no_mcp: bool = False
     caller: Caller | None = None
     program: Program | None = None
+    steering: Path | None = None
+    needs_sandbox: bool = False
 
 
 class OpenContext(msgspec.Struct, eq=False):
-    """Everything that is read before anything is written."""
+    """Everything that is read before anything is written. `root`: the project of `cwd`. The root of `trust` is another folder
+    where the files that steer agents are read somewhere else."""
 
     cwd: Path
+    root: Path
     env: Mapping[str, str]
     trust: trust.Trust
     settings: config.Settings
@@ -80,8 +86,9 @@ async def read_context(options: Options, env: Mapping[str, str]) -> OpenContext:
     cwd = Path(os.path.realpath(options.cwd))  # noqa: ASYNC240 - before the session's loop has anything to do
     if not cwd.is_dir():  # noqa: ASYNC240
         raise UsageError(f"{options.cwd} is not a folder.")
-    folder_trust = trust.is_trusted(cwd, env=env)
-    if options.trusted:
+    steering = options.steering or cwd
+    folder_trust = trust.is_trusted(steering, env=env)
+    if options.trusted or options.steering:
         folder_trust = msgspec.structs.replace(folder_trust, state="trusted", revised=(), skills_revised=())
     project = folder_trust.root if folder_trust.ok else None
     loaded = config.load(project=project, flags=options.flags, environ=env, file=options.config_file)
@@ -92,8 +99,8 @@ async def read_context(options: Options, env: Mapping[str, str]) -> OpenContext:
     delegation = settings.agents.delegation
     found = profiles.load(delegation.profiles.directory, folder_trust, token_cap=delegation.token_budget.max, env=env)
     follows = folder_trust.ok and not folder_trust.revised
-    notes = instructions.read(cwd, root=folder_trust.root, config=config_dir(env), trusted=follows)
-    skills = find_skills(cwd, folder_trust, env)
+    notes = instructions.read(steering, root=folder_trust.root, config=config_dir(env), trusted=follows)
+    skills = find_skills(steering, folder_trust, env)
     servers, problems = read_servers(
         cwd,
         env,
@@ -112,9 +119,14 @@ async def read_context(options: Options, env: Mapping[str, str]) -> OpenContext:
     sandbox = await asyncio.to_thread(
         detect_sandbox, settings.sandbox.kind, env, cache=cache_dir(env), workspace=(cwd, *options.add_dirs)
     )
+    if options.needs_sandbox and sandbox.kind == "none" and settings.sandbox.kind != "none":
+        raise UsageError(
+            f"--ci: no sandbox works here: {sandbox.why}.",
+            hint="Install bubblewrap, or run without one on purpose: FRIDAY_SANDBOX=none.",
+        )
     if sandbox.kind == "none" and (options.mode or settings.mode) == "auto":
         notices += (f"sandbox: none ({sandbox.why}). Commands are not confined, so mode auto asks about them.",)
     return OpenContext(
-        cwd, env, folder_trust, settings, profiles=found, instructions=notes, skills=skills, choice=choice, sandbox=sandbox,
+        cwd, trust.project_root(cwd), env, folder_trust, settings, profiles=found, instructions=notes, skills=skills, choice=choice, sandbox=sandbox,
         notices=notices, servers=servers,
     )  # fmt: skip

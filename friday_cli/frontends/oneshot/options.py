@@ -19,8 +19,11 @@ OPTIONS: tuple[Option, ...] = (
     Option(("--max-tokens",), "int", "Tokens: uncached input, cache writes and output.", "N", group=_LIMITS),
     Option(("--max-cost",), "float", "US dollars.", "USD", group=_LIMITS),
     Option(("--timeout",), "float", "Active seconds; waiting for rate limits or the network does not count. Without a network it waits as long.", "SECONDS", group=_LIMITS),
-    Option(("--output-format",), "text", "text, json (one document), or stream-json (one event per line).", "FORMAT", ("text", "json", "stream-json"), _OUTPUT),
+    Option(("--output-format", "-f"), "text", "text, json (one document), stream-json (one event per line), or sarif (findings of sub-agents).", "FORMAT", ("text", "json", "stream-json", "sarif"), _OUTPUT),
+    Option(("--output",), "text", "Write the answer or the document to this file instead of standard output.", "FILE", group=_OUTPUT),
     Option(("--json-schema",), "text", "JSON Schema (file or text) that the answer must match.", "SCHEMA", group=_OUTPUT),
+    Option(("--ci",), "flag", "For a job: plain lines, annotations and a summary under GitHub Actions; needs --max-cost and a sandbox.", group=_OUTPUT),
+    Option(("--trust-ref",), "text", "Take profiles, hooks, skills, servers, settings and AGENTS.md from this commit, not from the working tree.", "REF", group=options.RIGHTS),
     Option(("--quiet", "-q"), "flag", "Only the answer; only errors and warnings on stderr.", group=_OUTPUT),
     Option(("--debug",), "flag", "Write a log file without secrets; its path is printed at the end.", group=_OUTPUT),
 )  # fmt: skip

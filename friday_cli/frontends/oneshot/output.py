@@ -194,21 +194,21 @@ def _agent(session: str, state: SessionView, agent: AgentView) -> dict[str, Any]
 class TextWriter(OutputWriter):
     """`text`: on a terminal the streamed answer and a line per working agent; in a pipe the answer only, and long waits.
 
-    `saved`: the session is stored.
+    `saved`: the session is stored. `plain`: as in a pipe.
     """
 
-    def __init__(self, *, quiet: bool, badge: str, saved: bool = True) -> None:
+    def __init__(self, *, quiet: bool, badge: str, saved: bool = True, plain: bool = False) -> None:
         super().__init__()
         self._quiet = quiet
         self._saved = saved
         self._badge = badge
         self._area: StatusArea | None = None
         self._progress: ProgressLines | None = None
-        if can_redraw(sys.stderr) and not quiet:
+        if can_redraw(sys.stderr) and not (quiet or plain):
             from .progress import ProgressLines  # imports rich, which a run in a pipe does not need
 
             self._area, self._progress = StatusArea(sys.stderr), ProgressLines(self.state)
-        self._answer = StreamedMarkdown(self._area) if sys.stdout.isatty() else None
+        self._answer = StreamedMarkdown(self._area) if sys.stdout.isatty() and not plain else None
         self._ended: dict[str, None] = {}
         """The agents whose runs ended since this run began."""
         self._outage_reported = False

@@ -7,8 +7,8 @@ import gc
 import logging
 import os
 import signal
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, redirect_stdout, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -44,6 +44,27 @@ def ask(values: dict[str, Any]) -> int:
     Raises BrokenPipeError if standard output is closed. Other errors are one line on standard error, and a document with
     --output-format json.
     """
+    if values["ci"]:
+        from .ci import job_log
+
+        with job_log():
+            return _ask_into_file(values)
+    return _ask_into_file(values)
+
+
+def _ask_into_file(values: dict[str, Any]) -> int:
+    """Answer; standard output is the file of --output, if it is given."""
+    if not values["output"]:
+        return _ask_and_report(values)
+    try:
+        file = open(values["output"], "w", encoding="utf-8", errors="replace")  # noqa: SIM115 - closed below
+    except OSError as error:
+        return _fail(values, f"--output: {values['output']} cannot be written: {error.strerror}.", 2)
+    with file, redirect_stdout(file):
+        return _ask_and_report(values)
+
+
+def _ask_and_report(values: dict[str, Any]) -> int:
     show = (lambda text: None) if values["quiet"] else remark
     signals = _SignalHandler()
     log_path: Path | None = None
@@ -72,6 +93,10 @@ def ask(values: dict[str, Any]) -> int:
 def _fail(values: dict[str, Any], text: str, code: int) -> int:
     """Report why there is no answer; --output-format json still gets its document."""
     remark(text)
+    if values["ci"]:
+        from .ci import report_failure
+
+        report_failure(text)
     if values["output_format"] == "json":
         with suppress(OSError):  # standard output may be what failed
             JsonWriter.failure(text, code)
@@ -115,6 +140,8 @@ async def _ask(
     signals: _SignalHandler,
 ) -> int:
     signals.watch()
+    if values["ci"] and values["max_cost"] is None:
+        raise UsageError("--ci needs --max-cost.", hint="Example: --max-cost 2.00, in US dollars for the whole tree.")
     agent = _agent_of(values)
     cwd = working_folder(values["cwd"])
     limits = {name: values[name] for name in _LIMITS}
@@ -123,28 +150,51 @@ async def _ask(
         flags |= {f"limits.{name}": value for name, value in limits.items()}
     config = Path(values["config"]) if values["config"] else None
     resume = await _session_to_resume(values, cwd)
-    session = await Session.open(session_options(values, cwd, resume=resume, config_file=config, flags=flags))
-    gc.freeze()  # imported modules stay; only objects of the run are collected from here on
-    gc.set_threshold(20_000)  # the default of 700 made importing an SDK (300,000 objects) 20 % slower
-    gc.enable()
-    run = _OneShotRun(session, _writer(values, session), signals, json_answer=schema is not None)
-    command = _Command(prompt)
+    async with _steering(values, cwd, show) as steering:
+        options = session_options(
+            values, cwd, resume=resume, config_file=config, flags=flags, steering=steering, needs_sandbox=values["ci"]
+        )
+        session = await Session.open(options)
+        gc.freeze()  # imported modules stay; only objects of the run are collected from here on
+        gc.set_threshold(20_000)  # the default of 700 made importing an SDK (300,000 objects) 20 % slower
+        gc.enable()
+        run = _OneShotRun(session, _writer(values, session), signals, json_answer=schema is not None)
+        command = _Command(prompt)
 
-    async def send(text: str, images: tuple[Image, ...]) -> RunResult:
-        if agent:
-            more = {name: limits[name] for name in _LIMITS if name != "timeout"}
-            return await session.resume_agent(agent, text, schema=schema, timeout_s=limits["timeout"], **more)
-        text = f"{command.preface}\n\n{text}" if command.preface else text
-        return await session.prompt(text, task=prompt, images=images, schema=schema, bounds=command.bounds)
+        async def send(text: str, images: tuple[Image, ...]) -> RunResult:
+            if agent:
+                more = {name: limits[name] for name in _LIMITS if name != "timeout"}
+                return await session.resume_agent(agent, text, schema=schema, timeout_s=limits["timeout"], **more)
+            text = f"{command.preface}\n\n{text}" if command.preface else text
+            return await session.prompt(text, task=prompt, images=images, schema=schema, bounds=command.bounds)
 
+        try:
+            if prompt.startswith("/") and not agent:
+                trusted = values["trust"] or steering is not None
+                command = await _command(session, prompt, steering or cwd, trusted=trusted)
+                if command.note:
+                    show(command.note)
+            return await run.answer(command.message, piped, show, send)
+        finally:
+            await run.close()
+
+
+@asynccontextmanager
+async def _steering(values: dict[str, Any], cwd: Path, show: Callable[[str], None]) -> AsyncIterator[Path | None]:
+    """The folder that stands for `cwd` where files that steer agents are read (--trust-ref); None without it."""
+    if values["trust_ref"] is None:
+        yield None
+        return
+    from friday_cli.session import trust_ref
+
+    taken = await trust_ref.take(cwd, values["trust_ref"], os.environ)
     try:
-        if prompt.startswith("/") and not agent:
-            command = await _command(session, prompt, cwd, trusted=values["trust"])
-            if command.note:
-                show(command.note)
-        return await run.answer(command.message, piped, show, send)
+        show(
+            f"profiles, hooks, servers, settings and AGENTS.md are those of {taken.commit[:12]}, not of the working tree"
+        )
+        yield taken.folder
     finally:
-        await run.close()
+        taken.close()
 
 
 class _Command(NamedTuple):
@@ -204,9 +254,18 @@ def _writer(values: dict[str, Any], session: Session) -> OutputWriter:
             writer = JsonWriter(session.id)
         case "stream-json":
             writer = StreamWriter()
+        case "sarif":
+            from .sarif import SarifWriter
+
+            writer = SarifWriter()
         case _:
-            writer = TextWriter(quiet=values["quiet"], badge=session.badge, saved=session.kept)
+            plain = values["ci"]
+            writer = TextWriter(quiet=values["quiet"], badge=session.badge, saved=session.kept, plain=plain)
     writer.path = _agent_of(values) or "a"
+    if values["ci"]:
+        from .ci import CIWriter
+
+        return CIWriter(writer)
     return writer
 
 
