@@ -65,7 +65,7 @@ async def test_lists_that_change_without_end_are_one_line(stage: Stage, monkeypa
     assert len(await notices(stage, session.id)) == 1
 
 
-async def test_a_flood_of_questions_ends_and_one_is_open_at_a_time(stage: Stage) -> None:
+async def test_a_flood_of_questions_ends(stage: Stage) -> None:
     servers(small=hostile("asks", expose="direct"))
     stage.plays({"a": [calls("small", "echo"), says("done")]})
     await learn(stage)
