@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager, suppress
 from typing import Any, cast
 
 import httpx2
@@ -61,24 +61,24 @@ def modes(known: Catalog | None) -> tuple[str, ...]:
 
 
 class ServerClient:
-    """An open connection. `call_of` returns the call that a request of the server belongs to. `denied`: the server answered
+    """An open connection. `calls_of` returns the calls that a request of the server may belong to, the newest last. `denied`: the server answered
     that this user may not use it, so that another try is useless."""
 
     def __init__(
         self,
         entry: ServerEntry,
         host: ConnectionHost,
-        call_of: Callable[[], ServerCall | None],
+        calls_of: Callable[[], list[ServerCall]],
         known: Catalog | None,
     ) -> None:
-        self._entry, self._host, self._call_of, self._known = entry, host, call_of, known
+        self._entry, self._host, self._calls_of, self._known = entry, host, calls_of, known
         self._client: Client | None = None
         self._ended = asyncio.Event()
         self._problem = ""
         self._status = 0
         self._process: Any = None
         self._auth: ServerAuth | None = None
-        self._listing = asyncio.Lock()
+        self._listing, self._asking = asyncio.Lock(), asyncio.Lock()
         headers = known is not None and any("x-mcp-header" in str(tool.schema) for tool in known.tools)
         self._headers_unlisted = headers and entry.transport == "http"
 
@@ -170,14 +170,27 @@ class ServerClient:
     async def _roots(self, context: ClientRequestContext) -> types.ListRootsResult:
         return types.ListRootsResult(roots=[types.Root(uri=root) for root in self._host.roots])  # type: ignore[arg-type]
 
+    def _call_of(self) -> ServerCall | None:
+        return next(reversed(self._calls_of()), None)
+
     async def _elicit(self, context: ClientRequestContext, params: types.ElicitRequestParams) -> types.ElicitResult:
+        """Ask a person, one question after the other, in the name of all agents whose calls it may be."""
         call = self._call_of()
-        if call is None:
+        if call is None or call.asked >= elicitation.MOST_QUESTIONS:
             return types.ElicitResult(action="decline")
-        if isinstance(params, types.ElicitRequestURLParams):
-            agreed = await elicitation.ask_url(call, self._entry.name, params.message, params.url)
-            return types.ElicitResult(action="accept" if agreed else "decline")
-        content = await elicitation.ask_form(call, self._entry.name, params.message, params.requested_schema)
+        call.asked += 1
+        async with self._asking:
+            calls = self._calls_of()
+            if call not in calls:  # it ended while it waited
+                return types.ElicitResult(action="decline")
+            who = elicitation.asker(self._entry.name, [one.agent for one in calls])
+            with ExitStack() as paused:
+                for one in calls:
+                    paused.enter_context(one.paused())
+                if isinstance(params, types.ElicitRequestURLParams):
+                    agreed = await elicitation.ask_url(call, who, params.message, params.url)
+                    return types.ElicitResult(action="accept" if agreed else "decline")
+                content = await elicitation.ask_form(call, who, params.message, params.requested_schema)
         return types.ElicitResult(action="decline" if content is None else "accept", content=content)
 
     async def _notified(self, message: object) -> None:
@@ -202,7 +215,7 @@ class ServerClient:
         call = self._call_of()
         async with self._listing:
             if self._headers_unlisted:  # the library sends the headers of tools that it has listed
-                await self._pages(self._library.list_tools, "tools")
+                await _pages(self._library.list_tools, "tools")
                 self._headers_unlisted = False
 
         async def shown(progress: float, total: float | None, message: str | None) -> None:
@@ -229,8 +242,8 @@ class ServerClient:
 
     async def resources(self) -> list[str]:
         """One line for each resource and template."""
-        listed: list[Any] = await self._pages(self._library.list_resources, "resources")
-        listed += await self._optional(lambda: self._pages(self._library.list_resource_templates, "resource_templates"))
+        listed: list[Any] = await _pages(self._library.list_resources, "resources")
+        listed += await _optional(lambda: _pages(self._library.list_resource_templates, "resource_templates"))
         lines = []
         for one in listed:
             address = one.uri if isinstance(one, types.Resource) else one.uri_template
@@ -246,10 +259,10 @@ class ServerClient:
         if offers.tools is not None:
             first = await client.list_tools()
             ttl = first.ttl_ms
-            tools = await self._pages(client.list_tools, "tools", first)
+            tools = await _pages(client.list_tools, "tools", first)
         prompts: list[types.Prompt] = []
         if offers.prompts is not None:
-            prompts = await self._optional(lambda: self._pages(client.list_prompts, "prompts"))
+            prompts = await _optional(lambda: _pages(client.list_prompts, "prompts"))
         used = sorted((tool for tool in tools if self._entry.has_tool(tool.name)), key=lambda tool: tool.name)
         session, info = client.session, client.server_info
         found = session.discover_result
@@ -266,26 +279,6 @@ class ServerClient:
             ttl_s=ttl / 1000 if ttl else DAY_S,
             offered=len(used),
         )
-
-    async def _pages(self, send: Callable[..., Awaitable[Any]], field: str, first: Any = None) -> list[Any]:
-        """All items of a list."""
-        page = first if first is not None else await send()
-        items = list(getattr(page, field))
-        for _ in range(PAGES):
-            if not page.next_cursor:
-                break
-            page = await send(cursor=page.next_cursor)
-            items += getattr(page, field)
-        return items
-
-    async def _optional(self, send: Callable[[], Awaitable[list[Any]]]) -> list[Any]:
-        """A list that a server may not have although it says so."""
-        try:
-            return await send()
-        except MCPError as error:
-            if error.code == types.METHOD_NOT_FOUND:
-                return []
-            raise
 
     @property
     def ended(self) -> bool:
@@ -310,6 +303,28 @@ class ServerClient:
         if self.denied and self._auth and self._auth.problem:
             return self._auth.problem
         return reason(error, self._entry, self._status)
+
+
+async def _pages(send: Callable[..., Awaitable[Any]], field: str, first: Any = None) -> list[Any]:
+    """All items of a list."""
+    page = first if first is not None else await send()
+    items = list(getattr(page, field))
+    for _ in range(PAGES):
+        if not page.next_cursor:
+            break
+        page = await send(cursor=page.next_cursor)
+        items += getattr(page, field)
+    return items
+
+
+async def _optional(send: Callable[[], Awaitable[list[Any]]]) -> list[Any]:
+    """A list that a server may not have although it says so."""
+    try:
+        return await send()
+    except MCPError as error:
+        if error.code == types.METHOD_NOT_FOUND:
+            return []
+        raise
 
 
 class _Limited(httpx2.AsyncByteStream):

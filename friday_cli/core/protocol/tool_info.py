@@ -24,6 +24,8 @@ DELEGATE_TASK = "delegate_task"
 """The first of the tools with which an agent delegates."""
 TASK_RESULT = "task_result"
 """The tool by which a sub-agent returns its result."""
+ASK_USER = "ask_user"
+"""The tool that asks a person."""
 SKILL = "skill"
 """The tool by which an agent loads the instructions of a skill."""
 RESULT_FIELDS = ("result", "answer", "output", "text")
