@@ -163,7 +163,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
             tokens = min(most, profile.max_token_budget or delegation.token_budget.default, spec.max_tokens or most)
             check = output_schema.checker(spec.schema) if spec.schema is not None else None
             above = self.root.caller.budget if self.root.caller and parent.path == "a" else parent.budget
-            budget = above.child(path, tokens=tokens, cost=_least(profile.max_cost, spec.max_cost))
+            budget = (spec.budget or above).child(path, tokens=tokens, cost=_least(profile.max_cost, spec.max_cost))
             _check_price(provider, budget)
         except FridayError as error:
             raise ToolError(str(error)) from None

@@ -89,6 +89,7 @@ class SessionParts(msgspec.Struct, eq=False):
     sandbox: SandboxChoice
     servers: ServerPool | None
     skills: SessionSkills
+    factory: AgentFactory
 
 
 async def open_session(options: Options, env: Mapping[str, str] | None = None) -> SessionParts:
@@ -263,7 +264,7 @@ def _build(
         permissions=permissions, notes=notes, since=history.last, profiles=context.profiles.names(),
         sub_agents=sub_agents, isolation=isolation,
         changes=WorktreeChanges(tree, isolation, services), workspace=workspace, sandbox=context.sandbox,
-        servers=servers, skills=skills,
+        servers=servers, skills=skills, factory=factory,
     )  # fmt: skip
 
 

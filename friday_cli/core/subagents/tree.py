@@ -66,6 +66,9 @@ class SubagentTree:
         self._nodes: dict[str, AgentRun] = {}
         self._notifying: set[AgentRun] = set()  # ended runs whose parents are not notified yet
         self._summaries = {k.path: k for k in known}  # in the order of their first start; contains running ones too
+        self._numbers: dict[str, int] = {}  # by parent, the highest number of a child
+        for summary in known:
+            self._count(summary.path)
         self.root = host.build_root(self)
         self.notifier = ParentNotifier(self._nodes, self.root, self.wake)
         self.resumer = AgentResumer(
@@ -103,8 +106,7 @@ class SubagentTree:
         count = len(self._summaries)
         if count >= policy.max_agents:
             raise ToolError(f"This session has had {count} agents, which is its limit. Do the work yourself.")
-        numbers = [int(p.rpartition(".")[2]) for p in self._summaries if parent_of(p) == parent]
-        path = f"{parent}.{1 + max(numbers, default=0)}"
+        path = f"{parent}.{1 + self._numbers.get(parent, 0)}"
         try:
             agent, message = self._host.build(self, node.agent, spec, path)
         except LimitReached as limit:
@@ -126,6 +128,7 @@ class SubagentTree:
         before = self._summaries.get(agent.path)
         node = self._nodes[agent.path] = AgentRun(agent, spec, before.kept if before else None)
         if depth_of(agent.path):
+            self._count(agent.path)
             self._summaries.setdefault(agent.path, node.summary)
             self.left -= {agent.path}
         agent.run += 1
@@ -247,6 +250,16 @@ class SubagentTree:
             self._mark_stopped(node.path, "cancelled")  # it did not begin, so it has no result
         else:
             stop(node.work)
+
+    def forget(self, path: str) -> None:
+        """Drop what is known of an ended sub-agent and all below it, for a caller that starts very many. The log has it."""
+        for known in [p for p in self._summaries if is_under(p, path) and p not in self._nodes]:
+            del self._summaries[known]
+            self._numbers.pop(known, None)
+
+    def _count(self, path: str) -> None:
+        above, _, number = path.rpartition(".")
+        self._numbers[above] = max(int(number), self._numbers.get(above, 0))
 
     def _children(self, path: str) -> list[str]:
         """The nearest running descendants of an agent."""

@@ -1,0 +1,130 @@
+"""Starts the work of items: at most so many at once, each after its cap was reserved, and none after a reason to stop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+
+import msgspec
+
+from friday_cli.core.limits.budget import DUST, Budget, Reservation
+
+from .engine import Done, Engine, Work
+from .store import ItemRow, MapStore
+
+WARM_S = 30.0
+"""Seconds that the others wait for the first item, which writes the shared prefix to the service's cache."""
+
+
+class Progress(msgspec.Struct):
+    """The items that ended in this process, and what they used. `begun` is loop time."""
+
+    done: int = 0
+    failed: int = 0
+    waiting: int = 0
+    running: int = 0
+    cost: float = 0.0
+    active_s: float = 0.0
+    begun: float = 0.0
+
+    @property
+    def ended(self) -> int:
+        return self.done + self.failed + self.waiting
+
+
+class Scheduler:
+    """Runs work of a batch. `budget` is what the batch may still spend. `reason` says why nothing starts any more, "" while work
+    may start. `changed` is called after each start and end."""
+
+    def __init__(
+        self, batch: str, store: MapStore, engine: Engine, budget: Budget, *, parallel: int,
+        changed: Callable[[Progress], None],
+    ) -> None:  # fmt: skip
+        self.reason = ""
+        self.progress = Progress(begun=asyncio.get_running_loop().time())
+        self._batch, self._store, self._engine, self._budget = batch, store, engine, budget
+        self._parallel, self._changed = parallel, changed
+        self._warm = False
+        self._running: set[asyncio.Task[None]] = set()
+
+    def stop(self, reason: str) -> None:
+        """Start nothing any more. The first reason is kept."""
+        self.reason = self.reason or reason
+
+    async def run(self, works: AsyncIterator[Work], *, most: int | None = None, add: bool = False) -> None:
+        """Run `works` until they or the budget end, `most` of them. Returns when all that were started have ended."""
+        try:
+            count = 0
+            async for work in works:
+                await self._room(work.cost)
+                if self.reason:
+                    return
+                if not await self._start(work, add=add):
+                    continue
+                count += 1
+                if not self._warm:
+                    self._warm = True
+                    await asyncio.wait(self._running, timeout=WARM_S)
+                if count == most:
+                    return
+        finally:
+            await self._ended()
+
+    async def _room(self, cost: float) -> None:
+        """Wait until an item with this cap may start, or nothing may."""
+        while not self.reason:
+            affordable = self._budget.free(1) >= cost - DUST
+            if affordable and len(self._running) < self._parallel:
+                if await self._store.cancelled(self._batch):
+                    self.stop("it was cancelled")
+                return
+            if not self._running:
+                self.stop(f"the cap of ${self._budget.cost.limit or 0:.2f} has no room for another item (${cost:.4f})")
+                return
+            await asyncio.wait(self._running, return_when=asyncio.FIRST_COMPLETED)
+
+    async def _start(self, work: Work, *, add: bool) -> bool:
+        held = Reservation((0.0, work.cost))
+        self._budget.hold(held, 1)
+        try:
+            claimed = await self._store.claim(
+                work.key, batch=self._batch, session=self._engine.session, reserved=work.cost, add=add
+            )
+        except BaseException:
+            self._budget.hold(held, -1)
+            raise
+        if not claimed:
+            self._budget.hold(held, -1)
+            return False
+        task = asyncio.create_task(self._work(work, held), name=f"item {work.key[:12]}")
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        self.progress.running += 1
+        self._changed(self.progress)
+        return True
+
+    async def _work(self, work: Work, held: Reservation) -> None:
+        done = await self._engine.run(work)
+        if done.stop:
+            self.stop(done.error)
+        await self._store.finish(work.key, self._batch, _row(work, done))
+        self._budget.settle(held, done.tokens, done.cost)
+        progress = self.progress
+        setattr(progress, done.state, getattr(progress, done.state) + 1)
+        progress.running -= 1
+        progress.cost += done.cost
+        progress.active_s += done.active_s
+        self._changed(progress)
+
+    async def _ended(self) -> None:
+        while self._running:
+            ended, _ = await asyncio.wait(self._running)
+            for task in ended:
+                task.result()
+
+
+def _row(work: Work, done: Done) -> ItemRow:
+    return ItemRow(
+        work.key, done.state, agent=done.agent, cost=done.cost, tokens=done.tokens, active_s=done.active_s, result=done.result,
+        error=done.error, receipt=done.receipt, branch=done.branch,
+    )  # fmt: skip
