@@ -123,10 +123,7 @@ class MapRun:
                 await engine.close()
             counts = await store.counts(job.id)
             ended = not counts.waiting and not counts.running and (not job.reduce or bool(self.reduced))
-            if not await store.cancelled(job.id):
-                await store.update(job.id, state="ended" if ended else "open", reason=self._reason)
-            else:
-                await store.update(job.id, reason=self._reason)
+            await store.end(job.id, whole=ended, reason=self._reason)
             return await store.batch(batch.id), counts
 
     async def _go(self, engine: EmbeddedEngine) -> BatchRow:

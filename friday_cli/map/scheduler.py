@@ -60,7 +60,7 @@ class Scheduler:
                 if self.reason:
                     return
                 if not await self._start(work, add=add):
-                    continue
+                    continue  # one that another batch runs stays as it is
                 count += 1
                 if not self._warm:
                     self._warm = True
@@ -75,8 +75,6 @@ class Scheduler:
         while not self.reason:
             affordable = self._budget.free(1) >= cost - DUST
             if affordable and len(self._running) < self._parallel:
-                if await self._store.cancelled(self._batch):
-                    self.stop("it was cancelled")
                 return
             if not self._running:
                 self.stop(f"the cap of ${self._budget.cost.limit or 0:.2f} has no room for another item (${cost:.4f})")
@@ -93,8 +91,10 @@ class Scheduler:
         except BaseException:
             self._budget.hold(held, -1)
             raise
-        if not claimed:
+        if claimed != "claimed":
             self._budget.hold(held, -1)
+            if claimed == "cancelled":
+                self.stop("it was cancelled")
             return False
         task = asyncio.create_task(self._work(work, held), name=f"item {work.key[:12]}")
         self._running.add(task)

@@ -25,6 +25,8 @@ from .sources import Item
 
 T = TypeVar("T")
 State = Literal["new", "running", "done", "failed", "waiting"]
+Claim = Literal["claimed", "taken", "cancelled"]
+NEW_ITEM = "INSERT OR IGNORE INTO items VALUES (?, ?, 'new', '', '', '', 0, 0, 0, 0, 0, '', '', '', '', ?)"
 COLUMNS = (
     "key, state, batch, session, agent, attempts, reserved, cost, tokens, active_s, result, error, receipt, branch"
 )
@@ -172,15 +174,21 @@ class MapStore:
 
         return await self._do(work)
 
+    async def end(self, batch: str, *, whole: bool, reason: str) -> None:
+        """Record how a process left a batch: a `whole` one has nothing left to run. A cancelled one stays so."""
+        await self.update(batch, reason=reason)
+        state = "ended" if whole else "open"
+        await self._do(
+            lambda db: (
+                db.execute("UPDATE batches SET state = ? WHERE id = ? AND state = 'open'", (state, batch)) and None
+            )
+        )
+
     async def update(self, batch: str, **columns: Any) -> None:
         """Set columns of a batch."""
         names = ", ".join(f"{name} = ?" for name in columns)
         values = (*columns.values(), time.time(), batch)
         await self._do(lambda db: db.execute(f"UPDATE batches SET {names}, updated = ? WHERE id = ?", values) and None)
-
-    async def cancelled(self, batch: str) -> bool:
-        """Whether a person cancelled a batch."""
-        return bool(await self._do(lambda db: _one(db, "SELECT state = 'cancelled' FROM batches WHERE id = ?", batch)))
 
     # ---- the items of a batch -----------------------------------------------------
 
@@ -201,7 +209,7 @@ class MapStore:
                 ),
             )
             db.executemany(
-                "INSERT OR IGNORE INTO items VALUES (?, ?, 'new', '', '', '', 0, 0, 0, 0, 0, '', '', '', '', ?)",
+                NEW_ITEM,
                 ((self.folder, key, now) for key, _ in rows if key),
             )
 
@@ -257,23 +265,22 @@ class MapStore:
         )
         return None if found is None else ItemRow(*found)
 
-    async def claim(self, key: str, *, batch: str, session: str, reserved: float, add: bool = False) -> bool:
-        """Record that a try of an item begins, and what it may cost. False if it is done or runs elsewhere. `add`: the item
-        may be new to the store."""
+    async def claim(self, key: str, *, batch: str, session: str, reserved: float, add: bool = False) -> Claim:
+        """Record that a try of an item begins, and what it may cost; "taken" if it is done or runs elsewhere. `add`: the item may
+        be new to the store."""
         now = time.time()
 
-        def work(db: sqlite3.Connection) -> bool:
+        def work(db: sqlite3.Connection) -> Claim:
+            if _one(db, "SELECT state = 'cancelled' FROM batches WHERE id = ?", batch):
+                return "cancelled"
             if add:
-                db.execute(
-                    "INSERT OR IGNORE INTO items VALUES (?, ?, 'new', '', '', '', 0, 0, 0, 0, 0, '', '', '', '', ?)",
-                    (self.folder, key, now),
-                )
+                db.execute(NEW_ITEM, (self.folder, key, now))
             changed = db.execute(
                 "UPDATE items SET state = 'running', batch = ?, session = ?, agent = '', reserved = ?, attempts = attempts + 1,"
                 " error = '', updated = ? WHERE folder = ? AND key = ? AND state IN ('new', 'waiting')",
                 (batch, session, reserved, now, self.folder, key),
             )
-            return changed.rowcount > 0
+            return "claimed" if changed.rowcount else "taken"
 
         return await self._do(work)
 
