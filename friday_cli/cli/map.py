@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import signal
@@ -157,6 +158,9 @@ async def _execute(prepared: Any, face: Any) -> int:
     job = prepared.job
     store = MapStore(job.folder, os.environ)
     run = MapRun(prepared, store, face)
+    gc.freeze()  # imported modules stay; only objects of the batch are collected from here on
+    gc.set_threshold(20_000)
+    gc.enable()
     code = _watch(run)
     try:
         batch, counts = await run.run(_options(job))
