@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from friday_cli.core.agent.agent import Agent
 from friday_cli.core.limits.budget import Budget
 from friday_cli.core.protocol.errors import ToolError
-from friday_cli.core.protocol.receipt import CommandRun, Receipt
 from friday_cli.core.protocol.run_result import RunResult
 from friday_cli.core.subagents.node import SubagentTask
 from friday_cli.core.text.sanitize import sanitize
@@ -38,13 +37,14 @@ NO_FAULT = frozenset(("quota", "auth", "config", "not_found", "rate", "overloade
 
 
 class Work(msgspec.Struct, frozen=True):
-    """What is to be done for an item, as data that another process could do too. `cost`: its cap in US dollars. `fields`: of the
-    item, for the check. `self_contained`: the task includes all input."""
+    """What is to be done for an item, as data that another process could do too. `cost`: its cap in US dollars; where the batch
+    has less left, it may start with `least`. `fields`: of the item, for the check. `self_contained`: the task includes all input."""
 
     key: str
     profile: str
     task: str
     cost: float
+    least: float
     fields: Mapping[str, Any] = {}
     schema: dict[str, Any] | None = None
     check: str = ""
@@ -98,24 +98,24 @@ class EmbeddedEngine:
 
     async def run(self, work: Work) -> Done:
         budget = Budget("the item", cost=work.cost)
-        check = None
-        if work.check:
+        checked: list[str] = []
 
-            async def check(agent: Agent, outcome: RunResult) -> str:
-                return await self._check(work, agent, outcome)
+        async def check(agent: Agent, outcome: RunResult) -> str:
+            return await self._check(work, agent, outcome, checked)
 
         task = SubagentTask(
             work.profile, work.task, max_cost=work.cost, call_id=work.key[:32], schema=work.schema, budget=budget,
-            self_contained=work.self_contained, verify=check,
+            self_contained=work.self_contained, verify=check if work.check else None,
         )  # fmt: skip
         try:
             end = await self.items.run(task, isolated=work.isolation)
         except ToolError as error:
             return Done("failed", error=str(error), cost=budget.cost.spent, tokens=int(budget.tokens.spent))
-        return _done(end, f"{self.session}:{end.path}", budget.cost.spent, work.schema is not None)
+        done = _done(end, f"{self.session}:{end.path}", budget.cost.spent, work.schema is not None)
+        return replace(done, receipt="; ".join((done.receipt, *checked)))
 
-    async def _check(self, work: Work, agent: Agent, outcome: RunResult) -> str:
-        """Run the check command where the agent worked. Returns what it found wrong."""
+    async def _check(self, work: Work, agent: Agent, outcome: RunResult, checked: list[str]) -> str:
+        """Run the check command where the agent worked. Returns what it found wrong; how it ended is added to `checked`."""
         if outcome.status != "completed" or outcome.stop_reason != "done":
             return ""
         workspace = agent.workspace
@@ -132,10 +132,10 @@ class EmbeddedEngine:
             for path in paths.values():
                 os.unlink(path)
             await agent.slot.resume_single()
-        agent.receipt_builder.add_others(Receipt(commands=(CommandRun(work.check, ran.exit_code, ran.timed_out),)))
+        how = f"did not end within {CHECK_S:.0f} s" if ran.timed_out else f"ended with exit code {ran.exit_code}"
+        checked.append(f"check {how}")
         if ran.exit_code == 0:
             return ""
-        how = f"did not end within {CHECK_S:.0f} s" if ran.timed_out else f"ended with exit code {ran.exit_code}"
         output = sanitize(ran.output).strip()[-CHECK_CHARS:]
         return f"The check `{work.check}` {how}." + (f" Its output:\n{output}" if output else "")
 

@@ -19,7 +19,7 @@ from .job import MapJob
 RUNS = 200
 """Earlier runs that a forecast is made from."""
 SPARE = 4
-"""The usual cap of an item is at least so many first requests, if the batch's cap allows it."""
+"""The usual cap of an item is so many times its share of the batch's cap, and at least so many first requests."""
 
 
 class BatchForecast(msgspec.Struct, frozen=True):
@@ -63,27 +63,29 @@ def _total(values: Sequence[float], count: int) -> tuple[float, float]:
     return max(count * min(values), count * mean - wide), count * mean + wide
 
 
-def item_cap(job: MapJob, provider: Provider, count: int, prompt: int, highest: float | None) -> float:
-    """The cap of an item in US dollars. `prompt`: tokens of the first request of an item; `highest`: what its profile's whole
-    budget costs. Raises UsageError if the price is unknown, or a cap is below one request."""
+def item_caps(job: MapJob, provider: Provider, count: int, prompt: int, highest: float | None) -> tuple[float, float]:
+    """The cap of an item in US dollars, and the least that one can start with. `prompt`: tokens of the first request of an item;
+    `highest`: what its profile's whole budget costs. Raises UsageError if the price is unknown, or a cap is below one request."""
     least = provider.cost(Usage(input=prompt, output=OUTPUT_FLOOR))
     if least is None:
         raise UsageError(
             f"The price of {provider.name}/{provider.model} is unknown, so a cost limit cannot be kept.",
             hint="Set prices under [providers] in the config.",
         )
-    cap = job.item_cost
-    if cap is None:
-        share = max(job.cost / max(1, min(count, job.parallel)), SPARE * least)
-        cap = min(job.cost, share, highest or share)
-    named = "--per-item-cost" if job.item_cost is not None else "--max-cost"
+    given = job.item_cost
+    if given is None:
+        share = min(job.cost / max(1, min(count, job.parallel)), SPARE * job.cost / max(1, count))
+        cap = min(job.cost, max(SPARE * least, min(share, share if highest is None else highest)))
+    else:
+        cap = given
     if cap < least:
+        named = "--max-cost" if given is None else "--per-item-cost"
         raise UsageError(f"{named} {dollars(cap)} is below one request of an item, about {dollars(least)}.")
     if cap > job.cost:
         raise UsageError(
             f"--max-cost {dollars(job.cost)} is below --per-item-cost {dollars(cap)}: no item could start."
         )
-    return cap
+    return cap, (cap if given is not None else min(cap, SPARE * least))
 
 
 def dollars(value: float) -> str:

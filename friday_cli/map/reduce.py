@@ -67,9 +67,11 @@ async def groups(results: AsyncIterator[tuple[str, str]]) -> AsyncIterator[str]:
 class Reduction:
     """Makes the work of each step. `made` are the keys of the newest step's work."""
 
-    def __init__(self, profile: str, identity: str, template: str, cost: Callable[[str], float], missing: int) -> None:
+    def __init__(
+        self, profile: str, identity: str, template: str, caps: Callable[[str], tuple[float, float]], missing: int
+    ) -> None:
         self.made: list[str] = []
-        self._profile, self._identity, self._template, self._cost = profile, identity, template, cost
+        self._profile, self._identity, self._template, self._caps = profile, identity, template, caps
         self._missing = f"{missing} items have no result; say so. " if missing else ""
 
     async def works(self, results: AsyncIterator[tuple[str, str]]) -> AsyncIterator[Work]:
@@ -79,4 +81,4 @@ class Reduction:
             task = TASK.format(missing=self._missing, template=self._template, results=text)
             key = digest(("reduce", task, self._identity))
             self.made.append(key)
-            yield Work(key, self._profile, task, self._cost(task))
+            yield Work(key, self._profile, task, *self._caps(task))

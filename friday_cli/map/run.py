@@ -11,7 +11,7 @@ from typing import Protocol
 
 import msgspec
 
-from friday_cli.core.limits.budget import Budget
+from friday_cli.core.limits.budget import OUTPUT_FLOOR, Budget
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.subagents.node import SubagentTask
@@ -134,8 +134,7 @@ class MapRun:
         if job.reduce:
             reducer = engine.items.profile(job.reduce)
             reducing = engine.items.provider(reducer)
-        if provider.cost(Usage(input=1, output=1)) is None:
-            plan.item_cap(job, provider, 1, 1, None)
+        plan.item_caps(job, provider, 1, 1, None)  # an unknown price is reported now
         batch = await store.begin(job)
         await recovery.recover(store, engine, job, self._env)
         identity = profile_digest(profile)
@@ -143,26 +142,29 @@ class MapRun:
         batch = await store.batch(job.id)
         left = await store.left(job.id)
         first = SubagentTask(job.profile, largest or "x", schema=job.schema)
-        cap = plan.item_cap(job, provider, left, engine.items.first_request(first), profile.max_cost)
+        caps = plan.item_caps(
+            job, provider, left, engine.items.first_request(first), engine.items.highest_cost(profile)
+        )
         budget = Budget(f"batch {job.id}", cost=max(0.0, job.cost - batch.spent))
         scheduler = self._scheduler = Scheduler(
             job.id,
             store,
             engine,
             budget,
+            cap=job.cost,
             parallel=job.parallel,
             changed=lambda progress: self._face.progress(progress, left),
         )
         if self._reason:
             scheduler.stop(self._reason)
         if left:
-            works = self._works(cap, identity, model)
+            works = self._works(caps, identity, model)
             if batch.approved < job.cost:
                 await self._approve(scheduler, engine, works, left, (job.profile, model))
             await scheduler.run(works)
         self._reason = scheduler.reason
         if job.reduce and not scheduler.reason:
-            await self._reduce(scheduler, profile_digest(reducer) + f"{reducing.name}/{reducing.model}", cap)
+            await self._reduce(scheduler, profile_digest(reducer) + f"{reducing.name}/{reducing.model}", caps[0])
             self._reason = scheduler.reason
         return batch
 
@@ -185,18 +187,18 @@ class MapRun:
         await store.add_places(job.id, number, page)
         return longest
 
-    async def _works(self, cap: float, identity: str, model: str) -> AsyncIterator[Work]:
+    async def _works(self, caps: tuple[float, float], identity: str, model: str) -> AsyncIterator[Work]:
         """The work of the items that are to be run, in order."""
         after = -1
         while places := await self._store.places(self.job.id, after, PAGE):
             after = places[-1].number
             for place in places:
                 if place.row is not None and place.row.state in ("new", "waiting"):
-                    work = self._work(place, cap, identity, model)
+                    work = self._work(place, caps, identity, model)
                     if work is not None:
                         yield work
 
-    def _work(self, place: Place, cap: float, identity: str, model: str) -> Work | None:
+    def _work(self, place: Place, caps: tuple[float, float], identity: str, model: str) -> Work | None:
         """The work of an item; None if its file has changed since it was read."""
         job, fields = self.job, msgspec.json.decode(place.fields)
         if job.source == "glob":
@@ -211,7 +213,7 @@ class MapRun:
             return None
         whole = job.source != "glob" or "content" in self._template.fields
         return Work(
-            place.row.key, job.profile, task, cap, fields=fields, schema=job.schema, check=job.check, isolation=job.isolation,
+            place.row.key, job.profile, task, *caps, fields=fields, schema=job.schema, check=job.check, isolation=job.isolation,
             self_contained=whole,
         )  # fmt: skip
 
@@ -267,15 +269,15 @@ class MapRun:
     def _template_text(self) -> str:
         return self.job.template or "{" + WHOLE + "}"
 
-    def _reduce_cost(self, cap: float) -> Callable[[str], float]:
+    def _reduce_cost(self, cap: float) -> Callable[[str], tuple[float, float]]:
         """The cap of a reducing agent: as that of an item, but enough to read its group."""
         engine = self._engine
         assert engine is not None
         provider = engine.items.provider(engine.items.profile(self.job.reduce))
 
-        def cost(task: str) -> float:
+        def cost(task: str) -> tuple[float, float]:
             prompt = engine.items.first_request(SubagentTask(self.job.reduce, task))
-            least = provider.cost(Usage(input=prompt, output=4_000)) or 0.0
-            return max(cap, plan.SPARE * least)
+            least = plan.SPARE * (provider.cost(Usage(input=prompt, output=OUTPUT_FLOOR)) or 0.0)
+            return max(cap, least), least
 
         return cost

@@ -6,10 +6,12 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 
 import msgspec
+from msgspec.structs import replace
 
 from friday_cli.core.limits.budget import DUST, Budget, Reservation
 
 from .engine import Done, Engine, Work
+from .plan import dollars
 from .store import ItemRow, MapStore
 
 WARM_S = 30.0
@@ -33,17 +35,17 @@ class Progress(msgspec.Struct):
 
 
 class Scheduler:
-    """Runs work of a batch. `budget` is what the batch may still spend. `reason` says why nothing starts any more, "" while work
+    """Runs work of a batch. `budget` is what the batch may still spend of its `cap`. `reason` says why nothing starts any more, "" while work
     may start. `changed` is called after each start and end."""
 
     def __init__(
-        self, batch: str, store: MapStore, engine: Engine, budget: Budget, *, parallel: int,
+        self, batch: str, store: MapStore, engine: Engine, budget: Budget, *, cap: float, parallel: int,
         changed: Callable[[Progress], None],
     ) -> None:  # fmt: skip
         self.reason = ""
         self.progress = Progress(begun=asyncio.get_running_loop().time())
         self._batch, self._store, self._engine, self._budget = batch, store, engine, budget
-        self._parallel, self._changed = parallel, changed
+        self._cap, self._parallel, self._changed = cap, parallel, changed
         self._warm = False
         self._running: set[asyncio.Task[None]] = set()
 
@@ -56,9 +58,10 @@ class Scheduler:
         try:
             count = 0
             async for work in works:
-                await self._room(work.cost)
+                cost = await self._room(work)
                 if self.reason:
                     return
+                work = replace(work, cost=cost)
                 if not await self._start(work, add=add):
                     continue  # one that another batch runs stays as it is
                 count += 1
@@ -70,16 +73,18 @@ class Scheduler:
         finally:
             await self._ended()
 
-    async def _room(self, cost: float) -> None:
-        """Wait until an item with this cap may start, or nothing may."""
+    async def _room(self, work: Work) -> float:
+        """Wait until an item may start, or nothing may. Returns the cap that it can have."""
         while not self.reason:
-            affordable = self._budget.free(1) >= cost - DUST
-            if affordable and len(self._running) < self._parallel:
-                return
-            if not self._running:
-                self.stop(f"the cap of ${self._budget.cost.limit or 0:.2f} has no room for another item (${cost:.4f})")
-                return
+            free = self._budget.free(1)
+            if free >= work.cost - DUST or (free >= work.least and not self._running):
+                if len(self._running) < self._parallel:
+                    return min(free, work.cost)
+            elif not self._running:
+                self.stop(f"the cap of {dollars(self._cap)} has no room for another item ({dollars(work.least)})")
+                break
             await asyncio.wait(self._running, return_when=asyncio.FIRST_COMPLETED)
+        return 0.0
 
     async def _start(self, work: Work, *, add: bool) -> bool:
         held = Reservation((0.0, work.cost))

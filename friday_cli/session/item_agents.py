@@ -16,7 +16,7 @@ from friday_cli.core.protocol.messages import Usage, user
 from friday_cli.core.protocol.provider import Provider
 from friday_cli.core.protocol.receipt import Receipt, ReceiptBuilder
 from friday_cli.core.protocol.run_result import RunResult
-from friday_cli.core.subagents.node import SubagentTask
+from friday_cli.core.subagents.node import SpawnEstimate, SubagentTask
 from friday_cli.core.subagents.run import finish_despite_cancel
 from friday_cli.extensions.profiles import Profile
 
@@ -67,6 +67,11 @@ class ItemAgents:
         )
         agent.history.append(message)
         return prompt_tokens(agent)
+
+    def highest_cost(self, profile: Profile) -> float | None:
+        """US dollars that an agent with `profile` may cost at most; None if the price is unknown."""
+        full = self._parts.factory.tools.highest_cost(SpawnEstimate(self._root.provider, profile.name, None))
+        return full if profile.max_cost is None or full is None else min(full, profile.max_cost)
 
     async def past_runs(self, profile: str, model: str) -> Sequence[PastRun]:
         """Earlier delegations, for a forecast; none if they cannot be read."""
