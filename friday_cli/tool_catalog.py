@@ -32,25 +32,25 @@ SEARCH_PROFILES = "search_profiles"
 APPLY_DELEGATION = "apply_delegation"
 DISCARD_DELEGATION = "discard_delegation"
 
-_FILE_TOOLS = "Read files with the file tools, not with shell commands; make independent calls in one turn."
+_AT_ONCE = "Make independent calls in one turn."
 _WEB = "Prefer primary sources on the web and cite their URLs."
 
 TOOLS = ToolCatalog(
     (
         ToolInfo(
-            READ_FILE, "read", "files", by_default=True, prompt_hint=_FILE_TOOLS, for_files=True,
+            READ_FILE, "read", "files", by_default=True, prompt_hint=_AT_ONCE, for_files=True,
             aliases=("Read", "NotebookRead", "read_many_files"),
         ),
-        ToolInfo(LIST_DIR, "read", "files", by_default=True, prompt_hint=_FILE_TOOLS, aliases=("LS", "list_directory")),
+        ToolInfo(LIST_DIR, "read", "files", by_default=True, prompt_hint=_AT_ONCE, aliases=("LS", "list_directory")),
         ToolInfo(
             EDIT_FILE, "write", "files", for_files=True, aliases=("Edit", "MultiEdit", "NotebookEdit", "replace"),
         ),
         ToolInfo(
             WRITE_FILE, "write", "files", for_files=True, aliases=("Write",),
         ),
-        ToolInfo(GLOB, "read", "search", by_default=True, prompt_hint=_FILE_TOOLS, aliases=("Glob",)),
+        ToolInfo(GLOB, "read", "search", by_default=True, prompt_hint=_AT_ONCE, aliases=("Glob",)),
         ToolInfo(
-            GREP, "read", "search", by_default=True, prompt_hint=_FILE_TOOLS,
+            GREP, "read", "search", by_default=True, prompt_hint=_AT_ONCE,
             aliases=("Grep", "search_file_content", "grep_search"),
         ),
         ToolInfo(

@@ -45,6 +45,7 @@ class SpawnLimiter:
         wanted = [SpawnEstimate(provider, spec.profile, spec.max_tokens) for spec in specs]
         self._coming += wanted
         try:
+            await self._approve_by_rules(tree, path, call_id, specs)
             await self._approve(tree, path, call_id, specs)
             yield
         finally:
@@ -71,6 +72,29 @@ class SpawnLimiter:
             if answer.decision == "deny":
                 raise ToolError(f"The user said no to {words}. {answer.reason}".strip())
             self._raise(count, price)
+
+    async def _approve_by_rules(
+        self, tree: SubagentTree, path: str, call_id: str, specs: Sequence[SubagentTask]
+    ) -> None:
+        """Apply the rules about what a delegation usually costs."""
+        usual = [spec.forecast.cost_usd for spec in specs if spec.forecast and spec.forecast.cost_usd]
+        dollars = sum(each.p90 for each in usual) if len(usual) == len(specs) else None
+        agent = tree.node(path).agent
+        found = agent.rules.decide_cost(dollars)
+        if found.decision == "allow":
+            return
+        cost = "of unknown cost" if dollars is None else f"usually up to ${dollars:.2f}"
+        words = f"{pluralize(len(specs), 'agent')}, {cost}"
+        if found.decision == "deny" or not self._services.approvals.interactive:
+            asked = "" if found.decision == "deny" else ", and no person can be asked here"
+            raise ToolError(f"Not started: {words}: {found.reason}{asked}.")
+        call = RuleInput(DELEGATE_TASK, "spawn", (words,))
+        async with agent.slot.waiting("waiting_user", call_id):
+            answer = await self._services.approvals.permission(
+                path, call_id, call, reason="; ".join((found.reason, *_usual(specs)))
+            )
+        if answer.decision == "deny":
+            raise ToolError(f"The user said no to {words}. {answer.reason}".strip())
 
     async def _answer(self, path: str, call_id: str, words: str, exceeded: str) -> ApprovalAnswer | None:
         """The answer of the person to this question, or to the one that is open already; None if that was withdrawn."""

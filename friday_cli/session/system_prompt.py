@@ -259,13 +259,12 @@ DELEGATION = """\
 
 {catalog}
 
-A sub-agent sees its task and the context you give, nothing else of yours.
+A sub-agent sees its task and `context`, nothing else of yours.
 
-1. Give the full task: what to do, why, what not to touch, what the result must contain.
-2. Give what it needs to start: paths, names, error texts, decisions made. Put material into `context`.
+1. Give the full task: what to do, why, what not to touch, what the result must contain and its form.
+2. Give what it needs to start: paths, names, error texts, decisions made, material.
 3. Wait for the result; do not do the same work meanwhile, and never write a result that you have not received.
-4. Use the result: check what matters against its receipt, and put what was asked for into your own answer: the user sees
-   a result only if you pass it on.
+4. Use the result: check what matters against its receipt, and pass on what was asked for: the user sees only your answer.
 
 Delegate work that is separate and would fill your own conversation: broad searches, long documents, independent parts (send
 these in ONE turn). Do not delegate what a few calls of your own would answer, what needs this whole

@@ -182,10 +182,11 @@ def _ending(ran: CommandResult, timeout_s: float) -> str:
 
 class KillArguments(ToolArguments, frozen=True):
     aliases: ClassVar = dict.fromkeys(("bash_id", "shell_id", "task_id", "job_id", "session_id"), "id")
-    id: Annotated[str, Meta(description="Its id, such as job-1.")]
+    id: str
 
 
 class JobOutputArguments(KillArguments, frozen=True):
+    id: Annotated[str, Meta(description="Its id, such as job-1.")]
     wait_s: Annotated[float, Meta(description="Seconds to wait for more.", ge=0, le=MAX_WAIT_S)] = 0.0
 
 

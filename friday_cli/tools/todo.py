@@ -23,7 +23,7 @@ class TodoItem(ToolArguments, frozen=True):
     aliases: ClassVar = {"content": "text", "step": "text", "description": "text", "title": "text"}
 
     text: Annotated[str, Meta(min_length=1, max_length=300, description="The step, in brief.")]
-    status: Annotated[TodoState, Meta(description="active: in progress.")] = "pending"
+    status: TodoState = "pending"
 
     @classmethod
     def adapt(cls, sent: dict[str, Any]) -> None:

@@ -22,7 +22,7 @@ MAX_LISTED = 60
 
 class ApplyArguments(ToolArguments, frozen=True):
     aliases: ClassVar = ID_ALIASES
-    id: Annotated[str, Meta(description="Such as a.2.")]
+    id: str
 
 
 class DiscardArguments(ApplyArguments, frozen=True):

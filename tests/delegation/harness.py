@@ -57,6 +57,8 @@ class Shelf:
     """What the store is to a session, kept in memory: one shelf per file, and what stands there outlives its readers."""
 
     shelves: ClassVar[dict[str, dict[str, Drawer]]] = {}
+    runs: ClassVar[list[PastRun]] = []
+    """What every session knows of earlier delegations."""
     in_memory = False
 
     def __init__(self, path: Path) -> None:
@@ -89,7 +91,7 @@ class Shelf:
         return self._drawers[session]
 
     async def past_runs(self, profile: str, model: str) -> list[PastRun]:
-        return []
+        return self.runs
 
     async def sync(self) -> None: ...
 

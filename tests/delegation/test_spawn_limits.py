@@ -7,9 +7,13 @@ from collections.abc import Awaitable
 
 import pytest
 
+from friday_cli.core.limits.forecast import PastRun
 from friday_cli.core.permissions.approvals import ApprovalAnswer
+from friday_cli.core.permissions.rule import Decision, parse_rule
+from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.events import AgentFinished, AgentStarted, PermissionAsked
-from tests.delegation.harness import Actors, Scene, Stage, until
+from friday_cli.tool_catalog import TOOLS
+from tests.delegation.harness import Actors, Scene, Shelf, Stage, until
 from tests.engine_fixture import Say, batch, delegate
 
 YES, NO = ApprovalAnswer("allow"), ApprovalAnswer("deny", reason="too many")
@@ -27,6 +31,7 @@ async def answered(s: Scene, *answers: ApprovalAnswer) -> list[str]:
         await until(lambda number=number: len(s.of(PermissionAsked)) == number)  # type: ignore[misc]
         await s.session.answer(s.of(PermissionAsked)[-1].id, answer)
     await asking
+    assert not any(asked.rule for asked in s.of(PermissionAsked)), "no rule allows more agents"
     return [asked.reason.partition(";")[0] for asked in s.of(PermissionAsked)[before:]]
 
 
@@ -87,3 +92,43 @@ async def test_who_waits_for_the_answer_to_anothers_question_asks_itself_when_th
         await asking
         assert s.end("a.1") == ("cancelled", "aborted")
         assert len(s.of(AgentFinished, "a.2.1")) == len(s.of(AgentStarted, "a.2.1")) == 1
+
+
+@pytest.mark.parametrize(("costs", "decision", "answers", "outcome"), [
+    ([], "deny", [], "Not started: 2 agents, of unknown cost: the usual cost exceeds the rule"),
+    ([0.2], "deny", [], ""),
+    ([0.9], "deny", [], "Not started: 2 agents, usually up to $"),
+    ([0.9], "ask", [YES], ""),
+    ([0.9], "ask", [NO], "The user said no to 2 agents, usually up to $"),
+], ids=["unknown", "below", "above", "a yes", "a no"])  # fmt: skip
+async def test_a_rule_reads_what_delegations_usually_cost(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, costs: list[float], decision: str,
+    answers: list[ApprovalAnswer], outcome: str,
+) -> None:  # fmt: skip
+    stage.config(f'[permissions]\n{decision} = ["delegate_task(estimate>1.00)"]\n')
+    monkeypatch.setattr(
+        Shelf, "runs", [PastRun("researcher", 6, 1_000, cost, 1.0) for cost in costs for _ in range(30)]
+    )
+    async with stage.open(Actors({"a": [Say("", tasks(2)), Say("fin")]}, price=1e-5), attended=True) as s:
+        reasons = await answered(s, *answers)
+        assert all("delegate_task(estimate>1.00)" in reason for reason in reasons)
+        assert outcome in s.results()[0]
+        assert len(s.agents()) == (0 if outcome else 2)
+
+
+async def test_a_rule_about_costs_is_a_refusal_where_no_person_can_be_asked(stage: Stage) -> None:
+    stage.config('[permissions]\nask = ["delegate_task(estimate>1.00)"]\n')
+    async with stage.open(Actors({"a": [Say("", tasks(1)), Say("fin")]})) as s:
+        await s.session.prompt("go")
+        assert "no person can be asked here" in s.results()[0]
+        assert not s.agents()
+
+
+@pytest.mark.parametrize(("text", "decision"), [
+    ("delegate_task(estimate>0.5)", "allow"), ("delegate_task(estimate>much)", "ask"), ("bash(estimate>1)", "deny"),
+])  # fmt: skip
+def test_a_rule_about_estimates_asks_or_denies_above_dollars(text: str, decision: Decision) -> None:
+    with pytest.raises(UsageError) as wrong:
+        parse_rule(text, decision, TOOLS)
+    assert "estimate>0.50" in wrong.value.hint
+    assert str(parse_rule("Task(estimate>$0.5)", "deny", TOOLS)) == "delegate_task(estimate>$0.5)"

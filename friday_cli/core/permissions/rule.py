@@ -12,7 +12,7 @@ import msgspec
 
 from ..protocol.errors import UsageError
 from ..protocol.shell_script import CommandAnalysis, SimpleCommand
-from ..protocol.tool_info import SERVER_PREFIX, Effect, ToolCatalog
+from ..protocol.tool_info import DELEGATE_TASK, SERVER_PREFIX, Effect, ToolCatalog
 from ..protocol.workspace import SandboxAccess
 
 Decision = Literal["allow", "ask", "deny"]
@@ -60,7 +60,28 @@ def parse_rule(
             tool = next(iter(tools.named(name)), name)
         if tools.effect(tool) == "run" and pattern.endswith(":*"):
             pattern = pattern[:-2] + " *"
+    if pattern.startswith(_ESTIMATE) and (tool != DELEGATE_TASK or decision == "allow" or _limit(pattern) is None):
+        raise UsageError(
+            f"Invalid permission rule: {text!r}.",
+            hint=f"Write {DELEGATE_TASK}(estimate>0.50), in US dollars, as an ask or deny rule.",
+        )
     return Rule(tool, "" if pattern == "*" else pattern, decision, profile, reason, source)
+
+
+_ESTIMATE = "estimate>"
+
+
+def _limit(pattern: str) -> float | None:
+    """The US dollars of `estimate>0.50`, None for another pattern."""
+    number = re.fullmatch(rf"{_ESTIMATE}\s*\$?(\d+(?:\.\d+)?)", pattern)
+    return None if number is None else float(number[1])
+
+
+def exceeded_by(rule: Rule, dollars: float | None) -> bool:
+    """Whether a rule asks about or denies delegations that usually cost as much as `dollars`; None, an unknown cost,
+    exceeds every limit."""
+    limit = _limit(rule.pattern)
+    return limit is not None and (dollars is None or dollars > limit)
 
 
 class RuleInput(msgspec.Struct, frozen=True):

@@ -21,6 +21,7 @@ from .rule import (
     RuleInput,
     allowing_rule,
     allowing_rule_for_step,
+    exceeded_by,
     matching_rule,
     names_host,
     parse_rule,
@@ -127,6 +128,13 @@ class Rules:
         stricter = max(found, key=lambda permission: _STRICTNESS[permission.decision])  # the first of the strictest
         read_only = stricter.decision == "allow" and any(permission.read_only for permission in found)
         return msgspec.structs.replace(stricter, read_only=read_only)
+
+    def decide_cost(self, dollars: float | None) -> PermissionDecision:
+        """The strictest decision by rules of this agent and its ancestors on a delegation that nine times of ten costs at most
+        `dollars` (None if that is unknown)."""
+        found = [PermissionDecision("allow")] if self.parent is None else [self.parent.decide_cost(dollars)]
+        found += [_decided_by(rule, "the usual cost exceeds") for rule in self._binding() if exceeded_by(rule, dollars)]
+        return max(found, key=lambda permission: _STRICTNESS[permission.decision])
 
     def may(self, tool: str) -> bool:
         """Whether the allowlists of this agent and its ancestors contain `tool`."""
@@ -299,6 +307,8 @@ def always_ask_reason(call: RuleInput, mode: Mode = "ask") -> str:
 def suggested_rule(call: RuleInput) -> str:
     """The narrowest useful rules that would allow this call next time, one per line; "" when none should be offered."""
     if always_ask_reason(call) or call.sandbox_access in ESCALATED:
+        return ""
+    if call.effect == "spawn" and any(" " in subject for subject in call.subjects):  # a limit on agents, no profile
         return ""
     if call.tool == WEB_SEARCH or call.tool.startswith(SERVER_PREFIX):  # hardly ever are the arguments the same
         return call.tool

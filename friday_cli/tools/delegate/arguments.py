@@ -32,7 +32,7 @@ class TaskArguments(ToolArguments, frozen=True, kw_only=True):
         str,
         Meta(
             min_length=1,
-            description="The complete task: name files, limits and the form of the answer.",
+            description="The complete task.",
         ),
     ]
     context: Annotated[str, Meta(description="Facts it cannot find itself.")] = ""
@@ -83,24 +83,21 @@ class NoArguments(ToolArguments, frozen=True):
     pass
 
 
-Id = Annotated[str, Meta(description="Such as a.2.")]
-
-
 class ResultArguments(ToolArguments, frozen=True):
     aliases: ClassVar = ID_ALIASES
-    id: Id
+    id: Annotated[str, Meta(description="Such as a.2.")]
     offset: Annotated[int, Meta(ge=0, description="First character to return.")] = 0
 
 
 class MessageArguments(ToolArguments, frozen=True):
     aliases: ClassVar = {**ID_ALIASES, "message": "text", "input": "text", "prompt": "text"}
-    id: Id
-    text: Annotated[str, Meta(min_length=1, description="The message.")]
+    id: str
+    text: Annotated[str, Meta(min_length=1)]
 
 
 class CancelArguments(ToolArguments, frozen=True):
     aliases: ClassVar = ID_ALIASES
-    id: Id
+    id: str
     mode: Annotated[
         Literal["cancel", "abort"],
         Meta(description="cancel: one last turn to return what it has; abort: at once."),

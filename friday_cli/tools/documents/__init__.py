@@ -26,7 +26,7 @@ _PAGE_CHARS = 20_000
 
 class QueryArguments(ToolArguments, frozen=True):
     aliases: ClassVar = {**PATH_ALIASES, "question": "query"}
-    path: Annotated[str, Meta(min_length=1, description="The document.")]
+    path: Annotated[str, Meta(min_length=1)]
     query: Annotated[
         str,
         Meta(
@@ -35,7 +35,7 @@ class QueryArguments(ToolArguments, frozen=True):
         ),
     ] = ""
     pages: Annotated[str, Meta(max_length=200, description="Of a PDF: 3 or 10-20,31.")] = ""
-    max_quotes: Annotated[int, Meta(ge=1, le=20, description="Most quotes.")] = 6
+    max_quotes: Annotated[int, Meta(ge=1, le=20)] = 6
 
 
 def document_tool(*, timeout_s: float = 60.0, max_bytes: int = 100_000_000) -> Tool:

@@ -23,13 +23,13 @@ from .text import LIMIT, DecodedFile, decode_and_hash
 
 class WriteArguments(ToolArguments, frozen=True):
     aliases: ClassVar = {**PATH_ALIASES, "contents": "content", "file_text": "content"}
-    path: Annotated[str, Meta(description="Relative to the workspace, or absolute.", min_length=1)]
-    content: Annotated[str, Meta(description="The complete new content.")]
+    path: Annotated[str, Meta(description="In the workspace, or absolute.", min_length=1)]
+    content: str
 
 
 class EditArguments(ToolArguments, frozen=True):
     aliases: ClassVar = PATH_ALIASES
-    path: Annotated[str, Meta(description="Relative to the workspace, or absolute.", min_length=1)]
+    path: Annotated[str, Meta(description="In the workspace, or absolute.", min_length=1)]
     edits: Annotated[
         list[edit_match.Replacement],
         Meta(description="Applied in order, all or none.", min_length=1, max_length=100),

@@ -28,7 +28,7 @@ MAX_ENTRIES = 500
 
 class ReadArguments(ToolArguments, frozen=True):
     aliases: ClassVar = PATH_ALIASES
-    path: Annotated[str, Meta(description="Relative to the workspace, or absolute.", min_length=1)]
+    path: Annotated[str, Meta(description="In the workspace, or absolute.", min_length=1)]
     offset: Annotated[int, Meta(description="First line, from 1.", ge=1)] = 1
     limit: Annotated[int, Meta(description="How many lines.", ge=1, le=MAX_LINES)] = MAX_LINES
 
@@ -136,7 +136,7 @@ async def _similar_names(workspace: Workspace, path: Path) -> str:
 class ListArguments(ToolArguments, frozen=True):
     aliases: ClassVar = PATH_ALIASES
 
-    path: Annotated[str, Meta(description="Folder to list.", min_length=1)] = "."
+    path: Annotated[str, Meta(min_length=1)] = "."
 
 
 async def _list(context: ToolContext, args: ListArguments) -> Output:
@@ -176,7 +176,7 @@ READ_FILE_TOOL = Tool(
     title=lambda args: args.path + (f" from line {args.offset}" if args.offset > 1 else ""),
     description=(
         "Read a file as `NUMBER<tab>LINE`, at most 2000 lines a call; the last line tells the next "
-        "offset. Shows images, and notebooks as cells. Read a file before you change it; prefer one large "
+        "offset. Shows images, and notebooks as cells. Prefer one large "
         "read to many small ones."
     ),
 )

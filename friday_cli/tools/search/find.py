@@ -28,7 +28,7 @@ class GlobArguments(ToolArguments, frozen=True):
             max_length=1000,
         ),
     ]
-    path: Annotated[str, Meta(description="Folder to search in.", min_length=1)] = "."
+    path: Annotated[str, Meta(min_length=1)] = "."
 
 
 async def _glob(context: ToolContext, args: GlobArguments) -> Output:

@@ -40,7 +40,7 @@ class GrepArguments(ToolArguments, frozen=True):
         Meta(description="Lines, lines per file, or only paths."),
     ] = "content"
     context: Annotated[int, Meta(description="Lines around a match.", ge=0, le=20)] = 0
-    ignore_case: Annotated[bool, Meta(description="Ignore case.")] = False
+    ignore_case: bool = False
     literal: Annotated[bool, Meta(description="The pattern is no regex.")] = False
     limit: Annotated[int, Meta(description="Most lines, or files.", ge=1, le=MAX_RESULTS)] = 200
 
