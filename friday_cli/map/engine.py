@@ -18,9 +18,9 @@ from friday_cli.core.protocol.run_result import RunResult
 from friday_cli.core.subagents.node import SubagentTask
 from friday_cli.core.text.sanitize import sanitize
 from friday_cli.session.caller import Caller
-from friday_cli.session.item_agents import ItemEnd
+from friday_cli.session.item_agents import ItemAgents, ItemEnd
+from friday_cli.session.open_context import Options
 from friday_cli.session.output_schema import unfenced
-from friday_cli.session.session import Options, Session
 
 from .job import as_row
 
@@ -82,19 +82,16 @@ class Engine(Protocol):
 class EmbeddedEngine:
     """Implements `Engine` with sub-agents of a session. Make one with `open`."""
 
-    def __init__(self, session: Session, running: asyncio.Future[None]) -> None:
-        self.session = session.id
-        self.items = session.items
-        self._session, self._running = session, running
+    def __init__(self, items: ItemAgents, running: asyncio.Future[None]) -> None:
+        self.session = items.id
+        self.items, self._running = items, running
 
     @classmethod
     async def open(cls, options: Options, title: str, env: Mapping[str, str]) -> EmbeddedEngine:
         """Open a session for a batch. Raises FridayError."""
         running: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         caller = Caller(NAME, Budget(NAME), work=running)
-        session = await Session.open(replace(options, caller=caller), env=env)
-        session.items.begin(title)
-        return cls(session, running)
+        return cls(await ItemAgents.open(replace(options, caller=caller), title, env), running)
 
     async def run(self, work: Work) -> Done:
         budget = Budget("the item", cost=work.cost)
@@ -105,7 +102,7 @@ class EmbeddedEngine:
 
         task = SubagentTask(
             work.profile, work.task, max_cost=work.cost, call_id=work.key[:32], schema=work.schema, budget=budget,
-            self_contained=work.self_contained, verify=check if work.check else None,
+            self_contained=work.self_contained, verify=check if work.check else None, forget=True,
         )  # fmt: skip
         try:
             end = await self.items.run(task, isolated=work.isolation)
@@ -142,16 +139,16 @@ class EmbeddedEngine:
     async def close(self) -> None:
         if not self._running.done():
             self._running.set_result(None)
-        await self.items.end()
-        await self._session.close()
+        await self.items.close()
 
 
 def _done(end: ItemEnd, agent: str, cost: float, as_json: bool) -> Done:
     outcome = end.outcome
     text, error = outcome.text[:RESULT_CHARS], outcome.error or outcome.summary(end.path)
     known = Done(
-        "failed", text, error, agent, cost, end.usage.billed, end.active_s, "; ".join(end.receipt.facts()), end.branch
-    )
+        "failed", text, error, agent=agent, cost=cost, tokens=end.usage.billed, active_s=end.active_s,
+        receipt="; ".join(end.receipt.facts()), branch=end.branch,
+    )  # fmt: skip
     if outcome.status == "completed" and outcome.stop_reason == "done":
         if len(outcome.text) > RESULT_CHARS:
             return replace(known, error=f"its result is longer than {RESULT_CHARS:,} characters")

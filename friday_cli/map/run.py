@@ -22,7 +22,7 @@ from . import plan, recovery, reduce
 from .engine import EmbeddedEngine, Work
 from .job import MapJob, item_key, profile_digest
 from .scheduler import Progress, Scheduler
-from .sources import Item, Items, file_item
+from .sources import BatchItem, Items, file_item
 from .store import BatchRow, Counts, MapStore, Place
 from .template import WHOLE, Template
 
@@ -53,7 +53,7 @@ class Prepared(msgspec.Struct, frozen=True):
     job: MapJob
     template: Template
     items: Items
-    bad: list[Item]
+    bad: list[BatchItem]
 
 
 def prepare(job: MapJob, env: Mapping[str, str]) -> Prepared:
@@ -172,7 +172,7 @@ class MapRun:
         """Store which items the batch has. Returns the longest task."""
         job, store = self.job, self._store
         await store.clear_places(job.id)
-        page: list[tuple[str, Item]] = []
+        page: list[tuple[str, BatchItem]] = []
         number, longest = 0, ""
         for item in self._items:
             key = ""
@@ -252,6 +252,8 @@ class MapRun:
         missing = counts.total - counts.done
         step = reduce.Reduction(job.reduce, identity, self._template_text, self._reduce_cost(cap), missing)
         results = reduce.results_of_batch(store, job.id)
+        scheduler.next_step()
+        self._face.note(f"combining {counts.done:,} results")
         while True:
             await scheduler.run(step.works(results), add=True)
             rows = [await store.item(key) for key in step.made]

@@ -49,6 +49,10 @@ class Scheduler:
         self._warm = False
         self._running: set[asyncio.Task[None]] = set()
 
+    def next_step(self) -> None:
+        """The work that follows is not that of items: it is not shown as their progress."""
+        self._changed = lambda progress: None
+
     def stop(self, reason: str) -> None:
         """Start nothing any more. The first reason is kept."""
         self.reason = self.reason or reason

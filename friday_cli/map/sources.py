@@ -22,7 +22,7 @@ LONGEST = 4_000_000
 """Bytes of one item."""
 
 
-class Item(msgspec.Struct, frozen=True):
+class BatchItem(msgspec.Struct, frozen=True):
     """An item. `where` names it for a person. `fields` are those of the template. `content` is a hash of the file that it names,
     if the task does not have its text; `text` is the field with it otherwise. `problem`: why it cannot be used, "" if it can."""
 
@@ -46,17 +46,17 @@ class Items:
         self._job, self._template = job, template
         self._lines: list[str] | None = None
 
-    def __iter__(self) -> Iterator[Item]:
+    def __iter__(self) -> Iterator[BatchItem]:
         for item in self._read():
             missing = [] if item.problem else self._template.missing(item.fields)
             if missing:
-                yield Item(item.where, item.fields, problem=f"has no field {', '.join(missing)}")
+                yield BatchItem(item.where, item.fields, problem=f"has no field {', '.join(missing)}")
             elif not item.problem and not self._template.render(item.fields).strip():
-                yield Item(item.where, item.fields, problem="its task is empty")
+                yield BatchItem(item.where, item.fields, problem="its task is empty")
             else:
                 yield item
 
-    def _read(self) -> Iterator[Item]:
+    def _read(self) -> Iterator[BatchItem]:
         job = self._job
         match job.source:
             case "items":
@@ -67,11 +67,11 @@ class Items:
                 if self._lines is None:  # the command runs once
                     self._lines = _output_lines(job.items, job.folder)
                 lines = enumerate(self._lines, 1)
-                return (Item(f"line {n}", {WHOLE: line, "line": line}) for n, line in lines if line.strip())
+                return (BatchItem(f"line {n}", {WHOLE: line, "line": line}) for n, line in lines if line.strip())
 
-    def check(self) -> list[Item]:
+    def check(self) -> list[BatchItem]:
         """Read all items once. Returns those that cannot be used. Raises UsageError if none can be used."""
-        bad: list[Item] = []
+        bad: list[BatchItem] = []
         count, known = 0, None
         lacking: set[str] | None = None
         for item in self:
@@ -94,24 +94,24 @@ class Items:
         return bad
 
 
-def file_item(path: Path, label: str, fields: frozenset[str]) -> Item:
+def file_item(path: Path, label: str, fields: frozenset[str]) -> BatchItem:
     """The item of a file. Its text is a field only if the template names it; otherwise a hash of it is in the item."""
     try:
         if os.path.getsize(path) > LONGEST:
-            return Item(label, problem=f"is larger than {LONGEST:,} bytes")
+            return BatchItem(label, problem=f"is larger than {LONGEST:,} bytes")
         data = path.read_bytes()
     except OSError as error:
-        return Item(label, problem=f"cannot be read: {error.strerror}")
+        return BatchItem(label, problem=f"cannot be read: {error.strerror}")
     named: dict[str, Any] = {WHOLE: label, "path": label, "name": path.name}
     if "content" not in fields:
-        return Item(label, named, hashlib.sha256(data).hexdigest())
+        return BatchItem(label, named, hashlib.sha256(data).hexdigest())
     try:
-        return Item(label, {**named, "content": data.decode("utf-8-sig")}, text="content")
+        return BatchItem(label, {**named, "content": data.decode("utf-8-sig")}, text="content")
     except UnicodeDecodeError:
-        return Item(label, problem="is not UTF-8 text")
+        return BatchItem(label, problem="is not UTF-8 text")
 
 
-def _json_lines(path: Path, name: str) -> Iterator[Item]:
+def _json_lines(path: Path, name: str) -> Iterator[BatchItem]:
     try:
         file = path.open("rb")
     except OSError as error:
@@ -119,7 +119,7 @@ def _json_lines(path: Path, name: str) -> Iterator[Item]:
     return _json_items(file, name)
 
 
-def _json_items(file: Any, name: str) -> Iterator[Item]:
+def _json_items(file: Any, name: str) -> Iterator[BatchItem]:
     with file:
         for number, line in enumerate(file, 1):
             text = line.removeprefix(b"\xef\xbb\xbf").strip()
@@ -127,19 +127,19 @@ def _json_items(file: Any, name: str) -> Iterator[Item]:
                 yield _json_item(text, f"{name}:{number}")
 
 
-def _json_item(text: bytes, where: str) -> Item:
+def _json_item(text: bytes, where: str) -> BatchItem:
     if len(text) > LONGEST:
-        return Item(where, problem=f"is larger than {LONGEST:,} bytes")
+        return BatchItem(where, problem=f"is larger than {LONGEST:,} bytes")
     try:
         value = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        return Item(where, problem=f"is not JSON: {error}")
+        return BatchItem(where, problem=f"is not JSON: {error}")
     if isinstance(value, dict):
-        return Item(where, {WHOLE: msgspec.json.encode(value).decode(), **value})
-    return Item(where, {WHOLE: value})
+        return BatchItem(where, {WHOLE: msgspec.json.encode(value).decode(), **value})
+    return BatchItem(where, {WHOLE: value})
 
 
-def _files(folder: Path, pattern: str, template: Template) -> Iterator[Item]:
+def _files(folder: Path, pattern: str, template: Template) -> Iterator[BatchItem]:
     try:
         wanted = compile_glob(pattern)
     except ValueError as error:
@@ -171,7 +171,9 @@ def _walk(top: Path, *, hidden: bool) -> Iterator[str]:
 
 def _output_lines(command: str, folder: str) -> list[str]:
     """The lines of a command of the person, which runs as in their shell."""
-    ran = subprocess.run(command, shell=True, cwd=folder, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, check=False)
+    ran = subprocess.run(
+        ["bash", "-c", command], cwd=folder, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, check=False
+    )
     if ran.returncode:
         raise UsageError(f"--over: {command!r} ended with exit code {ran.returncode}. Nothing was started.")
     return ran.stdout.decode("utf-8", "replace").split("\n")

@@ -21,7 +21,7 @@ from friday_cli.store.schema import connect_tables
 from friday_cli.store.writer import StoreWriter
 
 from .job import MapJob, as_row
-from .sources import Item
+from .sources import BatchItem
 
 T = TypeVar("T")
 State = Literal["new", "running", "done", "failed", "waiting"]
@@ -196,7 +196,7 @@ class MapStore:
         """Forget which items a batch had; their work is kept."""
         await self._do(lambda db: db.execute("DELETE FROM places WHERE batch = ?", (batch,)) and None)
 
-    async def add_places(self, batch: str, first: int, items: Iterable[tuple[str, Item]]) -> None:
+    async def add_places(self, batch: str, first: int, items: Iterable[tuple[str, BatchItem]]) -> None:
         """Add items with the keys of their work, "" for one that cannot be used."""
         rows, now = list(items), time.time()
 

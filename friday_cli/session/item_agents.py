@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 import msgspec
@@ -20,7 +20,9 @@ from friday_cli.core.subagents.node import SpawnEstimate, SubagentTask
 from friday_cli.core.subagents.run import finish_despite_cancel
 from friday_cli.extensions.profiles import Profile
 
-from .open import SessionParts
+from .open import SessionParts, open_session
+from .open_context import Options
+from .session import Session
 
 
 class ItemEnd(msgspec.Struct, frozen=True):
@@ -36,16 +38,21 @@ class ItemEnd(msgspec.Struct, frozen=True):
 
 
 class ItemAgents:
-    """The agents of a session whose main agent is a caller with `work`: that keeps its run open."""
+    """The agents of a session whose main agent is a caller with `work`, which keeps its run open. Make them with `open`; `id` is
+    that of the session."""
 
     def __init__(self, parts: SessionParts) -> None:
-        self._parts = parts
+        self.id = parts.id
+        self._parts, self._session = parts, Session(parts)
         self._tree = parts.tree
         self._root = parts.tree.root
 
-    def begin(self, title: str) -> None:
-        """Start the run of the main agent, which every item's agent is a child of."""
-        self._tree.run_root(title, user(title))
+    @classmethod
+    async def open(cls, options: Options, title: str, env: Mapping[str, str]) -> ItemAgents:
+        """Open a session and start the run of its main agent, which every item's agent is a child of. Raises FridayError."""
+        agents = cls(await open_session(options, env))
+        agents._tree.run_root(title, user(title))
+        return agents
 
     def profile(self, name: str) -> Profile:
         """The profile of a name. Raises UsageError if there is none, or the main agent may not delegate to it."""
@@ -98,14 +105,14 @@ class ItemAgents:
         agent, worktree = node.agent, isolation.of(node.path)
         branch = worktree.metadata.branch if worktree is not None and worktree.open and worktree.files else ""
         end = ItemEnd(node.path, node.outcome, agent.tree_usage, agent.slot.clock.elapsed, agent.receipt, branch)
-        self._tree.forget(node.path)
         self._root.receipt_builder = ReceiptBuilder()  # the batch keeps a receipt for each item
         return end
-
-    async def end(self) -> None:
-        """Wait for the end of the main agent's run, whose `work` is done."""
-        await self._tree.node("a").finished()
 
     async def stop(self) -> None:
         """Stop all agents."""
         await self._tree.stop("a")
+
+    async def close(self) -> None:
+        """Close the session after the main agent's run, whose `work` is done."""
+        await self._tree.node("a").finished()
+        await self._session.close()

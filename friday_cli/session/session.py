@@ -30,7 +30,6 @@ from .open_context import Options
 from .skills import PersonSkills
 
 if TYPE_CHECKING:
-    from .item_agents import ItemAgents
     from .rewind import Rewinder
 
 __all__ = ["Options", "Session"]
@@ -148,13 +147,6 @@ class Session:
         parts = self._parts
         idle, rewound = self._main.while_idle, self._main.rewound
         return Rewinder(self.id, parts.store, self._log, parts.workspace, while_idle=idle, rewound=rewound)
-
-    @cached_property
-    def items(self) -> ItemAgents:
-        """Runs many agents that no conversation asked for; the session needs a caller."""
-        from .item_agents import ItemAgents
-
-        return ItemAgents(self._parts)
 
     # ---- all agents ----------------------------------------------------------------
 
