@@ -86,8 +86,10 @@ def _map(values: dict[str, Any]) -> int:
     what, batch = values["what"], values["batch"]
     if what is None:
         raise UsageError("The profile is missing.", hint="See `friday map --help`.")
+    if what == "retry":
+        return _run(asyncio.run(_renewed(MapStore(folder, os.environ), batch or "")), yes=values["yes"])
     if what in ACTIONS:
-        return asyncio.run(_with_store(MapStore(folder, os.environ), what, batch or "", values))
+        return asyncio.run(_with_store(MapStore(folder, os.environ), what, batch or ""))
     if batch is not None:
         raise UsageError(f"Unexpected argument {batch!r}.", hint="The items follow --items, --glob or --over.")
     return _run(_job(values, folder), yes=values["yes"])
@@ -161,7 +163,7 @@ async def _execute(prepared: Any, face: Any) -> int:
     gc.freeze()  # imported modules stay; only objects of the batch are collected from here on
     gc.set_threshold(20_000)
     gc.enable()
-    code = _watch(run)
+    code = _watch(run, face)
     try:
         batch, counts = await run.run(_options(job))
         face.close()
@@ -175,17 +177,21 @@ async def _execute(prepared: Any, face: Any) -> int:
         await store.close()
 
 
-def _watch(run: Any) -> Any:
-    """Stop at SIGINT, SIGTERM and SIGHUP. Returns what gives the exit code of the signal, 0 without one."""
+def _watch(run: Any, face: Any) -> Any:
+    """At the first SIGINT no item starts any more, at the second one or another signal what runs is stopped, then the process
+    is ended. Returns what gives the exit code of the signal, 0 without one."""
     received: list[int] = []
     stopping: list[asyncio.Task[None]] = []
 
     def on(number: int) -> None:
-        if received:
-            os._exit(received[0])
         received.append(128 + number)
+        if stopping:
+            os._exit(received[0])
         run.interrupt("it was interrupted")
-        stopping.append(asyncio.get_running_loop().create_task(run.stop()))
+        if len(received) == 1 and number == signal.SIGINT:
+            face.note("no further item starts; Ctrl+C again stops those that run")
+        else:
+            stopping.append(asyncio.get_running_loop().create_task(run.stop()))
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         with suppress(NotImplementedError, RuntimeError):
@@ -226,7 +232,18 @@ async def _result_lines(store: MapStore, batch: str, job: MapJob) -> Any:
         yield escape_json(json.dumps(mask_keys_in(data), ensure_ascii=False))
 
 
-async def _with_store(store: MapStore, action: str, name: str, values: dict[str, Any]) -> int:
+async def _renewed(store: MapStore, name: str) -> MapJob:
+    """The job of a batch whose failed items may be tried again."""
+    try:
+        batch = await store.batch(name)
+        count = await store.renew(batch.id)
+        remark(f"batch {batch.id}: {count:,} failed items are tried again")
+        return batch.job
+    finally:
+        await store.close()
+
+
+async def _with_store(store: MapStore, action: str, name: str) -> int:
     from friday_cli.map import report
 
     try:
@@ -244,19 +261,13 @@ async def _with_store(store: MapStore, action: str, name: str, values: dict[str,
                 print(line)
             if batch.reduced:
                 print(json.dumps({"reduced": batch.reduced}, ensure_ascii=False))
-        elif action == "cancel":
+        else:
             await store.update(batch.id, state="cancelled", reason="it was cancelled")
             remark(f"batch {batch.id}: no further item starts")
             return 0
-        else:
-            count = await store.renew(batch.id)
-            remark(f"batch {batch.id}: {count:,} failed items are tried again")
-        job = batch.job
+        return 0 if counts.done == counts.total else 1
     finally:
         await store.close()
-    if action == "retry":
-        return await asyncio.to_thread(_run, job, yes=values["yes"])
-    return 0 if counts.done == counts.total else 1
 
 
 async def _list(store: MapStore) -> int:
