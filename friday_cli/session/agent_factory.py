@@ -163,7 +163,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
             most = delegation.token_budget.max
             tokens = min(most, profile.max_token_budget or delegation.token_budget.default, spec.max_tokens or most)
             check = output_schema.checker(spec.schema) if spec.schema is not None else None
-            above = budget_below(parent, self.root.caller)
+            above = spec.budget or budget_below(parent, self.root.caller)
             budget = above.child(path, tokens=tokens, cost=_least(profile.max_cost, spec.max_cost))
             _check_price(provider, budget)
         except FridayError as error:

@@ -135,7 +135,7 @@ class Scene(People):
             id="fuzz", log=bench.log, tree=bench.tree, rules=rules, permissions=SessionPermissions(rules, bench.log, notes),
             notes=notes, services=bench.services, since=0, profiles=names, sub_agents=chosen, store=nothing, ownership=nothing,
             isolation=bench.apart or nothing, changes=WorktreeChanges(bench.tree, bench.apart, bench.services) if bench.apart else nothing, workspace=nothing,
-            sandbox=SandboxChoice("none"), servers=None, skills=nothing, telemetry=None, caller=None,
+            sandbox=SandboxChoice("none"), servers=None, skills=nothing, telemetry=None, caller=None, factory=nothing,
         )  # fmt: skip
         return Session(self.opened)
 
