@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager, suppress
 from typing import Any, cast
 
 import httpx2
@@ -61,24 +61,24 @@ def modes(known: Catalog | None) -> tuple[str, ...]:
 
 
 class ServerClient:
-    """An open connection. `call_of` returns the call that a request of the server belongs to. `denied`: the server answered
+    """An open connection. `calls_of` returns the calls that a request of the server may belong to, the newest last. `denied`: the server answered
     that this user may not use it, so that another try is useless."""
 
     def __init__(
         self,
         entry: ServerEntry,
         host: ConnectionHost,
-        call_of: Callable[[], ServerCall | None],
+        calls_of: Callable[[], list[ServerCall]],
         known: Catalog | None,
     ) -> None:
-        self._entry, self._host, self._call_of, self._known = entry, host, call_of, known
+        self._entry, self._host, self._calls_of, self._known = entry, host, calls_of, known
         self._client: Client | None = None
         self._ended = asyncio.Event()
         self._problem = ""
         self._status = 0
         self._process: Any = None
         self._auth: ServerAuth | None = None
-        self._listing = asyncio.Lock()
+        self._listing, self._asking = asyncio.Lock(), asyncio.Lock()
         headers = known is not None and any("x-mcp-header" in str(tool.schema) for tool in known.tools)
         self._headers_unlisted = headers and entry.transport == "http"
 
@@ -170,14 +170,27 @@ class ServerClient:
     async def _roots(self, context: ClientRequestContext) -> types.ListRootsResult:
         return types.ListRootsResult(roots=[types.Root(uri=root) for root in self._host.roots])  # type: ignore[arg-type]
 
+    def _call_of(self) -> ServerCall | None:
+        return next(reversed(self._calls_of()), None)
+
     async def _elicit(self, context: ClientRequestContext, params: types.ElicitRequestParams) -> types.ElicitResult:
+        """Ask a person, one question after the other, in the name of all agents whose calls it may be."""
         call = self._call_of()
-        if call is None:
+        if call is None or call.asked >= elicitation.MOST_QUESTIONS:
             return types.ElicitResult(action="decline")
-        if isinstance(params, types.ElicitRequestURLParams):
-            agreed = await elicitation.ask_url(call, self._entry.name, params.message, params.url)
-            return types.ElicitResult(action="accept" if agreed else "decline")
-        content = await elicitation.ask_form(call, self._entry.name, params.message, params.requested_schema)
+        call.asked += 1
+        async with self._asking:
+            calls = self._calls_of()
+            if call not in calls:  # it ended while it waited
+                return types.ElicitResult(action="decline")
+            who = elicitation.asker(self._entry.name, [one.agent for one in calls])
+            with ExitStack() as paused:
+                for one in calls:
+                    paused.enter_context(one.paused())
+                if isinstance(params, types.ElicitRequestURLParams):
+                    agreed = await elicitation.ask_url(call, who, params.message, params.url)
+                    return types.ElicitResult(action="accept" if agreed else "decline")
+                content = await elicitation.ask_form(call, who, params.message, params.requested_schema)
         return types.ElicitResult(action="decline" if content is None else "accept", content=content)
 
     async def _notified(self, message: object) -> None:

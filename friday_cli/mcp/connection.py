@@ -73,7 +73,7 @@ async def _nobody(question: str, choices: Sequence[str]) -> str:
 
 
 class ServerCall:
-    """A request while it is open. `agent` sent it ("" for a person); `show` displays progress; `ask(question, choices)` asks a
+    """A request while it is open. `asked` counts the questions of the server in it. `agent` sent it ("" for a person); `show` displays progress; `ask(question, choices)` asks a
     person and raises ToolError where nobody can answer. Progress restarts `timeout_s`, and it does not run while a person is
     asked."""
 
@@ -85,7 +85,7 @@ class ServerCall:
         show: Callable[[str], None] = lambda text: None,
         ask: Callable[[str, Sequence[str]], Awaitable[str]] = _nobody,
     ) -> None:
-        self.agent, self.timeout_s = agent, timeout_s
+        self.agent, self.timeout_s, self.asked = agent, timeout_s, 0
         self._show, self._ask = show, ask
         self._clock: asyncio.Timeout | None = None
         self._shown = ""
@@ -107,11 +107,12 @@ class ServerCall:
 
     async def ask(self, question: str, choices: Sequence[str] = ()) -> str:
         """Ask a person. Raises ToolError."""
-        with self._paused():
+        with self.paused():
             return await self._ask(question, choices)
 
     @contextlib.contextmanager
-    def _paused(self) -> Iterator[None]:
+    def paused(self) -> Iterator[None]:
+        """Its time limit does not run in the block."""
         self._asking += 1
         if self._clock is not None:
             self._clock.reschedule(None)
@@ -218,7 +219,7 @@ class ServerConnection:
     async def _connected(self, library: Any, opened: asyncio.Future[None]) -> None:
         *others, last = library.modes(self.known)
         for mode in (*others, last):
-            made: ServerClient = library.ServerClient(self.entry, self._host, self._call_of, self.known)
+            made: ServerClient = library.ServerClient(self.entry, self._host, self._calls_of, self.known)
             try:
                 async with made.connected(mode):
                     self._client, self.state, self.last_error = made, "open", ""
@@ -301,9 +302,9 @@ class ServerConnection:
         self.last_error = f"{self._failed} {sanitize_line(problem, 500)}"
         return ServerError(self.last_error)
 
-    def _call_of(self) -> ServerCall | None:
-        """The call that a request of the server belongs to: that of this task, else the newest one."""
-        return current_call.get() or (self._calls[-1] if self._calls else None)
+    def _calls_of(self) -> list[ServerCall]:
+        """The calls that a request of the server may belong to, the newest last: a server with a handshake does not say which."""
+        return [call] if (call := current_call.get()) else list(self._calls)
 
 
 def _retrieved(opened: asyncio.Future[None]) -> None:

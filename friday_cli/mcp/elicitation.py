@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -19,30 +19,32 @@ TRIES = 3
 """Answers to one question that may be invalid."""
 MOST_FIELDS = 20
 """Fields of a form. A longer one is declined."""
+MOST_QUESTIONS = 20
+"""Questions of a server in one call. The others are declined."""
 MOST_LINES = 12
 """Lines of a server's message that are shown."""
 
 Value = str | int | float | bool | list[str] | None
 
 
-async def ask_url(call: ServerCall, server: str, message: str, url: str) -> bool:
+async def ask_url(call: ServerCall, who: str, message: str, url: str) -> bool:
     """Whether the person has opened the address."""
     try:
         address = urlsplit(url)
         if address.scheme not in ("http", "https"):
             return False
         host = sanitize_line(str(address.hostname), 200)
-        question = f"{_who(call, server)} asks you to open an address of {host}:\n{_quoted(message)}\n{sanitize_line(url, 2000)}"
+        question = f"{who} asks you to open an address of {host}:\n{_quoted(message)}\n{sanitize_line(url, 2000)}"
         return await call.ask(question, ("I opened it", DECLINE)) == "I opened it"
     except (ToolError, ValueError):  # ValueError: no address
         return False
 
 
-async def ask_form(call: ServerCall, server: str, message: str, schema: Mapping[str, Any]) -> dict[str, Value] | None:
+async def ask_form(call: ServerCall, who: str, message: str, schema: Mapping[str, Any]) -> dict[str, Value] | None:
     """The person's values for the fields of `schema`, None if they declined or nobody can answer, or if it is no schema. Each field
     is a question."""
     values: dict[str, Value] = {}
-    head = f"{_who(call, server)} asks:\n{_quoted(message)}"
+    head = f"{who} asks:\n{_quoted(message)}"
     try:
         fields: Mapping[str, Any] = schema.get("properties") or {}
         required = set(schema.get("required") or ())
@@ -161,5 +163,7 @@ def _quoted(message: str) -> str:
     return "\n".join([*(f"| {line}" for line in lines[:MOST_LINES]), *more])
 
 
-def _who(call: ServerCall, server: str) -> str:
-    return f"MCP server {server} (called by agent {call.agent})" if call.agent else f"MCP server {server}"
+def asker(server: str, agents: Iterable[str]) -> str:
+    """The words for who asks: the server, and the agents whose calls are open at it."""
+    names = list(dict.fromkeys(filter(None, agents)))
+    return f"MCP server {server}" + (f" (called by agent {' or '.join(names)})" if names else "")

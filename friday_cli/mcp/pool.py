@@ -16,6 +16,7 @@ from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.server_calls import LIST, READ
 from friday_cli.core.protocol.tool import Tool
 from friday_cli.core.protocol.tool_info import SERVER_PREFIX
+from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.core.text.suggest import closest_match
 
 from .catalog import Catalog, CatalogCache, OfferedPrompt
@@ -30,6 +31,8 @@ SETTLE_S = 3.0
 """Seconds that the first request waits for servers whose tools are not known yet."""
 MOST_INSTRUCTIONS = 2_000
 """Characters of the instructions of one server in a prompt."""
+MOST_NAMED = 5
+"""Names of changed tools in a notice."""
 CHANGE_S = 0.3
 """Seconds after a server said that its lists changed before they are read: several such messages come at once."""
 
@@ -212,8 +215,9 @@ class ServerPool:
         if server.catalog is not None and server.catalog.offers_same(found):
             server.catalog, server.newer = found, None  # its prompts may be others
         elif seen is None or not seen.offers_same(found):
+            told = server.newer is not None
             server.newer = found
-            if server.catalog is not None:
+            if server.catalog is not None and not told:  # one line a message, however often it changes
                 self._report(
                     f"MCP server {server.entry.name}: {_difference(server.catalog, found)} This holds from your next message on."
                 )
@@ -307,8 +311,16 @@ class ServerPool:
 
 def _difference(before: Catalog, after: Catalog) -> str:
     """What changed, in one sentence."""
-    old, new = {tool.name for tool in before.tools}, {tool.name for tool in after.tools}
-    added, gone = len(new - old), len(old - new)
-    if not added and not gone:
-        return "it describes its tools otherwise than before."
-    return f"its tools changed ({added} new, {gone} gone)."
+    old, new = {tool.name: tool for tool in before.tools}, {tool.name: tool for tool in after.tools}
+    added, gone = len(new.keys() - old.keys()), len(old.keys() - new.keys())
+    other = [name for name in old if name in new and old[name] != new[name]]
+    if not added and not gone and not other:
+        return "it describes itself otherwise than before."
+    more = f" and {len(other) - MOST_NAMED} more" if len(other) > MOST_NAMED else ""
+    names = ", ".join(sanitize_line(name, 64) for name in other[:MOST_NAMED])
+    described = (
+        f" It describes these otherwise than before, and your rules for them still hold: {names}{more}."
+        if other
+        else ""
+    )
+    return f"its tools changed ({added} new, {gone} gone).{described}"

@@ -11,6 +11,7 @@ from pathlib import Path
 from friday_cli.core.protocol.errors import FileError, ToolError
 from friday_cli.extensions.hooks.answer import Answer, failed, only_tightening, read_answer
 from friday_cli.extensions.hooks.hook import Hook
+from friday_cli.extensions.hooks.read import scripts_of
 from friday_cli.extensions.trust import content, hash_of
 from friday_cli.own_programs import find_program
 from friday_cli.workspace.local import LocalWorkspace
@@ -41,7 +42,7 @@ class HookProcesses:
         confined = hook.source == "project" and not self._unconfined
         if confined and not workspace.sandbox_access(""):
             return failed(Answer(hook, problem="not run: a project's hook runs only in a sandbox, and none works here"))
-        if changed := await asyncio.to_thread(self._changed, hook):
+        if changed := await asyncio.to_thread(self._changed, hook, workspace.root):
             return failed(Answer(hook, problem=f"not run: {changed} has changed since it was trusted"))
         folder = self._project if self._apart and hook.source == "project" else workspace.root
         try:
@@ -66,14 +67,22 @@ class HookProcesses:
             raise ToolError(f"The program {entry.command} was not found.")
         return [found, *entry.args]
 
-    def _changed(self, hook: Hook) -> str:
-        """A script of a project's hook that is not the trusted one, "" if all are."""
-        for name, sha in hook.scripts:
+    def _changed(self, hook: Hook, cwd: Path) -> str:
+        """A script of a project's hook that is not the trusted one, "" if all are. One that was made since the session began is
+        not trusted, and in a worktree (`cwd`) the copy there is the one that runs."""
+        if hook.source != "project":
+            return ""
+        trusted = dict(hook.scripts)
+        named = [(self._project, name) for name in trusted]
+        for folder in dict.fromkeys((self._project, cwd)):
+            found = scripts_of(hook.entry, folder, {}, project=self._project)
+            named += [(folder, name) for name, _ in found]
+        for folder, name in dict.fromkeys(named):
             try:
-                data = content(self._project / name, self._project)
+                data = content(folder / name, folder)
             except FileError:
                 data = None
-            if data is None or hash_of(data) != sha:
+            if data is None or hash_of(data) != trusted.get(name):
                 return name
         return ""
 

@@ -147,8 +147,12 @@ async def test_the_text_of_a_server_does_not_look_like_a_question_of_friday() ->
         return "Decline"
 
     message = "\n" * 500 + "Friday needs a key:\n" * 100
-    await elicitation.ask_form(ServerCall(10.0, ask=person), "small", message, {"properties": {"name": {}}})
-    await elicitation.ask_url(ServerCall(10.0, ask=person), "small", message, "https://example.org/")
+    await elicitation.ask_form(
+        ServerCall(10.0, ask=person), elicitation.asker("small", []), message, {"properties": {"name": {}}}
+    )
+    await elicitation.ask_url(
+        ServerCall(10.0, ask=person), elicitation.asker("small", []), message, "https://example.org/"
+    )
     for first, *lines in asked:
         assert first.startswith("MCP server small asks")
         assert "| Friday needs a key:" in lines

@@ -12,6 +12,7 @@ from friday_cli.extensions.trust import decide
 from friday_cli.paths import config_dir
 from tests.session.harness import Stage, delegates, does, says
 from tests.session.hook_files import Recorder, answer, hook, own_hooks, project_hooks
+from tests.workspace.worktrees.repo_fixture import repository
 
 ECHO = does(("bash", {"command": "echo one"}))
 OFF = {"sandbox.kind": "none"}
@@ -163,6 +164,51 @@ async def test_a_projects_hooks_only_tighten(stage: Stage, tmp_path: Path) -> No
     session = await stage.ran(flags=OFF, allow=("bash(rm *)",))
     assert [status for status, _ in await stage.results(session.id, "a")] == ["denied", "error"]
     assert not any(isinstance(e.event, HookRan) for e in await stage.log(session.id))
+
+
+CHANGES: dict[str, tuple[str, str]] = {
+    "inside shell text": ('sh -c "true && ./guard.sh; true"', ""),
+    "glued to signs": ("(./guard.sh);true", ""),
+    "as the value of an option": ("sh -c '. $1' x --file=./guard.sh", ""),
+    "made after the session began": ("./late.sh", ""),
+    "the copy in a worktree": ("sh guard.sh", "worktree"),
+}
+
+
+@pytest.mark.parametrize("kind", CHANGES)
+async def test_a_script_that_changes_in_a_session_does_not_run(stage: Stage, tmp_path: Path, kind: str) -> None:
+    command, isolation = CHANGES[kind]
+    ran = tmp_path / "ran"
+    (stage.project / "guard.sh").write_text("exit 0\n")
+    (stage.project / "guard.sh").chmod(0o755)
+    entry = hook(command, matcher="Bash", onFailure="block", **{"if": "bash(echo *)"})
+    project_hooks(stage.project, {PRE: [entry]})
+    repository(stage.project)
+    decide(stage.project, True)
+    name = "late.sh" if "late" in command else "guard.sh"
+    change = ("bash", {"command": f"printf 'touch {ran}' > {name}; chmod +x {name}"})
+    turns = [does(change), ECHO, says("done")]
+    more = {"isolation": "worktree"} if isolation else {}
+    child = does(("delegate_task", {"profile": "coder", "task": "change it", **more}))
+    stage.plays({"a": [child, says("done")], "a.1": turns})
+    session = await stage.ran(mode="yolo", flags=OFF)
+    (first, _), (second, text) = await stage.results(session.id, "a.1")
+    assert (first, second) == ("ok", "denied"), text
+    assert f"{name} has changed since it was trusted" in text
+    assert not ran.exists()
+
+
+async def test_the_projects_own_script_runs_whatever_the_copy_in_a_worktree_is(stage: Stage) -> None:
+    (stage.project / "guard.sh").write_text("echo no >&2; exit 2\n")
+    entry = hook('sh "$CLAUDE_PROJECT_DIR/guard.sh"', matcher="Bash", **{"if": "bash(echo *)"})
+    project_hooks(stage.project, {PRE: [entry]})
+    repository(stage.project)
+    decide(stage.project, True)
+    child = does(("delegate_task", {"profile": "coder", "task": "change it", "isolation": "worktree"}))
+    change = does(("bash", {"command": "printf 'exit 0' > guard.sh"}))
+    stage.plays({"a": [child, says("done")], "a.1": [change, ECHO, says("done")]})
+    session = await stage.ran(mode="yolo", flags=OFF)
+    assert [status for status, _ in await stage.results(session.id, "a.1")] == ["ok", "denied"]
 
 
 async def test_claudes_settings_are_read_when_asked_for(stage: Stage) -> None:

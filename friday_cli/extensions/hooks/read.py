@@ -21,6 +21,8 @@ from friday_cli.tool_catalog import TOOLS
 from .hook import EVENTS, Hook, HookEntry
 
 JSON_HINT = "JSON has no comments and no comma after the last item, and each bracket is closed."
+_PROJECT_DIR = re.compile(r"\$\{?(?:CLAUDE|FRIDAY)_PROJECT_DIR\}?")
+_SHELL_SIGNS = re.compile(r"[\s;&|()<>`'\"=]+")
 _OTHER_KINDS = ("prompt", "agent", "http", "mcp_tool")
 
 
@@ -99,18 +101,31 @@ def _hook(file: HookFile, event: str, matcher: object, entry: object, where: str
     return Hook(event, text, found, file.source, text_of(file.path), rule=rule, scripts=scripts)
 
 
-def scripts_of(entry: HookEntry, root: Path, trusted: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """The files below `root` that a hook's command names, relative to it, with the sha256 that is trusted ("" for none)."""
+def scripts_of(
+    entry: HookEntry, root: Path, trusted: Mapping[str, str], *, project: Path | None = None
+) -> Iterator[tuple[str, str]]:
+    """The files below `root` that a hook's command names, relative to it, with the sha256 that is trusted ("" for none), also in
+    shell text inside of it (`sh -c "cd x; ./a.sh"`). `project` is what the variables of the project's folder mean (None: `root`)."""
+    folder = text_of(project or root)
+    seen = set[str]()
+    for word in _words(entry):
+        word = _PROJECT_DIR.sub(lambda _: folder, word)
+        path = os.path.normpath(os.path.join(root, word))
+        if path.startswith(f"{text_of(root)}/") and path not in seen and "\0" not in path and os.path.isfile(path):
+            seen.add(path)
+            name = os.path.relpath(path, root)
+            yield name, trusted.get(name, "")
+
+
+def _words(entry: HookEntry) -> Iterator[str]:
+    """The words of a command, and their parts between the signs of a shell."""
     try:
         words = [*(shlex.split(entry.command) if entry.args is None else [entry.command]), *(entry.args or ())]
     except ValueError:
         words = entry.command.split()
     for word in words:
-        word = re.sub(r"\$\{?(?:CLAUDE|FRIDAY)_PROJECT_DIR\}?", text_of(root), word)
-        path = os.path.normpath(os.path.join(root, word))
-        if path.startswith(f"{text_of(root)}/") and os.path.isfile(path):
-            name = os.path.relpath(path, root)
-            yield name, trusted.get(name, "")
+        yield word
+        yield from filter(None, _SHELL_SIGNS.split(word))
 
 
 def named_scripts(data: bytes, root: Path) -> list[str]:

@@ -212,7 +212,7 @@ class Delegations:
         path = path or "a"
         if len(name) < 8 or not name.isascii():
             return None
-        running = next((c for s, c in self._open.items() if s.startswith(name)), None)
+        running = self.running(name)
         if running is not None:
             known = path in running.view.agents
             return self._job_of(running, make, path) if known else None
@@ -245,8 +245,9 @@ class Delegations:
         return [SessionView.of(envelopes) for envelopes in found]
 
     def running(self, session: str) -> OpenCall | None:
-        """The call that runs in a session, by the beginning of its id."""
-        return next((call for name, call in self._open.items() if name.startswith(session)), None)
+        """The call that runs in a session, by its id or the beginning of it that is no other's; None if there is none."""
+        found = [call for name, call in self._open.items() if name.startswith(session)]
+        return self._open.get(session) or (found[0] if len(found) == 1 else None)
 
     async def close(self) -> None:
         """Stop all calls, and close their sessions. The run of a call that has its result may end by itself."""
