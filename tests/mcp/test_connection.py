@@ -86,6 +86,15 @@ async def test_answers_of_both_eras_and_the_end_in_a_call(bench: Bench, era: str
     assert bench.methods().count("start") == 2  # the call that failed was not repeated
 
 
+async def test_progress_without_end_does_not_hold_a_call_for_ever(bench: Bench) -> None:
+    connection, call = bench.connection("era=legacy"), ServerCall(10)
+    assert call.longest_s == 3600
+    call.longest_s = 0.2
+    async with asyncio.timeout(30):
+        with pytest.raises(ServerError, match=r"no answer within 0\.2 s, only progress; the call was cancelled"):
+            await connection.call("endless", {}, call)
+
+
 async def test_closing_does_not_wait_for_a_server_that_does_not_answer(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,9 +7,11 @@ the first call, `resources`, `words=TEXT` as instructions.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import sys
+import time
 from typing import Any
 
 WORDS = dict(word.partition("=")[::2] for word in sys.argv[1:])
@@ -111,6 +113,11 @@ def call(request: dict[str, Any]) -> dict[str, Any] | None:
                 params={"progressToken": token, "progress": step, "total": 2, "message": "busy"},
             )
         return twice("done")
+    if name == "endless":
+        token = (params.get("_meta") or {}).get("progressToken")
+        for step in itertools.count():
+            send(method="notifications/progress", params={"progressToken": token, "progress": step})
+            time.sleep(0.01)
     if name == "forever":
         return None
     if name == "die":

@@ -56,10 +56,14 @@ def _ask_into_file(values: dict[str, Any]) -> int:
     """Answer; standard output is the file of --output, if it is given."""
     if not values["output"]:
         return _ask_and_report(values)
+    path = values["output"]
+    full = os.path.abspath(path)
+    if full.startswith(os.path.join(os.getcwd(), "")) and os.path.realpath(path) != full:  # a checkout may bring links
+        return _fail(values, f"--output: {path} leads to {os.path.realpath(path)} by a link. Name that file, or another.", 2)
     try:
-        file = open(values["output"], "w", encoding="utf-8", errors="replace")  # noqa: SIM115 - closed below
+        file = open(path, "w", encoding="utf-8", errors="replace")  # noqa: SIM115 - closed below
     except OSError as error:
-        return _fail(values, f"--output: {values['output']} cannot be written: {error.strerror}.", 2)
+        return _fail(values, f"--output: {path} cannot be written: {error.strerror}.", 2)
     with file, redirect_stdout(file):
         return _ask_and_report(values)
 
