@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import math
 import os
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -144,8 +145,8 @@ async def _ask(
     signals: _SignalHandler,
 ) -> int:
     signals.watch()
-    if values["ci"] and values["max_cost"] is None:
-        raise UsageError("--ci needs --max-cost.", hint="Example: --max-cost 2.00, in US dollars for the whole tree.")
+    if values["ci"] and values["max_cost"] in (None, math.inf):
+        raise UsageError("--ci needs --max-cost, a finite number.", hint="Example: --max-cost 2.00, in US dollars for the whole tree.")
     agent = _agent_of(values)
     cwd = working_folder(values["cwd"])
     limits = {name: values[name] for name in _LIMITS}
