@@ -105,7 +105,9 @@ def test_only_our_annotations_are_commands_to_the_runner(job: Friday, tmp_path: 
 
 def test_text_on_standard_error_is_no_command_also_while_standard_output_is_a_file(job: Friday, tmp_path: Path) -> None:
     words = "no\\n::set-output name=x::y\\n ::error::x\\n##[error]no ##[x"
-    job.plays(f'price: {{input: 1.0, output: 1.0}}\nagents:\n  a:\n    - {{fail: {{kind: auth, message: "{words}"}}}}\n')
+    job.plays(
+        f'price: {{input: 1.0, output: 1.0}}\nagents:\n  a:\n    - {{fail: {{kind: auth, message: "{words}"}}}}\n'
+    )
     with (tmp_path / "answer.txt").open("w+") as file:
         command = [sys.executable, "-m", "friday_cli", "ask", "go", "--ci", "--max-cost", "1", "--model", job.model]
         ran = subprocess.run(command, cwd=job.project, env=job.env, stdin=subprocess.DEVNULL, stdout=file,
@@ -347,7 +349,9 @@ def test_no_module_of_the_checkout_runs_when_friday_is_installed(tmp_path: Path)
     install, _ = yaml.safe_load((ACTION / "action.yml").read_text(encoding="utf-8"))["runs"]["steps"]
     (tmp_path / "python3").symlink_to(sys.executable)
     env = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "GITHUB_ACTION_PATH": str(tmp_path / "action")}
-    done = subprocess.run(["bash", "-ec", install["run"]], cwd=tmp_path / "checkout", env=env, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        ["bash", "-ec", install["run"]], cwd=tmp_path / "checkout", env=env, capture_output=True, text=True, timeout=60
+    )
     assert done.stdout == "not hostile\n", done
 
 

@@ -11,6 +11,7 @@ import itertools
 import json
 import os
 import sys
+import threading
 import time
 from typing import Any
 
@@ -105,6 +106,8 @@ def call(request: dict[str, Any]) -> dict[str, Any] | None:
         sys.stdout.write('"}]}}\n')
         sys.stdout.flush()
         return None
+    if name == "crowded":
+        return {"content": [], "structuredContent": {"parts": [{}] * 600_000}}
     if name == "slow":
         token = (params.get("_meta") or {}).get("progressToken")
         for step in (1, 2):
@@ -114,10 +117,8 @@ def call(request: dict[str, Any]) -> dict[str, Any] | None:
             )
         return twice("done")
     if name == "endless":
-        token = (params.get("_meta") or {}).get("progressToken")
-        for step in itertools.count():
-            send(method="notifications/progress", params={"progressToken": token, "progress": step})
-            time.sleep(0.01)
+        threading.Thread(target=progress, args=((params.get("_meta") or {}).get("progressToken"),), daemon=True).start()
+        return None
     if name == "forever":
         return None
     if name == "die":
@@ -145,6 +146,12 @@ def call(request: dict[str, Any]) -> dict[str, Any] | None:
             "createdAt": "2026-11-22T00:00:00Z", "lastUpdatedAt": "2026-11-22T00:00:00Z", "ttlMs": None,
         }  # fmt: skip
     return twice(f"{name} was called")
+
+
+def progress(token: Any) -> None:
+    for step in itertools.count():
+        send(method="notifications/progress", params={"progressToken": token, "progress": step})
+        time.sleep(0.01)
 
 
 def task(method: str, params: dict[str, Any]) -> dict[str, Any]:

@@ -60,7 +60,9 @@ def _ask_into_file(values: dict[str, Any]) -> int:
     path = values["output"]
     full = os.path.abspath(path)
     if full.startswith(os.path.join(os.getcwd(), "")) and os.path.realpath(path) != full:  # a checkout may bring links
-        return _fail(values, f"--output: {path} leads to {os.path.realpath(path)} by a link. Name that file, or another.", 2)
+        return _fail(
+            values, f"--output: {path} leads to {os.path.realpath(path)} by a link. Name that file, or another.", 2
+        )
     try:
         file = open(path, "w", encoding="utf-8", errors="replace")  # noqa: SIM115 - closed below
     except OSError as error:
@@ -146,7 +148,10 @@ async def _ask(
 ) -> int:
     signals.watch()
     if values["ci"] and values["max_cost"] in (None, math.inf):
-        raise UsageError("--ci needs --max-cost, a finite number.", hint="Example: --max-cost 2.00, in US dollars for the whole tree.")
+        raise UsageError(
+            "--ci needs --max-cost, a finite number.",
+            hint="Example: --max-cost 2.00, in US dollars for the whole tree.",
+        )
     agent = _agent_of(values)
     cwd = working_folder(values["cwd"])
     limits = {name: values[name] for name in _LIMITS}
