@@ -68,7 +68,11 @@ def _arguments(given: Mapping[str, str], event: Mapping[str, Any]) -> list[str]:
 
 
 def _redirect_input(path: str) -> None:
-    """Text of a file is piped in: only in the prompt itself does `@path` attach a file."""
+    """Text of a file is piped in: only in the prompt itself does `@path` attach a file. A link of a checkout could lead to the
+    environment of this process."""
+    full = os.path.abspath(path)
+    if full.startswith(os.path.join(os.getcwd(), "")) and os.path.realpath(path) != full:
+        _stop(f"prompt-file: {path} leads to another file by a link.")
     try:
         file = os.open(path, os.O_RDONLY)
     except OSError as error:

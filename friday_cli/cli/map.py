@@ -74,7 +74,7 @@ def register(app: typer.Typer, _: str) -> None:
     what = typer.Argument(
         None, metavar="PROFILE", help="Profile of the agents; or status, results, retry, cancel.", show_default=False
     )
-    batch = typer.Argument(None, metavar="[ID]", help="For these: the batch.", show_default=False)
+    batch = typer.Argument(None, metavar="ID", help="For these: the batch.", show_default=False)
     set_parameters(command, [parameter("what", str | None, what), parameter("batch", str | None, batch)], OPTIONS)
     app.command("map", cls=HelpCommand, help=HELP)(command)
 

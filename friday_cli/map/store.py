@@ -115,7 +115,7 @@ class MapStore:
     def __init__(self, folder: str, env: Mapping[str, str]) -> None:
         self.folder = folder
         self._path: Path = data_dir(env) / "map.db"
-        self._writer = StoreWriter(self._path, connect=lambda path: connect_tables(path, _create))
+        self._writer = StoreWriter(self._path, opener=lambda path: connect_tables(path, _create))
 
     async def close(self) -> None:
         await self._writer.close()

@@ -29,7 +29,7 @@ from .catalog import DAY_S, MOST_TOOLS, Catalog
 from .connection import ConnectionHost, Reply, ServerCall
 from .entry import ServerEntry
 from .oauth import TRUST_HINT, UNTRUSTED, ServerAuth
-from .stdio import LONGEST, TOO_LONG, stdio_transport
+from .stdio import LONGEST, MOST_PARTS, TOO_LONG, parts, stdio_transport
 from .tasks import Tasks
 from .tokens import uses_oauth
 
@@ -328,16 +328,16 @@ async def _optional(send: Callable[[], Awaitable[list[Any]]]) -> list[Any]:
 
 
 class _Limited(httpx2.AsyncByteStream):
-    """The body of an answer, up to `most` bytes; `problem` says what is wrong with one that has more."""
+    """The body of an answer, up to `most` bytes and MOST_PARTS; `problem` says what is wrong with one that has more."""
 
     def __init__(self, stream: httpx2.AsyncByteStream, most: int = LONGEST, problem: str = TOO_LONG) -> None:
         self._stream, self._most, self._problem = stream, most, problem
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        size = 0
+        size = found = 0
         async for data in self._stream:
-            size += len(data)
-            if size > self._most:
+            size, found = size + len(data), found + parts(data)
+            if size > self._most or found > MOST_PARTS:
                 raise httpx2.StreamError(self._problem)
             yield data
 

@@ -27,6 +27,8 @@ ServerClient = Any
 """`client.ServerClient`, which cannot be imported here: it loads the library."""
 log = logging.getLogger(__name__)
 
+LONGEST_CALL_S = 3600.0
+"""Seconds of a call that reports progress, if its `timeout_s` is not longer."""
 END_S = 6.0
 """Seconds that closing a connection may take: a server has 2 s to end by itself, then it is ended."""
 
@@ -74,8 +76,8 @@ async def _nobody(question: str, choices: Sequence[str]) -> str:
 
 class ServerCall:
     """A request while it is open. `asked` counts the questions of the server in it. `agent` sent it ("" for a person); `show` displays progress; `ask(question, choices)` asks a
-    person and raises ToolError where nobody can answer. Progress restarts `timeout_s`, and it does not run while a person is
-    asked."""
+    person and raises ToolError where nobody can answer. Progress restarts `timeout_s`, up to `longest_s` seconds in all. Neither
+    runs while a person is asked."""
 
     def __init__(
         self,
@@ -86,19 +88,22 @@ class ServerCall:
         ask: Callable[[str, Sequence[str]], Awaitable[str]] = _nobody,
     ) -> None:
         self.agent, self.timeout_s, self.asked = agent, timeout_s, 0
+        self.longest_s = max(LONGEST_CALL_S, timeout_s)
         self._show, self._ask = show, ask
         self._clock: asyncio.Timeout | None = None
-        self._shown = ""
-        self._asking = 0
+        self._shown, self._reported = "", False
+        self._asking, self._paused_at, self._ends = 0, 0.0, 0.0
 
     @contextlib.asynccontextmanager
     async def limited(self) -> AsyncIterator[None]:
-        """Raises TimeoutError in the block after `timeout_s` seconds without progress."""
+        """Raises TimeoutError in the block after `timeout_s` seconds without progress, or `longest_s`."""
+        self._ends = _now() + self.longest_s
         async with asyncio.timeout(self.timeout_s) as self._clock:
             yield
 
     def progress(self, text: str = "") -> None:
         """The server is still at work; show `text` if it is new."""
+        self._reported = True
         self._restart()
         line = sanitize_line(text, 300)
         if line and line != self._shown:
@@ -112,7 +117,9 @@ class ServerCall:
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
-        """Its time limit does not run in the block."""
+        """Its time limits do not run in the block."""
+        if not self._asking:
+            self._paused_at = _now()
         self._asking += 1
         if self._clock is not None:
             self._clock.reschedule(None)
@@ -120,11 +127,23 @@ class ServerCall:
             yield
         finally:
             self._asking -= 1
+            if not self._asking:
+                self._ends += _now() - self._paused_at
             self._restart()
+
+    def why_late(self) -> str:
+        """Which limit it has exceeded, as the rest of a sentence."""
+        if self._reported and _now() >= self._ends:
+            return f"no answer within {self.longest_s:g} s, only progress; the call was cancelled."
+        return f"no answer within {self.timeout_s:g} s; the call was cancelled."
 
     def _restart(self) -> None:
         if self._clock is not None and not self._asking and not self._clock.expired():
-            self._clock.reschedule(asyncio.get_running_loop().time() + self.timeout_s)
+            self._clock.reschedule(min(_now() + self.timeout_s, self._ends))
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
 
 
 current_call: ContextVar[ServerCall | None] = ContextVar("mcp_call", default=None)
@@ -289,7 +308,7 @@ class ServerConnection:
             async with call.limited():
                 return await send(made)
         except TimeoutError:
-            raise self._error(f"no answer within {call.timeout_s:g} s; the call was cancelled.") from None
+            raise self._error(call.why_late()) from None
         except ToolError as error:
             raise self._error(str(error)) from None
         except Exception as error:

@@ -19,7 +19,9 @@ from .connection import ServerStream
 
 LONGEST = 16 * 1024 * 1024
 """Bytes of one message; a longer one is an error."""
-TOO_LONG = f"its answer is longer than {LONGEST // 1024 // 1024} MB"
+MOST_PARTS = 500_000
+"""Objects and lists in one message: a few bytes each, they take 100 times the memory."""
+TOO_LONG = f"its answer is longer than {LONGEST // 1024 // 1024} MB or has more than {MOST_PARTS:,} parts"
 BABBLE = 64 * 1024 * 1024
 """Bytes that a server may write besides messages before the connection is closed."""
 _ENDS = 400
@@ -34,7 +36,7 @@ class StreamEnd(Exception):
 
 
 class LongLine(NamedTuple):
-    """A line that is longer than `LONGEST`: its two ends and its length in bytes."""
+    """A line that is longer than `LONGEST` or has more than `MOST_PARTS`: its two ends and its length in bytes."""
 
     head: bytes
     tail: bytes
@@ -71,7 +73,14 @@ class Lines:
     def _take(self) -> bytes | LongLine:
         line, size, head = b"".join(self._parts), self._size, self._head
         self._parts, self._size, self._head = [], 0, b""
-        return LongLine(head, line[-_ENDS:], size) if size > self._longest else line
+        if size > self._longest or parts(line) > MOST_PARTS:
+            return LongLine(head or line[:_ENDS], line[-_ENDS:], size)
+        return line
+
+
+def parts(data: bytes) -> int:
+    """The objects and lists that may be in JSON text."""
+    return data.count(b"{") + data.count(b"[")
 
 
 Receive = MemoryObjectReceiveStream[SessionMessage]
@@ -149,6 +158,8 @@ def _too_long(line: LongLine) -> types.JSONRPCMessage | None:
         return None
     found = _ID.search(line.head) or _ID.search(line.tail)
     if found is None:
-        raise StreamEnd(f"it sent a message of {line.size:,} bytes; at most {LONGEST:,} are read")
+        raise StreamEnd(
+            f"it sent a message of {line.size:,} bytes; at most {LONGEST:,} are read, with {MOST_PARTS:,} parts"
+        )
     error = types.ErrorData(code=types.INTERNAL_ERROR, message=TOO_LONG)
     return types.JSONRPCError(jsonrpc="2.0", id=int(found[1] or found[2]), error=error)

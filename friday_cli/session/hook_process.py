@@ -42,9 +42,9 @@ class HookProcesses:
         confined = hook.source == "project" and not self._unconfined
         if confined and not workspace.sandbox_access(""):
             return failed(Answer(hook, problem="not run: a project's hook runs only in a sandbox, and none works here"))
-        if changed := await asyncio.to_thread(self._changed, hook, workspace.root):
-            return failed(Answer(hook, problem=f"not run: {changed} has changed since it was trusted"))
         folder = self._project if self._apart and hook.source == "project" else workspace.root
+        if changed := await asyncio.to_thread(self._changed, hook, folder):
+            return failed(Answer(hook, problem=f"not run: {changed} has changed since it was trusted"))
         try:
             program = PipedProgram(
                 self._argv(hook, workspace, folder), given, with_trace(self._environ), timeout_s=hook.entry.timeout, limit=LIMIT,

@@ -35,14 +35,20 @@ _TOKENS = [4.0**power for power in range(14)]
 _SECONDS = [0.01 * 2**power for power in range(14)]
 """Boundaries of the histograms, as the conventions advise."""
 
+ANSWER_BYTES = 65_536
+"""Bytes of a collector's answer that are read."""
+
 
 class _NoRetries(RequestsSession):
     """Fails at once where nothing answers. The exporter would retry for seconds, also at the end of the process; the next
-    interval is the retry."""
+    interval is the retry. An answer is not needed, so of a long one only the beginning is read."""
 
     def send(self, request: PreparedRequest, **more: Any) -> Response:
         try:
-            return super().send(request, **more)
+            response = super().send(request, **{**more, "stream": True})
+            response.raw.read(ANSWER_BYTES)
+            response.close()
+            return response
         except ConnectionError as error:
             raise RequestException(str(error)) from error
 

@@ -214,6 +214,15 @@ def test_a_lost_collector_changes_nothing(console: Console, monkeypatch: pytest.
     assert len(ran.err.splitlines()) == 2  # the model and the summary
 
 
+def test_a_long_answer_of_a_collector_is_not_read(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = play(console, {"a": [{"text": "done", "usage": USAGE}]})
+    with receiver(answer=256 * 1024 * 1024) as flood:
+        monkeypatch.setenv(ENDPOINT, flood.url)
+        assert console("ask", "--model", model, "go").code == 0
+    assert len(flood.spans) == 2
+    assert flood.sent < flood.answer / 4
+
+
 @pytest.mark.parametrize(
     ("env", "there", "line"),
     [

@@ -103,6 +103,33 @@ def test_only_our_annotations_are_commands_to_the_runner(job: Friday, tmp_path: 
     assert found["session"]
 
 
+def test_text_on_standard_error_is_no_command_also_while_standard_output_is_a_file(job: Friday, tmp_path: Path) -> None:
+    words = "no\\n::set-output name=x::y\\n ::error::x\\n##[error]no ##[x"
+    job.plays(
+        f'price: {{input: 1.0, output: 1.0}}\nagents:\n  a:\n    - {{fail: {{kind: auth, message: "{words}"}}}}\n'
+    )
+    with (tmp_path / "answer.txt").open("w+") as file:
+        command = [sys.executable, "-m", "friday_cli", "ask", "go", "--ci", "--max-cost", "1", "--model", job.model]
+        ran = subprocess.run(command, cwd=job.project, env=job.env, stdin=subprocess.DEVNULL, stdout=file,
+                             stderr=subprocess.PIPE, text=True, timeout=60)  # fmt: skip
+        file.seek(0)
+        assert "::" not in file.read(), "a file has the answer only"
+    remarks = [line for line in ran.stderr.splitlines() if not re.match(r"::(stop-commands::)?[0-9a-f]{32}", line)]
+    found = [line for line in remarks if line.lstrip().startswith("::") or "##[" in line]
+    assert [line.partition(" ")[0] for line in found] == ["::group::Agents", "::endgroup::", "::error"], ran.stderr
+    assert "set-output" in ran.stderr
+
+
+def test_a_file_of_the_checkout_that_is_a_link_is_not_written(job: Friday, tmp_path: Path) -> None:
+    (tmp_path / "rc").write_text("mine", encoding="utf-8")
+    (job.project / "link.txt").symlink_to(tmp_path / "rc")
+    (job.project / "folder").symlink_to(tmp_path)
+    for path in ("link.txt", "folder/rc"):
+        ran = job("go", "--ci", "--max-cost", "1", "--output", path)
+        assert (ran.code, "by a link" in ran.err) == (2, True), ran
+    assert (tmp_path / "rc").read_text(encoding="utf-8") == "mine"
+
+
 def test_sarif_has_the_findings_with_their_places(job: Friday) -> None:
     job.env.pop("GITHUB_ACTIONS")
     ran = job("go", "-f", "sarif", "--output", "found.sarif")
@@ -130,10 +157,11 @@ NOWHERE = ("--ci", "--max-cost", "1", "--trust-ref", "nowhere")
 
 @pytest.mark.parametrize(("words", "told"), [
     (("--ci",), "--ci needs --max-cost"),
+    (("--ci", "--max-cost", "1e999"), "--ci needs --max-cost, a finite number"),
     (("--ci", "--max-cost", "1"), "--ci: no sandbox works here: too old"),
     (("--output", "missing/x"), "--output: missing/x cannot be written"),
     (NOWHERE, "--trust-ref: 'nowhere' is no commit"),
-], ids=["no cap", "no sandbox", "no file", "no commit"])  # fmt: skip
+], ids=["no cap", "an endless cap", "no sandbox", "no file", "no commit"])  # fmt: skip
 def test_what_is_missing_is_named_before_anything_is_spent(
     job: Friday, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], told: str
 ) -> None:
@@ -303,6 +331,28 @@ def test_the_action_refuses(
         ran = act(friday, url, event, tmp_path, **{"INPUT_PROMPT": "go", **given})
     assert ran.code == 2
     assert told in ran.out + ran.err
+
+
+def test_the_action_reads_no_prompt_behind_a_link_of_the_checkout(friday: Friday, tmp_path: Path) -> None:
+    (friday.project / "prompt.txt").symlink_to("/proc/self/environ")
+    with github() as url:
+        ran = act(friday, url, {}, tmp_path, INPUT_PROMPT_FILE="prompt.txt")
+    assert (ran.code, "leads to another file by a link" in ran.out) == (2, True), ran
+
+
+def test_no_module_of_the_checkout_runs_when_friday_is_installed(tmp_path: Path) -> None:
+    """`python3 -m pip` runs the pip.py of the folder it is started in."""
+    (tmp_path / "checkout").mkdir()
+    (tmp_path / "action").mkdir()
+    (tmp_path / "checkout/pip.py").write_text("print('hostile')", encoding="utf-8")
+    (tmp_path / "action/pip.py").write_text("print('not hostile')", encoding="utf-8")
+    install, _ = yaml.safe_load((ACTION / "action.yml").read_text(encoding="utf-8"))["runs"]["steps"]
+    (tmp_path / "python3").symlink_to(sys.executable)
+    env = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "GITHUB_ACTION_PATH": str(tmp_path / "action")}
+    done = subprocess.run(
+        ["bash", "-ec", install["run"]], cwd=tmp_path / "checkout", env=env, capture_output=True, text=True, timeout=60
+    )
+    assert done.stdout == "not hostile\n", done
 
 
 def test_no_input_of_the_action_is_text_of_a_shell() -> None:

@@ -173,6 +173,19 @@ async def test_a_number_that_is_none_is_no_limit(stage: Stage, name: str) -> Non
         await host.delegations.close()
 
 
+async def test_calls_at_the_same_moment_are_as_many_as_one_after_the_other(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("friday_cli.frontends.mcp_server.delegations.MAX_OPEN", 2)
+    async with _served(stage) as (client, _):
+        call = {"profile": "researcher", "task": "look"}
+        made = await asyncio.gather(*(client.call_tool("delegate_task", call) for _ in range(5)))
+    assert sorted(one.is_error for one in made) == [False, False, True, True, True]
+    assert {one.content[0].text.partition("\n")[0] for one in made if one.is_error} == {
+        "2 calls are running. Wait for the end of one, or cancel one."
+    }
+
+
 async def test_another_session_is_not_shown_to_a_client(stage: Stage, tmp_path: Path) -> None:
     stage.plays({"a": [does(("delegate_task", {"task": "mine"})), DONE], "a.*": [DONE]})
     mine = await stage.ran()  # a session of the person, with a sub-agent

@@ -61,7 +61,8 @@ async def answers(question: str, choices: Sequence[str]) -> str:
 
 
 PERSON = '{"action": "accept", "content": {"name": "Bob", "level": "high", "sure": true}}'
-BOTH = {"echo": "hi", "fail": "It did not work.", "slow": "done", "huge": "ERROR its answer is longer than 16 MB"}
+BOTH = {"echo": "hi", "fail": "It did not work.", "slow": "done", "huge": "ERROR its answer is longer than 16 MB",
+        "crowded": "ERROR its answer is longer than 16 MB or has more than 500,000 parts"}  # fmt: skip
 LEGACY = {
     **BOTH, "data": '{"two": 3}', "form": PERSON, "link": '{"action": "accept"}', "sample": "Sampling not supported",
     "roots": "file:///work",
@@ -84,6 +85,15 @@ async def test_answers_of_both_eras_and_the_end_in_a_call(bench: Bench, era: str
         await connection.call("die", {})
     assert (await connection.call("echo", {"text": "again"})).text == "again"
     assert bench.methods().count("start") == 2  # the call that failed was not repeated
+
+
+async def test_progress_without_end_does_not_hold_a_call_for_ever(bench: Bench) -> None:
+    connection, call = bench.connection("era=legacy"), ServerCall(10)
+    assert call.longest_s == 3600
+    call.longest_s = 0.2
+    async with asyncio.timeout(30):
+        with pytest.raises(ServerError, match=r"no answer within 0\.2 s, only progress; the call was cancelled"):
+            await connection.call("endless", {}, call)
 
 
 async def test_closing_does_not_wait_for_a_server_that_does_not_answer(

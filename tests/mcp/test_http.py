@@ -31,6 +31,8 @@ def answered(tool: str, data: bytes) -> tuple[bytes, dict[str, str]]:
         return (b":" + b" " * 999_997 + b"\n\n") * 17 + b"data: " + data + b"\n\n", {
             "Content-Type": "text/event-stream"
         }
+    if tool == "crowded":
+        return b"[" + b"{}," * 600_000 + b"{}]", {"Content-Type": "application/json"}
     if tool == "long":
         return b" " * 17_000_000 + data, {"Content-Type": "application/json"}
     if tool == "compressed":
@@ -84,6 +86,7 @@ async def test_a_tool_of_the_catalog_gets_its_headers(asked: tuple[str, list[tup
     [
         ("stream", "seen"),
         ("long", "its answer is longer than 16 MB"),
+        ("crowded", "has more than 500,000 parts"),
         ("compressed", "its answer is compressed, which was not asked for"),
     ],
 )

@@ -7,9 +7,12 @@ the first call, `resources`, `words=TEXT` as instructions.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import sys
+import threading
+import time
 from typing import Any
 
 WORDS = dict(word.partition("=")[::2] for word in sys.argv[1:])
@@ -103,6 +106,8 @@ def call(request: dict[str, Any]) -> dict[str, Any] | None:
         sys.stdout.write('"}]}}\n')
         sys.stdout.flush()
         return None
+    if name == "crowded":
+        return {"content": [], "structuredContent": {"parts": [{}] * 600_000}}
     if name == "slow":
         token = (params.get("_meta") or {}).get("progressToken")
         for step in (1, 2):
@@ -111,6 +116,9 @@ def call(request: dict[str, Any]) -> dict[str, Any] | None:
                 params={"progressToken": token, "progress": step, "total": 2, "message": "busy"},
             )
         return twice("done")
+    if name == "endless":
+        threading.Thread(target=progress, args=((params.get("_meta") or {}).get("progressToken"),), daemon=True).start()
+        return None
     if name == "forever":
         return None
     if name == "die":
@@ -138,6 +146,12 @@ def call(request: dict[str, Any]) -> dict[str, Any] | None:
             "createdAt": "2026-11-22T00:00:00Z", "lastUpdatedAt": "2026-11-22T00:00:00Z", "ttlMs": None,
         }  # fmt: skip
     return twice(f"{name} was called")
+
+
+def progress(token: Any) -> None:
+    for step in itertools.count():
+        send(method="notifications/progress", params={"progressToken": token, "progress": step})
+        time.sleep(0.01)
 
 
 def task(method: str, params: dict[str, Any]) -> dict[str, Any]:

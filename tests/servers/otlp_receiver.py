@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
@@ -15,10 +15,12 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 
 class Receiver:
-    """What arrived. `spans` are protobuf messages; `status` is answered to the requests."""
+    """What arrived. `spans` are protobuf messages; `status` is answered to the requests, with `answer` bytes, of which `sent` were
+    taken."""
 
-    def __init__(self, status: int = 200) -> None:
+    def __init__(self, status: int = 200, answer: int = 0) -> None:
         self.status, self.url = status, ""
+        self.answer, self.sent = answer, 0
         self.spans: list[Any] = []
         self.metrics: set[str] = set()
         self.resource: dict[str, Any] = {}
@@ -51,9 +53,9 @@ def attributes(of: Any) -> dict[str, Any]:
 
 
 @contextmanager
-def receiver(status: int = 200) -> Iterator[Receiver]:
+def receiver(status: int = 200, answer: int = 0) -> Iterator[Receiver]:
     """A running collector."""
-    here = Receiver(status)
+    here = Receiver(status, answer)
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -61,8 +63,11 @@ def receiver(status: int = 200) -> Iterator[Receiver]:
             if here.status == 200:
                 here.take(self.path, {n.lower(): v for n, v in self.headers.items()}, body)
             self.send_response(here.status)
-            self.send_header("content-length", "0")
+            self.send_header("content-length", str(here.answer))
             self.end_headers()
+            with suppress(OSError):
+                while here.sent < here.answer:
+                    here.sent += self.wfile.write(bytes(65_536))
 
         def log_message(self, format: str, *args: Any) -> None:
             pass

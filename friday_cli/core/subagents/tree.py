@@ -291,8 +291,7 @@ class SubagentTree:
         """One line for each agent below `path` that its conversation includes: what a compacted agent must not forget."""
         lines = []
         for known in [k for k in self.below(path) if k.path not in self.left]:
-            task = " ".join(known.task.split())[:120]
-            lines.append(f"{known.path} ({known.profile}): {known.status}. Task: {task}")
+            lines.append(f"{known.path} ({known.profile}): {known.status}. Task: {' '.join(known.task.split())[:120]}")
         return lines
 
 

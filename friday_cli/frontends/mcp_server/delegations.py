@@ -158,6 +158,7 @@ class Delegations:
     def __init__(self, settings: ServeSettings) -> None:
         self._settings = settings
         self._open: dict[str, OpenCall] = {}
+        self._opening = 0
         days = settings.settings.retention.days
         self._ttl_ms = int(days * 86_400_000) or None
 
@@ -173,7 +174,7 @@ class Delegations:
             await asyncio.wait([earlier.running], timeout=END_S)
         if resume in self._open:
             raise UsageError(f"Session {resume} is still running.", hint="Wait for its end, or cancel it.")
-        if len(self._open) >= MAX_OPEN:
+        if len(self._open) + self._opening >= MAX_OPEN:
             raise UsageError(f"{MAX_OPEN} calls are running.", hint="Wait for the end of one, or cancel one.")
         budget = settings.budget if max_cost is None else Budget("this call", cost=max_cost, parent=settings.budget)
         call = ToolCall(f"call_{uuid4().hex[:12]}", tool, arguments)
@@ -181,7 +182,11 @@ class Delegations:
         caller.calls.append(call)
         options = msgspec.structs.replace(settings.options, attended=client.elicits, resume=resume, caller=caller)
         env = {**settings.env, "TRACEPARENT": client.traceparent} if client.traceparent else settings.env
-        session = await Session.open(options, env=env)
+        self._opening += 1
+        try:
+            session = await Session.open(options, env=env)
+        finally:
+            self._opening -= 1
         started = OpenCall(session, call)
         self._open[session.id] = started
         started.running = asyncio.create_task(started.run(_title(client, tool, arguments)), name=f"call {session.id}")

@@ -58,11 +58,11 @@ class CIWriter(OutputWriter):
             return
         name = f"{agent.path} {sanitize_line(agent.profile, 40)}"
         if isinstance(event, AgentStarted):
-            log_line(f"{name}: started: {sanitize_line(agent.task, 160)}")
+            remark(f"{name}: started: {sanitize_line(agent.task, 160)}")
         elif isinstance(event, AgentFinished):
             usage = self.state.usage_of(agent.path)
             facts = (tokens(usage) + " tokens", cost(usage), seconds(agent.active_s(self.state.at)))
-            log_line(f"{name}: {event.status}: {', '.join(facts)}")
+            remark(f"{name}: {event.status}: {', '.join(facts)}")
 
     def finish(self, outcome: RunResult, code: int) -> None:
         try:
@@ -90,11 +90,6 @@ class CIWriter(OutputWriter):
         spent = self.state.totals.cost_usd
         values = {"result": outcome.text, "status": outcome.status, "session": self.state.session}
         write_outputs({**values, "cost": "" if spent is None else f"{spent:.6f}"}, os.environ)
-
-
-def log_line(text: str) -> None:
-    """A line of the log. `##[` anywhere in a line is an old form of a command to GitHub's runner."""
-    remark(text.replace("##[", "## ["))
 
 
 def report_failure(text: str) -> None:

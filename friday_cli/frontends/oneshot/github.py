@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import os
 import secrets
+import stat
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from typing import TextIO
 
 from friday_cli.core.protocol.format import cost, seconds, tokens
 from friday_cli.core.protocol.receipt import Finding
@@ -32,15 +34,14 @@ class GitHubLog:
     """The log of a job. From the beginning to `close` the runner reads no commands but those of `command`."""
 
     def __init__(self) -> None:
-        self._token, self._stream = secrets.token_hex(16), sys.stdout
+        self._token, self._stream = secrets.token_hex(16), sys.stderr if _is_file(sys.stdout) else sys.stdout
         self._write(f"::stop-commands::{self._token}")
 
     def command(self, name: str, text: str, **properties: str | int) -> None:
         """One command to the runner, such as `warning` with `file` and `line`."""
         given = ",".join(f"{key}={_escape(str(value), more=True)}" for key, value in properties.items() if value != "")
-        self._write(f"::{self._token}::")
-        self._write(f"::{name}{f' {given}' if given else ''}::{_escape(text)}")
-        self._write(f"::stop-commands::{self._token}")
+        own = f"::{name}{f' {given}' if given else ''}::{_escape(text)}"
+        self._write(f"::{self._token}::\n{own}\n::stop-commands::{self._token}")
 
     def line(self, text: str) -> None:
         """One line without a meaning to the runner."""
@@ -51,9 +52,17 @@ class GitHubLog:
         self._write(f"::{self._token}::")
 
     def _write(self, line: str) -> None:
-        """To standard output, also where the answer goes to a file."""
+        """To the log, also where the answer goes to a file."""
         with suppress(OSError):
             print(line, file=self._stream, flush=True)
+
+
+def _is_file(stream: TextIO) -> bool:
+    """Whether a shell sends this stream to a file, so that the runner does not read it."""
+    try:
+        return stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
+    except (OSError, ValueError):  # no stream of the system
+        return False
 
 
 def _escape(text: str, *, more: bool = False) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import math
 import os
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -56,10 +57,16 @@ def _ask_into_file(values: dict[str, Any]) -> int:
     """Answer; standard output is the file of --output, if it is given."""
     if not values["output"]:
         return _ask_and_report(values)
+    path = values["output"]
+    full = os.path.abspath(path)
+    if full.startswith(os.path.join(os.getcwd(), "")) and os.path.realpath(path) != full:  # a checkout may bring links
+        return _fail(
+            values, f"--output: {path} leads to {os.path.realpath(path)} by a link. Name that file, or another.", 2
+        )
     try:
-        file = open(values["output"], "w", encoding="utf-8", errors="replace")  # noqa: SIM115 - closed below
+        file = open(path, "w", encoding="utf-8", errors="replace")  # noqa: SIM115 - closed below
     except OSError as error:
-        return _fail(values, f"--output: {values['output']} cannot be written: {error.strerror}.", 2)
+        return _fail(values, f"--output: {path} cannot be written: {error.strerror}.", 2)
     with file, redirect_stdout(file):
         return _ask_and_report(values)
 
@@ -140,8 +147,11 @@ async def _ask(
     signals: _SignalHandler,
 ) -> int:
     signals.watch()
-    if values["ci"] and values["max_cost"] is None:
-        raise UsageError("--ci needs --max-cost.", hint="Example: --max-cost 2.00, in US dollars for the whole tree.")
+    if values["ci"] and values["max_cost"] in (None, math.inf):
+        raise UsageError(
+            "--ci needs --max-cost, a finite number.",
+            hint="Example: --max-cost 2.00, in US dollars for the whole tree.",
+        )
     agent = _agent_of(values)
     cwd = working_folder(values["cwd"])
     limits = {name: values[name] for name in _LIMITS}

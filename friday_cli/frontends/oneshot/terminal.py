@@ -21,13 +21,14 @@ BLOCK_CHARS = 30_000
 _BLANK = r"(?:\x1b\[[\d;]*m|\s)"
 _BLANK_EDGES = pattern(rf"\A(?:{_BLANK}*\n)+|(?:\n{_BLANK}*)+\Z")
 _STYLE = pattern(r"\x1b\[[\d;]*m")
+_RUNNER_COMMAND = pattern(r"(^\s*:|##)(:|\[)")
 _FENCE = pattern(r"\s{0,3}(```+|~~~+)")
 
 
 def remark(text: str) -> None:
     """Show a message to the person on standard error; on a terminal it wraps between words. A closed standard error is
-    ignored."""
-    rows = f"friday: {sanitize(text)}".split("\n")
+    ignored. No row is a command to the runner of a job: those begin with `::`, or have `##[` anywhere."""
+    rows = [_RUNNER_COMMAND().sub(r"\1 \2", row) for row in f"friday: {sanitize(text)}".split("\n")]
     with suppress(OSError):
         if sys.stderr.isatty():
             import textwrap  # a run in a pipe does not need it
