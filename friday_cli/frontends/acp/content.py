@@ -70,7 +70,7 @@ def kind_of(tool: str) -> str:
 
 def call_fields(run: ToolRun, cwd: str) -> dict[str, Any]:
     """A call as both `tool_call` and a question about it show it."""
-    title = sanitize_line(run.title or "", 200)
+    title = sanitize_line(run.title or _subject(run.arguments), 200)
     places = locations(run.arguments, cwd)
     return {
         "toolCallId": run.call_id,
@@ -81,6 +81,12 @@ def call_fields(run: ToolRun, cwd: str) -> dict[str, Any]:
         "_meta": {"tool_name": sanitize_line(run.tool, 64)},
         **({"locations": places} if places else {}),
     }
+
+
+def _subject(arguments: dict[str, Any]) -> str:
+    """What a call is about before it has a title: its first text, such as a command or a path."""
+    named = ("command", "path", "pattern", "url", "query", "task")
+    return next((value for name in named if isinstance(value := arguments.get(name), str)), "")
 
 
 def locations(arguments: dict[str, Any], cwd: str) -> list[dict[str, Any]]:
