@@ -6,6 +6,7 @@ Code outside `friday_cli.tools` names a tool by the constants of this module.
 from __future__ import annotations
 
 from friday_cli.core.protocol.tool_info import (
+    ASK_USER,
     DELEGATE_TASK,
     DELEGATION_RESULT,
     SKILL,
@@ -26,7 +27,6 @@ BASH = "bash"
 BASH_KILL = "bash_kill"
 MEMORY_LOAD = "memory_load"
 MEMORY_SAVE = "memory_save"
-ASK_USER = "ask_user"
 DELEGATE_TASKS = "delegate_tasks"
 SEARCH_PROFILES = "search_profiles"
 APPLY_DELEGATION = "apply_delegation"

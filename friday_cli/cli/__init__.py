@@ -32,6 +32,7 @@ Examples:
 
 COMMANDS = {
     "ask": "Answer one prompt and exit.",
+    "map": "Run a task for each of many items, under one cap of cost.",
     "demo": "Try Friday without a key and without a network.",
     "sessions": "Sessions: list, show, diff, rewind, export, stats.",
     "worktrees": "Changes of sub-agents in git worktrees: show, apply, discard.",

@@ -215,7 +215,7 @@ class ServerClient:
         call = self._call_of()
         async with self._listing:
             if self._headers_unlisted:  # the library sends the headers of tools that it has listed
-                await self._pages(self._library.list_tools, "tools")
+                await _pages(self._library.list_tools, "tools")
                 self._headers_unlisted = False
 
         async def shown(progress: float, total: float | None, message: str | None) -> None:
@@ -242,8 +242,8 @@ class ServerClient:
 
     async def resources(self) -> list[str]:
         """One line for each resource and template."""
-        listed: list[Any] = await self._pages(self._library.list_resources, "resources")
-        listed += await self._optional(lambda: self._pages(self._library.list_resource_templates, "resource_templates"))
+        listed: list[Any] = await _pages(self._library.list_resources, "resources")
+        listed += await _optional(lambda: _pages(self._library.list_resource_templates, "resource_templates"))
         lines = []
         for one in listed:
             address = one.uri if isinstance(one, types.Resource) else one.uri_template
@@ -259,10 +259,10 @@ class ServerClient:
         if offers.tools is not None:
             first = await client.list_tools()
             ttl = first.ttl_ms
-            tools = await self._pages(client.list_tools, "tools", first)
+            tools = await _pages(client.list_tools, "tools", first)
         prompts: list[types.Prompt] = []
         if offers.prompts is not None:
-            prompts = await self._optional(lambda: self._pages(client.list_prompts, "prompts"))
+            prompts = await _optional(lambda: _pages(client.list_prompts, "prompts"))
         used = sorted((tool for tool in tools if self._entry.has_tool(tool.name)), key=lambda tool: tool.name)
         session, info = client.session, client.server_info
         found = session.discover_result
@@ -279,26 +279,6 @@ class ServerClient:
             ttl_s=ttl / 1000 if ttl else DAY_S,
             offered=len(used),
         )
-
-    async def _pages(self, send: Callable[..., Awaitable[Any]], field: str, first: Any = None) -> list[Any]:
-        """All items of a list."""
-        page = first if first is not None else await send()
-        items = list(getattr(page, field))
-        for _ in range(PAGES):
-            if not page.next_cursor:
-                break
-            page = await send(cursor=page.next_cursor)
-            items += getattr(page, field)
-        return items
-
-    async def _optional(self, send: Callable[[], Awaitable[list[Any]]]) -> list[Any]:
-        """A list that a server may not have although it says so."""
-        try:
-            return await send()
-        except MCPError as error:
-            if error.code == types.METHOD_NOT_FOUND:
-                return []
-            raise
 
     @property
     def ended(self) -> bool:
@@ -323,6 +303,28 @@ class ServerClient:
         if self.denied and self._auth and self._auth.problem:
             return self._auth.problem
         return reason(error, self._entry, self._status)
+
+
+async def _pages(send: Callable[..., Awaitable[Any]], field: str, first: Any = None) -> list[Any]:
+    """All items of a list."""
+    page = first if first is not None else await send()
+    items = list(getattr(page, field))
+    for _ in range(PAGES):
+        if not page.next_cursor:
+            break
+        page = await send(cursor=page.next_cursor)
+        items += getattr(page, field)
+    return items
+
+
+async def _optional(send: Callable[[], Awaitable[list[Any]]]) -> list[Any]:
+    """A list that a server may not have although it says so."""
+    try:
+        return await send()
+    except MCPError as error:
+        if error.code == types.METHOD_NOT_FOUND:
+            return []
+        raise
 
 
 class _Limited(httpx2.AsyncByteStream):

@@ -23,7 +23,7 @@ from friday_cli.core.protocol.format import is_demo
 from friday_cli.core.protocol.messages import Message, Usage, closed, user
 from friday_cli.core.protocol.provider import Provider
 from friday_cli.core.protocol.tool import Tool
-from friday_cli.core.protocol.tool_info import SERVER_HELPERS, SERVER_PREFIX, SKILL, TASK_RESULT, WEB_SEARCH
+from friday_cli.core.protocol.tool_info import ASK_USER, SERVER_HELPERS, SERVER_PREFIX, SKILL, TASK_RESULT, WEB_SEARCH
 from friday_cli.core.protocol.workspace import Workspace
 from friday_cli.core.subagents.node import SubagentTask
 from friday_cli.core.subagents.resume import budget_left, restore
@@ -31,7 +31,6 @@ from friday_cli.core.subagents.tree import SubagentTree
 from friday_cli.extensions.instructions import Instructions
 from friday_cli.extensions.profiles import TOKENS_USEFUL, TURNS, TURNS_HARD, Profile, Profiles
 from friday_cli.llm.models import ModelChoice
-from friday_cli.tool_catalog import ASK_USER
 from friday_cli.tools import task_result
 
 from . import output_schema, small_window, system_prompt
@@ -164,7 +163,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
             most = delegation.token_budget.max
             tokens = min(most, profile.max_token_budget or delegation.token_budget.default, spec.max_tokens or most)
             check = output_schema.checker(spec.schema) if spec.schema is not None else None
-            above = budget_below(parent, self.root.caller)
+            above = spec.budget or budget_below(parent, self.root.caller)
             budget = above.child(path, tokens=tokens, cost=_least(profile.max_cost, spec.max_cost))
             _check_price(provider, budget)
         except FridayError as error:

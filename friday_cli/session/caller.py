@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections import deque
 from collections.abc import AsyncGenerator
@@ -21,12 +22,13 @@ WINDOW = 10_000_000
 class Caller(msgspec.Struct, eq=False):
     """A program that drives a session. `budget` is what all sub-agents that its calls start may use together; None: what the
     main agent has left. `calls` are the tool calls that the main agent makes next, one in each reply. `alone`: the main agent
-    has no prompts for a model between these calls."""
+    has no prompts for a model between these calls. `work`: while it is not done, the run of the main agent does not end."""
 
     name: str
     budget: Budget | None
     calls: deque[ToolCall] = msgspec.field(default_factory=deque)
     alone: bool = True
+    work: asyncio.Future[None] | None = None
 
 
 class CallerProvider:
@@ -40,10 +42,12 @@ class CallerProvider:
         self.window, self.max_output = WINDOW, 1
         self.badge = model_below.badge
         self.model_below = model_below
-        self._calls = caller.calls
+        self._calls, self._caller = caller.calls, caller
 
     async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """The next call of the program; without one the end of the run."""
+        if self._caller.work is not None and not self._calls:
+            await asyncio.shield(self._caller.work)
         if self._calls:
             yield ReplyDone(Message("assistant", (self._calls.popleft(),)), Usage(), "tool_use")
         else:

@@ -96,6 +96,7 @@ class SessionParts(msgspec.Struct, eq=False):
     telemetry: SessionTelemetry | None
     skills: SessionSkills
     caller: Caller | None
+    factory: AgentFactory
 
 
 async def open_session(options: Options, env: Mapping[str, str] | None = None) -> SessionParts:
@@ -270,7 +271,7 @@ def _build(
         permissions=permissions, notes=notes, since=history.last, profiles=context.profiles.names(),
         sub_agents=sub_agents, isolation=isolation,
         changes=WorktreeChanges(tree, isolation, services), workspace=workspace, sandbox=context.sandbox,
-        servers=servers, telemetry=telemetry, skills=skills, caller=options.caller,
+        servers=servers, telemetry=telemetry, skills=skills, caller=options.caller, factory=factory,
     )  # fmt: skip
 
 

@@ -123,6 +123,34 @@ def connect(path: Path) -> sqlite3.Connection:
         raise explain(error, path) from None
 
 
+def connect_tables(path: Path, create: Callable[[sqlite3.Connection], None]) -> sqlite3.Connection:
+    """Open another file of Friday's data for writing. `create` makes its tables where they are missing. Raises StoreError."""
+    try:
+        _make_private(path)
+    except OSError as error:
+        raise Unwritable(
+            f"{path} cannot be written: {error.strerror or error}.", hint="Make its folder writable."
+        ) from None
+    _require_locks(path)
+
+    def opened() -> sqlite3.Connection:
+        db = _plain_connection(path)
+        try:
+            if is_network(file_system(path.parent)) or not _try_wal(db):
+                db.execute("PRAGMA journal_mode = TRUNCATE")
+            db.execute("PRAGMA synchronous = NORMAL")
+            create(db)
+        except BaseException:
+            db.close()
+            raise
+        return db
+
+    try:
+        return retry_while_busy(opened)
+    except sqlite3.Error as error:
+        raise explain(error, path) from None
+
+
 def connect_memory() -> sqlite3.Connection:
     """A database in memory, which ends with its connection."""
     db = _plain_connection(Path(":memory:"))

@@ -41,10 +41,16 @@ def _end(db: sqlite3.Connection) -> None:
 class StoreWriter:
     """Runs submitted work in order, in one thread; work that is waiting shares one transaction. The thread and its
     connection start with the first job. SQLite errors become StoreError. With `in_memory` there is no file, and the
-    data ends with the writer."""
+    data ends with the writer. `opener` opens another file than that of sessions."""
 
-    def __init__(self, path: Path, *, in_memory: bool = False) -> None:
-        self.path, self.in_memory = path, in_memory
+    def __init__(
+        self,
+        path: Path,
+        *,
+        in_memory: bool = False,
+        opener: Callable[[Path], sqlite3.Connection] | None = None,
+    ) -> None:
+        self.path, self.in_memory, self._opener = path, in_memory, opener
         self._jobs: SimpleQueue[_WriteJob] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._db: sqlite3.Connection | None = None
@@ -102,7 +108,7 @@ class StoreWriter:
             return
         try:
             if self._db is None:
-                self._db = connect_memory() if self.in_memory else connect(self.path)
+                self._db = connect_memory() if self.in_memory else (self._opener or connect)(self.path)
                 self._file = None if self.in_memory else os.stat(self.path)
             self._check_file_in_place()
         except Exception as error:

@@ -11,6 +11,7 @@ import msgspec
 from friday_cli.core.protocol import events
 from friday_cli.core.protocol.events import Envelope
 from friday_cli.core.protocol.messages import Message, Usage
+from friday_cli.core.protocol.tool_info import ASK_USER
 
 from . import attributes as names
 from .span import Span, SpanContext, SpanEvent, hashed, remote
@@ -214,7 +215,7 @@ class SpanFold:
                 self._asks[ask] = tool = self._tool(agent, envelope, call_id, name)
                 tool.events.append(SpanEvent("permission_asked", at, {}))
             case events.QuestionAsked(id=ask, call_id=call_id):
-                self._asks[ask] = tool = self._tool(agent, envelope, call_id, "ask_user")
+                self._asks[ask] = tool = self._tool(agent, envelope, call_id, ASK_USER)
                 tool.events.append(SpanEvent("question_asked", at, {}))
             case events.PermissionAnswered(id=ask, decision=decision, by=by):
                 self._answered(ask, SpanEvent("permission_answered", at, {"decision": decision, "by": by}))

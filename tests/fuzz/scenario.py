@@ -23,7 +23,7 @@ from friday_cli.core.protocol.events import Envelope
 from friday_cli.core.protocol.messages import Message, Usage
 from friday_cli.core.protocol.provider import Request, estimate_request
 from friday_cli.core.protocol.tool import ToolContext
-from friday_cli.core.subagents.node import AgentRun
+from friday_cli.core.subagents.node import AgentRun, ChildNumbers
 from friday_cli.session.isolation import WorktreeIsolation
 from friday_cli.session.open import SessionParts
 from friday_cli.session.permissions import SessionPermissions
@@ -135,7 +135,7 @@ class Scene(People):
             id="fuzz", log=bench.log, tree=bench.tree, rules=rules, permissions=SessionPermissions(rules, bench.log, notes),
             notes=notes, services=bench.services, since=0, profiles=names, sub_agents=chosen, store=nothing, ownership=nothing,
             isolation=bench.apart or nothing, changes=WorktreeChanges(bench.tree, bench.apart, bench.services) if bench.apart else nothing, workspace=nothing,
-            sandbox=SandboxChoice("none"), servers=None, skills=nothing,
+            sandbox=SandboxChoice("none"), servers=None, skills=nothing, telemetry=None, caller=None, factory=nothing,
         )  # fmt: skip
         return Session(self.opened)
 
@@ -143,6 +143,7 @@ class Scene(People):
         """Take up what the log knows, as opening a session does."""
         records: dict[str, AgentRecord] = replay(self.journal.envelopes)
         self.bench.tree._summaries = {p: agent_summary(r) for p, r in records.items() if p != "a"}
+        self.bench.tree._numbers = ChildNumbers(self.bench.tree._summaries)
         opened = self.opened
         await resume_root(self.bench.root, opened.rules, records, log=opened.log, notes=opened.notes)
         if self.bench.apart is not None:

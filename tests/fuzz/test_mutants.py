@@ -77,7 +77,7 @@ MUTANTS: dict[str, Seed] = {
     "7 a failed request stays counted in the rate limiter": changed(
         rate_limit.RateLimiter, "release", "self.in_flight -= 1", "self.in_flight -= 1 if succeeded else 0"),
     "8 a message is added to memory and not to the log": changed(
-        loop, "drain_inbox", "await services.log.emit(agent.path, MessageAdded(message))", "pass"),
+        loop, "drain_inbox", "await services.log.emit(agent.path, *agent.reading(message))", "pass"),
     "8 a compaction is not in the replay": changed(
         replay, "_compacted", "record.history = list(event.messages)", "pass", replay._FOLDS),
     "9 the wrap-up drops the tools": changed(

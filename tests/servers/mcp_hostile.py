@@ -13,7 +13,7 @@ import subprocess
 import sys
 from typing import Any
 
-KIND, *WORDS = sys.argv[1:]
+KIND, *WORDS = sys.argv[1:] or [""]
 FORM = {"message": "Which one?", "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}}}
 state: dict[str, Any] = {"calls": [], "lists": 0, "declined": 0}
 

@@ -60,7 +60,7 @@ async def test_lists_that_change_without_end_are_one_line(stage: Stage, monkeypa
         assert pool is not None
         for _ in range(5):
             await pool.idle()
-            pool._changed("small")
+            pool._read(pool._get("small"))
         await pool.idle()
     assert len(await notices(stage, session.id)) == 1
 

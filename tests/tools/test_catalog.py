@@ -40,6 +40,8 @@ EXEMPT = {
     "llm/providers/openai_responses.py": "`web_search` is a word of this API",
     "llm/providers/demo/": "the script of a model",
     "diagnostics/selftest.py": "the script of a model",
+    "map/": "`glob` is a source of items, `bash` a program",
+    "cli/map.py": "`glob` is a source of items",
     "extensions/importing/opencode.py": "a table of our names and those of OpenCode",
     "extensions/hooks/claude_names.py": "a table of our names and those of Claude Code",
     "frontends/mcp_server/": "tools that Friday serves, in their own words",

@@ -57,7 +57,7 @@ async def run_agent(agent: Agent, services: Services) -> RunResult:
 def provider_failure(agent: Agent, error: ProviderError) -> RunResult:
     """The result of a run whose model request failed."""
     reason: StopReason = "refusal" if error.kind == "refusal" else "context" if error.kind == "context" else "provider"
-    return RunResult("failed", reason, agent.partial, str(error), partial=True)
+    return RunResult("failed", reason, agent.partial, str(error), partial=True, error_kind=error.kind)
 
 
 async def _take_turns(agent: Agent, services: Services) -> RunResult:

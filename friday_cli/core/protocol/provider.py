@@ -123,5 +123,16 @@ def clamp(effort: Effort, accepted: Sequence[Effort]) -> Effort:
 
 def estimate_request(request: Request) -> int:
     """An estimate of the input tokens of a request: system, tools and messages."""
-    tools = "".join(t.name + t.description + str(t.schema) for t in request.tools)
-    return estimate_tokens(request.system) + estimate_tokens(tools) + sum(map(estimate_message, request.messages))
+    own = estimate_tokens(request.system) + sum(map(estimate_message, request.messages))
+    return own + _tool_tokens(request.tools)
+
+
+_counted: tuple[tuple[ToolSpec, ...], int] = ((), 0)
+"""The tools that were estimated last, which the next request of an agent has again, and their tokens."""
+
+
+def _tool_tokens(tools: tuple[ToolSpec, ...]) -> int:
+    global _counted
+    if tools is not _counted[0]:
+        _counted = tools, estimate_tokens("".join(t.name + t.description + str(t.schema) for t in tools))
+    return _counted[1]

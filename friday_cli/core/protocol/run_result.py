@@ -25,7 +25,8 @@ RESULT_CHARS = 24_000
 
 class RunResult(msgspec.Struct, frozen=True):
     """How a run ended. `text` is what it returned; `partial` marks a text that the agent did not finish. `limit_of` is
-    the path of the agent whose limit was reached. `claims` are compared with the receipt and not logged."""
+    the path of the agent whose limit was reached. `claims` are compared with the receipt and not logged. `error_kind` is the
+    `ErrorKind` of the request that failed, "" if none did; it is not logged either."""
 
     status: Status
     stop_reason: StopReason
@@ -35,6 +36,7 @@ class RunResult(msgspec.Struct, frozen=True):
     partial: bool = False
     findings: tuple[Finding, ...] = ()
     claims: Claims = Claims()
+    error_kind: str = ""
 
     def to_keep(self, earlier: RunResult | None) -> RunResult | None:
         """The result to keep of two runs of an agent: this one, unless only the `earlier` one completed or has a text."""

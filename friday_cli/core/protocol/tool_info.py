@@ -24,6 +24,8 @@ DELEGATE_TASK = "delegate_task"
 """The first of the tools with which an agent delegates."""
 TASK_RESULT = "task_result"
 """The tool by which a sub-agent returns its result."""
+ASK_USER = "ask_user"
+"""The tool that asks a person."""
 SKILL = "skill"
 """The tool by which an agent loads the instructions of a skill."""
 RESULT_FIELDS = ("result", "answer", "output", "text")
@@ -65,6 +67,7 @@ class ToolCatalog:
 
     def __init__(self, rows: Iterable[ToolInfo]) -> None:
         self.rows = {row.name: row for row in rows}
+        self._granted: dict[Grant, frozenset[str]] = {}  # asked for each tool of each agent
 
     def __iter__(self) -> Iterator[ToolInfo]:
         return iter(self.rows.values())
@@ -88,7 +91,9 @@ class ToolCatalog:
 
     def granted_by(self, grant: Grant) -> frozenset[str]:
         """The names of the tools with that grant."""
-        return frozenset(row.name for row in self if row.grant == grant)
+        if grant not in self._granted:
+            self._granted[grant] = frozenset(row.name for row in self if row.grant == grant)
+        return self._granted[grant]
 
     def groups(self, grant: Grant) -> tuple[str, ...]:
         """The groups of the tools with that grant, in order."""

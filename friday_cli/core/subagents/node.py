@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from ..agent.agent import Agent
+from ..limits.budget import Budget
 from ..protocol.agent_path import parent_of
 from ..protocol.errors import ToolError
 from ..protocol.forecast import Forecast
@@ -15,6 +17,9 @@ from ..protocol.messages import Usage
 from ..protocol.provider import Provider
 from ..protocol.receipt import Receipt
 from ..protocol.run_result import RESULT_CHARS, RunResult, Status, StopReason
+
+Verify = Callable[[Agent, RunResult], Awaitable[str]]
+"""Checks the result of an agent. Returns what the agent must correct, "" for nothing."""
 
 
 def require_text(text: str) -> None:
@@ -31,7 +36,9 @@ class SubagentTask(msgspec.Struct, frozen=True):
     The parent does not wait for a `background` child. A `fork` starts with its parent's conversation. `schema` is a JSON
     Schema that the result must match, `workspace` a separate Workspace (None: its parent's). `self_contained`: the task
     includes all input, so a result without tool calls is not suspicious. `preface` is text before the task in its first message.
-    `forecast`: what such a delegation usually uses.
+    `forecast`: what such a delegation usually uses. `budget` pays for it instead of its parent's. `verify` checks its result
+    before its run ends; the agent corrects what it returns. `forget`: once it has ended, only the log knows it and what it
+    started, for a parent of very many.
     """
 
     profile: str
@@ -50,6 +57,9 @@ class SubagentTask(msgspec.Struct, frozen=True):
     self_contained: bool = False
     preface: str = ""
     forecast: Forecast | None = None
+    budget: Budget | None = None
+    verify: Verify | None = None
+    forget: bool = False
 
 
 class SpawnEstimate(NamedTuple):
@@ -81,6 +91,24 @@ class AgentSummary(msgspec.Struct, frozen=True):
     def earlier(self) -> RunResult | None:
         """The result of an earlier run, if the newest one has none as good."""
         return self.kept if self.kept != self.end else None
+
+
+class ChildNumbers:
+    """The highest number of a child by parent. `paths` are those of the agents so far."""
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        self._highest: dict[str, int] = {}
+        for path in paths:
+            self.add(path)
+
+    def add(self, path: str) -> None:
+        """An agent has this path."""
+        parent, _, number = path.rpartition(".")
+        self._highest[parent] = max(int(number), self._highest.get(parent, 0))
+
+    def next_path(self, parent: str) -> str:
+        """The path of the next child."""
+        return f"{parent}.{1 + self._highest.get(parent, 0)}"
 
 
 class AgentRun:

@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 SENT_BACK = 3
-"""How often hooks can send an agent back to work in one run."""
+"""How often hooks and the check of a result can send an agent back to work in one run."""
 
 
 class RunHost(Protocol):
@@ -79,7 +79,11 @@ async def _work_until_done(tree: RunHost, node: AgentRun) -> RunResult:
         outcome = await _at_work(tree, node)
         while outcome.stop_reason == "done" and may_continue(agent):  # a message came after the last turn
             outcome = await _at_work(tree, node)
-        if tree.services.hooks is None or not await _sent_back(tree, node, outcome, sent_back):
+        if node.spec.verify is not None and (complaint := await node.spec.verify(agent, outcome)):
+            if sent_back >= SENT_BACK or node.leaving:
+                return RunResult("failed", "reported", outcome.text, complaint)
+            await add_system_note(agent, tree.services, f"{NOTE} Your result is not accepted. {complaint}")
+        elif tree.services.hooks is None or not await _sent_back(tree, node, outcome, sent_back):
             return outcome
         sent_back += 1
 

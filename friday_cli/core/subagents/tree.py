@@ -18,7 +18,7 @@ from ..protocol.errors import ToolError
 from ..protocol.events import Detached, InboxMessage
 from ..protocol.messages import Message, user
 from ..protocol.run_result import StopReason
-from .node import AgentRun, AgentSummary, SpawnEstimate, SubagentTask, require_text
+from .node import AgentRun, AgentSummary, ChildNumbers, SpawnEstimate, SubagentTask, require_text
 from .notifier import ParentNotifier
 from .resumer import AgentResumer
 from .run import run
@@ -67,6 +67,7 @@ class SubagentTree:
         self._nodes: dict[str, AgentRun] = {}
         self._notifying: set[AgentRun] = set()  # ended runs whose parents are not notified yet
         self._summaries = {k.path: k for k in known}  # in the order of their first start; contains running ones too
+        self._numbers = ChildNumbers(self._summaries)
         self.root = host.build_root(self)
         self.notifier = ParentNotifier(self._nodes, self.root, self.wake)
         self.resumer = AgentResumer(
@@ -104,8 +105,7 @@ class SubagentTree:
         count = len(self._summaries)
         if count >= policy.max_agents:
             raise ToolError(f"This session has had {count} agents, which is its limit. Do the work yourself.")
-        numbers = [int(p.rpartition(".")[2]) for p in self._summaries if parent_of(p) == parent]
-        path = f"{parent}.{1 + max(numbers, default=0)}"
+        path = self._numbers.next_path(parent)
         try:
             agent, message = self._host.build(self, node.agent, spec, path)
         except LimitReached as limit:
@@ -127,6 +127,7 @@ class SubagentTree:
         before = self._summaries.get(agent.path)
         node = self._nodes[agent.path] = AgentRun(agent, spec, before.kept if before else None)
         if depth_of(agent.path):
+            self._numbers.add(agent.path)
             self._summaries.setdefault(agent.path, node.summary)
             self.left -= {agent.path}
         agent.run += 1
@@ -275,6 +276,8 @@ class SubagentTree:
         agent = self._nodes[above].agent if depth_of(above) else self.root
         agent.receipt_builder.add_others(node.agent.receipt_builder.observed(whole=False))
         self._summaries[node.path] = node.summary
+        if node.spec.forget:
+            self._summaries = {p: known for p, known in self._summaries.items() if not is_under(p, node.path)}
         del self._nodes[node.path]
         self._notifying.add(node)
         try:
@@ -287,11 +290,8 @@ class SubagentTree:
     def notes(self, path: str) -> list[str]:
         """One line for each agent below `path` that its conversation includes: what a compacted agent must not forget."""
         lines = []
-        for known in self.below(path):
-            if known.path in self.left:
-                continue
-            task = " ".join(known.task.split())[:120]
-            lines.append(f"{known.path} ({known.profile}): {known.status}. Task: {task}")
+        for known in [k for k in self.below(path) if k.path not in self.left]:
+            lines.append(f"{known.path} ({known.profile}): {known.status}. Task: {' '.join(known.task.split())[:120]}")
         return lines
 
 

@@ -69,7 +69,15 @@ def mask_keys(text: str) -> str:
 def mask_keys_in(value: _Value) -> _Value:
     """`value` (a struct, JSON data or a text) with the remembered keys masked in all its strings. The same object if it
     contains none."""
-    return _masked(value) if _values else value
+    return _masked(value) if _values and _may_contain_keys(value) else value
+
+
+def _may_contain_keys(value: Any) -> bool:
+    """Whether a key may be in `value`: its JSON is searched faster than its strings one by one."""
+    try:
+        return contain_keys(msgspec.json.encode(value))
+    except (TypeError, ValueError, RecursionError):
+        return True
 
 
 def contain_keys(data: bytes) -> bool:

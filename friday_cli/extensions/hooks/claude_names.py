@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from friday_cli.core.protocol.tool import Output, Tool
-from friday_cli.core.protocol.tool_info import SKILL
-from friday_cli.tool_catalog import ASK_USER, BASH, DELEGATE_TASKS, EDIT_FILE, GLOB, READ_FILE, WRITE_FILE
+from friday_cli.core.protocol.tool_info import ASK_USER, SKILL
+from friday_cli.tool_catalog import BASH, DELEGATE_TASKS, EDIT_FILE, GLOB, READ_FILE, WRITE_FILE
 
 _NAMES = {
     BASH: "Bash", READ_FILE: "Read", EDIT_FILE: "Edit", WRITE_FILE: "Write", GLOB: "Glob", "grep": "Grep",

@@ -8,7 +8,7 @@ from friday_cli.core.agent.agent import Policy
 from friday_cli.core.protocol.errors import ProviderError, ToolError
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.protocol.run_result import RunResult
-from friday_cli.core.subagents.node import AgentSummary, SubagentTask
+from friday_cli.core.subagents.node import AgentSummary, ChildNumbers, SubagentTask
 from friday_cli.tools.delegate import _same_task
 from tests.engine_fixture import Bench, Model, Profile, Say, batch, call, delegate, make, ran, until
 from tests.strict import strict
@@ -31,6 +31,7 @@ async def test_agents_of_earlier_processes_count_and_their_numbers_are_not_used_
     bench.tree._summaries = {
         f"a.{n}": AgentSummary(f"a.{n}", "worker", "old", "completed", RunResult("completed", "done")) for n in (1, 2)
     }
+    bench.tree._numbers = ChildNumbers(bench.tree._summaries)
     await bench.prompt()
     assert list(bench.agents) == ["a", "a.3"]
     bench.begin()

@@ -14,9 +14,8 @@ from textual.strip import Strip
 
 from friday_cli.core.protocol.displays import CommandDisplay, DiffDisplay, TableDisplay, TextDisplay
 from friday_cli.core.protocol.format import pluralize, seconds
-from friday_cli.core.protocol.tool_info import RESULT_FIELDS, TASK_RESULT
+from friday_cli.core.protocol.tool_info import ASK_USER, RESULT_FIELDS, TASK_RESULT
 from friday_cli.core.text.sanitize import sanitize, sanitize_line, show_invisible
-from friday_cli.tool_catalog import ASK_USER
 from friday_cli.view import ToolRun
 
 from .blocks import Block, RenderContext

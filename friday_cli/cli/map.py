@@ -1,0 +1,294 @@
+"""`friday map`: the work of many items under one cap."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import os
+import signal
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from friday_cli.core.protocol.errors import UsageError
+from friday_cli.frontends.options import SESSION, SHARED, Option
+from friday_cli.paths import text_of, working_folder
+
+from .help import HelpCommand
+from .output import on_terminal, remark, show, show_table, when
+from .parameters import parameter, set_parameters
+
+if TYPE_CHECKING:
+    from friday_cli.map.job import MapJob, Source
+    from friday_cli.map.store import MapStore
+
+HELP = """Run one task for each of many items, under one cap of cost.
+
+\b
+  friday map PROFILE --glob '**/*.py' --task 'Review {path}.' --max-cost 5
+  friday map status [ID]     the batches of this folder, or all items of one
+  friday map results ID      the results as JSON lines
+  friday map retry ID        try the failed items again
+  friday map cancel ID       start no more items of a batch
+
+The same command continues a batch that was stopped. What is done is not paid again, in this batch or another: an item is
+named by its content, task, profile, model and schema.
+
+Exit codes: 0 all items are done, 1 some are missing, 2 usage error."""
+
+_ITEMS, _LIMITS, _RUN = "Items", "Limits", "Batch"
+_SHARED = {option.dest: option for option in SHARED}
+OPTIONS: tuple[Option, ...] = (
+    Option(("--items",), "text", "File with one JSON value in each line.", "FILE", group=_ITEMS),
+    Option(("--glob",), "text", "Files as items: {path}, {name}, {content}.", "PATTERN", group=_ITEMS),
+    Option(("--over",), "text", "Command whose output lines are the items: {line}.", "COMMAND", group=_ITEMS),
+    Option(("--task",), "text", "Task with fields of the item, such as {path}; {item} is all of it. Default: {item}.", "TEMPLATE", group=_RUN),
+    Option(("--schema",), "text", "JSON Schema of each result: a file or its text.", "SCHEMA", group=_RUN),
+    Option(("--check",), "text", "Command that must exit with 0 for each result; $FRIDAY_RESULT and $FRIDAY_ITEM are files.", "COMMAND", group=_RUN),
+    Option(("--reduce",), "text", "Profile of the agents that combine the results to one.", "PROFILE", group=_RUN),
+    Option(("--isolation",), "text", "worktree: each item in a git worktree of its own.", "KIND", ("worktree",), _RUN),
+    Option(("--output",), "text", "Write the results as JSON lines to this file.", "FILE", group=_RUN),
+    Option(("--yes", "-y"), "flag", "Confirm; needed without a terminal.", group=_RUN),
+    Option(("--max-cost",), "float", "US dollars for the whole batch; required.", "USD", group=_LIMITS),
+    Option(("--per-item-cost",), "float", "US dollars for one item.", "USD", group=_LIMITS),
+    Option(("--parallel",), "int", "Items at the same time (8).", "N", group=_LIMITS),
+    Option(("--sample",), "int", "Items that run before you are asked (5).", "N", group=_LIMITS),
+    *(_SHARED[name] for name in ("model", "effort", "subagent_model", "mode", "allow", "deny", "add_dir", "trust", "no_mcp", "cwd")),
+    Option(("--config",), "text", "Settings file to use instead of yours.", "FILE", group=SESSION),
+)  # fmt: skip
+ACTIONS = ("status", "results", "retry", "cancel")
+KEPT = ("model", "effort", "subagent_model", "mode", "allow", "deny", "add_dir", "trust", "no_mcp", "config")
+"""Options of the session, which are part of the batch."""
+
+
+def register(app: typer.Typer, _: str) -> None:
+    """Add the command `map`."""
+
+    def command(**values: Any) -> None:
+        raise typer.Exit(_map(values))
+
+    what = typer.Argument(
+        None, metavar="PROFILE", help="Profile of the agents; or status, results, retry, cancel.", show_default=False
+    )
+    batch = typer.Argument(None, metavar="ID", help="For these: the batch.", show_default=False)
+    set_parameters(command, [parameter("what", str | None, what), parameter("batch", str | None, batch)], OPTIONS)
+    app.command("map", cls=HelpCommand, help=HELP)(command)
+
+
+def _map(values: dict[str, Any]) -> int:
+    from friday_cli.map.store import MapStore  # the help does not need it
+
+    folder = text_of(working_folder(values["cwd"]))
+    what, batch = values["what"], values["batch"]
+    if what is None:
+        raise UsageError("The profile is missing.", hint="See `friday map --help`.")
+    if what == "retry":
+        return _run(asyncio.run(_renewed(MapStore(folder, os.environ), batch or "")), yes=values["yes"])
+    if what in ACTIONS:
+        return asyncio.run(_with_store(MapStore(folder, os.environ), what, batch or ""))
+    if batch is not None:
+        raise UsageError(f"Unexpected argument {batch!r}.", hint="The items follow --items, --glob or --over.")
+    return _run(_job(values, folder), yes=values["yes"])
+
+
+def _job(values: dict[str, Any], folder: str) -> MapJob:
+    """The batch that the options describe. Raises UsageError."""
+    from friday_cli.map.job import MapJob
+
+    names: tuple[Source, ...] = ("items", "glob", "over")
+    sources = [name for name in names if values[name] is not None]
+    if len(sources) != 1:
+        raise UsageError("Give the items by one of --items, --glob and --over.")
+    if values["max_cost"] is None:
+        raise UsageError("--max-cost is missing: the cap of the whole batch in US dollars.")
+    for name, least in (("max_cost", 0.0), ("per_item_cost", 0.0)):
+        if values[name] is not None and not values[name] > least:
+            raise UsageError(f"--{name.replace('_', '-')} must be above 0.")
+    parallel, sample = values["parallel"], values["sample"]
+    if parallel is not None and not 1 <= parallel <= 64:
+        raise UsageError("--parallel must be from 1 to 64.")
+    if sample is not None and sample < 0:
+        raise UsageError("--sample must not be below 0.")
+    (source,) = sources
+    options = {name: list(value) if isinstance(value, tuple) else value for name in KEPT if (value := values[name])}
+    return MapJob(
+        folder, values["what"], source, values[source], values["task"] or "", float(values["max_cost"]),
+        schema=_schema(values["schema"]), check=values["check"] or "", reduce=values["reduce"] or "",
+        isolation=values["isolation"] == "worktree", item_cost=values["per_item_cost"], parallel=parallel or 8,
+        sample=5 if sample is None else sample, output=values["output"] or "", options=options,
+    )  # fmt: skip
+
+
+def _schema(text: str | None) -> dict[str, Any] | None:
+    if text is None:
+        return None
+    try:
+        content = text if text.lstrip().startswith("{") else Path(text).read_text(encoding="utf-8-sig")
+        schema = json.loads(content)
+    except OSError as error:
+        raise UsageError(f"--schema: {text} cannot be read: {error.strerror}.") from None
+    except ValueError as error:
+        raise UsageError(f"--schema: not JSON: {error}.") from None
+    if not isinstance(schema, dict):
+        raise UsageError("--schema: a schema is a JSON object.")
+    return schema
+
+
+def _run(job: MapJob, *, yes: bool) -> int:
+    from friday_cli.map.run import prepare
+
+    from .map_progress import progress_face
+
+    prepared = prepare(job, os.environ)  # before the event loop: it reads files and runs commands
+    face = progress_face(yes=yes)
+    for item in prepared.bad[:20]:
+        face.note(f"{item.where}: {item.problem}; it is skipped")
+    if more := len(prepared.bad) - 20:
+        face.note(f"{more:,} more items are skipped") if more > 0 else None
+    return asyncio.run(_execute(prepared, face))
+
+
+async def _execute(prepared: Any, face: Any) -> int:
+    from friday_cli.map import report
+    from friday_cli.map.run import MapRun
+    from friday_cli.map.store import MapStore
+
+    job = prepared.job
+    store = MapStore(job.folder, os.environ)
+    run = MapRun(prepared, store, face)
+    gc.freeze()  # imported modules stay; only objects of the batch are collected from here on
+    gc.set_threshold(20_000)
+    gc.enable()
+    code = _watch(run, face)
+    try:
+        batch, counts = await run.run(_options(job))
+        face.close()
+        async for line in report.lines(store, batch, counts):
+            face.note(line)
+        await _put_results(store, batch.id, job, run.reduced)
+        whole = counts.done == counts.total and (not job.reduce or run.reduced)
+        return code() or (0 if whole else 1)
+    finally:
+        face.close()
+        await store.close()
+
+
+def _watch(run: Any, face: Any) -> Any:
+    """At the first SIGINT no item starts any more, at the second one or another signal what runs is stopped, then the process
+    is ended. Returns what gives the exit code of the signal, 0 without one."""
+    received: list[int] = []
+    stopping: list[asyncio.Task[None]] = []
+
+    def on(number: int) -> None:
+        received.append(128 + number)
+        if stopping:
+            os._exit(received[0])
+        run.interrupt("it was interrupted")
+        if len(received) == 1 and number == signal.SIGINT:
+            face.note("no further item starts; Ctrl+C again stops those that run")
+        else:
+            stopping.append(asyncio.get_running_loop().create_task(run.stop()))
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        with suppress(NotImplementedError, RuntimeError):
+            asyncio.get_running_loop().add_signal_handler(number, on, int(number))
+    return lambda: received[0] if received else 0
+
+
+def _options(job: MapJob) -> Any:
+    from friday_cli.frontends.options import session_options
+
+    values = job.options
+    file = Path(values["config"]) if values.get("config") else None
+    flags = {"subagent_model": values["subagent_model"]} if values.get("subagent_model") else {}
+    return session_options(values, Path(job.folder), resume=None, config_file=file, flags=flags)
+
+
+async def _put_results(store: MapStore, batch: str, job: MapJob, reduced: str) -> None:
+    """Write the results: to the file, else to standard output; a terminal gets only the reduced one."""
+    if job.output:
+        file = await asyncio.to_thread(open, os.path.join(job.folder, job.output), "w", encoding="utf-8")
+        with file:
+            async for line in _result_lines(store, batch, job):
+                file.write(line + "\n")
+    elif not job.reduce and not on_terminal():
+        async for line in _result_lines(store, batch, job):
+            print(line)
+    if reduced:
+        show(reduced)
+
+
+async def _result_lines(store: MapStore, batch: str, job: MapJob) -> Any:
+    from friday_cli.core.text.known_keys import mask_keys_in
+    from friday_cli.core.text.sanitize import escape_json
+    from friday_cli.map import report
+
+    async for place in report.places(store, batch):
+        data = report.as_data(place, schema=job.schema is not None)
+        yield escape_json(json.dumps(mask_keys_in(data), ensure_ascii=False))
+
+
+async def _renewed(store: MapStore, name: str) -> MapJob:
+    """The job of a batch whose failed items may be tried again."""
+    try:
+        batch = await store.batch(name)
+        count = await store.renew(batch.id)
+        remark(f"batch {batch.id}: {count:,} failed items are tried again")
+        return batch.job
+    finally:
+        await store.close()
+
+
+async def _with_store(store: MapStore, action: str, name: str) -> int:
+    from friday_cli.map import report
+
+    try:
+        if action == "status" and not name:
+            return await _list(store)
+        batch = await store.batch(name)
+        counts = await store.counts(batch.id)
+        if action == "status":
+            if store.runs(batch.id):
+                show("running")
+            async for line in report.lines(store, batch, counts, most=sys.maxsize):
+                show(line)
+        elif action == "results":
+            async for line in _result_lines(store, batch.id, batch.job):
+                print(line)
+            if batch.reduced:
+                print(json.dumps({"reduced": batch.reduced}, ensure_ascii=False))
+        else:
+            await store.update(batch.id, state="cancelled", reason="it was cancelled")
+            remark(f"batch {batch.id}: no further item starts")
+            return 0
+        return 0 if counts.done == counts.total else 1
+    finally:
+        await store.close()
+
+
+async def _list(store: MapStore) -> int:
+    rows = []
+    for batch in await store.batches():
+        counts = await store.counts(batch.id)
+        state = "running" if store.runs(batch.id) else batch.state
+        missing = counts.total - counts.done
+        cells = (
+            batch.id,
+            when(batch.updated, short=True),
+            state,
+            batch.job.profile,
+            f"{counts.done:,}",
+            f"{missing:,}",
+        )
+        rows.append((*cells, f"${batch.spent:.2f} of ${batch.job.cost:.2f}"))
+    if rows:
+        show_table(
+            ("id", "changed", "state", "profile", "done", "missing", "spent"), rows, right=("done", "missing", "spent")
+        )
+    else:
+        show("No batches in this folder.")
+    return 0

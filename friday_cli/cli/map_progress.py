@@ -1,0 +1,104 @@
+"""The progress of a batch: one live table on a terminal, plain lines in a pipe."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any
+
+from friday_cli.core.protocol.errors import UsageError
+from friday_cli.core.protocol.format import seconds
+from friday_cli.core.text.sanitize import sanitize_line
+from friday_cli.map.plan import dollars
+from friday_cli.map.scheduler import Progress
+
+from .output import confirm, remark
+
+EVERY_S = 10.0
+"""Seconds between two plain lines."""
+
+
+class PlainFace:
+    """Implements `Face` with lines on standard error."""
+
+    def __init__(self, *, yes: bool) -> None:
+        self._yes, self._last = yes, 0.0
+
+    def note(self, text: str) -> None:
+        remark(text)
+
+    def can_confirm(self, about: str) -> None:
+        if not self._yes and not (sys.stdin is not None and sys.stdin.isatty()):
+            raise UsageError(
+                f"Nothing was started: it needs confirmation, and this is not a terminal. {about}.",
+                hint="Add --yes to confirm.",
+            )
+
+    def confirm(self, question: str) -> bool:
+        if self._yes:
+            remark(question)
+        return confirm(f"{question}. Run them?", yes=self._yes, otherwise="No further item is started")
+
+    def progress(self, progress: Progress, left: int) -> None:
+        now = time.monotonic()
+        if progress.ended >= left or now - self._last >= EVERY_S:
+            self._last = now
+            remark(", ".join(f"{name} {value}" for name, value in _cells(progress, left)))
+
+    def close(self) -> None:
+        pass
+
+
+class TableFace(PlainFace):
+    """Implements `Face` with a table that is redrawn in place."""
+
+    def __init__(self, *, yes: bool) -> None:
+        super().__init__(yes=yes)
+        self._live: Any = None
+
+    def note(self, text: str) -> None:
+        self.close()
+        super().note(text)
+
+    def confirm(self, question: str) -> bool:
+        self.close()
+        return super().confirm(question)
+
+    def progress(self, progress: Progress, left: int) -> None:
+        from rich.console import Console
+        from rich.live import Live
+        from rich.table import Table
+        from rich.text import Text
+
+        cells = _cells(progress, left)
+        table = Table(*(name for name, _ in cells), box=None, pad_edge=False)
+        table.add_row(*(Text(sanitize_line(value, 40)) for _, value in cells))
+        if self._live is None:
+            self._live = Live(table, console=Console(stderr=True), refresh_per_second=4)
+            self._live.start()
+        else:
+            self._live.update(table)
+
+    def close(self) -> None:
+        if self._live is not None:
+            live, self._live = self._live, None
+            live.stop()
+
+
+def progress_face(*, yes: bool) -> PlainFace:
+    """How a batch shows its progress here."""
+    return TableFace(yes=yes) if sys.stderr is not None and sys.stderr.isatty() else PlainFace(yes=yes)
+
+
+def _cells(progress: Progress, left: int) -> list[tuple[str, str]]:
+    took = max(time.monotonic() - progress.begun, 0.001)
+    rate = progress.ended / took
+    rest = max(0, left - progress.ended)
+    return [
+        ("done", f"{progress.done:,} of {left:,}"),
+        ("failed", f"{progress.failed:,}"),
+        ("running", f"{progress.running:,}"),
+        ("rate", f"{rate:.1f}/s" if rate >= 1 else f"{rate * 60:.1f}/min"),
+        ("cost", dollars(progress.cost)),
+        ("time left", seconds(rest / rate) if rate and rest else "-" if rest else seconds(0)),
+    ]

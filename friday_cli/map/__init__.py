@@ -1,0 +1,1 @@
+"""`friday map`: one task for each of many items, under one cap of cost."""

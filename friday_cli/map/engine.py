@@ -1,0 +1,160 @@
+"""Runs the work of one item: the embedded engine, with agents of a session in this process."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+from collections.abc import Mapping
+from typing import Any, Literal, Protocol
+
+import msgspec
+from msgspec.structs import replace
+
+from friday_cli.core.agent.agent import Agent
+from friday_cli.core.limits.budget import Budget
+from friday_cli.core.protocol.errors import ToolError
+from friday_cli.core.protocol.run_result import RunResult
+from friday_cli.core.subagents.node import SubagentTask
+from friday_cli.core.text.sanitize import sanitize
+from friday_cli.session.caller import Caller
+from friday_cli.session.item_agents import ItemAgents, ItemEnd
+from friday_cli.session.open_context import Options
+from friday_cli.session.output_schema import unfenced
+
+from .job import as_row
+
+NAME = "friday-map"
+"""The caller of a batch's sessions."""
+CHECK_S = 600.0
+"""Seconds for a check command."""
+CHECK_CHARS = 4_000
+"""Characters of a check's output that the agent reads."""
+RESULT_CHARS = 100_000
+"""Characters of a result that are kept."""
+NO_FAULT = frozenset(("quota", "auth", "config", "not_found", "rate", "overloaded", "network"))
+"""Failures of a service that say nothing about the item: it waits, and no further item starts."""
+
+
+class Work(msgspec.Struct, frozen=True):
+    """What is to be done for an item, as data that another process could do too. `cost`: its cap in US dollars; where the batch
+    has less left, it may start with `least`. `fields`: of the item, for the check. `self_contained`: the task includes all input."""
+
+    key: str
+    profile: str
+    task: str
+    cost: float
+    least: float
+    fields: Mapping[str, Any] = {}
+    schema: dict[str, Any] | None = None
+    check: str = ""
+    isolation: bool = False
+    self_contained: bool = True
+
+
+class Done(msgspec.Struct, frozen=True):
+    """How the work of an item ended. `cost` is None where nothing is known of it. `stop`: no other work can be done now."""
+
+    state: Literal["done", "failed", "waiting"]
+    result: str = ""
+    error: str = ""
+    agent: str = ""
+    cost: float = 0.0
+    tokens: int = 0
+    active_s: float = 0.0
+    receipt: str = ""
+    branch: str = ""
+    stop: bool = False
+
+
+class Engine(Protocol):
+    """Does the work of items. `session`: where a store finds what it did."""
+
+    session: str
+
+    async def run(self, work: Work) -> Done:
+        """Do the work of an item. Raises only CancelledError."""
+
+    async def close(self) -> None:
+        """Stop all work."""
+
+
+class EmbeddedEngine:
+    """Implements `Engine` with sub-agents of a session. Make one with `open`."""
+
+    def __init__(self, items: ItemAgents, running: asyncio.Future[None]) -> None:
+        self.session = items.id
+        self.items, self._running = items, running
+
+    @classmethod
+    async def open(cls, options: Options, title: str, env: Mapping[str, str]) -> EmbeddedEngine:
+        """Open a session for a batch. Raises FridayError."""
+        running: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        caller = Caller(NAME, Budget(NAME), work=running)
+        return cls(await ItemAgents.open(replace(options, caller=caller), title, env), running)
+
+    async def run(self, work: Work) -> Done:
+        budget = Budget("the item", cost=work.cost)
+        checked: list[str] = []
+
+        async def check(agent: Agent, outcome: RunResult) -> str:
+            return await self._check(work, agent, outcome, checked)
+
+        task = SubagentTask(
+            work.profile, work.task, max_cost=work.cost, call_id=work.key[:32], schema=work.schema, budget=budget,
+            self_contained=work.self_contained, verify=check if work.check else None, forget=True,
+        )  # fmt: skip
+        try:
+            end = await self.items.run(task, isolated=work.isolation)
+        except ToolError as error:
+            return Done("failed", error=str(error), cost=budget.cost.spent, tokens=int(budget.tokens.spent))
+        done = _done(end, f"{self.session}:{end.path}", budget.cost.spent, work.schema is not None)
+        return replace(done, receipt="; ".join((done.receipt, *checked)))
+
+    async def _check(self, work: Work, agent: Agent, outcome: RunResult, checked: list[str]) -> str:
+        """Run the check command where the agent worked. Returns what it found wrong; how it ended is added to `checked`."""
+        if outcome.status != "completed" or outcome.stop_reason != "done":
+            return ""
+        workspace = agent.workspace
+        paths = {}
+        for name, text in (("FRIDAY_RESULT", outcome.text), ("FRIDAY_ITEM", as_row(work.fields))):
+            paths[name] = await workspace.keep_output(text.encode("utf-8", "replace"))
+        given = "".join(f"export {name}={shlex.quote(path)}\n" for name, path in paths.items())
+        await agent.slot.start_parallel(1, on_machine=True)
+        try:
+            ran = await workspace.run(
+                given + work.check, agent=agent.path, timeout_s=CHECK_S, on_output=lambda text: None
+            )
+        finally:
+            for path in paths.values():
+                os.unlink(path)
+            await agent.slot.resume_single()
+        how = f"did not end within {CHECK_S:.0f} s" if ran.timed_out else f"ended with exit code {ran.exit_code}"
+        checked.append(f"check {how}")
+        if ran.exit_code == 0:
+            return ""
+        output = sanitize(ran.output).strip()[-CHECK_CHARS:]
+        return f"The check `{work.check}` {how}." + (f" Its output:\n{output}" if output else "")
+
+    async def close(self) -> None:
+        if not self._running.done():
+            self._running.set_result(None)
+        await self.items.close()
+
+
+def _done(end: ItemEnd, agent: str, cost: float, as_json: bool) -> Done:
+    outcome = end.outcome
+    text, error = outcome.text[:RESULT_CHARS], outcome.error or outcome.summary(end.path)
+    known = Done(
+        "failed", text, error, agent=agent, cost=cost, tokens=end.usage.billed, active_s=end.active_s,
+        receipt="; ".join(end.receipt.facts()), branch=end.branch,
+    )  # fmt: skip
+    if outcome.status == "completed" and outcome.stop_reason == "done":
+        if len(outcome.text) > RESULT_CHARS:
+            return replace(known, error=f"its result is longer than {RESULT_CHARS:,} characters")
+        return replace(known, state="done", result=unfenced(text).strip() if as_json else text, error="")
+    if outcome.error_kind in NO_FAULT:
+        return replace(known, state="waiting", stop=True)
+    if outcome.status in ("cancelled", "interrupted"):
+        return replace(known, state="waiting")
+    return known

@@ -1,0 +1,62 @@
+"""What a batch does: its command line as data, and the names that follow from it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from friday_cli.extensions.profiles import Profile
+
+Source = Literal["items", "glob", "over"]
+
+
+class MapJob(msgspec.Struct, frozen=True):
+    """A batch. `source` says how `items` names them: a file of JSON lines, a pattern for files, or a command whose output lines
+    they are. `template` makes the task of an item. `cost` is the cap of the batch in US dollars, `item_cost` that of an item
+    (None: a share of it). `folder`: where it runs. `options` are those of the session by name."""
+
+    folder: str
+    profile: str
+    source: Source
+    items: str
+    template: str
+    cost: float
+    schema: dict[str, Any] | None = None
+    check: str = ""
+    reduce: str = ""
+    isolation: bool = False
+    item_cost: float | None = None
+    parallel: int = 8
+    sample: int = 5
+    output: str = ""
+    options: dict[str, Any] = {}
+
+    @property
+    def id(self) -> str:
+        """The name of the batch: the same command in the same folder has the same one, whatever its limits are."""
+        limits = {"cost": 0.0, "item_cost": None, "parallel": 0, "sample": 0, "output": ""}
+        return digest(msgspec.structs.replace(self, **limits))[:8]
+
+
+def digest(value: object) -> str:
+    """A hash of a JSON value or struct."""
+    return hashlib.sha256(msgspec.json.encode(value, order="sorted")).hexdigest()
+
+
+def profile_digest(profile: Profile) -> str:
+    """A hash of what a profile says; where its file is does not count."""
+    return digest(msgspec.structs.replace(profile, path="", origin="user", notices=()))
+
+
+def item_key(job: MapJob, task: str, content: str, *, profile: str, model: str) -> str:
+    """The name of an item's work, by what decides its result. Its position in the batch does not. `content`: a hash of the
+    file that the task only names. `profile` is its `profile_digest`."""
+    return digest((task, content, profile, model, job.schema, job.check, job.isolation))
+
+
+def as_row(values: Mapping[str, Any]) -> str:
+    """The fields of an item as one line of JSON."""
+    return msgspec.json.encode(values).decode()

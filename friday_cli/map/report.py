@@ -1,0 +1,99 @@
+"""The report of a batch, and its results as data."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+
+from friday_cli.core.protocol.format import pluralize
+from friday_cli.core.text.sanitize import sanitize_line
+
+from .plan import dollars
+from .store import BatchRow, Counts, ItemRow, MapStore, Place
+
+SHOWN = 20
+"""Items of one state that a short report names."""
+LINE = 300
+"""Characters of an item's line."""
+ORDER = ("failed", "skipped", "waiting", "done")
+
+
+def state_of(place: Place) -> str:
+    """The state of an item as people read it."""
+    if place.row is None:
+        return "skipped"
+    return "waiting" if place.row.state in ("new", "running") else place.row.state
+
+
+def receipt_line(place: Place) -> str:
+    """What became of an item, in one line."""
+    row = place.row
+    if row is None:
+        return sanitize_line(f"{place.where}: {place.problem}", LINE)
+    parts = [row.error] if row.error and row.state != "done" else []
+    if row.attempts:
+        tries = f", {row.attempts} tries" if row.attempts > 1 else ""
+        parts.append(
+            f"{dollars(row.cost)}{tries}, {row.agent[:8]}{row.agent[36:]}"
+            if row.agent
+            else f"{dollars(row.cost)}{tries}"
+        )
+    parts += [row.receipt] if row.receipt else []
+    parts += [f"branch {row.branch}"] if row.branch else []
+    return sanitize_line(f"{place.where}: {'; '.join(parts) or 'not started'}", LINE)
+
+
+def summary(batch: BatchRow, counts: Counts) -> str:
+    """The first line of a report."""
+    waiting = counts.waiting + counts.running
+    parts = [f"{counts.done:,} done"]
+    parts += [
+        f"{n:,} {name}"
+        for n, name in ((counts.failed, "failed"), (counts.skipped, "skipped"), (waiting, "waiting"))
+        if n
+    ]
+    spent = f"{dollars(batch.spent)} of {dollars(batch.job.cost)}"
+    return f"batch {batch.id}: {pluralize(counts.total, 'item')}: {', '.join(parts)}; {spent} spent"
+
+
+async def lines(store: MapStore, batch: BatchRow, counts: Counts, *, most: int = SHOWN) -> AsyncIterator[str]:
+    """The report: a summary, then a line for each item by state, `most` of each."""
+    yield summary(batch, counts)
+    if batch.reason:
+        yield f"stopped: {sanitize_line(batch.reason, LINE)}"
+    for state in ORDER:
+        number = shown = 0
+        async for place in places(store, batch.id):
+            if state_of(place) != state:
+                continue
+            number += 1
+            if shown < most:
+                shown += 1
+                yield f"{state}  {receipt_line(place)}"
+        if number > shown:
+            yield f"{state}  {number - shown:,} more: friday map status {batch.id}"
+
+
+async def places(store: MapStore, batch: str) -> AsyncIterator[Place]:
+    """All items of a batch in their order."""
+    after = -1
+    while found := await store.places(batch, after):
+        after = found[-1].number
+        for place in found:
+            yield place
+
+
+def as_data(place: Place, *, schema: bool) -> dict[str, Any]:
+    """An item's result as data. `schema`: it is a JSON document."""
+    row = place.row or ItemRow("", "failed", error=place.problem)
+    state = state_of(place)
+    result: Any = row.result if state == "done" else None
+    if schema and result is not None:
+        result = msgspec.json.decode(result)
+    return {
+        "item": place.where, "fields": msgspec.json.decode(place.fields), "state": state, "result": result,
+        "error": "" if state == "done" else row.error, "cost_usd": row.cost, "tokens": row.tokens, "attempts": row.attempts,
+        "agent": row.agent, "branch": row.branch, "receipt": row.receipt, "key": row.key,
+    }  # fmt: skip

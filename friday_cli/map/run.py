@@ -1,0 +1,285 @@
+"""Runs a batch from its command to its report."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Protocol
+
+import msgspec
+
+from friday_cli.core.limits.budget import OUTPUT_FLOOR, Budget
+from friday_cli.core.protocol.errors import UsageError
+from friday_cli.core.protocol.messages import Usage
+from friday_cli.core.subagents.node import SubagentTask
+from friday_cli.session import output_schema
+from friday_cli.session.session import Options
+
+from . import plan, recovery, reduce
+from .engine import EmbeddedEngine, Work
+from .job import MapJob, item_key, profile_digest
+from .scheduler import Progress, Scheduler
+from .sources import BatchItem, Items, file_item
+from .store import BatchRow, Counts, MapStore, Place
+from .template import WHOLE, Template
+
+PAGE = 200
+"""Items that are stored or read at once."""
+NEVER = re.compile(r"\s*(?:/bin/|/usr/bin/)?false\s*|\s*exit\s+0*[1-9]\d*\s*")
+
+
+class Face(Protocol):
+    """How a batch speaks with a person."""
+
+    def note(self, text: str) -> None:
+        """Show a line."""
+
+    def confirm(self, question: str) -> bool:
+        """Ask for the one yes. Raises UsageError where no one can be asked."""
+
+    def can_confirm(self, about: str) -> None:
+        """Raises UsageError with `about` where no one can be asked."""
+
+    def progress(self, progress: Progress, left: int) -> None:
+        """Show how far it is. `left`: items that were to be run when this process began."""
+
+
+class Prepared(msgspec.Struct, frozen=True):
+    """What was read of a command before anything is opened."""
+
+    job: MapJob
+    template: Template
+    items: Items
+    bad: list[BatchItem]
+
+
+def prepare(job: MapJob, env: Mapping[str, str]) -> Prepared:
+    """Read and check what a job names. Nothing is spent. Raises FridayError."""
+    template = Template(job.template or "{" + WHOLE + "}")
+    if job.schema is not None:
+        output_schema.checker(job.schema)
+    if job.check:
+        _require_check(job, env)
+    items = Items(job, template)
+    return Prepared(job, template, items, items.check())
+
+
+def _require_check(job: MapJob, env: Mapping[str, str]) -> None:
+    """Raises UsageError for a check command that can never pass."""
+    if NEVER.fullmatch(job.check):
+        raise UsageError(f"--check: {job.check.strip()!r} never passes.")
+    ran = subprocess.run(
+        ["bash", "-n", "-c", job.check], cwd=job.folder, env=dict(env), capture_output=True, check=False
+    )
+    if ran.returncode:
+        raise UsageError(
+            f"--check: {job.check!r} is not a command: {ran.stderr.decode(errors='replace').strip()[:200]}"
+        )
+    try:
+        word = shlex.split(job.check)[0]
+    except (ValueError, IndexError):
+        return
+    if re.fullmatch(r"[\w./+-]+", word):
+        argv = ["bash", "-c", 'command -v -- "$1"', "bash", word]
+        if subprocess.run(argv, cwd=job.folder, env=dict(env), capture_output=True, check=False).returncode:
+            raise UsageError(f"--check: there is no command {word!r}, so it never passes.")
+
+
+class MapRun:
+    """One process's part of a batch. `store` is of the job's folder."""
+
+    def __init__(self, prepared: Prepared, store: MapStore, face: Face, env: Mapping[str, str] | None = None) -> None:
+        self.job, self._template, self._items = prepared.job, prepared.template, prepared.items
+        self._bad, self._store, self._face = prepared.bad, store, face
+        self._env = os.environ if env is None else env
+        self._engine: EmbeddedEngine | None = None
+        self._scheduler: Scheduler | None = None
+        self._reason = ""
+        self.reduced = ""
+
+    def interrupt(self, reason: str) -> None:
+        """Start nothing any more. What runs may end."""
+        self._reason = reason
+        if self._scheduler is not None:
+            self._scheduler.stop(reason)
+
+    async def stop(self) -> None:
+        """Stop what runs as well."""
+        if self._engine is not None:
+            await self._engine.items.stop()
+
+    async def run(self, options: Options) -> tuple[BatchRow, Counts]:
+        """Run the batch as far as it goes. Raises FridayError."""
+        job, store = self.job, self._store
+        with store.own(job.id):
+            title = f"map {job.profile}: --{job.source} {job.items} (batch {job.id})"
+            engine = self._engine = await EmbeddedEngine.open(options, title, self._env)
+            try:
+                batch = await self._go(engine)
+            finally:
+                await engine.close()
+            counts = await store.counts(job.id)
+            ended = not counts.waiting and not counts.running and (not job.reduce or bool(self.reduced))
+            await store.end(job.id, whole=ended, reason=self._reason)
+            return await store.batch(batch.id), counts
+
+    async def _go(self, engine: EmbeddedEngine) -> BatchRow:
+        job, store = self.job, self._store
+        profile = engine.items.profile(job.profile)
+        provider = engine.items.provider(profile)
+        model = f"{provider.name}/{provider.model}"
+        if job.reduce:
+            reducer = engine.items.profile(job.reduce)
+            reducing = engine.items.provider(reducer)
+        plan.item_caps(job, provider, 1, 1, None)  # an unknown price is reported now
+        batch = await store.begin(job)
+        await recovery.recover(store, engine, job, self._env)
+        identity = profile_digest(profile)
+        largest = await self._add_places(identity, model)
+        batch = await store.batch(job.id)
+        left = await store.left(job.id)
+        first = SubagentTask(job.profile, largest or "x", schema=job.schema)
+        caps = plan.item_caps(
+            job, provider, left, engine.items.first_request(first), engine.items.highest_cost(profile)
+        )
+        budget = Budget(f"batch {job.id}", cost=max(0.0, job.cost - batch.spent))
+        scheduler = self._scheduler = Scheduler(
+            job.id,
+            store,
+            engine,
+            budget,
+            cap=job.cost,
+            parallel=job.parallel,
+            changed=lambda progress: self._face.progress(progress, left),
+        )
+        if self._reason:
+            scheduler.stop(self._reason)
+        if left:
+            works = self._works(caps, identity, model)
+            if batch.approved < job.cost:
+                await self._approve(scheduler, engine, works, left, (job.profile, model))
+            await scheduler.run(works)
+        self._reason = scheduler.reason
+        if job.reduce and not scheduler.reason:
+            await self._reduce(scheduler, profile_digest(reducer) + f"{reducing.name}/{reducing.model}", caps[0])
+            self._reason = scheduler.reason
+        return batch
+
+    async def _add_places(self, identity: str, model: str) -> str:
+        """Store which items the batch has. Returns the longest task."""
+        job, store = self.job, self._store
+        await store.clear_places(job.id)
+        page: list[tuple[str, BatchItem]] = []
+        number, longest = 0, ""
+        for item in self._items:
+            key = ""
+            if not item.problem:
+                task = self._template.render(item.fields)
+                longest = max(longest, task, key=len)
+                key = item_key(job, task, item.content, profile=identity, model=model)
+            page.append((key, item))
+            if len(page) == PAGE:
+                await store.add_places(job.id, number, page)
+                number, page = number + PAGE, []
+        await store.add_places(job.id, number, page)
+        return longest
+
+    async def _works(self, caps: tuple[float, float], identity: str, model: str) -> AsyncIterator[Work]:
+        """The work of the items that are to be run, in order."""
+        after = -1
+        while places := await self._store.places(self.job.id, after, PAGE):
+            after = places[-1].number
+            for place in places:
+                if place.row is not None and place.row.state in ("new", "waiting"):
+                    work = self._work(place, caps, identity, model)
+                    if work is not None:
+                        yield work
+
+    def _work(self, place: Place, caps: tuple[float, float], identity: str, model: str) -> Work | None:
+        """The work of an item; None if its file has changed since it was read."""
+        job, fields = self.job, msgspec.json.decode(place.fields)
+        if job.source == "glob":
+            from pathlib import Path
+
+            fields = file_item(Path(job.folder, place.where), place.where, self._template.fields).fields
+        if self._template.missing(fields):
+            return None
+        task = self._template.render(fields)
+        assert place.row is not None
+        if item_key(job, task, place.content, profile=identity, model=model) != place.row.key:
+            return None
+        whole = job.source != "glob" or "content" in self._template.fields
+        return Work(
+            place.row.key, job.profile, task, *caps, fields=fields, schema=job.schema, check=job.check, isolation=job.isolation,
+            self_contained=whole,
+        )  # fmt: skip
+
+    async def _approve(
+        self,
+        scheduler: Scheduler,
+        engine: EmbeddedEngine,
+        works: AsyncIterator[Work],
+        left: int,
+        named: tuple[str, str],
+    ) -> None:
+        """Run a sample, show the forecast, and ask for the one yes. Raises UsageError where no one can be asked."""
+        job, face = self.job, self._face
+        before = plan.forecast(await engine.items.past_runs(*named), left, job.parallel)
+        cap = plan.dollars(job.cost)
+        face.can_confirm(f"{before.text()}, cap {cap}")
+        if 0 < job.sample < left:
+            await scheduler.run(works, most=job.sample)
+            if scheduler.reason:
+                return
+            rest = await self._store.left(job.id)
+            before = plan.forecast(await engine.items.past_runs(*named), rest, job.parallel)
+            if job.check and not scheduler.progress.done:
+                scheduler.stop(f"none of the first {job.sample} items was done")
+                return
+        if face.confirm(f"{before.text()}, cap {cap}"):
+            await self._store.update(job.id, approved=job.cost)
+        else:
+            scheduler.stop("you did not agree")
+
+    async def _reduce(self, scheduler: Scheduler, identity: str, cap: float) -> None:
+        job, store = self.job, self._store
+        counts = await store.counts(job.id)
+        if not counts.done:
+            return
+        missing = counts.total - counts.done
+        step = reduce.Reduction(job.reduce, identity, self._template_text, self._reduce_cost(cap), missing)
+        results = reduce.results_of_batch(store, job.id)
+        scheduler.next_step()
+        self._face.note(f"combining {counts.done:,} results")
+        while True:
+            await scheduler.run(step.works(results), add=True)
+            rows = [await store.item(key) for key in step.made]
+            if scheduler.reason or any(row is None or row.state != "done" for row in rows):
+                errors = [row.error for row in rows if row is not None and row.error]
+                scheduler.stop(f"the results were not reduced: {errors[0] if errors else 'a part was not run'}")
+                return
+            if len(rows) == 1 and rows[0] is not None:
+                self.reduced = rows[0].result
+                await store.update(job.id, reduced=self.reduced)
+                return
+            results = reduce.results_of_keys(store, list(step.made))
+
+    @property
+    def _template_text(self) -> str:
+        return self.job.template or "{" + WHOLE + "}"
+
+    def _reduce_cost(self, cap: float) -> Callable[[str], tuple[float, float]]:
+        """The cap of a reducing agent: as that of an item, but enough to read its group."""
+        engine = self._engine
+        assert engine is not None
+        provider = engine.items.provider(engine.items.profile(self.job.reduce))
+
+        def cost(task: str) -> tuple[float, float]:
+            prompt = engine.items.first_request(SubagentTask(self.job.reduce, task))
+            least = plan.SPARE * (provider.cost(Usage(input=prompt, output=OUTPUT_FLOOR)) or 0.0)
+            return max(cap, least), least
+
+        return cost

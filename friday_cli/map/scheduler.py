@@ -1,0 +1,139 @@
+"""Starts the work of items: at most so many at once, each after its cap was reserved, and none after a reason to stop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+
+import msgspec
+from msgspec.structs import replace
+
+from friday_cli.core.limits.budget import DUST, Budget, Reservation
+
+from .engine import Done, Engine, Work
+from .plan import dollars
+from .store import ItemRow, MapStore
+
+WARM_S = 30.0
+"""Seconds that the others wait for the first item, which writes the shared prefix to the service's cache."""
+
+
+class Progress(msgspec.Struct):
+    """The items that ended in this process, and what they used. `begun` is loop time."""
+
+    done: int = 0
+    failed: int = 0
+    waiting: int = 0
+    running: int = 0
+    cost: float = 0.0
+    active_s: float = 0.0
+    begun: float = 0.0
+
+    @property
+    def ended(self) -> int:
+        return self.done + self.failed + self.waiting
+
+
+class Scheduler:
+    """Runs work of a batch. `budget` is what the batch may still spend of its `cap`. `reason` says why nothing starts any more, "" while work
+    may start. `changed` is called after each start and end."""
+
+    def __init__(
+        self, batch: str, store: MapStore, engine: Engine, budget: Budget, *, cap: float, parallel: int,
+        changed: Callable[[Progress], None],
+    ) -> None:  # fmt: skip
+        self.reason = ""
+        self.progress = Progress(begun=asyncio.get_running_loop().time())
+        self._batch, self._store, self._engine, self._budget = batch, store, engine, budget
+        self._cap, self._parallel, self._changed = cap, parallel, changed
+        self._warm = False
+        self._running: set[asyncio.Task[None]] = set()
+
+    def next_step(self) -> None:
+        """The work that follows is not that of items: it is not shown as their progress."""
+        self._changed = lambda progress: None
+
+    def stop(self, reason: str) -> None:
+        """Start nothing any more. The first reason is kept."""
+        self.reason = self.reason or reason
+
+    async def run(self, works: AsyncIterator[Work], *, most: int | None = None, add: bool = False) -> None:
+        """Run `works` until they or the budget end, `most` of them. Returns when all that were started have ended."""
+        try:
+            count = 0
+            async for work in works:
+                cost = await self._room(work)
+                if self.reason:
+                    return
+                work = replace(work, cost=cost)
+                if not await self._start(work, add=add):
+                    continue  # one that another batch runs stays as it is
+                count += 1
+                if not self._warm:
+                    self._warm = True
+                    await asyncio.wait(self._running, timeout=WARM_S)
+                if count == most:
+                    return
+        finally:
+            await self._ended()
+
+    async def _room(self, work: Work) -> float:
+        """Wait until an item may start, or nothing may. Returns the cap that it can have."""
+        while not self.reason:
+            free = self._budget.free(1)
+            if free >= work.cost - DUST or (free >= work.least and not self._running):
+                if len(self._running) < self._parallel:
+                    return min(free, work.cost)
+            elif not self._running:
+                self.stop(f"the cap of {dollars(self._cap)} has no room for another item ({dollars(work.least)})")
+                break
+            await asyncio.wait(self._running, return_when=asyncio.FIRST_COMPLETED)
+        return 0.0
+
+    async def _start(self, work: Work, *, add: bool) -> bool:
+        held = Reservation((0.0, work.cost))
+        self._budget.hold(held, 1)
+        try:
+            claimed = await self._store.claim(
+                work.key, batch=self._batch, session=self._engine.session, reserved=work.cost, add=add
+            )
+        except BaseException:
+            self._budget.hold(held, -1)
+            raise
+        if claimed != "claimed":
+            self._budget.hold(held, -1)
+            if claimed == "cancelled":
+                self.stop("it was cancelled")
+            return False
+        task = asyncio.create_task(self._work(work, held), name=f"item {work.key[:12]}")
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        self.progress.running += 1
+        self._changed(self.progress)
+        return True
+
+    async def _work(self, work: Work, held: Reservation) -> None:
+        done = await self._engine.run(work)
+        if done.stop:
+            self.stop(done.error)
+        await self._store.finish(work.key, self._batch, _row(work, done))
+        self._budget.settle(held, done.tokens, done.cost)
+        progress = self.progress
+        setattr(progress, done.state, getattr(progress, done.state) + 1)
+        progress.running -= 1
+        progress.cost += done.cost
+        progress.active_s += done.active_s
+        self._changed(progress)
+
+    async def _ended(self) -> None:
+        while self._running:
+            ended, _ = await asyncio.wait(self._running)
+            for task in ended:
+                task.result()
+
+
+def _row(work: Work, done: Done) -> ItemRow:
+    return ItemRow(
+        work.key, done.state, agent=done.agent, cost=done.cost, tokens=done.tokens, active_s=done.active_s, result=done.result,
+        error=done.error, receipt=done.receipt, branch=done.branch,
+    )  # fmt: skip

@@ -1,0 +1,179 @@
+"""The items of a batch: lines of JSON, files, or lines of a command's output. They are read one by one."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from friday_cli.core.protocol.errors import FileError, UsageError
+from friday_cli.workspace.fs.gitignore import Level, level_of
+from friday_cli.workspace.fs.globs import compile_glob, names_hidden
+
+from .job import MapJob
+from .template import WHOLE, Template
+
+LONGEST = 4_000_000
+"""Bytes of one item."""
+
+
+class BatchItem(msgspec.Struct, frozen=True):
+    """An item. `where` names it for a person. `fields` are those of the template. `content` is a hash of the file that it names,
+    if the task does not have its text; `text` is the field with it otherwise. `problem`: why it cannot be used, "" if it can."""
+
+    where: str
+    fields: Mapping[str, Any] = {}
+    content: str = ""
+    problem: str = ""
+    text: str = ""
+
+    @property
+    def stored(self) -> dict[str, Any]:
+        """The fields without the text of a file, which is read again."""
+        return {name: value for name, value in self.fields.items() if name != self.text}
+
+
+class Items:
+    """The items of a batch, in order, each time that they are iterated. Iterating raises UsageError or FileError if there is
+    nothing to read. An item that lacks a field of the template cannot be used, like one that cannot be read."""
+
+    def __init__(self, job: MapJob, template: Template) -> None:
+        self._job, self._template = job, template
+        self._lines: list[str] | None = None
+
+    def __iter__(self) -> Iterator[BatchItem]:
+        for item in self._read():
+            missing = [] if item.problem else self._template.missing(item.fields)
+            if missing:
+                yield BatchItem(item.where, item.fields, problem=f"has no field {', '.join(missing)}")
+            elif not item.problem and not self._template.render(item.fields).strip():
+                yield BatchItem(item.where, item.fields, problem="its task is empty")
+            else:
+                yield item
+
+    def _read(self) -> Iterator[BatchItem]:
+        job = self._job
+        match job.source:
+            case "items":
+                return _json_lines(Path(job.folder, job.items), job.items)
+            case "glob":
+                return _files(Path(job.folder), job.items, self._template)
+            case _:
+                if self._lines is None:  # the command runs once
+                    self._lines = _output_lines(job.items, job.folder)
+                lines = enumerate(self._lines, 1)
+                return (BatchItem(f"line {n}", {WHOLE: line, "line": line}) for n, line in lines if line.strip())
+
+    def check(self) -> list[BatchItem]:
+        """Read all items once. Returns those that cannot be used. Raises UsageError if none can be used."""
+        bad: list[BatchItem] = []
+        count, known = 0, None
+        lacking: set[str] | None = None
+        for item in self:
+            count += 1
+            if item.problem:
+                bad.append(item)
+            if item.fields:
+                known = known or item
+                missing = set(self._template.missing(item.fields))
+                lacking = missing if lacking is None else lacking & missing
+        if lacking and known is not None:
+            names = ", ".join(sorted(known.fields))
+            raise UsageError(
+                f"--task: no item has the field {', '.join(sorted(lacking))}.", hint=f"{known.where} has: {names}."
+            )
+        if not count:
+            raise UsageError(f"--{self._job.source} {self._job.items}: there are no items.")
+        if len(bad) == count:
+            raise UsageError(f"{bad[0].where}: {bad[0].problem}. No item can be used ({count}).")
+        return bad
+
+
+def file_item(path: Path, label: str, fields: frozenset[str]) -> BatchItem:
+    """The item of a file. Its text is a field only if the template names it; otherwise a hash of it is in the item."""
+    try:
+        if os.path.getsize(path) > LONGEST:
+            return BatchItem(label, problem=f"is larger than {LONGEST:,} bytes")
+        data = path.read_bytes()
+    except OSError as error:
+        return BatchItem(label, problem=f"cannot be read: {error.strerror}")
+    named: dict[str, Any] = {WHOLE: label, "path": label, "name": path.name}
+    if "content" not in fields:
+        return BatchItem(label, named, hashlib.sha256(data).hexdigest())
+    try:
+        return BatchItem(label, {**named, "content": data.decode("utf-8-sig")}, text="content")
+    except UnicodeDecodeError:
+        return BatchItem(label, problem="is not UTF-8 text")
+
+
+def _json_lines(path: Path, name: str) -> Iterator[BatchItem]:
+    try:
+        file = path.open("rb")
+    except OSError as error:
+        raise FileError(name, f"cannot be read: {error.strerror}") from None
+    return _json_items(file, name)
+
+
+def _json_items(file: Any, name: str) -> Iterator[BatchItem]:
+    with file:
+        for number, line in enumerate(file, 1):
+            text = line.removeprefix(b"\xef\xbb\xbf").strip()
+            if text:
+                yield _json_item(text, f"{name}:{number}")
+
+
+def _json_item(text: bytes, where: str) -> BatchItem:
+    if len(text) > LONGEST:
+        return BatchItem(where, problem=f"is larger than {LONGEST:,} bytes")
+    try:
+        value = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        return BatchItem(where, problem=f"is not JSON: {error}")
+    if isinstance(value, dict):
+        return BatchItem(where, {WHOLE: msgspec.json.encode(value).decode(), **value})
+    return BatchItem(where, {WHOLE: value})
+
+
+def _files(folder: Path, pattern: str, template: Template) -> Iterator[BatchItem]:
+    try:
+        wanted = compile_glob(pattern)
+    except ValueError as error:
+        raise UsageError(f"--glob: {pattern!r} is not a pattern: {error}.") from None
+    found = (path for path in sorted(_walk(folder, hidden=names_hidden(pattern))) if wanted.fullmatch(path))
+    return (file_item(folder / path, path, template.fields) for path in found)
+
+
+def _walk(top: Path, *, hidden: bool) -> Iterator[str]:
+    """The files below a folder that git does not ignore, as paths relative to it. Links are not followed."""
+    pending: list[tuple[str, Level | None]] = [(str(top), level_of(top)[0])]
+    while pending:
+        folder, level = pending.pop()
+        try:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    if entry.name == ".git" or (not hidden and entry.name.startswith(".")) or entry.is_symlink():
+                        continue
+                    is_folder = entry.is_dir(follow_symlinks=False)
+                    if level is not None and level.hides(entry.path, is_folder):
+                        continue
+                    if is_folder:
+                        pending.append((entry.path, level and level.below(entry.path)))
+                    elif entry.is_file(follow_symlinks=False):
+                        yield os.path.relpath(entry.path, top)
+        except OSError:
+            continue  # removed meanwhile, or not readable
+
+
+def _output_lines(command: str, folder: str) -> list[str]:
+    """The lines of a command of the person, which runs as in their shell."""
+    ran = subprocess.run(
+        ["bash", "-c", command], cwd=folder, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, check=False
+    )
+    if ran.returncode:
+        raise UsageError(f"--over: {command!r} ended with exit code {ran.returncode}. Nothing was started.")
+    return ran.stdout.decode("utf-8", "replace").split("\n")

@@ -1,0 +1,336 @@
+"""What is known of batches and their items, in one SQLite file. Each change is stored before anything follows from it.
+
+An item's work is a row of `items`, named by what decides its result, in the folder that it works in. Batches share these rows:
+what one has paid is done for the others. `places` are the items of a batch in their order.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import msgspec
+
+from friday_cli.core.protocol.errors import UsageError
+from friday_cli.paths import data_dir
+from friday_cli.store import locks
+from friday_cli.store.schema import connect_tables
+from friday_cli.store.writer import StoreWriter
+
+from .job import MapJob, as_row
+from .sources import BatchItem
+
+T = TypeVar("T")
+State = Literal["new", "running", "done", "failed", "waiting"]
+Claim = Literal["claimed", "taken", "cancelled"]
+NEW_ITEM = "INSERT OR IGNORE INTO items VALUES (?, ?, 'new', '', '', '', 0, 0, 0, 0, 0, '', '', '', '', ?)"
+COLUMNS = (
+    "key, state, batch, session, agent, attempts, reserved, cost, tokens, active_s, result, error, receipt, branch"
+)
+
+
+class ItemRow(msgspec.Struct, frozen=True):
+    """The work of an item. `session` and `agent` are of its newest try; `reserved` is the cap of a running one in US dollars.
+    `cost` and `tokens` are those of all tries. `result` is what the agent returned, `error` why it is not done."""
+
+    key: str
+    state: State
+    batch: str = ""
+    session: str = ""
+    agent: str = ""
+    attempts: int = 0
+    reserved: float = 0.0
+    cost: float = 0.0
+    tokens: int = 0
+    active_s: float = 0.0
+    result: str = ""
+    error: str = ""
+    receipt: str = ""
+    branch: str = ""
+
+
+class Place(msgspec.Struct, frozen=True):
+    """An item of a batch at its place: its fields as JSON, and its work; `row` is None if it cannot be used (`problem`)."""
+
+    number: int
+    where: str
+    fields: str
+    content: str
+    problem: str
+    row: ItemRow | None
+
+
+class Counts(msgspec.Struct, frozen=True):
+    """The items of a batch by state. `waiting` counts those that are not done for no fault of theirs."""
+
+    done: int = 0
+    failed: int = 0
+    waiting: int = 0
+    skipped: int = 0
+    running: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.done + self.failed + self.waiting + self.skipped + self.running
+
+
+class BatchRow(msgspec.Struct, frozen=True):
+    """A batch. `approved`: the highest cap that the person agreed to. `spent`: US dollars since it was begun, also for what a
+    dead process did not finish. `reason`: why its last process stopped before the end. `reduced`: its reduced result."""
+
+    id: str
+    folder: str
+    job: MapJob
+    state: str
+    approved: float
+    spent: float
+    reason: str
+    reduced: str
+    created: float
+    updated: float
+
+
+def _create(db: sqlite3.Connection) -> None:
+    for statement in (
+        "CREATE TABLE IF NOT EXISTS batches(id TEXT PRIMARY KEY, folder TEXT NOT NULL, job TEXT NOT NULL, state TEXT NOT NULL,"
+        " approved REAL NOT NULL, spent REAL NOT NULL, reason TEXT NOT NULL, reduced TEXT NOT NULL, created REAL NOT NULL,"
+        " updated REAL NOT NULL)",
+        "CREATE TABLE IF NOT EXISTS items(folder TEXT NOT NULL, key TEXT NOT NULL, state TEXT NOT NULL, batch TEXT NOT NULL,"
+        " session TEXT NOT NULL, agent TEXT NOT NULL, attempts INTEGER NOT NULL, reserved REAL NOT NULL, cost REAL NOT NULL,"
+        " tokens INTEGER NOT NULL, active_s REAL NOT NULL, result TEXT NOT NULL, error TEXT NOT NULL, receipt TEXT NOT NULL,"
+        " branch TEXT NOT NULL, updated REAL NOT NULL, PRIMARY KEY(folder, key))",
+        "CREATE INDEX IF NOT EXISTS items_running ON items(folder, batch) WHERE state = 'running'",
+        "CREATE TABLE IF NOT EXISTS places(batch TEXT NOT NULL, number INTEGER NOT NULL, key TEXT NOT NULL, place TEXT NOT NULL,"
+        " fields TEXT NOT NULL, content TEXT NOT NULL, problem TEXT NOT NULL, PRIMARY KEY(batch, number)) WITHOUT ROWID",
+    ):
+        db.execute(statement)
+
+
+class MapStore:
+    """The store of a folder's batches. All methods raise StoreError."""
+
+    def __init__(self, folder: str, env: Mapping[str, str]) -> None:
+        self.folder = folder
+        self._path: Path = data_dir(env) / "map.db"
+        self._writer = StoreWriter(self._path, opener=lambda path: connect_tables(path, _create))
+
+    async def close(self) -> None:
+        await self._writer.close()
+
+    async def _do(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        return await self._writer.submit(work)
+
+    def own(self, batch: str) -> locks.Ownership:
+        """The right to run a batch. Raises UsageError if another process runs it."""
+        try:
+            return locks.own(self._locks, batch)
+        except UsageError:
+            raise UsageError(
+                f"Batch {batch} is running in another friday process.", hint=f"friday map status {batch}"
+            ) from None
+
+    def runs(self, batch: str) -> bool:
+        """Whether a process runs a batch."""
+        return locks.is_owned(self._locks, batch)
+
+    @property
+    def _locks(self) -> Path:
+        return self._path.parent / "map"
+
+    # ---- batches ----------------------------------------------------------------
+
+    async def begin(self, job: MapJob) -> BatchRow:
+        """The batch of a job, made if there is none. What an ended one spent does not count for the next."""
+        now, text = time.time(), as_json(job)
+
+        def work(db: sqlite3.Connection) -> None:
+            db.execute(
+                "INSERT INTO batches VALUES (?, ?, ?, 'open', 0, 0, '', '', ?, ?) ON CONFLICT(id) DO UPDATE SET job = excluded.job,"
+                " approved = CASE state WHEN 'ended' THEN 0 ELSE approved END,"
+                " spent = CASE state WHEN 'ended' THEN 0 ELSE spent END, state = 'open', reason = '', reduced = '', updated = ?",
+                (job.id, self.folder, text, now, now, now),
+            )
+
+        await self._do(work)
+        return await self.batch(job.id)
+
+    async def batch(self, prefix: str) -> BatchRow:
+        """The batch of this folder with this id, or the beginning of it. Raises UsageError if there is not exactly one."""
+        found = [row for row in await self.batches() if prefix and row.id.startswith(prefix.lower())]
+        if len(found) != 1:
+            problem = f"matches {len(found)} batches" if found else "names no batch of this folder"
+            raise UsageError(f"{prefix!r} {problem}.", hint="`friday map status` lists them.")
+        return found[0]
+
+    async def batches(self) -> list[BatchRow]:
+        """The batches of the folder, the newest first."""
+
+        def work(db: sqlite3.Connection) -> list[BatchRow]:
+            rows = db.execute("SELECT * FROM batches WHERE folder = ? ORDER BY updated DESC", (self.folder,)).fetchall()
+            return [_batch(row) for row in rows]
+
+        return await self._do(work)
+
+    async def end(self, batch: str, *, whole: bool, reason: str) -> None:
+        """Record how a process left a batch: a `whole` one has nothing left to run. A cancelled one stays so."""
+        await self.update(batch, reason=reason)
+        state = "ended" if whole else "open"
+        await self._do(
+            lambda db: (
+                db.execute("UPDATE batches SET state = ? WHERE id = ? AND state = 'open'", (state, batch)) and None
+            )
+        )
+
+    async def update(self, batch: str, **columns: Any) -> None:
+        """Set columns of a batch."""
+        names = ", ".join(f"{name} = ?" for name in columns)
+        values = (*columns.values(), time.time(), batch)
+        await self._do(lambda db: db.execute(f"UPDATE batches SET {names}, updated = ? WHERE id = ?", values) and None)
+
+    # ---- the items of a batch -----------------------------------------------------
+
+    async def clear_places(self, batch: str) -> None:
+        """Forget which items a batch had; their work is kept."""
+        await self._do(lambda db: db.execute("DELETE FROM places WHERE batch = ?", (batch,)) and None)
+
+    async def add_places(self, batch: str, first: int, items: Iterable[tuple[str, BatchItem]]) -> None:
+        """Add items with the keys of their work, "" for one that cannot be used."""
+        rows, now = list(items), time.time()
+
+        def work(db: sqlite3.Connection) -> None:
+            db.executemany(
+                "INSERT INTO places VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (
+                    (batch, number, key, item.where, as_row(item.stored), item.content, item.problem)
+                    for number, (key, item) in enumerate(rows, first)
+                ),
+            )
+            db.executemany(
+                NEW_ITEM,
+                ((self.folder, key, now) for key, _ in rows if key),
+            )
+
+        await self._do(work)
+
+    async def places(self, batch: str, after: int = -1, most: int = 200) -> list[Place]:
+        """The next items of a batch with their work."""
+        columns = ", ".join(f"i.{name}" for name in COLUMNS.split(", "))
+
+        def work(db: sqlite3.Connection) -> list[Place]:
+            rows = db.execute(
+                f"SELECT p.number, p.place, p.fields, p.content, p.problem, {columns} FROM places p LEFT JOIN items i"
+                " ON i.folder = ? AND i.key = p.key WHERE p.batch = ? AND p.number > ? ORDER BY p.number LIMIT ?",
+                (self.folder, batch, after, most),
+            )
+            return [_place(row) for row in rows]
+
+        return await self._do(work)
+
+    async def counts(self, batch: str) -> Counts:
+        """The items of a batch by state."""
+
+        def work(db: sqlite3.Connection) -> Counts:
+            found: dict[str, int] = dict(
+                db.execute(
+                    "SELECT CASE WHEN i.key IS NULL THEN 'skipped' WHEN i.state = 'new' THEN 'waiting' ELSE i.state END, count(*)"
+                    " FROM places p LEFT JOIN items i ON i.folder = ? AND i.key = p.key WHERE p.batch = ? GROUP BY 1",
+                    (self.folder, batch),
+                ).fetchall()
+            )
+            return Counts(**found)
+
+        return await self._do(work)
+
+    async def left(self, batch: str) -> int:
+        """How many different items of a batch are to be run."""
+        return await self._do(
+            lambda db: _one(
+                db,
+                "SELECT count(DISTINCT p.key) FROM places p JOIN items i ON i.folder = ? AND i.key = p.key"
+                " WHERE p.batch = ? AND i.state IN ('new', 'waiting')", self.folder, batch,
+            )
+        )  # fmt: skip
+
+    # ---- the work of an item --------------------------------------------------------
+
+    async def item(self, key: str) -> ItemRow | None:
+        """The work with a key."""
+        found = await self._do(
+            lambda db: db.execute(
+                f"SELECT {COLUMNS} FROM items WHERE folder = ? AND key = ?", (self.folder, key)
+            ).fetchone()
+        )
+        return None if found is None else ItemRow(*found)
+
+    async def claim(self, key: str, *, batch: str, session: str, reserved: float, add: bool = False) -> Claim:
+        """Record that a try of an item begins, and what it may cost; "taken" if it is done or runs elsewhere. `add`: the item may
+        be new to the store."""
+        now = time.time()
+
+        def work(db: sqlite3.Connection) -> Claim:
+            if _one(db, "SELECT state = 'cancelled' FROM batches WHERE id = ?", batch):
+                return "cancelled"
+            if add:
+                db.execute(NEW_ITEM, (self.folder, key, now))
+            changed = db.execute(
+                "UPDATE items SET state = 'running', batch = ?, session = ?, agent = '', reserved = ?, attempts = attempts + 1,"
+                " error = '', updated = ? WHERE folder = ? AND key = ? AND state IN ('new', 'waiting')",
+                (batch, session, reserved, now, self.folder, key),
+            )
+            return "claimed" if changed.rowcount else "taken"
+
+        return await self._do(work)
+
+    async def finish(self, key: str, batch: str, row: ItemRow) -> None:
+        """Record how a try of an item ended, and charge it to the batch. `row.cost` and `row.tokens` are those of this try."""
+
+        def work(db: sqlite3.Connection) -> None:
+            db.execute(
+                "UPDATE items SET state = ?, agent = ?, reserved = 0, cost = cost + ?, tokens = tokens + ?, active_s = ?,"
+                " result = ?, error = ?, receipt = ?, branch = ?, updated = ? WHERE folder = ? AND key = ?",
+                (row.state, row.agent, row.cost, row.tokens, row.active_s, row.result, row.error, row.receipt, row.branch,
+                 time.time(), self.folder, key),
+            )  # fmt: skip
+            db.execute("UPDATE batches SET spent = spent + ? WHERE id = ?", (row.cost, batch))
+
+        await self._do(work)
+
+    async def running(self) -> list[ItemRow]:
+        """The items of the folder whose try has no end in the store."""
+        rows = await self._do(
+            lambda db: db.execute(
+                f"SELECT {COLUMNS} FROM items WHERE folder = ? AND state = 'running'", (self.folder,)
+            ).fetchall()
+        )
+        return [ItemRow(*row) for row in rows]
+
+    async def renew(self, batch: str) -> int:
+        """Let the failed items of a batch be tried again. Returns their number."""
+        return await self._do(
+            lambda db: db.execute(
+                "UPDATE items SET state = 'waiting' WHERE folder = ? AND state = 'failed'"
+                " AND key IN (SELECT key FROM places WHERE batch = ?)", (self.folder, batch),
+            ).rowcount
+        )  # fmt: skip
+
+
+def as_json(job: MapJob) -> str:
+    """A job as text for the store."""
+    return msgspec.json.encode(job).decode()
+
+
+def _batch(row: tuple[Any, ...]) -> BatchRow:
+    return BatchRow(row[0], row[1], msgspec.json.decode(row[2], type=MapJob), *row[3:])
+
+
+def _place(row: tuple[Any, ...]) -> Place:
+    number, where, fields, content, problem, *work = row
+    return Place(number, where, fields, content, problem, None if work[0] is None else ItemRow(*work))
+
+
+def _one(db: sqlite3.Connection, query: str, *values: object) -> Any:
+    row = db.execute(query, values).fetchone()
+    return row[0] if row else None

@@ -1,0 +1,118 @@
+"""Runs agents for the items of a batch: children of a main agent that sends nothing, each with a budget of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+import msgspec
+
+from friday_cli.core.agent.model_call import prompt_tokens
+from friday_cli.core.limits.budget import Budget
+from friday_cli.core.limits.forecast import PastRun
+from friday_cli.core.protocol.errors import StoreError, ToolError, UsageError
+from friday_cli.core.protocol.messages import Usage, user
+from friday_cli.core.protocol.provider import Provider
+from friday_cli.core.protocol.receipt import Receipt, ReceiptBuilder
+from friday_cli.core.protocol.run_result import RunResult
+from friday_cli.core.subagents.node import SpawnEstimate, SubagentTask
+from friday_cli.core.subagents.run import finish_despite_cancel
+from friday_cli.extensions.profiles import Profile
+
+from .open import SessionParts, open_session
+from .open_context import Options
+from .session import Session
+
+
+class ItemEnd(msgspec.Struct, frozen=True):
+    """How the agent of an item ended. `usage` includes its descendants, `active_s` is its active seconds. `branch`: the git
+    branch of its worktree, "" if it has none or changed nothing."""
+
+    path: str
+    outcome: RunResult
+    usage: Usage
+    active_s: float
+    receipt: Receipt = Receipt()
+    branch: str = ""
+
+
+class ItemAgents:
+    """The agents of a session whose main agent is a caller with `work`, which keeps its run open. Make them with `open`; `id` is
+    that of the session."""
+
+    def __init__(self, parts: SessionParts) -> None:
+        self.id = parts.id
+        self._parts, self._session = parts, Session(parts)
+        self._tree = parts.tree
+        self._root = parts.tree.root
+
+    @classmethod
+    async def open(cls, options: Options, title: str, env: Mapping[str, str]) -> ItemAgents:
+        """Open a session and start the run of its main agent, which every item's agent is a child of. Raises FridayError."""
+        agents = cls(await open_session(options, env))
+        agents._tree.run_root(title, user(title))
+        return agents
+
+    def profile(self, name: str) -> Profile:
+        """The profile of a name. Raises UsageError if there is none, or the main agent may not delegate to it."""
+        factory = self._parts.factory
+        found = factory.profiles.get(name)
+        if found not in factory.profiles.children(factory.root.profile):
+            raise UsageError(f"The profile {name!r} cannot be delegated to.")
+        return found
+
+    def provider(self, profile: Profile) -> Provider:
+        """The model that agents with `profile` use. Raises FridayError if it cannot be used."""
+        return self._parts.factory.providers.for_child(self._root.provider, profile, self._root.effort)[0]
+
+    def first_request(self, task: SubagentTask) -> int:
+        """Tokens of the first request for a task, estimated. Raises ToolError if no agent can be made for it."""
+        budget = Budget("estimate")
+        agent, message = self._parts.factory.build(
+            self._tree, self._root, msgspec.structs.replace(task, budget=budget), "a.0"
+        )
+        agent.history.append(message)
+        return prompt_tokens(agent)
+
+    def highest_cost(self, profile: Profile) -> float | None:
+        """US dollars that an agent with `profile` may cost at most; None if the price is unknown."""
+        full = self._parts.factory.tools.highest_cost(SpawnEstimate(self._root.provider, profile.name, None))
+        return full if profile.max_cost is None or full is None else min(full, profile.max_cost)
+
+    async def past_runs(self, profile: str, model: str) -> Sequence[PastRun]:
+        """Earlier delegations, for a forecast; none if they cannot be read."""
+        with suppress(StoreError):
+            return await self._parts.store.past_runs(profile, model)
+        return ()
+
+    async def run(self, task: SubagentTask, *, isolated: bool) -> ItemEnd:
+        """Run an agent to its end. `isolated`: in a new worktree. Raises ToolError if it cannot be started."""
+        isolation = self._parts.isolation
+        if isolated:
+            task = msgspec.structs.replace(task, workspace=await isolation.create(self._root))
+        try:
+            node = self._tree.spawn("a", task)
+        except ToolError:
+            if task.workspace is not None:
+                await isolation.cancel(task.workspace)
+            raise
+        try:
+            await node.finished()
+        except asyncio.CancelledError:
+            await finish_despite_cancel(self._tree.stop(node.path, why="parent"))
+            raise
+        agent, worktree = node.agent, isolation.of(node.path)
+        branch = worktree.metadata.branch if worktree is not None and worktree.open and worktree.files else ""
+        end = ItemEnd(node.path, node.outcome, agent.tree_usage, agent.slot.clock.elapsed, agent.receipt, branch)
+        self._root.receipt_builder = ReceiptBuilder()  # the batch keeps a receipt for each item
+        return end
+
+    async def stop(self) -> None:
+        """Stop all agents."""
+        await self._tree.stop("a")
+
+    async def close(self) -> None:
+        """Close the session after the main agent's run, whose `work` is done."""
+        await self._tree.node("a").finished()
+        await self._session.close()
