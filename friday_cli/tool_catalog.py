@@ -28,6 +28,7 @@ MEMORY_LOAD = "memory_load"
 MEMORY_SAVE = "memory_save"
 ASK_USER = "ask_user"
 DELEGATE_TASKS = "delegate_tasks"
+MAP_TASKS = "map_tasks"
 SEARCH_PROFILES = "search_profiles"
 APPLY_DELEGATION = "apply_delegation"
 DISCARD_DELEGATION = "discard_delegation"
@@ -80,6 +81,7 @@ TOOLS = ToolCatalog(
         ToolInfo(TASK_RESULT, "own", "task_result", "harness", verifies=False, exact=True),
         ToolInfo(DELEGATE_TASK, "spawn", "delegate", "sub_agents", aliases=("Task", "Agent")),
         ToolInfo(DELEGATE_TASKS, "spawn", "delegate", "sub_agents"),
+        ToolInfo(MAP_TASKS, "spawn", "batch", "sub_agents", exact=True),
         ToolInfo(SEARCH_PROFILES, "own", "delegate", "sub_agents", verifies=False, exact=True),
         ToolInfo("list_sub_agents", "own", "delegate", "sub_agents", verifies=False),
         ToolInfo(DELEGATION_RESULT, "own", "delegate", "sub_agents"),

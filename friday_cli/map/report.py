@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
 
-from friday_cli.core.protocol.format import pluralize
+from friday_cli.core.protocol.format import pluralize, seconds
 from friday_cli.core.text.sanitize import sanitize_line
 
 from .plan import dollars
+from .scheduler import Progress
 from .store import BatchRow, Counts, ItemRow, MapStore, Place
 
 SHOWN = 20
@@ -97,3 +99,18 @@ def as_data(place: Place, *, schema: bool) -> dict[str, Any]:
         "error": "" if state == "done" else row.error, "cost_usd": row.cost, "tokens": row.tokens, "attempts": row.attempts,
         "agent": row.agent, "branch": row.branch, "receipt": row.receipt, "key": row.key,
     }  # fmt: skip
+
+
+def progress_cells(progress: Progress, left: int) -> list[tuple[str, str]]:
+    """The columns of a batch's progress. `left`: items that were to be run when this process began."""
+    took = max(time.monotonic() - progress.begun, 0.001)
+    rate = progress.ended / took
+    rest = max(0, left - progress.ended)
+    return [
+        ("done", f"{progress.done:,} of {left:,}"),
+        ("failed", f"{progress.failed:,}"),
+        ("running", f"{progress.running:,}"),
+        ("rate", f"{rate:.1f}/s" if rate >= 1 else f"{rate * 60:.1f}/min"),
+        ("cost", dollars(progress.cost)),
+        ("time left", seconds(rest / rate) if rate and rest else "-" if rest else seconds(0)),
+    ]

@@ -28,7 +28,7 @@ from friday_cli.core.subagents.node import AgentSummary, SpawnEstimate, Subagent
 from friday_cli.core.subagents.tree import SubagentTree
 from friday_cli.extensions.profiles import Profile, Profiles
 from friday_cli.store.memory import StoredMemory
-from friday_cli.tool_catalog import ASK_USER
+from friday_cli.tool_catalog import ASK_USER, MAP_TASKS
 from friday_cli.tools import delegate, documents, worktree
 
 from .isolation import WorktreeIsolation
@@ -71,6 +71,8 @@ class AgentTools:
         self._memory = memory_store
         self._skills = skills
         self.servers = servers
+        self.map_tool: Callable[[SubagentTree], Tool] | None = None
+        """Makes the tool for batches of the main agent."""
         delegation = settings.agents.delegation
         self.highest_cost = partial(highest_cost, delegation, profiles, providers)
         self.forecast = partial(forecast_of, profiles, providers, past_runs)
@@ -108,7 +110,10 @@ class AgentTools:
         tools = self.with_service_search(tree, self.selectable(rules.tools), provider, rules)
         if profile:
             tools = {name: tools[name] for name in profile.select(tools)}
-        return self.with_delegation(tree, with_servers(self.servers, tools, profile), targets, provider.window)
+        tools = self.with_delegation(tree, with_servers(self.servers, tools, profile), targets, provider.window)
+        if self.map_tool is not None and targets:
+            tools[MAP_TASKS] = self.map_tool(tree)
+        return tools
 
     def with_service_search(
         self, tree: SubagentTree, tools: Mapping[str, Tool], provider: Provider, rules: Rules
