@@ -8,6 +8,7 @@ from __future__ import annotations
 from friday_cli.core.protocol.tool_info import (
     DELEGATE_TASK,
     DELEGATION_RESULT,
+    MAP_TASKS,
     SKILL,
     TASK_RESULT,
     WEB_FETCH,
@@ -28,7 +29,6 @@ MEMORY_LOAD = "memory_load"
 MEMORY_SAVE = "memory_save"
 ASK_USER = "ask_user"
 DELEGATE_TASKS = "delegate_tasks"
-MAP_TASKS = "map_tasks"
 SEARCH_PROFILES = "search_profiles"
 APPLY_DELEGATION = "apply_delegation"
 DISCARD_DELEGATION = "discard_delegation"

@@ -16,6 +16,7 @@ from friday_cli.core.limits.budget import Budget
 from friday_cli.core.protocol.agent_path import is_under
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.run_result import RunResult
+from friday_cli.core.protocol.tool_info import OF_ITEM
 from friday_cli.core.subagents.node import SubagentTask
 from friday_cli.core.text.sanitize import sanitize
 from friday_cli.session.caller import Caller
@@ -101,7 +102,7 @@ class EmbeddedEngine:
 
     async def run(self, work: Work) -> Done:
         budget = Budget(ITEM, cost=work.cost, parent=self._above)
-        call = f"{self.items.call}/" if self.items.call else ""
+        call = f"{self.items.call}{OF_ITEM}" if self.items.call else ""
         checked: list[str] = []
 
         async def check(agent: Agent, outcome: RunResult) -> str:

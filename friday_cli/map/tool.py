@@ -9,19 +9,19 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from friday_cli.core.permissions.rule import RuleInput
-from friday_cli.core.permissions.rules import matching_rule
+from friday_cli.core.permissions.rule import RuleInput, matching_rule
 from friday_cli.core.protocol.displays import TableDisplay
 from friday_cli.core.protocol.errors import FridayError, ToolError
 from friday_cli.core.protocol.format import pluralize
 from friday_cli.core.protocol.tool import Output, Tool, ToolContext
+from friday_cli.core.protocol.tool_info import DELEGATE_TASK, MAP_TASKS
 from friday_cli.core.subagents.tree import SubagentTree
 from friday_cli.core.text.known_keys import mask_keys_in
 from friday_cli.core.text.sanitize import escape_json, sanitize_line
 from friday_cli.core.text.untrusted import wrap_untrusted
 from friday_cli.paths import text_of
 from friday_cli.session.item_agents import ItemAgents
-from friday_cli.tool_catalog import DELEGATE_TASK, MAP_TASKS, READ_FILE
+from friday_cli.tool_catalog import READ_FILE
 from friday_cli.tools.batch import MapArguments, map_tool
 
 from . import report

@@ -22,13 +22,13 @@ from friday_cli.core.protocol.forecast import Forecast
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.protocol.provider import Provider
 from friday_cli.core.protocol.tool import Tool
-from friday_cli.core.protocol.tool_info import SKILL, WEB_SEARCH, ToolCatalog
+from friday_cli.core.protocol.tool_info import MAP_TASKS, SKILL, WEB_SEARCH, ToolCatalog
 from friday_cli.core.protocol.workspace import Workspace
 from friday_cli.core.subagents.node import AgentSummary, SpawnEstimate, SubagentTask
 from friday_cli.core.subagents.tree import SubagentTree
 from friday_cli.extensions.profiles import Profile, Profiles
 from friday_cli.store.memory import StoredMemory
-from friday_cli.tool_catalog import ASK_USER, MAP_TASKS
+from friday_cli.tool_catalog import ASK_USER
 from friday_cli.tools import delegate, documents, worktree
 
 from .isolation import WorktreeIsolation

@@ -297,7 +297,8 @@ def _permission_answered(state: SessionView, agent: AgentView, event: events.Per
     if event.decision == "deny":
         state.denials.append(DeniedCall(ask.agent, asked.call_id, asked.tool, asked.subject, event.reason, event.by))
     if run is not None:
-        run.status = "denied" if event.decision == "deny" else "pending"
+        again = "running" if run.started else "pending"  # a tool may ask while it runs
+        run.status = "denied" if event.decision == "deny" else again
 
 
 def _settled(

@@ -14,7 +14,7 @@ from textual.strip import Strip
 
 from friday_cli.core.protocol.displays import CommandDisplay, DiffDisplay, TableDisplay, TextDisplay
 from friday_cli.core.protocol.format import seconds
-from friday_cli.core.protocol.tool_info import RESULT_FIELDS, TASK_RESULT
+from friday_cli.core.protocol.tool_info import MAP_TASKS, RESULT_FIELDS, TASK_RESULT
 from friday_cli.core.text.sanitize import sanitize, sanitize_line, show_invisible
 from friday_cli.tool_catalog import ASK_USER
 from friday_cli.view import ToolRun
@@ -114,13 +114,15 @@ def preview(run: ToolRun, renderer: TextRenderer, width: int) -> list[Strip]:
     if isinstance(run.display, DiffDisplay):
         return draw_diff(run.display.diff, renderer, width, most=PREVIEW)
     if run.output is not None and run.status == "running":
-        last = sanitize(run.output.text).rstrip().split("\n")[-TAIL:]
+        most = 1 if run.tool == MAP_TASKS else TAIL  # each line of its progress replaces the one before
+        last = sanitize(run.output.text).rstrip().split("\n")[-most:]
         return renderer.hard("\n".join(last), width, styles.dim)[-TAIL:]
     if run.status in ("error", "denied"):
         last = [part for part in sanitize(run.text).strip().split("\n") if part.strip()][-TAIL:]
         return [renderer.line(Text(part[:1000], style=styles.error), width) for part in last]
-    if run.tool == ASK_USER and run.text:
-        return [renderer.line(Text(f"└ {sanitize_line(run.text, 500)}", style=styles.dim), width)]
+    if run.tool in (ASK_USER, MAP_TASKS) and run.text:
+        first = run.text if run.tool == ASK_USER else run.text.partition("\n")[0]
+        return [renderer.line(Text(f"└ {sanitize_line(first, 500)}", style=styles.dim), width)]
     return []
 
 
