@@ -63,8 +63,16 @@ def prepare(job: MapJob, env: Mapping[str, str]) -> Prepared:
         output_schema.checker(job.schema)
     if job.check:
         _require_check(job, env)
+    _require_output(job)
     items = Items(job, template)
     return Prepared(job, template, items, items.check())
+
+
+def _require_output(job: MapJob) -> None:
+    """Raises UsageError for a file of results that cannot be written: it is written after everything was paid."""
+    path = os.path.join(job.folder, job.output)
+    if job.output and (os.path.isdir(path) or not os.access(os.path.dirname(path), os.W_OK)):
+        raise UsageError(f"--output: {job.output} cannot be written.")
 
 
 def _require_check(job: MapJob, env: Mapping[str, str]) -> None:
@@ -145,6 +153,8 @@ class MapRun:
         if job.reduce:
             reducer = engine.items.profile(job.reduce)
             reducing = engine.items.provider(reducer)
+        if job.isolation and not engine.items.can_isolate:
+            raise UsageError(f"--isolation worktree: {job.folder} is not in a git repository.")
         plan.item_caps(job, provider, 1, 1, None)  # an unknown price is reported now
         batch = await store.begin(job)
         await recovery.recover(store, engine, job, self._env)

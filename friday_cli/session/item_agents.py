@@ -67,6 +67,11 @@ class ItemAgents:
             close=Session(parts).close,
         )  # fmt: skip
 
+    @property
+    def can_isolate(self) -> bool:
+        """Whether agents can have worktrees: the folder is in a git repository."""
+        return self._isolation.possible
+
     def profile(self, name: str) -> Profile:
         """The profile of a name. Raises UsageError if there is none, or the main agent may not delegate to it."""
         factory = self._factory

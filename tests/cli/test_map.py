@@ -86,6 +86,8 @@ def test_bad_input_is_one_line_before_anything_is_spent(console: Console, servic
         (*base, "--max-cost", "0.0001"): "--max-cost $0.000100 is below one request",
         (*base, "--max-cost", "1", "--per-item-cost", "2"): "below --per-item-cost",
         (*base, "--max-cost", "1", "--reduce", "nobody"): "no profile 'nobody'",
+        (*base, "--max-cost", "1", "--isolation", "worktree"): "is not in a git repository",
+        (*base, "--max-cost", "1", "--output", "none/x"): "--output: none/x cannot be written",
     }
     for argv, words in cases.items():
         ran = console("map", "summarizer", *argv, "--yes")
@@ -97,6 +99,11 @@ def test_bad_input_is_one_line_before_anything_is_spent(console: Console, servic
     assert "Nothing was started" in ran.err
     assert "1 item: the cost is unknown" in ran.err
     assert service.requests == 0
+
+
+def test_a_free_model_runs_under_any_cap(console: Console, service: Service) -> None:
+    console.configure(service.settings().replace("1.0", "0.0").replace("5.0", "0.0"))
+    assert states(batch(console, lines(2))) == ["done", "done"]
 
 
 def test_a_quota_error_stops_all_starts_and_the_same_command_goes_on(console: Console, service: Service) -> None:

@@ -47,7 +47,7 @@ def test_items_are_run_once_and_what_returns_is_bounded(console: Console) -> Non
     assert "48 items: 47 done, 1 failed" in again.out
     assert "40 sub-agents" in again.err
     assert len(again.out) < 12_000
-    assert "The first 13 results" in again.out
+    assert "The first 14 results" in again.out
 
 
 def test_a_big_batch_is_one_line_of_the_tree(console: Console) -> None:
