@@ -15,8 +15,8 @@ from .plan import dollars
 from .scheduler import Progress
 from .store import BatchRow, Counts, ItemRow, MapStore, Place
 
-SHOWN = 20
-"""Items of one state that a short report names."""
+SHOWN = {"failed": 20, "skipped": 20, "waiting": 5, "done": 5}
+"""Items of each state that a short report names, so that its first line is still on the screen."""
 LINE = 300
 """Characters of an item's line."""
 ORDER = ("failed", "skipped", "waiting", "done")
@@ -60,8 +60,8 @@ def summary(batch: BatchRow, counts: Counts) -> str:
     return f"batch {batch.id}: {pluralize(counts.total, 'item')}: {', '.join(parts)}; {spent} spent"
 
 
-async def lines(store: MapStore, batch: BatchRow, counts: Counts, *, most: int = SHOWN) -> AsyncIterator[str]:
-    """The report: a summary, then a line for each item by state, `most` of each."""
+async def lines(store: MapStore, batch: BatchRow, counts: Counts, *, whole: bool = False) -> AsyncIterator[str]:
+    """The report: a summary, then a line for each item by state; not for all items if it is not `whole`."""
     yield summary(batch, counts)
     if batch.reason:
         yield f"stopped: {sanitize_line(batch.reason, LINE)}"
@@ -71,7 +71,7 @@ async def lines(store: MapStore, batch: BatchRow, counts: Counts, *, most: int =
             if state_of(place) != state:
                 continue
             number += 1
-            if shown < most:
+            if whole or shown < SHOWN[state]:
                 shown += 1
                 yield f"{state}  {receipt_line(place)}"
         if number > shown:

@@ -188,7 +188,10 @@ class _CallFace:
         now = asyncio.get_running_loop().time()
         if progress.ended >= left or now - self._last >= EVERY_S:
             self._last = now
-            self.note(", ".join(f"{name} {value}" for name, value in report.progress_cells(progress, left)))
+            cell = dict(report.progress_cells(progress, left))
+            waiting = left - progress.done - progress.failed
+            counts = f"{cell['done']} done, {cell['failed']} failed, {waiting:,} waiting"
+            self.note(f"{counts}, {cell['rate']}, {cell['cost']}, {cell['time left']} left")
 
 
 async def _output(ctx: ToolContext, store: MapStore, batch: BatchRow, counts: Counts, bad: list[str]) -> Output:

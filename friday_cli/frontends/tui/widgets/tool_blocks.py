@@ -114,8 +114,9 @@ def preview(run: ToolRun, renderer: TextRenderer, width: int) -> list[Strip]:
     if isinstance(run.display, DiffDisplay):
         return draw_diff(run.display.diff, renderer, width, most=PREVIEW)
     if run.output is not None and run.status == "running":
-        most = 1 if run.tool == MAP_TASKS else TAIL  # each line of its progress replaces the one before
-        last = sanitize(run.output.text).rstrip().split("\n")[-most:]
+        last = sanitize(run.output.text).rstrip().split("\n")[-TAIL:]
+        if run.tool == MAP_TASKS:  # each line of its progress replaces the one before
+            return [renderer.line(Text(last[-1], style=styles.dim), width)]
         return renderer.hard("\n".join(last), width, styles.dim)[-TAIL:]
     if run.status in ("error", "denied"):
         last = [part for part in sanitize(run.text).strip().split("\n") if part.strip()][-TAIL:]
