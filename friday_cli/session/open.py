@@ -243,8 +243,7 @@ def _build(
     tools = AgentTools(
         services, isolation, providers, settings=settings, profiles=context.profiles,
         memory_store=store.notes.for_session(text_of(context.trust.root), session, shared=shared), servers=servers,
-        past_runs=store.past_runs,
-        skills=skills,
+        past_runs=store.past_runs, skills=skills,
     )  # fmt: skip
     _set_hooks(context, services, session, tools, workspace)
     chosen = chosen_before(history.envelopes) if options.sub_agents is None else options.sub_agents
@@ -253,8 +252,7 @@ def _build(
         services=services, isolation=isolation, providers=providers, tools=tools,
         root=RootOptions(context.choice, persona, rules, options.caller), settings=settings, profiles=context.profiles,
         environment=_environment(options, context, workspace), instructions=context.instructions,
-        overflow_folder=workspace.overflow.folder, sub_agents=sub_agents, schemas=KeptSchemas(env),
-        skills=skills,
+        overflow_folder=workspace.overflow.folder, sub_agents=sub_agents, schemas=KeptSchemas(env), skills=skills,
     )  # fmt: skip
     if delegation.batches and options.map_tool is not None:
         tools.map_tool = options.map_tool(factory, session, context.cwd, past_runs=store.past_runs, env=env)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from friday_cli.core.limits.forecast import PastRun
+from friday_cli.diagnostics.doctor.machine import batches
 from friday_cli.map.plan import forecast
 from tests.cli.console import CommandResult, Console
 from tests.map import random_batches
@@ -214,6 +215,8 @@ def test_a_person_cancels_a_batch_and_reads_what_it_has(console: Console, servic
     assert console("map", "results", row[0]).out.count('"state": "done"') == 3
     assert "waiting  items.jsonl:9: not started" in console("map", "status", row[0]).out
     assert console.ok("map", "cancel", row[0])
+    (_, count) = batches(found)
+    assert (count.name, count.text) == ("batches", "1")
     assert "names no batch of this folder" in console.refused("map", "status", "ffff")
 
 
