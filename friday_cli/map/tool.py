@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from friday_cli.core.permissions.approvals import ApprovalAnswer
 from friday_cli.core.permissions.rule import RuleInput, matching_rule
 from friday_cli.core.protocol.displays import TableDisplay
 from friday_cli.core.protocol.errors import FridayError, ToolError
@@ -126,22 +127,24 @@ class BatchTool:
             self._session, self._tree, factory, isolation=factory.isolation, past_runs=self._past_runs, call=ctx.call_id
         )
         store = MapStore(job.folder, self._env)
-        run = MapRun(prepared, store, _CallFace(self._tree, agent, ctx, job), self._env)
+        face = _CallFace(self._tree, agent, ctx, job)
+        run = MapRun(prepared, store, face, self._env)
         try:
             async with agent.slot.waiting("waiting_child", resume=False):
-                batch, counts = await _unless_stopped(run, EmbeddedEngine(items, above=agent.budget))
+                batch, counts = await _unless_stopped(run, face, EmbeddedEngine(items, above=agent.budget))
             return await _output(ctx, store, batch, counts, bad)
         finally:
             await store.close()
 
 
-async def _unless_stopped(run: MapRun, engine: EmbeddedEngine) -> tuple[BatchRow, Counts]:
+async def _unless_stopped(run: MapRun, face: _CallFace, engine: EmbeddedEngine) -> tuple[BatchRow, Counts]:
     """Run a batch. If the call is stopped its agents are stopped, and what is done is returned."""
     running = asyncio.create_task(run.run_with(engine))
     try:
         return await asyncio.shield(running)
     except asyncio.CancelledError:
         run.interrupt("it was stopped")
+        face.withdraw()
         while not running.done():
             await engine.items.stop()
             await asyncio.wait([running], timeout=0.05)  # one may have been about to start
@@ -154,6 +157,12 @@ class _CallFace:
     def __init__(self, tree: SubagentTree, agent: Agent, ctx: ToolContext, job: MapJob) -> None:
         self._services, self._agent, self._ctx, self._job = tree.services, agent, ctx, job
         self._last = 0.0
+        self._asking: asyncio.Task[ApprovalAnswer] | None = None
+
+    def withdraw(self) -> None:
+        """End the open question: the call is stopped."""
+        if self._asking is not None:
+            self._asking.cancel()
 
     def note(self, text: str) -> None:
         self._ctx.emit(f"{sanitize_line(text, 300)}\n")
@@ -170,9 +179,14 @@ class _CallFace:
             return True
         call = RuleInput(MAP_TASKS, "spawn", (f"{self._job.profile}: {question}",))
         async with agent.slot.waiting("waiting_user", ctx.call_id):
-            answer = await self._services.approvals.permission(
+            question_open = self._services.approvals.permission(
                 ctx.agent, ctx.call_id, call, reason="one answer for all items"
             )
+            self._asking = asyncio.create_task(question_open)
+            await asyncio.wait([self._asking])
+        if self._asking.cancelled():
+            raise ToolError(f"The call was stopped before {question} began.")
+        answer = self._asking.result()
         if answer.decision == "deny":
             raise ToolError(f"The user said no to {question}. {answer.reason}".strip())
         return True
