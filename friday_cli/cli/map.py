@@ -85,6 +85,8 @@ def _map(values: dict[str, Any]) -> int:
     what, batch = values["what"], values["batch"]
     if what is None:
         raise UsageError("The profile is missing.", hint="See `friday map --help`.")
+    if what in ACTIONS:
+        _refuse_options(what, values)
     if what == "retry":
         return _run(asyncio.run(_renewed(MapStore(folder, os.environ), batch or "")), yes=values["yes"])
     if what in ACTIONS:
@@ -92,6 +94,17 @@ def _map(values: dict[str, Any]) -> int:
     if batch is not None:
         raise UsageError(f"Unexpected argument {batch!r}.", hint="The items follow --items, --glob or --over.")
     return _run(_job(values, folder), yes=values["yes"])
+
+
+def _refuse_options(action: str, values: dict[str, Any]) -> None:
+    """A batch runs as it was begun. Raises UsageError for options that would do nothing."""
+    taken = {"cwd", "yes"} if action == "retry" else {"cwd"}
+    given = [option.names[0] for option in OPTIONS if option.dest not in taken and values[option.dest]]
+    if given:
+        raise UsageError(
+            f"{', '.join(given)}: `friday map {action}` takes no such option; the batch has its own.",
+            hint="To change them, give the whole command again: what is done is not paid again.",
+        )
 
 
 def _job(values: dict[str, Any], folder: str) -> MapJob:

@@ -29,7 +29,6 @@ from .items import (
     ResultItem,
     TextStream,
     ToolRun,
-    ToolStatus,
     rewind_text,
     tool_run,
     worktree_text,
@@ -300,8 +299,9 @@ def _permission_answered(state: SessionView, agent: AgentView, event: events.Per
     if event.decision == "deny":
         state.denials.append(DeniedCall(ask.agent, asked.call_id, asked.tool, asked.subject, event.reason, event.by))
     if run is not None:
-        allowed: ToolStatus = "running" if run.started else "pending"  # a tool may ask while it runs
-        run.status = "denied" if event.decision == "deny" else allowed
+        run.status = (
+            "denied" if event.decision == "deny" else "running" if run.started else "pending"
+        )  # it may ask while it runs
 
 
 def _settled(
