@@ -68,15 +68,22 @@ class Done(msgspec.Struct, frozen=True):
 
 
 class Engine(Protocol):
-    """Does the work of items. `session`: where a store finds what it did."""
+    """Does the work of items. `session`: where a store finds what it did. `items` knows the profiles and models here."""
 
     session: str
+    items: ItemAgents
+
+    async def budget(self, name: str, cost: float) -> Budget:
+        """The budget of the batch, which may still spend `cost` US dollars. Called once, before `run`."""
 
     async def run(self, work: Work) -> Done:
         """Do the work of an item. Raises only CancelledError."""
 
+    async def stop(self) -> None:
+        """Stop the work that runs; it ends as "waiting"."""
+
     async def close(self) -> None:
-        """Stop all work."""
+        """Stop all work, and release what the engine holds."""
 
 
 class EmbeddedEngine:
@@ -85,6 +92,8 @@ class EmbeddedEngine:
     def __init__(self, items: ItemAgents, running: asyncio.Future[None]) -> None:
         self.session = items.id
         self.items, self._running = items, running
+        self.budgets: dict[str, Budget] = {}
+        """Those of the items that run, by their keys."""
 
     @classmethod
     async def open(cls, options: Options, title: str, env: Mapping[str, str]) -> EmbeddedEngine:
@@ -93,8 +102,11 @@ class EmbeddedEngine:
         caller = Caller(NAME, Budget(NAME), work=running)
         return cls(await ItemAgents.open(replace(options, caller=caller), title, env), running)
 
+    async def budget(self, name: str, cost: float) -> Budget:
+        return Budget(name, cost=cost)
+
     async def run(self, work: Work) -> Done:
-        budget = Budget("the item", cost=work.cost)
+        budget = self.budgets[work.key] = Budget("the item", cost=work.cost)
         checked: list[str] = []
 
         async def check(agent: Agent, outcome: RunResult) -> str:
@@ -108,6 +120,8 @@ class EmbeddedEngine:
             end = await self.items.run(task, isolated=work.isolation)
         except ToolError as error:
             return Done("failed", error=str(error), cost=budget.cost.spent, tokens=int(budget.tokens.spent))
+        finally:
+            del self.budgets[work.key]
         done = _done(end, f"{self.session}:{end.path}", budget.cost.spent, work.schema is not None)
         return replace(done, receipt="; ".join((done.receipt, *checked)))
 
@@ -135,6 +149,9 @@ class EmbeddedEngine:
             return ""
         output = sanitize(ran.output).strip()[-CHECK_CHARS:]
         return f"The check `{work.check}` {how}." + (f" Its output:\n{output}" if output else "")
+
+    async def stop(self) -> None:
+        await self.items.stop()
 
     async def close(self) -> None:
         if not self._running.done():

@@ -7,11 +7,12 @@ import re
 import shlex
 import subprocess
 from collections.abc import AsyncIterator, Callable, Mapping
+from importlib.util import find_spec
 from typing import Protocol
 
 import msgspec
 
-from friday_cli.core.limits.budget import OUTPUT_FLOOR, Budget
+from friday_cli.core.limits.budget import OUTPUT_FLOOR
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.subagents.node import SubagentTask
@@ -19,7 +20,7 @@ from friday_cli.session import output_schema
 from friday_cli.session.session import Options
 
 from . import plan, recovery, reduce
-from .engine import EmbeddedEngine, Work
+from .engine import EmbeddedEngine, Engine, Work
 from .job import MapJob, item_key, profile_digest
 from .scheduler import Progress, Scheduler
 from .sources import BatchItem, Items, file_item
@@ -58,6 +59,8 @@ class Prepared(msgspec.Struct, frozen=True):
 
 def prepare(job: MapJob, env: Mapping[str, str]) -> Prepared:
     """Read and check what a job names. Nothing is spent. Raises FridayError."""
+    if job.engine == "ray" and find_spec("ray") is None:
+        raise UsageError("--engine ray needs Ray, which is not installed.", hint="pip install 'friday-cli[ray]'")
     template = Template(job.template or "{" + WHOLE + "}")
     if job.schema is not None:
         output_schema.checker(job.schema)
@@ -95,7 +98,7 @@ class MapRun:
         self.job, self._template, self._items = prepared.job, prepared.template, prepared.items
         self._bad, self._store, self._face = prepared.bad, store, face
         self._env = os.environ if env is None else env
-        self._engine: EmbeddedEngine | None = None
+        self._engine: Engine | None = None
         self._scheduler: Scheduler | None = None
         self._reason = ""
         self.reduced = ""
@@ -109,14 +112,14 @@ class MapRun:
     async def stop(self) -> None:
         """Stop what runs as well."""
         if self._engine is not None:
-            await self._engine.items.stop()
+            await self._engine.stop()
 
     async def run(self, options: Options) -> tuple[BatchRow, Counts]:
         """Run the batch as far as it goes. Raises FridayError."""
         job, store = self.job, self._store
         with store.own(job.id):
             title = f"map {job.profile}: --{job.source} {job.items} (batch {job.id})"
-            engine = self._engine = await EmbeddedEngine.open(options, title, self._env)
+            engine = self._engine = await self._open(options, title)
             try:
                 batch = await self._go(engine)
             finally:
@@ -126,7 +129,14 @@ class MapRun:
             await store.end(job.id, whole=ended, reason=self._reason)
             return await store.batch(batch.id), counts
 
-    async def _go(self, engine: EmbeddedEngine) -> BatchRow:
+    async def _open(self, options: Options, title: str) -> Engine:
+        if self.job.engine == "embedded":
+            return await EmbeddedEngine.open(options, title, self._env)
+        from .ray_engine import RayEngine  # imports Ray
+
+        return await RayEngine.open(self.job, options, title, self._env)
+
+    async def _go(self, engine: Engine) -> BatchRow:
         job, store = self.job, self._store
         profile = engine.items.profile(job.profile)
         provider = engine.items.provider(profile)
@@ -145,7 +155,7 @@ class MapRun:
         caps = plan.item_caps(
             job, provider, left, engine.items.first_request(first), engine.items.highest_cost(profile)
         )
-        budget = Budget(f"batch {job.id}", cost=max(0.0, job.cost - batch.spent))
+        budget = await engine.budget(f"batch {job.id}", max(0.0, job.cost - batch.spent))
         scheduler = self._scheduler = Scheduler(
             job.id,
             store,
@@ -220,7 +230,7 @@ class MapRun:
     async def _approve(
         self,
         scheduler: Scheduler,
-        engine: EmbeddedEngine,
+        engine: Engine,
         works: AsyncIterator[Work],
         left: int,
         named: tuple[str, str],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 
 import msgspec
@@ -11,7 +11,9 @@ import msgspec
 from friday_cli.core.agent.model_call import prompt_tokens
 from friday_cli.core.limits.budget import Budget
 from friday_cli.core.limits.forecast import PastRun
+from friday_cli.core.limits.rate_limit import RateLimiter
 from friday_cli.core.protocol.errors import StoreError, ToolError, UsageError
+from friday_cli.core.protocol.events import Envelope
 from friday_cli.core.protocol.messages import Usage, user
 from friday_cli.core.protocol.provider import Provider
 from friday_cli.core.protocol.receipt import Receipt, ReceiptBuilder
@@ -19,6 +21,7 @@ from friday_cli.core.protocol.run_result import RunResult
 from friday_cli.core.subagents.node import SpawnEstimate, SubagentTask
 from friday_cli.core.subagents.run import finish_despite_cancel
 from friday_cli.extensions.profiles import Profile
+from friday_cli.store.locks import Ownership
 
 from .open import SessionParts, open_session
 from .open_context import Options
@@ -37,6 +40,19 @@ class ItemEnd(msgspec.Struct, frozen=True):
     branch: str = ""
 
 
+class _RateLimiters(dict[str, RateLimiter]):
+    """Makes a rate limiter for each key that is asked for."""
+
+    def __init__(self, make: Callable[[str], RateLimiter]) -> None:
+        self._make_one = make
+
+    def __contains__(self, key: object) -> bool:
+        return True
+
+    def __missing__(self, key: str) -> RateLimiter:
+        return self.setdefault(key, self._make_one(key))
+
+
 class ItemAgents:
     """The agents of a session whose main agent is a caller with `work`, which keeps its run open. Make them with `open`; `id` is
     that of the session."""
@@ -46,6 +62,7 @@ class ItemAgents:
         self._parts, self._session = parts, Session(parts)
         self._tree = parts.tree
         self._root = parts.tree.root
+        self._owned: list[Ownership] = []
 
     @classmethod
     async def open(cls, options: Options, title: str, env: Mapping[str, str]) -> ItemAgents:
@@ -108,6 +125,31 @@ class ItemAgents:
         self._root.receipt_builder = ReceiptBuilder()  # the batch keeps a receipt for each item
         return end
 
+    async def keep_branch(self, path: str) -> None:
+        """Commit the changes in the worktree of an ended agent to its branch, and remove the worktree. Raises ToolError."""
+        await self._parts.changes.discard_for_person(path, keep_branch=True)
+
+    def limit_rates(self, make: Callable[[str], RateLimiter]) -> None:
+        """Let all agents use the rate limiters that `make` returns for their keys."""
+        self._parts.services.rate_limiters = _RateLimiters(make)
+
+    async def events(self, after: int) -> list[Envelope]:
+        """The events of the session after number `after`."""
+        await self._parts.log.flush()
+        return await self._parts.store.events(self.id, after=after)
+
+    async def add_session(self, session: str, title: str) -> Callable[[list[Envelope]], Awaitable[None]]:
+        """Store another session, which a worker has run. Returns what appends its events. Raises StoreError."""
+        store = self._parts.store
+        await store.create_session(self._parts.workspace.root, title=title, name=session)
+        self._owned.append(await store.own(session))
+        journal = store.journal(session)
+
+        async def append(events: list[Envelope]) -> None:
+            await journal.append(events)
+
+        return append
+
     async def stop(self) -> None:
         """Stop all agents."""
         await self._tree.stop("a")
@@ -115,4 +157,8 @@ class ItemAgents:
     async def close(self) -> None:
         """Close the session after the main agent's run, whose `work` is done."""
         await self._tree.node("a").finished()
+        for ownership in self._owned:
+            ownership.release()
+        if self._owned:
+            await self._parts.store.reconcile()  # their main agents have no end
         await self._session.close()
