@@ -49,10 +49,11 @@ class _Try(msgspec.Struct, eq=False):
 
 class ClusterLimits:
     """The budget of a batch, of which `cost` US dollars are left, and its rate limits by their keys. It holds what each try has
-    used, so that this is known of a worker that died."""
+    used, so that this is known of a worker that died. Friday's processes with the folders of `env` share the rate limits; None:
+    no other process does."""
 
-    def __init__(self, cost: float, env: Mapping[str, str]) -> None:
-        self._env = dict(env)
+    def __init__(self, cost: float, env: Mapping[str, str] | None) -> None:
+        self._env = env
         self._rng = random.Random()
         self._limiters: dict[str, RateLimiter] = {}
         self._budget = Budget("the batch", cost=cost)
@@ -62,16 +63,19 @@ class ClusterLimits:
         """A try may begin that may use `cost` US dollars."""
         self._tries[name] = _Try(Budget(name, cost=cost, parent=self._budget))
 
-    def end(self, name: str) -> tuple[int, float]:
-        """A try ended, or its worker died. Returns the tokens and US dollars that it is charged with: what it held counts too."""
-        found = self._tries.pop(name)
+    def end(self, name: str, known: tuple[int, float] | None) -> tuple[int, float]:
+        """A try ended with `known` tokens and US dollars; None: its worker died, and what it held is charged too. Returns what is
+        charged."""
+        found = self._tries[name]
+        if known is None:
+            known = tuple(spent + held for spent, held in zip(_spent(found.budget), found.held.amounts, strict=True))
+        self.use(name, Used(int(known[0]), known[1]))
+        del self._tries[name]
         for waiting in found.waiting:
             waiting.cancel()
         for key, number in found.admitted:
             self._limiter(key).release(number)
-        tokens, cost = found.held.amounts
-        found.budget.settle(found.held, int(tokens), cost)
-        return int(found.budget.tokens.spent), found.budget.cost.spent
+        return _spent(found.budget)
 
     def use(self, name: str, used: Used) -> None:
         """Record what a try has used so far."""
@@ -142,7 +146,8 @@ class ClusterLimits:
 
     def _limiter(self, key: str) -> RateLimiter:
         if key not in self._limiters:
-            self._limiters[key] = RateLimiter(self._rng, FileSharedRateLimit(key, self._env))
+            shared = None if self._env is None else FileSharedRateLimit(key, self._env)
+            self._limiters[key] = RateLimiter(self._rng, shared)
         return self._limiters[key]
 
 
@@ -204,6 +209,10 @@ class ClusterRateLimiter:
 
     def new_run(self) -> None:
         """Nothing: the outage is the cluster's."""
+
+
+def _spent(budget: Budget) -> tuple[int, float]:
+    return int(budget.tokens.spent), budget.cost.spent
 
 
 def _error(refused: tuple[ErrorKind, str, str]) -> ProviderError:

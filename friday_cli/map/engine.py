@@ -53,7 +53,7 @@ class Work(msgspec.Struct, frozen=True):
 
 
 class Done(msgspec.Struct, frozen=True):
-    """How the work of an item ended. `cost` is None where nothing is known of it. `stop`: no other work can be done now."""
+    """How the work of an item ended. `stop`: no other work can be done now. `changed`: files were changed."""
 
     state: Literal["done", "failed", "waiting"]
     result: str = ""
@@ -65,6 +65,7 @@ class Done(msgspec.Struct, frozen=True):
     receipt: str = ""
     branch: str = ""
     stop: bool = False
+    changed: bool = False
 
 
 class Engine(Protocol):
@@ -165,6 +166,7 @@ def _done(end: ItemEnd, agent: str, cost: float, as_json: bool) -> Done:
     known = Done(
         "failed", text, error, agent=agent, cost=cost, tokens=end.usage.billed, active_s=end.active_s,
         receipt="; ".join(end.receipt.facts()), branch=end.branch,
+        changed=bool(end.receipt.files),
     )  # fmt: skip
     if outcome.status == "completed" and outcome.stop_reason == "done":
         if len(outcome.text) > RESULT_CHARS:

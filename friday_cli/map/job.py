@@ -39,7 +39,14 @@ class MapJob(msgspec.Struct, frozen=True):
     def id(self) -> str:
         """The name of the batch: the same command in the same folder has the same one, whatever its limits and
         its engine are."""
-        limits: dict[str, Any] = {"cost": 0.0, "item_cost": None, "parallel": 0, "sample": 0, "output": "", "engine": "embedded"}
+        limits: dict[str, Any] = {
+            "cost": 0.0,
+            "item_cost": None,
+            "parallel": 0,
+            "sample": 0,
+            "output": "",
+            "engine": "embedded",
+        }
         return digest(msgspec.structs.replace(self, **limits))[:8]
 
 

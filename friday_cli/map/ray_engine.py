@@ -57,7 +57,9 @@ class RayEngine:
     async def open(cls, job: MapJob, options: Options, title: str, env: Mapping[str, str]) -> RayEngine:
         """Connect to the cluster in RAY_ADDRESS, or start one here. Raises FridayError."""
         if (config_dir(env) / "hooks.json").is_file():
-            raise UsageError("--engine ray: your hooks.json does not run on other machines.", hint="Use --engine embedded.")
+            raise UsageError(
+                "--engine ray: your hooks.json does not run on other machines.", hint="Use --engine embedded."
+            )
         local = await EmbeddedEngine.open(options, title, env)
         try:
             folder = Path(job.folder)
@@ -116,7 +118,8 @@ class RayEngine:
             raise
         finally:
             self._running.pop(name, None)
-        return ended, await self._limits.end.remote(name)
+        known = (ended.done.tokens, ended.done.cost) if isinstance(ended, Handed) else None
+        return ended, await self._limits.end.remote(name, known)
 
     async def _keep(self, handed: Handed) -> Done:
         """Store what a worker handed back."""
@@ -133,9 +136,7 @@ class RayEngine:
             file.write(handed.bundle)
             file.flush()
             try:
-                await asyncio.to_thread(
-                    folder_copy.fetch_branch, Path(self._job.folder), done.branch, Path(file.name)
-                )
+                await asyncio.to_thread(folder_copy.fetch_branch, Path(self._job.folder), done.branch, Path(file.name))
             except FridayError as error:
                 return replace(done, state="failed", error=f"its branch could not be added: {error}", branch="")
         return done

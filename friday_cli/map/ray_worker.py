@@ -70,6 +70,10 @@ class Worker:
         try:
             engine = self._engine = self._engine or await self._open()
             done = await engine.run(work)
+            if done.changed and not work.isolation:
+                done = replace(
+                    done, state="failed", error="it changed files on a worker, which are lost: add --isolation worktree"
+                )
             bundle = b""
             if done.branch:
                 await engine.items.keep_branch(done.agent.partition(":")[2])
@@ -93,6 +97,7 @@ class Worker:
             (home / "auth.toml").symlink_to(own)
         os.environ["FRIDAY_HOME"] = str(home)
         self._folder = unpack(setup.folder, top / "folder")
+        os.chdir(self._folder)  # as where the batch was started
         options = replace(setup.options, cwd=self._folder)
         engine = await EmbeddedEngine.open(options, setup.title, os.environ)
         for profile, expected in setup.identities.items():

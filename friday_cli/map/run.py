@@ -60,7 +60,7 @@ class Prepared(msgspec.Struct, frozen=True):
 def prepare(job: MapJob, env: Mapping[str, str]) -> Prepared:
     """Read and check what a job names. Nothing is spent. Raises FridayError."""
     if job.engine == "ray" and find_spec("ray") is None:
-        raise UsageError("--engine ray needs Ray, which is not installed.", hint="pip install 'friday-cli[ray]'")
+        raise UsageError("--engine ray needs Ray, which is not installed.", hint="Run `pip install 'friday-cli[ray]'`.")
     template = Template(job.template or "{" + WHOLE + "}")
     if job.schema is not None:
         output_schema.checker(job.schema)
