@@ -67,9 +67,10 @@ class ClusterLimits:
         """A try ended with `known` tokens and US dollars; None: its worker died, and what it held is charged too. Returns what is
         charged."""
         found = self._tries[name]
+        tokens, cost = known or _spent(found.budget)
         if known is None:
-            known = tuple(spent + held for spent, held in zip(_spent(found.budget), found.held.amounts, strict=True))
-        self.use(name, Used(int(known[0]), known[1]))
+            tokens, cost = tokens + int(found.held.amounts[0]), cost + found.held.amounts[1]
+        self.use(name, Used(tokens, cost))
         del self._tries[name]
         for waiting in found.waiting:
             waiting.cancel()

@@ -6,6 +6,7 @@ import io
 import os
 import subprocess
 import tarfile
+import tempfile
 from pathlib import Path
 
 import msgspec
@@ -47,7 +48,13 @@ def pack(folder: Path) -> FolderPack:
         return FolderPack(".", _tar(folder, names))
     listed = git(top, "ls-files", "-coz", "--exclude-standard").split(b"\0")
     names = [os.fsdecode(name) for name in listed if name]
-    return FolderPack(str(folder.relative_to(top)), _tar(top, names), git(top, "bundle", "create", "-", "HEAD"), head)
+    return FolderPack(str(folder.relative_to(top)), _tar(top, names), _bundle(top, "HEAD"), head)
+
+
+def _bundle(folder: Path, *what: str) -> bytes:
+    with tempfile.NamedTemporaryFile(suffix=".bundle") as file:  # git takes "-" for a file below the top folder
+        git(folder, "bundle", "create", "-q", file.name, *what)
+        return Path(file.name).read_bytes()
 
 
 def _tar(top: Path, names: list[str]) -> bytes:
@@ -79,7 +86,7 @@ def unpack(packed: FolderPack, target: Path) -> Path:
 
 def bundle_branch(folder: Path, branch: str, head: str) -> bytes:
     """The commits of a branch after `head`."""
-    return git(folder, "bundle", "create", "-", f"refs/heads/{branch}", f"^{head}")
+    return _bundle(folder, f"refs/heads/{branch}", f"^{head}")
 
 
 def fetch_branch(folder: Path, branch: str, bundle: Path) -> None:

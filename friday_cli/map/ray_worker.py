@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import tempfile
 from pathlib import Path
 from typing import Any, cast
@@ -24,6 +25,10 @@ from .cluster_limits import ClusterRateLimiter, Used
 from .engine import Done, EmbeddedEngine, Work
 from .folder_copy import FolderPack, bundle_branch, unpack
 from .job import profile_digest
+
+
+PREFIX = "friday-map-"
+"""Of the temporary folder of a worker; the number of its process follows."""
 
 
 class Setup(msgspec.Struct, frozen=True):
@@ -62,6 +67,8 @@ class Worker:
         self._engine: EmbeddedEngine | None = None
         self._seen = 0
         self._folder = Path()
+        _remove_left_folders()
+        self._temporary = tempfile.TemporaryDirectory(prefix=f"{PREFIX}{os.getpid()}-", ignore_cleanup_errors=True)
         self._try, self._key = "", ""
 
     async def run(self, name: str, work: Work) -> Handed:
@@ -85,7 +92,7 @@ class Worker:
         return mask_keys_in(Handed(done, engine.session, events, bundle))
 
     async def _open(self) -> EmbeddedEngine:
-        setup, top = self._setup, Path(tempfile.mkdtemp(prefix="friday-map-"))
+        setup, top = self._setup, Path(self._temporary.name)
         if setup.version != __version__:
             raise FridayError(f"it has Friday {__version__}, the batch was started by {setup.version}")
         home, own = top / "home", config_dir() / "auth.toml"
@@ -121,6 +128,17 @@ class Worker:
         budget = self._engine.budgets[self._key]
         tokens, cost = budget.tokens, budget.cost
         return self._try, Used(int(tokens.spent), cost.spent, int(tokens.reserved), cost.reserved)
+
+
+def _remove_left_folders() -> None:
+    """Remove the folders of workers that were killed."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*-*"):
+        try:
+            os.kill(int(folder.name.split("-")[2]), 0)
+        except ProcessLookupError:
+            shutil.rmtree(folder, ignore_errors=True)
+        except (ValueError, PermissionError):
+            continue
 
 
 _worker: Worker | None = None

@@ -207,7 +207,7 @@ async def commits(count: int, parallel: int) -> tuple[float, float, float]:
         await asyncio.gather(*(worker() for _ in range(parallel)))
         rate = count / (time.perf_counter() - begun)
         await store.close()
-        size = sum(path.stat().st_size for path in Path(folder).rglob("map.db*"))
+        size = sum(path.stat().st_size for path in Path(folder).rglob("map.db*"))  # noqa: ASYNC240
         return added, rate, size / count
 
 

@@ -42,7 +42,8 @@ async def test_a_back_off_of_one_worker_delays_all() -> None:
     number = await first.limiter.acquire()
     wait = first.limiter.back_off(1, retry_after=5.0, crowded=True)
     first.limiter.release(number)
-    assert wait >= 5 and first.limiter.wait_s >= 5
+    assert wait >= 5
+    assert first.limiter.wait_s >= 5
     begun = asyncio.get_running_loop().time()
     await second.limiter.acquire()
     assert asyncio.get_running_loop().time() - begun == pytest.approx(wait)
@@ -58,9 +59,11 @@ async def test_an_outage_is_that_of_all_workers() -> None:
     probe = await second.limiter.acquire()
     waiting = asyncio.create_task(first.limiter.acquire())
     await asyncio.sleep(100)
-    assert second.limiter.outage_s and not waiting.done()  # one request tries it for all
+    assert second.limiter.outage_s
+    assert not waiting.done()  # one request tries it for all
     second.limiter.answered(probe)
-    assert second.limiter.outage_s is None and await waiting
+    assert second.limiter.outage_s is None
+    assert await waiting
     second.limiter.release(probe, succeeded=True)
     first.limiter.give_up(ProviderError("network", "It is away."))
 
