@@ -26,7 +26,6 @@ from .engine import Done, EmbeddedEngine, Work
 from .folder_copy import FolderPack, bundle_branch, unpack
 from .job import profile_digest
 
-
 PREFIX = "friday-map-"
 """Of the temporary folder of a worker; the number of its process follows."""
 

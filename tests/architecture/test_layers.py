@@ -38,6 +38,7 @@ ROOMS = {
     "mcp_types": ("friday_cli.mcp", "friday_cli.frontends.mcp_server"),
     "anyio": ("friday_cli.mcp",),
     "msgspec": ("friday_cli",),
+    "ray": ("friday_cli.map.ray_engine", "friday_cli.map.ray_worker"),
 }
 """External packages, and the modules that may import them. Every dependency is listed here."""
 
@@ -96,7 +97,9 @@ def test_packages_of_others_are_known_only_in_their_rooms() -> None:
 
 def test_every_dependency_is_used_and_every_package_used_is_a_dependency() -> None:
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    named = {re.split(r"[<>=]", entry)[0].lower().replace("-", "_") for entry in project["dependencies"]}
+    extras = project["optional-dependencies"]
+    entries = [*project["dependencies"], *(entry for name in extras if name != "dev" for entry in extras[name])]
+    named = {re.split(r"[<>=]", entry)[0].lower().replace("-", "_") for entry in entries}
     used = {target.split(".")[0] for module in ours() for target in graph().find_modules_directly_imported_by(module)}
     used = {IMPORTED_AS.get(name, name) for name in used - {"friday_cli"} if name not in sys.stdlib_module_names}
     assert named - BOUNDS == used
