@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import socket
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
@@ -38,6 +39,8 @@ from .ray_worker import Handed, Setup, identity, run_item
 TRIES = 2
 """Times that an item is begun whose workers die."""
 NAMESPACE = "friday-map"
+CONNECT_S = 5.0
+"""Seconds for a connection to a cluster."""
 
 
 class RayEngine:
@@ -174,6 +177,9 @@ def _connect(env: Mapping[str, str]) -> None:
     address = env.get("RAY_ADDRESS") or "local"
     only_local: dict[str, Any] = {"include_dashboard": False} if address == "local" else {}
     try:
+        if address not in ("local", "auto"):  # Ray tries for minutes to reach one
+            host, _, port = address.rpartition("//")[2].rpartition(":")
+            socket.create_connection((host, int(port)), timeout=CONNECT_S).close()
         ray.init(address, namespace=NAMESPACE, log_to_driver=False, logging_level=logging.ERROR, **only_local)
-    except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
+    except (OSError, RuntimeError, ValueError) as error:
         raise FridayError(f"No Ray cluster at {address}: {str(error).splitlines()[0][:200]}") from None
