@@ -50,6 +50,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(("--check",), "text", "Command that must exit with 0 for each result; $FRIDAY_RESULT and $FRIDAY_ITEM are files.", "COMMAND", group=_RUN),
     Option(("--reduce",), "text", "Profile of the agents that combine the results to one.", "PROFILE", group=_RUN),
     Option(("--isolation",), "text", "worktree: each item in a git worktree of its own.", "KIND", ("worktree",), _RUN),
+    Option(("--engine",), "text", "Where the items run: here (default), or on a Ray cluster.", "ENGINE", ("embedded", "ray"), _RUN),
     Option(("--output",), "text", "Write the results as JSON lines to this file.", "FILE", group=_RUN),
     Option(("--yes", "-y"), "flag", "Confirm; needed without a terminal.", group=_RUN),
     Option(("--max-cost",), "float", "US dollars for the whole batch; required.", "USD", group=_LIMITS),
@@ -132,6 +133,7 @@ def _job(values: dict[str, Any], folder: str) -> MapJob:
         schema=_schema(values["schema"]), check=values["check"] or "", reduce=values["reduce"] or "",
         isolation=values["isolation"] == "worktree", item_cost=values["per_item_cost"], parallel=parallel or 8,
         sample=5 if sample is None else sample, output=values["output"] or "", options=options,
+        engine=values["engine"] or "embedded",
     )  # fmt: skip
 
 

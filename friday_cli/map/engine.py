@@ -57,7 +57,7 @@ class Work(msgspec.Struct, frozen=True):
 
 
 class Done(msgspec.Struct, frozen=True):
-    """How the work of an item ended. `cost` is None where nothing is known of it. `stop`: no other work can be done now."""
+    """How the work of an item ended. `stop`: no other work can be done now. `changed`: files were changed."""
 
     state: Literal["done", "failed", "waiting"]
     result: str = ""
@@ -69,18 +69,26 @@ class Done(msgspec.Struct, frozen=True):
     receipt: str = ""
     branch: str = ""
     stop: bool = False
+    changed: bool = False
 
 
 class Engine(Protocol):
-    """Does the work of items. `session`: where a store finds what it did."""
+    """Does the work of items. `session`: where a store finds what it did. `items` knows the profiles and models here."""
 
     session: str
+    items: ItemAgents
+
+    async def budget(self, name: str, cost: float) -> Budget:
+        """The budget of the batch, which may still spend `cost` US dollars. Called once, before `run`."""
 
     async def run(self, work: Work) -> Done:
         """Do the work of an item. Raises only CancelledError."""
 
+    async def stop(self) -> None:
+        """Stop the work that runs; it ends as "waiting"."""
+
     async def close(self) -> None:
-        """Stop all work."""
+        """Stop all work, and release what the engine holds."""
 
 
 class EmbeddedEngine:
@@ -92,6 +100,8 @@ class EmbeddedEngine:
     ) -> None:
         self.session = items.id
         self.items, self._running, self._above = items, running, above
+        self.budgets: dict[str, Budget] = {}
+        """Those of the items that run, by their keys."""
 
     @classmethod
     async def open(cls, options: Options, title: str, env: Mapping[str, str]) -> EmbeddedEngine:
@@ -100,8 +110,11 @@ class EmbeddedEngine:
         caller = Caller(NAME, Budget(NAME), work=running)
         return cls(await ItemAgents.open(replace(options, caller=caller), title, env), running)
 
+    async def budget(self, name: str, cost: float) -> Budget:
+        return Budget(name, cost=cost)
+
     async def run(self, work: Work) -> Done:
-        budget = Budget(ITEM, cost=work.cost, parent=self._above)
+        budget = self.budgets[work.key] = Budget(ITEM, cost=work.cost, parent=self._above)
         call = f"{self.items.call}{OF_ITEM}" if self.items.call else ""
         checked: list[str] = []
 
@@ -118,6 +131,8 @@ class EmbeddedEngine:
             if self._above is not None:  # a limit of the session, not of the item
                 return Done("waiting", error=str(error), stop=True)
             return Done("failed", error=str(error), cost=budget.cost.spent, tokens=int(budget.tokens.spent))
+        finally:
+            del self.budgets[work.key]
         done = _done(end, f"{self.session}:{end.path}", budget.cost.spent, work.schema is not None)
         return replace(done, receipt="; ".join((done.receipt, *checked)))
 
@@ -146,6 +161,9 @@ class EmbeddedEngine:
         output = sanitize(ran.output).strip()[-CHECK_CHARS:]
         return f"The check `{work.check}` {how}." + (f" Its output:\n{output}" if output else "")
 
+    async def stop(self) -> None:
+        await self.items.stop()
+
     async def close(self) -> None:
         if self._running is not None and not self._running.done():
             self._running.set_result(None)
@@ -158,6 +176,7 @@ def _done(end: ItemEnd, agent: str, cost: float, as_json: bool) -> Done:
     known = Done(
         "failed", text, error, agent=agent, cost=cost, tokens=end.usage.billed, active_s=end.active_s,
         receipt="; ".join(end.receipt.facts()), branch=end.branch,
+        changed=bool(end.receipt.files),
     )  # fmt: skip
     if outcome.status == "completed" and outcome.stop_reason == "done":
         if len(outcome.text) > RESULT_CHARS:

@@ -33,11 +33,20 @@ class MapJob(msgspec.Struct, frozen=True):
     sample: int = 5
     output: str = ""
     options: dict[str, Any] = {}
+    engine: Literal["embedded", "ray"] = "embedded"
 
     @property
     def id(self) -> str:
-        """The name of the batch: the same command in the same folder has the same one, whatever its limits are."""
-        limits = {"cost": 0.0, "item_cost": None, "parallel": 0, "sample": 0, "output": ""}
+        """The name of the batch: the same command in the same folder has the same one, whatever its limits and
+        its engine are."""
+        limits: dict[str, Any] = {
+            "cost": 0.0,
+            "item_cost": None,
+            "parallel": 0,
+            "sample": 0,
+            "output": "",
+            "engine": "embedded",
+        }
         return digest(msgspec.structs.replace(self, **limits))[:8]
 
 

@@ -7,11 +7,12 @@ import re
 import shlex
 import subprocess
 from collections.abc import AsyncIterator, Callable, Mapping
+from importlib.util import find_spec
 from typing import Protocol
 
 import msgspec
 
-from friday_cli.core.limits.budget import OUTPUT_FLOOR, Budget
+from friday_cli.core.limits.budget import OUTPUT_FLOOR
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.subagents.node import SubagentTask
@@ -19,7 +20,7 @@ from friday_cli.session import output_schema
 from friday_cli.session.session import Options
 
 from . import plan, recovery, reduce
-from .engine import EmbeddedEngine, Work
+from .engine import EmbeddedEngine, Engine, Work
 from .job import MapJob, item_key, profile_digest
 from .scheduler import Progress, Scheduler
 from .sources import BatchItem, Items, file_item
@@ -58,6 +59,8 @@ class Prepared(msgspec.Struct, frozen=True):
 
 def prepare(job: MapJob, env: Mapping[str, str]) -> Prepared:
     """Read and check what a job names. Nothing is spent. Raises FridayError."""
+    if job.engine == "ray" and find_spec("ray") is None:
+        raise UsageError("--engine ray needs Ray, which is not installed.", hint="Run `pip install 'friday-cli[ray]'`.")
     template = Template(job.template or "{" + WHOLE + "}")
     if job.schema is not None:
         output_schema.checker(job.schema)
@@ -103,7 +106,7 @@ class MapRun:
         self.job, self._template, self._items = prepared.job, prepared.template, prepared.items
         self._bad, self._store, self._face = prepared.bad, store, face
         self._env = os.environ if env is None else env
-        self._engine: EmbeddedEngine | None = None
+        self._engine: Engine | None = None
         self._scheduler: Scheduler | None = None
         self._reason = ""
         self.reduced = ""
@@ -117,25 +120,32 @@ class MapRun:
     async def stop(self) -> None:
         """Stop what runs as well."""
         if self._engine is not None:
-            await self._engine.items.stop()
+            await self._engine.stop()
 
     async def run(self, options: Options) -> tuple[BatchRow, Counts]:
         """Run the batch as far as it goes. Raises FridayError."""
         job = self.job
         with self._store.own(job.id):
             title = f"map {job.profile}: --{job.source} {job.items} (batch {job.id})"
-            engine = await EmbeddedEngine.open(options, title, self._env)
+            engine = await self._open(options, title)
             try:
                 await self._go(engine)
             finally:
                 await engine.close()
             return await self._end()
 
-    async def run_with(self, engine: EmbeddedEngine) -> tuple[BatchRow, Counts]:
+    async def run_with(self, engine: Engine) -> tuple[BatchRow, Counts]:
         """`run` with agents of a session that exists."""
         with self._store.own(self.job.id):
             await self._go(engine)
             return await self._end()
+
+    async def _open(self, options: Options, title: str) -> Engine:
+        if self.job.engine == "embedded":
+            return await EmbeddedEngine.open(options, title, self._env)
+        from .ray_engine import RayEngine  # imports Ray
+
+        return await RayEngine.open(self.job, options, title, self._env)
 
     async def _end(self) -> tuple[BatchRow, Counts]:
         job, store = self.job, self._store
@@ -144,7 +154,7 @@ class MapRun:
         await store.end(job.id, whole=ended, reason=self._reason)
         return await store.batch(job.id), counts
 
-    async def _go(self, engine: EmbeddedEngine) -> None:
+    async def _go(self, engine: Engine) -> None:
         job, store = self.job, self._store
         self._engine = engine
         profile = engine.items.profile(job.profile)
@@ -166,7 +176,7 @@ class MapRun:
         caps = plan.item_caps(
             job, provider, left, engine.items.first_request(first), engine.items.highest_cost(profile)
         )
-        budget = Budget(f"batch {job.id}", cost=max(0.0, job.cost - batch.spent))
+        budget = await engine.budget(f"batch {job.id}", max(0.0, job.cost - batch.spent))
         scheduler = self._scheduler = Scheduler(
             job.id,
             store,
@@ -240,7 +250,7 @@ class MapRun:
     async def _approve(
         self,
         scheduler: Scheduler,
-        engine: EmbeddedEngine,
+        engine: Engine,
         works: AsyncIterator[Work],
         left: int,
         named: tuple[str, str],

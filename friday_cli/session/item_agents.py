@@ -11,7 +11,9 @@ import msgspec
 from friday_cli.core.agent.model_call import prompt_tokens
 from friday_cli.core.limits.budget import Budget
 from friday_cli.core.limits.forecast import PastRun
+from friday_cli.core.limits.rate_limit import RateLimiter
 from friday_cli.core.protocol.errors import StoreError, ToolError, UsageError
+from friday_cli.core.protocol.events import Envelope
 from friday_cli.core.protocol.messages import Usage, user
 from friday_cli.core.protocol.provider import Provider
 from friday_cli.core.protocol.receipt import Receipt, ReceiptBuilder
@@ -21,11 +23,12 @@ from friday_cli.core.subagents.node import SpawnEstimate, SubagentTask
 from friday_cli.core.subagents.run import finish_despite_cancel
 from friday_cli.core.subagents.tree import SubagentTree
 from friday_cli.extensions.profiles import Profile
+from friday_cli.store.locks import Ownership
 
 from .agent_factory import AgentFactory
 from .agent_tools import PastRuns
 from .isolation import WorktreeIsolation
-from .open import open_session
+from .open import SessionParts, open_session
 from .open_context import Options
 from .session import Session
 
@@ -42,6 +45,19 @@ class ItemEnd(msgspec.Struct, frozen=True):
     branch: str = ""
 
 
+class _RateLimiters(dict[str, RateLimiter]):
+    """Makes a rate limiter for each key that is asked for."""
+
+    def __init__(self, make: Callable[[str], RateLimiter]) -> None:
+        self._make_one = make
+
+    def __contains__(self, key: object) -> bool:
+        return True
+
+    def __missing__(self, key: str) -> RateLimiter:
+        return self.setdefault(key, self._make_one(key))
+
+
 class ItemAgents:
     """Children of the main agent of a session; `id` is that of the session. `open` makes a session for them, whose main agent
     is a caller with `work`, which keeps its run open. In a session that exists `close` is None, and `call` is the call that they
@@ -49,13 +65,15 @@ class ItemAgents:
 
     def __init__(
         self, session: str, tree: SubagentTree, factory: AgentFactory, *, isolation: WorktreeIsolation, past_runs: PastRuns,
-        close: Callable[[], Awaitable[None]] | None = None, call: str = "",
+        close: Callable[[], Awaitable[None]] | None = None, call: str = "", parts: SessionParts | None = None,
     ) -> None:  # fmt: skip
         self.id = session
         self.call = call
         self._tree, self._factory, self._isolation = tree, factory, isolation
         self._past_runs, self._close = past_runs, close
         self._root = tree.root
+        self._opened = parts
+        self._owned: list[Ownership] = []
 
     @classmethod
     async def open(cls, options: Options, title: str, env: Mapping[str, str]) -> ItemAgents:
@@ -64,7 +82,7 @@ class ItemAgents:
         parts.tree.run_root(title, user(title))
         return cls(
             parts.id, parts.tree, parts.factory, isolation=parts.isolation, past_runs=parts.store.past_runs,
-            close=Session(parts).close,
+            close=Session(parts).close, parts=parts,
         )  # fmt: skip
 
     @property
@@ -127,6 +145,31 @@ class ItemAgents:
             self._root.receipt_builder = ReceiptBuilder()  # the batch keeps a receipt for each item
         return end
 
+    async def keep_branch(self, path: str) -> None:
+        """Commit the changes in the worktree of an ended agent to its branch, and remove the worktree. Raises ToolError."""
+        await self._parts.changes.discard_for_person(path, keep_branch=True)
+
+    def limit_rates(self, make: Callable[[str], RateLimiter]) -> None:
+        """Let all agents use the rate limiters that `make` returns for their keys."""
+        self._parts.services.rate_limiters = _RateLimiters(make)
+
+    async def events(self, after: int) -> list[Envelope]:
+        """The events of the session after number `after`."""
+        await self._parts.log.flush()
+        return await self._parts.store.events(self.id, after=after)
+
+    async def add_session(self, session: str, title: str) -> Callable[[list[Envelope]], Awaitable[None]]:
+        """Store another session, which a worker has run. Returns what appends its events. Raises StoreError."""
+        store = self._parts.store
+        await store.create_session(self._parts.workspace.root, title=title, name=session)
+        self._owned.append(await store.own(session))
+        journal = store.journal(session)
+
+        async def append(events: list[Envelope]) -> None:
+            await journal.append(events)
+
+        return append
+
     async def stop(self) -> None:
         """Stop all agents of the items."""
         if self._close is not None:
@@ -137,6 +180,17 @@ class ItemAgents:
 
     async def close(self) -> None:
         """Close the session that was opened for the agents, after the main agent's run, whose `work` is done."""
-        if self._close is not None:
-            await self._tree.node("a").finished()
-            await self._close()
+        if self._close is None:
+            return
+        await self._tree.node("a").finished()
+        for ownership in self._owned:
+            ownership.release()
+        if self._owned:
+            await self._parts.store.reconcile()  # their main agents have no end
+        await self._close()
+
+    @property
+    def _parts(self) -> SessionParts:
+        """Those of the session that was opened for the agents."""
+        assert self._opened is not None, "a session that exists gives its agents no more than its tree"
+        return self._opened

@@ -240,3 +240,12 @@ def test_a_forecast_covers_the_cost_of_a_batch() -> None:
     assert 2.0 < high < 4.0
     assert found.time == pytest.approx((20.0, 20.0))
     assert forecast([], 5, 1).text() == "5 items: the cost is unknown (no runs yet)"
+
+
+def test_a_missing_extra_is_one_line_before_anything_is_read(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("friday_cli.map.run.find_spec", lambda name: None)
+    ran = console("map", "summarizer", "--items", "none.jsonl", "--max-cost", "1", "--yes", "--engine", "ray")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.splitlines() == [
+        "friday: --engine ray needs Ray, which is not installed. Run `pip install 'friday-cli[ray]'`."
+    ]
