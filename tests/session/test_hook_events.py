@@ -45,7 +45,8 @@ async def test_continue_false_ends_the_run_at_each_event(stage: Stage, kind: str
     assert all("enough" in end.error for end in ended.values() if end.stop_reason == "hook")
 
 
-async def test_worktrees_notifications_and_unawaited_hooks_fire(stage: Stage, tmp_path: Path) -> None:
+@pytest.mark.parametrize("changes", [True, False], ids=["discarded", "unchanged"])
+async def test_worktrees_notifications_and_unawaited_hooks_fire(stage: Stage, tmp_path: Path, changes: bool) -> None:
     recorder = Recorder(tmp_path / "inputs")
     own_hooks({
         **recorder.hooks("WorktreeCreate", "WorktreeRemove", "Notification"),
@@ -53,11 +54,18 @@ async def test_worktrees_notifications_and_unawaited_hooks_fire(stage: Stage, tm
     })  # fmt: skip
     repository(stage.project)
     child = ("delegate_task", {"profile": "coder", "task": "alone", "isolation": "worktree"})
-    stage.plays({"a": [does(child), says("done")], "a.1": [says("fine")]})
-    session = await stage.ran(flags=OFF, mode="yolo")
+    stage.plays(
+        {
+            "a": [does(child), says("done")],
+            "a.1": [*[does(("write_file", {"path": "new", "content": "x"}))] * changes, says("fine")],
+        }
+    )
+    async with stage.after_run(flags=OFF, mode="yolo") as session:
+        if changes:
+            await session.discard_worktree("a.1")
     ((status, _),) = await stage.results(session.id, "a")
     assert status == "ok"  # the answer of a hook that nothing waits for does not count
-    assert len(recorder.inputs("PreToolUse")) == 1  # it has ended when the session is closed
+    assert len(recorder.inputs("PreToolUse")) == 1 + changes  # it has ended when the session is closed
     (created,) = recorder.inputs("WorktreeCreate")
     (removed,) = recorder.inputs("WorktreeRemove")
     assert created["friday"]["name"] == created["name"] == removed["friday"]["name"]
