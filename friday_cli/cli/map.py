@@ -7,7 +7,6 @@ import gc
 import json
 import os
 import signal
-import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -254,7 +253,7 @@ async def _with_store(store: MapStore, action: str, name: str) -> int:
         if action == "status":
             if store.runs(batch.id):
                 show("running")
-            async for line in report.lines(store, batch, counts, most=sys.maxsize):
+            async for line in report.lines(store, batch, counts, whole=True):
                 show(line)
         elif action == "results":
             async for line in _result_lines(store, batch.id, batch.job):

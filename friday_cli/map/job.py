@@ -10,12 +10,12 @@ import msgspec
 
 from friday_cli.extensions.profiles import Profile
 
-Source = Literal["items", "glob", "over"]
+Source = Literal["items", "glob", "over", "list"]
 
 
 class MapJob(msgspec.Struct, frozen=True):
-    """A batch. `source` says how `items` names them: a file of JSON lines, a pattern for files, or a command whose output lines
-    they are. `template` makes the task of an item. `cost` is the cap of the batch in US dollars, `item_cost` that of an item
+    """A batch. `source` says how `items` names them: a file of JSON lines, a pattern for files, a command whose output lines
+    they are, or (`list`) a JSON list. `template` makes the task of an item. `cost` is the cap of the batch in US dollars, `item_cost` that of an item
     (None: a share of it). `folder`: where it runs. `options` are those of the session by name."""
 
     folder: str

@@ -37,7 +37,7 @@ class Face(Protocol):
     def note(self, text: str) -> None:
         """Show a line."""
 
-    def confirm(self, question: str) -> bool:
+    async def confirm(self, question: str) -> bool:
         """Ask for the one yes. Raises UsageError where no one can be asked."""
 
     def can_confirm(self, about: str) -> None:
@@ -63,8 +63,16 @@ def prepare(job: MapJob, env: Mapping[str, str]) -> Prepared:
         output_schema.checker(job.schema)
     if job.check:
         _require_check(job, env)
+    _require_output(job)
     items = Items(job, template)
     return Prepared(job, template, items, items.check())
+
+
+def _require_output(job: MapJob) -> None:
+    """Raises UsageError for a file of results that cannot be written: it is written after everything was paid."""
+    path = os.path.join(job.folder, job.output)
+    if job.output and (os.path.isdir(path) or not os.access(os.path.dirname(path), os.W_OK)):
+        raise UsageError(f"--output: {job.output} cannot be written.")
 
 
 def _require_check(job: MapJob, env: Mapping[str, str]) -> None:
@@ -113,27 +121,40 @@ class MapRun:
 
     async def run(self, options: Options) -> tuple[BatchRow, Counts]:
         """Run the batch as far as it goes. Raises FridayError."""
-        job, store = self.job, self._store
-        with store.own(job.id):
+        job = self.job
+        with self._store.own(job.id):
             title = f"map {job.profile}: --{job.source} {job.items} (batch {job.id})"
-            engine = self._engine = await EmbeddedEngine.open(options, title, self._env)
+            engine = await EmbeddedEngine.open(options, title, self._env)
             try:
-                batch = await self._go(engine)
+                await self._go(engine)
             finally:
                 await engine.close()
-            counts = await store.counts(job.id)
-            ended = not counts.waiting and not counts.running and (not job.reduce or bool(self.reduced))
-            await store.end(job.id, whole=ended, reason=self._reason)
-            return await store.batch(batch.id), counts
+            return await self._end()
 
-    async def _go(self, engine: EmbeddedEngine) -> BatchRow:
+    async def run_with(self, engine: EmbeddedEngine) -> tuple[BatchRow, Counts]:
+        """`run` with agents of a session that exists."""
+        with self._store.own(self.job.id):
+            await self._go(engine)
+            return await self._end()
+
+    async def _end(self) -> tuple[BatchRow, Counts]:
         job, store = self.job, self._store
+        counts = await store.counts(job.id)
+        ended = not counts.waiting and not counts.running and (not job.reduce or bool(self.reduced))
+        await store.end(job.id, whole=ended, reason=self._reason)
+        return await store.batch(job.id), counts
+
+    async def _go(self, engine: EmbeddedEngine) -> None:
+        job, store = self.job, self._store
+        self._engine = engine
         profile = engine.items.profile(job.profile)
         provider = engine.items.provider(profile)
         model = f"{provider.name}/{provider.model}"
         if job.reduce:
             reducer = engine.items.profile(job.reduce)
             reducing = engine.items.provider(reducer)
+        if job.isolation and not engine.items.can_isolate:
+            raise UsageError(f"--isolation worktree: {job.folder} is not in a git repository.")
         plan.item_caps(job, provider, 1, 1, None)  # an unknown price is reported now
         batch = await store.begin(job)
         await recovery.recover(store, engine, job, self._env)
@@ -166,7 +187,6 @@ class MapRun:
         if job.reduce and not scheduler.reason:
             await self._reduce(scheduler, profile_digest(reducer) + f"{reducing.name}/{reducing.model}", caps[0])
             self._reason = scheduler.reason
-        return batch
 
     async def _add_places(self, identity: str, model: str) -> str:
         """Store which items the batch has. Returns the longest task."""
@@ -239,7 +259,7 @@ class MapRun:
             if job.check and not scheduler.progress.done:
                 scheduler.stop(f"none of the first {job.sample} items was done")
                 return
-        if face.confirm(f"{before.text()}, cap {cap}"):
+        if await face.confirm(f"{before.text()}, cap {cap}"):
             await self._store.update(job.id, approved=job.cost)
         else:
             scheduler.stop("you did not agree")

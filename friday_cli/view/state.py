@@ -29,6 +29,7 @@ from .items import (
     ResultItem,
     TextStream,
     ToolRun,
+    ToolStatus,
     rewind_text,
     tool_run,
     worktree_text,
@@ -299,7 +300,8 @@ def _permission_answered(state: SessionView, agent: AgentView, event: events.Per
     if event.decision == "deny":
         state.denials.append(DeniedCall(ask.agent, asked.call_id, asked.tool, asked.subject, event.reason, event.by))
     if run is not None:
-        run.status = "denied" if event.decision == "deny" else "pending"
+        allowed: ToolStatus = "running" if run.started else "pending"  # a tool may ask while it runs
+        run.status = "denied" if event.decision == "deny" else allowed
 
 
 def _settled(

@@ -1,0 +1,1 @@
+"""`friday acp`: the tree of agents in editors, by the Agent Client Protocol."""

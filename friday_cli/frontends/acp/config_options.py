@@ -1,0 +1,59 @@
+"""What a client can change in a session: the permission mode, the model and how hard it thinks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+from friday_cli.core.permissions.rules import Mode
+from friday_cli.core.protocol.provider import Effort
+
+MODES = {
+    "ask": ("Ask", "Only reading runs without asking."),
+    "edits": ("Edits", "File changes run too."),
+    "plan": ("Plan", "Nothing is changed."),
+    "auto": ("Auto", "As edits, and commands in the sandbox."),
+}
+"""`--yolo` is given on the command line only."""
+
+
+async def model_names(cwd: Path) -> tuple[str, ...]:
+    """Full names of the models that can be used in a folder, without looking for local servers."""
+    return await asyncio.to_thread(_names, cwd)
+
+
+def _names(cwd: Path) -> tuple[str, ...]:
+    from friday_cli import config
+    from friday_cli.extensions import trust
+    from friday_cli.llm import models
+
+    found = trust.is_trusted(cwd)
+    settings = config.load(project=found.root if found.ok else None).settings
+    return tuple(name for row in models.list_services(settings) if row.usable for name in row.models)
+
+
+def rows(mode: Mode, model: str, effort: Effort | None, models: Sequence[str]) -> list[dict[str, Any]]:
+    """The options with their values. A model that is not in the list can be set by its name too."""
+    modes = [{"value": name, "name": title, "description": about} for name, (title, about) in MODES.items()]
+    if mode not in MODES:
+        modes.append({"value": mode, "name": mode.capitalize(), "description": "Everything but deny rules runs."})
+    names = [{"value": name, "name": name} for name in dict.fromkeys((model, *models))]
+    levels = [{"value": name, "name": name} for name in ("default", *get_args(Effort))]
+    return [
+        _select("mode", "Mode", "mode", mode, modes),
+        _select("model", "Model", "model", model, names),
+        _select("thought_level", "Effort", "thought_level", effort or "default", levels),
+    ]
+
+
+def _select(name: str, title: str, category: str, value: str, options: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "id": name,
+        "name": title,
+        "category": category,
+        "type": "select",
+        "currentValue": value,
+        "options": options,
+    }

@@ -1,0 +1,10 @@
+"""The options of `friday acp`."""
+
+from __future__ import annotations
+
+from ..options import MODEL, SHARED, Option
+
+OPTIONS: tuple[Option, ...] = (
+    *(option for option in SHARED if option.dest not in ("cwd", "trust")),
+    Option(("--login",), "flag", "Ask for an API key in this terminal and exit; clients start this.", group=MODEL),
+)
