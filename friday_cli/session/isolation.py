@@ -146,6 +146,8 @@ class WorktreeIsolation:
                 log.exception("worktree of %s", inside.path)
                 inside.state, inside.problem = "changed", f"{type(error).__name__}: {error}"
             await self._services.log.emit(inside.path, *worktree_events(inside))
+        if inside.event.state == "unchanged" and (hooks := self._services.hooks) is not None:
+            await hooks.worktree("WorktreeRemove", tree.root, inside.metadata.name, inside.metadata.folder)
 
     async def restore(self, records: Mapping[str, AgentRecord]) -> None:
         """Take over the worktrees that an earlier process of this session left."""

@@ -176,9 +176,11 @@ class SessionHooks:
             event, agent, fields, own, subjects=matched_names(tool.name), wanted=wanted, call_id=call.id
         )  # fmt: skip
 
-    async def after_batch(self, agent: Agent, calls: Mapping[str, ToolCall], results: tuple[ToolResult, ...]) -> str:
+    async def after_batch(
+        self, agent: Agent, calls: Mapping[str, ToolCall], results: tuple[ToolResult, ...]
+    ) -> HookOutcome:
         if not self._has("PostToolBatch"):
-            return ""
+            return HookOutcome()
         rows = [
             {
                 "tool_name": claude_name(calls[r.call_id].name), "tool_use_id": r.call_id, "tool_response": r.text,
@@ -186,7 +188,7 @@ class SessionHooks:
             }
             for r in results if r.call_id in calls
         ]  # fmt: skip
-        return _compose(await self._fire("PostToolBatch", agent, {"tool_calls": rows})).context
+        return _compose(await self._fire("PostToolBatch", agent, {"tool_calls": rows}))
 
     # ---- runs ---------------------------------------------------------------------------
 
@@ -207,7 +209,7 @@ class SessionHooks:
         if lowered:
             words = ", ".join(f"{name} {value:g}" for name, value in lowered.items())
             await self._services.log.emit(agent.path, Notice(f"A hook lowered the limits of {agent.path}: {words}"))
-        return msgspec.structs.replace(_compose(answers), limits=lowered)
+        return msgspec.structs.replace(_refusal(_compose(answers)), limits=lowered)
 
     async def message(self, agent: Agent, text: str) -> HookOutcome:
         outcome = await self._prompt(agent, text)
@@ -218,7 +220,7 @@ class SessionHooks:
 
     async def _prompt(self, agent: Agent, text: str) -> HookOutcome:
         source = "user" if self._services.approvals.interactive else "sdk"
-        return _compose(await self._fire("UserPromptSubmit", agent, {"prompt": text, "source": source}))
+        return _refusal(_compose(await self._fire("UserPromptSubmit", agent, {"prompt": text, "source": source})))
 
     async def run_ended(self, agent: Agent, end: RunResult, *, sent_back: int) -> HookOutcome:
         main = agent.parent is None
@@ -234,6 +236,8 @@ class SessionHooks:
             fields["agent_transcript_path"] = self._inputs.transcript(agent)
         subjects = () if main else (agent.profile,)
         outcome = _compose(await self._fire(event, agent, fields, ours, subjects=subjects))
+        if outcome.stop:  # `continue: false` wins over a hook that sends back to work
+            outcome = msgspec.structs.replace(outcome, decision="")
         if outcome.decision == "deny" and good:
             done = "was sent back to work" if sent_back < SENT_BACK else "ended all the same, after it was sent back"
             text = f"{agent.path} {done}: {outcome.reason}"
@@ -249,7 +253,7 @@ class SessionHooks:
     async def compaction(self, agent: Agent, *, requested: bool, instructions: str) -> HookOutcome:
         trigger = "manual" if requested else "auto"
         fields = {"trigger": trigger, "custom_instructions": instructions or None}
-        return _compose(await self._fire("PreCompact", agent, fields, subjects=(trigger,)))
+        return _refusal(_compose(await self._fire("PreCompact", agent, fields, subjects=(trigger,))))
 
     async def compacted(self, agent: Agent, *, requested: bool, summary: str) -> HookOutcome:
         trigger = "manual" if requested else "auto"
@@ -296,6 +300,11 @@ def _compose(answers: Sequence[Answer], *, grant: str = "") -> HookOutcome:
     stop = next((f"A hook stopped the run: {answer.stop}" for answer in answers if answer.stop), "")
     rule = Rule(grant, "", "allow", reason=reason, source="hook") if decision == "allow" and grant else None
     return HookOutcome(decision, _for_model(reason), rule, context, _for_model(stop))
+
+
+def _refusal(outcome: HookOutcome) -> HookOutcome:
+    """The outcome of an event where something is about to begin: `continue: false` refuses it as a denial does."""
+    return msgspec.structs.replace(outcome, decision="deny", reason=outcome.stop) if outcome.stop else outcome
 
 
 def _marked(answer: Answer) -> str:

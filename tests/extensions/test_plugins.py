@@ -50,13 +50,15 @@ def test_the_parts_of_a_plugin_are_in_fixed_places(tmp_path: Path) -> None:
             "agents/no.md": AGENT,
             "dev.friday.cli/profiles/p.md": AGENT,
             "dev.friday.cli/commands/git/sync.md": "Sync.",
+            "dev.friday.cli/hooks.json": "{}",
         },
     )
     assert (plugin.name, plugin.version, plugin.skills, plugin.agents) == ("acme.tools", "one", ("skills/a",), ())
     assert plugin.profiles == ("dev.friday.cli/profiles/p.md",)
     assert plugin.commands == {"acme-tools:git:sync": "dev.friday.cli/commands/git/sync.md"}
     assert [problem for problem in plugin.problems if "colour" in problem]
-    assert len(plugin.problems) == 1
+    assert [problem for problem in plugin.problems if "its hooks are not used" in problem]
+    assert len(plugin.problems) == 2
 
 
 REFUSED: tuple[dict[str, Any], ...] = (

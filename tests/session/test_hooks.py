@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from friday_cli.core.protocol.events import AgentFinished, HookRan, Notice
 from friday_cli.extensions.trust import decide
 from friday_cli.paths import config_dir
+from friday_cli.session.hook_setup import configured_hooks
 from tests.session.harness import Stage, delegates, does, says
 from tests.session.hook_files import Recorder, answer, hook, own_hooks, project_hooks
 from tests.workspace.worktrees.repo_fixture import repository
@@ -128,6 +130,20 @@ async def test_a_condition_is_a_rule_that_sees_into_substitutions(stage: Stage) 
     stage.plays({"a": [does(*(("bash", {"command": command}) for command in commands)), says("done")]})
     session = await stage.ran(allow=("bash",), flags=OFF)
     assert [status for status, _ in await stage.results(session.id, "a")] == ["ok", "denied", "denied"]
+
+
+MATCHERS = {
+    "": True, "*": True, " * ": True, "Bash": True, "bash": True, "Read|Bash": True, "Read, Bash": True, "Ba.*": True,
+    "Bas": False, "Read": False, "ash.*": False, ".*as": False, "mcp__.*": False,
+}  # fmt: skip
+
+
+def test_a_matcher_is_all_exact_names_or_an_expression_over_the_whole_name() -> None:
+    own_hooks({PRE: [hook("exit 2", matcher=matcher, statusMessage=matcher) for matcher in MATCHERS]})
+    hooks, problems = configured_hooks(None, os.environ, claude=False)
+    assert problems == []
+    found = {one.entry.status_message: one.matches(("Bash", "bash")) for one in hooks}
+    assert found == MATCHERS
 
 
 async def test_results_can_be_replaced_and_commented(stage: Stage) -> None:

@@ -227,8 +227,10 @@ class Hooks(Protocol):
     ) -> HookOutcome:
         """PostToolUse, or PostToolUseFailure if the output is an error; with the seconds that it took."""
 
-    async def after_batch(self, agent: Agent, calls: Mapping[str, ToolCall], results: tuple[ToolResult, ...]) -> str:
-        """PostToolBatch: all calls of a reply have results. Returns context for the model."""
+    async def after_batch(
+        self, agent: Agent, calls: Mapping[str, ToolCall], results: tuple[ToolResult, ...]
+    ) -> HookOutcome:
+        """PostToolBatch: all calls of a reply have results. Only `context` and `stop` count."""
 
     async def run_started(self, agent: Agent, task: str, *, background: bool) -> HookOutcome:
         """SubagentStart, or UserPromptSubmit for the main agent: a run begins on `task`. `limits` can lower those of the

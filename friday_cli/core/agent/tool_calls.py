@@ -79,24 +79,29 @@ async def run_calls(agent: Agent, services: Services, calls: Sequence[ToolCall])
         message = Message("tool", truncate_results(agent, results), "harness")
         agent.history.append(message)
         await services.log.emit(agent.path, MessageAdded(message))
+    stopped = ""
     if services.hooks is not None:
-        await _after_batch(agent, services, calls, message.results)
+        stopped = await _after_batch(agent, services, calls, message.results)
     await agent.slot.resume_single()
     for task in tasks:
         if error := task.exception():
             raise error
+    if stopped:
+        raise StopRun("hook", stopped)
     return next((report for task in tasks if (report := task.result().report)), None)
 
 
 async def _after_batch(
     agent: Agent, services: Services, calls: Sequence[ToolCall], results: tuple[ToolResult, ...]
-) -> None:
-    """Tell the hooks that all calls of a reply have results, and the model what they add."""
+) -> str:
+    """Tell the hooks that all calls of a reply have results, and the model what they add. Returns why a hook stops the run, or ""."""
     assert services.hooks is not None
-    if context := await services.hooks.after_batch(agent, {call.id: call for call in calls}, results):
-        message = user(context, source="harness")
+    hooked = await services.hooks.after_batch(agent, {call.id: call for call in calls}, results)
+    if hooked.context:
+        message = user(hooked.context, source="harness")
         agent.history.append(message)
         await services.log.emit(agent.path, MessageAdded(message))
+    return hooked.stop
 
 
 class _CallResult(NamedTuple):
@@ -309,6 +314,8 @@ async def _require_permission(
     permission = decision()
     if permission.decision == "ask" and services.hooks is not None:
         asked = await services.hooks.permission(agent, call, ready.tool, arguments, wanted)
+        if asked.stop:
+            raise StopRun("hook", asked.stop)
         if asked.decision == "allow" and not (hooked is not None and hooked.decision == "ask"):
             hooked = asked
         permission = _stricter(decision(), asked)

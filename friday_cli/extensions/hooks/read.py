@@ -91,7 +91,8 @@ def _hook(file: HookFile, event: str, matcher: object, entry: object, where: str
         return f"{where}: hooks of type {entry['type']!r} are not supported; use a command."
     try:
         found = msgspec.convert(entry, HookEntry)
-        re.compile(text := msgspec.convert(matcher, str))
+        text = msgspec.convert(matcher, str).strip()
+        re.compile("" if text == "*" else text)
         rule = parse_rule(found.condition, "deny", TOOLS, source=where) if found.condition else None
     except re.error as error:
         return f"{where}: the matcher is no regular expression: {error}."

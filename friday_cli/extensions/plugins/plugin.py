@@ -22,6 +22,7 @@ MANIFEST, CLAUDE_MANIFEST = "plugin.json", ".claude-plugin/plugin.json"
 SERVERS, CLAUDE_SERVERS = "mcp.json", ".mcp.json"
 OURS = "dev.friday.cli"
 """The folder of a plugin with profiles and commands of Friday."""
+NO_HOOKS = "its hooks are not used: copy those that you want to your hooks.json."
 SCHEMAS = "https://agent-plugins.org/schemas/"
 VERSION = "1.0.0"
 _NAME = re.compile(r"(?!.*(?:--|\.\.))[a-z0-9](?:[a-z0-9.-]{0,62}[a-z0-9])?")
@@ -110,6 +111,8 @@ def read(files: PluginFiles, origin: Origin = "user") -> Plugin:
         if not portable:
             skills += [found for found in _more_skills(files, claude, problems) if found not in skills]
     commands |= {_command_name(prefix, found[1]): found[0] for found in files.matching(rf"{OURS}/commands/(.+\.md)")}
+    if files.matching(rf"{OURS}/hooks(\.json|/.+)"):
+        problems.append(NO_HOOKS)
     for name, folder in (("skills", True), (SERVERS, False)) if portable else ():
         if (name in files.files) if folder else files.matching(rf"{re.escape(name)}/.*"):
             problems.append(f"{name} is not a {'folder' if folder else 'file'}, so it is not used.")
@@ -168,7 +171,7 @@ def _claude_manifest(files: PluginFiles, problems: list[str]) -> dict[str, Any]:
     found = load_json(files, CLAUDE_MANIFEST)
     _check_name(text_of(files.root / CLAUDE_MANIFEST), found.get("name"))
     if "hooks" in found or "hooks/hooks.json" in files.files:
-        problems.append("its hooks are not used: copy those that you want to your hooks.json.")
+        problems.append(NO_HOOKS)
     for key in sorted(found.keys() & {"lspServers", "outputStyles", "themes", "monitors", "channels", "userConfig"}):
         problems.append(f"{key} has no effect in Friday.")
     return found

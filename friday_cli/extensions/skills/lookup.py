@@ -189,20 +189,18 @@ def _by_skill(
     folder: Path, project: trust.Trust, env: Mapping[str, str] | None
 ) -> Iterator[tuple[str, dict[str, str]]]:
     """Each skill folder of a project relative to its root, with the sha256 of its files by name; in the order of the places."""
-    skills: dict[str, dict[str, str]] = {}
-    for path in project.skills:
-        if path.endswith(f"/{files.FILE}"):
-            skills.setdefault(path.removesuffix(f"/{files.FILE}"), {})
-    tops = [os.path.relpath(place, project.root) for place in files.project_places(folder, project.root, env)]
-    order = {top: number for number, top in enumerate(tops)}
-    skills = {prefix: shas for prefix, shas in skills.items() if os.path.dirname(prefix) in order}
-    depth = {prefix.count("/") for prefix in skills}
+    tops = [f"{os.path.relpath(place, project.root)}/" for place in files.project_places(folder, project.root, env)]
+    found: dict[str, dict[str, dict[str, str]]] = {top: {} for top in tops}
     for path, sha in project.skills.items():
-        parts = path.split("/")
-        for count in depth:
-            if (prefix := "/".join(parts[: count + 1])) in skills:
-                skills[prefix]["/".join(parts[count + 1 :])] = sha
-    yield from sorted(skills.items(), key=lambda item: (order[os.path.dirname(item[0])], item[0]))
+        for top in tops:
+            if path.startswith(top):
+                name, _, file = path[len(top) :].partition("/")
+                found[top].setdefault(name, {})[file] = sha
+                break
+    for top in tops:
+        for name, shas in sorted(found[top].items()):
+            if files.FILE in shas:
+                yield top + name, shas
 
 
 def _entry(folder: str, raw: bytes | FileError, stamp: files.Stamp) -> ParsedSkill:
