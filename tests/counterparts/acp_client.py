@@ -56,9 +56,7 @@ class AcpClient:
 
     def finish(self, ident: int) -> dict[str, Any]:
         """The answer to a request, as a frame. Raises TimeoutError."""
-        return self.wait(
-            lambda sender, frame: sender == "agent" and frame.get("id") == ident and "method" not in frame
-        )
+        return self.wait(lambda sender, frame: sender == "agent" and frame.get("id") == ident and "method" not in frame)
 
     def call(self, method: str, params: dict[str, Any]) -> Any:
         """The result of a request. Raises RuntimeError for an error answer."""

@@ -28,6 +28,8 @@ def broken(frames: Frames, root: str) -> Iterator[str]:
             if "id" in frame and frame["id"] in asks and "method" not in frame:
                 asks.pop(frame["id"])
             continue
+        if frame.get("method") == "$/cancel_request":
+            asks.pop(params["requestId"], None)
         if "method" not in frame or session is None:
             continue
         if session != root and session not in parents:
@@ -39,9 +41,15 @@ def broken(frames: Frames, root: str) -> Iterator[str]:
         update = params.get("update", {})
         if update.get("sessionUpdate") == "subagent_update":
             child = update["sessionId"]
-            if parents.setdefault(child, session) != session or child.rpartition(".")[0] not in (session, f"{session}.a"):
+            if parents.setdefault(child, session) != session or child.rpartition(".")[0] not in (
+                session,
+                f"{session}.a",
+            ):
                 yield f"{child} is announced by {session}, which is not its immediate parent"
-            if states.get(child, {}).get("state") == "idle" and update.get("state", {}).get("state") == "requires_action":
+            if (
+                states.get(child, {}).get("state") == "idle"
+                and update.get("state", {}).get("state") == "requires_action"
+            ):
                 yield f"{child} asks while it is idle"
             states[child] = update.get("state", states.get(child, {}))
         if update.get("sessionUpdate") == "session_message":
@@ -68,6 +76,26 @@ def _message(update: dict[str, Any], session: str, known: set[str]) -> Iterator[
         yield f"the message {update['messageId']} of {ends} is in {session}"
     for end in set(ends) - known:
         yield f"the message {update['messageId']} names {end} before it is announced"
+
+
+def asked_calls(frames: Frames) -> Iterator[str]:
+    """The calls that a client is asked about without a card, or whose cards have no end."""
+    status: dict[tuple[str, str], str] = {}
+    asked: set[tuple[str, str]] = set()
+    for _, frame in frames:
+        params = frame.get("params", {})
+        if frame.get("method") == "session/request_permission":
+            key = params["sessionId"], params["toolCall"]["toolCallId"]
+            asked.add(key)
+            if key not in status:
+                yield f"{key} has no card"
+        elif "toolCallId" in params.get("update", {}):
+            update = params["update"]
+            key = params["sessionId"], update["toolCallId"]
+            status[key] = update.get("status") or status.get(key, "")
+    yield from (
+        f"{key} is {status.get(key)} at the end" for key in asked if status.get(key) not in ("completed", "failed")
+    )
 
 
 def flat(frames: Frames, root: str) -> Iterator[str]:

@@ -113,7 +113,8 @@ class ChildNumbers:
 
 class AgentRun:
     """One run of one agent. `waiter` is the agent that started it, "" for a person. `reports_to` is the agent whose call
-    stops it and returns its result. `kept` is the newest good result of its earlier runs. `why` is the reason of an abort, `soft` that of a requested wrap-up."""
+    stops it and returns its result. `kept` is the newest good result of its earlier runs. `why` is the reason of an abort, `soft` that of a requested wrap-up.
+    `keeps_background`: when it is stopped, its background sub-agents continue."""
 
     def __init__(self, agent: Agent, spec: SubagentTask, kept: RunResult | None = None) -> None:
         self.agent = agent
@@ -128,6 +129,7 @@ class AgentRun:
         self.detached = asyncio.Event()
         self.why: StopReason | None = None
         self.soft: Literal["cancelled", "time"] | None = None
+        self.keeps_background = False
         self.outcome = RunResult("queued", "done", "")
 
     @property

@@ -208,10 +208,16 @@ class SubagentTree:
                 node.reports_to = ""  # its call will return nothing
             raise
 
-    async def stop(self, path: str, *, level: Literal["cancel", "abort"] = "abort", why: StopReason = "aborted") -> int:
+    async def stop(
+        self, path: str, *, level: Literal["cancel", "abort"] = "abort", why: StopReason = "aborted",
+        keep_background: bool = False,
+    ) -> int:  # fmt: skip
         """Stop an agent and its descendants, and wait for them. Returns the number of runs that were stopped. `abort`
-        stops all at once. `cancel` gives the named agent one wrap-up turn, its descendants none."""
-        count = len(self.running(path))
+        stops all at once; with `keep_background` the agent's own background sub-agents continue. `cancel` gives the named
+        agent one wrap-up turn, its descendants none."""
+        if path in self._nodes:
+            self._nodes[path].keeps_background = keep_background
+        count = len(self._stoppable(path))
         if level == "cancel" and path in self._nodes and not self._nodes[path].ended:
             node = self._nodes[path]
             for child in self._children(path):
@@ -222,9 +228,11 @@ class SubagentTree:
             while doomed := [n.task for n in self.running(path) if n.why and n.task]:  # its wrap-up may be over
                 await asyncio.wait(doomed)
             return count
-        while self.running(path):  # a child may start while its parent is being stopped
+        while doomed := [
+            n.task for n in self._stoppable(path) if n.task
+        ]:  # a child may start while its parent is being stopped
             self._mark_stopped(path, why)
-            await asyncio.wait([n.task for n in self.running(path) if n.task])
+            await asyncio.wait(doomed)
         while notifying := [n.task for n in self._notifying if n.task and is_under(n.path, path)]:
             await asyncio.wait(notifying)
         return count
@@ -234,8 +242,16 @@ class SubagentTree:
         self.closed = True
         await self.stop(self.root.path)
 
+    def _stoppable(self, path: str) -> list[AgentRun]:
+        """The runs that end when `path` is stopped."""
+        running, above = self.running(path), self._nodes.get(path)
+        kept = [
+            n.path for n in running if above and above.keeps_background and n.background and parent_of(n.path) == path
+        ]
+        return [n for n in running if not any(is_under(n.path, one) for one in kept)]
+
     def _mark_stopped(self, path: str, why: StopReason) -> None:
-        for node in self.running(path):
+        for node in self._stoppable(path):
             node.why = node.why or (why if node.path == path else "parent")
             if node.begun and not node.ending and node.task:
                 stop(node.task)
@@ -258,10 +274,14 @@ class SubagentTree:
     # ---- called by the runs ----------------------------------------------------
 
     async def stop_children(self, node: AgentRun, *, stopped: bool) -> None:
-        """Stop the children of a run that ends: all of them when it is stopped itself, else those it waited for."""
+        """Stop the children of a run that ends: all of them when it is stopped itself, unless it keeps those in the background, else
+        those it waited for."""
         for path in self._children(node.path):
             child = self._nodes.get(path)  # it may have ended while another was stopped
-            if child and (stopped or (child.waiter == node.path and not child.background)):
+            if child and (
+                (stopped and not (child.background and node.keeps_background))
+                or (child.waiter == node.path and not child.background)
+            ):
                 await self.stop(path, why="parent")
 
     async def on_run_ended(self, node: AgentRun) -> None:

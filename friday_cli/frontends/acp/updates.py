@@ -73,6 +73,8 @@ class SessionUpdates:
         self._announced: set[str] = set()
         self._streamed: dict[str, tuple[int, int]] = {}
         self._cards: dict[tuple[str, str], ToolRun] = {}
+        """The calls whose cards have no end yet, by agent and call."""
+        self._refused: set[tuple[str, str]] = set()
         self._printed: dict[tuple[str, str], float] = {}
 
     def session_of(self, path: str) -> str:
@@ -108,9 +110,9 @@ class SessionUpdates:
                 yield from self._child_ended(agent, event)
             case events.TextDelta(turn=turn, attempt=attempt, text=text) if speaks and text:
                 self._streamed[agent.path] = turn, attempt
-                yield here, _chunk("agent_message_chunk", text, f"{agent.path}:{turn}.{attempt}")
+                yield here, _chunk("agent_message_chunk", text, f"{agent.path}:{agent.run}.{turn}.{attempt}")
             case events.ThinkingDelta(turn=turn, attempt=attempt, text=text) if speaks and text:
-                yield here, _chunk("agent_thought_chunk", text, f"{agent.path}:{turn}.{attempt}:thought")
+                yield here, _chunk("agent_thought_chunk", text, f"{agent.path}:{agent.run}.{turn}.{attempt}:thought")
             case events.MessageAdded(message=message):
                 yield from self._message(agent, message, replayed, speaks=speaks)
             case (
@@ -122,6 +124,9 @@ class SessionUpdates:
             case events.ToolOutput(call_id=call_id):
                 yield from self._output(agent, call_id)
             case events.PermissionAsked() | events.QuestionAsked():
+                run = agent.calls.get(event.call_id)
+                if run is not None and (agent.path, run.call_id) not in self._cards:
+                    yield self._open_card(agent, run)
                 yield from self._state(agent, {"state": "requires_action"})
             case events.PermissionAnswered() | events.QuestionAnswered() | events.AskWithdrawn():
                 if not any(ask.agent == agent.path for ask in self.view.asks.values()) and not agent.ended:
@@ -144,7 +149,7 @@ class SessionUpdates:
     def _child_started(self, agent: AgentView, event: events.AgentStarted) -> Iterator[Update]:
         title = f"{sanitize_line(agent.profile, 40)}: {sanitize_line(agent.task, 80)}"
         if not self.client.subagents:
-            card = {"toolCallId": f"agent:{agent.path}", "title": title, "kind": "think", "status": "in_progress"}
+            card = {"toolCallId": _card_id(agent), "title": title, "kind": "think", "status": "in_progress"}
             yield self.id, {"sessionUpdate": "tool_call", **card, "_meta": self._zed(agent)}
             return
         child, above = self.child_id(agent.path), self._above(agent)
@@ -165,7 +170,7 @@ class SessionUpdates:
             status = "completed" if event.success else "failed"
             content = [{"type": "content", "content": block} for block in shown]
             update = {
-                "toolCallId": f"agent:{agent.path}",
+                "toolCallId": _card_id(agent),
                 "status": status,
                 "content": content,
                 "_meta": self._zed(agent),
@@ -213,6 +218,9 @@ class SessionUpdates:
 
     def _message(self, agent: AgentView, message: Message, replayed: bool, *, speaks: bool) -> Iterator[Update]:
         here = self.session_of(agent.path)
+        for result in message.results:  # of a call that was stopped before it ran, which has no event for its end
+            if (run := self._cards.pop((agent.path, result.call_id), None)) is not None:
+                yield here, self._call_update(agent, run, status="failed", content=_content(result.text))
         if message.role == "user":
             if replayed and agent.path == "a" and message.source == "person" and message.text:
                 yield here, _chunk("user_message_chunk", message.text, f"a:{self.view.seq}:person")
@@ -234,14 +242,16 @@ class SessionUpdates:
         """The card of a call; none for delegations, which are the cards of the sub-agents, for the plan and for a result."""
         if run.tool in (PLAN, TASK_RESULT, *DELEGATIONS) or (agent.parent and not self.client.subagents):
             return
+        yield self._open_card(agent, run)
+
+    def _open_card(self, agent: AgentView, run: ToolRun) -> Update:
+        """The card of a call. A call without one gets it with a question about it, which a client shows until the call has ended."""
         self._cards[agent.path, run.call_id] = run
         fields = call_fields(run, self.cwd)
         if agent.parent:
-            fields["_meta"] = {**fields["_meta"], "claudeCode": {"parentToolUseId": f"agent:{agent.path}"}}
-        yield (
-            self.session_of(agent.path),
-            {"sessionUpdate": "tool_call", **self._own(agent, fields), "status": "pending"},
-        )
+            fields["_meta"] = {**fields["_meta"], "claudeCode": {"parentToolUseId": _card_id(agent)}}
+        card = {"sessionUpdate": "tool_call", **self._own(agent, fields), "status": "pending"}
+        return self.session_of(agent.path), card
 
     def _own(self, agent: AgentView, fields: dict[str, Any]) -> dict[str, Any]:
         """Models number calls anew in each agent; a client may compare ids over all sessions."""
@@ -257,12 +267,13 @@ class SessionUpdates:
             return
         if run.tool == PLAN and isinstance(event, events.ToolFinished) and agent.path == "a":
             yield self.id, _plan(run)
-        if (agent.path, call_id) not in self._cards:
-            yield from self._progress(agent, run, event)
-            if run.tool in DELEGATIONS and not run.agents and not isinstance(event, events.ToolStarted):
+        yield from self._progress(agent, run, event)
+        key = agent.path, call_id
+        if key not in self._cards:
+            if run.tool in DELEGATIONS:
                 yield from self._refused_delegation(agent, run, event)
             return
-        update: dict[str, Any] = {"sessionUpdate": "tool_call_update", **self._own(agent, call_fields(run, self.cwd))}
+        update = self._call_update(agent, run)
         match event:
             case events.ToolStarted():
                 update["status"] = "in_progress"
@@ -273,12 +284,26 @@ class SessionUpdates:
                 update |= {"status": _STATUS.get(status, "failed"), "content": shown, "rawOutput": {"text": text or ""}}
                 if found := [path for change in event.facts.files if (path := change.path)]:
                     update["_meta"] = {**update["_meta"], "friday": {"files": found}}
+        if not isinstance(event, events.ToolStarted):
+            del self._cards[key]
         yield self.session_of(agent.path), update
+
+    def _call_update(self, agent: AgentView, run: ToolRun, **more: Any) -> dict[str, Any]:
+        fields = self._own(agent, call_fields(run, self.cwd))
+        return {"sessionUpdate": "tool_call_update", **fields, **more}
 
     def _refused_delegation(self, agent: AgentView, run: ToolRun, event: events.Event) -> Iterator[Update]:
         """A delegation that started nothing has a card of its own, as no sub-agent has one for it."""
-        if agent.path == "a" or self.client.subagents:
-            why = event.reason if isinstance(event, events.Denied) else getattr(event, "text", "") or ""
+        match event:
+            case events.Denied(reason=why):
+                pass
+            case events.ToolFinished(status=status, text=text) if status != "ok":
+                why = text or ""
+            case _:
+                return
+        key = agent.path, run.call_id
+        if key not in self._refused and not run.agents and (agent.path == "a" or self.client.subagents):
+            self._refused.add(key)
             card = {**self._own(agent, call_fields(run, self.cwd)), "status": "failed", "content": _content(why)}
             yield self.session_of(agent.path), {"sessionUpdate": "tool_call", **card}
 
@@ -287,7 +312,7 @@ class SessionUpdates:
         if agent.parent and not self.client.subagents and isinstance(event, events.ToolStarted):
             lines = [f"{one.label} {sanitize_line(one.title, 100)}".rstrip() for one in list(agent.calls.values())[-5:]]
             update = {
-                "toolCallId": f"agent:{agent.path}",
+                "toolCallId": _card_id(agent),
                 "status": "in_progress",
                 "content": _content("\n".join(lines)),
             }
@@ -324,6 +349,11 @@ class SessionUpdates:
                 here,
                 _chunk("agent_message_chunk", f"[{level}: {sanitize_line(text, 2_000)}]\n", f"notice:{self.view.seq}"),
             )
+
+
+def _card_id(agent: AgentView) -> str:
+    """The card of a sub-agent's run for a client without sub-agents."""
+    return f"agent:{agent.path}" if agent.run <= 1 else f"agent:{agent.path}:{agent.run}"
 
 
 def _chunk(kind: str, text: str, message: str) -> dict[str, Any]:
