@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from typing import Any
 
 import typer
@@ -11,7 +13,9 @@ from friday_cli.frontends.acp.options import OPTIONS
 from .help import HelpCommand
 from .parameters import set_parameters
 
-HELP = """Be the agent of an editor, by the Agent Client Protocol (stdio).
+HELP = """Friday as the agent of an editor (Zed, JetBrains, Neovim).
+
+Speaks the Agent Client Protocol on standard input and output.
 
 For the settings of Zed, JetBrains, Neovim and others: the command is `friday`, its argument is `acp`. The editor shows the tree of
 sub-agents, asks the questions, and stops what you stop; docs/acp.md has the settings of each."""
@@ -22,9 +26,8 @@ def register(app: typer.Typer, _: str) -> None:
 
     def command(**values: Any) -> None:
         if values["login"]:
-            from . import run
-
-            raise typer.Exit(run(["auth", "set", typer.prompt("Service", "anthropic")]))
+            service = typer.prompt("Service", "anthropic")
+            os.execv(sys.executable, [sys.executable, "-m", "friday_cli", "auth", "set", service])
         from friday_cli.frontends.acp.run import acp  # imports the session, which the help does not need
 
         for option in OPTIONS:

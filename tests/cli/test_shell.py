@@ -25,6 +25,7 @@ COMMANDS = {
     "profiles": ("list", "show", "check", "new"),
     "skills": ("list", "show", "check", "new"),
     "mcp": ("list", "show", "add", "add-json", "remove", "login", "logout", "tools", "call", "serve"),
+    "acp": (),
     "plugins": ("list", "add", "remove", "check"),
     "models": (),
     "auth": ("set", "list", "remove"),

@@ -21,7 +21,7 @@ from friday_cli.store.store import Store
 
 from .sessions import AcpSession
 from .updates import ClientAbilities
-from .wire import AUTH_REQUIRED, INVALID_PARAMS, METHOD_NOT_FOUND, NOT_FOUND, Connection, RpcError
+from .wire import AUTH_REQUIRED, INVALID_PARAMS, METHOD_NOT_FOUND, NOT_FOUND, RpcConnection, RpcError
 
 VERSION = 1
 PAGE = 50
@@ -38,7 +38,7 @@ class AcpAgent:
         self._terminal_login = False
         self._sessions: dict[str, AcpSession] = {}
         self._later: set[asyncio.Task[Any]] = set()
-        self.connection: Connection
+        self.connection: RpcConnection
         self._methods: dict[str, Callable[[dict[str, Any]], Awaitable[Any]]] = {
             "initialize": self._initialize, "authenticate": self._authenticate, "session/new": self._new,
             "session/load": self._load, "session/resume": self._resume, "session/list": self._list,

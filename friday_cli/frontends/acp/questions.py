@@ -12,7 +12,7 @@ from friday_cli.view.items import tool_run
 
 from .content import call_fields, text_block
 from .updates import SessionUpdates
-from .wire import Connection, RpcError
+from .wire import RpcConnection, RpcError
 
 SUBJECT_CHARS = 8_000
 """Characters of what a call would do."""
@@ -20,7 +20,7 @@ ONCE, SESSION, REJECT = "allow_once", "allow_session", "reject_once"
 NOBODY = "The user does not answer this question."
 
 
-async def ask(connection: Connection, updates: SessionUpdates, pending: PendingAsk) -> ApprovalAnswer | str:
+async def ask(connection: RpcConnection, updates: SessionUpdates, pending: PendingAsk) -> ApprovalAnswer | str:
     """Ask the person at the client, under the session of the agent that asks. A client that fails denies, with its reason."""
     try:
         if isinstance(pending.event, PermissionAsked):
@@ -32,7 +32,7 @@ async def ask(connection: Connection, updates: SessionUpdates, pending: PendingA
 
 
 async def _permission(
-    connection: Connection, updates: SessionUpdates, pending: PendingAsk, event: PermissionAsked
+    connection: RpcConnection, updates: SessionUpdates, pending: PendingAsk, event: PermissionAsked
 ) -> ApprovalAnswer:
     agent = updates.view.agents[pending.agent]
     run = agent.calls.get(event.call_id) or tool_run(event.call_id, event.tool, event.arguments or {})
@@ -65,7 +65,9 @@ async def _permission(
     return ApprovalAnswer("deny")
 
 
-async def _question(connection: Connection, updates: SessionUpdates, pending: PendingAsk, event: QuestionAsked) -> str:
+async def _question(
+    connection: RpcConnection, updates: SessionUpdates, pending: PendingAsk, event: QuestionAsked
+) -> str:
     if not updates.client.forms:
         return f"{NOBODY} Its program cannot ask. Write the question in your answer instead."
     who = f"{pending.agent} ({sanitize_line(pending.profile, 40)}) asks:\n" if pending.agent != "a" else ""

@@ -12,7 +12,7 @@ from friday_cli.paths import working_folder
 
 from ..options import session_options
 from .agent import AcpAgent
-from .wire import Connection, claim_stdout
+from .wire import RpcConnection, claim_stdout
 
 
 def acp(values: Mapping[str, Any]) -> int:
@@ -23,7 +23,7 @@ def acp(values: Mapping[str, Any]) -> int:
 
 
 async def _serve(agent: AcpAgent, sink: Any) -> None:
-    agent.connection = Connection(sys.stdin.buffer, sink, handle=agent.handle, told=agent.told)
+    agent.connection = RpcConnection(sys.stdin.buffer, sink, handle=agent.handle, told=agent.told)
     loop, signalled = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         loop.add_signal_handler(number, signalled.set)

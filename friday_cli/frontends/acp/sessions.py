@@ -21,7 +21,7 @@ from . import config_options
 from .content import prompt_of
 from .questions import ask
 from .updates import ClientAbilities, SessionUpdates, stop_reason
-from .wire import INVALID_PARAMS, Connection, RpcError
+from .wire import INVALID_PARAMS, RpcConnection, RpcError
 
 LULL_S = 0.1
 """Seconds between live events."""
@@ -30,7 +30,7 @@ LULL_S = 0.1
 class AcpSession:
     """Opened by `AcpSession.open`. `id`: as the client knows it, which is the id in Friday's store."""
 
-    def __init__(self, session: Session, options: Options, connection: Connection, client: ClientAbilities) -> None:
+    def __init__(self, session: Session, options: Options, connection: RpcConnection, client: ClientAbilities) -> None:
         self.id = session.id
         self.options = options
         self.updates = SessionUpdates(session.id, str(options.cwd), client)
@@ -42,7 +42,7 @@ class AcpSession:
         self._moved = asyncio.Event()
 
     @classmethod
-    async def open(cls, options: Options, connection: Connection, client: ClientAbilities) -> AcpSession:
+    async def open(cls, options: Options, connection: RpcConnection, client: ClientAbilities) -> AcpSession:
         """Open a new session, or the one in `options.resume`. Raises FridayError."""
         made = cls(await Session.open(options), options, connection, client)
         made._models = await config_options.model_names(options.cwd)

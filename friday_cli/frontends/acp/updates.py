@@ -160,7 +160,7 @@ class SessionUpdates:
         yield above, {**update, "state": {"state": "running"}}
         message = f"{agent.path}:{event.run}:task"
         if event.parent and (event.run == 1 or event.call_id):
-            yield from self._between(message, above, child, event.task)
+            yield from _between(message, above, child, event.task)
 
     def _child_ended(self, agent: AgentView, event: events.AgentFinished) -> Iterator[Update]:
         text = event.result or event.error or f"{event.status} ({event.stop_reason})"
@@ -181,23 +181,11 @@ class SessionUpdates:
         yield from self._usage(agent)
         if event.result:  # what it returned by its last call is in no message of its own
             meta = {"friday": {"receipt": msgspec.to_builtins(event.receipt), "status": event.status}}
-            yield from self._between(f"{agent.path}:{event.run}:result", child, above, text, receipt, meta=meta)
+            yield from _between(f"{agent.path}:{event.run}:result", child, above, text, receipt, meta=meta)
         if event.status == "failed":
             yield child, _chunk("agent_message_chunk", f"[failed: {text}]", f"{agent.path}:{event.run}:failed")
         state = {"state": "idle", "stopReason": stop_reason(event.stop_reason, event.status)}
         yield above, {"sessionUpdate": "subagent_update", "sessionId": child, "state": state}
-
-    def _between(
-        self, message: str, sender: str, recipient: str, *texts: str, meta: dict[str, Any] | None = None
-    ) -> Iterator[Update]:
-        """A message from one session to another, in both transcripts."""
-        content = [text_block(text) for text in texts if text]
-        both: dict[str, Any] = {
-            "sessionUpdate": "session_message", "messageId": message, "senderSessionId": sender, "recipientSessionId": recipient,
-            "content": content, **({"_meta": meta} if meta else {}),
-        }  # fmt: skip
-        yield sender, {**both, "recipientMessageId": message}
-        yield recipient, {**both, "senderMessageId": message}
 
     def _state(self, agent: AgentView, state: dict[str, Any]) -> Iterator[Update]:
         if agent.parent and self.client.subagents:
@@ -376,3 +364,16 @@ def _plan(run: ToolRun) -> dict[str, Any]:
         if isinstance(item, dict)
     ]
     return {"sessionUpdate": "plan", "entries": entries}
+
+
+def _between(
+    message: str, sender: str, recipient: str, *texts: str, meta: dict[str, Any] | None = None
+) -> Iterator[Update]:
+    """A message from one session to another, in both transcripts."""
+    content = [text_block(text) for text in texts if text]
+    both: dict[str, Any] = {
+        "sessionUpdate": "session_message", "messageId": message, "senderSessionId": sender, "recipientSessionId": recipient,
+        "content": content, **({"_meta": meta} if meta else {}),
+    }  # fmt: skip
+    yield sender, {**both, "recipientMessageId": message}
+    yield recipient, {**both, "senderMessageId": message}

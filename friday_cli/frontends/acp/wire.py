@@ -33,7 +33,7 @@ class RpcError(Exception):
         self.code, self.message = code, message
 
 
-class Connection:
+class RpcConnection:
     """Both directions of the protocol. `handle(method, params)` answers requests; `told(method, params)` takes notifications,
     in order. Requests run side by side, each in a task."""
 
