@@ -206,9 +206,11 @@ class SessionUpdates:
 
     def _message(self, agent: AgentView, message: Message, replayed: bool, *, speaks: bool) -> Iterator[Update]:
         here = self.session_of(agent.path)
-        for result in message.results:  # of a call that was stopped before it ran, which has no event for its end
+        for result in message.results:  # a call that did not run has no event for its end
             if (run := self._cards.pop((agent.path, result.call_id), None)) is not None:
                 yield here, self._call_update(agent, run, status="failed", content=_content(result.text))
+            elif result.status != "ok" and (run := agent.calls.get(result.call_id)) is not None:
+                yield from self._refused_delegation(agent, run, result.text)
         if message.role == "user":
             if replayed and agent.path == "a" and message.source == "person" and message.text:
                 yield here, _chunk("user_message_chunk", message.text, f"a:{self.view.seq}:person")
@@ -258,8 +260,8 @@ class SessionUpdates:
         yield from self._progress(agent, run, event)
         key = agent.path, call_id
         if key not in self._cards:
-            if run.tool in DELEGATIONS:
-                yield from self._refused_delegation(agent, run, event)
+            if isinstance(event, events.Denied):
+                yield from self._refused_delegation(agent, run, event.reason)
             return
         update = self._call_update(agent, run)
         match event:
@@ -280,20 +282,19 @@ class SessionUpdates:
         fields = self._own(agent, call_fields(run, self.cwd))
         return {"sessionUpdate": "tool_call_update", **fields, **more}
 
-    def _refused_delegation(self, agent: AgentView, run: ToolRun, event: events.Event) -> Iterator[Update]:
+    def _refused_delegation(self, agent: AgentView, run: ToolRun, why: str) -> Iterator[Update]:
         """A delegation that started nothing has a card of its own, as no sub-agent has one for it."""
-        match event:
-            case events.Denied(reason=why):
-                pass
-            case events.ToolFinished(status=status, text=text) if status != "ok":
-                why = text or ""
-            case _:
-                return
         key = agent.path, run.call_id
-        if key not in self._refused and not run.agents and (agent.path == "a" or self.client.subagents):
-            self._refused.add(key)
-            card = {**self._own(agent, call_fields(run, self.cwd)), "status": "failed", "content": _content(why)}
-            yield self.session_of(agent.path), {"sessionUpdate": "tool_call", **card}
+        if (
+            run.tool not in DELEGATIONS
+            or run.agents
+            or key in self._refused
+            or (agent.parent and not self.client.subagents)
+        ):
+            return
+        self._refused.add(key)
+        card = {**self._own(agent, call_fields(run, self.cwd)), "status": "failed", "content": _content(why)}
+        yield self.session_of(agent.path), {"sessionUpdate": "tool_call", **card}
 
     def _progress(self, agent: AgentView, run: ToolRun, event: events.Event) -> Iterator[Update]:
         """The call of a sub-agent, as a line in its card, for a client without sub-agents."""
