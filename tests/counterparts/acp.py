@@ -72,7 +72,7 @@ def script(*, cancel: bool) -> dict[str, Any]:
                 turn("", task("go on in the background", background=True), task("take too long again")),
                 turn("Resumed."),
             ]},
-            "a.1": [turn("", task("write a file")), turn("The lead is done."), turn("One more thing is done.")],
+            "a.1": [turn("", task("write a file")), turn("The lead is done."), turn("", write("again.txt")), turn("One more thing is done.")],
             "a.1.1": [turn("", write("deep.txt")), turn("", ("bash", {"command": "echo deep"})), turn("Written.")],
             "a.2": [turn("", write("background.txt")), turn("The background is done.")],
             "a.3": [turn("", task("be very slow")), turn("Not reached.")],
@@ -130,7 +130,7 @@ class Run:
         place = {"cwd": str(self.project), "mcpServers": []}
         self.session = self.client.call("session/new", place)["sessionId"]
         self.client.wait_update(self.session, sessionUpdate="available_commands_update")
-        self.hold = {"background.txt": threading.Event(), "later.txt": threading.Event()}
+        self.hold = {name: threading.Event() for name in ("background.txt", "again.txt", "later.txt")}
         prompt = self._prompt("Show everything that you can do.")
         if self.subagents:
             self.client.wait_update(self._id("a.3.1"), sessionUpdate="session_message")
@@ -141,11 +141,12 @@ class Run:
         else:
             self.client.wait(lambda _, frame: self._card(frame, "agent:a.3", "completed"))
         self.hold["background.txt"].set()
-        self.found["prompt"] = self.client.finish(prompt).get("result")
         if self.subagents:
             self._ended("a.2")
         else:
             self.client.wait(lambda _, frame: self._card(frame, "agent:a.2", "completed"))
+        self.hold["again.txt"].set()
+        self.found["prompt"] = self.client.finish(prompt).get("result")
         second = self._prompt("Take long.")
         if self.subagents:
             self.client.wait_update(self._id("a.5"), sessionUpdate="session_message")
@@ -233,7 +234,7 @@ def _checks(run: Run, stable: Frames, unstable: Frames) -> Iterator[tuple[str, C
         if (wrong := found[name])["stopReason"] != reason
     ]  # fmt: skip
     yield "a prompt after session/close is an error", lambda: not found["unknown"]
-    allowed = ("deep.txt", "background.txt", *(["later.txt"] if run.subagents else []))
+    allowed = ("deep.txt", "background.txt", "again.txt", *(["later.txt"] if run.subagents else []))
     files = [run.project / name for name in allowed]
     yield "what was allowed was written", lambda: [path.name for path in files if not path.exists()]
     yield "the answer reached the agent", lambda: "green" not in json.dumps(list(updates(first)))

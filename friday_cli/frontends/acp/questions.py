@@ -6,8 +6,8 @@ from typing import Any
 
 from friday_cli.core.permissions.approvals import ApprovalAnswer
 from friday_cli.core.protocol.events import PermissionAsked, QuestionAsked
+from friday_cli.core.protocol.tool_info import ASK_USER
 from friday_cli.core.text.sanitize import mask, sanitize, sanitize_line
-from friday_cli.tool_catalog import ASK_USER
 from friday_cli.view import PendingAsk
 from friday_cli.view.items import tool_run
 
@@ -80,7 +80,7 @@ async def _form(
     params = {"mode": "form", "sessionId": session, "toolCallId": call_id, "message": message}
     match await connection.request("elicitation/create", {**params, "requestedSchema": form}):
         case {"action": "accept", "content": {**content}}:
-            return {name: text for name, text in content.items() if isinstance(text, str)}
+            return {str(name): text for name, text in content.items() if isinstance(text, str)}
     return {}
 
 

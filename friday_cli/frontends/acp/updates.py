@@ -150,7 +150,7 @@ class SessionUpdates:
         title = f"{sanitize_line(agent.profile, 40)}: {sanitize_line(agent.task, 80)}"
         if not self.client.subagents:
             card = {"toolCallId": _card_id(agent), "title": title, "kind": "think", "status": "in_progress"}
-            yield self.id, {"sessionUpdate": "tool_call", **card, "_meta": self._zed(agent)}
+            yield self.id, {"sessionUpdate": "tool_call", **card, "_meta": _zed(self.child_id(agent.path))}
             return
         child, above = self.child_id(agent.path), self._above(agent)
         update: dict[str, Any] = {"sessionUpdate": "subagent_update", "sessionId": child}
@@ -158,24 +158,18 @@ class SessionUpdates:
             self._announced.add(agent.path)
             update |= {"title": title, "description": sanitize_line(agent.profile, 80), "capabilities": {"cancel": {}}}
         yield above, {**update, "state": {"state": "running"}}
-        message = f"{agent.path}:{event.run}:task"
         if event.parent and (event.run == 1 or event.call_id):
-            yield from _between(message, above, child, event.task)
+            yield from _between(f"{agent.path}:{event.run}:task", above, child, event.task)
 
     def _child_ended(self, agent: AgentView, event: events.AgentFinished) -> Iterator[Update]:
         text = event.result or event.error or f"{event.status} ({event.stop_reason})"
         receipt = "\n".join(event.receipt.lines())
         if not self.client.subagents:
             shown = [text_block(text), *([text_block(receipt)] if receipt else [])]
-            status = "completed" if event.success else "failed"
+            card = {"toolCallId": _card_id(agent), "status": "completed" if event.success else "failed"}
             content = [{"type": "content", "content": block} for block in shown]
-            update = {
-                "toolCallId": _card_id(agent),
-                "status": status,
-                "content": content,
-                "_meta": self._zed(agent),
-            }
-            yield self.id, {"sessionUpdate": "tool_call_update", **update}
+            more = {"content": content, "_meta": _zed(self.child_id(agent.path))}
+            yield self.id, {"sessionUpdate": "tool_call_update", **card, **more}
             return
         child, above = self.child_id(agent.path), self._above(agent)
         yield from self._usage(agent)
@@ -191,16 +185,6 @@ class SessionUpdates:
         if agent.parent and self.client.subagents:
             update = {"sessionUpdate": "subagent_update", "sessionId": self.child_id(agent.path), "state": state}
             yield self._above(agent), update
-
-    def _zed(self, agent: AgentView) -> dict[str, Any]:
-        """Where Zed, without sub-agents of the protocol, looks for one."""
-        return {
-            "subagent_session_info": {
-                "session_id": self.child_id(agent.path),
-                "message_start_index": 0,
-                "message_end_index": None,
-            }
-        }
 
     # ---- messages and calls ----------------------------------------------------------
 
@@ -284,13 +268,8 @@ class SessionUpdates:
 
     def _refused_delegation(self, agent: AgentView, run: ToolRun, why: str) -> Iterator[Update]:
         """A delegation that started nothing has a card of its own, as no sub-agent has one for it."""
-        key = agent.path, run.call_id
-        if (
-            run.tool not in DELEGATIONS
-            or run.agents
-            or key in self._refused
-            or (agent.parent and not self.client.subagents)
-        ):
+        key, hidden = (agent.path, run.call_id), agent.parent and not self.client.subagents
+        if run.tool not in DELEGATIONS or run.agents or key in self._refused or hidden:
             return
         self._refused.add(key)
         card = {**self._own(agent, call_fields(run, self.cwd)), "status": "failed", "content": _content(why)}
@@ -300,12 +279,8 @@ class SessionUpdates:
         """The call of a sub-agent, as a line in its card, for a client without sub-agents."""
         if agent.parent and not self.client.subagents and isinstance(event, events.ToolStarted):
             lines = [f"{one.label} {sanitize_line(one.title, 100)}".rstrip() for one in list(agent.calls.values())[-5:]]
-            update = {
-                "toolCallId": _card_id(agent),
-                "status": "in_progress",
-                "content": _content("\n".join(lines)),
-            }
-            yield self.id, {"sessionUpdate": "tool_call_update", **update}
+            card = {"toolCallId": _card_id(agent), "status": "in_progress", "content": _content("\n".join(lines))}
+            yield self.id, {"sessionUpdate": "tool_call_update", **card}
 
     def _output(self, agent: AgentView, call_id: str) -> Iterator[Update]:
         key, now = (agent.path, call_id), time.monotonic()
@@ -378,3 +353,8 @@ def _between(
     }  # fmt: skip
     yield sender, {**both, "recipientMessageId": message}
     yield recipient, {**both, "senderMessageId": message}
+
+
+def _zed(session_id: str) -> dict[str, Any]:
+    """Where Zed, without sub-agents of the protocol, looks for one."""
+    return {"subagent_session_info": {"session_id": session_id, "message_start_index": 0, "message_end_index": None}}
