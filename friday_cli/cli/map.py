@@ -7,7 +7,6 @@ import gc
 import json
 import os
 import signal
-import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -51,6 +50,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(("--check",), "text", "Command that must exit with 0 for each result; $FRIDAY_RESULT and $FRIDAY_ITEM are files.", "COMMAND", group=_RUN),
     Option(("--reduce",), "text", "Profile of the agents that combine the results to one.", "PROFILE", group=_RUN),
     Option(("--isolation",), "text", "worktree: each item in a git worktree of its own.", "KIND", ("worktree",), _RUN),
+    Option(("--engine",), "text", "Where the items run: here (default), or on a Ray cluster.", "ENGINE", ("embedded", "ray"), _RUN),
     Option(("--output",), "text", "Write the results as JSON lines to this file.", "FILE", group=_RUN),
     Option(("--yes", "-y"), "flag", "Confirm; needed without a terminal.", group=_RUN),
     Option(("--max-cost",), "float", "US dollars for the whole batch; required.", "USD", group=_LIMITS),
@@ -86,6 +86,8 @@ def _map(values: dict[str, Any]) -> int:
     what, batch = values["what"], values["batch"]
     if what is None:
         raise UsageError("The profile is missing.", hint="See `friday map --help`.")
+    if what in ACTIONS:
+        _refuse_options(what, values)
     if what == "retry":
         return _run(asyncio.run(_renewed(MapStore(folder, os.environ), batch or "")), yes=values["yes"])
     if what in ACTIONS:
@@ -93,6 +95,17 @@ def _map(values: dict[str, Any]) -> int:
     if batch is not None:
         raise UsageError(f"Unexpected argument {batch!r}.", hint="The items follow --items, --glob or --over.")
     return _run(_job(values, folder), yes=values["yes"])
+
+
+def _refuse_options(action: str, values: dict[str, Any]) -> None:
+    """A batch runs as it was begun. Raises UsageError for options that would do nothing."""
+    taken = {"cwd", "yes"} if action == "retry" else {"cwd"}
+    given = [option.names[0] for option in OPTIONS if option.dest not in taken and values[option.dest]]
+    if given:
+        raise UsageError(
+            f"{', '.join(given)}: `friday map {action}` takes no such option; the batch has its own.",
+            hint="To change them, give the whole command again: what is done is not paid again.",
+        )
 
 
 def _job(values: dict[str, Any], folder: str) -> MapJob:
@@ -120,6 +133,7 @@ def _job(values: dict[str, Any], folder: str) -> MapJob:
         schema=_schema(values["schema"]), check=values["check"] or "", reduce=values["reduce"] or "",
         isolation=values["isolation"] == "worktree", item_cost=values["per_item_cost"], parallel=parallel or 8,
         sample=5 if sample is None else sample, output=values["output"] or "", options=options,
+        engine=values["engine"] or "embedded",
     )  # fmt: skip
 
 
@@ -254,7 +268,7 @@ async def _with_store(store: MapStore, action: str, name: str) -> int:
         if action == "status":
             if store.runs(batch.id):
                 show("running")
-            async for line in report.lines(store, batch, counts, most=sys.maxsize):
+            async for line in report.lines(store, batch, counts, whole=True):
                 show(line)
         elif action == "results":
             async for line in _result_lines(store, batch.id, batch.job):

@@ -7,9 +7,8 @@ import time
 from typing import Any
 
 from friday_cli.core.protocol.errors import UsageError
-from friday_cli.core.protocol.format import seconds
 from friday_cli.core.text.sanitize import sanitize_line
-from friday_cli.map.plan import dollars
+from friday_cli.map.report import progress_cells
 from friday_cli.map.scheduler import Progress
 
 from .output import confirm, remark
@@ -34,7 +33,7 @@ class PlainFace:
                 hint="Add --yes to confirm.",
             )
 
-    def confirm(self, question: str) -> bool:
+    async def confirm(self, question: str) -> bool:
         if self._yes:
             remark(question)
         return confirm(f"{question}. Run them?", yes=self._yes, otherwise="No further item is started")
@@ -43,7 +42,7 @@ class PlainFace:
         now = time.monotonic()
         if progress.ended >= left or now - self._last >= EVERY_S:
             self._last = now
-            remark(", ".join(f"{name} {value}" for name, value in _cells(progress, left)))
+            remark(", ".join(f"{name} {value}" for name, value in progress_cells(progress, left)))
 
     def close(self) -> None:
         pass
@@ -60,9 +59,9 @@ class TableFace(PlainFace):
         self.close()
         super().note(text)
 
-    def confirm(self, question: str) -> bool:
+    async def confirm(self, question: str) -> bool:
         self.close()
-        return super().confirm(question)
+        return await super().confirm(question)
 
     def progress(self, progress: Progress, left: int) -> None:
         from rich.console import Console
@@ -70,7 +69,7 @@ class TableFace(PlainFace):
         from rich.table import Table
         from rich.text import Text
 
-        cells = _cells(progress, left)
+        cells = progress_cells(progress, left)
         table = Table(*(name for name, _ in cells), box=None, pad_edge=False)
         table.add_row(*(Text(sanitize_line(value, 40)) for _, value in cells))
         if self._live is None:
@@ -88,17 +87,3 @@ class TableFace(PlainFace):
 def progress_face(*, yes: bool) -> PlainFace:
     """How a batch shows its progress here."""
     return TableFace(yes=yes) if sys.stderr is not None and sys.stderr.isatty() else PlainFace(yes=yes)
-
-
-def _cells(progress: Progress, left: int) -> list[tuple[str, str]]:
-    took = max(time.monotonic() - progress.begun, 0.001)
-    rate = progress.ended / took
-    rest = max(0, left - progress.ended)
-    return [
-        ("done", f"{progress.done:,} of {left:,}"),
-        ("failed", f"{progress.failed:,}"),
-        ("running", f"{progress.running:,}"),
-        ("rate", f"{rate:.1f}/s" if rate >= 1 else f"{rate * 60:.1f}/min"),
-        ("cost", dollars(progress.cost)),
-        ("time left", seconds(rest / rate) if rate and rest else "-" if rest else seconds(0)),
-    ]

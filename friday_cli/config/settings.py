@@ -153,6 +153,9 @@ class DelegationSettings(Struct, frozen=True, forbid_unknown_fields=True):
     ask_above_cost: Dollars | None = None
     """You are asked before delegations whose budgets could cost more US dollars than this, and again at each multiple
     of it. Not set: no such question."""
+    batches: bool = False
+    """Whether the main agent has `map_tasks`: one task for each of many items, as `friday map`. It adds about 300 tokens to
+    each request."""
     context_chars: Annotated[int, Meta(ge=0)] = 4_000
     """Characters of context that a parent can pass to a sub-agent directly; longer context is passed as a file."""
     result_chars: Annotated[int, Meta(ge=500)] = 24_000

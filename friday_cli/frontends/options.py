@@ -111,8 +111,15 @@ def session_options(values: Mapping[str, Any], cwd: Path, *, resume: str | None,
         resume=resume,
         mcp_config=tuple(values.get("mcp_config") or ()),
         no_mcp=bool(values.get("no_mcp")),
+        map_tool=_map_tool,
         **more,
     )
+
+
+def _map_tool(*given: Any, **more: Any) -> Any:
+    from friday_cli.map.tool import tool_maker  # only where the setting is on
+
+    return tool_maker(*given, **more)
 
 
 def _put(values: dict[str, Any], option: Option, text: str) -> bool:

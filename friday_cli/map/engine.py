@@ -13,8 +13,10 @@ from msgspec.structs import replace
 
 from friday_cli.core.agent.agent import Agent
 from friday_cli.core.limits.budget import Budget
+from friday_cli.core.protocol.agent_path import is_under
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.run_result import RunResult
+from friday_cli.core.protocol.tool_info import OF_ITEM
 from friday_cli.core.subagents.node import SubagentTask
 from friday_cli.core.text.sanitize import sanitize
 from friday_cli.session.caller import Caller
@@ -26,6 +28,8 @@ from .job import as_row
 
 NAME = "friday-map"
 """The caller of a batch's sessions."""
+ITEM = "the item"
+"""Whose limit the cap of an item is."""
 CHECK_S = 600.0
 """Seconds for a check command."""
 CHECK_CHARS = 4_000
@@ -53,7 +57,7 @@ class Work(msgspec.Struct, frozen=True):
 
 
 class Done(msgspec.Struct, frozen=True):
-    """How the work of an item ended. `cost` is None where nothing is known of it. `stop`: no other work can be done now."""
+    """How the work of an item ended. `stop`: no other work can be done now. `changed`: files were changed."""
 
     state: Literal["done", "failed", "waiting"]
     result: str = ""
@@ -65,26 +69,39 @@ class Done(msgspec.Struct, frozen=True):
     receipt: str = ""
     branch: str = ""
     stop: bool = False
+    changed: bool = False
 
 
 class Engine(Protocol):
-    """Does the work of items. `session`: where a store finds what it did."""
+    """Does the work of items. `session`: where a store finds what it did. `items` knows the profiles and models here."""
 
     session: str
+    items: ItemAgents
+
+    async def budget(self, name: str, cost: float) -> Budget:
+        """The budget of the batch, which may still spend `cost` US dollars. Called once, before `run`."""
 
     async def run(self, work: Work) -> Done:
         """Do the work of an item. Raises only CancelledError."""
 
+    async def stop(self) -> None:
+        """Stop the work that runs; it ends as "waiting"."""
+
     async def close(self) -> None:
-        """Stop all work."""
+        """Stop all work, and release what the engine holds."""
 
 
 class EmbeddedEngine:
-    """Implements `Engine` with sub-agents of a session. Make one with `open`."""
+    """Implements `Engine` with sub-agents of a session. `open` makes a session for them, whose main agent runs until `running`
+    is done. In a session that exists `above` is the budget that also pays for them."""
 
-    def __init__(self, items: ItemAgents, running: asyncio.Future[None]) -> None:
+    def __init__(
+        self, items: ItemAgents, running: asyncio.Future[None] | None = None, *, above: Budget | None = None
+    ) -> None:
         self.session = items.id
-        self.items, self._running = items, running
+        self.items, self._running, self._above = items, running, above
+        self.budgets: dict[str, Budget] = {}
+        """Those of the items that run, by their keys."""
 
     @classmethod
     async def open(cls, options: Options, title: str, env: Mapping[str, str]) -> EmbeddedEngine:
@@ -93,21 +110,29 @@ class EmbeddedEngine:
         caller = Caller(NAME, Budget(NAME), work=running)
         return cls(await ItemAgents.open(replace(options, caller=caller), title, env), running)
 
+    async def budget(self, name: str, cost: float) -> Budget:
+        return Budget(name, cost=cost)
+
     async def run(self, work: Work) -> Done:
-        budget = Budget("the item", cost=work.cost)
+        budget = self.budgets[work.key] = Budget(ITEM, cost=work.cost, parent=self._above)
+        call = f"{self.items.call}{OF_ITEM}" if self.items.call else ""
         checked: list[str] = []
 
         async def check(agent: Agent, outcome: RunResult) -> str:
             return await self._check(work, agent, outcome, checked)
 
         task = SubagentTask(
-            work.profile, work.task, max_cost=work.cost, call_id=work.key[:32], schema=work.schema, budget=budget,
+            work.profile, work.task, max_cost=work.cost, call_id=call + work.key[:32], schema=work.schema, budget=budget,
             self_contained=work.self_contained, verify=check if work.check else None, forget=True,
         )  # fmt: skip
         try:
             end = await self.items.run(task, isolated=work.isolation)
         except ToolError as error:
+            if self._above is not None:  # a limit of the session, not of the item
+                return Done("waiting", error=str(error), stop=True)
             return Done("failed", error=str(error), cost=budget.cost.spent, tokens=int(budget.tokens.spent))
+        finally:
+            del self.budgets[work.key]
         done = _done(end, f"{self.session}:{end.path}", budget.cost.spent, work.schema is not None)
         return replace(done, receipt="; ".join((done.receipt, *checked)))
 
@@ -136,8 +161,11 @@ class EmbeddedEngine:
         output = sanitize(ran.output).strip()[-CHECK_CHARS:]
         return f"The check `{work.check}` {how}." + (f" Its output:\n{output}" if output else "")
 
+    async def stop(self) -> None:
+        await self.items.stop()
+
     async def close(self) -> None:
-        if not self._running.done():
+        if self._running is not None and not self._running.done():
             self._running.set_result(None)
         await self.items.close()
 
@@ -148,12 +176,14 @@ def _done(end: ItemEnd, agent: str, cost: float, as_json: bool) -> Done:
     known = Done(
         "failed", text, error, agent=agent, cost=cost, tokens=end.usage.billed, active_s=end.active_s,
         receipt="; ".join(end.receipt.facts()), branch=end.branch,
+        changed=bool(end.receipt.files),
     )  # fmt: skip
     if outcome.status == "completed" and outcome.stop_reason == "done":
         if len(outcome.text) > RESULT_CHARS:
             return replace(known, error=f"its result is longer than {RESULT_CHARS:,} characters")
         return replace(known, state="done", result=unfenced(text).strip() if as_json else text, error="")
-    if outcome.error_kind in NO_FAULT:
+    others = outcome.limit_of not in ("", ITEM) and not is_under(outcome.limit_of, end.path)
+    if outcome.error_kind in NO_FAULT or others:
         return replace(known, state="waiting", stop=True)
     if outcome.status in ("cancelled", "interrupted"):
         return replace(known, state="waiting")

@@ -10,12 +10,12 @@ import msgspec
 
 from friday_cli.extensions.profiles import Profile
 
-Source = Literal["items", "glob", "over"]
+Source = Literal["items", "glob", "over", "list"]
 
 
 class MapJob(msgspec.Struct, frozen=True):
-    """A batch. `source` says how `items` names them: a file of JSON lines, a pattern for files, or a command whose output lines
-    they are. `template` makes the task of an item. `cost` is the cap of the batch in US dollars, `item_cost` that of an item
+    """A batch. `source` says how `items` names them: a file of JSON lines, a pattern for files, a command whose output lines
+    they are, or (`list`) a JSON list. `template` makes the task of an item. `cost` is the cap of the batch in US dollars, `item_cost` that of an item
     (None: a share of it). `folder`: where it runs. `options` are those of the session by name."""
 
     folder: str
@@ -33,11 +33,20 @@ class MapJob(msgspec.Struct, frozen=True):
     sample: int = 5
     output: str = ""
     options: dict[str, Any] = {}
+    engine: Literal["embedded", "ray"] = "embedded"
 
     @property
     def id(self) -> str:
-        """The name of the batch: the same command in the same folder has the same one, whatever its limits are."""
-        limits = {"cost": 0.0, "item_cost": None, "parallel": 0, "sample": 0, "output": ""}
+        """The name of the batch: the same command in the same folder has the same one, whatever its limits and
+        its engine are."""
+        limits: dict[str, Any] = {
+            "cost": 0.0,
+            "item_cost": None,
+            "parallel": 0,
+            "sample": 0,
+            "output": "",
+            "engine": "embedded",
+        }
         return digest(msgspec.structs.replace(self, **limits))[:8]
 
 

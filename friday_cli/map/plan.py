@@ -65,7 +65,7 @@ def _total(values: Sequence[float], count: int) -> tuple[float, float]:
 
 def item_caps(job: MapJob, provider: Provider, count: int, prompt: int, highest: float | None) -> tuple[float, float]:
     """The cap of an item in US dollars, and the least that one can start with. `prompt`: tokens of the first request of an item;
-    `highest`: what its profile's whole budget costs. Raises UsageError if the price is unknown, or a cap is below one request."""
+    `highest`: what its profile's whole budget costs, 0 for a free model. Raises UsageError if the price is unknown, or a cap is below one request."""
     least = provider.cost(Usage(input=prompt, output=OUTPUT_FLOOR))
     if least is None:
         raise UsageError(
@@ -75,7 +75,7 @@ def item_caps(job: MapJob, provider: Provider, count: int, prompt: int, highest:
     given = job.item_cost
     if given is None:
         share = min(job.cost / max(1, min(count, job.parallel)), SPARE * job.cost / max(1, count))
-        cap = min(job.cost, max(SPARE * least, min(share, share if highest is None else highest)))
+        cap = min(job.cost, max(SPARE * least, min(share, highest or share)))
     else:
         cap = given
     if cap < least:

@@ -10,6 +10,7 @@ from friday_cli.core.protocol.agent_path import is_under
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.events import AgentFinished
 from friday_cli.core.protocol.messages import Usage
+from friday_cli.core.protocol.tool_info import OF_ITEM
 from friday_cli.paths import store_path
 from friday_cli.session.output_schema import unfenced
 from friday_cli.store.records import AgentRow
@@ -41,7 +42,7 @@ async def _ended(sessions: Store, session: str, agents: list[AgentRow] | None, r
     """How a try ended, by the log of its session. Without the log it is charged with all that it may have cost."""
     if agents is None:
         return ItemRow(row.key, "waiting", cost=row.reserved, error="the log of its session is gone")
-    mine = next((agent for agent in agents if agent.call_id == row.key[:32]), None)
+    mine = next((agent for agent in agents if agent.call_id.rpartition(OF_ITEM)[2] == row.key[:32]), None)
     if mine is None:
         return ItemRow(row.key, "waiting", error="its process ended before it began")
     used = sum((agent.usage for agent in agents if is_under(agent.path, mine.path)), Usage())

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
 
-from friday_cli.core.protocol.format import pluralize
+from friday_cli.core.protocol.format import pluralize, seconds
 from friday_cli.core.text.sanitize import sanitize_line
 
 from .plan import dollars
+from .scheduler import Progress
 from .store import BatchRow, Counts, ItemRow, MapStore, Place
 
-SHOWN = 20
-"""Items of one state that a short report names."""
+SHOWN = {"failed": 20, "skipped": 20, "waiting": 5, "done": 5}
+"""Items of each state that a short report names, so that its first line is still on the screen."""
 LINE = 300
 """Characters of an item's line."""
 ORDER = ("failed", "skipped", "waiting", "done")
@@ -58,8 +60,8 @@ def summary(batch: BatchRow, counts: Counts) -> str:
     return f"batch {batch.id}: {pluralize(counts.total, 'item')}: {', '.join(parts)}; {spent} spent"
 
 
-async def lines(store: MapStore, batch: BatchRow, counts: Counts, *, most: int = SHOWN) -> AsyncIterator[str]:
-    """The report: a summary, then a line for each item by state, `most` of each."""
+async def lines(store: MapStore, batch: BatchRow, counts: Counts, *, whole: bool = False) -> AsyncIterator[str]:
+    """The report: a summary, then a line for each item by state; not for all items if it is not `whole`."""
     yield summary(batch, counts)
     if batch.reason:
         yield f"stopped: {sanitize_line(batch.reason, LINE)}"
@@ -69,7 +71,7 @@ async def lines(store: MapStore, batch: BatchRow, counts: Counts, *, most: int =
             if state_of(place) != state:
                 continue
             number += 1
-            if shown < most:
+            if whole or shown < SHOWN[state]:
                 shown += 1
                 yield f"{state}  {receipt_line(place)}"
         if number > shown:
@@ -97,3 +99,18 @@ def as_data(place: Place, *, schema: bool) -> dict[str, Any]:
         "error": "" if state == "done" else row.error, "cost_usd": row.cost, "tokens": row.tokens, "attempts": row.attempts,
         "agent": row.agent, "branch": row.branch, "receipt": row.receipt, "key": row.key,
     }  # fmt: skip
+
+
+def progress_cells(progress: Progress, left: int) -> list[tuple[str, str]]:
+    """The columns of a batch's progress. `left`: items that were to be run when this process began."""
+    took = max(time.monotonic() - progress.begun, 0.001)
+    rate = progress.ended / took
+    rest = max(0, left - progress.ended)
+    return [
+        ("done", f"{progress.done:,} of {left:,}"),
+        ("failed", f"{progress.failed:,}"),
+        ("running", f"{progress.running:,}"),
+        ("rate", f"{rate:.1f}/s" if rate >= 1 else f"{rate * 60:.1f}/min"),
+        ("cost", dollars(progress.cost)),
+        ("time left", seconds(rest / rate) if rate and rest else "-" if rest else seconds(0)),
+    ]

@@ -7,11 +7,12 @@ import re
 import shlex
 import subprocess
 from collections.abc import AsyncIterator, Callable, Mapping
+from importlib.util import find_spec
 from typing import Protocol
 
 import msgspec
 
-from friday_cli.core.limits.budget import OUTPUT_FLOOR, Budget
+from friday_cli.core.limits.budget import OUTPUT_FLOOR
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.subagents.node import SubagentTask
@@ -19,7 +20,7 @@ from friday_cli.session import output_schema
 from friday_cli.session.session import Options
 
 from . import plan, recovery, reduce
-from .engine import EmbeddedEngine, Work
+from .engine import EmbeddedEngine, Engine, Work
 from .job import MapJob, item_key, profile_digest
 from .scheduler import Progress, Scheduler
 from .sources import BatchItem, Items, file_item
@@ -37,7 +38,7 @@ class Face(Protocol):
     def note(self, text: str) -> None:
         """Show a line."""
 
-    def confirm(self, question: str) -> bool:
+    async def confirm(self, question: str) -> bool:
         """Ask for the one yes. Raises UsageError where no one can be asked."""
 
     def can_confirm(self, about: str) -> None:
@@ -58,13 +59,23 @@ class Prepared(msgspec.Struct, frozen=True):
 
 def prepare(job: MapJob, env: Mapping[str, str]) -> Prepared:
     """Read and check what a job names. Nothing is spent. Raises FridayError."""
+    if job.engine == "ray" and find_spec("ray") is None:
+        raise UsageError("--engine ray needs Ray, which is not installed.", hint="Run `pip install 'friday-cli[ray]'`.")
     template = Template(job.template or "{" + WHOLE + "}")
     if job.schema is not None:
         output_schema.checker(job.schema)
     if job.check:
         _require_check(job, env)
+    _require_output(job)
     items = Items(job, template)
     return Prepared(job, template, items, items.check())
+
+
+def _require_output(job: MapJob) -> None:
+    """Raises UsageError for a file of results that cannot be written: it is written after everything was paid."""
+    path = os.path.join(job.folder, job.output)
+    if job.output and (os.path.isdir(path) or not os.access(os.path.dirname(path), os.W_OK)):
+        raise UsageError(f"--output: {job.output} cannot be written.")
 
 
 def _require_check(job: MapJob, env: Mapping[str, str]) -> None:
@@ -95,7 +106,7 @@ class MapRun:
         self.job, self._template, self._items = prepared.job, prepared.template, prepared.items
         self._bad, self._store, self._face = prepared.bad, store, face
         self._env = os.environ if env is None else env
-        self._engine: EmbeddedEngine | None = None
+        self._engine: Engine | None = None
         self._scheduler: Scheduler | None = None
         self._reason = ""
         self.reduced = ""
@@ -109,31 +120,51 @@ class MapRun:
     async def stop(self) -> None:
         """Stop what runs as well."""
         if self._engine is not None:
-            await self._engine.items.stop()
+            await self._engine.stop()
 
     async def run(self, options: Options) -> tuple[BatchRow, Counts]:
         """Run the batch as far as it goes. Raises FridayError."""
-        job, store = self.job, self._store
-        with store.own(job.id):
+        job = self.job
+        with self._store.own(job.id):
             title = f"map {job.profile}: --{job.source} {job.items} (batch {job.id})"
-            engine = self._engine = await EmbeddedEngine.open(options, title, self._env)
+            engine = await self._open(options, title)
             try:
-                batch = await self._go(engine)
+                await self._go(engine)
             finally:
                 await engine.close()
-            counts = await store.counts(job.id)
-            ended = not counts.waiting and not counts.running and (not job.reduce or bool(self.reduced))
-            await store.end(job.id, whole=ended, reason=self._reason)
-            return await store.batch(batch.id), counts
+            return await self._end()
 
-    async def _go(self, engine: EmbeddedEngine) -> BatchRow:
+    async def run_with(self, engine: Engine) -> tuple[BatchRow, Counts]:
+        """`run` with agents of a session that exists."""
+        with self._store.own(self.job.id):
+            await self._go(engine)
+            return await self._end()
+
+    async def _open(self, options: Options, title: str) -> Engine:
+        if self.job.engine == "embedded":
+            return await EmbeddedEngine.open(options, title, self._env)
+        from .ray_engine import RayEngine  # imports Ray
+
+        return await RayEngine.open(self.job, options, title, self._env)
+
+    async def _end(self) -> tuple[BatchRow, Counts]:
         job, store = self.job, self._store
+        counts = await store.counts(job.id)
+        ended = not counts.waiting and not counts.running and (not job.reduce or bool(self.reduced))
+        await store.end(job.id, whole=ended, reason=self._reason)
+        return await store.batch(job.id), counts
+
+    async def _go(self, engine: Engine) -> None:
+        job, store = self.job, self._store
+        self._engine = engine
         profile = engine.items.profile(job.profile)
         provider = engine.items.provider(profile)
         model = f"{provider.name}/{provider.model}"
         if job.reduce:
             reducer = engine.items.profile(job.reduce)
             reducing = engine.items.provider(reducer)
+        if job.isolation and not engine.items.can_isolate:
+            raise UsageError(f"--isolation worktree: {job.folder} is not in a git repository.")
         plan.item_caps(job, provider, 1, 1, None)  # an unknown price is reported now
         batch = await store.begin(job)
         await recovery.recover(store, engine, job, self._env)
@@ -145,7 +176,7 @@ class MapRun:
         caps = plan.item_caps(
             job, provider, left, engine.items.first_request(first), engine.items.highest_cost(profile)
         )
-        budget = Budget(f"batch {job.id}", cost=max(0.0, job.cost - batch.spent))
+        budget = await engine.budget(f"batch {job.id}", max(0.0, job.cost - batch.spent))
         scheduler = self._scheduler = Scheduler(
             job.id,
             store,
@@ -166,7 +197,6 @@ class MapRun:
         if job.reduce and not scheduler.reason:
             await self._reduce(scheduler, profile_digest(reducer) + f"{reducing.name}/{reducing.model}", caps[0])
             self._reason = scheduler.reason
-        return batch
 
     async def _add_places(self, identity: str, model: str) -> str:
         """Store which items the batch has. Returns the longest task."""
@@ -220,7 +250,7 @@ class MapRun:
     async def _approve(
         self,
         scheduler: Scheduler,
-        engine: EmbeddedEngine,
+        engine: Engine,
         works: AsyncIterator[Work],
         left: int,
         named: tuple[str, str],
@@ -239,7 +269,7 @@ class MapRun:
             if job.check and not scheduler.progress.done:
                 scheduler.stop(f"none of the first {job.sample} items was done")
                 return
-        if face.confirm(f"{before.text()}, cap {cap}"):
+        if await face.confirm(f"{before.text()}, cap {cap}"):
             await self._store.update(job.id, approved=job.cost)
         else:
             scheduler.stop("you did not agree")

@@ -1,4 +1,4 @@
-"""The items of a batch: lines of JSON, files, or lines of a command's output. They are read one by one."""
+"""The items of a batch: lines of JSON, files, lines of a command's output, or a list. They are read one by one."""
 
 from __future__ import annotations
 
@@ -63,6 +63,9 @@ class Items:
                 return _json_lines(Path(job.folder, job.items), job.items)
             case "glob":
                 return _files(Path(job.folder), job.items, self._template)
+            case "list":
+                values = msgspec.json.decode(job.items, type=list[msgspec.Raw])
+                return (_json_item(bytes(value), f"item {n}") for n, value in enumerate(values, 1))
             case _:
                 if self._lines is None:  # the command runs once
                     self._lines = _output_lines(job.items, job.folder)

@@ -159,7 +159,9 @@ class MapStore:
 
     async def batch(self, prefix: str) -> BatchRow:
         """The batch of this folder with this id, or the beginning of it. Raises UsageError if there is not exactly one."""
-        found = [row for row in await self.batches() if prefix and row.id.startswith(prefix.lower())]
+        if not prefix:
+            raise UsageError("The id of the batch is missing.", hint="`friday map status` lists them.")
+        found = [row for row in await self.batches() if row.id.startswith(prefix.lower())]
         if len(found) != 1:
             problem = f"matches {len(found)} batches" if found else "names no batch of this folder"
             raise UsageError(f"{prefix!r} {problem}.", hint="`friday map status` lists them.")

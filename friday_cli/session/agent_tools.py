@@ -22,7 +22,7 @@ from friday_cli.core.protocol.forecast import Forecast
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.protocol.provider import Provider
 from friday_cli.core.protocol.tool import Tool
-from friday_cli.core.protocol.tool_info import ASK_USER, SKILL, WEB_SEARCH, ToolCatalog
+from friday_cli.core.protocol.tool_info import ASK_USER, MAP_TASKS, SKILL, WEB_SEARCH, ToolCatalog
 from friday_cli.core.protocol.workspace import Workspace
 from friday_cli.core.subagents.node import AgentSummary, SpawnEstimate, SubagentTask
 from friday_cli.core.subagents.tree import SubagentTree
@@ -73,6 +73,8 @@ class AgentTools:
         self._memory = memory_store
         self._skills = skills
         self.servers = servers
+        self.map_tool: Callable[[SubagentTree], Tool] | None = None
+        """Makes the tool for batches of the main agent."""
         delegation = settings.agents.delegation
         self.highest_cost = partial(highest_cost, delegation, profiles, providers)
         self.forecast = partial(forecast_of, profiles, providers, past_runs)
@@ -110,7 +112,10 @@ class AgentTools:
         tools = self.with_service_search(tree, self.selectable(rules.tools), provider, rules)
         if profile:
             tools = {name: tools[name] for name in profile.select(tools)}
-        return self.with_delegation(tree, with_servers(self.servers, tools, profile), targets, provider.window)
+        tools = self.with_delegation(tree, with_servers(self.servers, tools, profile), targets, provider.window)
+        if self.map_tool is not None and targets:
+            tools[MAP_TASKS] = self.map_tool(tree)
+        return tools
 
     def with_service_search(
         self, tree: SubagentTree, tools: Mapping[str, Tool], provider: Provider, rules: Rules

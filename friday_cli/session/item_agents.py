@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 
 import msgspec
@@ -11,15 +11,23 @@ import msgspec
 from friday_cli.core.agent.model_call import prompt_tokens
 from friday_cli.core.limits.budget import Budget
 from friday_cli.core.limits.forecast import PastRun
+from friday_cli.core.limits.rate_limit import RateLimiter
 from friday_cli.core.protocol.errors import StoreError, ToolError, UsageError
+from friday_cli.core.protocol.events import Envelope
 from friday_cli.core.protocol.messages import Usage, user
 from friday_cli.core.protocol.provider import Provider
 from friday_cli.core.protocol.receipt import Receipt, ReceiptBuilder
 from friday_cli.core.protocol.run_result import RunResult
+from friday_cli.core.protocol.tool_info import OF_ITEM
 from friday_cli.core.subagents.node import SpawnEstimate, SubagentTask
 from friday_cli.core.subagents.run import finish_despite_cancel
+from friday_cli.core.subagents.tree import SubagentTree
 from friday_cli.extensions.profiles import Profile
+from friday_cli.store.locks import Ownership
 
+from .agent_factory import AgentFactory
+from .agent_tools import PastRuns
+from .isolation import WorktreeIsolation
 from .open import SessionParts, open_session
 from .open_context import Options
 from .session import Session
@@ -37,26 +45,54 @@ class ItemEnd(msgspec.Struct, frozen=True):
     branch: str = ""
 
 
-class ItemAgents:
-    """The agents of a session whose main agent is a caller with `work`, which keeps its run open. Make them with `open`; `id` is
-    that of the session."""
+class _RateLimiters(dict[str, RateLimiter]):
+    """Makes a rate limiter for each key that is asked for."""
 
-    def __init__(self, parts: SessionParts) -> None:
-        self.id = parts.id
-        self._parts, self._session = parts, Session(parts)
-        self._tree = parts.tree
-        self._root = parts.tree.root
+    def __init__(self, make: Callable[[str], RateLimiter]) -> None:
+        self._make_one = make
+
+    def __contains__(self, key: object) -> bool:
+        return True
+
+    def __missing__(self, key: str) -> RateLimiter:
+        return self.setdefault(key, self._make_one(key))
+
+
+class ItemAgents:
+    """Children of the main agent of a session; `id` is that of the session. `open` makes a session for them, whose main agent
+    is a caller with `work`, which keeps its run open. In a session that exists `close` is None, and `call` is the call that they
+    are started by."""
+
+    def __init__(
+        self, session: str, tree: SubagentTree, factory: AgentFactory, *, isolation: WorktreeIsolation, past_runs: PastRuns,
+        close: Callable[[], Awaitable[None]] | None = None, call: str = "", parts: SessionParts | None = None,
+    ) -> None:  # fmt: skip
+        self.id = session
+        self.call = call
+        self._tree, self._factory, self._isolation = tree, factory, isolation
+        self._past_runs, self._close = past_runs, close
+        self._root = tree.root
+        self._opened = parts
+        self._owned: list[Ownership] = []
 
     @classmethod
     async def open(cls, options: Options, title: str, env: Mapping[str, str]) -> ItemAgents:
         """Open a session and start the run of its main agent, which every item's agent is a child of. Raises FridayError."""
-        agents = cls(await open_session(options, env))
-        agents._tree.run_root(title, user(title))
-        return agents
+        parts = await open_session(options, env)
+        parts.tree.run_root(title, user(title))
+        return cls(
+            parts.id, parts.tree, parts.factory, isolation=parts.isolation, past_runs=parts.store.past_runs,
+            close=Session(parts).close, parts=parts,
+        )  # fmt: skip
+
+    @property
+    def can_isolate(self) -> bool:
+        """Whether agents can have worktrees: the folder is in a git repository."""
+        return self._isolation.possible
 
     def profile(self, name: str) -> Profile:
         """The profile of a name. Raises UsageError if there is none, or the main agent may not delegate to it."""
-        factory = self._parts.factory
+        factory = self._factory
         found = factory.profiles.get(name)
         if found not in factory.profiles.children(factory.root.profile):
             raise UsageError(f"The profile {name!r} cannot be delegated to.")
@@ -64,12 +100,12 @@ class ItemAgents:
 
     def provider(self, profile: Profile) -> Provider:
         """The model that agents with `profile` use. Raises FridayError if it cannot be used."""
-        return self._parts.factory.providers.for_child(self._root.provider, profile, self._root.effort)[0]
+        return self._factory.providers.for_child(self._root.provider, profile, self._root.effort)[0]
 
     def first_request(self, task: SubagentTask) -> int:
         """Tokens of the first request for a task, estimated. Raises ToolError if no agent can be made for it."""
         budget = Budget("estimate")
-        agent, message = self._parts.factory.build(
+        agent, message = self._factory.build(
             self._tree, self._root, msgspec.structs.replace(task, budget=budget), "a.0"
         )
         agent.history.append(message)
@@ -77,18 +113,18 @@ class ItemAgents:
 
     def highest_cost(self, profile: Profile) -> float | None:
         """US dollars that an agent with `profile` may cost at most; None if the price is unknown."""
-        full = self._parts.factory.tools.highest_cost(SpawnEstimate(self._root.provider, profile.name, None))
+        full = self._factory.tools.highest_cost(SpawnEstimate(self._root.provider, profile.name, None))
         return full if profile.max_cost is None or full is None else min(full, profile.max_cost)
 
     async def past_runs(self, profile: str, model: str) -> Sequence[PastRun]:
         """Earlier delegations, for a forecast; none if they cannot be read."""
         with suppress(StoreError):
-            return await self._parts.store.past_runs(profile, model)
+            return await self._past_runs(profile, model)
         return ()
 
     async def run(self, task: SubagentTask, *, isolated: bool) -> ItemEnd:
         """Run an agent to its end. `isolated`: in a new worktree. Raises ToolError if it cannot be started."""
-        isolation = self._parts.isolation
+        isolation = self._isolation
         if isolated:
             task = msgspec.structs.replace(task, workspace=await isolation.create(self._root))
         try:
@@ -105,14 +141,56 @@ class ItemAgents:
         agent, worktree = node.agent, isolation.of(node.path)
         branch = worktree.metadata.branch if worktree is not None and worktree.open and worktree.files else ""
         end = ItemEnd(node.path, node.outcome, agent.tree_usage, agent.slot.clock.elapsed, agent.receipt, branch)
-        self._root.receipt_builder = ReceiptBuilder()  # the batch keeps a receipt for each item
+        if self._close is not None:
+            self._root.receipt_builder = ReceiptBuilder()  # the batch keeps a receipt for each item
         return end
 
+    async def keep_branch(self, path: str) -> None:
+        """Commit the changes in the worktree of an ended agent to its branch, and remove the worktree. Raises ToolError."""
+        await self._parts.changes.discard_for_person(path, keep_branch=True)
+
+    def limit_rates(self, make: Callable[[str], RateLimiter]) -> None:
+        """Let all agents use the rate limiters that `make` returns for their keys."""
+        self._parts.services.rate_limiters = _RateLimiters(make)
+
+    async def events(self, after: int) -> list[Envelope]:
+        """The events of the session after number `after`."""
+        await self._parts.log.flush()
+        return await self._parts.store.events(self.id, after=after)
+
+    async def add_session(self, session: str, title: str) -> Callable[[list[Envelope]], Awaitable[None]]:
+        """Store another session, which a worker has run. Returns what appends its events. Raises StoreError."""
+        store = self._parts.store
+        await store.create_session(self._parts.workspace.root, title=title, name=session)
+        self._owned.append(await store.own(session))
+        journal = store.journal(session)
+
+        async def append(events: list[Envelope]) -> None:
+            await journal.append(events)
+
+        return append
+
     async def stop(self) -> None:
-        """Stop all agents."""
-        await self._tree.stop("a")
+        """Stop all agents of the items."""
+        if self._close is not None:
+            await self._tree.stop("a")
+            return
+        mine = [node.path for node in self._tree.running("a") if node.spec.call_id.startswith(f"{self.call}{OF_ITEM}")]
+        await asyncio.gather(*(self._tree.stop(path, why="parent") for path in mine))
 
     async def close(self) -> None:
-        """Close the session after the main agent's run, whose `work` is done."""
+        """Close the session that was opened for the agents, after the main agent's run, whose `work` is done."""
+        if self._close is None:
+            return
         await self._tree.node("a").finished()
-        await self._session.close()
+        for ownership in self._owned:
+            ownership.release()
+        if self._owned:
+            await self._parts.store.reconcile()  # their main agents have no end
+        await self._close()
+
+    @property
+    def _parts(self) -> SessionParts:
+        """Those of the session that was opened for the agents."""
+        assert self._opened is not None, "a session that exists gives its agents no more than its tree"
+        return self._opened

@@ -224,9 +224,7 @@ def _build(
 ) -> SessionParts:
     """Build the engine bottom up. Raises FridayError for a model, profile or rule that cannot be used."""
     settings, env = context.settings, context.env
-    taint = TaintTracker(_network_targets)
-    for envelope in history.envelopes:
-        taint.apply(envelope)
+    taint = _taint(history)
     telemetry = _telemetry(context, session, history)
     log = Log(store.journal(session), last=history.last, watch=_watch(taint, telemetry))
     mode, profile = options.mode or settings.mode, options.profile or ROOT
@@ -263,6 +261,8 @@ def _build(
         environment=_environment(options, context, workspace), instructions=context.instructions,
         overflow_folder=workspace.overflow.folder, sub_agents=sub_agents, schemas=KeptSchemas(env), skills=skills,
     )  # fmt: skip
+    if delegation.batches and options.map_tool is not None:
+        tools.map_tool = options.map_tool(factory, session, context.cwd, past_runs=store.past_runs, env=env)
     known = [agent_summary(record) for path, record in history.records.items() if path != "a"]
     tree = SubagentTree(services, factory, known=known, left=left_behind(history.envelopes))
     services.before_run = partial(factory.before_run, tree)
@@ -273,6 +273,14 @@ def _build(
         changes=WorktreeChanges(tree, isolation, services), workspace=workspace, sandbox=context.sandbox,
         servers=servers, telemetry=telemetry, skills=skills, caller=options.caller, factory=factory,
     )  # fmt: skip
+
+
+def _taint(history: EventHistory) -> TaintTracker:
+    """What the agents have read so far."""
+    taint = TaintTracker(_network_targets)
+    for envelope in history.envelopes:
+        taint.apply(envelope)
+    return taint
 
 
 def _telemetry(context: OpenContext, session: str, history: EventHistory) -> SessionTelemetry | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,8 @@ from friday_cli import config
 from friday_cli.core.permissions.rules import Mode
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.provider import Effort
+from friday_cli.core.protocol.tool import Tool
+from friday_cli.core.subagents.tree import SubagentTree
 from friday_cli.core.text.known_keys import without_keys
 from friday_cli.extensions import instructions, profiles, trust, trust_review
 from friday_cli.extensions.skills.lookup import Skills
@@ -32,6 +34,10 @@ if TYPE_CHECKING:
     from .program import Program
 
 
+MapToolMaker = Callable[..., Callable[[SubagentTree], Tool]]
+"""Makes the tool for batches, whose package is above this one: `tool_maker` of `friday_cli.map.tool`."""
+
+
 class Options(msgspec.Struct, frozen=True):
     """What a frontend was asked for; None or empty: as the settings say. `attended`: a person can answer questions.
     `resume`: the whole id of a session. `trusted`: treat the folder as trusted in this session. `flags`: settings of
@@ -39,7 +45,7 @@ class Options(msgspec.Struct, frozen=True):
     files or JSON with MCP servers. `no_mcp`: no others than these. `caller`: the program that makes the main agent's
     calls. `program`: what the Python program gives that opens the session in its own process. `steering`: the folder that
     stands for `cwd` where files of the project are read that steer agents; they are trusted. `needs_sandbox`: refuse to open
-    where commands would not be confined, unless the settings say so."""
+    where commands would not be confined, unless the settings say so. `map_tool` makes the tool for batches."""
 
     cwd: Path
     add_dirs: tuple[Path, ...] = ()
@@ -61,6 +67,7 @@ class Options(msgspec.Struct, frozen=True):
     program: Program | None = None
     steering: Path | None = None
     needs_sandbox: bool = False
+    map_tool: MapToolMaker | None = None
 
 
 class OpenContext(msgspec.Struct, eq=False):

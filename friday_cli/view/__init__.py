@@ -17,10 +17,19 @@ from .items import (
     worktree_text,
 )  # fmt: skip
 from .state import SessionView
-from .tree import activity_text, agent_line, glyph, network_wait, render_tree, status_text
+from .tree import (
+    activity_text,
+    agent_line,
+    batch_progress,
+    glyph,
+    network_wait,
+    render_tree,
+    shown_children,
+    status_text,
+)
 
 __all__ = [
     "AgentView", "Item", "MessageItem", "NoteItem", "PendingAsk", "ResultItem", "SessionView", "TextStream", "ToolRun",
-    "activity_text", "agent_line", "count_findings", "finding_text", "glyph", "network_wait", "not_started", "render_tree",
-    "status_text", "worktree_text",
+    "activity_text", "agent_line", "batch_progress", "count_findings", "finding_text", "glyph", "network_wait", "not_started", "render_tree",
+    "shown_children", "status_text", "worktree_text",
 ]  # fmt: skip

@@ -21,6 +21,7 @@ from friday_cli.core.protocol.format import diffstat, pluralize
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.protocol.receipt import Finding, Receipt
 from friday_cli.core.protocol.server_calls import arguments_line, meant_call, tool_label
+from friday_cli.core.protocol.tool_info import OF_ITEM
 from friday_cli.core.text.sanitize import sanitize
 
 OUTPUT_KEPT = 64_000
@@ -245,6 +246,12 @@ class AgentView(AgentState):
     def current(self) -> ToolRun | None:
         """The running tool, the newest if there are several."""
         return next((run for run in reversed(self.open.values()) if run.status == "running"), None)
+
+    @property
+    def batch(self) -> str:
+        """The id of the call of `map_tasks` that it does an item for, "" if it does none."""
+        call, mark, _ = self.newest_start.call_id.rpartition(OF_ITEM)
+        return call if mark else ""
 
     @property
     def waits_for_network(self) -> bool:

@@ -299,7 +299,7 @@ def _permission_answered(state: SessionView, agent: AgentView, event: events.Per
     if event.decision == "deny":
         state.denials.append(DeniedCall(ask.agent, asked.call_id, asked.tool, asked.subject, event.reason, event.by))
     if run is not None:
-        run.status = "denied" if event.decision == "deny" else "pending"
+        run.status = "denied" if event.decision == "deny" else "running" if run.started else "pending"
 
 
 def _settled(

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Literal
 
 from friday_cli.core.protocol.events import QuestionAsked
 from friday_cli.core.protocol.format import pluralize, price, seconds, tokens
+from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.protocol.server_calls import tool_label
+from friday_cli.core.protocol.tool_info import MAP_TASKS
 from friday_cli.core.text.sanitize import sanitize, sanitize_line
 
 from .items import AgentView, count_findings, worktree_text
@@ -28,6 +31,8 @@ GLYPHS = {
     "interrupted": "!",
 }
 """One symbol per status; it is always shown together with the status text."""
+BATCH_SHOWN = 5
+"""A batch with more items does not show those that completed."""
 RESULT_LINES, RESULT_CHARS = 3, 200
 """Lines of a sub-agent's result below it, and characters of each."""
 WARNED = "!"
@@ -56,8 +61,8 @@ def render_tree(
     def branch(agent: AgentView, first: str, rest: str) -> Iterator[str]:
         """An agent and its descendants; `first` is the indent of its first line, `rest` that of the others."""
         yield fit(first + agent_line(state, agent, now=at))
-        children = [state.agents[path] for path in agent.children]
-        indent = f"{rest}{'│ ' if children else '  '}    "
+        children, items = shown_children([state.agents[path] for path in agent.children])
+        indent = f"{rest}{'│ ' if children or items else '  '}    "
         if details != "none" and agent.run:
             yield from (fit(indent + row) for row in _first_lines(agent.result if agent.parent else ""))
             if agent.end is not None and agent.end.findings:
@@ -69,8 +74,13 @@ def render_tree(
             facts = [row for row in agent.receipt.lines() if details == "receipts" or row.startswith("WARNING: ")]
             yield from (f"{indent}{sanitize(text, keep='')}" for text in facts)
         for child in children:
-            last = child is children[-1]
+            last = child is children[-1] and not items
             yield from branch(child, rest + ("└─ " if last else "├─ "), rest + ("   " if last else "│  "))
+        if items:
+            usage = sum((state.usage_of(item.path) for item in items), Usage())
+            words = f"{pluralize(len(items), 'completed item')} of {MAP_TASKS}"
+            used = f"{tokens(usage)} tokens · {price(items[0].model, usage)}"
+            yield fit(f"{rest}└─ {GLYPHS['completed']} {words} · {used}")
 
     lines: list[str] = []
     for agent in state.agents.values():
@@ -78,6 +88,23 @@ def render_tree(
         if is_top and (agent.run or agent.turns):
             lines += branch(agent, "", "")
     return lines
+
+
+def shown_children(children: list[AgentView]) -> tuple[list[AgentView], list[AgentView]]:
+    """The agents that are shown one by one, and those that are not: the completed items of a batch with many."""
+    sizes = Counter(child.batch for child in children)
+    hidden = [
+        c for c in children if c.batch and sizes[c.batch] > BATCH_SHOWN and c.status == "completed" and not c.asks
+    ]
+    paths = {child.path for child in hidden}
+    return [child for child in children if child.path not in paths], hidden
+
+
+def batch_progress(agent: AgentView, call: str) -> str:
+    """The newest line of progress of a call of `map_tasks`, or its title."""
+    run = agent.calls.get(call)
+    lines = run.output.text.strip().split("\n") if run is not None and run.output is not None else [""]
+    return sanitize_line(lines[-1] or (run.title if run is not None else ""), 300)
 
 
 def _first_lines(result: str) -> list[str]:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from friday_cli.core.limits.forecast import PastRun
+from friday_cli.diagnostics.doctor.machine import batches
 from friday_cli.map.plan import forecast
 from tests.cli.console import CommandResult, Console
 from tests.map import random_batches
@@ -86,6 +87,8 @@ def test_bad_input_is_one_line_before_anything_is_spent(console: Console, servic
         (*base, "--max-cost", "0.0001"): "--max-cost $0.000100 is below one request",
         (*base, "--max-cost", "1", "--per-item-cost", "2"): "below --per-item-cost",
         (*base, "--max-cost", "1", "--reduce", "nobody"): "no profile 'nobody'",
+        (*base, "--max-cost", "1", "--isolation", "worktree"): "is not in a git repository",
+        (*base, "--max-cost", "1", "--output", "none/x"): "--output: none/x cannot be written",
     }
     for argv, words in cases.items():
         ran = console("map", "summarizer", *argv, "--yes")
@@ -97,6 +100,11 @@ def test_bad_input_is_one_line_before_anything_is_spent(console: Console, servic
     assert "Nothing was started" in ran.err
     assert "1 item: the cost is unknown" in ran.err
     assert service.requests == 0
+
+
+def test_a_free_model_runs_under_any_cap(console: Console, service: Service) -> None:
+    console.configure(service.settings().replace("1.0", "0.0").replace("5.0", "0.0"))
+    assert states(batch(console, lines(2))) == ["done", "done"]
 
 
 def test_a_quota_error_stops_all_starts_and_the_same_command_goes_on(console: Console, service: Service) -> None:
@@ -207,7 +215,10 @@ def test_a_person_cancels_a_batch_and_reads_what_it_has(console: Console, servic
     assert console("map", "results", row[0]).out.count('"state": "done"') == 3
     assert "waiting  items.jsonl:9: not started" in console("map", "status", row[0]).out
     assert console.ok("map", "cancel", row[0])
+    (_, count) = batches(found)
+    assert (count.name, count.text) == ("batches", "1")
     assert "names no batch of this folder" in console.refused("map", "status", "ffff")
+    assert "--model: `friday map retry` takes no such option" in console.refused("map", "retry", row[0], "--model", "x")
 
 
 def test_a_person_is_asked_once_after_the_sample(console: Console, service: Service) -> None:
@@ -229,3 +240,12 @@ def test_a_forecast_covers_the_cost_of_a_batch() -> None:
     assert 2.0 < high < 4.0
     assert found.time == pytest.approx((20.0, 20.0))
     assert forecast([], 5, 1).text() == "5 items: the cost is unknown (no runs yet)"
+
+
+def test_a_missing_extra_is_one_line_before_anything_is_read(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("friday_cli.map.run.find_spec", lambda name: None)
+    ran = console("map", "summarizer", "--items", "none.jsonl", "--max-cost", "1", "--yes", "--engine", "ray")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.splitlines() == [
+        "friday: --engine ray needs Ray, which is not installed. Run `pip install 'friday-cli[ray]'`."
+    ]

@@ -27,7 +27,7 @@ class QuietFace:
 
     def can_confirm(self, about: str) -> None: ...
 
-    def confirm(self, question: str) -> bool:
+    async def confirm(self, question: str) -> bool:
         return True
 
     def progress(self, progress: Progress, left: int) -> None: ...

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,7 +26,7 @@ ITEM = re.compile(r"<<(\w+)>>")
 
 class Service:
     """`asked` counts the requests by item (`<<NAME>>` in the task), `paid` is what they cost in US dollars. `say` makes a reply;
-    `fail` a failure instead, from the number of the request on."""
+    From request `quota_at` on the credit is used up; request `refuse_at` is refused for `retry_after` seconds. `times`: when requests arrived."""
 
     def __init__(self) -> None:
         self.asked: Counter[str] = Counter()
@@ -33,6 +34,8 @@ class Service:
         self.brain: Brain
         self.say: Callable[[Turn], Say] = lambda turn: Say(f"found {item_of(turn)}", usage=(100, 10, 0))
         self.quota_at = 0
+        self.refuse_at, self.retry_after = 0, 0
+        self.times: list[float] = []
         self._lock = threading.Lock()
 
     @property
@@ -48,6 +51,10 @@ class Service:
         """The reply to a request, which is counted when it arrives."""
         with self._lock:
             self.asked[item_of(turn)] += 1
+            self.times.append(time.monotonic())
+            if self.refuse_at and self.requests == self.refuse_at:
+                busy = {"type": "error", "error": {"type": "rate_limit_error", "message": "Too many requests."}}
+                return document(busy, 429, retry_after=str(self.retry_after))
             if self.quota_at and self.requests >= self.quota_at:
                 error = {
                     "type": "error",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 import threading
@@ -161,3 +162,82 @@ async def test_the_text_of_a_server_does_not_look_like_a_question_of_friday() ->
         assert "| Friday needs a key:" in lines
         assert not any(line.startswith("Friday") for line in lines)
         assert len(lines) < 20
+
+
+@pytest.fixture
+def asking() -> Iterator[str]:
+    """The address of a server with a handshake that asks in each of two calls, on the stream of that call, once both are open."""
+    both, answers = threading.Barrier(2), {name: threading.Event() for name in ("one", "two")}
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            key, method = request.get("id"), request.get("method")
+            if method == "tools/call":
+                self.called(key, request["params"]["name"])
+            elif method is None:
+                answers[key].set()
+                self.answer(b"", 202)
+            else:
+                about = {
+                    "protocolVersion": "2025-11-25",
+                    "capabilities": {},
+                    "serverInfo": {"name": "x", "version": "1"},
+                }
+                tools = {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in answers]}
+                known = {"initialize": {"result": about}, "tools/list": {"result": tools}}
+                outcome = known.get(method, {"error": {"code": -32601, "message": "no"}})
+                self.answer(json.dumps({"jsonrpc": "2.0", "id": key, **outcome}).encode(), 202 if key is None else 200)
+
+        def called(self, key: int, name: str) -> None:
+            both.wait(20)
+            ask = {"message": f"for {name}", "requestedSchema": {"type": "object", "properties": {}}}
+            self.send_response(200)
+            self.send_header("Content-Type", "text/event-stream")
+            self.end_headers()
+            self.event(id=name, method="elicitation/create", params=ask)
+            answers[name].wait(20)
+            self.event(id=key, result={"content": [{"type": "text", "text": "done"}]})
+
+        def event(self, **message: Any) -> None:
+            self.wfile.write(b"data: " + json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n\n")
+            self.wfile.flush()
+
+        def answer(self, body: bytes, status: int) -> None:
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+async def test_over_http_a_question_is_that_of_the_call_on_whose_stream_it_comes(asking: str) -> None:
+    asked = dict[str, str]()
+
+    def call(agent: str) -> ServerCall:
+        async def person(question: str, choices: Sequence[str]) -> str:
+            asked[agent] = question
+            return choices[0]
+
+        return ServerCall(20.0, agent=agent, ask=person)
+
+    connection = ServerConnection(ServerEntry("small", "http", url=asking), ConnectionHost(start=None))  # type: ignore[arg-type]
+    await asyncio.gather(connection.call("one", {}, call("a.1")), connection.call("two", {}, call("a.2")))
+    await connection.close()
+    assert asked == {
+        "a.1": "MCP server small (called by agent a.1) asks:\n| for one",
+        "a.2": "MCP server small (called by agent a.2) asks:\n| for two",
+    }

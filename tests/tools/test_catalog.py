@@ -40,6 +40,7 @@ EXEMPT = {
     "llm/providers/openai_responses.py": "`web_search` is a word of this API",
     "llm/providers/demo/": "the script of a model",
     "diagnostics/selftest.py": "the script of a model",
+    "frontends/acp/": "kinds of cards, and the tool whose card is the plan",
     "map/": "`glob` is a source of items, `bash` a program",
     "cli/map.py": "`glob` is a source of items",
     "extensions/importing/opencode.py": "a table of our names and those of OpenCode",

@@ -21,13 +21,14 @@ import friday_cli.tools
 from friday_cli.core.protocol.tool import Tool
 from friday_cli.extensions.profiles import Profile
 from friday_cli.tool_catalog import TOOLS
-from friday_cli.tools import ask_user, delegate, memory, skill, task_result, web, worktree
+from friday_cli.tools import ask_user, batch, delegate, memory, skill, task_result, web, worktree
 
 SNAPSHOT = Path(__file__).with_name("specs.md")
 
 
 NONE: Any = None
 WITH_ARGUMENTS: dict[str, list[Tool]] = {
+    "batch": [batch.map_tool(NONE)],
     "ask_user": ask_user.tools(attended=True),
     "delegate": delegate.delegate_tools(
         NONE, NONE, delegate.DelegateSettings((Profile("researcher", "finds things out", "x"),))

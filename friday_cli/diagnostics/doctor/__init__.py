@@ -66,6 +66,7 @@ def examine(
     check("network", lambda: services.network(settings, env))
     check("folders", lambda: machine.folders(env))
     check("sessions", lambda: machine.sessions(paths.store_path(env)))
+    check("batches", lambda: machine.batches(paths.data_dir(env) / "map.db"))
     check("programs", lambda: machine.programs(env))
     check("sandbox", lambda: machine.sandbox(settings.sandbox, env))
     check("terminal", lambda: machine.terminal(env))

@@ -74,6 +74,25 @@ def _not_writable(folder: Path) -> str:
         return f"not writable: {error.strerror}"
 
 
+def batches(path: Path) -> Facts:
+    """The file of `friday map` at `path`: its size, and how many batches have items that are not done."""
+    if not path.is_file():
+        yield Fact("file", f"{path}: does not exist yet")
+        return
+    try:
+        db = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, timeout=2.0)
+        try:
+            found = dict(db.execute("SELECT state, count(*) FROM batches GROUP BY state").fetchall())
+        finally:
+            db.close()
+    except sqlite3.Error as error:
+        yield Fact("file", f"{path}: {error}", "bad")
+        return
+    yield Fact("file", f"{path}, {size(path.stat().st_size)}")
+    unfinished = f", {found['open']} not finished: friday map status" if found.get("open") else ""
+    yield Fact("batches", f"{sum(found.values())}{unfinished}")
+
+
 def sessions(path: Path) -> Facts:
     """The session file at `path`: its size, schema version and integrity."""
     from friday_cli.store.schema import MIGRATIONS, explain

@@ -7,8 +7,9 @@ import math
 from rich.cells import cell_len
 
 from friday_cli.core.protocol.format import short_cost, tokens
+from friday_cli.core.protocol.tool_info import MAP_TASKS
 from friday_cli.core.text.sanitize import sanitize_line
-from friday_cli.view import AgentView, SessionView, glyph, network_wait
+from friday_cli.view import AgentView, SessionView, batch_progress, glyph, network_wait
 from friday_cli.view.tree import budget_wait
 
 from .terminal import truncate_line
@@ -34,14 +35,22 @@ class ProgressLines:
         """Lines of at most `width` columns for the working sub-agents, and for those that ended in this run with warnings.
         The root has one if it works alone and writes nothing. Without a network the first line says when it is tried
         again."""
-        working = [agent for agent in self._state.working if agent.parent]
-        if not working:
+        working = [agent for agent in self._state.working if agent.parent and not agent.batch]
+        batches = {agent.batch: agent.parent for agent in self._state.working if agent.batch}
+        if not working and not batches:
             working = [a for a in self._state.working if not (a.reply and a.reply.text.text)]
-        agents = [*working, *(a for a in self._state.agents.values() if a.warned and a.path in self.last_event)]
+        agents = [
+            *working,
+            *(a for a in self._state.agents.values() if a.warned and not a.batch and a.path in self.last_event),
+        ]
         shown = agents if len(agents) <= MAX_LINES else agents[: MAX_LINES - 1]
         names = [sanitize_line(f"{glyph(a)} {f'{a.path} ' * bool(a.parent)}{a.profile}", 40) for a in shown]
         columns = max(map(cell_len, names), default=0)
         lines = [self._line(agent, _fit(name, columns), width, now) for agent, name in zip(shown, names, strict=True)]
+        lines += [
+            truncate_line(f"▸ {MAP_TASKS}  {batch_progress(self._state.agents[path], call)}", width)
+            for call, path in batches.items()
+        ]
         if offline := network_wait(self._state, now):
             lines.insert(0, truncate_line(f"  {offline}", width))
         return [*lines, f"  … and {len(agents) - len(shown)} more"] if len(shown) < len(agents) else lines

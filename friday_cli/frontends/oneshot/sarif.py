@@ -63,7 +63,7 @@ def _result(profile: str, finding: Finding) -> dict[str, Any]:
     }
     if place is not None:
         region = {"startLine": place.first, "endLine": place.last}
-        physical = {"artifactLocation": {"uri": quote(place.path, errors="replace")}, "region": region}
+        physical = {"artifactLocation": {"uri": quote(place.path)}, "region": region}
         result["locations"] = [{"physicalLocation": physical}]
     return result
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 import textual.app
 import textual.pilot
 from textual._context import active_app
+from textual.cache import LRUCache
+from textual.css.stylesheet import Stylesheet
 
 from friday_cli.frontends.tui.keys import double_press
 
@@ -17,6 +21,8 @@ ROUNDS = 3
 """Rounds of the event loop without anything to do, after which the app rests."""
 LONGEST_S = 5.0
 """How long threads and a layout are waited for: some threads work as long as the test does."""
+_parsed: dict[frozenset[tuple[str, str]], Any] = {}
+"""The parsed stylesheets by their variables, for all apps of this process."""
 
 
 @pytest.fixture(autouse=True)
@@ -27,6 +33,21 @@ def _at_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (textual.app, textual.pilot):
         monkeypatch.setattr(module, "wait_for_idle", rest)
     monkeypatch.setattr(double_press, "AGAIN_S", 600.0)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _parsed_once() -> Iterator[None]:
+    """Parse each stylesheet once for all apps of this process, with each set of variables."""
+    set_variables = Stylesheet.set_variables
+
+    def set_and_share(self: Stylesheet, variables: dict[str, str]) -> None:
+        self._parse_cache = LRUCache(1)  # the old one may be shared, and is emptied next
+        set_variables(self, variables)
+        self._parse_cache = _parsed.setdefault(frozenset(variables.items()), LRUCache(1_000))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Stylesheet, "set_variables", set_and_share)
+        yield
 
 
 async def rest(min_sleep: float = 0.0, max_sleep: float = 0.0) -> None:

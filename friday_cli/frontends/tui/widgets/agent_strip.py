@@ -50,7 +50,7 @@ class AgentStrip(Static):
 def _lines(context: RenderContext, agents: list[AgentView], width: int, rows: int) -> list[tuple[str, Text]]:
     """At most `rows` lines of `width` cells, each with the path of its agent."""
     asking = [agent for agent in agents if agent.asks]
-    working = [agent for agent in agents if not agent.ended and not agent.asks]
+    working = [agent for agent in agents if not agent.ended and not agent.asks and not agent.batch]
     shown = [*asking, *sorted(working, key=lambda agent: agent.status != "running")]
     lines = [("", _summary(context, agents, width))]
     if len(shown) >= rows > 2:

@@ -16,7 +16,7 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from friday_cli.view import AgentView, activity_text
+from friday_cli.view import AgentView, activity_text, shown_children
 
 from .agent_row import Branch, draw
 from .blocks import RenderContext
@@ -124,6 +124,8 @@ class AgentTree(ScrollView, can_focus=True):
             if folded:
                 return
             children = self._sorted([agents[path] for path in agent.children if path in agents])
+            if not flat:
+                children, _ = shown_children(children)
             for child in children:
                 last = child is children[-1]
                 if flat:

@@ -14,7 +14,7 @@ from textual.strip import Strip
 
 from friday_cli.core.protocol.displays import CommandDisplay, DiffDisplay, TableDisplay, TextDisplay
 from friday_cli.core.protocol.format import pluralize, seconds
-from friday_cli.core.protocol.tool_info import ASK_USER, RESULT_FIELDS, TASK_RESULT
+from friday_cli.core.protocol.tool_info import ASK_USER, MAP_TASKS, RESULT_FIELDS, TASK_RESULT
 from friday_cli.core.text.sanitize import sanitize, sanitize_line, show_invisible
 from friday_cli.view import ToolRun
 
@@ -116,14 +116,17 @@ def preview(run: ToolRun, renderer: TextRenderer, width: int) -> list[Strip]:
         return draw_diff(run.display.diff, renderer, width, most=PREVIEW)
     if run.output is not None and run.status == "running":
         last = sanitize(run.output.text).rstrip().split("\n")[-TAIL:]
+        if run.tool == MAP_TASKS:  # each line of its progress replaces the one before
+            return [renderer.line(Text(last[-1], style=styles.dim), width)]
         return renderer.hard("\n".join(last), width, styles.dim)[-TAIL:]
     if run.status in ("error", "denied"):
         last = [part for part in sanitize(run.text).strip().split("\n") if part.strip()][-TAIL:]
         texts = (Text(part[:1000], style=styles.error) for part in last)
         rows = [row for text in texts for row in text.wrap(renderer.console, width, overflow="fold")]
         return [renderer.line(row, width) for row in rows[:TAIL]]
-    if run.tool == ASK_USER and run.text:
-        return [renderer.line(Text(f"└ {sanitize_line(run.text, 500)}", style=styles.dim), width)]
+    if run.tool in (ASK_USER, MAP_TASKS) and run.text:
+        first = run.text if run.tool == ASK_USER else run.text.partition("\n")[0]
+        return [renderer.line(Text(f"└ {sanitize_line(first, 500)}", style=styles.dim), width)]
     return []
 
 

@@ -1,0 +1,94 @@
+"""Copies the folder of a batch to another machine, and brings commits back: the files as a tar archive, git's objects as a bundle."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import tarfile
+import tempfile
+from pathlib import Path
+
+import msgspec
+
+from friday_cli.core.protocol.errors import FridayError, UsageError
+
+MOST = 512 * 1024 * 1024
+"""Bytes of a packed folder."""
+OPTIONS = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "gc.auto=0")
+
+
+class FolderPack(msgspec.Struct, frozen=True):
+    """A folder: `within` the top folder of its repository. `files` is a tar archive of the top folder; `bundle` has its commits,
+    of which `head` is the newest, b"" and "" without git."""
+
+    within: str
+    files: bytes
+    bundle: bytes = b""
+    head: str = ""
+
+
+def git(folder: Path, *words: str) -> bytes:
+    """The output of a git command. Raises FridayError if it fails."""
+    argv = ["git", *OPTIONS, *words]
+    env = {**os.environ, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
+    ran = subprocess.run(argv, cwd=folder, env=env, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    if ran.returncode:
+        raise FridayError(f"git {words[0]} failed in {folder}: {ran.stderr.decode(errors='replace').strip()[:300]}")
+    return ran.stdout
+
+
+def pack(folder: Path) -> FolderPack:
+    """Pack a folder as it is now, without what git ignores. Raises UsageError if it is too large."""
+    try:
+        top = Path(os.fsdecode(git(folder, "rev-parse", "--show-toplevel").rstrip(b"\n")))
+        head = git(folder, "rev-parse", "-q", "--verify", "HEAD").decode().strip()
+    except (FridayError, OSError):
+        names = [os.path.relpath(Path(at, file), folder) for at, _, files in os.walk(folder) for file in files]
+        return FolderPack(".", _tar(folder, names))
+    listed = git(top, "ls-files", "-coz", "--exclude-standard").split(b"\0")
+    names = [os.fsdecode(name) for name in listed if name]
+    return FolderPack(str(folder.relative_to(top)), _tar(top, names), _bundle(top, "HEAD"), head)
+
+
+def _bundle(folder: Path, *what: str) -> bytes:
+    with tempfile.NamedTemporaryFile(suffix=".bundle") as file:  # git takes "-" for a file below the top folder
+        git(folder, "bundle", "create", "-q", file.name, *what)
+        return Path(file.name).read_bytes()
+
+
+def _tar(top: Path, names: list[str]) -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w:gz", compresslevel=1) as archive:
+        for name in dict.fromkeys(names):
+            if os.path.lexists(top / name) and not (top / name / ".git").exists():
+                archive.add(top / name, arcname=name, recursive=False)
+            if out.tell() > MOST:
+                raise UsageError(f"{top} is too large for other machines: more than {MOST >> 20} MB.")
+    return out.getvalue()
+
+
+def unpack(packed: FolderPack, target: Path) -> Path:
+    """Make the folder below `target`, which does not exist. Returns its path. Raises FridayError."""
+    target.mkdir(parents=True)
+    if packed.bundle:
+        bundle = target.with_suffix(".bundle")
+        bundle.write_bytes(packed.bundle)
+        git(target, "init", "-q", ".")
+        git(target, "fetch", "-q", str(bundle), "HEAD")
+        git(target, "update-ref", "HEAD", packed.head)
+        git(target, "read-tree", packed.head)  # a file that was deleted stays so
+        bundle.unlink()
+    with tarfile.open(fileobj=io.BytesIO(packed.files)) as archive:
+        archive.extractall(target, filter="tar")
+    return target / packed.within
+
+
+def bundle_branch(folder: Path, branch: str, head: str) -> bytes:
+    """The commits of a branch after `head`."""
+    return _bundle(folder, f"refs/heads/{branch}", f"^{head}")
+
+
+def fetch_branch(folder: Path, branch: str, bundle: Path) -> None:
+    """Add the branch in a bundle to the repository of a folder."""
+    git(folder, "fetch", "-q", "--no-tags", str(bundle), f"refs/heads/{branch}:refs/heads/{branch}")
