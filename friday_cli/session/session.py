@@ -204,14 +204,16 @@ class Session:
         """Let a sub-agent that its parent waits for continue in the background; False if it cannot."""
         return await self._tree.detach(path)
 
-    async def stop(self, path: str = "a", *, level: Literal["cancel", "abort"] = "abort") -> int:
+    async def stop(
+        self, path: str = "a", *, level: Literal["cancel", "abort"] = "abort", keep_background: bool = False
+    ) -> int:
         """Stop an agent and all below it; returns the number of runs that ended, once all have. `level` as for
-        `SubagentTree.stop`."""
+        `SubagentTree.stop`. `keep_background`: its own background sub-agents continue."""
         why: StopReason = "aborted" if level == "abort" else "cancelled"
         for node in self._tree.running(path):
             if node.path == path:
                 await self._tree.notifier.notify_parent(path, notices.stopped(path, node.agent.profile, level))
-        return await self._tree.stop(path, level=level, why=why)
+        return await self._tree.stop(path, level=level, why=why, keep=keep_background)
 
     async def apply_worktree(self, path: str) -> tuple[FileChange, ...]:
         """Apply what an ended agent changed in its worktree to the session's files: all changes or none. Raises

@@ -203,7 +203,7 @@ async def test_a_client_without_sub_agents_gets_a_card_for_each(project: Path) -
         }
         assert client.asked("session/request_permission")[0]["sessionId"] == name
         cards = [update["toolCallId"] for update in client.updates("tool_call")]
-        assert cards == ["agent:a.1", "agent:a.1.1"]
+        assert cards == ["agent:a.1", "agent:a.1.1", "a.1.1:call_a_1_1_1_1"], "and the call that is asked about"
         ends = {
             u["toolCallId"]: u["content"][0]["content"]["text"]
             for u in client.updates("tool_call_update")
@@ -371,3 +371,101 @@ async def test_the_librarys_client_talks_to_the_process(project: Path) -> None:
         assert done.stop_reason == "end_turn"
     assert process.returncode is not None
     assert "two" in "".join(texts)
+
+
+async def test_cancelling_the_main_agent_leaves_its_background_sub_agents(project: Path) -> None:
+    """`background.txt` is allowed after the cancel."""
+    play = {
+        "a": [
+            {"calls": [delegates("later", background=True)["calls"][0], delegates("slow")["calls"][0]]},
+            {"text": "unreached"},
+        ],
+        "a.1": [calls("bash", command="touch made"), {"text": "later is done"}],
+        "a.2": [{"text": "very slow", "chunk_delay_s": 30.0}],
+    }
+    async with editor(project, play, permission=lambda _: None) as client:
+        name = await client.new(project)
+        running = asyncio.create_task(client.prompt(name))
+        await client.until(lambda: client.asked("session/request_permission") and client.updates(session=f"{name}.a.2"))
+        client.send({"method": "session/cancel", "params": {"sessionId": name}})
+        assert (await running)["result"]["stopReason"] == "cancelled"
+
+        def ends() -> dict[str, str]:
+            found = client.updates("subagent_update", name)
+            return {u["sessionId"]: u["state"]["stopReason"] for u in found if u["state"]["state"] == "idle"}
+
+        assert ends() == {f"{name}.a.2": "cancelled"}
+        (asked,) = [frame for frame in client.frames if frame.get("method") == "session/request_permission"]
+        client.send({"id": asked["id"], **chosen("allow_once")({})})
+        await client.until(lambda: f"{name}.a.1" in ends())
+        assert ends()[f"{name}.a.1"] == "end_turn"
+        assert (project / "made").exists()
+
+
+@pytest.mark.parametrize("can", [SUBAGENTS, {}], ids=["sub-agents", "one session"])
+async def test_every_card_has_an_end_and_a_cancelled_question_is_withdrawn(project: Path, can: dict[str, Any]) -> None:
+    """Also of a call that was asked about and never ran, and of sub-agents that run twice."""
+    play = {
+        "a": [
+            delegates("first"), delegates("second", resume="a.1"), delegates("x", background=True), calls("delegate_task", task=""),
+            calls("bash", command="touch made"),
+        ],
+        "a.1": [calls("delegate_task", task="not mine"), {"text": "one"}, {"text": "two"}],
+        "a.2": [{"text": "three"}],
+    }  # fmt: skip
+    async with editor(project, play, can=can, permission=lambda _: None) as client:
+        name = await client.new(project)
+        running = asyncio.create_task(client.prompt(name))
+        await client.until(lambda: client.asked("session/request_permission"))
+        client.send({"method": "session/cancel", "params": {"sessionId": name}})
+        await running
+        cards = [(update["toolCallId"], update["status"]) for update in client.updates("tool_call")]
+        assert len({card for card, _ in cards}) == len(cards), "one card for each call"
+        ends = dict(cards) | {u["toolCallId"]: u["status"] for u in client.updates("tool_call_update")}
+        runs = {} if can else {"agent:a.1": "completed", "agent:a.1:2": "completed", "agent:a.2": "completed"}
+        refused = {"a.1:call_a_1_1_1": "failed"} if can else {}
+        assert ends == {**runs, **refused, "call_a_4_4": "failed", "call_a_5_5": "failed"}
+        (asked,) = [frame for frame in client.frames if frame.get("method") == "session/request_permission"]
+        assert asked["params"]["toolCall"]["toolCallId"] == "call_a_5_5"
+        assert client.asked("$/cancel_request") == [{"requestId": asked["id"]}]
+
+
+async def test_messages_of_two_runs_have_ids_of_their_own(project: Path) -> None:
+    play = {"a": [{"text": "one", "thinking": "hm"}, {"text": "two", "thinking": "hm"}]}
+    async with editor(project, play) as client:
+        name = await client.new(project)
+        for text in ("first", "second"):
+            await client.prompt(name, text)
+        found = [u["messageId"] for kind in ("message", "thought") for u in client.updates(f"agent_{kind}_chunk")]
+        assert len(set(found)) == len(found) == 4
+
+
+async def test_a_person_may_say_why_not_and_answer_freely(project: Path) -> None:
+    play = {
+        "a": [
+            calls("bash", command="touch made"),
+            calls("ask_user", question="Which?", choices=["red", "blue"]),
+            {"text": "ok"},
+        ]
+    }
+    answers = {"reason": "use the other folder", "other": "violet"}
+    answer: Answer = lambda asked: {"result": {"action": "accept", "content": {  # noqa: E731
+        field: answers[field] for field in asked["requestedSchema"]["properties"] if field in answers
+    }}}  # fmt: skip
+    async with editor(project, play, permission=chosen("reject_once"), question=answer) as client:
+        name = await client.new(project)
+        await client.prompt(name)
+        shown = json.dumps(client.updates("tool_call_update"))
+        assert answers["reason"] in shown
+        assert answers["other"] in shown
+        assert not (project / "made").exists()
+
+
+@pytest.mark.parametrize("key", ["", "sk-test-0123456789abcdef"])
+async def test_a_login_is_offered_where_a_key_is_missing(
+    project: Path, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", key)
+    async with editor(project, {}, can={"auth": {"terminal": True}}) as client:
+        (started,) = [frame["result"] for frame in client.frames if "authMethods" in frame.get("result", {})]
+        assert [method["type"] for method in started["authMethods"]] == ([] if key else ["terminal"])

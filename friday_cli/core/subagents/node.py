@@ -10,7 +10,7 @@ import msgspec
 
 from ..agent.agent import Agent
 from ..limits.budget import Budget
-from ..protocol.agent_path import parent_of
+from ..protocol.agent_path import is_under, parent_of
 from ..protocol.errors import ToolError
 from ..protocol.forecast import Forecast
 from ..protocol.messages import Usage
@@ -113,7 +113,8 @@ class ChildNumbers:
 
 class AgentRun:
     """One run of one agent. `waiter` is the agent that started it, "" for a person. `reports_to` is the agent whose call
-    stops it and returns its result. `kept` is the newest good result of its earlier runs. `why` is the reason of an abort, `soft` that of a requested wrap-up."""
+    stops it and returns its result. `kept` is the newest good result of its earlier runs. `why` is the reason of an abort, `soft` that of a requested wrap-up.
+    `keeps_background`: when it is stopped, its own background sub-agents continue."""
 
     def __init__(self, agent: Agent, spec: SubagentTask, kept: RunResult | None = None) -> None:
         self.agent = agent
@@ -128,6 +129,7 @@ class AgentRun:
         self.detached = asyncio.Event()
         self.why: StopReason | None = None
         self.soft: Literal["cancelled", "time"] | None = None
+        self.keeps_background = False
         self.outcome = RunResult("queued", "done", "")
 
     @property
@@ -138,6 +140,10 @@ class AgentRun:
     def leaving(self) -> bool:
         """Whether it is being stopped or ends, so that it may start no sub-agents."""
         return bool(self.why or self.soft or self.ending)
+
+    def keeps(self, child: AgentRun) -> bool:
+        """Whether a child continues when this run is stopped."""
+        return self.keeps_background and child.background and parent_of(child.path) == self.path
 
     async def finished(self) -> None:
         """Wait until the run ended or was sent to the background."""
@@ -166,3 +172,10 @@ class AgentRun:
             kept=end.to_keep(self.kept) if end else self.kept,
             result_chars=agent.result_chars,
         )
+
+
+def stopped_with(node: AgentRun | None, running: Iterable[AgentRun]) -> list[AgentRun]:
+    """The runs that end when `node` is stopped, of those that are `running` at and below it. An ended run keeps children too."""
+    found = list(running)
+    kept = [child.path for child in found if node is not None and node.keeps(child)]
+    return [run for run in found if not any(is_under(run.path, path) for path in kept)]

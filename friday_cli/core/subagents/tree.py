@@ -18,7 +18,7 @@ from ..protocol.errors import ToolError
 from ..protocol.events import Detached, InboxMessage
 from ..protocol.messages import Message, user
 from ..protocol.run_result import StopReason
-from .node import AgentRun, AgentSummary, ChildNumbers, SpawnEstimate, SubagentTask, require_text
+from .node import AgentRun, AgentSummary, ChildNumbers, SpawnEstimate, SubagentTask, require_text, stopped_with
 from .notifier import ParentNotifier
 from .resumer import AgentResumer
 from .run import run
@@ -99,11 +99,9 @@ class SubagentTree:
         """Start a sub-agent. Raises ToolError when a limit forbids it."""
         policy, node = self.services.policy, self.living_parent(parent)
         require_text(spec.task)
-        deepest = min(node.agent.max_depth, spec.max_depth or node.agent.max_depth)
-        if depth_of(parent) + 1 > deepest:
+        if depth_of(parent) >= (deepest := min(node.agent.max_depth, spec.max_depth or node.agent.max_depth)):
             raise ToolError(f"Agents may be nested {deepest} deep; you are at {depth_of(parent)}.")
-        count = len(self._summaries)
-        if count >= policy.max_agents:
+        if (count := len(self._summaries)) >= policy.max_agents:
             raise ToolError(f"This session has had {count} agents, which is its limit. Do the work yourself.")
         path = self._numbers.next_path(parent)
         try:
@@ -131,10 +129,9 @@ class SubagentTree:
             self._summaries.setdefault(agent.path, node.summary)
             self.left -= {agent.path}
         agent.run += 1
-        agent.turn = 0
+        agent.turn, agent.streaming = 0, ""
         agent.texts.clear()
         agent.receipt_builder.begin()
-        agent.streaming = ""
         if message is not None:
             agent.history.append(message)
         node.task = asyncio.create_task(run(self, node, message), name=f"agent {agent.path}")
@@ -208,12 +205,17 @@ class SubagentTree:
                 node.reports_to = ""  # its call will return nothing
             raise
 
-    async def stop(self, path: str, *, level: Literal["cancel", "abort"] = "abort", why: StopReason = "aborted") -> int:
+    async def stop(
+        self, path: str, *, level: Literal["cancel", "abort"] = "abort", why: StopReason = "aborted", keep: bool = False
+    ) -> int:
         """Stop an agent and its descendants, and wait for them. Returns the number of runs that were stopped. `abort`
-        stops all at once. `cancel` gives the named agent one wrap-up turn, its descendants none."""
-        count = len(self.running(path))
-        if level == "cancel" and path in self._nodes and not self._nodes[path].ended:
-            node = self._nodes[path]
+        stops all at once; with `keep` its own background sub-agents continue. `cancel` gives the named agent one wrap-up
+        turn, its descendants none."""
+        node = self._nodes.get(path)
+        if node is not None:
+            node.keeps_background = keep
+        count = len(stopped_with(node, self.running(path)))
+        if level == "cancel" and node is not None and not node.ended:
             for child in self._children(path):
                 self._mark_stopped(child, "parent")
             self.request_wrap_up(node, "cancelled")
@@ -222,9 +224,9 @@ class SubagentTree:
             while doomed := [n.task for n in self.running(path) if n.why and n.task]:  # its wrap-up may be over
                 await asyncio.wait(doomed)
             return count
-        while self.running(path):  # a child may start while its parent is being stopped
+        while ending := stopped_with(node, self.running(path)):  # a child may start while its parent is stopped
             self._mark_stopped(path, why)
-            await asyncio.wait([n.task for n in self.running(path) if n.task])
+            await asyncio.wait([n.task for n in ending if n.task])
         while notifying := [n.task for n in self._notifying if n.task and is_under(n.path, path)]:
             await asyncio.wait(notifying)
         return count
@@ -235,7 +237,7 @@ class SubagentTree:
         await self.stop(self.root.path)
 
     def _mark_stopped(self, path: str, why: StopReason) -> None:
-        for node in self.running(path):
+        for node in stopped_with(self._nodes.get(path), self.running(path)):
             node.why = node.why or (why if node.path == path else "parent")
             if node.begun and not node.ending and node.task:
                 stop(node.task)
@@ -258,10 +260,10 @@ class SubagentTree:
     # ---- called by the runs ----------------------------------------------------
 
     async def stop_children(self, node: AgentRun, *, stopped: bool) -> None:
-        """Stop the children of a run that ends: all of them when it is stopped itself, else those it waited for."""
+        """Stop the children of a run that ends: if it is stopped itself those it does not keep, else those it waited for."""
         for path in self._children(node.path):
             child = self._nodes.get(path)  # it may have ended while another was stopped
-            if child and (stopped or (child.waiter == node.path and not child.background)):
+            if child and (not node.keeps(child) if stopped else child.waiter == node.path and not child.background):
                 await self.stop(path, why="parent")
 
     async def on_run_ended(self, node: AgentRun) -> None:
@@ -289,10 +291,8 @@ class SubagentTree:
 
     def notes(self, path: str) -> list[str]:
         """One line for each agent below `path` that its conversation includes: what a compacted agent must not forget."""
-        lines = []
-        for known in [k for k in self.below(path) if k.path not in self.left]:
-            lines.append(f"{known.path} ({known.profile}): {known.status}. Task: {' '.join(known.task.split())[:120]}")
-        return lines
+        known = (k for k in self.below(path) if k.path not in self.left)
+        return [f"{k.path} ({k.profile}): {k.status}. Task: {' '.join(k.task.split())[:120]}" for k in known]
 
 
 async def _finished_or_background(node: AgentRun, clock: Clock) -> None:

@@ -19,6 +19,7 @@ from friday_cli.paths import store_path
 from friday_cli.session.session import Options
 from friday_cli.store.store import Store
 
+from .config_options import has_key
 from .sessions import AcpSession
 from .updates import ClientAbilities
 from .wire import AUTH_REQUIRED, INVALID_PARAMS, METHOD_NOT_FOUND, NOT_FOUND, RpcConnection, RpcError
@@ -85,12 +86,12 @@ class AcpAgent:
                     "additionalDirectories": {},
                 },
             },
-            "authMethods": self._logins(),
+            "authMethods": await self._logins(),
         }
 
-    def _logins(self) -> list[dict[str, Any]]:
-        """How to add a key: in a terminal, if the client has one."""
-        if not self._terminal_login:
+    async def _logins(self) -> list[dict[str, Any]]:
+        """How to add a key, if there is none: in a terminal, if the client has one."""
+        if not self._terminal_login or await asyncio.to_thread(has_key):
             return []
         about = "Asks for an API key in a terminal, and keeps it for later sessions."
         return [{"id": LOGIN, "name": "Add an API key", "type": "terminal", "description": about, "args": ["--login"]}]

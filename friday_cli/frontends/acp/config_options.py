@@ -34,6 +34,14 @@ def _names(cwd: Path) -> tuple[str, ...]:
     return tuple(name for row in models.list_services(settings) if row.usable for name in row.models)
 
 
+def has_key() -> bool:
+    """Whether a service of models can be used, apart from those on this machine."""
+    from friday_cli import config
+    from friday_cli.llm import models
+
+    return any(row.usable and not row.local for row in models.list_services(config.load(project=None).settings))
+
+
 def rows(mode: Mode, model: str, effort: Effort | None, models: Sequence[str]) -> list[dict[str, Any]]:
     """The options with their values. A model that is not in the list can be set by its name too."""
     modes = [{"value": name, "name": title, "description": about} for name, (title, about) in MODES.items()]

@@ -6,6 +6,7 @@ from typing import Any
 
 from friday_cli.core.permissions.approvals import ApprovalAnswer
 from friday_cli.core.protocol.events import PermissionAsked, QuestionAsked
+from friday_cli.core.protocol.tool_info import ASK_USER
 from friday_cli.core.text.sanitize import mask, sanitize, sanitize_line
 from friday_cli.view import PendingAsk
 from friday_cli.view.items import tool_run
@@ -62,7 +63,25 @@ async def _permission(
             return ApprovalAnswer("allow")
         case {"outcome": {"outcome": "selected", "optionId": str(chosen)}} if chosen == SESSION and event.rule:
             return ApprovalAnswer("allow", scope="session")
+        case {"outcome": {"outcome": "selected"}} if updates.client.forms:
+            field = {"type": "string", "title": "Reason", "description": "The agent reads it. It may be empty."}
+            form = {"type": "object", "properties": {"reason": field}}
+            return ApprovalAnswer(
+                "deny",
+                reason=(await _form(connection, session, call["toolCallId"], "Why not?", form)).get("reason", ""),
+            )
     return ApprovalAnswer("deny")
+
+
+async def _form(
+    connection: RpcConnection, session: str, call_id: str, message: str, form: dict[str, Any]
+) -> dict[str, str]:
+    """The texts that a person put into the fields of a form, none if it was dismissed."""
+    params = {"mode": "form", "sessionId": session, "toolCallId": call_id, "message": message}
+    match await connection.request("elicitation/create", {**params, "requestedSchema": form}):
+        case {"action": "accept", "content": {**content}}:
+            return {str(name): text for name, text in content.items() if isinstance(text, str)}
+    return {}
 
 
 async def _question(
@@ -71,21 +90,17 @@ async def _question(
     if not updates.client.forms:
         return f"{NOBODY} Its program cannot ask. Write the question in your answer instead."
     who = f"{pending.agent} ({sanitize_line(pending.profile, 40)}) asks:\n" if pending.agent != "a" else ""
-    field: dict[str, Any] = {"type": "string", "title": "Answer"}
+    fields: dict[str, Any] = {"answer": {"type": "string", "title": "Answer"}}
     choices = [sanitize_line(choice, 200) for choice in event.choices if choice]
     if choices and "" not in event.choices:
-        field["enum"] = choices
+        fields["answer"]["enum"] = choices
     elif choices:
-        field["description"] = f"Or one of: {', '.join(choices)}."
-    schema = {"type": "object", "properties": {"answer": field}, "required": ["answer"]}
-    session, call = updates.session_of(pending.agent), updates.call_id(pending.agent, event.call_id)
-    params = {
-        "mode": "form",
-        "sessionId": session,
-        "toolCallId": call,
-        "message": mask(f"{who}{sanitize(event.question)}"),
-    }
-    match await connection.request("elicitation/create", {**params, "requestedSchema": schema}):
-        case {"action": "accept", "content": {"answer": str(answer)}} if answer:
-            return answer
-    return NOBODY
+        fields["answer"]["description"] = f"Or one of: {', '.join(choices)}."
+    run = updates.view.agents[pending.agent].calls.get(event.call_id)
+    free = "enum" in fields["answer"] and run is not None and run.tool == ASK_USER
+    if free:
+        fields["other"] = {"type": "string", "title": "Other", "description": "An answer of your own, instead."}
+    form = {"type": "object", "properties": fields, **({} if free else {"required": ["answer"]})}
+    session, call_id = updates.session_of(pending.agent), updates.call_id(pending.agent, event.call_id)
+    given = await _form(connection, session, call_id, mask(f"{who}{sanitize(event.question)}"), form)
+    return given.get("other") or given.get("answer") or NOBODY

@@ -160,11 +160,11 @@ class AcpSession:
             await self._moved.wait()
 
     async def cancel(self, path: str) -> None:
-        """Stop an agent and all below it. The main agent's background sub-agents go on."""
+        """Stop an agent and all below it. Background sub-agents of the main agent continue if the client can cancel them."""
         if path != "a":
             await self._session.stop(path, level="cancel")
             return
-        await self._session.stop("a")
+        await self._session.stop("a", keep_background=self._client.subagents)
 
     # ---- configuration ---------------------------------------------------------------
 

@@ -73,6 +73,8 @@ class SessionUpdates:
         self._announced: set[str] = set()
         self._streamed: dict[str, tuple[int, int]] = {}
         self._cards: dict[tuple[str, str], ToolRun] = {}
+        """The calls whose cards have no end yet, by agent and call."""
+        self._refused: set[tuple[str, str]] = set()
         self._printed: dict[tuple[str, str], float] = {}
 
     def session_of(self, path: str) -> str:
@@ -108,9 +110,9 @@ class SessionUpdates:
                 yield from self._child_ended(agent, event)
             case events.TextDelta(turn=turn, attempt=attempt, text=text) if speaks and text:
                 self._streamed[agent.path] = turn, attempt
-                yield here, _chunk("agent_message_chunk", text, f"{agent.path}:{turn}.{attempt}")
+                yield here, _chunk("agent_message_chunk", text, f"{agent.path}:{agent.run}.{turn}.{attempt}")
             case events.ThinkingDelta(turn=turn, attempt=attempt, text=text) if speaks and text:
-                yield here, _chunk("agent_thought_chunk", text, f"{agent.path}:{turn}.{attempt}:thought")
+                yield here, _chunk("agent_thought_chunk", text, f"{agent.path}:{agent.run}.{turn}.{attempt}:thought")
             case events.MessageAdded(message=message):
                 yield from self._message(agent, message, replayed, speaks=speaks)
             case (
@@ -122,6 +124,9 @@ class SessionUpdates:
             case events.ToolOutput(call_id=call_id):
                 yield from self._output(agent, call_id)
             case events.PermissionAsked() | events.QuestionAsked():
+                run = agent.calls.get(event.call_id)
+                if run is not None and (agent.path, run.call_id) not in self._cards:
+                    yield self._open_card(agent, run)
                 yield from self._state(agent, {"state": "requires_action"})
             case events.PermissionAnswered() | events.QuestionAnswered() | events.AskWithdrawn():
                 if not any(ask.agent == agent.path for ask in self.view.asks.values()) and not agent.ended:
@@ -144,8 +149,8 @@ class SessionUpdates:
     def _child_started(self, agent: AgentView, event: events.AgentStarted) -> Iterator[Update]:
         title = f"{sanitize_line(agent.profile, 40)}: {sanitize_line(agent.task, 80)}"
         if not self.client.subagents:
-            card = {"toolCallId": f"agent:{agent.path}", "title": title, "kind": "think", "status": "in_progress"}
-            yield self.id, {"sessionUpdate": "tool_call", **card, "_meta": self._zed(agent)}
+            card = {"toolCallId": _card_id(agent), "title": title, "kind": "think", "status": "in_progress"}
+            yield self.id, {"sessionUpdate": "tool_call", **card, "_meta": _zed(self.child_id(agent.path))}
             return
         child, above = self.child_id(agent.path), self._above(agent)
         update: dict[str, Any] = {"sessionUpdate": "subagent_update", "sessionId": child}
@@ -153,24 +158,18 @@ class SessionUpdates:
             self._announced.add(agent.path)
             update |= {"title": title, "description": sanitize_line(agent.profile, 80), "capabilities": {"cancel": {}}}
         yield above, {**update, "state": {"state": "running"}}
-        message = f"{agent.path}:{event.run}:task"
         if event.parent and (event.run == 1 or event.call_id):
-            yield from _between(message, above, child, event.task)
+            yield from _between(f"{agent.path}:{event.run}:task", above, child, event.task)
 
     def _child_ended(self, agent: AgentView, event: events.AgentFinished) -> Iterator[Update]:
         text = event.result or event.error or f"{event.status} ({event.stop_reason})"
         receipt = "\n".join(event.receipt.lines())
         if not self.client.subagents:
             shown = [text_block(text), *([text_block(receipt)] if receipt else [])]
-            status = "completed" if event.success else "failed"
+            card = {"toolCallId": _card_id(agent), "status": "completed" if event.success else "failed"}
             content = [{"type": "content", "content": block} for block in shown]
-            update = {
-                "toolCallId": f"agent:{agent.path}",
-                "status": status,
-                "content": content,
-                "_meta": self._zed(agent),
-            }
-            yield self.id, {"sessionUpdate": "tool_call_update", **update}
+            more = {"content": content, "_meta": _zed(self.child_id(agent.path))}
+            yield self.id, {"sessionUpdate": "tool_call_update", **card, **more}
             return
         child, above = self.child_id(agent.path), self._above(agent)
         yield from self._usage(agent)
@@ -187,20 +186,15 @@ class SessionUpdates:
             update = {"sessionUpdate": "subagent_update", "sessionId": self.child_id(agent.path), "state": state}
             yield self._above(agent), update
 
-    def _zed(self, agent: AgentView) -> dict[str, Any]:
-        """Where Zed, without sub-agents of the protocol, looks for one."""
-        return {
-            "subagent_session_info": {
-                "session_id": self.child_id(agent.path),
-                "message_start_index": 0,
-                "message_end_index": None,
-            }
-        }
-
     # ---- messages and calls ----------------------------------------------------------
 
     def _message(self, agent: AgentView, message: Message, replayed: bool, *, speaks: bool) -> Iterator[Update]:
         here = self.session_of(agent.path)
+        for result in message.results:  # a call that did not run has no event for its end
+            if (run := self._cards.pop((agent.path, result.call_id), None)) is not None:
+                yield here, self._call_update(agent, run, status="failed", content=_content(result.text))
+            elif result.status != "ok" and (run := agent.calls.get(result.call_id)) is not None:
+                yield from self._refused_delegation(agent, run, result.text)
         if message.role == "user":
             if replayed and agent.path == "a" and message.source == "person" and message.text:
                 yield here, _chunk("user_message_chunk", message.text, f"a:{self.view.seq}:person")
@@ -222,14 +216,16 @@ class SessionUpdates:
         """The card of a call; none for delegations, which are the cards of the sub-agents, for the plan and for a result."""
         if run.tool in (PLAN, TASK_RESULT, *DELEGATIONS) or (agent.parent and not self.client.subagents):
             return
+        yield self._open_card(agent, run)
+
+    def _open_card(self, agent: AgentView, run: ToolRun) -> Update:
+        """The card of a call. A call without one gets it with a question about it, which a client shows until the call has ended."""
         self._cards[agent.path, run.call_id] = run
         fields = call_fields(run, self.cwd)
         if agent.parent:
-            fields["_meta"] = {**fields["_meta"], "claudeCode": {"parentToolUseId": f"agent:{agent.path}"}}
-        yield (
-            self.session_of(agent.path),
-            {"sessionUpdate": "tool_call", **self._own(agent, fields), "status": "pending"},
-        )
+            fields["_meta"] = {**fields["_meta"], "claudeCode": {"parentToolUseId": _card_id(agent)}}
+        card = {"sessionUpdate": "tool_call", **self._own(agent, fields), "status": "pending"}
+        return self.session_of(agent.path), card
 
     def _own(self, agent: AgentView, fields: dict[str, Any]) -> dict[str, Any]:
         """Models number calls anew in each agent; a client may compare ids over all sessions."""
@@ -245,12 +241,13 @@ class SessionUpdates:
             return
         if run.tool == PLAN and isinstance(event, events.ToolFinished) and agent.path == "a":
             yield self.id, _plan(run)
-        if (agent.path, call_id) not in self._cards:
-            yield from self._progress(agent, run, event)
-            if run.tool in DELEGATIONS and not run.agents and not isinstance(event, events.ToolStarted):
-                yield from self._refused_delegation(agent, run, event)
+        yield from self._progress(agent, run, event)
+        key = agent.path, call_id
+        if key not in self._cards:
+            if isinstance(event, events.Denied):
+                yield from self._refused_delegation(agent, run, event.reason)
             return
-        update: dict[str, Any] = {"sessionUpdate": "tool_call_update", **self._own(agent, call_fields(run, self.cwd))}
+        update = self._call_update(agent, run)
         match event:
             case events.ToolStarted():
                 update["status"] = "in_progress"
@@ -261,25 +258,29 @@ class SessionUpdates:
                 update |= {"status": _STATUS.get(status, "failed"), "content": shown, "rawOutput": {"text": text or ""}}
                 if found := [path for change in event.facts.files if (path := change.path)]:
                     update["_meta"] = {**update["_meta"], "friday": {"files": found}}
+        if not isinstance(event, events.ToolStarted):
+            del self._cards[key]
         yield self.session_of(agent.path), update
 
-    def _refused_delegation(self, agent: AgentView, run: ToolRun, event: events.Event) -> Iterator[Update]:
+    def _call_update(self, agent: AgentView, run: ToolRun, **more: Any) -> dict[str, Any]:
+        fields = self._own(agent, call_fields(run, self.cwd))
+        return {"sessionUpdate": "tool_call_update", **fields, **more}
+
+    def _refused_delegation(self, agent: AgentView, run: ToolRun, why: str) -> Iterator[Update]:
         """A delegation that started nothing has a card of its own, as no sub-agent has one for it."""
-        if agent.path == "a" or self.client.subagents:
-            why = event.reason if isinstance(event, events.Denied) else getattr(event, "text", "") or ""
-            card = {**self._own(agent, call_fields(run, self.cwd)), "status": "failed", "content": _content(why)}
-            yield self.session_of(agent.path), {"sessionUpdate": "tool_call", **card}
+        key, hidden = (agent.path, run.call_id), agent.parent and not self.client.subagents
+        if run.tool not in DELEGATIONS or run.agents or key in self._refused or hidden:
+            return
+        self._refused.add(key)
+        card = {**self._own(agent, call_fields(run, self.cwd)), "status": "failed", "content": _content(why)}
+        yield self.session_of(agent.path), {"sessionUpdate": "tool_call", **card}
 
     def _progress(self, agent: AgentView, run: ToolRun, event: events.Event) -> Iterator[Update]:
         """The call of a sub-agent, as a line in its card, for a client without sub-agents."""
         if agent.parent and not self.client.subagents and isinstance(event, events.ToolStarted):
             lines = [f"{one.label} {sanitize_line(one.title, 100)}".rstrip() for one in list(agent.calls.values())[-5:]]
-            update = {
-                "toolCallId": f"agent:{agent.path}",
-                "status": "in_progress",
-                "content": _content("\n".join(lines)),
-            }
-            yield self.id, {"sessionUpdate": "tool_call_update", **update}
+            card = {"toolCallId": _card_id(agent), "status": "in_progress", "content": _content("\n".join(lines))}
+            yield self.id, {"sessionUpdate": "tool_call_update", **card}
 
     def _output(self, agent: AgentView, call_id: str) -> Iterator[Update]:
         key, now = (agent.path, call_id), time.monotonic()
@@ -312,6 +313,11 @@ class SessionUpdates:
                 here,
                 _chunk("agent_message_chunk", f"[{level}: {sanitize_line(text, 2_000)}]\n", f"notice:{self.view.seq}"),
             )
+
+
+def _card_id(agent: AgentView) -> str:
+    """The card of a sub-agent's run for a client without sub-agents."""
+    return f"agent:{agent.path}" if agent.run <= 1 else f"agent:{agent.path}:{agent.run}"
 
 
 def _chunk(kind: str, text: str, message: str) -> dict[str, Any]:
@@ -347,3 +353,8 @@ def _between(
     }  # fmt: skip
     yield sender, {**both, "recipientMessageId": message}
     yield recipient, {**both, "senderMessageId": message}
+
+
+def _zed(session_id: str) -> dict[str, Any]:
+    """Where Zed, without sub-agents of the protocol, looks for one."""
+    return {"subagent_session_info": {"session_id": session_id, "message_start_index": 0, "message_end_index": None}}

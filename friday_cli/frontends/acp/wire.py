@@ -139,13 +139,16 @@ class RpcConnection:
         self._write({"jsonrpc": "2.0", "method": method, "params": params})
 
     async def request(self, method: str, params: dict[str, Any]) -> Any:
-        """Send a request and wait for its result. Raises RpcError. Cancelling forgets the answer."""
+        """Send a request and wait for its result. Raises RpcError. Cancelling withdraws the request: the client need not answer."""
         self._next += 1
         ident, future = self._next, asyncio.get_running_loop().create_future()
         self._waiting[ident] = future
         self._write({"jsonrpc": "2.0", "id": ident, "method": method, "params": params})
         try:
             return await future
+        except asyncio.CancelledError:
+            self.notify("$/cancel_request", {"requestId": ident})
+            raise
         finally:
             self._waiting.pop(ident, None)
 
