@@ -34,7 +34,7 @@ class HookRunner:
         for hook in hooks:
             self._by_event[hook.event].append(hook)
         self._processes, self._inputs, self._log = processes, inputs, log
-        self._pending: set[asyncio.Task[None]] = set()
+        self._pending: set[asyncio.Task[object]] = set()
         self._shown: set[tuple[str, str]] = set()
 
     def has(self, event: str) -> bool:
@@ -70,7 +70,7 @@ class HookRunner:
         given = msgspec.json.encode(self._inputs.build(event, agent, fields, ours))
         for hook in hooks:
             if hook.entry.run_async:
-                self.start(self._run_unawaited(hook, agent, given, call_id))
+                self.start(self._run(hook, agent, given, call_id))
         awaited = [hook for hook in hooks if not hook.entry.run_async]
         return await asyncio.gather(*(self._run(hook, agent, given, call_id) for hook in awaited))
 
@@ -90,10 +90,7 @@ class HookRunner:
         await self._log.emit(agent.path, *events)
         return answer
 
-    async def _run_unawaited(self, hook: Hook, agent: Agent, given: bytes, call_id: str) -> None:
-        await self._run(hook, agent, given, call_id)
-
-    def start(self, work: Coroutine[None, None, None]) -> None:
+    def start(self, work: Coroutine[Any, Any, object]) -> None:
         """Run `work`, which nothing waits for."""
         task = asyncio.create_task(work)
         self._pending.add(task)

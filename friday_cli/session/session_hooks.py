@@ -278,10 +278,7 @@ class SessionHooks:
         """Notification: nothing waits for its hooks."""
         if self._has("Notification"):
             fields = {"message": message, "title": "Friday", "notification_type": kind}
-            self._runner.start(self._notify(agent, fields, kind))
-
-    async def _notify(self, agent: Agent, fields: Mapping[str, Any], kind: str) -> None:
-        await self._fire("Notification", agent, fields, subjects=(kind,))
+            self._runner.start(self._fire("Notification", agent, fields, subjects=(kind,)))
 
     async def close(self, agent: Agent) -> None:
         try:
