@@ -126,7 +126,7 @@ MUTANTS: dict[str, Seed] = {
     "background: a stopped root is started": changed(
         tree.SubagentTree, "on_run_ended", 'and node.outcome.status != "cancelled"', ""),
     "background: a child is not stopped with its parent": changed(
-        tree.SubagentTree, "stop_children", "child and (stopped or (", "child and (("),
+        tree.SubagentTree, "stop_children", "not node.keeps(child) if stopped", "False if stopped"),
     "background: a child ends with a parent that does not wait": changed(
         tree.SubagentTree, "stop_children", "not child.background", "True"),
     "resume: the used budget is forgotten": changed(
