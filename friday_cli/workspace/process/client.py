@@ -20,6 +20,8 @@ from ..sandbox.plan import SandboxPlan
 _LAUNCHER = "import sys; sys.path.append(sys.argv[1]); from friday_cli.workspace.process.supervisor import main; main(int(sys.argv[2]))"
 SUPERVISOR_ENDED = "Commands cannot be started: the process supervisor ended."
 """The problem of a process whose supervisor ended before it reported a start."""
+GO = b"g"
+"""Starts the prepared program."""
 END_S = 2.0
 """Seconds that ending a command with everything it started may take."""
 PIPE = 512 * 1024
@@ -53,11 +55,21 @@ class Process:
     def running(self) -> bool:
         return not self._ended.is_set()
 
-    async def begin(self, request: bytes) -> None:
-        """Send the supervisor what to run."""
+    async def prepare(self, request: bytes) -> None:
+        """Send the supervisor what to run. Until `begin` it only makes a process for it, which takes milliseconds."""
         with contextlib.suppress(OSError):  # the supervisor is gone already; `wait` reports it
             await self._loop.sock_sendall(self._control, request)
+
+    async def begin(self, request: bytes = b"") -> None:
+        """Start the program of `request`, or of the one that is prepared."""
+        await self.prepare(request + GO)
         self._begun = True
+
+    def discard(self) -> None:
+        """Give up a process that did not begin, and whose output nobody reads."""
+        self._disconnect()
+        if self._output is not None:
+            os.close(self._output)
 
     async def wait(self) -> None:
         """Wait until the program and everything it started have ended. Raises ToolError if it could not be started."""
@@ -68,7 +80,7 @@ class Process:
     async def end(self) -> None:
         """End the program and everything it started. Returns when they have ended, after `END_S` at the latest."""
         if self.running and not self._begun:
-            self._disconnect()  # nothing was started: half a request is ignored
+            self._disconnect()  # nothing was started: a request without its end, or without `GO`, is ignored
         elif self.running:
             with contextlib.suppress(OSError):  # already ending
                 self._control.send(b"x")
@@ -131,8 +143,9 @@ class Process:
             self._disconnect()
 
     def _disconnect(self) -> None:
-        self._loop.remove_reader(self._control.fileno())
-        self._control.close()
+        if self.running:
+            self._loop.remove_reader(self._control.fileno())
+            self._control.close()
         self._ended.set()
 
 

@@ -96,7 +96,7 @@ class RunningCommand:
     async def run(self) -> None:
         """Start the command and wait until it and everything it started have ended. Raises ToolError if it could not be
         started."""
-        await self.process.begin(self._prepared.request)
+        await self.process.begin()
         await self.process.wait()
 
     async def run_in_background(self) -> None:

@@ -73,18 +73,17 @@ class CommandStarter:
         request = self._supervisor.request([self._shell, "-c", command], folder, environ, plan=plan, limits=limits)
         return PreparedCommand(command, plan, request)
 
-    async def start(self, prepared: PreparedCommand, agent: str, live: LiveOutput | None) -> RunningCommand:
-        """Reserve a process for a command of `agent`; `RunningCommand.run` starts it. Raises ToolError."""
+    async def start(self, process: Process, prepared: PreparedCommand, live: LiveOutput | None) -> RunningCommand:
+        """The command of a reserved process; `RunningCommand.run` starts it."""
         changes = not prepared.read_only
         protected = None if prepared.plan is None or not changes else await self._effects.protected_files()
-        process = await self._process(agent)
         capture = OutputCapture(self._settings.overflow.folder, shown=self._settings.shown)
         started = RunningCommand(process, prepared, capture, live, protected)
         if protected is not None:
             self._effects.unchecked.add(started)
         self.commands = {other for other in self.commands if other.open}
         for other in self.commands:
-            if other.process.agent != agent and other.process.running and changes:
+            if other.process.agent != process.agent and other.process.running and changes:
                 other.shared = started.shared = True
         if changes:
             self.commands.add(started)
@@ -103,7 +102,7 @@ class CommandStarter:
         )
         timed_out = False
         with unnamed_file() as out, unnamed_file() as err:
-            process = await self._process(agent, into=(out.fileno(), err.fileno()))
+            process = await self.reserve(agent, into=(out.fileno(), err.fileno()))
             try:
                 await process.begin(request)
                 async with asyncio.timeout(timeout_s):
@@ -169,7 +168,7 @@ class CommandStarter:
     async def _with_pipes(self, agent: str, pipes: OutputPipes | Pipes) -> Process:
         """A new process that has the other ends of `pipes`."""
         try:
-            return await self._process(agent, into=pipes.theirs)
+            return await self.reserve(agent, into=pipes.theirs)
         except ToolError:
             pipes.close_ours()
             raise
@@ -181,7 +180,8 @@ class CommandStarter:
         ending = [process for process in self._processes if agent is None or process.agent == agent]
         await asyncio.gather(*(process.end() for process in ending))
 
-    async def _process(self, agent: str, *, into: Sequence[int] = ()) -> Process:
+    async def reserve(self, agent: str, *, into: Sequence[int] = ()) -> Process:
+        """A process for a program of `agent`, as `SupervisorClient.launch`. Raises ToolError."""
         if not self.closed:
             await self._supervisor.ready()
         if self.closed:  # also if it was closed during the wait

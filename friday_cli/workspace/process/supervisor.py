@@ -10,7 +10,8 @@ control socket closes, its pidfd becomes readable), the supervisor ends them: TE
 Linux it ends the process group of the command.
 
 Friday to supervisor: 8 bytes of length, then NUL-separated: cwd, limits ("core=0 ..."), sandbox (`SandboxPlan.fields`),
-number of words, words, environment. Later one byte: end the command. Supervisor to Friday, one line each: `started PID`,
+number of words, words, environment. Then one byte: execute the program (until then its process exists and is confined).
+Later another: end the command. Supervisor to Friday, one line each: `started PID`,
 `failed TEXT`, `exited STATUS` (negative: the signal), `ended COUNT` (how many processes outlived the command).
 """
 
@@ -156,7 +157,7 @@ class _CommandSupervisor:
         size = int.from_bytes(self._read_exactly(8), "big")
         request = _CommandRequest(self._read_exactly(size).split(b"\0"))
         self.sandbox_processes = int(request.plan is not None and request.plan.kind == "bubblewrap")
-        self.leader, problem = _launch(request, self.streams)
+        self.leader, problem = _launch(request, self.streams, self.control.fileno())
         for fd in set(self.streams):
             os.close(fd)
         if problem:
@@ -254,14 +255,15 @@ class _CommandRequest:
         self.environ = dict(pair.partition(b"=")[::2] for pair in fields if pair)
 
 
-def _launch(request: _CommandRequest, streams: list[int]) -> tuple[int, str]:
-    """Fork the command. Returns its pid, and why it could not be started ("" if it runs)."""
+def _launch(request: _CommandRequest, streams: list[int], control: int) -> tuple[int, str]:
+    """Fork the command, which waits for a byte from `control`. Returns its pid, and why it could not be started ("" if it
+    runs)."""
     error_reader, error_writer = os.pipe()
     supervisor = os.getpid()
     pid = os.fork()
     if pid == 0:
         try:
-            _exec(request, streams, supervisor)
+            _exec(request, streams, supervisor, control)
         except BaseException as error:
             os.write(error_writer, str(error).encode(errors="replace")[:1000])
         finally:
@@ -274,9 +276,9 @@ def _launch(request: _CommandRequest, streams: list[int]) -> tuple[int, str]:
     return pid, problem.decode(errors="replace").replace("\n", " ")
 
 
-def _exec(request: _CommandRequest, streams: list[int], supervisor: int) -> None:
-    """Replace this process by the program of the request. `streams`: its output, its errors (default: to the output) and
-    its input (default: empty). Raises OSError."""
+def _exec(request: _CommandRequest, streams: list[int], supervisor: int, control: int) -> None:
+    """Replace this process by the program of the request, once a byte comes from `control`. `streams`: its output, its errors
+    (default: to the output) and its input (default: empty). Raises OSError."""
     signal.set_wakeup_fd(-1)
     for number in _IGNORED:  # signals with a handler are reset by exec; ignored ones are not
         signal.signal(number, signal.SIG_DFL)
@@ -290,6 +292,8 @@ def _exec(request: _CommandRequest, streams: list[int], supervisor: int) -> None
     os.dup2(streams[0], 1)
     os.dup2(streams[:2][-1], 2)
     words = _confine(request.plan, request.words) if request.plan is not None else request.words
+    if not os.read(control, 1):
+        raise OSError("Friday ended, or needs it no longer")
     os.execve(words[0], words, request.environ)
 
 

@@ -109,6 +109,28 @@ async def test_a_cancel_while_it_starts_leaves_nothing(workspace: LocalWorkspace
     assert alive(mark) == []
 
 
+async def test_a_cancel_while_the_folder_is_looked_at_leaves_no_prepared_process(
+    workspace: LocalWorkspace, mark: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await run(workspace, "true")
+    looking, open_files = asyncio.Event(), len(os.listdir("/proc/self/fd"))
+
+    async def command_started(*_: object) -> None:
+        looking.set()
+        await asyncio.Event().wait()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(workspace.write_hook, "command_started", command_started)
+        running = asyncio.create_task(run(workspace, f"sleep {mark}"))
+        await looking.wait()
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+    assert len(os.listdir("/proc/self/fd")) == open_files
+    assert (await run(workspace, "echo next")).output == "next\n"
+    assert alive(mark) == []
+
+
 async def test_a_command_ends_with_its_shell_and_the_rest_is_ended(workspace: LocalWorkspace, mark: str) -> None:
     ran = await run(workspace, f"sleep {mark} & setsid sleep {mark} & echo done; exit 3")
     assert (ran.exit_code, ran.output, ran.left, ran.timed_out) == (3, "done\n", 2, False)
