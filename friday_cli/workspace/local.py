@@ -189,15 +189,7 @@ class LocalWorkspace(WorkspaceFiles):
         self, command: str, agent: str, live: LiveOutput | None, cwd: Path | None, access: Access
     ) -> RunningCommand:
         prepared = await asyncio.to_thread(self._starter.prepare, command, agent, cwd, access)
-        process = await self._starter.reserve(agent)
-        try:
-            await process.prepare(prepared.request)  # it confines itself while the folder is looked at
-            if not prepared.read_only:
-                await self.write_hook.command_started(agent, self._starter.commands)
-            return await self._starter.start(process, prepared, live)
-        except BaseException:
-            process.discard()
-            raise
+        return await self._starter.start(prepared, agent, live, self.write_hook.command_started)
 
     async def _finish(self, work: Coroutine[None, None, None]) -> None:
         """Wait for `work`, which completes even if the caller is cancelled."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -73,10 +73,26 @@ class CommandStarter:
         request = self._supervisor.request([self._shell, "-c", command], folder, environ, plan=plan, limits=limits)
         return PreparedCommand(command, plan, request)
 
-    async def start(self, process: Process, prepared: PreparedCommand, live: LiveOutput | None) -> RunningCommand:
-        """The command of a reserved process; `RunningCommand.run` starts it."""
-        changes = not prepared.read_only
-        protected = None if prepared.plan is None or not changes else await self._effects.protected_files()
+    async def start(
+        self,
+        prepared: PreparedCommand,
+        agent: str,
+        live: LiveOutput | None,
+        look: Callable[[str, set[RunningCommand]], Awaitable[None]],
+    ) -> RunningCommand:
+        """A command of `agent` with a process, which `RunningCommand.run` starts. If it may change files, `look` is awaited
+        while the process confines itself. Raises ToolError."""
+        changes, protected = not prepared.read_only, None
+        process = await self._reserve(agent)
+        try:
+            await process.prepare(prepared.request)
+            if changes:
+                await look(agent, self.commands)
+            if changes and prepared.plan is not None:
+                protected = await self._effects.protected_files()
+        except BaseException:
+            process.discard()
+            raise
         capture = OutputCapture(self._settings.overflow.folder, shown=self._settings.shown)
         started = RunningCommand(process, prepared, capture, live, protected)
         if protected is not None:
@@ -102,7 +118,7 @@ class CommandStarter:
         )
         timed_out = False
         with unnamed_file() as out, unnamed_file() as err:
-            process = await self.reserve(agent, into=(out.fileno(), err.fileno()))
+            process = await self._reserve(agent, into=(out.fileno(), err.fileno()))
             try:
                 await process.begin(request)
                 async with asyncio.timeout(timeout_s):
@@ -168,7 +184,7 @@ class CommandStarter:
     async def _with_pipes(self, agent: str, pipes: OutputPipes | Pipes) -> Process:
         """A new process that has the other ends of `pipes`."""
         try:
-            return await self.reserve(agent, into=pipes.theirs)
+            return await self._reserve(agent, into=pipes.theirs)
         except ToolError:
             pipes.close_ours()
             raise
@@ -180,7 +196,7 @@ class CommandStarter:
         ending = [process for process in self._processes if agent is None or process.agent == agent]
         await asyncio.gather(*(process.end() for process in ending))
 
-    async def reserve(self, agent: str, *, into: Sequence[int] = ()) -> Process:
+    async def _reserve(self, agent: str, *, into: Sequence[int] = ()) -> Process:
         """A process for a program of `agent`, as `SupervisorClient.launch`. Raises ToolError."""
         if not self.closed:
             await self._supervisor.ready()
