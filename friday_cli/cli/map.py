@@ -287,6 +287,8 @@ async def _with_store(store: MapStore, action: str, name: str) -> int:
 async def _list(store: MapStore) -> int:
     rows = []
     for batch in await store.batches():
+        if not (batch.approved or batch.spent or batch.state == "ended" or store.runs(batch.id)):
+            continue  # it was never agreed to
         counts = await store.counts(batch.id)
         state = "running" if store.runs(batch.id) else batch.state
         missing = counts.total - counts.done
