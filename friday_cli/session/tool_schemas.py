@@ -42,7 +42,9 @@ class KeptSchemas:
         )
         if specs != self._newest:
             self._newest = specs
-        return self._newest  # the same object for agents with the same tools: what is derived from it is kept by identity
+        return (
+            self._newest
+        )  # the same object for agents with the same tools: what is derived from it is kept by identity
 
     def _read(self) -> dict[str, dict[str, Any]]:
         with suppress(msgspec.MsgspecError, UnicodeDecodeError):
