@@ -61,5 +61,5 @@ def read_schema(text: str | None, option: str) -> dict[str, Any] | None:
     except ValueError as error:
         raise UsageError(f"{option}: not JSON: {error}.") from None
     if not isinstance(schema, dict):
-        raise UsageError(f"{option}: a schema is a JSON object.")
+        raise UsageError(f"{option}: the schema must be a JSON object.")
     return schema

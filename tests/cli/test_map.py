@@ -165,6 +165,7 @@ def test_a_result_fits_the_schema_and_passes_the_check_in_its_worktree(console: 
     assert results[0]["result"] == {"found": "right"}
     assert results[0]["receipt"] == "tools run: none; check ended with exit code 1; check ended with exit code 0"
     assert "ended with exit code 1" in results[1]["error"]
+    assert results[1]["receipt"].endswith("check ended with exit code 1 (4 times)")
     assert ran.code == 1
     name = console("map", "status").rows[0][0]
     service.say = lambda turn: Say('{"found": "right"}')
