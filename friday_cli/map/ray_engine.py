@@ -155,10 +155,6 @@ class RayEngine:
         await asyncio.to_thread(ray.shutdown)
 
 
-def _facts(lost: str, receipt: str) -> str:
-    return "; ".join(part for part in (lost and f"{lost}, it was tried again", receipt) if part)
-
-
 def _config_files(options: Options, env: Mapping[str, str]) -> dict[str, bytes]:
     """The settings, profiles and instructions of the person. Raises UsageError if a key is in one."""
     home = config_dir(env)
