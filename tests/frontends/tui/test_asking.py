@@ -286,7 +286,7 @@ async def test_what_a_delegation_usually_uses_is_in_the_question_and_on_its_card
         "a.1": [{"text": "Done."}],
         "a.2": [{"text": "Done.", "delay_s": 30}],
     }  # fmt: skip
-    async with opened(tmp_path, agents, size=(130, 40), config_file=settings) as chat:
+    async with opened(tmp_path, agents, size=(180, 40), config_file=settings) as chat:
         await asked(chat, say="go")
         assert "usual cost unknown (no runs yet)" in chat.frame
         await chat.press("1", shows="One.")
