@@ -66,7 +66,7 @@ def test_q25_no_is_remembered_and_the_chat_goes_on_without(project: Path) -> Non
     not_asked(project)
 
 
-NOTE = b"Information only: AGENTS.md."
+NOTE = b"AGENTS.md."  # one word: where the line is wrapped depends on the path
 
 
 @pytest.mark.parametrize(("key", "state"), [(b"t\r", "trusted"), (b"i\r", "refused"), (b"n\r", "new")])
