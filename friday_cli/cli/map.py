@@ -111,6 +111,7 @@ def _refuse_options(action: str, values: dict[str, Any]) -> None:
 def _job(values: dict[str, Any], folder: str) -> MapJob:
     """The batch that the options describe. Raises UsageError."""
     from friday_cli.map.job import MapJob
+    from friday_cli.session.output_schema import read_schema
 
     names: tuple[Source, ...] = ("items", "glob", "over")
     sources = [name for name in names if values[name] is not None]
@@ -130,26 +131,11 @@ def _job(values: dict[str, Any], folder: str) -> MapJob:
     options = {name: list(value) if isinstance(value, tuple) else value for name in KEPT if (value := values[name])}
     return MapJob(
         folder, values["what"], source, values[source], values["task"] or "", float(values["max_cost"]),
-        schema=_schema(values["schema"]), check=values["check"] or "", reduce=values["reduce"] or "",
+        schema=read_schema(values["schema"], "--schema"), check=values["check"] or "", reduce=values["reduce"] or "",
         isolation=values["isolation"] == "worktree", item_cost=values["per_item_cost"], parallel=parallel or 8,
         sample=5 if sample is None else sample, output=values["output"] or "", options=options,
         engine=values["engine"] or "embedded",
     )  # fmt: skip
-
-
-def _schema(text: str | None) -> dict[str, Any] | None:
-    if text is None:
-        return None
-    try:
-        content = text if text.lstrip().startswith("{") else Path(text).read_text(encoding="utf-8-sig")
-        schema = json.loads(content)
-    except OSError as error:
-        raise UsageError(f"--schema: {text} cannot be read: {error.strerror}.") from None
-    except ValueError as error:
-        raise UsageError(f"--schema: not JSON: {error}.") from None
-    if not isinstance(schema, dict):
-        raise UsageError("--schema: a schema is a JSON object.")
-    return schema
 
 
 def _run(job: MapJob, *, yes: bool) -> int:
@@ -287,6 +273,8 @@ async def _with_store(store: MapStore, action: str, name: str) -> int:
 async def _list(store: MapStore) -> int:
     rows = []
     for batch in await store.batches():
+        if not (batch.approved or batch.spent or batch.state == "ended" or store.runs(batch.id)):
+            continue  # it was never agreed to
         counts = await store.counts(batch.id)
         state = "running" if store.runs(batch.id) else batch.state
         missing = counts.total - counts.done

@@ -248,7 +248,7 @@ class Retention(Struct, frozen=True, forbid_unknown_fields=True):
     whose worktrees contain work, are never removed."""
 
     days: Annotated[float, Meta(ge=0)] = 90
-    """Sessions not used for longer are removed, and older logs of `--debug`. 0: never."""
+    """Sessions not used for longer are removed, and older logs of `--debug`; batches of `friday map` by the next one. 0: never."""
     gigabytes: Annotated[float, Meta(ge=0)] = 2
     """If sessions are larger, the oldest are removed, except those used in the last hour. 0: never."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shlex
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Literal, Protocol
 
@@ -134,7 +135,8 @@ class EmbeddedEngine:
         finally:
             del self.budgets[work.key]
         done = _done(end, f"{self.session}:{end.path}", budget.cost.spent, work.schema is not None)
-        return replace(done, receipt="; ".join((done.receipt, *checked)))
+        rows = (f"{how} ({times} times)" if times > 1 else how for how, times in Counter(checked).items())
+        return replace(done, receipt="; ".join((done.receipt, *rows)))
 
     async def _check(self, work: Work, agent: Agent, outcome: RunResult, checked: list[str]) -> str:
         """Run the check command where the agent worked. Returns what it found wrong; how it ended is added to `checked`."""

@@ -31,7 +31,7 @@ async def recover(store: MapStore, engine: Engine, job: MapJob, env: Mapping[str
         await sessions.reconcile()
         for session in {row.session for row in left}:
             try:
-                agents: list[AgentRow] | None = await sessions.agents(session)
+                agents: list[AgentRow] | None = await sessions.agents(await sessions.find(session))
             except UsageError:
                 agents = None
             for row in (row for row in left if row.session == session):

@@ -152,6 +152,8 @@ class MapRun:
         counts = await store.counts(job.id)
         ended = not counts.waiting and not counts.running and (not job.reduce or bool(self.reduced))
         await store.end(job.id, whole=ended, reason=self._reason)
+        assert self._engine is not None
+        await store.prune(self._engine.items.retention_days)
         return await store.batch(job.id), counts
 
     async def _go(self, engine: Engine) -> None:

@@ -24,6 +24,7 @@ from .job import MapJob, as_row
 from .sources import BatchItem
 
 T = TypeVar("T")
+DAY_S = 86_400.0
 State = Literal["new", "running", "done", "failed", "waiting"]
 Claim = Literal["claimed", "taken", "cancelled"]
 NEW_ITEM = "INSERT OR IGNORE INTO items VALUES (?, ?, 'new', '', '', '', 0, 0, 0, 0, 0, '', '', '', '', ?)"
@@ -191,6 +192,22 @@ class MapStore:
         names = ", ".join(f"{name} = ?" for name in columns)
         values = (*columns.values(), time.time(), batch)
         await self._do(lambda db: db.execute(f"UPDATE batches SET {names}, updated = ? WHERE id = ?", values) and None)
+
+    async def prune(self, days: float) -> None:
+        """Remove the batches of all folders that were not used for `days`, and the work that no batch names. 0: keep all."""
+        before = time.time() - days * DAY_S
+
+        def work(db: sqlite3.Connection) -> None:
+            found = db.execute("SELECT id FROM batches WHERE updated < ?", (before,)).fetchall()
+            old = [row for row in found if not self.runs(row[0])]
+            db.executemany("DELETE FROM places WHERE batch = ?", old)
+            db.executemany("DELETE FROM batches WHERE id = ?", old)
+            if old:
+                unnamed = "state != 'running' AND key NOT IN (SELECT key FROM places)"
+                db.execute(f"DELETE FROM items WHERE updated < ? AND {unnamed}", (before,))
+
+        if days > 0:
+            await self._do(work)
 
     # ---- the items of a batch -----------------------------------------------------
 

@@ -65,7 +65,7 @@ class ItemAgents:
 
     def __init__(
         self, session: str, tree: SubagentTree, factory: AgentFactory, *, isolation: WorktreeIsolation, past_runs: PastRuns,
-        close: Callable[[], Awaitable[None]] | None = None, call: str = "", parts: SessionParts | None = None,
+        close: Callable[[], Awaitable[None]] | None = None, call: str = "", parts: SessionParts | None = None, title: str = "",
     ) -> None:  # fmt: skip
         self.id = session
         self.call = call
@@ -73,22 +73,28 @@ class ItemAgents:
         self._past_runs, self._close = past_runs, close
         self._root = tree.root
         self._opened = parts
+        self._title = title  # "" once the main agent runs
         self._owned: list[Ownership] = []
 
     @classmethod
     async def open(cls, options: Options, title: str, env: Mapping[str, str]) -> ItemAgents:
-        """Open a session and start the run of its main agent, which every item's agent is a child of. Raises FridayError."""
+        """Open a session. Its main agent, which every item's agent is a child of, runs from the first item on. Raises
+        FridayError."""
         parts = await open_session(options, env)
-        parts.tree.run_root(title, user(title))
         return cls(
             parts.id, parts.tree, parts.factory, isolation=parts.isolation, past_runs=parts.store.past_runs,
-            close=Session(parts).close, parts=parts,
+            close=Session(parts).close, parts=parts, title=title,
         )  # fmt: skip
 
     @property
     def can_isolate(self) -> bool:
         """Whether agents can have worktrees: the folder is in a git repository."""
         return self._isolation.possible
+
+    @property
+    def retention_days(self) -> float:
+        """Days without use after which sessions, and so batches, are removed; 0: never."""
+        return self._factory.settings.retention.days
 
     def profile(self, name: str) -> Profile:
         """The profile of a name. Raises UsageError if there is none, or the main agent may not delegate to it."""
@@ -125,6 +131,7 @@ class ItemAgents:
     async def run(self, task: SubagentTask, *, isolated: bool) -> ItemEnd:
         """Run an agent to its end. `isolated`: in a new worktree. Raises ToolError if it cannot be started."""
         isolation = self._isolation
+        self._begin()
         if isolated:
             task = msgspec.structs.replace(task, workspace=await isolation.create(self._root))
         try:
@@ -160,6 +167,7 @@ class ItemAgents:
 
     async def add_session(self, session: str, title: str) -> Callable[[list[Envelope]], Awaitable[None]]:
         """Store another session, which a worker has run. Returns what appends its events. Raises StoreError."""
+        self._begin()
         store = self._parts.store
         await store.create_session(self._parts.workspace.root, title=title, name=session)
         self._owned.append(await store.own(session))
@@ -169,6 +177,11 @@ class ItemAgents:
             await journal.append(events)
 
         return append
+
+    def _begin(self) -> None:
+        if self._title:
+            self._tree.run_root(self._title, user(self._title))
+            self._title = ""
 
     async def stop(self) -> None:
         """Stop all agents of the items."""
@@ -182,7 +195,8 @@ class ItemAgents:
         """Close the session that was opened for the agents, after the main agent's run, whose `work` is done."""
         if self._close is None:
             return
-        await self._tree.node("a").finished()
+        if not self._title:
+            await self._tree.node("a").finished()
         for ownership in self._owned:
             ownership.release()
         if self._owned:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from friday_cli.core.protocol.errors import UsageError
@@ -46,3 +47,19 @@ def checker(schema: dict[str, Any]) -> Callable[[str], str]:
         return "" if wrong is None else f"at {wrong.json_path}: {wrong.message}"
 
     return complaint
+
+
+def read_schema(text: str | None, option: str) -> dict[str, Any] | None:
+    """The JSON Schema that is the value of `option`: its text, or a file. Raises UsageError."""
+    if text is None:
+        return None
+    try:
+        content = text if text.lstrip().startswith("{") else Path(text).read_text(encoding="utf-8-sig")
+        schema = json.loads(content)
+    except OSError as error:
+        raise UsageError(f"{option}: {text} cannot be read: {error.strerror}.") from None
+    except ValueError as error:
+        raise UsageError(f"{option}: not JSON: {error}.") from None
+    if not isinstance(schema, dict):
+        raise UsageError(f"{option}: the schema must be a JSON object.")
+    return schema

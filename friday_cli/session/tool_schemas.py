@@ -24,6 +24,7 @@ class KeptSchemas:
     def __init__(self, env: Mapping[str, str] | None = None) -> None:
         self._path = cache_dir(env) / "tool-schemas"
         self._schemas: dict[str, dict[str, Any]] | None = None
+        self._newest: tuple[ToolSpec, ...] = ()
 
     def specs(self, tools: Iterable[tool.Tool]) -> tuple[ToolSpec, ...]:
         """What a model is told about `tools`, in their order."""
@@ -36,9 +37,14 @@ class KeptSchemas:
             self._schemas |= {name: one.spec.schema for name, one in new.items()}
             cache_file.write(self._path, msgspec.json.encode([_made_by(), self._schemas]))
         made = {one.name: self._schemas[name] for name, one in zip(names, tools, strict=True)}
-        return tuple(
+        specs = tuple(
             ToolSpec(one.name, one.description, made[one.name]) if one.schema is None else one.spec for one in given
         )
+        if specs != self._newest:
+            self._newest = specs
+        return (
+            self._newest
+        )  # the same object for agents with the same tools: what is derived from it is kept by identity
 
     def _read(self) -> dict[str, dict[str, Any]]:
         with suppress(msgspec.MsgspecError, UnicodeDecodeError):

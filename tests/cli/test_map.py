@@ -165,6 +165,7 @@ def test_a_result_fits_the_schema_and_passes_the_check_in_its_worktree(console: 
     assert results[0]["result"] == {"found": "right"}
     assert results[0]["receipt"] == "tools run: none; check ended with exit code 1; check ended with exit code 0"
     assert "ended with exit code 1" in results[1]["error"]
+    assert results[1]["receipt"].endswith("check ended with exit code 1 (4 times)")
     assert ran.code == 1
     name = console("map", "status").rows[0][0]
     service.say = lambda turn: Say('{"found": "right"}')
@@ -229,6 +230,58 @@ def test_a_person_is_asked_once_after_the_sample(console: Console, service: Serv
     assert service.requests == 3
     assert "6 items: $0." in ran.out
     assert "(from 3 runs), cap $1.00" in ran.out
+
+
+def test_a_batch_that_nobody_agreed_to_leaves_nothing_to_see(console: Console, service: Service) -> None:
+    (console.project / "items.jsonl").write_text(lines(3))
+    argv = ("map", "summarizer", "--items", "items.jsonl", "--task", TASK, "--max-cost", "1", "--sample", "0")
+    ran = console.terminal(*argv, says=[("Run them? [y/N]", "n\n")])
+    assert "3 waiting" in ran.out
+    assert "Nothing was started" in console(*argv).err
+    assert console("map", "status").out == "No batches in this folder.\n"
+    assert "no sessions in this folder" in console("sessions", "list").err
+    assert console(*argv, "--yes").code == 0
+    assert len(console("map", "status").rows) == len(console("sessions", "list").rows) == 1
+
+
+def forget_the_ends(keys: str) -> None:
+    """Make the store of batches as it is when a process is killed before it writes what its log has already."""
+    with sqlite3.connect(Path(os.environ["FRIDAY_HOME"], "data", "map.db")) as db:
+        db.execute("UPDATE batches SET state = 'open', spent = 0")
+        db.execute(
+            "UPDATE items SET state = 'running', agent = '', cost = 0, tokens = 0, result = '', receipt = '', reserved = 0.5"
+            f" WHERE {keys}"
+        )
+
+
+def test_what_a_killed_process_had_logged_is_recovered(console: Console, service: Service) -> None:
+    first = batch(console, lines(3))
+    forget_the_ends("1")
+    again = batch(console, lines(3))
+    assert (again.code, service.requests) == (0, 3)
+    assert [json.loads(line)["result"] for line in again.out.splitlines()] == ["found i0", "found i1", "found i2"]
+    assert console("map", "status").rows[0][-3:] == console("map", "status").rows[0][-3:]
+    assert [json.loads(line)["receipt"] for line in first.out.splitlines()] == [
+        json.loads(line)["receipt"] for line in again.out.splitlines()
+    ]
+    forget_the_ends("key IN (SELECT key FROM places WHERE number = 1)")
+    assert console.ok("sessions", "delete", console("sessions", "list").rows[-1][0], "--yes")
+    lost = batch(console, lines(3))
+    assert (lost.code, service.requests) == (0, 4), lost
+    assert "$0.50" in console("map", "status").out  # without the log it is charged with all that it may have cost
+
+
+def test_batches_that_were_not_used_for_long_are_removed(console: Console, service: Service) -> None:
+    batch(console, lines(2))
+    found = Path(os.environ["FRIDAY_HOME"], "data", "map.db")
+    with sqlite3.connect(found) as db:
+        db.execute("UPDATE batches SET updated = updated - 91 * 86400")
+        db.execute("UPDATE items SET updated = updated - 91 * 86400")
+    batch(console, lines(1), task=TASK + " Again.")
+    with sqlite3.connect(found) as db:
+        assert [
+            db.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in ("batches", "places", "items")
+        ] == [1] * 3
 
 
 def test_a_forecast_covers_the_cost_of_a_batch() -> None:

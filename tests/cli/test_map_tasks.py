@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import sqlite3
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -48,6 +51,18 @@ def test_items_are_run_once_and_what_returns_is_bounded(console: Console) -> Non
     assert "40 sub-agents" in again.err
     assert len(again.out) < 12_000
     assert "The first 14 results" in again.out
+
+
+def test_what_a_killed_process_had_logged_is_recovered(console: Console) -> None:
+    call = {**CALL, "items": ITEMS[4:]}
+    ask(console, call)
+    with sqlite3.connect(Path(os.environ["FRIDAY_HOME"], "data", "map.db")) as db:
+        db.execute("UPDATE batches SET state = 'open', spent = 0")
+        db.execute("UPDATE items SET state = 'running', agent = '', cost = 0, result = '', reserved = 0.1")
+    again = ask(console, call)
+    assert "4 items: 4 done" in again.out
+    assert again.out.count(": found") == 4
+    assert "sub-agent" not in again.err
 
 
 def test_a_big_batch_is_one_line_of_the_tree(console: Console) -> None:

@@ -22,7 +22,7 @@ from friday_cli.core.protocol.run_result import LIMIT_REASONS, RunResult
 from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.diagnostics.log_file import report_defect, start_log
 from friday_cli.paths import store_path, working_folder
-from friday_cli.session.output_schema import unfenced
+from friday_cli.session.output_schema import read_schema, unfenced
 from friday_cli.session.session import Session
 
 from ..options import session_options
@@ -78,7 +78,7 @@ def _ask_and_report(values: dict[str, Any]) -> int:
     try:
         if values["debug"]:
             log_path = start_log()
-        schema = _schema(values["json_schema"])
+        schema = read_schema(values["json_schema"], "--json-schema")
         prompt, piped = read_prompt(values["prompt"], show)  # before the event loop, so that Ctrl-C interrupts it
         return asyncio.run(_ask(values, prompt, piped, schema, show, signals))
     except FridayError as error:
@@ -367,21 +367,3 @@ class _OneShotRun:
         if self._writer.denials and not outcome.text.strip() and (not transient or self._failure == "empty"):
             return EXIT_DENIED
         return EXIT_TRANSIENT if transient else 1
-
-
-def _schema(text: str | None) -> dict[str, Any] | None:
-    """The JSON Schema of --json-schema: its text, or a file."""
-    if text is None:
-        return None
-    import json
-
-    try:
-        content = text if text.lstrip().startswith("{") else Path(text).read_text(encoding="utf-8-sig")
-        schema = json.loads(content)
-    except OSError as error:
-        raise UsageError(f"--json-schema: {text} cannot be read: {error.strerror}.") from None
-    except ValueError as error:
-        raise UsageError(f"--json-schema: not JSON: {error}.") from None
-    if not isinstance(schema, dict):
-        raise UsageError("--json-schema: the schema must be a JSON object.")
-    return schema
