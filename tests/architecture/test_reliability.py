@@ -7,8 +7,6 @@ import re
 from functools import cache
 from pathlib import Path
 
-import pytest
-
 from tests.architecture.test_files import parsed, python_files
 
 PROJECT = Path(__file__).parents[2]
@@ -22,25 +20,24 @@ SHELLS = {"system", "popen", "create_subprocess_shell", "getoutput", "getstatuso
 
 @cache
 def found_in(path: str) -> set[str]:
-    """The names of the tests in a file."""
-    return {n.name for n in ast.walk(parsed(PROJECT / path)) if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))}
+    """The names of the tests in a file, those in classes too."""
+    return set(re.findall(r"^ *(?:async )?def (test_\w+)", (PROJECT / path).read_text(encoding="utf-8"), re.M))
 
 
 def test_every_requirement_and_figure_is_there_once() -> None:
     assert [name for name, _ in ROWS] == [f"{key}{n}" for key, count in COUNTS.items() for n in range(1, count + 1)]
 
 
-@pytest.mark.parametrize(("name", "shown"), ROWS, ids=[name for name, _ in ROWS])
-def test_what_a_row_names_is_there(name: str, shown: str) -> None:
-    tests = TEST.findall(shown)
-    assert tests
-    for path, test in tests:
-        assert (PROJECT / path).is_file(), path
-        assert test in found_in(path), f"{path} has no {test}"
-        assert test.startswith("test_")
-    if name.startswith("G"):
-        _, reached, _ = (cell.strip() for cell in shown.strip().split(" | "))
-        assert reached
+def test_what_a_row_names_is_there() -> None:
+    for name, shown in ROWS:
+        tests = TEST.findall(shown)
+        assert tests, name
+        for path, test in tests:
+            assert (PROJECT / path).is_file(), path
+            assert test in found_in(path), f"{path} has no {test}"
+        if name.startswith("G"):
+            _, reached, _ = (cell.strip() for cell in shown.strip().split(" | "))
+            assert reached, name
 
 
 def test_q44_nothing_of_friday_s_own_goes_through_a_shell() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from friday_cli.command_safety import is_literal_command
 
 LITERAL = (
@@ -24,11 +22,9 @@ DEPENDS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("command", LITERAL)
-def test_a_command_with_literal_words_is_literal(command: str) -> None:
-    assert is_literal_command(command)
+def test_a_command_with_literal_words_is_literal() -> None:
+    assert [command for command in LITERAL if not is_literal_command(command)] == []
 
 
-@pytest.mark.parametrize("command", DEPENDS)
-def test_a_command_that_depends_on_anything_else_is_not(command: str) -> None:
-    assert not is_literal_command(command)
+def test_a_command_that_depends_on_anything_else_is_not() -> None:
+    assert [command for command in DEPENDS if is_literal_command(command)] == []

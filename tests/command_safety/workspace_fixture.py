@@ -64,7 +64,7 @@ def virtual_context(
 
 def context(root: Path) -> AnalysisContext:
     """The folder as commands see it."""
-    return AnalysisContext(LocalWorkspace(root), ENVIRONMENT)
+    return AnalysisContext(LocalWorkspace(root, environ=ENVIRONMENT), ENVIRONMENT)
 
 
 def passes(command: str, place: AnalysisContext | Path) -> bool:

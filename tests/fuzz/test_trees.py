@@ -19,7 +19,7 @@ from tests.fuzz.seeds import first
 SCENES, RANDOM = 250, 100
 """Scenes per part with fixed seeds, and with random ones: those look for what nobody has met yet (see `seeds`)."""
 PARTS = [("fixed", n) for n in range(FIXED_PARTS)] + [("random", 0)]
-"""500 scenes and some more, and a fifth of them once more after a death; 5,000 with `FRIDAY_FUZZ=10` (see `seeds`)."""
+"""250 scenes and some more, and a fifth of them once more after a death; 5,000 with `FRIDAY_FUZZ=10` (see `seeds`)."""
 FIXED = 1_000_000
 
 LEAST = {

@@ -227,10 +227,11 @@ NOT_COVERED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("command", COVERED + NOT_COVERED)
-def test_an_allow_rule_covers_its_command_wherever_it_stands_and_nothing_else(command: str) -> None:
-    decision = "allow" if command in COVERED else "ask"
-    assert rights("allow bash(npm test *)").decide(bash(command)).decision == decision
+def test_an_allow_rule_covers_its_command_wherever_it_stands_and_nothing_else() -> None:
+    found = {
+        command: rights("allow bash(npm test *)").decide(bash(command)).decision for command in COVERED + NOT_COVERED
+    }
+    assert found == {**dict.fromkeys(COVERED, "allow"), **dict.fromkeys(NOT_COVERED, "ask")}
 
 
 ANY, SEVERAL = ("allow bash(* --all)",), ("allow bash(make *)", "allow bash(npm test *)", "ask bash(make deploy *)")
@@ -296,11 +297,11 @@ HIDDEN = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("command", HIDDEN)
 @pytest.mark.parametrize("mode", ["ask", "yolo"])
-def test_a_deny_rule_finds_its_command_inside_others(command: str, mode: Mode) -> None:
-    for text in (command, f"{command}\n("):  # the second cannot be parsed
-        assert rights("allow bash", "deny bash(rm *)", mode=mode).decide(bash(text)).decision == "deny"
+def test_a_deny_rule_finds_its_command_inside_others(mode: Mode) -> None:
+    rules = rights("allow bash", "deny bash(rm *)", mode=mode)
+    texts = [text for command in HIDDEN for text in (command, f"{command}\n(")]  # the second cannot be parsed
+    assert [text for text in texts if rules.decide(bash(text)).decision != "deny"] == []
 
 
 @pytest.mark.parametrize(("command", "decision"), [
@@ -393,9 +394,9 @@ SUGGESTED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("call", "rule"), SUGGESTED, ids=lambda x: str(getattr(x, "subjects", x)))
-def test_what_always_would_store(call: RuleInput, rule: str) -> None:
-    assert suggested_rule(call) == rule
+def test_what_always_would_store() -> None:
+    found = [(call.subjects, suggested_rule(call)) for call, _ in SUGGESTED]
+    assert found == [(call.subjects, rule) for call, rule in SUGGESTED]
 
 
 @given(
@@ -475,19 +476,19 @@ def test_a_deny_rule_means_what_it_says_even_in_yolo(
         assert all(f"the rule {rule[5:]} may apply" in permission.reason for permission in found.values())
 
 
-@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("command", [
     "cp x.txt .git/hooks/pre-commit", "tee .envrc", "sed -i s/a/b/ .github/workflows/ci.yml", "rm -r .husky", "mv x.txt .vscode/tasks.json", "ln -s x .claude",
     "cp x.txt src/.envrc", "echo x | tee -a .mcp.json", "dd if=x.txt of=.friday/config.toml", "cd src && cp a.py ../.vscode/tasks.json", "echo x > .idea/run.xml",
     "echo x >> /home/me/.bashrc", "cp x.txt ../other/.envrc", "ln -s x /home/me/.ssh/config", "tee -a /home/me/.zshrc /home/me/x",
 ])  # fmt: skip
 def test_a_command_that_names_a_file_that_runs_code_later_is_asked_about_in_every_mode(
-    project: AnalysisContext, mode: Mode, command: str
+    project: AnalysisContext, command: str
 ) -> None:
     call = msgspec.structs.replace(workspace_fixture.bash(command, project), sandbox_access="confined")
-    permission = rights("allow bash", "allow bash(tee *)", mode=mode).decide(call)
-    assert permission.decision == ("deny" if mode == "plan" else "ask")
-    assert mode == "plan" or "is protected: asked in every mode" in permission.reason
+    for mode in MODES:
+        permission = rights("allow bash", "allow bash(tee *)", mode=mode).decide(call)
+        assert permission.decision == ("deny" if mode == "plan" else "ask"), mode
+        assert mode == "plan" or "is protected: asked in every mode" in permission.reason
 
 
 @pytest.mark.parametrize(

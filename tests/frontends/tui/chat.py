@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from textual._context import visible_screen_stack
 from textual.pilot import Pilot
 
 from friday_cli.frontends.tui.app import FridayApp
@@ -94,6 +95,7 @@ class Chat:
             raise AssertionError(f"Not reached. The screen:\n{self.frame}") from None
         await asyncio.sleep(0.1)
         await self.pilot.pause()
+        assert self.frame.strip(), "Nothing is drawn."
 
     async def idle(self) -> None:
         """Wait until every message has reached an agent, and no agent runs."""
@@ -119,7 +121,8 @@ class Chat:
 
     @property
     def frame(self) -> str:
-        """The screen as text."""
+        """The screen as text, with what shows of the screens behind it."""
+        visible_screen_stack.set(self.app._background_screens)
         strips = self.app.screen._compositor.render_strips()
         return "\n".join(strip.text.rstrip() for strip in strips)
 
@@ -129,7 +132,9 @@ async def running(app: FridayApp, *, size: tuple[int, int] = (100, 30)) -> Async
     """A chat that runs `app` without a terminal, and closes it."""
     try:
         async with app.run_test(size=size, notifications=True) as pilot:
-            yield Chat(app, pilot)
+            yield (chat := Chat(app, pilot))
+            if app.is_running and app.screen_stack:
+                assert chat.frame.strip(), "Nothing is drawn."
     finally:
         await app.controller.close()
 

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 import textual.app
 import textual.pilot
-from textual._context import active_app
+from textual._compositor import Compositor
+from textual._context import active_app, visible_screen_stack
 from textual.cache import LRUCache
 from textual.css.stylesheet import Stylesheet
 
@@ -47,6 +48,25 @@ def _parsed_once() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Stylesheet, "set_variables", set_and_share)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _drawn_when_read() -> Iterator[None]:
+    """Draw a frame when a test looks at the screen (`Chat.frame`). Without a terminal Textual draws every frame and drops it."""
+    render_update = Compositor.render_update
+
+    def render(
+        self: Compositor, full: bool = False, screen_stack: list[Any] | None = None, simplify: bool = False
+    ) -> Any:
+        if full:  # a screenshot
+            return render_update(self, full, screen_stack, simplify)
+        visible_screen_stack.set(screen_stack or [])
+        self._dirty_regions.clear()
+        return None
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Compositor, "render_update", render)
         yield
 
 

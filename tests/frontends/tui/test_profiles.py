@@ -183,7 +183,7 @@ async def test_e_edits_a_file_that_counts_when_the_dialog_closes(
     async with opened(tmp_path, {"a": [{"text": "fine"}]}) as chat:
         await chat.ask("hello", shows="fine")
         await shown(chat)
-        await chat.press("j", "j", "j", "e", shows="Saved: ")
+        await chat.press("j", "j", "j", "e", shows="Saved:")
         await closed(chat)
         await chat.shows("Your changes of profiles count now.")
         assert lead.read_text() == LEAD.replace("Leads.", "Leads well.")  # noqa: ASYNC240

@@ -31,12 +31,12 @@ STREAMS = {
 
 
 @pytest.mark.parametrize("name", STREAMS)
-@pytest.mark.parametrize("size", [1, 2, 3, 7, 100_000])
-def test_events_do_not_depend_on_how_bytes_are_cut(name: str, size: int) -> None:
+def test_events_do_not_depend_on_how_bytes_are_cut(name: str) -> None:
     stream, expected = STREAMS[name]
-    parser = SSEParser()
-    got = [sent for at in range(0, len(stream), size) for sent in parser.feed(stream[at : at + size])]
-    assert got + parser.close() == expected
+    for size in (1, 2, 3, 7, 100_000):
+        parser = SSEParser()
+        got = [sent for at in range(0, len(stream), size) for sent in parser.feed(stream[at : at + size])]
+        assert got + parser.close() == expected, size
 
 
 def test_an_event_comes_out_with_its_empty_line_and_not_later() -> None:
