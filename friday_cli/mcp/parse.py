@@ -63,20 +63,23 @@ def check(file: str, name: str, data: object) -> tuple[WrittenEntry, list[str]]:
     notices: list[str] = []
     values: dict[str, Any] = {}
     for key, value in data.items():
-        kind = fields().get(key)
-        if kind is None:
+        if key not in WrittenEntry.__struct_encode_fields__:
             if (notice := _unknown(key)) is not None:
                 notices.append(str(error(file, name, notice, key=key)))
         elif value is not None:
             if key == "type" and value == "sse":
                 hint = 'Use "type": "http" with the address that ends in /mcp.'
                 raise error(file, name, "the transport sse is not supported.", key=key, hint=hint)
-            if (problem := type_error(value, kind)) is not None:
-                raise error(file, name, f"{sanitize_line(problem, 200)}.", key=key)
             values[key] = value
     if data.get("disabled") is True:
         values["enabled"] = False
-    written = msgspec.convert(values, WrittenEntry)
+    try:
+        written = msgspec.convert(values, WrittenEntry)
+    except msgspec.ValidationError:
+        for key, value in values.items():  # the types of the keys take time to find
+            if (problem := type_error(value, fields()[key])) is not None:
+                raise error(file, name, f"{sanitize_line(problem, 200)}.", key=key) from None
+        raise
     if written.enabled or written.command or written.url:
         _check_transport(file, name, written)
     return written, notices

@@ -228,10 +228,11 @@ def _build(
     telemetry = _telemetry(context, session, history)
     log = Log(store.journal(session), last=history.last, watch=_watch(taint, telemetry))
     mode, profile = options.mode or settings.mode, options.profile or ROOT
-    rules = session_rules(settings, allow=options.allow, deny=options.deny, mode=mode, profile=profile)
+    foreign = tuple(server.name for server in context.servers if server.of_project)
+    rules = session_rules(settings, allow=options.allow, deny=options.deny, mode=mode, profile=profile, foreign=foreign)
     persona = context.profiles.get(options.profile) if options.profile else None
     notes: list[str] = []
-    permissions = SessionPermissions(rules, log, notes)
+    permissions = SessionPermissions(rules, log, notes, foreign)
     overflow_folder = None if store.in_memory else data_dir(env) / "spill" / session
     workspace = _workspace(options, context, overflow_folder, _recorder(context, log, session))
     providers = ProviderPool(settings, env)
