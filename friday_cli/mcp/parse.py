@@ -17,9 +17,8 @@ from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.core.text.suggest import closest_match
 from friday_cli.workspace.process.environment import is_secret
 
-from .describe import is_secret_header
 from .entry import STARTUP_TIMEOUT_S, TIMEOUT_S, EntryOrigin, ServerEntry, WrittenEntry
-from .expand import Expander, ExpandError
+from .expand import Expander, ExpandError, is_secret_header
 
 TABLE = "mcpServers"
 _HELPERS = frozenset(("headersHelper", "authHelper", "auth_provider_type"))

@@ -21,7 +21,6 @@ from friday_cli.core.text.suggest import closest_match
 
 from .catalog import Catalog, CatalogCache, OfferedPrompt
 from .connection import ConnectionHost, Reply, ServerConnection, ServerError
-from .describe import server_line
 from .entry import Expose, ServerEntry
 from .exposure import exposure
 from .names import no_server, tool_names
@@ -248,6 +247,8 @@ class ServerPool:
         return [self._row(server) for server in self._servers.values()]
 
     def _row(self, server: _Server) -> ServerRow:
+        from .describe import server_line  # only people need it
+
         entry, catalog, link = server.entry, server.catalog or server.newer, server.connection
         known = "tools known, not connected" if catalog else "not connected"
         state = {"open": "connected", "opening": "connecting"}.get(link.state, "failed" if link.last_error else known)
