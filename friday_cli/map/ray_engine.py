@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import signal
 import socket
 import tempfile
+import threading
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -72,7 +74,8 @@ class RayEngine:
                 await asyncio.to_thread(folder_copy.pack, folder), _config_files(options, env),
                 {name: identity(local, name) for name in (job.profile, job.reduce) if name},
             )  # fmt: skip
-            await asyncio.to_thread(_connect, env)  # in a thread, Ray leaves the signal handlers alone
+            await asyncio.to_thread(_connect, env)  # in a thread, Ray leaves Python's signal handlers alone
+            _restore_signals()
             return cls(job, local, ray.put(setup))
         except BaseException:
             await local.close()
@@ -155,10 +158,6 @@ class RayEngine:
         await asyncio.to_thread(ray.shutdown)
 
 
-def _facts(lost: str, receipt: str) -> str:
-    return "; ".join(part for part in (lost and f"{lost}, it was tried again", receipt) if part)
-
-
 def _config_files(options: Options, env: Mapping[str, str]) -> dict[str, bytes]:
     """The settings, profiles and instructions of the person. Raises UsageError if a key is in one."""
     home = config_dir(env)
@@ -169,6 +168,14 @@ def _config_files(options: Options, env: Mapping[str, str]) -> dict[str, bytes]:
         if contain_keys(content):
             raise UsageError(f"--engine ray: {found[name]} contains a key, and would be sent to other machines.")
     return contents
+
+
+def _restore_signals() -> None:
+    """Let Python handle signals again: Ray's handler of SIGTERM prints stacks, and may abort."""
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        if threading.current_thread() is threading.main_thread() and (handler := signal.getsignal(number)) is not None:
+            signal.signal(number, handler)
+            signal.siginterrupt(number, False)
 
 
 def _connect(env: Mapping[str, str]) -> None:

@@ -1,7 +1,8 @@
 """`python -m tests.map.ray [NAME...]`: `friday map --engine ray` on a cluster of two nodes with two processors each, on this machine.
 
 node: a node is killed in the middle. cap: the cap over both nodes. back_off: one refusal delays both nodes. equal: results and
-branches are those of the embedded engine. Keys must be in no log of Ray and in no store. Needs `pip install 'friday-cli[ray]'`.
+branches are those of the embedded engine. combined: they are reduced. signals: the command is interrupted, terminated, killed.
+twice: a worker dies, and the next one too. Keys must be in no log of Ray and in no store. Needs `pip install 'friday-cli[ray]'`.
 """
 
 from __future__ import annotations
@@ -9,10 +10,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
@@ -20,7 +24,7 @@ from typing import Any
 
 from tests.map.__main__ import Place
 from tests.map.service import Service, lines, serving
-from tests.servers.fake_model_server import Say
+from tests.servers.fake_model_server import Say, Turn
 
 ITEMS = 40
 PREFIX = "friday-map-"
@@ -182,6 +186,71 @@ def equal(nodes: Nodes, folder: str) -> Sequence[str]:
     return [] if found[0] == found[1] else [f"{found[0]} and {found[1]}"]
 
 
+def signals(nodes: Nodes, folder: str) -> Sequence[str]:
+    """The command is interrupted, terminated and killed; the same command goes on, and nothing runs meanwhile."""
+    problems: list[str] = []
+    for number, expected in ((signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -signal.SIGKILL)):
+        more: list[int] = []
+
+        def send(
+            service: Service, process: subprocess.Popen[str], number: int = number, more: list[int] = more
+        ) -> None:
+            while service.requests < ITEMS // 4 and process.poll() is None:
+                time.sleep(0.01)
+            process.send_signal(number)
+            before = service.requests
+            process.wait()
+            time.sleep(2)
+            more += [service.requests - before]
+
+        with serving() as service:
+            slow(service)
+            place = Place(Path(tempfile.mkdtemp(dir=folder)), service, lines(ITEMS))
+            place.env |= {"RAY_ADDRESS": nodes.address, "ANTHROPIC_API_KEY": KEY}
+            process = place.start("--engine", "ray", "--sample", "0")
+            send(service, process)
+            first = process.returncode
+            code, out = place.run("--engine", "ray", "--sample", "0")
+            (spent,) = place.rows("SELECT spent FROM batches")[0]
+            print(
+                f"  {number.name}: exit {first}, {more[0]} requests afterwards, then exit {code} after {service.requests}"
+                f" requests for {ITEMS} items; charged ${spent:.5f}, counted ${service.paid:.5f}"
+            )
+            if (first, code) != (expected, 0) or more[0] > 4 or service.requests > ITEMS + 8:
+                problems.append(f"{number.name}: {out[:800]}")
+            if float(str(spent)) < service.paid - 1e-9:
+                problems.append(f"{number.name}: less was charged than the service counted")
+    return problems
+
+
+def twice(nodes: Nodes, folder: str) -> Sequence[str]:
+    """A worker dies at each request: the item has failed after the second one, and both are charged."""
+
+    def begin(service: Service) -> None:
+        def say(turn: Turn) -> Say:
+            for entry in Path("/proc").glob("[0-9]*/cmdline"):
+                with suppress(OSError):
+                    name = entry.read_bytes()
+                    if name.startswith(b"ray::run_item"):
+                        os.kill(int(entry.parent.name), signal.SIGKILL)
+            return Say("found it", usage=USAGE, delay_s=1.0)
+
+        service.say = say
+
+    place, service, code, out = run(nodes, folder, lines(1), begin)
+    rows = place.rows("SELECT state, error, cost FROM items")
+    print(f"  {rows}; {service.requests} requests, counted ${service.paid:.5f}; exit {code}")
+    good = code == 1 and service.requests == 2 and rows[0][0] == "failed" and "worker died" in str(rows[0][1])
+    return [] if good and float(str(rows[0][2])) >= service.paid - 1e-9 else [out[:1500]]
+
+
+def combined(nodes: Nodes, folder: str) -> Sequence[str]:
+    """The results are reduced on the nodes."""
+    _, service, code, out = run(nodes, folder, lines(4), slow, "--reduce", "summarizer")
+    print(f"  {service.requests} requests for 4 items and the reduced result; exit {code}")
+    return [] if code == 0 and service.requests == 5 and "found it" in out else [out[:1500]]
+
+
 def keys(nodes: Nodes, folder: str) -> Sequence[str]:
     """The key is in no file that this run made."""
     tops = [Path(folder), *Path(gettempdir()).glob(f"{PREFIX}*")]
@@ -190,7 +259,9 @@ def keys(nodes: Nodes, folder: str) -> Sequence[str]:
     return found
 
 
-CHECKS: tuple[Callable[[Nodes, str], Sequence[str]], ...] = (cap, back_off, equal, node, keys)
+CHECKS: tuple[Callable[[Nodes, str], Sequence[str]], ...] = (
+    cap, back_off, equal, combined, signals, twice, node, keys,
+)  # fmt: skip
 
 
 def main() -> int:

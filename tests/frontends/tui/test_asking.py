@@ -276,6 +276,30 @@ async def test_a_change_is_asked_about_and_shown_as_a_diff(tmp_path: Path, no_gr
         chat.has("2 - two", "2 + three")
 
 
+async def test_what_a_delegation_usually_uses_is_in_the_question_and_on_its_card(
+    tmp_path: Path, no_grace: None
+) -> None:
+    settings = tmp_path / "settings.toml"
+    settings.write_text("[agents.delegation]\nask_above = 0\n")
+    agents = {
+        "a": [delegates("first", profile="coder"), {"text": "One."}, delegates("second", profile="coder"), {"text": "Two."}],
+        "a.1": [{"text": "Done."}],
+        "a.2": [{"text": "Done.", "delay_s": 30}],
+    }  # fmt: skip
+    async with opened(tmp_path, agents, size=(180, 40), config_file=settings) as chat:
+        await asked(chat, say="go")
+        assert "usual cost unknown (no runs yet)" in chat.frame
+        await chat.press("1", shows="One.")
+        await chat.idle()
+        await asked(chat, say="go on")
+        await chat.shows("(1 run); suggested budget")
+        assert "coder on scripted/.scenario: usually " in chat.frame
+        await chat.press("1")
+        await chat.until(lambda: not chat.state.asks)
+        await chat.shows("(1 run)")
+        assert re.search(r"a\.2 · .*\n.*second.*\n.*usually .*\(1 run\)", chat.frame)
+
+
 async def test_asks_of_several_agents_are_answered_from_the_tree_and_from_a_child_s_own_view(
     tmp_path: Path, no_grace: None
 ) -> None:
