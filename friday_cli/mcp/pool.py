@@ -64,7 +64,7 @@ class _Server:
     def next_change_s(self) -> float:
         """Seconds to wait before changed lists are read."""
         self.changes += 1
-        return min(CHANGE_S * 2 ** min(self.changes - 1, 10), LONGEST_CHANGE_S)
+        return min(CHANGE_S * 2.0 ** min(self.changes - 1, 10), LONGEST_CHANGE_S)
 
     @property
     def prompts(self) -> tuple[OfferedPrompt, ...]:
@@ -91,7 +91,7 @@ class ServerPool:
     ) -> None:
         self._cache, self._output_chars = cache, output_chars
         self._report = host.report
-        host = msgspec.structs.replace(host, changed=self._changed)
+        host = msgspec.structs.replace(host, changed=lambda name: self._read(self._servers[name], changed=True))
         used = [entry for entry in entries if entry.enabled]
         self._servers: dict[str, _Server] = {entry.name: _Server(entry, host, cache.read(entry)) for entry in used}
         self._tools: dict[str, Tool] | None = None
@@ -197,13 +197,9 @@ class ServerPool:
             self._tools = None
         return bool(changed)
 
-    def _changed(self, name: str) -> None:
-        server = self._servers[name]
+    def _read(self, server: _Server, *, changed: bool = False) -> None:
         if server.reading is None or server.reading.done():
-            self._read(server, server.next_change_s())
-
-    def _read(self, server: _Server, delay_s: float = 0.0) -> None:
-        if server.reading is None or server.reading.done():
+            delay_s = server.next_change_s() if changed else 0.0
             server.reading = asyncio.create_task(
                 self._read_lists(server, delay_s), name=f"mcp lists {server.entry.name}"
             )

@@ -81,13 +81,17 @@ async def test_lists_that_change_without_end_are_read_less_and_less(stage: Stage
             pool.person_wrote()
 
 
-async def test_a_kept_rule_does_not_hold_for_the_server_of_a_project(stage: Stage) -> None:
+def known_of_project(stage: Stage) -> None:
+    """A project with a server whose tool is known, and that does not answer."""
     url = "http://127.0.0.1:9/mcp"
     (stage.project / ".mcp.json").write_text(json.dumps({"mcpServers": {"small": {"url": url, "expose": "direct"}}}))
     decide(stage.project, True)
-    known = Catalog(tools=(OfferedTool("echo"),), fetched=time.time())
     entry = ServerEntry("small", "http", url=url, cwd=os.path.realpath(stage.project), sandbox=True)
-    CatalogCache().write(entry, known)
+    CatalogCache().write(entry, Catalog(tools=(OfferedTool("echo"),), fetched=time.time()))
+
+
+async def test_a_kept_rule_does_not_hold_for_the_server_of_a_project(stage: Stage) -> None:
+    known_of_project(stage)
     stage.plays({"a": [calls("small", "echo"), calls("small", "echo"), says("done")]})
     kept = {"permissions.allow": ["mcp__small__echo", "mcp__small"]}
     asked: list[str] = []
