@@ -9,9 +9,9 @@ from urllib.parse import urlsplit
 
 from friday_cli.core.text.deceptive import show_deceptive
 from friday_cli.core.text.sanitize import mask
-from friday_cli.workspace.process.environment import is_secret
 
 from .entry import ServerEntry, WrittenEntry
+from .expand import is_secret_header
 
 MAX_CHARS = 4_000
 """Longest command line that is shown; what is left out is counted."""
@@ -60,11 +60,6 @@ def without_secrets(entry: Mapping[str, Any], secrets: Collection[str]) -> dict[
     for group in {key.partition(".")[0] for key in secrets}:
         hidden[group] = {k: "(hidden)" if f"{group}.{k}" in secrets else v for k, v in entry[group].items()}
     return hidden
-
-
-def is_secret_header(key: str, value: str) -> bool:
-    """Whether a header carries a secret, by its name or its value."""
-    return key.lower() in ("authorization", "proxy-authorization") or is_secret(key.replace("-", "_"), value)
 
 
 def _shown(key: str, value: str, *, hide: bool) -> str:

@@ -106,6 +106,11 @@ class ServerEntry(Struct, frozen=True):
     def __repr__(self) -> str:
         return f"ServerEntry({self.name!r}, {self.origin!r})"  # the rest can contain secrets
 
+    @property
+    def of_project(self) -> bool:
+        """Whether a project brings it."""
+        return self.network
+
     def has_tool(self, tool: str) -> bool:
         """Whether the entry lets agents use the server's tool of this name."""
         named = self.enabled_tools is None or any(fnmatchcase(tool, glob) for glob in self.enabled_tools)

@@ -19,6 +19,11 @@ class ExpandError(ValueError):
         self.hint = hint
 
 
+def is_secret_header(key: str, value: str) -> bool:
+    """Whether a header carries a secret, by its name or its value."""
+    return key.lower() in ("authorization", "proxy-authorization") or is_secret(key.replace("-", "_"), value)
+
+
 class Expander:
     """Replaces variables by their values in `env`. `confined`: for a project's text, which gets no variable that looks
     like a secret. `secrets` collects the values that were inserted and look like one."""

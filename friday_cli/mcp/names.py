@@ -52,8 +52,3 @@ def no_server(name: str, known: Collection[str], where: str = "") -> UsageError:
     near = closest_match(name, known)
     hint = f"Did you mean {near}?" if near else f"Available: {', '.join(known) or 'none'}."
     return UsageError(f"There is no MCP server {name!r}{where and f' in {where}'}.", hint=hint)
-
-
-def server_of(name: str) -> str:
-    """The server in the name of a tool or in a rule for a whole server (`mcp__SERVER`); "" for other names."""
-    return name.removeprefix(SERVER_PREFIX).partition("__")[0] if name.startswith(SERVER_PREFIX) else ""

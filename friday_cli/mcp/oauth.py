@@ -109,7 +109,7 @@ class ServerAuth(OAuthClientProvider):
                     while True:
                         step = await flow.asend((yield step))
         else:
-            self.problem = self._more_rights(response) if step_up else reason or self._login_needed(used)
+            self.problem = await self._more_rights(response) if step_up else reason or self._login_needed(used)
 
     # ---- the stored login ----
 
@@ -188,7 +188,7 @@ class ServerAuth(OAuthClientProvider):
         self._take(stored)
         async with create_mcp_http_client() as client:
             response = await client.send(await self._refresh_token(), follow_redirects=False)
-        if response.status_code >= 500 or response.status_code in (408, 429):
+        if response.status_code not in (200, 400, 401):  # not an answer about this login
             raise FridayError(f"HTTP {response.status_code}")
         if await self._handle_refresh_response(response):  # stores it
             return ""
@@ -201,12 +201,14 @@ class ServerAuth(OAuthClientProvider):
         state = "its login has expired." if used or self._login else "it needs a login."
         return f"{state} Run `friday mcp login {self._name}`."
 
-    def _more_rights(self, response: httpx2.Response) -> str:
+    async def _more_rights(self, response: httpx2.Response) -> str:
         """The line for a refusal for want of scopes, which the next login asks for."""
         scope = sanitize_line(extract_scope_from_www_auth(response) or "", 200)
-        if self._login and scope:
-            self._login.wanted_scope = union_scopes(self._login.wanted_scope, scope) or ""
-            self._file.write(self._login)
+        with suppress(FridayError, OSError):  # then the next login does not ask for them by itself
+            async with self._file.locked():
+                if scope and (stored := self._file.read()):  # another process may have renewed it
+                    stored.wanted_scope = union_scopes(stored.wanted_scope, scope) or ""
+                    self._file.write(stored)
         missing = f" ({scope})" if scope else ""
         return f"it asks for more rights than you gave{missing}. Run `friday mcp login {self._name}`."
 

@@ -17,9 +17,8 @@ from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.core.text.suggest import closest_match
 from friday_cli.workspace.process.environment import is_secret
 
-from .describe import is_secret_header
 from .entry import STARTUP_TIMEOUT_S, TIMEOUT_S, EntryOrigin, ServerEntry, WrittenEntry
-from .expand import Expander, ExpandError
+from .expand import Expander, ExpandError, is_secret_header
 
 TABLE = "mcpServers"
 _HELPERS = frozenset(("headersHelper", "authHelper", "auth_provider_type"))
@@ -63,20 +62,23 @@ def check(file: str, name: str, data: object) -> tuple[WrittenEntry, list[str]]:
     notices: list[str] = []
     values: dict[str, Any] = {}
     for key, value in data.items():
-        kind = fields().get(key)
-        if kind is None:
+        if key not in WrittenEntry.__struct_encode_fields__:
             if (notice := _unknown(key)) is not None:
                 notices.append(str(error(file, name, notice, key=key)))
         elif value is not None:
             if key == "type" and value == "sse":
                 hint = 'Use "type": "http" with the address that ends in /mcp.'
                 raise error(file, name, "the transport sse is not supported.", key=key, hint=hint)
-            if (problem := type_error(value, kind)) is not None:
-                raise error(file, name, f"{sanitize_line(problem, 200)}.", key=key)
             values[key] = value
     if data.get("disabled") is True:
         values["enabled"] = False
-    written = msgspec.convert(values, WrittenEntry)
+    try:
+        written = msgspec.convert(values, WrittenEntry)
+    except msgspec.ValidationError:
+        for key, value in values.items():  # the types of the keys take time to find
+            if (problem := type_error(value, fields()[key])) is not None:
+                raise error(file, name, f"{sanitize_line(problem, 200)}.", key=key) from None
+        raise
     if written.enabled or written.command or written.url:
         _check_transport(file, name, written)
     return written, notices

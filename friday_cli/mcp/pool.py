@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import msgspec
 
 from friday_cli.core.protocol.errors import UsageError
-from friday_cli.core.protocol.server_calls import LIST, READ
+from friday_cli.core.protocol.server_calls import LIST, READ, server_of
 from friday_cli.core.protocol.tool import Tool
 from friday_cli.core.protocol.tool_info import SERVER_PREFIX
 from friday_cli.core.text.sanitize import sanitize_line
@@ -21,10 +21,9 @@ from friday_cli.core.text.suggest import closest_match
 
 from .catalog import Catalog, CatalogCache, OfferedPrompt
 from .connection import ConnectionHost, Reply, ServerConnection, ServerError
-from .describe import server_line
 from .entry import Expose, ServerEntry
 from .exposure import exposure
-from .names import no_server, server_of, tool_names
+from .names import no_server, tool_names
 from .tools import ToolSearch, resource_tools, server_tool
 
 SETTLE_S = 3.0
@@ -33,8 +32,9 @@ MOST_INSTRUCTIONS = 2_000
 """Characters of the instructions of one server in a prompt."""
 MOST_NAMED = 5
 """Names of changed tools in a notice."""
-CHANGE_S = 0.3
-"""Seconds after a server said that its lists changed before they are read: several such messages come at once."""
+CHANGE_S, LONGEST_CHANGE_S = 0.3, 5.0
+"""Seconds after a server said that its lists changed before they are read: several such messages come at once. It is twice as
+long each further time until the person writes."""
 
 
 class ServerRow(msgspec.Struct, frozen=True):
@@ -59,6 +59,12 @@ class _Server:
         self.newer: Catalog | None = None
         self.connection = ServerConnection(entry, host, catalog)
         self.reading: asyncio.Task[None] | None = None
+        self.changes = 0
+
+    def next_change_s(self) -> float:
+        """Seconds to wait before changed lists are read."""
+        self.changes += 1
+        return min(CHANGE_S * 2.0 ** min(self.changes - 1, 10), LONGEST_CHANGE_S)
 
     @property
     def prompts(self) -> tuple[OfferedPrompt, ...]:
@@ -85,7 +91,7 @@ class ServerPool:
     ) -> None:
         self._cache, self._output_chars = cache, output_chars
         self._report = host.report
-        host = msgspec.structs.replace(host, changed=lambda name: self._read(self._servers[name], CHANGE_S))
+        host = msgspec.structs.replace(host, changed=lambda name: self._read(self._servers[name], changed=True))
         used = [entry for entry in entries if entry.enabled]
         self._servers: dict[str, _Server] = {entry.name: _Server(entry, host, cache.read(entry)) for entry in used}
         self._tools: dict[str, Tool] | None = None
@@ -160,6 +166,8 @@ class ServerPool:
     def person_wrote(self) -> None:
         """Take over changed lists before the next run of the main agent."""
         self._message = True
+        for server in self._servers.values():
+            server.changes = 0
 
     async def prepare_run(self) -> bool:
         """Called before each run of the main agent: whether what agents see has changed. The first call waits for
@@ -189,8 +197,9 @@ class ServerPool:
             self._tools = None
         return bool(changed)
 
-    def _read(self, server: _Server, delay_s: float = 0.0) -> None:
+    def _read(self, server: _Server, *, changed: bool = False) -> None:
         if server.reading is None or server.reading.done():
+            delay_s = server.next_change_s() if changed else 0.0
             server.reading = asyncio.create_task(
                 self._read_lists(server, delay_s), name=f"mcp lists {server.entry.name}"
             )
@@ -234,6 +243,8 @@ class ServerPool:
         return [self._row(server) for server in self._servers.values()]
 
     def _row(self, server: _Server) -> ServerRow:
+        from .describe import server_line  # only people need it
+
         entry, catalog, link = server.entry, server.catalog or server.newer, server.connection
         known = "tools known, not connected" if catalog else "not connected"
         state = {"open": "connected", "opening": "connecting"}.get(link.state, "failed" if link.last_error else known)

@@ -10,7 +10,15 @@ from typing import Annotated, Any
 import msgspec
 
 from friday_cli.core.protocol.errors import ToolError
-from friday_cli.core.protocol.server_calls import CALL, LIST, READ, arguments_line, meant_call, server_and_tool
+from friday_cli.core.protocol.server_calls import (
+    CALL,
+    LIST,
+    READ,
+    arguments_line,
+    meant_call,
+    server_and_tool,
+    server_of,
+)
 from friday_cli.core.protocol.tool import Output, Tool, ToolContext
 from friday_cli.core.protocol.tool_info import SERVER_PREFIX, ToolInfo
 from friday_cli.core.text.sanitize import sanitize, sanitize_line
@@ -20,7 +28,6 @@ from friday_cli.core.text.untrusted import wrap_untrusted
 from .catalog import OfferedTool
 from .connection import Reply, ServerCall, ServerConnection
 from .entry import ServerEntry
-from .names import server_of
 
 MOST_DESCRIPTION = 2_000
 """Characters of a tool's description."""

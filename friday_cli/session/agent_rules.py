@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 
 from friday_cli.config import Settings
@@ -11,6 +11,7 @@ from friday_cli.config.settings import RuleSetting
 from friday_cli.core.permissions.rule import ESCALATED, Decision, Rule, parse_rule
 from friday_cli.core.permissions.rules import Mode, Rules
 from friday_cli.core.protocol.errors import FileError, UsageError
+from friday_cli.core.protocol.server_calls import server_of
 from friday_cli.core.protocol.tool_info import EXTERNAL_PREFIXES
 from friday_cli.core.text.suggest import closest_match
 from friday_cli.extensions.profiles import Profile
@@ -27,9 +28,11 @@ def session_rules(
     mode: Mode,
     profile: str,
     places: Mapping[tuple[str, str], str] = NOWHERE,
+    foreign: Collection[str] = (),
 ) -> Rules:
     """The rules of the main agent, whose profile is `profile`: those of the settings and of the command line. `places`
-    says where each rule of the settings is: (decision, rule) -> place. Raises UsageError for an invalid rule."""
+    says where each rule of the settings is: (decision, rule) -> place. `foreign`: MCP servers of the project; settings that
+    allow a server by its name mean another one. Raises UsageError for an invalid rule."""
     permissions = settings.permissions
     rules: list[Rule] = []
     listed: list[tuple[Decision, Sequence[str]]]
@@ -37,6 +40,7 @@ def session_rules(
     for decision, texts in listed:
         rules += [_set(RuleSetting(text, decision), f"permissions.{decision}", places) for text in texts]
     rules += [_set(named, "permissions.rules", places) for named in permissions.rules]
+    rules = [rule for rule in rules if rule.decision != "allow" or server_of(rule.tool) not in foreign]
     rules += [_known(parse_rule(text, "deny", TOOLS, source="command line")) for text in deny]
     rules += [_known(parse_rule(text, "allow", TOOLS, source="command line")) for text in allow]
     return Rules(mode=mode, tools=TOOLS, rules=rules, profile=profile)

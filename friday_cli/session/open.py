@@ -227,11 +227,11 @@ def _build(
     taint = _taint(history)
     telemetry = _telemetry(context, session, history)
     log = Log(store.journal(session), last=history.last, watch=_watch(taint, telemetry))
-    mode, profile = options.mode or settings.mode, options.profile or ROOT
-    rules = session_rules(settings, allow=options.allow, deny=options.deny, mode=mode, profile=profile)
+    mode, profile, foreign = options.mode or settings.mode, options.profile or ROOT, context.project_servers
+    rules = session_rules(settings, allow=options.allow, deny=options.deny, mode=mode, profile=profile, foreign=foreign)
     persona = context.profiles.get(options.profile) if options.profile else None
     notes: list[str] = []
-    permissions = SessionPermissions(rules, log, notes)
+    permissions = SessionPermissions(rules, log, notes, foreign)
     overflow_folder = None if store.in_memory else data_dir(env) / "spill" / session
     workspace = _workspace(options, context, overflow_folder, _recorder(context, log, session))
     providers = ProviderPool(settings, env)

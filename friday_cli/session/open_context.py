@@ -87,6 +87,11 @@ class OpenContext(msgspec.Struct, eq=False):
     notices: tuple[str, ...]
     servers: tuple[ServerEntry, ...]
 
+    @property
+    def project_servers(self) -> tuple[str, ...]:
+        """The names of the MCP servers that the project brings."""
+        return tuple(server.name for server in self.servers if server.of_project)
+
 
 async def read_context(options: Options, env: Mapping[str, str]) -> OpenContext:
     """Read everything that decides how the session is built. Nothing is written, so a failure leaves nothing behind."""

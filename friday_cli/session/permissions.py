@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 
 from friday_cli.core.eventlog.log import Log
 from friday_cli.core.permissions.rule import Rule
 from friday_cli.core.permissions.rules import Mode, Rules
 from friday_cli.core.protocol.errors import FridayError, UsageError
 from friday_cli.core.protocol.events import ModeChanged, Notice, RuleAdded, RuleRemoved
+from friday_cli.core.protocol.server_calls import server_of
 
 from .system_prompt import mode_message
 
@@ -17,12 +19,14 @@ ALLOW = "permissions.allow"
 
 
 class SessionPermissions:
-    """Changes hold for all agents, from the next tool call on. `notes` are for the main agent with its next message."""
+    """Changes hold for all agents, from the next tool call on. `notes` are for the main agent with its next message.
+    `foreign`: MCP servers of the project, for whose tools no rule is kept: another project's server may have the name."""
 
-    def __init__(self, rules: Rules, log: Log, notes: list[str]) -> None:
+    def __init__(self, rules: Rules, log: Log, notes: list[str], foreign: Collection[str] = ()) -> None:
         self._rules = rules
         self._log = log
         self._notes = notes
+        self._foreign = foreign
 
     @property
     def mode(self) -> Mode:
@@ -47,6 +51,8 @@ class SessionPermissions:
             from friday_cli.config.edit import add_value
 
             try:
+                if (server := server_of(rule.tool)) in self._foreign:
+                    raise FridayError(f"the MCP server {server} is the project's.")
                 await asyncio.to_thread(add_value, ALLOW, str(rule))
             except FridayError as error:
                 await self._log.emit("a", Notice(f"The rule {rule} applies to this session only: {error}", "warning"))

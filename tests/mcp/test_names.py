@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from friday_cli.mcp.names import server_name, server_of, tool_names
+from friday_cli.core.protocol.server_calls import server_of
+from friday_cli.mcp.names import server_name, tool_names
 
 ANY = st.text(st.characters(exclude_categories=["Cs"]), max_size=90)
 SERVERS = st.text("ab_-", min_size=1, max_size=40).map(server_name).filter(bool)

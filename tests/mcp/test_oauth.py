@@ -103,6 +103,7 @@ async def test_an_expired_login_is_renewed_once_by_all_processes(home: Path, ser
     [
         ("refused", "its login has expired. Run `friday mcp login notes`.", False),
         ("down", "its login could not be renewed: HTTP 503.", True),
+        ("moved", "its login could not be renewed: HTTP 404.", True),
         ("scope", "it asks for more rights than you gave (write). Run `friday mcp login notes`.", True),
     ],
 )
@@ -114,7 +115,7 @@ async def test_a_request_without_a_login_says_what_to_do(
         service.scope = "write"
     else:
         service.revoke(refresh=broken == "refused")
-        service.down = 503 if broken == "down" else 0
+        service.down = {"down": 503, "moved": 404}.get(broken, 0)
     status, said = await call(service)
     assert (status, said) == (403 if broken == "scope" else 401, problem)
     stored = LoginFile(entry(service)).read()
@@ -125,6 +126,23 @@ async def test_a_request_without_a_login_says_what_to_do(
         assert service.authorized[-1]["scope"] == "write"
         assert await call(service) == (200, "")
     assert len(service.registered) == 1  # the registration is used again
+
+
+async def test_a_refusal_for_want_of_rights_keeps_what_another_process_renewed(
+    home: Path, service: OAuthService
+) -> None:
+    await logged_in(service)
+    async with client(service) as (connection, _):
+        assert (await connection.post(service.url, json={})).status_code == 200
+        renewed = LoginFile(entry(service)).read()
+        assert renewed is not None
+        renewed.tokens["refresh_token"] = "from-another-process"
+        LoginFile(entry(service)).write(renewed)
+        service.scope = "write"
+        assert (await connection.post(service.url, json={})).status_code == 403
+    stored = LoginFile(entry(service)).read()
+    assert stored is not None
+    assert (stored.tokens["refresh_token"], stored.wanted_scope) == ("from-another-process", "write")
 
 
 async def test_the_entry_decides_client_and_scope(home: Path, service: OAuthService) -> None:

@@ -1,6 +1,6 @@
 """A hostile MCP server on standard input and output, by hand. Its first argument is what it does:
 
-`rug` describes `echo` otherwise after the first call, and adds a tool; `lists` says that its lists changed a thousand times after
+`rug` describes `echo` otherwise after the first call, and adds a tool; `lists` says that its lists changed 200 times after
 each list, which is another one each time; `asks` asks 200 questions in a call of `flood`; `shared` asks once when two calls are
 open; `looks` tells in a call what it can read and write; `forks` leaves processes in sessions of their own.
 """
@@ -91,7 +91,7 @@ def main() -> None:
         elif method == "tools/list":
             state["lists"] += 1
             send(id=key, result={"tools": tools()})
-            for _ in range(1000 if KIND == "lists" and state["calls"] else 0):
+            for _ in range(200 if KIND == "lists" and state["calls"] else 0):
                 send(method="notifications/tools/list_changed")
         elif method == "tools/call":
             called(key)

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import sys
+import time
 from asyncio.subprocess import DEVNULL
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,9 +15,13 @@ from typing import Any, cast
 
 import pytest
 
-from friday_cli.core.protocol.events import Notice, QuestionAsked
+from friday_cli.core.permissions.approvals import ApprovalAnswer
+from friday_cli.core.protocol.events import Notice, PermissionAsked, QuestionAsked, ToolFinished
 from friday_cli.extensions.trust import decide
 from friday_cli.frontends.mcp_server.delegations import Delegations
+from friday_cli.mcp.catalog import Catalog, CatalogCache, OfferedTool
+from friday_cli.mcp.entry import ServerEntry
+from friday_cli.paths import config_dir
 from friday_cli.workspace.sandbox.detect import SandboxChoice
 from tests.servers import mcp_hostile
 from tests.session.harness import Stage, does, says
@@ -63,6 +68,49 @@ async def test_lists_that_change_without_end_are_one_line(stage: Stage, monkeypa
             pool._read(pool._get("small"))
         await pool.idle()
     assert len(await notices(stage, session.id)) == 1
+
+
+async def test_lists_that_change_without_end_are_read_less_and_less(stage: Stage) -> None:
+    servers(small=hostile("lists"))
+    async with stage.after_run() as session:
+        pool = session.servers
+        assert pool is not None
+        for _ in range(2):
+            waits = [pool._get("small").next_change_s() for _ in range(12)]
+            assert (waits[:3], waits[-1]) == ([0.3, 0.6, 1.2], 5.0)
+            pool.person_wrote()
+
+
+def known_of_project(stage: Stage) -> None:
+    """A project with a server whose tool is known, and that does not answer."""
+    url = "http://127.0.0.1:9/mcp"
+    (stage.project / ".mcp.json").write_text(json.dumps({"mcpServers": {"small": {"url": url, "expose": "direct"}}}))
+    decide(stage.project, True)
+    entry = ServerEntry("small", "http", url=url, cwd=os.path.realpath(stage.project), sandbox=True)
+    CatalogCache().write(entry, Catalog(tools=(OfferedTool("echo"),), fetched=time.time()))
+
+
+async def test_a_kept_rule_does_not_hold_for_the_server_of_a_project(stage: Stage) -> None:
+    known_of_project(stage)
+    stage.plays({"a": [calls("small", "echo"), calls("small", "echo"), says("done")]})
+    kept = {"permissions.allow": ["mcp__small__echo", "mcp__small"]}
+    asked: list[str] = []
+    finished = 0
+    async with stage.session(attended=True, flags=kept) as session:
+        run = session.start("go")
+        async for envelope in session.events():
+            if isinstance(event := envelope.event, PermissionAsked):
+                asked.append(event.rule)
+                await session.answer(event.id, ApprovalAnswer("allow", "always"))
+            finished += isinstance(event, ToolFinished)
+            if finished == 2:
+                break
+        await run.finished()
+    assert asked == ["mcp__small__echo"]
+    assert [status for status, _ in await stage.results(session.id, "a")] == ["error", "error"]  # nobody listens there
+    assert not (config_dir() / "config.toml").exists()
+    told = "The rule mcp__small__echo applies to this session only: the MCP server small is the project's."
+    assert told in await notices(stage, session.id)
 
 
 async def test_a_flood_of_questions_ends(stage: Stage) -> None:

@@ -40,6 +40,11 @@ def server_and_tool(name: str) -> tuple[str, str]:
     return (server, tool) if found and name.startswith(SERVER_PREFIX) else ("", name)
 
 
+def server_of(name: str) -> str:
+    """The server in the name of a tool or in a rule for a whole server (`mcp__SERVER`); "" for other names."""
+    return name.removeprefix(SERVER_PREFIX).partition("__")[0] if name.startswith(SERVER_PREFIX) else ""
+
+
 def tool_label(name: str) -> str:
     """The name of a tool for a person: `SERVER·TOOL` for one of a server."""
     server, tool = server_and_tool(name)

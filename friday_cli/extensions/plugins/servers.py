@@ -107,7 +107,9 @@ def _portable(
         raise ValueError("the transport sse is not supported.")
     if isinstance(found, _Http):
         _check_address(found)
-        return ServerEntry(name, "http", url=found.url, headers=found.headers, origin="plugin", file=file)
+        return ServerEntry(
+            name, "http", url=found.url, headers=found.headers, network=plugin.origin == "project", origin="plugin", file=file
+        )  # fmt: skip
     if any(key in RESERVED for key in found.env):
         raise ValueError("env must not set PLUGIN_ROOT or PLUGIN_DATA.")
 
