@@ -162,7 +162,7 @@ FOUND_BY = (
 """A scene that found each of MUTANTS, in their order. It is tried first; any number will do for a new one."""
 
 
-@pytest.mark.parametrize(("name", "scene"), zip(MUTANTS, FOUND_BY, strict=True), ids=MUTANTS)
+@pytest.mark.parametrize(("name", "scene"), [*zip(MUTANTS, FOUND_BY, strict=True)], ids=MUTANTS)
 def test_the_fuzz_finds_a_seeded_fault(name: str, scene: int, monkeypatch: pytest.MonkeyPatch) -> None:
     MUTANTS[name](monkeypatch)
     for number in (scene, *range(MOST)):

@@ -228,10 +228,9 @@ NOT_COVERED = [
 
 
 def test_an_allow_rule_covers_its_command_wherever_it_stands_and_nothing_else() -> None:
-    found = {
-        command: rights("allow bash(npm test *)").decide(bash(command)).decision for command in COVERED + NOT_COVERED
-    }
-    assert found == {**dict.fromkeys(COVERED, "allow"), **dict.fromkeys(NOT_COVERED, "ask")}
+    decide = rights("allow bash(npm test *)").decide
+    assert [command for command in COVERED if decide(bash(command)).decision != "allow"] == []
+    assert [command for command in NOT_COVERED if decide(bash(command)).decision != "ask"] == []
 
 
 ANY, SEVERAL = ("allow bash(* --all)",), ("allow bash(make *)", "allow bash(npm test *)", "ask bash(make deploy *)")
@@ -395,8 +394,7 @@ SUGGESTED = [
 
 
 def test_what_always_would_store() -> None:
-    found = [(call.subjects, suggested_rule(call)) for call, _ in SUGGESTED]
-    assert found == [(call.subjects, rule) for call, rule in SUGGESTED]
+    assert [(call.subjects, found) for call, rule in SUGGESTED if (found := suggested_rule(call)) != rule] == []
 
 
 @given(
