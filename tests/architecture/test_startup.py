@@ -130,6 +130,23 @@ def test_the_api_loads_nothing_before_it_is_used(tmp_path: Path) -> None:
     assert_not_loaded(after, "httpx2", "typer", "rich", "pydantic", *ON_DEMAND)
 
 
+def test_the_first_screen_of_the_chat_needs_no_model_and_no_settings(tmp_path: Path) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", "import sys, friday_cli.frontends.tui.app; print(*sys.modules)"],
+        env={**os.environ, "PYTHONPATH": str(PROJECT)}, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    names = (
+        "friday_cli.llm",
+        "friday_cli.config",
+        "friday_cli.core.protocol.decode",
+        "friday_cli.command_safety",
+        SESSION,
+    )
+    modules = set(ran.stdout.split())
+    assert "textual" in modules
+    assert_not_loaded(modules - {"textual", "tree_sitter"}, *names)  # which its text area loads
+
+
 def test_every_name_of_the_api_is_there() -> None:
     import friday_cli.api as friday
 

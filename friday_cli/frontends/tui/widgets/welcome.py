@@ -18,7 +18,6 @@ from textual.widgets.option_list import Option
 
 from friday_cli.core.protocol.errors import FridayError
 from friday_cli.core.text.sanitize import sanitize_line
-from friday_cli.llm.models.presets import DEMO_PROMPT
 
 from .text_input import TextField
 
@@ -101,6 +100,8 @@ class Welcome(Vertical):
                 await asyncio.to_thread(set_value, "model", model)
             except FridayError as error:
                 self._show_error(str(error))
+        from friday_cli.llm.models.presets import DEMO_PROMPT  # the first screen does not need the models
+
         self.post_message(self.Chosen(model, DEMO_PROMPT if model == "demo" else ""))
 
     async def on_input_submitted(self, event: Input.Submitted) -> None:
