@@ -98,6 +98,7 @@ BAD: dict[str, Any] = {
     "no type": {"command": "x"}, "unknown type": {"type": "pipe", "command": "x"}, "old": {"type": "sse", "url": "https://x.org"},
     "field": {"type": "stdio", "command": "x", "timeout": 1}, "other": {"type": "stdio", "command": "x", "url": "https://x.org"},
     "shell": {"type": "stdio", "command": "npx run"}, "outside": {"type": "stdio", "command": "./../run"},
+    "cwd missing": {"type": "stdio", "command": "x", "cwd": "./made-later"},
     "missing": {"type": "stdio", "command": "./made-later"}, "absolute": {"type": "stdio", "command": "/bin/sh"}, "link": {"type": "stdio", "command": "./out/run"},
     "cwd": {"type": "stdio", "command": "x", "cwd": "data"}, "cwd out": {"type": "stdio", "command": "x", "cwd": "${PLUGIN_ROOT}/../.."},
     "data out": {"type": "stdio", "command": "x", "cwd": "${PLUGIN_DATA}/../x"}, "cwd more": {"type": "stdio", "command": "x", "cwd": "${PLUGIN_ROOT}x"},

@@ -125,7 +125,7 @@ def _portable(
 
     return ServerEntry(
         name, "stdio", command=_program(found.command, plugin, places), args=tuple(map(filled, found.args)),
-        env={**{key: filled(value) for key, value in found.env.items()}, **places}, cwd=_folder(found.cwd, places, filled(found.cwd)),
+        env={**{key: filled(value) for key, value in found.env.items()}, **places}, cwd=_folder(found.cwd, plugin, places, filled(found.cwd)),
         sandbox=plugin.origin == "project", network=plugin.origin == "project", origin="plugin", file=file,
     )  # fmt: skip
 
@@ -144,8 +144,8 @@ def _program(command: str, plugin: Plugin, places: Mapping[str, str]) -> str:
     return command
 
 
-def _folder(written: str, places: Mapping[str, str], filled: str) -> str:
-    """The working folder. Raises ValueError."""
+def _folder(written: str, plugin: Plugin, places: Mapping[str, str], filled: str) -> str:
+    """The working folder: of the servers' data, or one with files of the plugin. Raises ValueError."""
     data = written == "${PLUGIN_DATA}" or written.startswith("${PLUGIN_DATA}/")
     if not data and not written.startswith("./") and not re.fullmatch(r"\$\{PLUGIN_ROOT\}(/.*)?", written):
         raise ValueError("cwd must begin with ./, ${PLUGIN_ROOT} or ${PLUGIN_DATA}.")
@@ -153,6 +153,9 @@ def _folder(written: str, places: Mapping[str, str], filled: str) -> str:
     path = os.path.realpath(os.path.join(top, filled))
     if path != top and not path.startswith(top + "/"):
         raise ValueError("cwd is outside of the plugin.")
+    below = path[len(top) + 1 :]
+    if below and not data and not any(name.startswith(f"{below}/") for name in plugin.files.files):
+        raise ValueError("cwd is no folder of the plugin.")
     return path
 
 
