@@ -59,7 +59,9 @@ def test_a_broken_file_is_named_with_its_line(console: Console) -> None:
 
 def test_the_trust_question_shows_commands_and_hashes(tmp_path: Path) -> None:
     (tmp_path / "guard.sh").write_text("exit 0\n", encoding="utf-8")
-    project_hooks(tmp_path, {"PreToolUse": [hook("sh guard.sh now", matcher="Bash")]})
+    guard = hook("sh guard.sh now", matcher="Bash")
+    guard["hooks"].append({"type": "prompt", "prompt": "Is it safe?"})  # reported, and the hook beside it is used
+    project_hooks(tmp_path, {"PreToolUse": [guard]})
     project_hooks(tmp_path, {"Stop": [hook("true")]}, ".claude/settings.json")
     rows = trust_review.lines(trust.is_trusted(tmp_path))
     sha = trust.hash_of(b"exit 0\n")[:12]

@@ -18,6 +18,7 @@ PLUGIN = {
     "skills/a/SKILL.md": SKILL.format("a"),
     "mcp.json": {"$schema": SCHEMA.format("mcp"), "mcpServers": {"run": {"type": "stdio", "command": "./run.sh", "args": ["--now"]}}},
     "run.sh": "#!/bin/sh\n",
+    "picture.svg": "x" * 300_000,
     "dev.friday.cli/profiles/p.md": "---\nname: plugged\ndescription: From a plugin.\n---\nWork.\n",
 }  # fmt: skip
 
@@ -97,6 +98,8 @@ def test_a_plugin_comes_from_a_zip_file_a_commit_or_a_marketplace(console: Conso
     assert rows == {"helper": f"{address}@{sha}", "tools": str(packed)}
     assert console("plugins", "check", str(shop / "one")).code == 2  # its hooks are not used
     assert console("plugins", "check", str(source)).code == 0
+    write(source, {"skills/b/SKILL.md": "---\nname: b\n---\nNo description.\n"})
+    assert "skill b: cannot be used: description is missing" in console("plugins", "check", str(source)).out
 
 
 def test_nothing_of_plugins_is_loaded_without_one(console: Console) -> None:

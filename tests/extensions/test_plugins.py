@@ -18,6 +18,7 @@ from friday_cli.extensions.plugins.find import find_plugins
 from friday_cli.extensions.plugins.plugin import Plugin, read
 from friday_cli.extensions.plugins.servers import data_folder, servers
 from friday_cli.extensions.skills import lookup as skills
+from friday_cli.mcp.names import server_name
 
 SCHEMA = "https://agent-plugins.org/schemas/1.0.0/{}.schema.json"
 MANIFEST = {"$schema": SCHEMA.format("plugin"), "name": "acme.tools"}
@@ -97,7 +98,8 @@ BAD: dict[str, Any] = {
     "no type": {"command": "x"}, "unknown type": {"type": "pipe", "command": "x"}, "old": {"type": "sse", "url": "https://x.org"},
     "field": {"type": "stdio", "command": "x", "timeout": 1}, "other": {"type": "stdio", "command": "x", "url": "https://x.org"},
     "shell": {"type": "stdio", "command": "npx run"}, "outside": {"type": "stdio", "command": "./../run"},
-    "absolute": {"type": "stdio", "command": "/bin/sh"}, "link": {"type": "stdio", "command": "./out/run"},
+    "cwd missing": {"type": "stdio", "command": "x", "cwd": "./made-later"},
+    "missing": {"type": "stdio", "command": "./made-later"}, "absolute": {"type": "stdio", "command": "/bin/sh"}, "link": {"type": "stdio", "command": "./out/run"},
     "cwd": {"type": "stdio", "command": "x", "cwd": "data"}, "cwd out": {"type": "stdio", "command": "x", "cwd": "${PLUGIN_ROOT}/../.."},
     "data out": {"type": "stdio", "command": "x", "cwd": "${PLUGIN_DATA}/../x"}, "cwd more": {"type": "stdio", "command": "x", "cwd": "${PLUGIN_ROOT}x"},
     "reserved": {"type": "stdio", "command": "x", "env": {"PLUGIN_DATA": "/"}}, "args": {"type": "stdio", "command": "x", "args": [1]},
@@ -111,7 +113,14 @@ BAD: dict[str, Any] = {
 def test_servers_that_the_specification_allows_are_used_and_each_other_is_reported(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     root = tmp_path / "plugin"
-    write(root, {"plugin.json": MANIFEST, "mcp.json": {"$schema": SCHEMA.format("mcp"), "mcpServers": {**GOOD, **BAD}}})
+    write(
+        root,
+        {
+            "plugin.json": MANIFEST,
+            "mcp.json": {"$schema": SCHEMA.format("mcp"), "mcpServers": {**GOOD, **BAD}},
+            "bin/run": "",
+        },
+    )
     (root / "out").symlink_to(tmp_path / "elsewhere")
     plugin = read(install.hashed(root)[0])
     env = {"HOME": "/home/me", "FRIDAY_HOME": str(tmp_path / "friday")}
@@ -125,6 +134,17 @@ def test_servers_that_the_specification_allows_are_used_and_each_other_is_report
     assert local.env == {"A": f"{data}/a", "PLUGIN_ROOT": str(root), "PLUGIN_DATA": data}
     assert (bare.command, bare.cwd) == ("npx", f"{data}/work")
     assert far.headers == {"X-A": "${HOME}"}
+
+
+def test_servers_of_a_plugin_with_a_long_name_stay_apart(tmp_path: Path) -> None:
+    both = {name: {"type": "streamable-http", "url": f"https://x.org/{name}"} for name in ("http", "http-redirect")}
+    manifest = {**MANIFEST, "name": "agent-plugins-conformance-core"}
+    plugin = plugin_in(
+        tmp_path, {"plugin.json": manifest, "mcp.json": {"$schema": SCHEMA.format("mcp"), "mcpServers": both}}
+    )
+    found, problems = servers(plugin, {"FRIDAY_HOME": str(tmp_path)})
+    assert (len({entry.name for entry in found}), problems) == (2, [])
+    assert all(server_name(entry.name) == entry.name for entry in found)
 
 
 @pytest.mark.parametrize(

@@ -95,6 +95,8 @@ async def test_the_input_of_each_event_has_the_recorded_keys(recorded: list[dict
         for one in found:  # these have no mode there
             assert ("permission_mode" in one) == (event not in ("SessionStart", "SubagentStart", "SessionEnd"))
             assert one["friday"].keys() >= {"version", "agent", "parent", "depth", "profile", "task", "budget"}
+    ran = [one["tool_response"] for one in recorded if one["hook_event_name"] == "PostToolUse"]
+    assert [one["stdout"] for one in ran if "stdout" in one] == ["hello"]  # without our note about its end
     (ended,) = (one for one in recorded if one["hook_event_name"] == "SubagentStop")
     rows = [json.loads(line) for line in read(ended["agent_transcript_path"]).splitlines()]
     assert [row["type"] for row in rows] == ["user", "assistant", "user", "assistant", "user"]

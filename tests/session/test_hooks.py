@@ -14,6 +14,7 @@ from friday_cli.paths import config_dir
 from friday_cli.session.hook_setup import configured_hooks
 from tests.session.harness import Stage, delegates, does, says
 from tests.session.hook_files import Recorder, answer, hook, own_hooks, project_hooks
+from tests.workspace.sandbox.conftest import chosen
 from tests.workspace.worktrees.repo_fixture import repository
 
 ECHO = does(("bash", {"command": "echo one"}))
@@ -58,6 +59,31 @@ async def test_a_hook_that_misbehaves_gives_one_line(stage: Stage, kind: str, bl
     assert ("it failed" in text) == blocks
     (ran,) = (e.event for e in await stage.log(session.id) if isinstance(e.event, HookRan))
     assert bool(ran.problem) == (kind != "rewrites to something else")
+
+
+@pytest.fixture
+def landlock() -> dict[str, str]:
+    """The flags of a real sandbox; skips where there is none."""
+    if isinstance(found := chosen("landlock"), str):
+        pytest.skip(f"NOT TESTED HERE: {found}")
+    return {"sandbox.kind": "landlock"}
+
+
+async def test_a_projects_hook_that_misbehaves_in_the_sandbox_gives_one_line(
+    stage: Stage, home: Path, landlock: dict[str, str]
+) -> None:
+    kinds = ("hangs", "floods", "dies", "fails", "answers nonsense")
+    outside = hook("echo x > ~/written || exit 3")
+    project_hooks(stage.project, {PRE: [outside, *(hook(BAD[kind][0], **BAD[kind][1]) for kind in kinds)]})
+    decide(stage.project, True)
+    stage.plays({"a": [ECHO, says("done")]})
+    session = await stage.ran(allow=("bash",), flags=landlock)
+    told = await lines(stage, session.id)
+    wanted = ("it ended with exit code 3", *(BAD[kind][2] for kind in kinds))
+    assert len(told) == len(wanted)
+    assert [words for words in wanted if not any(words in line for line in told)] == [], told
+    assert [status for status, _ in await stage.results(session.id, "a")] == ["ok"]
+    assert not (home / "written").exists()
 
 
 DECISIONS: dict[str, tuple[list[str], str, str]] = {

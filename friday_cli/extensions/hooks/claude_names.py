@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from friday_cli.core.protocol.displays import CommandDisplay
 from friday_cli.core.protocol.tool import Output, Tool
 from friday_cli.core.protocol.tool_info import ASK_USER, SKILL
 from friday_cli.tool_catalog import BASH, DELEGATE_TASKS, EDIT_FILE, GLOB, READ_FILE, WRITE_FILE
@@ -102,8 +103,9 @@ def rewritten_arguments(
 def claude_response(tool: str, given: Mapping[str, Any], output: Output) -> Any:
     """The result of a call in `tool_response`."""
     if tool == BASH:
+        shown = output.display.output.rstrip("\n") if isinstance(output.display, CommandDisplay) else output.text
         return {
-            "stdout": output.text, "stderr": "", "interrupted": False, "isImage": False, "noOutputExpected": False,
+            "stdout": shown, "stderr": "", "interrupted": False, "isImage": False, "noOutputExpected": False,
         }  # fmt: skip
     if tool == READ_FILE:
         return {"type": "text", "file": {"filePath": given.get("file_path", ""), "content": output.text}}

@@ -8,7 +8,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -130,13 +130,6 @@ def _words(entry: HookEntry) -> Iterator[str]:
 
 
 def named_scripts(data: bytes, root: Path) -> list[str]:
-    """The files below `root` that the commands of a hooks file name. Nothing for a file that cannot be read."""
-    try:
-        groups: Any = msgspec.json.decode(data)["hooks"]
-        entries = [entry for listed in groups.values() for group in listed for entry in group["hooks"]]
-        found = [
-            HookEntry(str(e["command"]), args=tuple(map(str, e["args"])) if e.get("args") else None) for e in entries
-        ]
-    except (msgspec.MsgspecError, LookupError, TypeError, AttributeError, UnicodeDecodeError, RecursionError):
-        return []
-    return list(dict.fromkeys(name for entry in found for name, _ in scripts_of(entry, root, {})))
+    """The files below `root` that the hooks of a file name, without those of hooks that are not used."""
+    hooks, _ = read_hooks(HookFiles((HookFile(root / "hooks.json", data, "project", root),)))
+    return list(dict.fromkeys(name for hook in hooks for name, _ in hook.scripts))

@@ -12,8 +12,9 @@ from friday_cli.core.protocol.errors import FileError, FridayError
 from friday_cli.core.protocol.format import pluralize
 from friday_cli.core.text.sanitize import sanitize_line, show_invisible
 
-from .. import commands, frontmatter, profiles, trust
+from .. import commands, profiles, trust
 from ..profiles import render
+from ..skills.parse import parse
 from .installed import files_of_project
 from .plugin import Plugin, PluginFiles, read
 
@@ -40,12 +41,12 @@ def rows(plugin: Plugin, env: Mapping[str, str] | None = None) -> list[tuple[str
 
 
 def _skill(plugin: Plugin, folder: str) -> str:
-    text = _text(plugin.files, f"{folder}/SKILL.md")
+    file = f"{folder}/SKILL.md"
     try:
-        description = frontmatter.read(folder, text, known=("name", "description")).keys.get("description", "")
+        found = parse(plugin.root / folder, plugin.files.content(file) or b"", plugin.files.files[file], "plugin")
     except FileError as error:
-        return f"cannot be used: {error.problem}"
-    return f"instructions that agents can load: {str(description)[:250]}"
+        return f"cannot be used: {error.field} {error.problem}"
+    return f"instructions that agents can load: {found.description[:250]}"
 
 
 def _agent(plugin: Plugin, file: str) -> tuple[str, str]:

@@ -15,7 +15,7 @@ import msgspec
 from friday_cli.core.protocol.errors import FileError
 from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.mcp.entry import ServerEntry
-from friday_cli.mcp.names import server_name
+from friday_cli.mcp.names import MAX_SERVER, server_name
 from friday_cli.mcp.parse import TABLE, EntrySource, check, resolve
 from friday_cli.paths import data_dir, text_of
 
@@ -64,7 +64,7 @@ def servers(plugin: Plugin, env: Mapping[str, str]) -> tuple[list[ServerEntry], 
         return [], [str(error)]
     places = {"PLUGIN_ROOT": text_of(plugin.root.resolve()), "PLUGIN_DATA": text_of(data_folder(plugin, env).resolve())}
     for name, data in listed:
-        full = server_name(f"plugin_{plugin.name}_{name}")
+        full = _server_name(f"plugin_{plugin.name}_{name}")
         try:
             entry = (_portable if plugin.portable else _claude)(plugin, full, data, places, env)
             if any(other.name == full for other in found):
@@ -76,6 +76,15 @@ def servers(plugin: Plugin, env: Mapping[str, str]) -> tuple[list[ServerEntry], 
         else:
             found.append(entry)
     return found, problems
+
+
+def _server_name(written: str) -> str:
+    """The name of a server; one that is cut ends with a hash, so that two servers of a plugin with a long name differ."""
+    if len(written) <= MAX_SERVER:
+        return server_name(written)
+    import hashlib
+
+    return f"{server_name(written[: MAX_SERVER - 9])}_{hashlib.sha256(written.encode()).hexdigest()[:8]}"
 
 
 def _listed(plugin: Plugin) -> Iterator[tuple[str, Any]]:
@@ -117,26 +126,28 @@ def _portable(
         return re.sub(r"\$\{(PLUGIN_ROOT|PLUGIN_DATA)\}", lambda match: places[match[1]], text)
 
     return ServerEntry(
-        name, "stdio", command=_program(found.command, places), args=tuple(map(filled, found.args)),
-        env={**{key: filled(value) for key, value in found.env.items()}, **places}, cwd=_folder(found.cwd, places, filled(found.cwd)),
+        name, "stdio", command=_program(found.command, plugin, places), args=tuple(map(filled, found.args)),
+        env={**{key: filled(value) for key, value in found.env.items()}, **places}, cwd=_folder(found.cwd, plugin, places, filled(found.cwd)),
         sandbox=plugin.origin == "project", network=plugin.origin == "project", origin="plugin", file=file,
     )  # fmt: skip
 
 
-def _program(command: str, places: Mapping[str, str]) -> str:
-    """The program: a bare name, or a file of the plugin. Raises ValueError."""
+def _program(command: str, plugin: Plugin, places: Mapping[str, str]) -> str:
+    """The program: a bare name, or a file of the plugin that the person has seen. Raises ValueError."""
     if command.startswith("./"):
         path = os.path.realpath(os.path.join(places["PLUGIN_ROOT"], command))
         if not path.startswith(places["PLUGIN_ROOT"] + "/"):
             raise ValueError("command is outside of the plugin.")
+        if path.removeprefix(places["PLUGIN_ROOT"] + "/") not in plugin.files.files:
+            raise ValueError("command is no file of the plugin.")
         return path
     if not command or re.search(r"[\s/\\\0]", command):
         raise ValueError("command must be one name, or a path that begins with ./")
     return command
 
 
-def _folder(written: str, places: Mapping[str, str], filled: str) -> str:
-    """The working folder. Raises ValueError."""
+def _folder(written: str, plugin: Plugin, places: Mapping[str, str], filled: str) -> str:
+    """The working folder: of the servers' data, or one with files of the plugin. Raises ValueError."""
     data = written == "${PLUGIN_DATA}" or written.startswith("${PLUGIN_DATA}/")
     if not data and not written.startswith("./") and not re.fullmatch(r"\$\{PLUGIN_ROOT\}(/.*)?", written):
         raise ValueError("cwd must begin with ./, ${PLUGIN_ROOT} or ${PLUGIN_DATA}.")
@@ -144,6 +155,9 @@ def _folder(written: str, places: Mapping[str, str], filled: str) -> str:
     path = os.path.realpath(os.path.join(top, filled))
     if path != top and not path.startswith(top + "/"):
         raise ValueError("cwd is outside of the plugin.")
+    below = path[len(top) + 1 :]
+    if below and not data and not any(name.startswith(f"{below}/") for name in plugin.files.files):
+        raise ValueError("cwd is no folder of the plugin.")
     return path
 
 
