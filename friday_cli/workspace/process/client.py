@@ -163,6 +163,9 @@ class SupervisorClient:
 
     async def ready(self) -> None:
         """Start the launcher if it is not running. Raises ToolError if it cannot be started, or after `close`."""
+        await asyncio.shield(self._ready())  # a cancelled caller leaves no launcher that `close` does not know
+
+    async def _ready(self) -> None:
         async with self._starting:
             if self._closed:
                 raise ToolError("The workspace is closed; no command can be started.")

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 import uuid
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ import pytest
 
 from friday_cli.workspace.local import LocalWorkspace
 from friday_cli.workspace.process import linux
+from friday_cli.workspace.process.client import SupervisorClient
 from tests.timing import paced
 from tests.workspace.commands import run
 
@@ -107,6 +109,29 @@ async def test_a_cancel_while_it_starts_leaves_nothing(workspace: LocalWorkspace
         await running
     await workspace.release("a")
     assert alive(mark) == []
+
+
+async def test_a_cancel_while_the_launcher_starts_leaves_none(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    workspace, starting, go_on = LocalWorkspace(root), asyncio.Event(), threading.Event()
+    loop, start = asyncio.get_running_loop(), SupervisorClient._start
+
+    def slowly(client: SupervisorClient) -> None:
+        loop.call_soon_threadsafe(starting.set)
+        go_on.wait(20)
+        start(client)
+
+    monkeypatch.setattr(SupervisorClient, "_start", slowly)
+    running = asyncio.create_task(run(workspace, "true"))
+    await starting.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    closing = asyncio.create_task(workspace.close())
+    await asyncio.sleep(0)
+    go_on.set()
+    await closing
+    launcher = workspace._supervisor._launcher
+    assert launcher is None or launcher.poll() is not None
 
 
 async def test_a_cancel_while_the_folder_is_looked_at_leaves_no_prepared_process(
