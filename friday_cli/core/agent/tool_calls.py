@@ -141,7 +141,7 @@ async def _run_scheduled(
         if last:
             agent.slot.parallel_done()
     if ran.result.status != "cancelled":
-        await agent.slot.show()  # the calls that are left may only wait
+        agent.slot.show()  # the calls that are left may only wait
     return ran
 
 
