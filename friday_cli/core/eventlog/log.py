@@ -45,6 +45,8 @@ class MemoryJournal:
 
 RECENT = 64
 """First events of a process that readers get from memory, so that the first reader does not wait for the disk."""
+AT_ONCE = 250
+"""Events that a reader gets before other tasks of the event loop run."""
 SOON_S = 0.005
 """Seconds that events wait for others, to be stored with them in one transaction."""
 MERGED = 16_000
@@ -76,6 +78,10 @@ class Subscription:
         self._ready.set()
         if envelope.seq is not None:
             self._urgent.set()
+
+    async def wait(self) -> None:
+        """Wait for an event or the end of the stream."""
+        await self._ready.wait()
 
     def skip(self, newest: int) -> None:
         """Remove events up to number `newest`, which a replay has delivered, and earlier live events of their agents."""
@@ -155,11 +161,14 @@ class Log:
         journal: Journal,
         *,
         last: int = 0,
+        earlier: Sequence[Envelope] | None = None,
         now: Callable[[], float] = time.time,
         watch: Callable[[Envelope], None] = lambda envelope: None,
     ) -> None:
         self._journal: Journal = journal
         self._seq = last
+        self._earlier = earlier
+        """All events up to `last`, for the first reader; None when they must be read."""
         self._now = now
         self._readers: list[Subscription] = []
         self._replays: set[asyncio.Future[list[Envelope]]] = set()
@@ -226,32 +235,41 @@ class Log:
         self._write()
         await self._idle.wait()
 
-    async def events(self, after: int = 0, *, lull_s: float = 0.0) -> AsyncIterator[Envelope]:
+    async def events(self, after: int = 0, *, lull_s: float = 0.0, late: bool = False) -> AsyncIterator[Envelope]:
         """All stored events after number `after`, then new ones, until `close`. Live events are delivered at most every
-        `lull_s` seconds, merged when they continue each other."""
+        `lull_s` seconds, merged when they continue each other. `late`: earlier events come only together with a new one, so that
+        a long history does not delay the first request."""
         reader = Subscription(lull_s)
         self._readers.append(reader)
         try:
-            newest = after
+            newest, count = after, 0
+            if late:
+                await reader.wait()
             for envelope in await self._kept(after):
                 assert envelope.seq is not None
-                newest = envelope.seq
+                newest, count = envelope.seq, count + 1
+                if count % AT_ONCE == 0:
+                    await asyncio.sleep(0)
                 yield envelope
             await self.flush()  # all that the journal has is published then
             reader.skip(newest)
             async for envelope in reader:
+                count += 1
+                if count % AT_ONCE == 0:
+                    await asyncio.sleep(0)
                 if envelope.seq is None or envelope.seq > newest:
                     yield envelope
         finally:
             self._readers.remove(reader)
 
     async def _kept(self, after: int) -> Sequence[Envelope]:
-        if self._recent is None or after < self._opened:
+        earlier, self._earlier = self._earlier, None
+        if self._recent is None or (after < self._opened and earlier is None):
             replay = asyncio.ensure_future(self._journal.read(after))
             self._replays.add(replay)
             replay.add_done_callback(self._replays.discard)
             return await replay
-        return [e for e in self._recent if (e.seq or 0) > after]
+        return [e for e in (*(earlier or ()), *self._recent) if (e.seq or 0) > after]
 
     async def close(self) -> None:
         """Store what was emitted and end the streams of all readers. Returns after all reads of the journal, so that a
@@ -287,6 +305,7 @@ class Log:
         if error is None:
             if self._recent is not None:
                 self._recent = [*self._recent, *envelopes] if len(self._recent) < RECENT else None
+                self._earlier = self._earlier if self._recent is not None else None
             self._publish(envelopes)
         for emitted in group:
             emitted.end(error)

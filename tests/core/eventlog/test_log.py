@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from friday_cli.core.eventlog.log import SOON_S, Log, MemoryJournal
+from friday_cli.core.eventlog.log import AT_ONCE, SOON_S, Log, MemoryJournal
 from friday_cli.core.protocol.errors import StoreError
 from friday_cli.core.protocol.events import Envelope, Notice, TextDelta, ThinkingDelta, ToolOutput
 
@@ -245,3 +245,44 @@ async def test_an_event_that_nobody_waits_for_is_stored_with_the_next_or_a_littl
     await log.close()
     await reader
     assert texts(seen) == ["n1", "n2", "n3", "n4", "n5"]
+
+
+@pytest.mark.parametrize("new", [True, False])
+async def test_a_late_reader_gets_the_earlier_events_with_a_new_one_or_at_the_end(new: bool) -> None:
+    earlier = [Envelope(n, 1.0, "a", note(n)) for n in range(1, 2 * AT_ONCE)]
+    journal = MemoryJournal(earlier)
+    log, seen = Log(journal, last=len(earlier), earlier=earlier), []  # type: ignore[var-annotated]
+
+    async def work() -> None:
+        async for envelope in log.events(late=True):
+            seen.append(envelope)
+
+    reader = asyncio.create_task(work())
+    await asyncio.sleep(1)
+    assert not seen
+    if new:
+        await log.emit("a", note(len(earlier) + 1))
+    await log.close()
+    await reader
+    assert [e.seq for e in seen] == [e.seq for e in journal.envelopes]
+
+
+async def test_only_the_first_reader_gets_the_earlier_events_from_memory() -> None:
+    class Counting(MemoryJournal):
+        reads = 0
+
+        async def read(self, after: int) -> list[Envelope]:
+            self.reads += 1
+            return await super().read(after)
+
+    earlier = [Envelope(n, 1.0, "a", note(n)) for n in (1, 2)]
+    journal = Counting(earlier)
+    log = Log(journal, last=2, earlier=earlier)
+    seen: list[list[Envelope]] = [[], []]
+    readers = []
+    for number, reads in enumerate((0, 1)):
+        readers.append(read(log, seen[number]))
+        await asyncio.sleep(1)
+        assert (texts(seen[number]), journal.reads) == (["n1", "n2"], reads)
+    await log.close()
+    await asyncio.wait(readers)
