@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import os
 import re
@@ -136,7 +137,8 @@ class MapRun:
         """Run the batch as far as it goes. Raises FridayError."""
         job = self.job
         with self._store.own(job.id):
-            title = f"map {job.profile}: --{job.source} {job.items} (batch {job.id})"
+            items = "items of a conversation" if job.source == "list" else f"--{job.source} {job.items}"
+            title = f"map {job.profile}: {items} (batch {job.id})"
             engine = await self._open(options, title)
             try:
                 await self._go(engine)
@@ -282,7 +284,11 @@ class MapRun:
                 scheduler.stop(f"none of the first {job.sample} items was done")
                 return
         failed = f"; {scheduler.progress.failed} of the sample failed" if scheduler.progress.failed else ""
-        if await face.confirm(f"{before.text()}, cap {cap}{failed}"):
+        loop = asyncio.get_running_loop()
+        asked = loop.time()
+        agreed = await face.confirm(f"{before.text()}, cap {cap}{failed}")
+        scheduler.progress.begun += loop.time() - asked  # the rate is that of the work
+        if agreed:
             await self._store.update(job.id, approved=job.cost)
         else:
             scheduler.stop("you did not agree")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import sqlite3
@@ -9,10 +10,16 @@ from pathlib import Path
 
 import pytest
 
+from friday_cli.frontends.options import session_options
 from friday_cli.map import sources
+from friday_cli.map.job import MapJob
+from friday_cli.map.run import MapRun, prepare
+from friday_cli.map.scheduler import Progress
+from friday_cli.map.store import MapStore
 from friday_cli.store import locks
 from tests.cli.console import Console
 from tests.cli.test_map import batch, forget_the_ends, service, states
+from tests.map import random_batches
 from tests.map.service import TASK, Service, lines
 from tests.servers.fake_model_server import Say
 
@@ -105,6 +112,31 @@ def test_output_of_a_check_does_not_fill_the_disk(console: Console, service: Ser
     assert states(ran) == ["done", "done"]
     data = Path(os.environ["FRIDAY_HOME"], "data")
     assert not [path for path in data.rglob("output-*") if path.stat().st_size > 50_000]
+
+
+def test_the_rate_does_not_count_the_time_of_the_answer(console: Console, service: Service) -> None:
+    begun: set[float] = set()
+
+    class SlowPerson(random_batches.QuietFace):
+        async def confirm(self, question: str) -> bool:
+            loop = asyncio.get_running_loop()
+            clock = loop.time
+            loop.time = lambda: clock() + 3600  # type: ignore[method-assign]
+            return True
+
+        def progress(self, progress: Progress, left: int) -> None:
+            begun.add(progress.begun)
+
+    async def run() -> None:
+        job = MapJob(str(console.project), "summarizer", "items", "items.jsonl", TASK, 1.0, sample=1)
+        store = MapStore(job.folder, os.environ)
+        batch = MapRun(prepare(job, os.environ), store, SlowPerson())
+        await batch.run(session_options({}, console.project, resume=None))
+        await store.close()
+
+    (console.project / "items.jsonl").write_text(lines(3))
+    asyncio.run(run())
+    assert max(begun) - min(begun) >= 3600
 
 
 def test_ctrl_c_at_the_question_ends_the_batch(console: Console, service: Service) -> None:
