@@ -103,7 +103,7 @@ class Chat:
         """Wait for the timers that are due within SOON_S and for the workers, no longer than that."""
         loop = asyncio.get_running_loop()
         end = loop.time() + SOON_S
-        while loop.time() < end and (
+        while loop.time() < end and (  # noqa: ASYNC110 - there is no event
             any(timer.when() < end and not timer.cancelled() for timer in loop._scheduled)  # type: ignore[attr-defined]
             or any(not worker.is_finished for worker in self.app.workers)
         ):
