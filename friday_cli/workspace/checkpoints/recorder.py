@@ -164,6 +164,8 @@ class CheckpointRecorder:
             self._later = asyncio.create_task(work())
             self._later.add_done_callback(lambda task: task.cancelled() or task.exception())  # the log reports it
 
+        if self._timer is not None:
+            self._timer.cancel()
         self._timer = asyncio.get_running_loop().call_later(LATER_S, start)
 
     @asynccontextmanager
