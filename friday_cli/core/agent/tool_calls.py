@@ -78,7 +78,7 @@ async def run_calls(agent: Agent, services: Services, calls: Sequence[ToolCall])
         results += tuple(ToolResult(call.id, NOT_RUN, "error") for call in excess)
         message = Message("tool", truncate_results(agent, results), "harness")
         agent.history.append(message)
-        services.log.emit_soon(agent.path, MessageAdded(message))  # the next turn or the end of the run is stored with it
+        services.log.emit_soon(agent.path, MessageAdded(message))
     stopped = ""
     if services.hooks is not None:
         stopped = await _after_batch(agent, services, calls, message.results)
