@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -198,28 +198,42 @@ def project_files(folder: Path, root: Path, env: Mapping[str, str] | None = None
     left = MAX_TOTAL
     for place in project_places(folder, root, env):
         above, prefix = str(place), text_of(os.path.relpath(place, root))
-        for name in folders_in(place)[:MAX_SKILLS]:
-            top = f"{above}/{name}"
-            cache = cache or SkillCache(root, env)
-            known = cache.scanned(top)
-            if known is None or not _unchanged(top, known):
-                known = _scan(top, root, left)
-                if known is None:
-                    continue
-                cache.put_scanned(top, known)
-            below = f"{prefix}/{text_of(name)}/"
-            for file, sha in known.hashes.items():
-                found[below + file] = sha
-                left -= known.stamps[file][2]
+        if not (names := folders_in(place)[:MAX_SKILLS]):
+            continue
+        cache = cache or SkillCache(root, env)
+        with _opened(place) as fd:
+            for name in names:
+                top = f"{above}/{name}"
+                known = cache.scanned(top)
+                if known is None or not _unchanged(fd, name, known):
+                    known = _scan(top, root, left)
+                    if known is None:
+                        continue
+                    cache.put_scanned(top, known)
+                below = f"{prefix}/{text_of(name)}/"
+                for file, sha in known.hashes.items():
+                    found[below + file] = sha
+                    left -= known.stamps[file][2]
     if cache is not None:
         cache.save()
     return found
 
 
-def _unchanged(top: str, known: ScannedSkill) -> bool:
+@contextmanager
+def _opened(folder: Path) -> Iterator[int]:
+    """The descriptor of a folder: its files are found a third faster from there. Raises OSError."""
+    fd = os.open(folder, os.O_RDONLY)
     try:
-        for name, (modified, changed, size, inode) in known.stamps.items():  # as `stamp_of`, for thousands of files
-            facts = os.stat(f"{top}/{name}" if name else top)
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _unchanged(place: int, name: str, known: ScannedSkill) -> bool:
+    """Whether the skill `name` in the opened folder `place` has the stamps of `known`."""
+    try:
+        for file, (modified, changed, size, inode) in known.stamps.items():  # as `stamp_of`, for thousands of files
+            facts = os.stat(f"{name}/{file}", dir_fd=place)
             if facts.st_mtime_ns != modified or facts.st_ctime_ns != changed or facts.st_ino != inode:
                 return False
             if size != (facts.st_size if facts.st_mode & _REGULAR else -1):
