@@ -118,7 +118,7 @@ class EmbeddedEngine:
 
     async def run(self, work: Work) -> Done:
         budget = self.budgets[work.key] = Budget(ITEM, cost=work.cost, parent=self._above)
-        call = f"{self.items.call}{OF_ITEM}" if self.items.call else ""
+        call = f"{self.items.call or NAME}{OF_ITEM}"
         checked: list[str] = []
 
         async def check(agent: Agent, outcome: RunResult) -> str:

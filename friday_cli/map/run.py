@@ -278,8 +278,9 @@ class MapRun:
             await scheduler.run(works, most=job.sample)
             if scheduler.reason:
                 return
-            rest = await self._store.left(job.id)
-            before = plan.forecast(await engine.items.past_runs(*named), rest, job.parallel)
+            rest, ran = await self._store.left(job.id), scheduler.progress
+            around = ran.took_s / ran.active_s if ran.active_s else 1.0
+            before = plan.forecast(await engine.items.past_runs(*named), rest, job.parallel, around)
             if job.check and not scheduler.progress.done:
                 scheduler.stop(f"none of the first {job.sample} items was done")
                 return

@@ -292,6 +292,7 @@ def test_a_forecast_covers_the_cost_of_a_batch() -> None:
     assert 1.0 <= low < 1.1
     assert 2.0 < high < 4.0
     assert found.time == pytest.approx((20.0, 20.0))
+    assert forecast(past, 100, 10, 3.0).time == pytest.approx((60.0, 60.0))
     assert forecast([], 5, 1).text() == "5 items: the cost is unknown (no runs yet)"
 
 

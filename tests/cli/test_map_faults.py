@@ -114,6 +114,14 @@ def test_output_of_a_check_does_not_fill_the_disk(console: Console, service: Ser
     assert not [path for path in data.rglob("output-*") if path.stat().st_size > 50_000]
 
 
+def test_the_completed_items_of_a_batch_are_one_line_of_its_session(console: Console, service: Service) -> None:
+    service.say = lambda turn: Say("", stop="refusal") if "<<i3>>" in turn.asked_for else Say("found it")
+    batch(console, lines(8))
+    shown = console("sessions", "show", console("sessions", "list").rows[0][0]).out
+    assert "7 completed items of a batch" in shown
+    assert shown.count(" summarizer ") == 1
+
+
 def test_the_rate_does_not_count_the_time_of_the_answer(console: Console, service: Service) -> None:
     begun: set[float] = set()
 

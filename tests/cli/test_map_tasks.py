@@ -68,7 +68,7 @@ def test_what_a_killed_process_had_logged_is_recovered(console: Console) -> None
 def test_a_big_batch_is_one_line_of_the_tree(console: Console) -> None:
     ask(console, CALL)
     tree = console("sessions", "show", "--tree", console("sessions", "list").rows[0][0]).out
-    assert "7 completed items of map_tasks" in tree
+    assert "7 completed items of a batch" in tree
     assert "failed (refusal)" in tree
     assert tree.count("summarizer") == 1
 
