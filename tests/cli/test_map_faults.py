@@ -107,6 +107,18 @@ def test_the_results_of_a_schema_stay_readable(console: Console, service: Servic
     assert json.loads(console("map", "results", name).out.splitlines()[0])["result"] == {"found": 1}
 
 
+def test_what_a_schema_refers_to_is_not_read(console: Console, service: Service) -> None:
+    (console.project / "other.json").write_text('{"type": "string"}')
+    other = {"$ref": (console.project / "other.json").as_uri()}
+    ran = batch(console, lines(1), "--schema", json.dumps(other))
+    assert ran.err == f"friday: The JSON schema refers to {other['$ref']}, which is not in it.\n"
+    assert service.requests == 0
+    service.say = lambda turn: Say('{"found": 1}')
+    ran = batch(console, lines(1), "--schema", json.dumps({"properties": {"found": other}}))
+    assert states(ran) == ["failed"]
+    assert f"it cannot be checked: the schema refers to {other['$ref']}, which is not in it" in ran.err
+
+
 def test_output_of_a_check_does_not_fill_the_disk(console: Console, service: Service) -> None:
     ran = batch(console, lines(2), "--check", "head -c 100000 /dev/zero | tr '\\0' x; test -s \"$FRIDAY_RESULT\"")
     assert states(ran) == ["done", "done"]
