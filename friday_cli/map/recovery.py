@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from friday_cli.core.protocol.agent_path import is_under
 from friday_cli.core.protocol.errors import UsageError
-from friday_cli.core.protocol.events import AgentFinished
+from friday_cli.core.protocol.events import AgentFinished, WorktreeChanged
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.protocol.tool_info import OF_ITEM
 from friday_cli.paths import store_path
@@ -55,5 +55,8 @@ async def _ended(sessions: Store, session: str, agents: list[AgentRow] | None, r
         end = next((e.event for e in reversed(events) if isinstance(e.event, AgentFinished)), None)
         if end is not None and end.stop_reason == "done":
             text = unfenced(end.result).strip() if row.batch == job.id and job.schema is not None else end.result
-            return replace(known, state="done", result=text, error="", receipt="; ".join(end.receipt.facts()))
+            worktree = next((e.event for e in reversed(events) if isinstance(e.event, WorktreeChanged)), None)
+            branch = worktree.branch if worktree is not None and worktree.state in ("opened", "changed") else ""
+            facts = "; ".join(end.receipt.facts())
+            return replace(known, state="done", result=text, error="", receipt=facts, branch=branch)
     return known

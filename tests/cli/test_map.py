@@ -30,11 +30,13 @@ def service(console: Console, monkeypatch: pytest.MonkeyPatch) -> Iterator[Servi
     assert service.brain.complaints == []
 
 
-def batch(console: Console, items: str, *more: str, task: str = TASK, cost: str = "5") -> CommandResult:
+def batch(
+    console: Console, items: str, *more: str, task: str = TASK, cost: str = "5", profile: str = "summarizer"
+) -> CommandResult:
     """Run a batch over `items`."""
     (console.project / "items.jsonl").write_text(items)
     argv = ("--items", "items.jsonl", "--task", task, "--max-cost", cost, "--yes", *more)
-    return console("map", "summarizer", *argv)
+    return console("map", profile, *argv)
 
 
 def states(ran: CommandResult) -> list[str]:

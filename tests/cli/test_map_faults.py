@@ -22,6 +22,7 @@ from tests.cli.test_map import batch, forget_the_ends, service, states
 from tests.map import random_batches
 from tests.map.service import TASK, Service, lines
 from tests.servers.fake_model_server import Say
+from tests.workspace.worktrees.repo_fixture import repository
 
 __all__ = ["service"]
 SCHEMA = ("--schema", '{"type": "object"}')
@@ -105,6 +106,20 @@ def test_the_results_of_a_schema_stay_readable(console: Console, service: Servic
     forget_the_ends("1")
     batch(console, lines(1), task="Another <<{id}>>.")  # recovers what the first batch had logged
     assert json.loads(console("map", "results", name).out.splitlines()[0])["result"] == {"found": 1}
+
+
+def test_the_branch_of_a_recovered_item_is_named(console: Console, service: Service) -> None:
+    repository(console.project, **{"a.txt": "text"})
+    service.say = lambda turn: (
+        Say(calls=[("write_file", {"path": "b.txt", "content": "b"})]) if "i0" in turn.asked_for and not turn.turn else Say("It is.")
+    )  # fmt: skip
+    options = ("--isolation", "worktree", "--mode", "edits")
+    first = batch(console, lines(2), *options, profile="coder")
+    forget_the_ends("1")
+    again = batch(console, lines(2), *options, profile="coder")
+    branches = [[json.loads(line)["branch"] for line in ran.out.splitlines()] for ran in (first, again)]
+    assert branches[0] == branches[1]
+    assert [bool(name) for name in branches[0]] == [True, False]
 
 
 def test_what_a_schema_refers_to_is_not_read(console: Console, service: Service) -> None:
