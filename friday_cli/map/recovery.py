@@ -42,7 +42,8 @@ async def _ended(sessions: Store, session: str, agents: list[AgentRow] | None, r
     """How a try ended, by the log of its session. Without the log it is charged with all that it may have cost."""
     if agents is None:
         return ItemRow(row.key, "waiting", cost=row.reserved, error="the log of its session is gone")
-    mine = next((agent for agent in agents if agent.call_id.rpartition(OF_ITEM)[2] == row.key[:32]), None)
+    tries = (agent for agent in agents if agent.call_id.rpartition(OF_ITEM)[2] == row.key[:32])
+    mine = max(tries, key=lambda agent: agent.started, default=None)
     if mine is None:
         return ItemRow(row.key, "waiting", error="its process ended before it began")
     used = sum((agent.usage for agent in agents if is_under(agent.path, mine.path)), Usage())
