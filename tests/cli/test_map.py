@@ -225,12 +225,14 @@ def test_a_person_cancels_a_batch_and_reads_what_it_has(console: Console, servic
 
 
 def test_a_person_is_asked_once_after_the_sample(console: Console, service: Service) -> None:
+    batch(console, lines(8), task="Cheap <<{id}>>.")
+    service.say, before = (lambda turn: Say("found it", usage=(100, 1000, 0))), service.requests
     (console.project / "items.jsonl").write_text(lines(9))
     argv = ("map", "summarizer", "--items", "items.jsonl", "--task", TASK, "--max-cost", "1", "--sample", "3")
     ran = console.terminal(*argv, says=[("Run them? [y/N]", "n\n")])
     assert ran.code == 1, ran
-    assert service.requests == 3
-    assert "6 items: $0." in ran.out
+    assert service.requests - before == 3
+    assert "6 items: $0.0306, " in ran.out
     assert "(from 3 runs), cap $1.00" in ran.out
 
 
