@@ -35,7 +35,7 @@ HELP = """Run one task for each of many items, under one cap of cost.
   friday map cancel ID       start no more items of a batch
 
 The same command continues a batch that was stopped. What is done is not paid again, in this batch or another: an item is
-named by its content, task, profile, model and schema.
+named by its content, task, profile, model, schema and check.
 
 Exit codes: 0 all items are done, 1 some are missing, 2 usage error."""
 

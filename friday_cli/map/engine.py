@@ -118,7 +118,7 @@ class EmbeddedEngine:
 
     async def run(self, work: Work) -> Done:
         budget = self.budgets[work.key] = Budget(ITEM, cost=work.cost, parent=self._above)
-        call = f"{self.items.call}{OF_ITEM}" if self.items.call else ""
+        call = f"{self.items.call or NAME}{OF_ITEM}"
         checked: list[str] = []
 
         async def check(agent: Agent, outcome: RunResult) -> str:
@@ -194,5 +194,5 @@ def _done(end: ItemEnd, agent: str, cost: float, as_json: bool) -> Done:
     if outcome.error_kind in NO_FAULT or others:
         return replace(known, state="waiting", stop=True)
     if outcome.status in ("cancelled", "interrupted"):
-        return replace(known, state="waiting", error="it was stopped while it ran")
+        return replace(known, state="waiting", error=outcome.error or "it was stopped while it ran")
     return known

@@ -43,13 +43,14 @@ class BatchForecast(msgspec.Struct, frozen=True):
         return f"{items}: {money}, {time} (from {pluralize(self.runs, 'run')})"
 
 
-def forecast(past: Sequence[PastRun], count: int, parallel: int) -> BatchForecast:
-    """The forecast for `count` items, `parallel` at once, from earlier runs, the newest first."""
+def forecast(past: Sequence[PastRun], count: int, parallel: int, around: float = 1.0) -> BatchForecast:
+    """The forecast for `count` items, `parallel` at once, from earlier runs, the newest first. `around`: seconds of an item, with its
+    worktree and its check, for each that its agent is active."""
     newest = past[:RUNS]
     costs = [run.cost_usd for run in newest if run.cost_usd is not None]
     if not costs:
         return BatchForecast(count, 0)
-    slots = max(1, min(parallel, count))
+    slots = max(1, min(parallel, count)) / max(1.0, around)
     low, high = _total([run.active_s for run in newest], count)
     return BatchForecast(count, len(costs), _total(costs, count), (low / slots, high / slots))
 

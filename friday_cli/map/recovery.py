@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from friday_cli.core.protocol.agent_path import is_under
 from friday_cli.core.protocol.errors import UsageError
-from friday_cli.core.protocol.events import AgentFinished
+from friday_cli.core.protocol.events import AgentFinished, WorktreeChanged
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.protocol.tool_info import OF_ITEM
 from friday_cli.paths import store_path
@@ -42,7 +42,8 @@ async def _ended(sessions: Store, session: str, agents: list[AgentRow] | None, r
     """How a try ended, by the log of its session. Without the log it is charged with all that it may have cost."""
     if agents is None:
         return ItemRow(row.key, "waiting", cost=row.reserved, error="the log of its session is gone")
-    mine = next((agent for agent in agents if agent.call_id.rpartition(OF_ITEM)[2] == row.key[:32]), None)
+    tries = (agent for agent in agents if agent.call_id.rpartition(OF_ITEM)[2] == row.key[:32])
+    mine = max(tries, key=lambda agent: agent.started, default=None)
     if mine is None:
         return ItemRow(row.key, "waiting", error="its process ended before it began")
     used = sum((agent.usage for agent in agents if is_under(agent.path, mine.path)), Usage())
@@ -55,5 +56,8 @@ async def _ended(sessions: Store, session: str, agents: list[AgentRow] | None, r
         end = next((e.event for e in reversed(events) if isinstance(e.event, AgentFinished)), None)
         if end is not None and end.stop_reason == "done":
             text = unfenced(end.result).strip() if row.batch == job.id and job.schema is not None else end.result
-            return replace(known, state="done", result=text, error="", receipt="; ".join(end.receipt.facts()))
+            worktree = next((e.event for e in reversed(events) if isinstance(e.event, WorktreeChanged)), None)
+            branch = worktree.branch if worktree is not None and worktree.state in ("opened", "changed") else ""
+            facts = "; ".join(end.receipt.facts())
+            return replace(known, state="done", result=text, error="", receipt=facts, branch=branch)
     return known

@@ -278,8 +278,10 @@ class MapRun:
             await scheduler.run(works, most=job.sample)
             if scheduler.reason:
                 return
-            rest = await self._store.left(job.id)
-            before = plan.forecast(await engine.items.past_runs(*named), rest, job.parallel)
+            rest, ran = await self._store.left(job.id), scheduler.progress
+            around = ran.took_s / ran.active_s if ran.active_s else 1.0
+            past = await engine.items.past_runs(*named)
+            before = plan.forecast(past[: ran.done + ran.failed] or past, rest, job.parallel, around)  # the sample's
             if job.check and not scheduler.progress.done:
                 scheduler.stop(f"none of the first {job.sample} items was done")
                 return

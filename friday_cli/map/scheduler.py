@@ -19,7 +19,7 @@ WARM_S = 30.0
 
 
 class Progress(msgspec.Struct):
-    """The items that ended in this process, and what they used. `begun` is loop time."""
+    """The items that ended in this process, and what they used: `active_s` their agents, `took_s` with worktree and check. `begun` is loop time."""
 
     done: int = 0
     failed: int = 0
@@ -27,6 +27,7 @@ class Progress(msgspec.Struct):
     running: int = 0
     cost: float = 0.0
     active_s: float = 0.0
+    took_s: float = 0.0
     begun: float = 0.0
 
     @property
@@ -113,7 +114,9 @@ class Scheduler:
         return True
 
     async def _work(self, work: Work, held: Reservation) -> None:
+        begun = asyncio.get_running_loop().time()
         done = await self._engine.run(work)
+        self.progress.took_s += asyncio.get_running_loop().time() - begun
         if done.stop:
             self.stop(done.error)
         await self._store.finish(work.key, self._batch, _row(work, done))

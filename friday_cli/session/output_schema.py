@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,11 @@ def unfenced(answer: str) -> str:
 
 
 def checker(schema: dict[str, Any]) -> Callable[[str], str]:
-    """A function that returns what is wrong with an answer, "" if it fits. Raises UsageError for an invalid schema."""
+    """A function that returns what is wrong with an answer, "" if it fits. A schema may come from a model: what it refers to outside of
+    itself is never read. Raises UsageError for an invalid schema."""
     import jsonschema
+    from referencing.exceptions import Unresolvable
+    from referencing.jsonschema import EMPTY_REGISTRY
 
     validator = jsonschema.validators.validator_for(schema)
     try:
@@ -31,7 +35,12 @@ def checker(schema: dict[str, Any]) -> Callable[[str], str]:
         raise UsageError(f"The JSON schema is not valid: {error.message}.") from None
     except RecursionError:
         raise UsageError("The JSON schema is nested too deeply to be checked.", hint="Use a flatter one.") from None
-    check = validator(schema)
+    check = validator(schema, registry=EMPTY_REGISTRY)
+    with suppress(RecursionError):
+        try:
+            check.is_valid({})
+        except Unresolvable as error:
+            raise UsageError(f"The JSON schema refers to {error.ref}, which is not in it.") from None
 
     def complaint(answer: str) -> str:
         try:
@@ -44,6 +53,8 @@ def checker(schema: dict[str, Any]) -> Callable[[str], str]:
             wrong = jsonschema.exceptions.best_match(check.iter_errors(document))
         except RecursionError:
             return "it cannot be checked: it or the schema is nested too deeply"
+        except Unresolvable as error:
+            return f"it cannot be checked: the schema refers to {error.ref}, which is not in it"
         return "" if wrong is None else f"at {wrong.json_path}: {wrong.message}"
 
     return complaint

@@ -249,7 +249,7 @@ class AgentView(AgentState):
 
     @property
     def batch(self) -> str:
-        """The id of the call of `map_tasks` that it does an item for, "" if it does none."""
+        """The id of the call of `map_tasks` that it does an item for, the caller for `friday map`, "" if it does none."""
         call, mark, _ = self.newest_start.call_id.rpartition(OF_ITEM)
         return call if mark else ""
 

@@ -11,7 +11,6 @@ from friday_cli.core.protocol.events import QuestionAsked
 from friday_cli.core.protocol.format import pluralize, price, seconds, tokens
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.protocol.server_calls import tool_label
-from friday_cli.core.protocol.tool_info import MAP_TASKS
 from friday_cli.core.text.sanitize import sanitize, sanitize_line
 
 from .items import AgentView, count_findings, worktree_text
@@ -78,7 +77,7 @@ def render_tree(
             yield from branch(child, rest + ("└─ " if last else "├─ "), rest + ("   " if last else "│  "))
         if items:
             usage = sum((state.usage_of(item.path) for item in items), Usage())
-            words = f"{pluralize(len(items), 'completed item')} of {MAP_TASKS}"
+            words = f"{pluralize(len(items), 'completed item')} of a batch"
             used = f"{tokens(usage)} tokens · {price(items[0].model, usage)}"
             yield fit(f"{rest}└─ {GLYPHS['completed']} {words} · {used}")
 

@@ -30,6 +30,7 @@ ROOMS = {
     "tomlkit": ("friday_cli.config",),
     "platformdirs": ("friday_cli.paths",),
     "jsonschema": ("friday_cli.session.output_schema",),
+    "referencing": ("friday_cli.session.output_schema",),
     "tree_sitter": ("friday_cli.command_safety",),
     "tree_sitter_bash": ("friday_cli.command_safety",),
     "h11": ("friday_cli.llm.transport",),

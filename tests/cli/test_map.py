@@ -30,11 +30,13 @@ def service(console: Console, monkeypatch: pytest.MonkeyPatch) -> Iterator[Servi
     assert service.brain.complaints == []
 
 
-def batch(console: Console, items: str, *more: str, task: str = TASK, cost: str = "5") -> CommandResult:
+def batch(
+    console: Console, items: str, *more: str, task: str = TASK, cost: str = "5", profile: str = "summarizer"
+) -> CommandResult:
     """Run a batch over `items`."""
     (console.project / "items.jsonl").write_text(items)
     argv = ("--items", "items.jsonl", "--task", task, "--max-cost", cost, "--yes", *more)
-    return console("map", "summarizer", *argv)
+    return console("map", profile, *argv)
 
 
 def states(ran: CommandResult) -> list[str]:
@@ -223,12 +225,14 @@ def test_a_person_cancels_a_batch_and_reads_what_it_has(console: Console, servic
 
 
 def test_a_person_is_asked_once_after_the_sample(console: Console, service: Service) -> None:
+    batch(console, lines(8), task="Cheap <<{id}>>.")
+    service.say, before = (lambda turn: Say("found it", usage=(100, 1000, 0))), service.requests
     (console.project / "items.jsonl").write_text(lines(9))
     argv = ("map", "summarizer", "--items", "items.jsonl", "--task", TASK, "--max-cost", "1", "--sample", "3")
     ran = console.terminal(*argv, says=[("Run them? [y/N]", "n\n")])
     assert ran.code == 1, ran
-    assert service.requests == 3
-    assert "6 items: $0." in ran.out
+    assert service.requests - before == 3
+    assert "6 items: $0.0306, " in ran.out
     assert "(from 3 runs), cap $1.00" in ran.out
 
 
@@ -292,6 +296,7 @@ def test_a_forecast_covers_the_cost_of_a_batch() -> None:
     assert 1.0 <= low < 1.1
     assert 2.0 < high < 4.0
     assert found.time == pytest.approx((20.0, 20.0))
+    assert forecast(past, 100, 10, 3.0).time == pytest.approx((60.0, 60.0))
     assert forecast([], 5, 1).text() == "5 items: the cost is unknown (no runs yet)"
 
 

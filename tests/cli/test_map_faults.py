@@ -22,6 +22,7 @@ from tests.cli.test_map import batch, forget_the_ends, service, states
 from tests.map import random_batches
 from tests.map.service import TASK, Service, lines
 from tests.servers.fake_model_server import Say
+from tests.workspace.worktrees.repo_fixture import repository
 
 __all__ = ["service"]
 SCHEMA = ("--schema", '{"type": "object"}')
@@ -107,11 +108,45 @@ def test_the_results_of_a_schema_stay_readable(console: Console, service: Servic
     assert json.loads(console("map", "results", name).out.splitlines()[0])["result"] == {"found": 1}
 
 
+def test_the_branch_of_a_recovered_item_is_named(console: Console, service: Service) -> None:
+    repository(console.project, **{"a.txt": "text"})
+    service.say = lambda turn: (
+        Say(calls=[("write_file", {"path": "b.txt", "content": "b"})]) if "i0" in turn.asked_for and not turn.turn else Say("It is.")
+    )  # fmt: skip
+    options = ("--isolation", "worktree", "--mode", "edits")
+    first = batch(console, lines(2), *options, profile="coder")
+    forget_the_ends("1")
+    again = batch(console, lines(2), *options, profile="coder")
+    branches = [[json.loads(line)["branch"] for line in ran.out.splitlines()] for ran in (first, again)]
+    assert branches[0] == branches[1]
+    assert [bool(name) for name in branches[0]] == [True, False]
+
+
+def test_what_a_schema_refers_to_is_not_read(console: Console, service: Service) -> None:
+    (console.project / "other.json").write_text('{"type": "string"}')
+    other = {"$ref": (console.project / "other.json").as_uri()}
+    ran = batch(console, lines(1), "--schema", json.dumps(other))
+    assert ran.err == f"friday: The JSON schema refers to {other['$ref']}, which is not in it.\n"
+    assert service.requests == 0
+    service.say = lambda turn: Say('{"found": 1}')
+    ran = batch(console, lines(1), "--schema", json.dumps({"properties": {"found": other}}))
+    assert states(ran) == ["failed"]
+    assert f"it cannot be checked: the schema refers to {other['$ref']}, which is not in it" in ran.err
+
+
 def test_output_of_a_check_does_not_fill_the_disk(console: Console, service: Service) -> None:
     ran = batch(console, lines(2), "--check", "head -c 100000 /dev/zero | tr '\\0' x; test -s \"$FRIDAY_RESULT\"")
     assert states(ran) == ["done", "done"]
     data = Path(os.environ["FRIDAY_HOME"], "data")
     assert not [path for path in data.rglob("output-*") if path.stat().st_size > 50_000]
+
+
+def test_the_completed_items_of_a_batch_are_one_line_of_its_session(console: Console, service: Service) -> None:
+    service.say = lambda turn: Say("", stop="refusal") if "<<i3>>" in turn.asked_for else Say("found it")
+    batch(console, lines(8))
+    shown = console("sessions", "show", console("sessions", "list").rows[0][0]).out
+    assert "7 completed items of a batch" in shown
+    assert shown.count(" summarizer ") == 1
 
 
 def test_the_rate_does_not_count_the_time_of_the_answer(console: Console, service: Service) -> None:

@@ -65,10 +65,29 @@ def test_what_a_killed_process_had_logged_is_recovered(console: Console) -> None
     assert "sub-agent" not in again.err
 
 
+def test_the_newest_try_of_a_session_is_recovered(console: Console) -> None:
+    call = {**CALL, "items": ITEMS[:1]}
+    once = {"calls": [{"name": "map_tasks", "arguments": call}]}
+    refused = {"turns": [{"fail": {"kind": "quota", "message": "no credit"}}]}
+    agents = {
+        "a": [once, once, {"text": "{results}"}],
+        "a.1": refused,
+        "a.*": {"turns": [], "otherwise": {"text": "found"}},
+    }
+    (console.home / "model.json").write_text(json.dumps({"price": {"input": 1.0, "output": 5.0}, "agents": agents}))
+    model = ("--model", f"scripted:{console.home / 'model.json'}", "--allow", "map_tasks")
+    assert "1 item: 1 done" in console("ask", "go", *model).out
+    with sqlite3.connect(Path(os.environ["FRIDAY_HOME"], "data", "map.db")) as db:
+        db.execute("UPDATE items SET state = 'running', agent = '', cost = 0, result = '', reserved = 0.1")
+    again = ask(console, call)
+    assert "item 1: found\n" in again.out
+    assert "sub-agent" not in again.err
+
+
 def test_a_big_batch_is_one_line_of_the_tree(console: Console) -> None:
     ask(console, CALL)
     tree = console("sessions", "show", "--tree", console("sessions", "list").rows[0][0]).out
-    assert "7 completed items of map_tasks" in tree
+    assert "7 completed items of a batch" in tree
     assert "failed (refusal)" in tree
     assert tree.count("summarizer") == 1
 

@@ -23,7 +23,7 @@ __all__ = ["PACKAGES", "DoctorFact", "Level", "examine"]
 
 PACKAGES = (
     "typer", "rich", "textual", "markdown-it-py", "anthropic", "openai", "httpx2", "h11", "msgspec", "platformdirs",
-    "tomli-w", "tomlkit", "PyYAML", "html-to-markdown", "pypdf", "jsonschema", "mcp", "anyio", "tree-sitter", "tree-sitter-bash",
+    "tomli-w", "tomlkit", "PyYAML", "html-to-markdown", "pypdf", "jsonschema", "referencing", "mcp", "anyio", "tree-sitter", "tree-sitter-bash",
 )  # fmt: skip
 """The dependencies in pyproject.toml."""
 
