@@ -220,7 +220,8 @@ def test_a_lost_collector_changes_nothing(console: Console, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize(
-    ("status", "name", "done"), [(200, "a", True), (400, "a", True), (413, "a", True), (429, "a", False), (200, "\ud800", True)]
+    ("status", "name", "done"),
+    [(200, "a", True), (400, "a", True), (413, "a", True), (429, "a", False), (200, "\ud800", True)],
 )
 def test_only_what_a_collector_may_take_later_is_kept(
     monkeypatch: pytest.MonkeyPatch, status: int, name: str, done: bool

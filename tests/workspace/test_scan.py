@@ -271,9 +271,7 @@ def test_where_nothing_can_be_watched_folders_are_scanned(
     snapshot.close()
 
 
-async def test_prompts_at_once_begin_one_snapshot(
-    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_prompts_at_once_begin_one_snapshot(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begun: list[Snapshot] = []
 
     async def take(_: CheckpointRecorder, snapshot: Snapshot) -> None:

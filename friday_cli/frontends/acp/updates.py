@@ -19,6 +19,7 @@ from friday_cli.view import AgentView, SessionView
 from friday_cli.view.items import ToolRun
 
 from .content import call_content, call_fields, text_block
+from .wire import INTERNAL_ERROR
 
 OUTPUT_EVERY_S = 0.5
 """Seconds between two updates with the output of one running command."""
@@ -178,7 +179,10 @@ class SessionUpdates:
             yield from _between(f"{agent.path}:{event.run}:result", child, above, text, receipt, meta=meta)
         if event.status == "failed":
             yield child, _chunk("agent_message_chunk", f"[failed: {text}]", f"{agent.path}:{event.run}:failed")
-        state = {"state": "idle", "stopReason": stop_reason(event.stop_reason, event.status)}
+        state: dict[str, Any] = {"state": "idle", "stopReason": stop_reason(event.stop_reason, event.status)}
+        if state["stopReason"] == "end_turn" and event.status != "completed":
+            why = event.error or f"{event.status} ({event.stop_reason})"
+            state |= {"stopReason": "error", "error": {"code": INTERNAL_ERROR, "message": sanitize_line(why, 500)}}
         yield above, {"sessionUpdate": "subagent_update", "sessionId": child, "state": state}
 
     def _state(self, agent: AgentView, state: dict[str, Any]) -> Iterator[Update]:

@@ -115,7 +115,9 @@ class RpcConnection:
         error = message.get("error")
         if isinstance(error, dict):
             code = error.get("code")
-            future.set_exception(RpcError(code if isinstance(code, int) else INTERNAL_ERROR, str(error.get("message") or "")))
+            future.set_exception(
+                RpcError(code if isinstance(code, int) else INTERNAL_ERROR, str(error.get("message") or ""))
+            )
         else:
             future.set_result(message.get("result"))
 
