@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
+import signal
+import struct
 import subprocess
 import sys
+import termios
 from pathlib import Path
 from typing import Any
 
@@ -90,3 +94,32 @@ def test_kinds_of_calls_and_a_compaction() -> None:
         updates.apply(Envelope(1, 1.0, "a", started))
         found = updates.apply(Envelope(2, 1.0, "a", Compacted((), 9, 1)))
         assert [update["sessionUpdate"] for _, update in found] == sent
+
+
+CHILD = """
+import signal, sys
+from friday_cli.frontends.acp.wire import claim_stdout
+signal.signal(signal.SIGUSR1, lambda *_: None)
+sink = claim_stdout()
+print("not a message")
+sink.write(b"x" * 1_000_000)
+sink.flush()
+"""
+
+
+def waiting(pipe: int) -> int:
+    """Bytes that can be read."""
+    (count,) = struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)))
+    return int(count)
+
+
+def test_a_signal_cuts_no_message_and_prints_are_no_messages() -> None:
+    with subprocess.Popen([sys.executable, "-c", CHILD], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        assert child.stderr is not None
+        first = child.stdout.read(1)
+        while child.poll() is None and waiting(child.stdout.fileno()) < 32_768:
+            pass  # until the pipe is full
+        child.send_signal(signal.SIGUSR1)
+        assert len(first + child.stdout.read()) == 1_000_000
+        assert child.stderr.read() == b"not a message\n"
