@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import signal
 import struct
@@ -94,6 +95,23 @@ def test_kinds_of_calls_and_a_compaction() -> None:
         updates.apply(Envelope(1, 1.0, "a", started))
         found = updates.apply(Envelope(2, 1.0, "a", Compacted((), 9, 1)))
         assert [update["sessionUpdate"] for _, update in found] == sent
+
+
+async def test_loads_and_a_change_at_once_come_one_after_the_other(project: Path) -> None:
+    """And a load that cannot be done leaves the open session as it is."""
+    async with editor(project, {"a": [{"text": "one"}, {"text": "two"}, {"text": "three"}]}) as client:
+        name = await client.new(project)
+        await client.prompt(name)
+        refused = await client.call("session/load", sessionId=name, cwd="relative", mcpServers=[])
+        assert "absolute" in refused["error"]["message"]
+        assert (await client.prompt(name))["result"]["stopReason"] == "end_turn"
+        place = {"sessionId": name, "cwd": str(project), "mcpServers": []}
+        asked = [
+            client.ask("session/set_config_option", sessionId=name, configId="thought_level", value="low"),
+            *(client.ask(f"session/{method}", **place) for method in ("load", "resume", "load")),
+        ]
+        assert ["result" in found for found in await asyncio.gather(*asked)] == [True] * 4
+        assert (await client.prompt(name))["result"]["stopReason"] == "end_turn"
 
 
 CHILD = """
