@@ -39,6 +39,8 @@ class AcpAgent:
         self._terminal_login = False
         self._sessions: dict[str, AcpSession] = {}
         self._later: set[asyncio.Task[Any]] = set()
+        self._changing = asyncio.Lock()
+        """Held while stored sessions are opened and closed: two loads of one session come one after the other."""
         self.connection: RpcConnection
         self._methods: dict[str, Callable[[dict[str, Any]], Awaitable[Any]]] = {
             "initialize": self._initialize, "authenticate": self._authenticate, "session/new": self._new,
@@ -118,13 +120,14 @@ class AcpAgent:
 
     async def _take_up(self, params: dict[str, Any], *, replay: bool) -> dict[str, Any]:
         name = _text(params, "sessionId")
-        if (known := self._sessions.pop(name, None)) is not None:
-            await known.close()
-        async with Store(store_path()) as store:
-            rows = {row.id for row in await store.list_sessions()}
-        if name not in rows:
-            raise RpcError(NOT_FOUND, f"There is no session {sanitize_line(name, 80)!r}.")
-        session = await self._open(msgspec.structs.replace(self._options(params), resume=name))
+        options = msgspec.structs.replace(self._options(params), resume=name)
+        async with self._changing:
+            await self._close_known(name)
+            async with Store(store_path()) as store:
+                rows = {row.id for row in await store.list_sessions()}
+            if name not in rows:
+                raise RpcError(NOT_FOUND, f"There is no session {sanitize_line(name, 80)!r}.")
+            session = await self._open(options)
         await session.begin(replay=replay)
         self._in_background(self._announce(session))
         return {"configOptions": session.config()}
@@ -161,15 +164,20 @@ class AcpAgent:
         return {"sessions": page, **({"nextCursor": str(first + PAGE)} if len(rows) > first + PAGE else {})}
 
     async def _close(self, params: dict[str, Any]) -> dict[str, Any]:
-        if (session := self._sessions.pop(_text(params, "sessionId"), None)) is not None:
-            await session.close()
+        async with self._changing:
+            await self._close_known(_text(params, "sessionId"))
         return {}
 
+    async def _close_known(self, name: str) -> None:
+        if (session := self._sessions.pop(name, None)) is not None:
+            await session.close()
+
     async def _delete(self, params: dict[str, Any]) -> dict[str, Any]:
-        await self._close(params)
-        async with Store(store_path()) as store:
+        name = _text(params, "sessionId")
+        async with self._changing, Store(store_path()) as store:
+            await self._close_known(name)
             try:
-                await store.delete(_text(params, "sessionId"))
+                await store.delete(name)
             except FridayError as error:
                 raise RpcError(NOT_FOUND, str(error)) from None
         return {}

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import base64
 import os
 from collections.abc import Sequence
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from friday_cli.core.protocol.displays import AnyDisplay, CommandDisplay, DiffDisplay, DiffsDisplay
+from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.messages import Image
 from friday_cli.core.text.sanitize import code_block, sanitize, sanitize_line
 from friday_cli.core.text.untrusted import wrap_untrusted
 from friday_cli.tool_catalog import BASH, GLOB, GREP, LIST_DIR, TOOLS
+from friday_cli.tools.files import picture
 from friday_cli.view.items import ToolRun
 
 MOST_CHARS = 100_000
@@ -36,8 +39,8 @@ def prompt_of(blocks: Sequence[Any], cwd: str) -> tuple[str, str, tuple[Image, .
         match block:
             case {"type": "text", "text": str(text)}:
                 texts.append(text)
-            case {"type": "image", "data": str(data), "mimeType": str(media)}:
-                images.append(Image(media, data))
+            case {"type": "image", "data": str(data)}:
+                images.append(_image(data))
             case {"type": "resource_link", "uri": str(uri)}:
                 texts.append(_link(uri, cwd))
             case {"type": "resource", "resource": {"uri": str(uri), "text": str(text)}}:
@@ -45,12 +48,24 @@ def prompt_of(blocks: Sequence[Any], cwd: str) -> tuple[str, str, tuple[Image, .
             case {"type": "resource", "resource": {"blob": str(data), "mimeType": str(media)}} if media.startswith(
                 "image/"
             ):
-                images.append(Image(media, data))
+                images.append(_image(data))
             case {"type": kind}:
                 raise ValueError(f"prompt: content of the type {kind!r} cannot be read.")
             case _:
                 raise ValueError("prompt: expected blocks with a type.")
     return "".join(texts), "\n\n".join(resources), tuple(images)
+
+
+def _image(data: str) -> Image:
+    """An image that services read: one that they refuse would be in all later requests. Raises ValueError."""
+    try:
+        content = base64.b64decode(data, validate=True)
+        if not picture.media_type(content):
+            raise ValueError("It is no PNG, JPEG, GIF or WebP.")
+        return picture.image(content)[0]
+    except (ValueError, ToolError) as error:
+        why = error.message if isinstance(error, ToolError) else str(error)
+        raise ValueError(f"prompt: an image cannot be used: {why}") from None
 
 
 def _link(uri: str, cwd: str) -> str:

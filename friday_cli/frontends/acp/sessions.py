@@ -22,7 +22,7 @@ from . import config_options
 from .content import prompt_of
 from .questions import ask
 from .updates import ClientAbilities, SessionUpdates, stop_reason
-from .wire import INVALID_PARAMS, RpcConnection, RpcError
+from .wire import INVALID_PARAMS, NOT_FOUND, RpcConnection, RpcError
 
 LULL_S = 0.1
 """Seconds between live events."""
@@ -41,6 +41,7 @@ class AcpSession:
         self._turn: asyncio.Task[Any] | None = None
         self._models: tuple[str, ...] = ()
         self._reopening = asyncio.Lock()
+        self._closed = False
         self._moved = asyncio.Event()
 
     @classmethod
@@ -126,11 +127,11 @@ class AcpSession:
         except ValueError as error:
             raise RpcError(INVALID_PARAMS, str(error)) from None
         before = self.updates.view.totals
-        self._turn = asyncio.create_task(self._run(text, resources, images), name=f"acp prompt {self.id}")
-        await asyncio.wait([self._turn])
-        if self._turn.cancelled():
+        turn = self._turn = asyncio.create_task(self._run(text, resources, images), name=f"acp prompt {self.id}")
+        await asyncio.wait([turn])
+        if turn.cancelled():
             await self._stop_main()
-        outcome = RunResult("cancelled", "aborted") if self._turn.cancelled() else self._turn.result()
+        outcome = RunResult("cancelled", "aborted") if turn.cancelled() else turn.result()
         await self._caught_up()
         reason = stop_reason(outcome.stop_reason, outcome.status)
         if outcome.status == "failed" and reason == "end_turn":
@@ -164,7 +165,10 @@ class AcpSession:
 
     async def _caught_up(self) -> None:
         """Wait until all events of the run were sent: a client may close the turn with the answer."""
-        last = (await self._session.history())[-1].seq or 0
+        try:
+            last = (await self._session.history())[-1].seq or 0
+        except FridayError:
+            return  # the session was closed, and all was sent then
         while self.updates.view.seq < last and self._reader is not None and not self._reader.done():
             self._moved.clear()
             await self._moved.wait()
@@ -215,6 +219,8 @@ class AcpSession:
         else:
             raise RpcError(INVALID_PARAMS, f"thought_level: {value!r} is none of {', '.join(get_args(Effort))}.")
         async with self._reopening:
+            if self._closed:
+                raise RpcError(NOT_FOUND, "The session was closed.")
             await self._reopen(options)
 
     async def _reopen(self, options: Options) -> None:
@@ -237,8 +243,10 @@ class AcpSession:
     async def close(self) -> None:
         """Stop all agents and release the session."""
         self._cancel_turn()
+        self._closed = True
         with suppress(FridayError):
-            await self._stop_reading()
+            async with self._reopening:
+                await self._stop_reading()
         for task in self._asking.values():
             task.cancel()
 

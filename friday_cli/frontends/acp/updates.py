@@ -19,6 +19,7 @@ from friday_cli.view import AgentView, SessionView
 from friday_cli.view.items import ToolRun
 
 from .content import call_content, call_fields, text_block
+from .wire import INTERNAL_ERROR
 
 OUTPUT_EVERY_S = 0.5
 """Seconds between two updates with the output of one running command."""
@@ -178,8 +179,7 @@ class SessionUpdates:
             yield from _between(f"{agent.path}:{event.run}:result", child, above, text, receipt, meta=meta)
         if event.status == "failed":
             yield child, _chunk("agent_message_chunk", f"[failed: {text}]", f"{agent.path}:{event.run}:failed")
-        state = {"state": "idle", "stopReason": stop_reason(event.stop_reason, event.status)}
-        yield above, {"sessionUpdate": "subagent_update", "sessionId": child, "state": state}
+        yield above, {"sessionUpdate": "subagent_update", "sessionId": child, "state": _idle(event)}
 
     def _state(self, agent: AgentView, state: dict[str, Any]) -> Iterator[Update]:
         if agent.parent and self.client.subagents:
@@ -313,6 +313,19 @@ class SessionUpdates:
                 here,
                 _chunk("agent_message_chunk", f"[{level}: {sanitize_line(text, 2_000)}]\n", f"notice:{self.view.seq}"),
             )
+
+
+def _idle(event: events.AgentFinished) -> dict[str, Any]:
+    """The state of a sub-agent whose run ended so."""
+    reason = stop_reason(event.stop_reason, event.status)
+    if reason != "end_turn" or event.status == "completed":
+        return {"state": "idle", "stopReason": reason}
+    why = event.error or f"{event.status} ({event.stop_reason})"
+    return {
+        "state": "idle",
+        "stopReason": "error",
+        "error": {"code": INTERNAL_ERROR, "message": sanitize_line(why, 500)},
+    }
 
 
 def _card_id(agent: AgentView) -> str:

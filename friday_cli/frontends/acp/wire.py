@@ -171,6 +171,6 @@ class RpcConnection:
 def claim_stdout() -> BinaryIO:
     """The standard output for messages. From now on what else writes to file descriptor 1 is seen on standard error."""
     sys.stdout.flush()
-    mine = os.fdopen(os.dup(1), "wb", buffering=0)
+    mine = os.fdopen(os.dup(1), "wb")  # a raw file may write a part only
     os.dup2(2, 1)
     return mine
