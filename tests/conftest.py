@@ -19,14 +19,17 @@ import subprocess
 import sys
 import tempfile
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import Any
 
 import pytest
 from _pytest.assertion import rewrite
 from hypothesis import HealthCheck, settings
+from hypothesis.configuration import storage_directory
+from hypothesis.internal.constants_ast import constants_from_module
 
 from friday_cli import own_programs
 from friday_cli.core.text import known_keys
@@ -83,7 +86,7 @@ def pytest_collection() -> Iterator[object]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Write the bytecode of the package and, before xdist starts its workers, of the tests.
+    """Write the bytecode of the package and, before xdist starts its workers, of the tests; and the constants of the package.
 
     In a fresh copy every worker would compile all of it, and every process of Friday the package. Written also with
     PYTHONDONTWRITEBYTECODE, as `pip install` does: an editable install has no bytecode.
@@ -91,16 +94,20 @@ def pytest_configure(config: pytest.Config) -> None:
     if hasattr(config, "workerinput"):
         return
     here = Path(__file__).parent
-    sources = [*(here.parent / "friday_cli").rglob("*.py")]
-    if config.getoption("numprocesses", None):
-        sources += here.rglob("*.py")
+    package = [*(here.parent / "friday_cli").rglob("*.py")]
+    tests = [*here.rglob("*.py")] if config.getoption("numprocesses", None) else []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of Hypothesis: that this is early
+        fresh = tests and not storage_directory("constants").path.exists()
     processes = os.cpu_count() or 1
     children = []
     for first in range(processes):
         if not (pid := os.fork()):
             try:
-                for source in sources[first::processes]:
+                for source in [*package, *tests][first::processes]:
                     _compile(source, config)
+                if fresh:
+                    _collect_constants(package[first::processes])
             finally:
                 os._exit(0)  # what is not written is compiled when it is imported
         children.append(pid)
@@ -117,6 +124,15 @@ def _compile(source: Path, config: pytest.Config) -> None:
     if rewrite._read_pyc(source, target) is None and rewrite.try_makedirs(target.parent):
         digest, code = rewrite._rewrite_test(source, config)
         rewrite._write_pyc(config.stash[rewrite.assertstate_key], code, digest, target)
+
+
+def _collect_constants(sources: list[Path]) -> None:
+    """Let Hypothesis write the constants of these files, some of which it takes for values, once for all processes."""
+    warnings.simplefilter("ignore")
+    for source in sources:
+        module = ModuleType(source.stem)
+        module.__file__ = str(source)
+        constants_from_module(module)
 
 
 # ---- run again -------------------------------------------------------------------

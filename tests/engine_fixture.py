@@ -295,9 +295,9 @@ class Bench:
         self.kept = self.journal or MemoryJournal()
         taint = TaintTracker(network_targets)
         self.log = Log(self.kept, last=self.last, now=asyncio.get_running_loop().time, watch=taint.apply)
-        self.desk = ApprovalQueue(self.log, interactive=self.attended)
+        self.approvals = ApprovalQueue(self.log, interactive=self.attended)
         self.workspace = Nowhere()
-        self.services = Services(self.log, self.desk, self.workspace, self.policy, self.rng, taint)
+        self.services = Services(self.log, self.approvals, self.workspace, self.policy, self.rng, taint)
         self.agents: dict[str, Agent] = {}
         self.apart = self.place(self) if self.place else None
         self.tree = _Tree(self.services, self)

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.session.harness import Stage
+from tests.session.harness import Harness
 
 
 @pytest.fixture
-def stage(tmp_path: Path) -> Stage:
+def harness(tmp_path: Path) -> Harness:
     project = tmp_path / "project"
     project.mkdir()
-    return Stage(project.resolve(), {})
+    return Harness(project.resolve(), {})

@@ -9,7 +9,7 @@ import pytest
 
 import friday_cli.api as friday
 from friday_cli.core.protocol.events import HookRan, Prefix
-from tests.session.harness import Stage, delegates, does, says
+from tests.session.harness import Harness, delegates, does, says
 
 from .test_session import given
 
@@ -37,9 +37,9 @@ JUDGED = {
 
 
 @pytest.mark.parametrize("name", JUDGED)
-async def test_can_use_only_tightens(stage: Stage, name: str) -> None:
+async def test_can_use_only_tightens(harness: Harness, name: str) -> None:
     case = JUDGED[name]
-    stage.plays({"a": [TOUCH, says("done")]})
+    harness.plays({"a": [TOUCH, says("done")]})
 
     async def can_use(request: friday.ToolRequest) -> bool | str:
         request.arguments["command"] = "touch other"
@@ -47,28 +47,28 @@ async def test_can_use_only_tightens(stage: Stage, name: str) -> None:
             raise case.answer
         return case.answer  # type: ignore[no-any-return]
 
-    result = await friday.run("go", **given(stage, mode=case.mode, can_use=can_use))
-    ((status, text),) = await stage.results(result.session, "a")
+    result = await friday.run("go", **given(harness, mode=case.mode, can_use=can_use))
+    ((status, text),) = await harness.results(result.session, "a")
     assert status == case.status
     assert case.words in text
     assert "secret" not in text
     assert [denied.tool for denied in result.denials] == ["bash"] * (status == "denied")
-    assert (stage.project / "x").exists() == (status == "ok")
-    assert not (stage.project / "other").exists()
+    assert (harness.project / "x").exists() == (status == "ok")
+    assert not (harness.project / "other").exists()
 
 
-async def test_a_judge_cannot_change_the_call(stage: Stage) -> None:
+async def test_a_judge_cannot_change_the_call(harness: Harness) -> None:
     async def can_use(request: friday.ToolRequest) -> bool:
         request.arguments["word"] = "other"
         return True
 
-    stage.plays({"a": [does(("py__lookup", {"word": "tree"})), says("done")]})
-    result = await friday.run("go", **given(stage, tools=[lookup], can_use=can_use))
-    ((status, text),) = await stage.results(result.session, "a")
+    harness.plays({"a": [does(("py__lookup", {"word": "tree"})), says("done")]})
+    result = await friday.run("go", **given(harness, tools=[lookup], can_use=can_use))
+    ((status, text),) = await harness.results(result.session, "a")
     assert (status, "tree" in text, "other" in text) == ("ok", True, False)
 
 
-async def test_can_use_sees_every_agent_its_lineage_and_what_will_run(stage: Stage) -> None:
+async def test_can_use_sees_every_agent_its_lineage_and_what_will_run(harness: Harness) -> None:
     seen: list[tuple[str, str, tuple[str, ...]]] = []
 
     async def can_use(request: friday.ToolRequest) -> bool | str:
@@ -80,34 +80,34 @@ async def test_can_use_sees_every_agent_its_lineage_and_what_will_run(stage: Sta
             return None
         return {"hookSpecificOutput": {"hookEventName": "PreToolUse", "updatedInput": {"command": "touch hidden"}}}
 
-    stage.profile("lead", "allowedTools: '*'", "subAgents: '*'")
-    stage.plays({"a.1": [delegates("general"), says("done")], "a.1.1": [TOUCH, says("done")]})
+    harness.profile("lead", "allowedTools: '*'", "subAgents: '*'")
+    harness.plays({"a.1": [delegates("general"), says("done")], "a.1.1": [TOUCH, says("done")]})
     more = {"mode": "yolo", "can_use": can_use, "hooks": {"PreToolUse": [rewrite]}}
-    async with friday.open(**given(stage, **more)) as session:
+    async with friday.open(**given(harness, **more)) as session:
         assert (await session.delegate("lead", "go")).ok
     assert seen == [
         ("a", "delegate_task", ("friday",)),
         ("a.1", "delegate_task", ("friday", "lead")),
         ("a.1.1", "bash", ("friday", "lead", "general")),
     ]
-    ((status, text),) = await stage.results(session.id, "a.1.1")
+    ((status, text),) = await harness.results(session.id, "a.1.1")
     assert (status, "not this" in text) == ("denied", True)
-    assert not (stage.project / "hidden").exists()
+    assert not (harness.project / "hidden").exists()
 
 
 @pytest.mark.parametrize("fails", [False, True])
-async def test_a_hook_function_denies_and_one_that_fails_too(stage: Stage, fails: bool) -> None:
+async def test_a_hook_function_denies_and_one_that_fails_too(harness: Harness, fails: bool) -> None:
     async def guard(event: dict[str, Any]) -> dict[str, Any]:
         assert event["friday"]["agent"] == "a"
         if fails:
             raise RuntimeError
         return {"decision": "block", "reason": "closed"}
 
-    stage.plays({"a": [TOUCH, says("done")]})
-    result = await friday.run("go", **given(stage, mode="yolo", hooks={"PreToolUse": [guard]}))
-    ((status, text),) = await stage.results(result.session, "a")
+    harness.plays({"a": [TOUCH, says("done")]})
+    result = await friday.run("go", **given(harness, mode="yolo", hooks={"PreToolUse": [guard]}))
+    ((status, text),) = await harness.results(result.session, "a")
     assert (status, ("it raised RuntimeError" if fails else "closed") in text) == ("denied", True)
-    (ran,) = (e.event for e in await stage.log(result.session) if isinstance(e.event, HookRan))
+    (ran,) = (e.event for e in await harness.log(result.session) if isinstance(e.event, HookRan))
     assert ran.hook.endswith("guard")
 
 
@@ -137,32 +137,32 @@ CALLS: dict[str, tuple[str, dict[str, Any], dict[str, Any], str, str]] = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-async def test_own_tools_are_judged_like_others(stage: Stage, name: str) -> None:
+async def test_own_tools_are_judged_like_others(harness: Harness, name: str) -> None:
     tool, arguments, more, expected, words = CALLS[name]
-    stage.plays({"a.1": [does((tool, arguments)), says("done")]})
-    async with friday.open(**given(stage, tools=[lookup, publish], **more)) as session:
+    harness.plays({"a.1": [does((tool, arguments)), says("done")]})
+    async with friday.open(**given(harness, tools=[lookup, publish], **more)) as session:
         assert (await session.delegate("general", "go")).ok
-    ((status, text),) = await stage.results(session.id, "a.1")
+    ((status, text),) = await harness.results(session.id, "a.1")
     assert (status, words in text) == (expected, True), text
 
 
-async def test_the_result_of_an_own_tool_counts_as_text_of_others(stage: Stage) -> None:
+async def test_the_result_of_an_own_tool_counts_as_text_of_others(harness: Harness) -> None:
     fetch = does(("web_fetch", {"url": "https://docs.example.org/x"}))
-    stage.plays({"a": [does(("py__lookup", {"word": "tree"})), fetch, says("done")]})
-    result = await friday.run("go", **given(stage, tools=[lookup], allow=["web_fetch"]))
-    (_, (status, text)) = await stage.results(result.session, "a")
+    harness.plays({"a": [does(("py__lookup", {"word": "tree"})), fetch, says("done")]})
+    result = await friday.run("go", **given(harness, tools=[lookup], allow=["web_fetch"]))
+    (_, (status, text)) = await harness.results(result.session, "a")
     assert (status, "py__lookup" in text) == ("denied", True), text
 
 
-async def test_models_are_told_of_own_tools_and_profiles_select_them(stage: Stage) -> None:
-    stage.profile("reader", "allowedTools: [read_file]")
-    stage.profile("finder", "allowedTools: [py__lookup]")
-    stage.plays({"a": [says("done")], "a.*": [says("done")]})
-    async with friday.open(**given(stage, tools=[lookup])) as session:
+async def test_models_are_told_of_own_tools_and_profiles_select_them(harness: Harness) -> None:
+    harness.profile("reader", "allowedTools: [read_file]")
+    harness.profile("finder", "allowedTools: [py__lookup]")
+    harness.plays({"a": [says("done")], "a.*": [says("done")]})
+    async with friday.open(**given(harness, tools=[lookup])) as session:
         await session.prompt("go")
         for profile in ("reader", "finder"):
             await session.delegate(profile, "go")
-    told = {e.agent: e.event.tools for e in await stage.log(session.id) if isinstance(e.event, Prefix)}
+    told = {e.agent: e.event.tools for e in await harness.log(session.id) if isinstance(e.event, Prefix)}
     listed = {agent: [spec.name for spec in specs if spec.name.startswith("py__")] for agent, specs in told.items()}
     assert listed == {"a": ["py__lookup"], "a.1": [], "a.2": ["py__lookup"]}
     (spec,) = (spec for spec in told["a.2"] if spec.name == "py__lookup")

@@ -148,12 +148,12 @@ def test_a_model_that_means_nothing_is_said(console: Console, monkeypatch: pytes
 
 @pytest.mark.usefixtures("nobody")
 def test_a_gateway_of_the_settings_is_asked_once_and_a_guessed_window_is_marked(console: Console) -> None:
-    with thinking(lambda turn: Say("x"), "chat") as brain:
-        brain.models = ("big", "small")
+    with thinking(lambda turn: Say("x"), "chat") as model_server:
+        model_server.models = ("big", "small")
         console.config.parent.mkdir(parents=True, exist_ok=True)
-        console.config.write_text(f'[providers.gate]\nbase_url = "{brain.base}"\n')
+        console.config.write_text(f'[providers.gate]\nbase_url = "{model_server.base}"\n')
         ran, document = console.ok("models"), console("models", "--json").document
-    asked = [request.path for request in brain.requests]
+    asked = [request.path for request in model_server.requests]
     assert asked.count("/v1/models") == 1
     (row,) = (row for row in ran.rows if "gate/big" in row)
     assert row[1].endswith("?")

@@ -27,7 +27,7 @@ def service(console: Console, monkeypatch: pytest.MonkeyPatch) -> Iterator[Servi
         console.configure(service.settings())
         monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-test")
         yield service
-    assert service.brain.complaints == []
+    assert service.model_server.complaints == []
 
 
 def batch(
@@ -181,7 +181,7 @@ def test_the_text_of_an_item_is_never_more_than_text(console: Console, service: 
     items = json.dumps({"id": "i0", "text": hostile, "other": "SECOND"}) + "\n"
     ran = batch(console, items, "--check", 'test -s "$FRIDAY_ITEM"', "--reduce", "summarizer", task=TASK + " {text}")
     assert (ran.code, service.requests) == (0, 2)
-    task = service.brain.turns[0].asked_for
+    task = service.model_server.turns[0].asked_for
     assert "{other} {{x}} $(touch pwned)" in task
     assert "SECOND" not in task
     assert not list(console.project.rglob("pwned"))
@@ -194,8 +194,8 @@ def test_results_are_reduced_by_a_tree_and_not_paid_twice(console: Console, serv
     )
     ran = batch(console, lines(25), "--reduce", "summarizer", "--output", "all.jsonl")
     assert (ran.code, ran.out.strip(), service.requests) == (0, "of 5", 25 + 5 + 1)
-    assert all(len(turn.asked_for) < 40_000 for turn in service.brain.turns)
-    assert "5,000 more characters are left out" in service.brain.turns[-2].asked_for
+    assert all(len(turn.asked_for) < 40_000 for turn in service.model_server.turns)
+    assert "5,000 more characters are left out" in service.model_server.turns[-2].asked_for
     assert batch(console, lines(25), "--reduce", "summarizer", "--output", "all.jsonl").out.strip() == "of 5"
     assert service.requests == 31
 

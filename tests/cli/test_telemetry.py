@@ -169,12 +169,12 @@ def test_services_servers_and_hooks_get_the_trace_context(
     own_hooks({"PreToolUse": [hook(f"echo $TRACEPARENT > {hooked}")]})
     entry = {"command": sys.executable, "args": ["-S", "-E", mcp_stdio.__file__, f"log={log}"]}
     (console.friday_home / "mcp.json").write_text(json.dumps({"mcpServers": {"small": entry}}))
-    with thinking(rule) as brain:
-        console.configure(f'[providers.anthropic]\nbase_url = "{brain.base}"\n')
+    with thinking(rule) as server:
+        console.configure(f'[providers.anthropic]\nbase_url = "{server.base}"\n')
         monkeypatch.setenv("ANTHROPIC_API_KEY", "test-key-1234")
         ask(console, "anthropic/claude-sonnet-4-5", "--yolo")
     chats = [context(span) for span in collector.spans if span.name.startswith("chat ")]
-    assert [turn.headers["traceparent"] for turn in brain.turns] == chats
+    assert [turn.headers["traceparent"] for turn in server.turns] == chats
     (tool,) = [context(span) for span in collector.spans if span.name == "execute_tool mcp__small__echo"]
     assert hooked.read_text().strip() == tool
     (called,) = [line for line in log.read_text().splitlines() if line.startswith("tools/call ")]

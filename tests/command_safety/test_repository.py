@@ -17,7 +17,7 @@ from friday_cli.tools.search.grep import GREP_TOOL
 from friday_cli.workspace.local import LocalWorkspace
 from tests.command_safety import workspace_fixture
 from tests.command_safety.workspace_fixture import passes
-from tests.tools.tool_workspace import Desk
+from tests.tools.tool_workspace import ToolHarness
 
 
 def git(folder: Path, *words: str) -> None:
@@ -237,9 +237,9 @@ async def test_a_password_in_git_s_settings_is_not_shown_unasked(root: Path, set
     assert passes("git log", root)
     workspace = LocalWorkspace(root)
     try:
-        desk = Desk(root, READ_FILE_TOOL, GREP_TOOL, workspace=workspace)
+        harness = ToolHarness(root, READ_FILE_TOOL, GREP_TOOL, workspace=workspace)
         for name, arguments in ("read_file", {}), ("grep", {"pattern": "="}):
-            text = await desk.text(name, path=".git/config", **arguments)
+            text = await harness.text(name, path=".git/config", **arguments)
             assert "[masked]" in text
             assert not any(word in text for word in ("s3cr3t", "ghp_", "Authorization"))
     finally:

@@ -14,7 +14,7 @@ from typing import Any
 
 from friday_cli.store.listing import list_sessions, run_query
 from tests.counterparts.peer_model import PeerModel, Step, id_in
-from tests.servers.fake_model_server import Brain, Say, Turn, thinking
+from tests.servers.fake_model_server import FakeModelServer, Say, Turn, thinking
 
 ROOT = Path(__file__).parents[2]
 CAP_TOKENS = 60_000
@@ -53,10 +53,10 @@ STEPS: list[Step] = [
 
 
 class Served:
-    """A project, Friday's home with a model behind `brain`, and the command of the server."""
+    """A project, Friday's home with a model behind `model_server`, and the command of the server."""
 
-    def __init__(self, folder: Path, brain: Brain) -> None:
-        self.brain = brain
+    def __init__(self, folder: Path, model_server: FakeModelServer) -> None:
+        self.model_server = model_server
         self.project, self.home = folder / "project", folder / "home"
         self.project.mkdir()
         self.home.mkdir()
@@ -64,7 +64,7 @@ class Served:
         git = ["git", "-c", "user.name=t", "-c", "user.email=t@t"]
         for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):
             subprocess.run([*git, *words], cwd=self.project, check=True)
-        settings = f'model = "anthropic/claude-test"\n[providers.anthropic]\nbase_url = "{brain.base}"\n'
+        settings = f'model = "anthropic/claude-test"\n[providers.anthropic]\nbase_url = "{model_server.base}"\n'
         (self.home / "config.toml").write_text(settings)
         (self.home / "profiles").mkdir()
         profile = '---\nname: general\ndescription: Does anything.\nallowedTools: "*"\n---\nYou do it.\n'
@@ -99,12 +99,12 @@ class Served:
             yield "the worktree was not applied"
         if (self.project / "asked.txt").exists() != answered:
             yield f"asked.txt {'does not exist' if answered else 'was written without a person'}"
-        spent = sum(turn_tokens(turn) for turn in self.brain.turns)
+        spent = sum(turn_tokens(turn) for turn in self.model_server.turns)
         if spent > CAP_TOKENS + SPENT_AT_ONCE:
             yield f"{spent} tokens were spent, the cap is {CAP_TOKENS}"
-        if self.brain.by("four"):
+        if self.model_server.by("four"):
             yield "a sub-agent was started after the cap was spent"
-        yield from self.brain.complaints
+        yield from self.model_server.complaints
 
     def sessions(self) -> list[Any]:
         """The sessions that the server kept, the newest first."""
@@ -120,8 +120,8 @@ def turn_tokens(turn: Turn) -> int:
 @contextmanager
 def served() -> Iterator[Served]:
     """A server to offer to another agent."""
-    with TemporaryDirectory() as folder, thinking(rule, "messages") as brain:
-        yield Served(Path(folder), brain)
+    with TemporaryDirectory() as folder, thinking(rule, "messages") as model_server:
+        yield Served(Path(folder), model_server)
 
 
 def run(

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from tests.delegation.harness import stage
+from tests.delegation.harness import harness
 from tests.virtual import VirtualLoop
 
-__all__ = ["stage"]
+__all__ = ["harness"]
 
 
 def pytest_asyncio_loop_factories(item: pytest.Function) -> dict[str, Any]:

@@ -30,7 +30,7 @@ MODEL = "stage"
 
 
 class Actors(Model):
-    """A `Model` that calls itself what the stage's scenario file is called, so that a reopened session knows it again.
+    """A `Model` that calls itself what the scenario file of the harness is called, so that a reopened session knows it again.
 
     `hold(agent, count)` keeps that request (from 0) waiting until the event that it returns is set.
     """
@@ -53,10 +53,10 @@ class Actors(Model):
             yield chunk
 
 
-class Shelf:
+class MemoryStore:
     """What the store is to a session, kept in memory: one shelf per file, and what stands there outlives its readers."""
 
-    shelves: ClassVar[dict[str, dict[str, Drawer]]] = {}
+    shelves: ClassVar[dict[str, dict[str, CrashableJournal]]] = {}
     runs: ClassVar[list[PastRun]] = []
     """What every session knows of earlier delegations."""
     in_memory = False
@@ -76,8 +76,8 @@ class Shelf:
         for drawer in self._drawers.values():
             drawer.envelopes.extend(recovery_events(drawer.envelopes, now=time.time()))
 
-    async def own(self, session: str) -> Shelf:
-        self._drawers.setdefault(session, Drawer()).dead = False
+    async def own(self, session: str) -> MemoryStore:
+        self._drawers.setdefault(session, CrashableJournal()).dead = False
         return self
 
     def release(self) -> None: ...
@@ -87,7 +87,7 @@ class Shelf:
     async def events(self, session: str, *, after: int = 0) -> list[Envelope]:
         return [envelope for envelope in self._drawers[session].envelopes if (envelope.seq or 0) > after]
 
-    def journal(self, session: str) -> Drawer:
+    def journal(self, session: str) -> CrashableJournal:
         return self._drawers[session]
 
     async def past_runs(self, profile: str, model: str) -> list[PastRun]:
@@ -105,7 +105,7 @@ class ShelfNotes:
         return Notes()
 
 
-class Drawer(MemoryJournal):
+class CrashableJournal(MemoryJournal):
     """The journal of one session. `dead` keeps nothing more, as after kill -9."""
 
     dead = False
@@ -124,7 +124,7 @@ class Notes:
         return []
 
 
-class Scene:
+class ScriptedSession:
     """An open session with its model and its journal."""
 
     def __init__(self, session: Session, model: Actors) -> None:
@@ -132,9 +132,9 @@ class Scene:
         self.root, self.tree = session._main.agent, session._tree
 
     @property
-    def journal(self) -> Drawer:
+    def journal(self) -> CrashableJournal:
         journal = self.session._log._journal
-        assert isinstance(journal, Drawer)
+        assert isinstance(journal, CrashableJournal)
         return journal
 
     @property
@@ -182,11 +182,11 @@ class Scene:
         self.journal.dead = True
 
 
-class Stage:
+class Harness:
     """A home and a project, and sessions in them."""
 
     def __init__(self, path: Path) -> None:
-        """Without the fixture `stage` its sessions are kept on disk."""
+        """Without the fixture `harness` its sessions are kept on disk."""
         self.home, self.project = path / "home", path / "project"
         self.home.mkdir()
         self.project.mkdir()
@@ -213,7 +213,9 @@ class Stage:
         return path
 
     @asynccontextmanager
-    async def open(self, play: Play | Mapping[str, Sequence[Say]] | Actors, **options: Any) -> AsyncIterator[Scene]:
+    async def open(
+        self, play: Play | Mapping[str, Sequence[Say]] | Actors, **options: Any
+    ) -> AsyncIterator[ScriptedSession]:
         """A session whose model is `play`; `options` are those of `Options`. It is closed at the end."""
         given = {"model": f"scripted:{self.scenario}", "mode": "yolo", **options}
         session = await Session.open(Options(self.project, **given), env=self.env)
@@ -221,11 +223,13 @@ class Stage:
         model = play if isinstance(play, Actors) else Actors(play)
         session._main.agent.provider = model
         try:
-            yield Scene(session, model)
+            yield ScriptedSession(session, model)
         finally:
             await session.close()
 
-    async def ran(self, play: Play | Mapping[str, Sequence[Say]] | Actors, prompt: str = "go", **options: Any) -> Scene:
+    async def ran(
+        self, play: Play | Mapping[str, Sequence[Say]] | Actors, prompt: str = "go", **options: Any
+    ) -> ScriptedSession:
         """A session that has answered one prompt and is closed."""
         async with self.open(play, **options) as scene:
             await scene.session.prompt(prompt)
@@ -242,6 +246,6 @@ async def until(condition: Callable[[], object], *, most_s: float = 10_000.0) ->
 
 
 @pytest.fixture
-def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stage:
-    monkeypatch.setattr(open, "Store", Shelf)
-    return Stage(tmp_path)
+def harness(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Harness:
+    monkeypatch.setattr(open, "Store", MemoryStore)
+    return Harness(tmp_path)

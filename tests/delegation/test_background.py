@@ -16,7 +16,7 @@ from friday_cli.core.protocol.events import (
     MessageAdded,
     TurnStarted,
 )
-from tests.delegation.harness import Actors, Stage, until
+from tests.delegation.harness import Actors, Harness, until
 from tests.engine_fixture import Say, batch, call, delegate
 
 NOTE = "harness: [Note of the harness; no person wrote this]"
@@ -26,12 +26,12 @@ def behind(profile: str, task: str, **more: object) -> object:
     return delegate(profile, task, background=True, **more)
 
 
-async def test_the_call_returns_at_once_with_the_id_and_the_parent_goes_on(stage: Stage) -> None:
+async def test_the_call_returns_at_once_with_the_id_and_the_parent_goes_on(harness: Harness) -> None:
     """A person goes on talking to it as well."""
     script = {"a": [Say("", [behind("researcher", "look")]), Say("", [call("todo", items=[])]),
                     Say("meanwhile", delay_s=1), Say("four"), Say("told")],
               "a.1": [Say("the finding", delay_s=60)]}  # fmt: skip
-    async with stage.open(script) as s:
+    async with harness.open(script) as s:
         s.session.start("go")
         await until(lambda: len(s.of(AgentFinished, "a")) == 1)
         assert asyncio.get_running_loop().time() < 3, "it did not wait for the child"
@@ -45,14 +45,14 @@ async def test_the_call_returns_at_once_with_the_id_and_the_parent_goes_on(stage
         assert s.finished("a").result == "told"
 
 
-async def test_the_parent_is_told_at_its_next_turn_boundary(stage: Stage) -> None:
-    stage.file("x.txt", "x\n")
+async def test_the_parent_is_told_at_its_next_turn_boundary(harness: Harness) -> None:
+    harness.file("x.txt", "x\n")
     script = {
         "a": [Say("", [behind("researcher", "look")]), Say("", [call("read_file", path="x.txt")], delay_s=5),
               Say("", [call("get_delegation_result", id="a.1")]), Say("it found y")],
         "a.1": [Say("found y", delay_s=2)],
     }  # fmt: skip
-    async with stage.open(script) as s:
+    async with harness.open(script) as s:
         outcome = await s.session.prompt("go")
         assert outcome.text == "it found y"
         assert len(s.of(AgentFinished, "a")) == 1, "it was at work all the time: nothing had to wake it"
@@ -78,13 +78,13 @@ async def test_the_parent_is_told_at_its_next_turn_boundary(stage: Stage) -> Non
     ],
 )  # fmt: skip
 async def test_the_note_has_the_beginning_of_the_result_so_that_the_parent_need_not_ask(
-    stage: Stage, result: str, shown: list[str]
+    harness: Harness, result: str, shown: list[str]
 ) -> None:
     """Also after a death, when it is built from the log."""
-    stage.profile("worker", "allowedTools: [read_file]")
+    harness.profile("worker", "allowedTools: [read_file]")
     script = {"a": [Say("", [behind("worker", "look")]), Say("begun", delay_s=20)],
               "a.1": [Say("", [call("task_result", result=result, status="success")])]}  # fmt: skip
-    async with stage.open(script) as s:
+    async with harness.open(script) as s:
         asking = asyncio.ensure_future(s.session.prompt("go"))
         await until(lambda: s.of(AgentFinished, "a.1"))
         await asking
@@ -98,8 +98,8 @@ async def test_the_note_has_the_beginning_of_the_result_so_that_the_parent_need_
     assert f"harness: {again.text}" == news
 
 
-async def test_a_note_of_an_earlier_version_is_not_told_again(stage: Stage) -> None:
-    s = await stage.ran({"a": [Say("", [behind("researcher", "look")]), Say("begun")], "a.1": [Say("y", delay_s=9)]})
+async def test_a_note_of_an_earlier_version_is_not_told_again(harness: Harness) -> None:
+    s = await harness.ran({"a": [Say("", [behind("researcher", "look")]), Say("begun")], "a.1": [Say("y", delay_s=9)]})
     old = []
     for envelope in s.envelopes:
         if isinstance(envelope.event, InboxMessage):
@@ -110,10 +110,10 @@ async def test_a_note_of_an_earlier_version_is_not_told_again(stage: Stage) -> N
     assert replay(old)["a.1"].unreported == []
 
 
-async def test_an_idle_root_is_woken_by_a_note_that_no_person_wrote(stage: Stage) -> None:
+async def test_an_idle_root_is_woken_by_a_note_that_no_person_wrote(harness: Harness) -> None:
     script = {"a": [Say("", [behind("researcher", "look")]), Say("I will tell you"), Say("it found y")],
               "a.1": [Say("found y", delay_s=100)]}  # fmt: skip
-    async with stage.open(script) as s:
+    async with harness.open(script) as s:
         assert (await s.session.prompt("go")).text == "it found y"
         assert asyncio.get_running_loop().time() == pytest.approx(100, abs=1)
         first, second = s.of(AgentFinished, "a")
@@ -124,7 +124,7 @@ async def test_an_idle_root_is_woken_by_a_note_that_no_person_wrote(stage: Stage
         assert [begun.task for begun in s.of(AgentStarted, "a")] == ["go", "go"], "its task is still the person's"
 
 
-async def test_asking_waits_until_the_end_of_a_child_was_told_however_long_that_takes(stage: Stage) -> None:
+async def test_asking_waits_until_the_end_of_a_child_was_told_however_long_that_takes(harness: Harness) -> None:
     """Looking through its worktree comes between the two."""
     script = {"a": [Say("", [behind("researcher", "look")]), Say("I will tell you"), Say("not yet"), Say("it found y")],
               "a.1": [Say("found y", delay_s=100)]}  # fmt: skip
@@ -132,7 +132,7 @@ async def test_asking_waits_until_the_end_of_a_child_was_told_however_long_that_
     async def look_through(tree: object, path: str) -> None:
         await asyncio.sleep(30)
 
-    async with stage.open(script) as s:
+    async with harness.open(script) as s:
         s.session._parts.isolation.run_ended = look_through  # type: ignore[method-assign]
         s.session.start("go")
         await until(lambda: s.of(AgentFinished, "a.1"))
@@ -143,12 +143,12 @@ async def test_asking_waits_until_the_end_of_a_child_was_told_however_long_that_
         assert news.startswith(NOTE)
 
 
-async def test_asking_waits_for_every_child_in_the_background_and_reports_each(stage: Stage) -> None:
+async def test_asking_waits_for_every_child_in_the_background_and_reports_each(harness: Harness) -> None:
     script = {"a": [Say("", [behind("researcher", "quick"), behind("researcher", "slow"), behind("ghost", "look")]),
                     Say("both begun"), Say("quick is there"), Say("slow, too")],
               "a.1": [Say("q", delay_s=10)],
               "a.2": [Say("", [call("task_result", result="no such file", status="error")], delay_s=50)]}  # fmt: skip
-    async with stage.open(script) as s:
+    async with harness.open(script) as s:
         assert (await s.session.prompt("go")).text == "slow, too"
         assert [e.result for e in s.of(AgentFinished, "a")] == ["both begun", "quick is there", "slow, too"]
         assert s.tree.in_background() == []
@@ -157,52 +157,52 @@ async def test_asking_waits_for_every_child_in_the_background_and_reports_each(s
 
 
 async def test_children_in_the_background_have_their_own_limits_and_ask_waits_no_longer_than_those(
-    stage: Stage,
+    harness: Harness,
 ) -> None:
-    stage.profile("slow", "timeout: 20")
+    harness.profile("slow", "timeout: 20")
     script = {"a": [Say("", [behind("slow", "look")]), Say("begun"), Say("it ran out of time")],
               "a.1": [Say("never", delay_s=10_000, wrap_up="half")]}  # fmt: skip
-    async with stage.open(script) as s:
+    async with harness.open(script) as s:
         assert (await s.session.prompt("go")).text == "it ran out of time"
         assert s.end("a.1") == ("timeout", "time")
         assert asyncio.get_running_loop().time() < 60
         assert "has ended: timeout (time)" in s.heard()[1]
 
 
-async def test_the_nearest_living_ancestor_is_told_when_the_parent_has_ended(stage: Stage) -> None:
-    stage.profile("lead", "subAgents: [researcher]")
+async def test_the_nearest_living_ancestor_is_told_when_the_parent_has_ended(harness: Harness) -> None:
+    harness.profile("lead", "subAgents: [researcher]")
     script = {"a": [Say("", [delegate("lead", "all")]), Say("the lead is back"), Say("and now its helper")],
               "a.1": [Say("", [behind("researcher", "deep")]), Say("I leave it running")],
               "a.1.1": [Say("deep finding", delay_s=30)]}  # fmt: skip
-    async with stage.open(script) as s:
+    async with harness.open(script) as s:
         assert (await s.session.prompt("go")).text == "and now its helper"
         news = s.heard()[1]
         assert "The background sub-agent a.1.1 (researcher) has ended: completed" in news
         assert s.end("a.1") == ("completed", "done")
 
 
-async def test_news_that_an_agent_did_not_live_to_read_goes_to_the_one_above(stage: Stage) -> None:
-    stage.profile("lead", "subAgents: [researcher]", "maxIterations: 2")
+async def test_news_that_an_agent_did_not_live_to_read_goes_to_the_one_above(harness: Harness) -> None:
+    harness.profile("lead", "subAgents: [researcher]", "maxIterations: 2")
     script = {"a": [Say("", [delegate("lead", "all")]), Say("", [call("get_delegation_result", id="a.1.1")]),
                     Say("I know both")],
               "a.1": [Say("", [behind("researcher", "deep")]), Say("", [call("list_sub_agents")]),
                       Say("out of turns", delay_s=20)],
               "a.1.1": [Say("deep finding", delay_s=10)]}  # fmt: skip
-    s = await stage.ran(script)
+    s = await harness.ran(script)
     assert s.end("a.1") == ("completed", "iterations")
     assert [text for text in s.heard("a.1") if "a.1.1" in text] == [], "it was in its last turn"
     assert [text for text in s.heard() if "a.1.1 (researcher) has ended" in text]
     assert "deep finding" in s.results()[1]
 
 
-async def test_a_long_result_is_had_page_by_page(stage: Stage) -> None:
-    stage.config("[agents.delegation]\nresult_chars = 1000\n")
+async def test_a_long_result_is_had_page_by_page(harness: Harness) -> None:
+    harness.config("[agents.delegation]\nresult_chars = 1000\n")
     text = "".join(f"line {n:04}\n" for n in range(350))
     pages = [Say("", [call("get_delegation_result", id="a.1", offset=offset)]) for offset in (1000, 2000, 3000, 9000)]
     script = {"a": [Say("", [behind("researcher", "look")]), Say("wait"), Say("", [call("get_delegation_result", id="a.1")]),
                     *pages, Say("read")],
               "a.1": [Say(text, delay_s=5)]}  # fmt: skip
-    s = await stage.ran(script)
+    s = await harness.ran(script)
     head, *rest = s.results()[1:]
     assert "truncated: 3500 characters in all; continue with get_delegation_result(id='a.1', offset=650)" in head
     plain = head.replace("\n> ", "\n")
@@ -220,12 +220,12 @@ async def test_a_long_result_is_had_page_by_page(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize(("own", "shown"), [(600, 600), (5000, 1000)], ids=["profile is lower", "settings are lower"])
-async def test_the_lower_result_limit_of_profile_and_settings_counts(stage: Stage, own: int, shown: int) -> None:
-    stage.config("[agents.delegation]\nresult_chars = 1000\n")
-    stage.profile("terse", f"resultChars: {own}")
+async def test_the_lower_result_limit_of_profile_and_settings_counts(harness: Harness, own: int, shown: int) -> None:
+    harness.config("[agents.delegation]\nresult_chars = 1000\n")
+    harness.profile("terse", f"resultChars: {own}")
     calls = [delegate("terse", "look"), delegate("researcher", "look")]
     script = {"a": [Say("", calls), Say("fin")], "*": [Say("x" * 3500)]}
-    s = await stage.ran(script)
+    s = await harness.ran(script)
     head = round(shown * 0.65)
     assert (
         f"truncated: 3500 characters in all; continue with get_delegation_result(id='a.1', offset={head})"
@@ -235,9 +235,9 @@ async def test_the_lower_result_limit_of_profile_and_settings_counts(stage: Stag
 
 
 @pytest.mark.parametrize("how", ["stop", "close", "close with news unread"])
-async def test_closing_ends_the_background_and_a_waiting_ask(stage: Stage, how: str) -> None:
+async def test_closing_ends_the_background_and_a_waiting_ask(harness: Harness, how: str) -> None:
     script = {"a": [Say("", [behind("researcher", "look")]), Say("begun")], "a.1": [Say("z", delay_s=50)]}
-    async with stage.open(script) as s:
+    async with harness.open(script) as s:
         asking = asyncio.ensure_future(s.session.prompt("go"))
         await until(lambda: s.of(AgentFinished, "a"))
         if how == "close with news unread":
@@ -250,10 +250,10 @@ async def test_closing_ends_the_background_and_a_waiting_ask(stage: Stage, how: 
         assert len(s.model.requests) == count, "and wakes nobody"
 
 
-async def test_a_child_that_is_waited_for_can_be_sent_to_the_background(stage: Stage) -> None:
+async def test_a_child_that_is_waited_for_can_be_sent_to_the_background(harness: Harness) -> None:
     script = {"a": [Say("", [delegate("researcher", "look")]), Say("then later"), Say("it found y")],
               "a.1": [Say("found y", delay_s=100)]}  # fmt: skip
-    async with stage.open(script) as s:
+    async with harness.open(script) as s:
         asking = asyncio.ensure_future(s.session.prompt("go"))
         await until(lambda: s.requests("a.1"))
         assert await s.session.detach("a.1")
@@ -268,11 +268,11 @@ async def test_a_child_that_is_waited_for_can_be_sent_to_the_background(stage: S
         assert not await s.session.detach("a")
 
 
-async def test_one_of_a_batch_can_be_sent_to_the_background_and_the_others_are_waited_for(stage: Stage) -> None:
+async def test_one_of_a_batch_can_be_sent_to_the_background_and_the_others_are_waited_for(harness: Harness) -> None:
     model = Actors({"a": [Say("", [batch({"profile": "researcher", "task": "one"},
                                          {"profile": "researcher", "task": "two"})]), Say("x"), Say("y")],
                     "a.1": [Say("first", delay_s=100)], "a.2": [Say("second", delay_s=10)]})  # fmt: skip
-    async with stage.open(model) as s:
+    async with harness.open(model) as s:
         asking = asyncio.ensure_future(s.session.prompt("go"))
         await until(lambda: len(model.open) == 2)
         await s.session.detach("a.1")

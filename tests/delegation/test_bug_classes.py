@@ -27,7 +27,7 @@ from friday_cli.core.protocol.provider import Request
 from friday_cli.core.protocol.run_result import ENDED
 from friday_cli.store.crash_recovery import recovery_events
 from friday_cli.view import SessionView
-from tests.delegation.harness import Actors, Stage, until
+from tests.delegation.harness import Actors, Harness, until
 from tests.e2e.conftest import friday
 from tests.e2e.friday import Friday
 from tests.engine_fixture import Say, batch, call, delegate
@@ -40,7 +40,7 @@ def behind(profile: str, task: str) -> ToolCall:
 
 
 @pytest.mark.parametrize("kind", get_args(ErrorKind))
-async def test_1_a_failure_is_never_reported_as_success(stage: Stage, kind: ErrorKind) -> None:
+async def test_1_a_failure_is_never_reported_as_success(harness: Harness, kind: ErrorKind) -> None:
     def play(request: Request, count: int) -> Say:
         if request.agent == "a":
             return Say("", [delegate("researcher", "look")]) if count == 0 else Say("I see")
@@ -48,7 +48,7 @@ async def test_1_a_failure_is_never_reported_as_success(stage: Stage, kind: Erro
             return Say("first finding", [call("todo", items=[])])
         return Say("second find", fail=ProviderError(kind, "the service said no"))
 
-    s = await stage.ran(play)
+    s = await harness.ran(play)
     end = s.finished("a.1")
     assert end.status == "failed"
     assert end.stop_reason in ("provider", "context", "refusal")
@@ -60,10 +60,10 @@ async def test_1_a_failure_is_never_reported_as_success(stage: Stage, kind: Erro
     assert "error: " in read.splitlines()[1]
 
 
-async def test_1_nothing_is_made_up_for_a_child_that_still_works(stage: Stage) -> None:
+async def test_1_nothing_is_made_up_for_a_child_that_still_works(harness: Harness) -> None:
     script = {"a": [Say("", [behind("researcher", "look")]), Say("", [call("get_delegation_result", id="a.1")]), Say("w"), Say("fin")],
               "a.1": [Say("the truth", delay_s=50)]}  # fmt: skip
-    s = await stage.ran(script)
+    s = await harness.ran(script)
     assert s.results()[1] == "ok: a.1 (researcher) has no result yet: running."
 
 
@@ -74,9 +74,9 @@ ENDS = {"provider": "failed", "iterations": "failed", "tokens": "failed", "time"
 
 
 @pytest.mark.parametrize("reason", ENDS)
-async def test_2_partial_work_is_never_lost(stage: Stage, reason: str) -> None:
+async def test_2_partial_work_is_never_lost(harness: Harness, reason: str) -> None:
     supervised = reason == "supervision"
-    stage.profile("worker", "maxIterations: 3" if reason == "iterations" else "maxIterations: 50", "timeout: 30",
+    harness.profile("worker", "maxIterations: 3" if reason == "iterations" else "maxIterations: 50", "timeout: 30",
                   "maxTokenBudget: 15000", *(["supervision: supervised"] if supervised else []))  # fmt: skip
 
     def play(request: Request, count: int) -> Say:
@@ -106,7 +106,7 @@ async def test_2_partial_work_is_never_lost(stage: Stage, reason: str) -> None:
                 return Say("", step)
         return Say("", step, delay_s=1000)
 
-    async with stage.open(play) as s:
+    async with harness.open(play) as s:
         asking = asyncio.ensure_future(s.session.prompt("go"))
         if reason in ("cancelled", "aborted", "parent", "process"):
             await until(lambda: len(s.requests("a.1")) == 2)
@@ -121,7 +121,7 @@ async def test_2_partial_work_is_never_lost(stage: Stage, reason: str) -> None:
                     s.crash()
                     await s.session.close()
         await asking
-    async with stage.open({"a": [Say("", [call("get_delegation_result", id="a.1")]), Say("fin")]},
+    async with harness.open({"a": [Say("", [call("get_delegation_result", id="a.1")]), Say("fin")]},
                           resume=s.session.id) as s:  # fmt: skip
         end = s.finished("a.1")
         assert (end.status, end.stop_reason) == (ENDS[reason], reason)
@@ -134,9 +134,9 @@ async def test_2_partial_work_is_never_lost(stage: Stage, reason: str) -> None:
 
 
 @pytest.mark.parametrize("top", ["a", "a.1"])
-async def test_3_a_stop_is_final_cascades_and_survives_a_restart(stage: Stage, top: str) -> None:
-    stage.profile("lead", 'subAgents: "*"', "allowedTools: []")
-    stage.profile("deep", 'subAgents: "*"', "allowedTools: []")
+async def test_3_a_stop_is_final_cascades_and_survives_a_restart(harness: Harness, top: str) -> None:
+    harness.profile("lead", 'subAgents: "*"', "allowedTools: []")
+    harness.profile("deep", 'subAgents: "*"', "allowedTools: []")
 
     def play(request: Request, count: int) -> Say:
         if request.agent == "a":
@@ -144,7 +144,7 @@ async def test_3_a_stop_is_final_cascades_and_survives_a_restart(stage: Stage, t
         other = "deep" if request.agent.count(".") % 2 else "lead"
         return Say("", [behind(other, f"child {count} of the tree, born late"), call("todo", items=[])], delay_s=0.5)
 
-    async with stage.open(play) as s:
+    async with harness.open(play) as s:
         asking = asyncio.ensure_future(s.session.prompt("go"))
         await until(lambda: len(s.agents()) > 6)
         living = len(s.tree.running(top))
@@ -159,20 +159,20 @@ async def test_3_a_stop_is_final_cascades_and_survives_a_restart(stage: Stage, t
         assert len(s.agents()) == born, "no grandchild is born late"
         assert len([r for r in s.model.requests if is_under(r.agent, "a.1")]) == calls
         assert len(s.requests()) - count <= (1 if top == "a.1" else 0), "only a parent that lives is told"
-    async with stage.open({}, resume=s.session.id) as s:
+    async with harness.open({}, resume=s.session.id) as s:
         await asyncio.sleep(100_000)
         assert s.model.requests == []
         assert all(k.status in ENDED for k in s.tree.below("a"))
 
 
-async def test_4_no_agent_is_left_running_wherever_the_process_dies(stage: Stage) -> None:
-    stage.file("x.txt", "x\n")
-    stage.profile("lead", 'subAgents: "*"', "supervision: supervised")
+async def test_4_no_agent_is_left_running_wherever_the_process_dies(harness: Harness) -> None:
+    harness.file("x.txt", "x\n")
+    harness.profile("lead", 'subAgents: "*"', "supervision: supervised")
     script = {"a": [Say("", [delegate("lead", "x"), behind("researcher", "y")]), Say("a"), Say("b")],
               "a.1": [Say("{}"), Say("", [delegate("researcher", "deep"), call("read_file", path="x.txt")]),
                       Say("lead"), Say('{"verdict": "accept"}')],
               "*": [Say("", [call("read_file", path="x.txt")], delay_s=2), Say("found", delay_s=2)]}  # fmt: skip
-    s = await stage.ran(script)
+    s = await harness.ran(script)
     envelopes = list(s.envelopes)
     for length in range(1, len(envelopes)):
         log = [*envelopes[:length]]
@@ -184,7 +184,7 @@ async def test_4_no_agent_is_left_running_wherever_the_process_dies(stage: Stage
         assert all(agent.ended for agent in SessionView.of(log).agents.values() if agent.run), "people see the same"
 
 
-async def test_4_no_exception_leaves_a_row_open(stage: Stage) -> None:
+async def test_4_no_exception_leaves_a_row_open(harness: Harness) -> None:
     raised: dict[str, Any] = {"a.2": KeyError("unheard of"), "a.3": ProviderError("auth", "no"),
                               "a.4": asyncio.CancelledError(), "a.5": TimeoutError()}  # fmt: skip
 
@@ -196,18 +196,18 @@ async def test_4_no_exception_leaves_a_row_open(stage: Stage) -> None:
             raise RuntimeError("a defect of the provider")
         return Say("fine", fail=raised.get(request.agent))
 
-    s = await stage.ran(play)
+    s = await harness.ran(play)
     ends = ["interrupted", "interrupted", "failed", "cancelled", "interrupted", "completed"]
     assert [s.finished(p).status for p in s.agents()] == ends
     assert s.end("a") == ("completed", "done")
     assert "fine" in s.results()[0]
 
 
-async def test_6_questions_of_many_children_queue_by_name_and_a_no_stops_nobody(stage: Stage) -> None:
-    stage.profile("worker", "allowedTools: [write_file]")
+async def test_6_questions_of_many_children_queue_by_name_and_a_no_stops_nobody(harness: Harness) -> None:
+    harness.profile("worker", "allowedTools: [write_file]")
     script = {"a": [Say("", [batch(*[{"profile": "worker", "task": f"write {n}"} for n in range(4)])]), Say("fin")],
               **{f"a.{n}": [Say("", [call("write_file", path=f"{n}.txt", content="x")]), Say(f"end of {n}")] for n in range(1, 5)}}  # fmt: skip
-    async with stage.open(script, mode="ask", attended=True) as s:
+    async with harness.open(script, mode="ask", attended=True) as s:
         asking = asyncio.ensure_future(s.session.prompt("go"))
         await until(lambda: len(s.asked()) == 4)
         askers = {e.agent: e.event for e in s.envelopes if isinstance(e.event, PermissionAsked)}
@@ -222,7 +222,7 @@ async def test_6_questions_of_many_children_queue_by_name_and_a_no_stops_nobody(
         await asking
         assert {s.end(p) for p in askers} == {("completed", "done")}
         assert s.results("a.2")[0].startswith("denied: The user denied this write_file call: not this one")
-        assert sorted(p.name for p in stage.project.iterdir()) == ["1.txt", "3.txt", "4.txt"]
+        assert sorted(p.name for p in harness.project.iterdir()) == ["1.txt", "3.txt", "4.txt"]
 
 
 TOOLS = ["read_file", "list_dir", "write_file", "edit_file", "web_fetch", "memory_save", "todo"]
@@ -234,14 +234,16 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("seed", range(12))
-async def test_7_every_call_of_a_child_is_within_its_parents_and_its_profiles_rights(stage: Stage, seed: int) -> None:
+async def test_7_every_call_of_a_child_is_within_its_parents_and_its_profiles_rights(
+    harness: Harness, seed: int
+) -> None:
     rng = random.Random(seed)
-    stage.file("x.txt", "x\n")
+    harness.file("x.txt", "x\n")
     allowed = {n: rng.sample(TOOLS, rng.randint(2, 6)) for n in (1, 2, 3)}
     denied = rng.choice(TOOLS)
     for depth in (1, 2, 3):
         below = [f"subAgents: [p{depth + 1}]"] if depth < 3 else []
-        stage.profile(f"p{depth}", f"allowedTools: {json.dumps(allowed[depth])}", "memory: tagged", *below)
+        harness.profile(f"p{depth}", f"allowedTools: {json.dumps(allowed[depth])}", "memory: tagged", *below)
 
     def play(request: Request, count: int) -> Say:
         depth = request.agent.count(".")
@@ -254,7 +256,7 @@ async def test_7_every_call_of_a_child_is_within_its_parents_and_its_profiles_ri
             return Say("", [delegate(f"p{depth + 1}", "go further down, please")])
         return Say("ok")
 
-    s = await stage.ran(play, deny=(denied,))
+    s = await harness.ran(play, deny=(denied,))
     for envelope in s.envelopes:
         if isinstance(envelope.event, ToolStarted) and envelope.event.tool in ARGUMENTS:
             depth = envelope.agent.count(".")
@@ -267,7 +269,7 @@ async def test_7_every_call_of_a_child_is_within_its_parents_and_its_profiles_ri
         assert set(start.tools) - {"task_result"} <= set(above.tools)
 
 
-async def test_8_compaction_keeps_the_ids_of_living_and_unread_children(stage: Stage) -> None:
+async def test_8_compaction_keeps_the_ids_of_living_and_unread_children(harness: Harness) -> None:
     def play(request: Request, count: int) -> Say:
         if request.agent != "a":
             return Say("found", delay_s=3000 if request.agent == "a.1" else 1)
@@ -286,8 +288,8 @@ async def test_8_compaction_keeps_the_ids_of_living_and_unread_children(stage: S
             else Say("fin")
         )
 
-    stage.profile("general", "timeout: 5000")
-    async with stage.open(Actors(play, window=16_000, max_output=2000)) as s:
+    harness.profile("general", "timeout: 5000")
+    async with harness.open(Actors(play, window=16_000, max_output=2000)) as s:
         s.session.start("go")
         await until(lambda: s.of(Compacted, "a"))
         texts = "\n".join(m.text for m in s.of(Compacted, "a")[0].messages)
@@ -297,9 +299,9 @@ async def test_8_compaction_keeps_the_ids_of_living_and_unread_children(stage: S
         await s.session.stop("a")
 
 
-async def test_10_fifty_children_with_two_thousand_events_each_leave_little_behind(stage: Stage) -> None:
+async def test_10_fifty_children_with_two_thousand_events_each_leave_little_behind(harness: Harness) -> None:
     chunks = 2000
-    stage.config("[agents.delegation]\nask_above = 1000\n")
+    harness.config("[agents.delegation]\nask_above = 1000\n")
 
     class Chatty(Actors):
         async def stream(self, request: Request) -> Any:
@@ -315,7 +317,7 @@ async def test_10_fifty_children_with_two_thousand_events_each_leave_little_behi
 
     tasks = [batch(*[{"profile": "researcher", "task": f"{n}.{m}"} for m in range(10)]) for n in range(5)]
     model = Chatty({"a": [Say("", [t]) for t in tasks] + [Say("fin")], "*": [Say("the end")]})
-    async with stage.open(model) as s:
+    async with harness.open(model) as s:
         slow = Subscription()  # a reader that never comes to read
         s.session._log._readers.append(slow)
         state = SessionView()

@@ -11,7 +11,7 @@ from friday_cli.core.eventlog.notices import NOTE
 from friday_cli.core.protocol.errors import ProviderError, UsageError
 from friday_cli.core.protocol.events import AgentFinished, AgentStarted, MessageAdded, Notice
 from friday_cli.core.protocol.messages import Usage
-from tests.delegation.harness import Actors, Stage, until
+from tests.delegation.harness import Actors, Harness, until
 from tests.engine_fixture import Say, call, delegate
 from tests.strict import strict
 
@@ -26,10 +26,10 @@ def again(path: str, task: str = "go on", **more: Any) -> Any:
     (Say("", [call("task_result", result="no", status="error")]), "failed"),
     (Say("late", delay_s=1000), "timeout"),
 ])  # fmt: skip
-async def test_the_model_goes_on_with_a_child_however_it_ended(stage: Stage, first: Say, status: str) -> None:
+async def test_the_model_goes_on_with_a_child_however_it_ended(harness: Harness, first: Say, status: str) -> None:
     script = {"a": [Say("", [delegate("researcher", "look", timeout_s=50)]), Say("", [again("a.1", "and the rest")]), Say("fin")],
               "a.1": [first, *([Say("wrap")] if status == "timeout" else []), Say("two")]}  # fmt: skip
-    s = await stage.ran(script)
+    s = await harness.ran(script)
     first_end, second_end = s.of(AgentFinished, "a.1")
     assert (first_end.run, first_end.status) == (1, status)
     assert (second_end.run, second_end.status, second_end.result) == (2, "completed", "two")
@@ -40,21 +40,21 @@ async def test_the_model_goes_on_with_a_child_however_it_ended(stage: Stage, fir
     assert "## Result from 'researcher' (a.1): completed\n> two" in s.results()[1]
 
 
-async def test_what_a_continued_child_claims_is_held_against_what_it_then_did(stage: Stage) -> None:
-    stage.file("x.txt", "x\n")
+async def test_what_a_continued_child_claims_is_held_against_what_it_then_did(harness: Harness) -> None:
+    harness.file("x.txt", "x\n")
     script = {"a": [Say("", [delegate("coder", "look")]), Say("", [again("a.1", "mend it")]), Say("", [again("a.1", "and?")]), Say("fin")],
               "a.1": [Say("nothing to see"), Say("", [call("todo", items=[]), call("read_file", path="x.txt")]), Say("I fixed it."), Say("As I said.")]}  # fmt: skip
-    s = await stage.ran(script)
+    s = await harness.ran(script)
     assert [end.receipt.warnings for end in s.of(AgentFinished, "a.1")] == [
         ("no tool was run: nothing in this result was checked",), ("claims changes, but no file was changed",), ()
     ]  # fmt: skip
 
 
-async def test_an_aborted_child_is_continued_only_when_asked(stage: Stage) -> None:
+async def test_an_aborted_child_is_continued_only_when_asked(harness: Harness) -> None:
     script = {"a": [Say("", [delegate("researcher", "look", background=True)]),
                     Say("", [call("cancel_sub_agent", id="a.1", mode="abort")]), Say("stopped"), Say("", [again("a.1")]), Say("fin")],
               "a.1": [Say("never", delay_s=1000), Say("now")]}  # fmt: skip
-    async with stage.open(script) as s:
+    async with harness.open(script) as s:
         await s.session.prompt("go")
         await asyncio.sleep(10_000)
         assert len(s.of(AgentStarted, "a.1")) == 1, "nothing ended starts again by itself"
@@ -62,28 +62,30 @@ async def test_an_aborted_child_is_continued_only_when_asked(stage: Stage) -> No
         assert s.finished("a.1").result == "now"
 
 
-async def test_a_continued_child_has_the_rights_and_prefix_that_it_had(stage: Stage) -> None:
-    stage.file("x.txt", "x\n")
-    stage.profile("reader", "allowedTools: [read_file]", body="Read only.")
+async def test_a_continued_child_has_the_rights_and_prefix_that_it_had(harness: Harness) -> None:
+    harness.file("x.txt", "x\n")
+    harness.profile("reader", "allowedTools: [read_file]", body="Read only.")
     script = {"a": [Say("", [delegate("reader", "look")]), Say("first")], "a.1": [Say("one")]}
-    s = await stage.ran(script)
+    s = await harness.ran(script)
     (before,) = s.requests("a.1")
-    stage.profile("reader", "allowedTools: [read_file, bash, write_file]", "subAgents: [coder]", body="Do as you like.")
+    harness.profile(
+        "reader", "allowedTools: [read_file, bash, write_file]", "subAgents: [coder]", body="Do as you like."
+    )
     script = {"a": [Say("", [again("a.1")]), Say("second")],
               "a.1": [Say("", [call("bash", command="id"), call("write_file", path="y", content="y"), delegate("coder", "x"),
                                call("read_file", path="x.txt")]), Say("two")]}  # fmt: skip
-    s = await stage.ran(script, resume=s.session.id, prompt="go on")
+    s = await harness.ran(script, resume=s.session.id, prompt="go on")
     after = s.requests("a.1")[0]
     assert (after.system, after.tools) == (before.system, before.tools)
     assert [r.split(":")[0] for r in s.results("a.1")] == ["denied", "denied", "denied", "ok"]
-    assert not (stage.project / "y").exists()
+    assert not (harness.project / "y").exists()
     assert s.of(AgentStarted, "a.1")[1].tools == s.of(AgentStarted, "a.1")[0].tools
 
 
-async def test_a_continued_child_keeps_its_model(stage: Stage) -> None:
-    stage.profile("cheap", "model: anthropic/claude-haiku-4-5")
-    stage.env["ANTHROPIC_API_KEY"] = "sk-canary-0123456789"
-    async with stage.open({"a": [Say("", [delegate("researcher", "look")]), Say("x"), Say("", [again("a.1")])]}) as s:
+async def test_a_continued_child_keeps_its_model(harness: Harness) -> None:
+    harness.profile("cheap", "model: anthropic/claude-haiku-4-5")
+    harness.env["ANTHROPIC_API_KEY"] = "sk-canary-0123456789"
+    async with harness.open({"a": [Say("", [delegate("researcher", "look")]), Say("x"), Say("", [again("a.1")])]}) as s:
         await s.session.prompt("go")
         s.root.provider = other = Actors({"a": [Say("", [again("a.1")])], "a.1": [Say("two")]}, model="other")
         await s.session.prompt("continue it")
@@ -92,28 +94,28 @@ async def test_a_continued_child_keeps_its_model(stage: Stage) -> None:
         assert words.startswith("a.1 resumes with scripted/other instead of scripted/stage: "), "a model that cannot be had is said"  # fmt: skip
 
 
-async def test_tokens_are_those_of_its_life_and_its_children_count(stage: Stage) -> None:
-    stage.profile("lead", "maxTokenBudget: 40000", "subAgents: [researcher]")
+async def test_tokens_are_those_of_its_life_and_its_children_count(harness: Harness) -> None:
+    harness.profile("lead", "maxTokenBudget: 40000", "subAgents: [researcher]")
     script = {
         "a": [Say("", [delegate("lead", "all")]), Say("", [again("a.1")]), Say("", [again("a.1")]), Say("fin")],
         "a.1": [Say("", [delegate("researcher", "deep")], usage=Usage(input=4000)), Say("one", usage=Usage(output=1000)),
                 Say("two", usage=Usage(input=3000)), Say("three", usage=Usage(input=1000))],
         "a.1.1": [Say("deep", usage=Usage(input=20_000))],
     }  # fmt: skip
-    s = await stage.ran(script)
+    s = await harness.ran(script)
     granted = [e.tokens for e in s.of(AgentStarted, "a.1")]
     assert granted == [40_000] * 3, "what was granted for its life does not grow by continuing"
     assert s.finished("a.1").tree_usage.billed == 4000 + 1000 + 3000 + 1000 + 20_000
 
 
-async def test_a_spent_budget_needs_more_from_the_parent_and_never_gets_above_the_hard_limit(stage: Stage) -> None:
-    stage.config("[agents.delegation.token_budget]\nmax = 30000\n")
-    stage.profile("small", "maxTokenBudget: 12000")
+async def test_a_spent_budget_needs_more_from_the_parent_and_never_gets_above_the_hard_limit(harness: Harness) -> None:
+    harness.config("[agents.delegation.token_budget]\nmax = 30000\n")
+    harness.profile("small", "maxTokenBudget: 12000")
     script = {"a": [Say("", [delegate("small", "look")]), Say("", [again("a.1")]), Say("", [again("a.1", max_tokens=50_000)]),
                     Say("", [again("a.1", max_tokens=50_000)]), Say("fin")],
               "a.1": [Say("one", usage=Usage(input=11_900)), Say("two", usage=Usage(input=10_000)),
                       Say("three", usage=Usage(input=7_800))]}  # fmt: skip
-    s = await stage.ran(script)
+    s = await harness.ran(script)
     results = s.results()
     assert results[1].startswith(
         "error: a.1 was not continued: the tokens budget of a.1 is used up. Give it max_tokens from what you have left."
@@ -125,53 +127,53 @@ async def test_a_spent_budget_needs_more_from_the_parent_and_never_gets_above_th
     assert s.finished("a.1").usage.billed <= 30_000
 
 
-async def test_what_the_parent_has_left_bounds_what_it_can_give(stage: Stage) -> None:
-    stage.profile("lead", "maxTokenBudget: 20000", "subAgents: [researcher]")
+async def test_what_the_parent_has_left_bounds_what_it_can_give(harness: Harness) -> None:
+    harness.profile("lead", "maxTokenBudget: 20000", "subAgents: [researcher]")
     script = {"a": [Say("", [delegate("lead", "all")]), Say("fin")],
               "a.1": [Say("", [delegate("researcher", "deep", max_tokens=6000)]),
                       Say("", [again("a.1.1", max_tokens=100_000)]), Say("ok")],
               "a.1.1": [Say("deep", usage=Usage(input=5000)), Say("deeper", usage=Usage(input=10))]}  # fmt: skip
-    s = await stage.ran(script)
+    s = await harness.ran(script)
     first, second = s.of(AgentStarted, "a.1.1")
     assert first.tokens == 6000
     assert second.tokens <= 5000 + 20_000 - 5000 - 30, "what it used, and what its parent had left"
 
 
-async def test_cost_counts_over_its_life_too(stage: Stage) -> None:
-    stage.profile("dear", "maxCost: 1.0")
+async def test_cost_counts_over_its_life_too(harness: Harness) -> None:
+    harness.profile("dear", "maxCost: 1.0")
     script = {"a": [Say("", [delegate("dear", "look")]), Say("", [again("a.1")]), Say("", [again("a.1")])],
               "a.1": [Say("one", usage=Usage(input=6000)), Say("two", usage=Usage(input=5000))]}  # fmt: skip
-    s = await stage.ran(Actors(script, price=0.0001))
+    s = await harness.ran(Actors(script, price=0.0001))
     assert [e.cost_usd for e in s.of(AgentStarted, "a.1")] == [pytest.approx(1.0), pytest.approx(1.0)]
     assert s.results()[2].startswith("error: a.1 was not continued: the cost budget of a.1 is used up.")
 
 
-async def test_turns_and_time_count_for_each_run(stage: Stage) -> None:
+async def test_turns_and_time_count_for_each_run(harness: Harness) -> None:
     script = {"a": [Say("", [delegate("researcher", "look", max_iterations=2)]), Say("", [again("a.1", timeout_s=40)]),
                     Say("one"), Say("", [call("list_dir")]), Say("", [call("list_dir", path=".")]), Say("two")]}  # fmt: skip
-    async with stage.open(script, flags={"limits.max_turns": 3}) as s:
+    async with harness.open(script, flags={"limits.max_turns": 3}) as s:
         outcomes = [await s.session.prompt("go"), await s.session.prompt("and again")]
         assert [(o.stop_reason, o.text) for o in outcomes] == [("done", "one"), ("done", "two")]
         first, second = s.of(AgentStarted, "a.1")
         assert (first.turns, first.time_s, second.turns, second.time_s) == (2, 300, 25, 40)
 
 
-async def test_a_child_at_work_is_not_continued_nor_one_whose_children_are(stage: Stage) -> None:
-    stage.profile("lead", "subAgents: [researcher]")
+async def test_a_child_at_work_is_not_continued_nor_one_whose_children_are(harness: Harness) -> None:
+    harness.profile("lead", "subAgents: [researcher]")
     script = {"a": [Say("", [delegate("lead", "x", background=True)]), Say("", [again("a.1")]), Say("w", delay_s=20),
                     Say("", [again("a.1")]), Say("y")],
               "a.1": [Say("", [delegate("researcher", "deep", background=True)], delay_s=10), Say("done")],
               "a.1.1": [Say("deep", delay_s=200)]}  # fmt: skip
-    s = await stage.ran(script)
+    s = await harness.ran(script)
     assert s.results()[1] == "error: a.1 is still at work: send it a message instead."
     assert s.results()[2].startswith("error: a.1 has ended, but sub-agents of it are still at work: a.1.1.")
 
 
-async def test_a_grandchild_is_continued_from_above_without_waking_its_parent(stage: Stage) -> None:
-    stage.profile("lead", "subAgents: [researcher]")
+async def test_a_grandchild_is_continued_from_above_without_waking_its_parent(harness: Harness) -> None:
+    harness.profile("lead", "subAgents: [researcher]")
     script = {"a": [Say("", [delegate("lead", "x")]), Say("", [again("a.1.1", "more")]), Say("fin")],
               "a.1": [Say("", [delegate("researcher", "deep")]), Say("done")], "a.1.1": [Say("deep"), Say("deeper")]}  # fmt: skip
-    async with stage.open(script, flags={"limits.max_tokens": 300_000}) as s:
+    async with harness.open(script, flags={"limits.max_tokens": 300_000}) as s:
         await s.session.prompt("go")
         assert "deeper" in s.results()[1]
         assert len(s.of(AgentStarted, "a.1")) == 1
@@ -179,21 +181,21 @@ async def test_a_grandchild_is_continued_from_above_without_waking_its_parent(st
         assert s.root.budget.tokens.kept == 0, "nothing is left set aside"
 
 
-async def test_who_cannot_go_on_because_a_profile_is_gone_is_named(stage: Stage) -> None:
-    stage.profile("lead", "subAgents: [researcher]")
+async def test_who_cannot_go_on_because_a_profile_is_gone_is_named(harness: Harness) -> None:
+    harness.profile("lead", "subAgents: [researcher]")
     script = {"a": [Say("", [delegate("lead", "x")]), Say("fin")],
               "a.1": [Say("", [delegate("researcher", "deep")]), Say("done")]}  # fmt: skip
-    s = await stage.ran(script)
-    (stage.home / "profiles" / "lead.md").unlink()
-    s = await stage.ran({"a": [Say("", [again("a.1.1")]), Say("fin")]}, resume=s.session.id, prompt="go on")
+    s = await harness.ran(script)
+    (harness.home / "profiles" / "lead.md").unlink()
+    s = await harness.ran({"a": [Say("", [again("a.1.1")]), Say("fin")]}, resume=s.session.id, prompt="go on")
     assert s.results()[-1].startswith("error: a.1 cannot be resumed without its profile. There is no profile 'lead'. ")
 
 
-async def test_a_person_continues_a_child_and_can_give_it_more(stage: Stage) -> None:
-    stage.profile("small", "maxTokenBudget: 12000")
+async def test_a_person_continues_a_child_and_can_give_it_more(harness: Harness) -> None:
+    harness.profile("small", "maxTokenBudget: 12000")
     script = {"a": [Say("", [delegate("small", "look")]), Say("fin")],
               "a.1": [Say("one", usage=Usage(input=11_900)), Say("two")]}  # fmt: skip
-    async with stage.open(script) as s:
+    async with harness.open(script) as s:
         await s.session.prompt("go")
         with pytest.raises(UsageError, match=r"the tokens budget of a\.1 is used up"):
             await s.session.resume_agent("a.1", "go on")
@@ -207,16 +209,16 @@ async def test_a_person_continues_a_child_and_can_give_it_more(stage: Stage) -> 
 
 
 @pytest.mark.parametrize("crashes", [False, True])
-async def test_the_main_agent_hears_of_it_at_its_next_turn_and_is_not_woken(stage: Stage, crashes: bool) -> None:
+async def test_the_main_agent_hears_of_it_at_its_next_turn_and_is_not_woken(harness: Harness, crashes: bool) -> None:
     """Also where a later process goes on, which is how `friday ask --resume-agent` and then `--continue` are used."""
     script = {"a": [Say("", [delegate("researcher", "look")]), Say("fin")], "a.1": [Say("one"), Say("two")]}
-    async with stage.open(script) as s:
+    async with harness.open(script) as s:
         await s.session.prompt("go")
         await s.session.resume_agent("a.1", "look again")
         assert len(s.of(AgentFinished, "a")) == 1
         if crashes:
             s.crash()
-    s = await stage.ran({"a": [Say("I see")]}, resume=s.session.id, prompt="and?")
+    s = await harness.ran({"a": [Say("I see")]}, resume=s.session.id, prompt="and?")
     _, prompt, begun, ended = s.heard()
     assert prompt.endswith("and?")
     assert begun.startswith(
@@ -226,18 +228,18 @@ async def test_the_main_agent_hears_of_it_at_its_next_turn_and_is_not_woken(stag
     assert len(s.of(AgentFinished, "a")) == 2
 
 
-async def test_after_a_crash_nothing_revives_unasked_and_all_that_was_written_is_there(stage: Stage) -> None:
-    stage.file("x.txt", "x\n")
+async def test_after_a_crash_nothing_revives_unasked_and_all_that_was_written_is_there(harness: Harness) -> None:
+    harness.file("x.txt", "x\n")
     script = {"a": [Say("", [delegate("researcher", "look", max_tokens=20_000)])],
               "a.1": [Say("found one", [call("read_file", path="x.txt")], usage=Usage(input=3000)), Say("never", delay_s=100)]}  # fmt: skip
-    async with stage.open(script) as s:
+    async with harness.open(script) as s:
         asking = asyncio.ensure_future(s.session.prompt("go"))
         await until(lambda: len(s.requests("a.1")) == 2)
         s.crash()
         await s.session.close()
         await asking
     script = {"a": [Say("", [again("a.1", "where were you?")]), Say("fin")], "a.1": [Say("and two")]}
-    async with stage.open(script, resume=s.session.id) as s:
+    async with harness.open(script, resume=s.session.id) as s:
         assert s.end("a.1") == ("interrupted", "process")
         assert s.finished("a.1").result == "found one"
         assert s.finished("a.1").usage.billed > 3000, "with an estimate of the request that was cut off"
@@ -257,17 +259,17 @@ async def test_after_a_crash_nothing_revives_unasked_and_all_that_was_written_is
         assert "The process died" not in s.heard()[-1], "it is said once"
 
 
-async def test_news_that_the_crash_came_before_is_read_after_it(stage: Stage) -> None:
+async def test_news_that_the_crash_came_before_is_read_after_it(harness: Harness) -> None:
     model = Actors({"a": [Say("", [delegate("researcher", "look", background=True)]), Say("never", delay_s=100)],
                     "a.1": [Say("found y", delay_s=5)]})  # fmt: skip
-    async with stage.open(model) as s:
+    async with harness.open(model) as s:
         asking = asyncio.ensure_future(s.session.prompt("go"))
         await until(lambda: s.of(AgentFinished, "a.1"))
         await asyncio.sleep(1)
         s.crash()
         await s.session.close()
         await asking
-    async with stage.open({"a": [Say("I see")]}, resume=s.session.id) as s:
+    async with harness.open({"a": [Say("I see")]}, resume=s.session.id) as s:
         await asyncio.sleep(100)
         assert s.model.requests == [], "nobody asked"
         await s.session.prompt("hello")

@@ -17,17 +17,17 @@ from friday_cli.core.protocol.events import (
 )
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.view import SessionView
-from tests.delegation.harness import Actors, Stage, until
+from tests.delegation.harness import Actors, Harness, until
 from tests.engine_fixture import Say, batch, call, delegate
 
 TASK = "Count the lines\nof x.txt"
 
 
-async def test_the_order_of_a_delegation_from_the_call_to_the_next_request(stage: Stage) -> None:
-    stage.file("x.txt", "1\n2\n")
+async def test_the_order_of_a_delegation_from_the_call_to_the_next_request(harness: Harness) -> None:
+    harness.file("x.txt", "1\n2\n")
     script = {"a": [Say("", [delegate("researcher", TASK)]), Say("two")],
               "a.1": [Say("", [call("read_file", path="x.txt")]), Say("2 lines")]}  # fmt: skip
-    s = await stage.ran(script)
+    s = await harness.ran(script)
     story = [(e.agent, type(e.event).__name__) for e in s.envelopes
              if isinstance(e.event, (AgentStarted, AgentFinished, Prefix, MessageAdded, ToolStarted,
                                      ToolFinished))]  # fmt: skip
@@ -48,10 +48,10 @@ async def test_the_order_of_a_delegation_from_the_call_to_the_next_request(stage
     assert s.model.requests[-1].messages[-1].results[0].text.startswith("## Result from 'researcher' (a.1)")
 
 
-async def test_a_beginning_tells_whose_what_and_how(stage: Stage) -> None:
+async def test_a_beginning_tells_whose_what_and_how(harness: Harness) -> None:
     script = {"a": [Say("", [delegate("researcher", TASK, background=True), delegate("researcher", "y")]), Say("x"),
                     Say("z")]}  # fmt: skip
-    s = await stage.ran(script)
+    s = await harness.ran(script)
     first, second = s.of(AgentStarted, "a.1")[0], s.of(AgentStarted, "a.2")[0]
     assert (first.parent, first.profile, first.task, first.background) == ("a", "researcher", TASK, True)
     assert (second.parent, second.task, second.background) == ("a", "y", False)
@@ -63,13 +63,13 @@ async def test_a_beginning_tells_whose_what_and_how(stage: Stage) -> None:
     assert "read_file" in first.tools
 
 
-async def test_an_end_tells_how_what_it_brought_and_what_it_took(stage: Stage) -> None:
-    stage.profile("lead", "subAgents: [researcher]")
+async def test_an_end_tells_how_what_it_brought_and_what_it_took(harness: Harness) -> None:
+    harness.profile("lead", "subAgents: [researcher]")
     script = {"a": [Say("", [delegate("lead", "x")]), Say("fin")],
               "a.1": [Say("", [delegate("researcher", "y")], usage=Usage(input=100, output=10), delay_s=2),
                       Say("brought", delay_s=3)],
               "a.1.1": [Say("part", usage=Usage(input=40, output=4), delay_s=5)]}  # fmt: skip
-    s = await stage.ran(Actors(script, price=0.001))
+    s = await harness.ran(Actors(script, price=0.001))
     end = s.finished("a.1")
     assert (
         end.status, end.stop_reason, end.success, end.result, end.error,
@@ -86,13 +86,13 @@ async def test_an_end_tells_how_what_it_brought_and_what_it_took(stage: Stage) -
     assert totals.usage_of("a.1").billed == end.tree_usage.billed
 
 
-async def test_every_status_is_seen_on_the_way(stage: Stage) -> None:
-    stage.config("[agents.delegation]\nmax_concurrent = 1\n")
-    stage.profile("lead", "subAgents: [researcher]", "allowedTools: [write_file]")
+async def test_every_status_is_seen_on_the_way(harness: Harness) -> None:
+    harness.config("[agents.delegation]\nmax_concurrent = 1\n")
+    harness.profile("lead", "subAgents: [researcher]", "allowedTools: [write_file]")
     script = {"a": [Say("", [delegate("lead", "x"), delegate("researcher", "last")]), Say("fin")],
               "a.1": [Say("", [delegate("researcher", "y")]), Say("", [call("write_file", path="x", content="x")]),
                       Say("ok")]}  # fmt: skip
-    async with stage.open(script, mode="ask", attended=True) as s:
+    async with harness.open(script, mode="ask", attended=True) as s:
         asking = asyncio.ensure_future(s.session.prompt("go"))
         await until(s.asked)
         await s.session.stop("a.1")
@@ -102,15 +102,15 @@ async def test_every_status_is_seen_on_the_way(stage: Stage) -> None:
         assert s.finished("a.1").status == "cancelled"
 
 
-async def test_ended_delegations_can_be_had_again_with_their_tree(stage: Stage) -> None:
-    stage.profile("lead", "subAgents: [researcher]")
+async def test_ended_delegations_can_be_had_again_with_their_tree(harness: Harness) -> None:
+    harness.profile("lead", "subAgents: [researcher]")
     script = {"a": [Say("", [delegate("lead", "x")]), Say("fin")],
               "a.1": [Say("", [batch({"profile": "researcher", "task": "p"}, {"profile": "researcher", "task": "q"})]),
                       Say("brought")]}  # fmt: skip
-    s = await stage.ran(script)
+    s = await harness.ran(script)
     script = {"a": [Say("", [call("list_sub_agents"), call("get_delegation_result", id="a.1"),
                              call("get_delegation_result", id="a.1.2")])]}  # fmt: skip
-    s = await stage.ran(script, resume=s.session.id, prompt="and?")
+    s = await harness.ran(script, resume=s.session.id, prompt="and?")
     listing, lead, part = s.results()[-3:]
     assert listing.splitlines() == ["ok: a.1 | lead | completed | x", "a.1.1 | researcher | completed | p",
                                     "a.1.2 | researcher | completed | q"]  # fmt: skip
@@ -119,9 +119,9 @@ async def test_ended_delegations_can_be_had_again_with_their_tree(stage: Stage) 
     assert "## Result from 'researcher' (a.1.2): completed" in part
 
 
-async def test_general_is_the_parent_again_with_an_empty_conversation(stage: Stage) -> None:
-    stage.file("AGENTS.md", "Use tabs.\n")
-    s = await stage.ran({"a": [Say("my thoughts", [delegate("general", "do it all")]), Say("fin")]}, trusted=True,
+async def test_general_is_the_parent_again_with_an_empty_conversation(harness: Harness) -> None:
+    harness.file("AGENTS.md", "Use tabs.\n")
+    s = await harness.ran({"a": [Say("my thoughts", [delegate("general", "do it all")]), Say("fin")]}, trusted=True,
                         prompt="a private question")  # fmt: skip
     root, child = s.requests()[0], s.requests("a.1")[0]
     assert s.of(AgentStarted, "a.1")[0].model == s.of(AgentStarted, "a")[0].model
@@ -134,8 +134,8 @@ async def test_general_is_the_parent_again_with_an_empty_conversation(stage: Sta
     assert {"read_file", "write_file", "bash", "memory_save"} <= mine
 
 
-async def test_a_main_agent_that_lists_its_tools_gets_no_delegation_unasked(stage: Stage) -> None:
-    stage.profile("scripted-one", "allowedTools: [read_file]")
-    s = await stage.ran({"a": [Say("", [delegate("researcher", "x")]), Say("fin")]}, profile="scripted-one")
+async def test_a_main_agent_that_lists_its_tools_gets_no_delegation_unasked(harness: Harness) -> None:
+    harness.profile("scripted-one", "allowedTools: [read_file]")
+    s = await harness.ran({"a": [Say("", [delegate("researcher", "x")]), Say("fin")]}, profile="scripted-one")
     assert {t.name for t in s.requests()[0].tools} == {"read_file"}
     assert s.results()[0].startswith("denied: There is no tool 'delegate_task'")

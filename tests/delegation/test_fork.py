@@ -5,7 +5,7 @@ from __future__ import annotations
 from friday_cli.core.protocol.events import AgentStarted, Compacted, Prefix
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.view import NoteItem, SessionView
-from tests.delegation.harness import Stage
+from tests.delegation.harness import Harness
 from tests.engine_fixture import Say, call, delegate
 from tests.strict import strict
 
@@ -14,12 +14,12 @@ def fork(profile: str = "researcher", task: str = "check it", **more: object) ->
     return delegate(profile, task, fork=True, **more)
 
 
-async def test_a_fork_sends_the_system_tools_model_and_messages_of_its_parent(stage: Stage) -> None:
-    stage.file("x.txt", "blue\n")
+async def test_a_fork_sends_the_system_tools_model_and_messages_of_its_parent(harness: Harness) -> None:
+    harness.file("x.txt", "blue\n")
     script = {"a": [Say("reading", [call("read_file", path="x.txt")], thinking="hm"),
                     Say("", [fork(), call("todo", items=[])]), Say("fin")],
               "a.1": [Say("it is blue")]}  # fmt: skip
-    async with stage.open(script) as s:
+    async with harness.open(script) as s:
         await s.session.prompt("what colour is x?")
         parent, child = s.requests()[1], s.requests("a.1")[0]
         assert (child.system, child.tools, child.cache_key) == (parent.system, parent.tools, parent.cache_key)
@@ -40,14 +40,14 @@ async def test_a_fork_sends_the_system_tools_model_and_messages_of_its_parent(st
         assert notes[-1].startswith("Started as a fork of its parent, with "), "nothing was compacted"
 
 
-async def test_its_limits_act_at_dispatch_though_all_is_listed(stage: Stage) -> None:
-    stage.file("x.txt", "blue\n")
-    stage.profile("reader", "allowedTools: [read_file]", "maxIterations: 2", "maxTokenBudget: 20000")
+async def test_its_limits_act_at_dispatch_though_all_is_listed(harness: Harness) -> None:
+    harness.file("x.txt", "blue\n")
+    harness.profile("reader", "allowedTools: [read_file]", "maxIterations: 2", "maxTokenBudget: 20000")
     script = {"a": [Say("", [fork("reader")]), Say("fin")],
               "a.1": [Say("", [call("write_file", path="y", content="y"), delegate("researcher", "x"),
                                call("read_file", path="x.txt")]),
                       Say("ok")]}  # fmt: skip
-    s = await stage.ran(script)
+    s = await harness.ran(script)
     assert "write_file" in [t.name for t in s.requests("a.1")[0].tools]
     wrote, handed, read = s.results("a.1")
     assert wrote == "denied: write_file cannot be used now. Tools you may use: read_file."
@@ -57,18 +57,18 @@ async def test_its_limits_act_at_dispatch_though_all_is_listed(stage: Stage) -> 
     assert (start.tools, start.turns, start.tokens) == (("read_file",), 2, 20_000)
 
 
-async def test_a_fork_pays_only_for_what_is_new_to_the_cache(stage: Stage) -> None:
+async def test_a_fork_pays_only_for_what_is_new_to_the_cache(harness: Harness) -> None:
     script = {"a": [Say("", [fork()], usage=Usage(input=30_000, output=100, cached=False)),
                     Say("fin", usage=Usage(input=30_400, cached=False))],
               "a.1": [Say("ok", usage=Usage(input=30_300, output=10, cached=False))]}  # fmt: skip
-    s = await stage.ran(script)
+    s = await harness.ran(script)
     assert s.finished("a.1").usage.billed == 310
 
 
-async def test_a_fork_stands_whole_in_the_log_and_can_be_continued(stage: Stage) -> None:
+async def test_a_fork_stands_whole_in_the_log_and_can_be_continued(harness: Harness) -> None:
     script = {"a": [Say("", [fork()]), Say("", [call("delegate_task", resume="a.1", task="once more")]), Say("fin")],
               "a.1": [Say("one"), Say("two")]}  # fmt: skip
-    s = await stage.ran(script)
+    s = await harness.ran(script)
     assert len(s.of(Compacted, "a.1")) == 1
     first, second = s.requests("a.1")
     assert (second.system, second.tools) == (first.system, first.tools)
@@ -76,8 +76,8 @@ async def test_a_fork_stands_whole_in_the_log_and_can_be_continued(stage: Stage)
     assert s.record("a.1").history[: len(first.messages)] == list(first.messages)
 
 
-async def test_a_result_of_a_fork_can_be_demanded_in_a_form(stage: Stage) -> None:
+async def test_a_result_of_a_fork_can_be_demanded_in_a_form(harness: Harness) -> None:
     script = {"a": [Say("", [fork(schema={"type": "object", "required": ["n"]})]), Say("fin")],
               "a.1": [Say("it is 3"), Say('{"n": 3}')]}  # fmt: skip
-    s = await stage.ran(script)
+    s = await harness.ran(script)
     assert s.finished("a.1").result == '{"n": 3}'

@@ -13,7 +13,7 @@ from friday_cli.core.eventlog.replay import replay
 from friday_cli.core.protocol.agent_path import depth_of
 from friday_cli.core.protocol.events import AgentFinished, AgentStarted, StatusChanged
 from friday_cli.core.protocol.provider import Chunk, Request
-from tests.delegation.harness import Actors, Stage, until
+from tests.delegation.harness import Actors, Harness, until
 from tests.engine_fixture import Say, batch, call
 
 HEAVY = 32_000
@@ -21,15 +21,15 @@ HEAVY = 32_000
 
 
 @pytest.fixture
-def disk(tmp_path: Path) -> Stage:
-    """A stage whose sessions are kept in the real store."""
-    stage = Stage(tmp_path)
-    stage.config("[agents.delegation]\nask_above = 1000\n")
-    stage.file("heavy.txt", ("0123456789abcde" * 10 + "\n") * (HEAVY // 151))
-    return stage
+def disk(tmp_path: Path) -> Harness:
+    """A harness whose sessions are kept in the real store."""
+    harness = Harness(tmp_path)
+    harness.config("[agents.delegation]\nask_above = 1000\n")
+    harness.file("heavy.txt", ("0123456789abcde" * 10 + "\n") * (HEAVY // 151))
+    return harness
 
 
-async def test_a_hundred_children_on_five_places(disk: Stage) -> None:
+async def test_a_hundred_children_on_five_places(disk: Harness) -> None:
     used: list[int] = []
 
     def play(request: Request, count: int) -> Say:

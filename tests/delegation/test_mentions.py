@@ -8,7 +8,7 @@ from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.messages import ToolCall
 from friday_cli.session.attachments import attached
 from friday_cli.session.mentions import addressed, task_of
-from tests.delegation.harness import Stage
+from tests.delegation.harness import Harness
 from tests.engine_fixture import Say, call, delegate
 
 NAMES = ("researcher", "coder")
@@ -26,9 +26,9 @@ def test_which_prompts_are_addressed(prompt: str, name: str, task: str) -> None:
         assert task_of(prompt) == task
 
 
-async def test_the_model_is_told_and_hands_it_over(stage: Stage) -> None:
+async def test_the_model_is_told_and_hands_it_over(harness: Harness) -> None:
     script = {"a": [Say("", [delegate("researcher", "find where retry is")]), Say("in x.py")], "a.1": [Say("x.py")]}
-    async with stage.open(script) as s:
+    async with harness.open(script) as s:
         assert (await s.session.prompt("@researcher where is the retry?")).text == "in x.py"
         (heard,) = s.heard()
         assert (
@@ -38,10 +38,10 @@ async def test_the_model_is_told_and_hands_it_over(stage: Stage) -> None:
         assert heard.endswith("@researcher where is the retry?"), "what the person wrote stays as it was written"
 
 
-async def test_an_answer_without_the_delegation_is_not_taken(stage: Stage) -> None:
+async def test_an_answer_without_the_delegation_is_not_taken(harness: Harness) -> None:
     script = {"a": [Say("I know that myself"), Say("", [delegate("coder", "another one")]), Say("So there."),
                     Say("", [delegate("researcher", "x")]), Say("fin")]}  # fmt: skip
-    async with stage.open(script) as s:
+    async with harness.open(script) as s:
         assert (await s.session.prompt("@researcher where is it?")).text == "fin"
         complaints = [
             text for text in s.heard() if "without the delegation that the user asked for by @researcher" in text
@@ -49,8 +49,8 @@ async def test_an_answer_without_the_delegation_is_not_taken(stage: Stage) -> No
         assert len(complaints) == 2
 
 
-async def test_a_model_that_will_not_delegate_has_not_answered(stage: Stage) -> None:
-    async with stage.open({"a": [Say("no"), Say("no"), Say("no")]}) as s:
+async def test_a_model_that_will_not_delegate_has_not_answered(harness: Harness) -> None:
+    async with harness.open({"a": [Say("no"), Say("no"), Say("no")]}) as s:
         outcome = await s.session.prompt("@researcher where is it?")
         assert (outcome.status, outcome.stop_reason) == ("failed", "reported")
         assert "without the delegation that the user asked for by @researcher" in outcome.error
@@ -63,48 +63,48 @@ async def test_a_model_that_will_not_delegate_has_not_answered(stage: Stage) -> 
                           (delegate("researcher", "x", background=True), ()),
                           (delegate("researcher", "x"), ("delegate_task(researcher)",))],
                          ids=["batch", "background", "a refused try"])  # fmt: skip
-async def test_every_way_of_handing_it_over_counts(stage: Stage, handed: ToolCall, deny: tuple[str, ...]) -> None:
-    async with stage.open({"a": [Say("", [handed]), Say("fin"), Say("fin")]}, deny=deny) as s:
+async def test_every_way_of_handing_it_over_counts(harness: Harness, handed: ToolCall, deny: tuple[str, ...]) -> None:
+    async with harness.open({"a": [Say("", [handed]), Say("fin"), Say("fin")]}, deny=deny) as s:
         outcome = await s.session.prompt("@researcher where is it?")
         assert (outcome.status, outcome.text) == ("completed", "fin")
 
 
-async def test_continuing_one_counts_and_an_earlier_delegation_does_not(stage: Stage) -> None:
+async def test_continuing_one_counts_and_an_earlier_delegation_does_not(harness: Harness) -> None:
     script = {"a": [Say("", [delegate("researcher", "x")]), Say("one"), Say("from memory"),
                     Say("", [call("delegate_task", resume="a.1", task="and y?")]), Say("two"), Say("three")]}  # fmt: skip
-    async with stage.open(script) as s:
+    async with harness.open(script) as s:
         await s.session.prompt("go")
         assert (await s.session.prompt("@researcher and y?")).text == "two"
         assert (await s.session.prompt("thanks")).text == "three", "the next prompt is free again"
 
 
-async def test_it_goes_together_with_a_form_of_the_answer(stage: Stage) -> None:
+async def test_it_goes_together_with_a_form_of_the_answer(harness: Harness) -> None:
     script = {"a": [Say("{}"), Say("", [delegate("researcher", "x")]), Say("words"), Say("{}")]}
-    async with stage.open(script) as s:
+    async with harness.open(script) as s:
         assert (await s.session.prompt("@researcher count", schema={"type": "object"})).text == "{}"
         assert len(s.requests()) == 4
 
 
-async def test_where_it_cannot_be_done_it_is_refused_before_anything_is_spent(stage: Stage) -> None:
-    async with stage.open({}) as s:
+async def test_where_it_cannot_be_done_it_is_refused_before_anything_is_spent(harness: Harness) -> None:
+    async with harness.open({}) as s:
         with pytest.raises(UsageError, match="@researcher: the task is missing"):
             await s.session.prompt("@researcher")
-    stage.profile("lead", "subAgents: [coder]")
-    async with stage.open({}, profile="lead") as s:
+    harness.profile("lead", "subAgents: [coder]")
+    async with harness.open({}, profile="lead") as s:
         with pytest.raises(
             UsageError, match=r"@researcher: the main agent cannot delegate to this profile. It can delegate to: coder"
         ):
             await s.session.prompt("@researcher x")
-    stage.config("[agents.delegation]\nenabled = false\n")
-    async with stage.open({}) as s:
+    harness.config("[agents.delegation]\nenabled = false\n")
+    async with harness.open({}) as s:
         with pytest.raises(UsageError, match="It can delegate to: no profile"):
             await s.session.prompt("@researcher x")
         assert s.model.requests == []
 
 
-async def test_a_misspelt_profile_is_said(stage: Stage) -> None:
-    stage.file("researchers", "a file of that name\n")
-    async with stage.open({}) as s:
+async def test_a_misspelt_profile_is_said(harness: Harness) -> None:
+    harness.file("researchers", "a file of that name\n")
+    async with harness.open({}) as s:
         workspace, profiles = s.session._parts.services.workspace, s.session.profiles
         for prompt in ("@reseacher look", " @reseacher: look", "@Researcher look", "@reseacher"):
             text, _, remarks = await attached(prompt, workspace, profiles=profiles)
@@ -116,10 +116,10 @@ async def test_a_misspelt_profile_is_said(stage: Stage) -> None:
             assert "Did you mean" not in "".join(remarks)
 
 
-async def test_attaching_files_does_not_swallow_it(stage: Stage) -> None:
-    stage.file("researcher", "a file of that name\n")
-    stage.file("x.txt", "content of x\n")
-    async with stage.open({}) as s:
+async def test_attaching_files_does_not_swallow_it(harness: Harness) -> None:
+    harness.file("researcher", "a file of that name\n")
+    harness.file("x.txt", "content of x\n")
+    async with harness.open({}) as s:
         workspace, profiles = s.session._parts.services.workspace, s.session.profiles
         text, _, remarks = await attached("@researcher read @x.txt", workspace, profiles=profiles)
         assert "a file of that name" not in text

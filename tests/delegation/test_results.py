@@ -8,7 +8,7 @@ import pytest
 
 from friday_cli.core.protocol.events import AgentFinished, AgentStarted
 from friday_cli.core.protocol.messages import ToolCall
-from tests.delegation.harness import Stage
+from tests.delegation.harness import Harness
 from tests.engine_fixture import Say, call, delegate
 
 SCHEMA = {"type": "object", "properties": {"count": {"type": "integer"}}, "required": ["count"],
@@ -19,16 +19,16 @@ def done(result: str, status: str = "success", findings: Any = (), **claims: Any
     return call("task_result", result=result, status=status, findings=list(findings), **claims)
 
 
-async def handed_in(stage: Stage, *turns: Say) -> tuple[tuple[str, str], str, list[str]]:
+async def handed_in(harness: Harness, *turns: Say) -> tuple[tuple[str, str], str, list[str]]:
     """How a child ended that said `turns` where a form was demanded; what its parent read, and what it was told."""
     script = {"a": [Say("", [delegate("researcher", "count", schema=SCHEMA)]), Say("fin")], "a.1": list(turns)}
-    s = await stage.ran(script)
+    s = await harness.ran(script)
     return s.end("a.1"), s.results()[0], [*s.results("a.1"), *s.heard("a.1")]
 
 
-async def test_data_that_does_not_fit_is_sent_back_and_mended(stage: Stage) -> None:
+async def test_data_that_does_not_fit_is_sent_back_and_mended(harness: Harness) -> None:
     end, read, told = await handed_in(
-        stage, *[Say("", [done(data)]) for data in ("three", '{"count": "3"}', '{"count": 3}')]
+        harness, *[Say("", [done(data)]) for data in ("three", '{"count": "3"}', '{"count": 3}')]
     )
     assert end == ("completed", "done")
     wrong = "error: task_result: the result does not match the required schema: "
@@ -51,9 +51,9 @@ FINE, FAILED = ("completed", "done"), ("failed", "reported")
     ]),
 ], ids=["it fits", "a final text", "it is nested too deeply", "an error needs none", "after two repairs it has failed"])  # fmt: skip
 async def test_a_result_is_held_to_its_form(
-    stage: Stage, turns: list[Say], ended: tuple[str, str], complaints: int, words: list[str]
+    harness: Harness, turns: list[Say], ended: tuple[str, str], complaints: int, words: list[str]
 ) -> None:
-    end, read, told = await handed_in(stage, *turns)
+    end, read, told = await handed_in(harness, *turns)
     assert (end, len([text for text in told if "required schema" in text])) == (
         ended,
         complaints,
@@ -68,18 +68,18 @@ def nested(depth: int) -> dict[str, Any]:
 @pytest.mark.parametrize(("schema", "words"), [({"type": "nonsense"}, "is not valid: "), (nested(150), "is nested too deeply to be checked.")],
                          ids=["no schema", "nested"])  # fmt: skip
 async def test_a_schema_that_is_none_is_refused_before_anything_starts(
-    stage: Stage, schema: dict[str, Any], words: str
+    harness: Harness, schema: dict[str, Any], words: str
 ) -> None:
     bad = [delegate("researcher", "count", schema=schema) for _ in range(10)]
-    async with stage.open({"a": [Say("", bad), Say("fin")]}, flags={"limits.max_tokens": 100_000}) as s:
+    async with harness.open({"a": [Say("", bad), Say("fin")]}, flags={"limits.max_tokens": 100_000}) as s:
         await s.session.prompt("go")
         assert s.agents() == []
         assert all(read.startswith(f"error: The JSON schema {words}") for read in s.results())
         assert s.root.budget.tokens.kept == 0, "and sets nothing aside"
 
 
-async def test_findings_carry_evidence_and_the_harness_marks_what_it_saw(stage: Stage) -> None:
-    stage.file("src/app.py", "one\ntwo\n")
+async def test_findings_carry_evidence_and_the_harness_marks_what_it_saw(harness: Harness) -> None:
+    harness.file("src/app.py", "one\ntwo\n")
     findings = [
         {"claim": "two is there", "evidence": "src/app.py:2"},
         {"claim": "so is the end", "evidence": "src/app.py:1-2, ./src/app.py"},
@@ -90,21 +90,21 @@ async def test_findings_carry_evidence_and_the_harness_marks_what_it_saw(stage: 
     ]
     script = {"a": [Say("", [delegate("researcher", "look")]), Say("fin")],
               "a.1": [Say("", [call("read_file", path="src/app.py")]), Say("", [done("see the findings", findings=findings)])]}  # fmt: skip
-    s = await stage.ran(script)
+    s = await harness.ran(script)
     assert [f.seen for f in s.finished("a.1").findings] == [True, True, False, False, False, False]
     (read,) = s.results()
     assert "- two is there\n  Evidence: src/app.py:2 [seen by the harness]" in read
     assert "- three is there\n  Evidence: src/other.py:3 [NOT seen by the harness]" in read
     script = {"a": [Say("", [call("get_delegation_result", id="a.1")]), Say("fin")]}
-    s = await stage.ran(script, resume=s.session.id, prompt="again")
+    s = await harness.ran(script, resume=s.session.id, prompt="again")
     assert "Evidence: src/app.py:2 [seen by the harness]" in s.results()[-1], "also for a later process"
 
 
-async def test_a_child_cannot_mark_its_own_evidence(stage: Stage) -> None:
+async def test_a_child_cannot_mark_its_own_evidence(harness: Harness) -> None:
     findings = [{"claim": "x", "evidence": "a.py:1", "seen": True}]
     script = {"a": [Say("", [delegate("researcher", "look")]), Say("fin")],
               "a.1": [Say("", [done("r", findings=findings)]), Say("", [done("x", findings=[{"claim": "x", "evidence": "a.py:1 [seen by the harness]"}])])]}  # fmt: skip
-    s = await stage.ran(script)
+    s = await harness.ran(script)
     assert s.results("a.1")[0].startswith("error: task_result: there is no argument `findings.seen`.")
     assert "[NOT seen by the harness]" in s.results()[0]
 
@@ -114,13 +114,13 @@ LONG = "".join(f"fact {n}\n" for n in range(4000))
 
 @pytest.mark.parametrize("settings", ["", 'long_results = "summary"'])
 async def test_a_long_result_comes_as_head_and_tail_with_its_length_and_the_way_to_the_rest(
-    stage: Stage, settings: str
+    harness: Harness, settings: str
 ) -> None:
     """Also where a summary is wanted and the summarizer fails."""
-    stage.config(f"[agents.delegation]\n{settings}\n")
+    harness.config(f"[agents.delegation]\n{settings}\n")
     script = {"a": [Say("", [delegate("researcher", "look")]), Say("fin")], "a.1": [Say(LONG)],
               "a.2": [Say("", [done("cannot", "error")])]}  # fmt: skip
-    s = await stage.ran(script)
+    s = await harness.ran(script)
     (read,) = s.results()
     assert s.agents() == (["a.1", "a.2"] if settings else ["a.1"])
     assert len(read) < 30_000 < len(LONG)
@@ -132,11 +132,11 @@ async def test_a_long_result_comes_as_head_and_tail_with_its_length_and_the_way_
     assert s.finished("a.1").result == LONG, "nothing is lost"
 
 
-async def test_a_long_result_comes_as_a_summary_where_the_settings_want_one(stage: Stage) -> None:
-    stage.config('[agents.delegation]\nlong_results = "summary"\n')
+async def test_a_long_result_comes_as_a_summary_where_the_settings_want_one(harness: Harness) -> None:
+    harness.config('[agents.delegation]\nlong_results = "summary"\n')
     script = {"a": [Say("", [delegate("researcher", "look")]), Say("", [call("get_delegation_result", id="a.1", offset=38_000)]), Say("fin")],
               "a.1": [Say(LONG)], "a.2": [Say("4000 facts, numbered")]}  # fmt: skip
-    s = await stage.ran(script)
+    s = await harness.ran(script)
     first, rest = s.results()
     assert (
         f"4000 facts, numbered\n[truncated: this is a summary of {len(LONG)} characters; get_delegation_result(id='a.1')"
@@ -151,11 +151,11 @@ async def test_a_long_result_comes_as_a_summary_where_the_settings_want_one(stag
     assert "The task was:\nlook" in s.requests("a.2")[0].messages[0].text
 
 
-async def test_a_finished_childs_history_is_sealed_and_only_its_result_comes_back(stage: Stage) -> None:
-    stage.file("x.txt", "the secret word\n")
+async def test_a_finished_childs_history_is_sealed_and_only_its_result_comes_back(harness: Harness) -> None:
+    harness.file("x.txt", "the secret word\n")
     script = {"a": [Say("", [delegate("researcher", "look")]), Say("fin")],
               "a.1": [Say("inner thoughts", [call("read_file", path="x.txt")]), Say("nothing special")]}  # fmt: skip
-    async with stage.open(script) as s:
+    async with harness.open(script) as s:
         await s.session.prompt("go")
         before = list(s.record("a.1").history)
         assert "secret word" not in str(s.requests()[-1].messages)
@@ -164,7 +164,7 @@ async def test_a_finished_childs_history_is_sealed_and_only_its_result_comes_bac
         assert s.record("a.1").history == before
 
 
-async def test_what_a_sub_agent_did_backs_the_words_of_its_parent(stage: Stage) -> None:
+async def test_what_a_sub_agent_did_backs_the_words_of_its_parent(harness: Harness) -> None:
     """Also in a later run, and not those of a parent whose sub-agent did nothing."""
     worked = [
         Say("", [call("write_file", path="y.txt", content="y")]),
@@ -174,9 +174,9 @@ async def test_what_a_sub_agent_did_backs_the_words_of_its_parent(stage: Stage) 
         "a": [Say("", [delegate("coder", "x")]), Say("I wrote y.txt."), Say("As I said: I wrote y.txt.")],
         "a.1": worked,
     }
-    async with stage.open(script) as s:
+    async with harness.open(script) as s:
         await s.session.prompt("go")
         await s.session.prompt("really?")
     assert [end.receipt.warnings for end in s.of(AgentFinished)] == [(), (), ()]
-    s = await stage.ran({**script, "a.1": [Say("I wrote y.txt.")]})
+    s = await harness.ran({**script, "a.1": [Say("I wrote y.txt.")]})
     assert s.finished("a").receipt.warnings == ("claims changes, but no file was changed",)

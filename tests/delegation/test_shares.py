@@ -12,7 +12,7 @@ from friday_cli.core.protocol.messages import Usage
 from friday_cli.frontends.oneshot.progress import ProgressLines
 from friday_cli.view import SessionView
 from friday_cli.view.tree import render_tree
-from tests.delegation.harness import Stage, until
+from tests.delegation.harness import Harness, until
 from tests.engine_fixture import Say, batch, call, delegate
 
 NEED = Usage(input=300, output=4000)
@@ -23,11 +23,11 @@ def tasks(count: int, profile: str) -> Say:
 
 
 @pytest.mark.parametrize(("limit", "waiting"), [(60_000, 0), (40_000, 1)])
-async def test_five_children_with_enough_for_all_are_all_done(stage: Stage, limit: int, waiting: int) -> None:
+async def test_five_children_with_enough_for_all_are_all_done(harness: Harness, limit: int, waiting: int) -> None:
     """Each needs 4,300 tokens and 5 of its 8 seconds."""
-    stage.profile("worker", "allowedTools: []", "timeout: 8")
+    harness.profile("worker", "allowedTools: []", "timeout: 8")
     script = {"a": [tasks(5, "worker"), Say("fin")], "*": [Say("my part", usage=NEED, delay_s=5)]}
-    s = await stage.ran(script, flags={"limits.max_tokens": limit})
+    s = await harness.ran(script, flags={"limits.max_tokens": limit})
     children = s.agents()
     assert {path: s.end(path) for path in children} == dict.fromkeys(children, ("completed", "done"))
     assert {round(s.finished(path).duration_s, 3) for path in children} == {5}, "a wait for tokens is no work"
@@ -38,10 +38,10 @@ async def test_five_children_with_enough_for_all_are_all_done(stage: Stage, limi
 
 
 @pytest.mark.parametrize("turns", [1, 4])
-async def test_ten_researchers_of_160_s_under_a_lead_are_all_done(stage: Stage, turns: int) -> None:
+async def test_ten_researchers_of_160_s_under_a_lead_are_all_done(harness: Harness, turns: int) -> None:
     """With the default budgets and 300 s for each: the wait for tokens and places takes many times that."""
-    stage.profile("lead", "subAgents: [worker]", "timeout: 3600")
-    stage.profile("worker", "allowedTools: [todo]")
+    harness.profile("lead", "subAgents: [worker]", "timeout: 3600")
+    harness.profile("worker", "allowedTools: [todo]")
     used = Usage(input=100, output=2400 // turns)
     steps = [
         Say("", [call("todo", items=[{"text": f"step {n}"}])], usage=used, delay_s=160 / turns)
@@ -51,16 +51,16 @@ async def test_ten_researchers_of_160_s_under_a_lead_are_all_done(stage: Stage, 
         "a": [Say("", [delegate("lead", "all")]), Say("fin")], "a.1": [tasks(10, "worker"), Say("all of it")],
         "*": [*steps, Say("found", usage=used, delay_s=160 / turns)],
     }  # fmt: skip
-    s = await stage.ran(script)
+    s = await harness.ran(script)
     assert {path: s.end(path) for path in s.agents()} == dict.fromkeys(s.agents(), ("completed", "done"))
     assert len(s.agents()) == 11
     assert {round(s.finished(f"a.1.{n}").duration_s, 3) for n in range(1, 11)} == {160}
 
 
-async def test_who_waits_for_tokens_says_so_on_every_face(stage: Stage) -> None:
-    stage.profile("worker", "allowedTools: []")
+async def test_who_waits_for_tokens_says_so_on_every_face(harness: Harness) -> None:
+    harness.profile("worker", "allowedTools: []")
     script = {"a": [tasks(5, "worker"), Say("fin")], "*": [Say("my part", usage=NEED, delay_s=5)]}
-    async with stage.open(script, flags={"limits.max_tokens": 20_000}) as s:
+    async with harness.open(script, flags={"limits.max_tokens": 20_000}) as s:
         asked = asyncio.create_task(s.session.prompt("go"))
         await until(lambda: any(e.status == "waiting_budget" for e in s.of(StatusChanged)))
         await asyncio.sleep(2)

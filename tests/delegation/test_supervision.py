@@ -13,7 +13,7 @@ from friday_cli.core.protocol.errors import ProviderError
 from friday_cli.core.protocol.events import AgentStarted, IntentStated, QuestionAsked, Verdict
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.protocol.provider import Request
-from tests.delegation.harness import Actors, Scene, Stage, until
+from tests.delegation.harness import Actors, Harness, ScriptedSession, until
 from tests.engine_fixture import Say, call, delegate
 
 PROFILE = ("writer", "allowedTools: [read_file, write_file, bash]", "supervision: supervised")
@@ -34,7 +34,7 @@ def ruling(verdict: str, reason: str = "because", correction: str = "") -> Say:
                usage=Usage(input=100, output=7))  # fmt: skip
 
 
-class Court:
+class SupervisedModel:
     """A model that plays a child by `turns` and its supervisor by `rulings`; the root asks for `task` and ends."""
 
     def __init__(self, turns: list[Say], rulings: list[Say] | None = None, *, profile: str = "writer") -> None:
@@ -50,92 +50,92 @@ class Court:
         return self.turns.pop(0) if self.turns else Say("done")
 
 
-def verdicts(s: Scene, path: str = "a.1") -> list[tuple[str, str]]:
+def verdicts(s: ScriptedSession, path: str = "a.1") -> list[tuple[str, str]]:
     return [(v.verdict, v.by) for v in s.of(Verdict, path)]
 
 
-async def test_who_is_not_supervised_and_what_has_failed_anyway_is_not_looked_at(stage: Stage) -> None:
-    stage.profile(*PROFILE)
-    court = Court([Say("", [write("out.txt")]), Say("I wrote it")], profile="coder")
-    s = await stage.ran(court)
-    assert (s.of(IntentStated), s.of(Verdict), court.judged) == ([], [], [])
-    court = Court([intent("x"), Say("", [call("task_result", result="cannot", status="error")])])
-    s = await stage.ran(court)
-    assert (s.end("a.1"), court.judged) == (("failed", "reported"), [])
-    stage.config('[agents.delegation]\nsupervision = "supervised"\n')
-    s = await stage.ran(Actors({"a": [Say("I wrote it")]}))
+async def test_who_is_not_supervised_and_what_has_failed_anyway_is_not_looked_at(harness: Harness) -> None:
+    harness.profile(*PROFILE)
+    supervised = SupervisedModel([Say("", [write("out.txt")]), Say("I wrote it")], profile="coder")
+    s = await harness.ran(supervised)
+    assert (s.of(IntentStated), s.of(Verdict), supervised.judged) == ([], [], [])
+    supervised = SupervisedModel([intent("x"), Say("", [call("task_result", result="cannot", status="error")])])
+    s = await harness.ran(supervised)
+    assert (s.end("a.1"), supervised.judged) == (("failed", "reported"), [])
+    harness.config('[agents.delegation]\nsupervision = "supervised"\n')
+    s = await harness.ran(Actors({"a": [Say("I wrote it")]}))
     assert (s.finished("a").result, s.of(IntentStated)) == ("I wrote it", []), "a person sees what the root says"
 
 
-async def test_what_agrees_is_accepted_without_asking_a_model(stage: Stage) -> None:
-    stage.profile(*PROFILE)
-    court = Court([intent("out.txt"), Say("", [write("out.txt")]), Say("I wrote out.txt")])
-    s = await stage.ran(court)
+async def test_what_agrees_is_accepted_without_asking_a_model(harness: Harness) -> None:
+    harness.profile(*PROFILE)
+    supervised = SupervisedModel([intent("out.txt"), Say("", [write("out.txt")]), Say("I wrote out.txt")])
+    s = await harness.ran(supervised)
     assert s.end("a.1") == ("completed", "done")
     assert verdicts(s) == [("accept", "harness")]
-    assert court.judged == []
+    assert supervised.judged == []
     assert "state your intent" in s.heard("a.1")[1]
     assert json.loads(s.of(IntentStated, "a.1")[0].text)["changes"] == ["out.txt"]
 
 
-async def test_a_continued_child_is_held_to_what_it_means_to_do_now(stage: Stage) -> None:
+async def test_a_continued_child_is_held_to_what_it_means_to_do_now(harness: Harness) -> None:
     """What it changed before it was continued was looked at then."""
-    stage.profile(*PROFILE)
-    court = Court([intent("out.txt"), Say("", [write("out.txt")]), Say("I wrote out.txt"), intent(),
+    harness.profile(*PROFILE)
+    supervised = SupervisedModel([intent("out.txt"), Say("", [write("out.txt")]), Say("I wrote out.txt"), intent(),
                    Say("It holds x.")])  # fmt: skip
-    async with stage.open(court) as s:
+    async with harness.open(supervised) as s:
         await s.session.prompt("go")
         await s.session.resume_agent("a.1", "what does it hold?")
         assert verdicts(s) == [("accept", "harness")] * 2
-        assert court.judged == []
+        assert supervised.judged == []
 
 
-async def test_the_intent_comes_before_any_tool_can_run(stage: Stage) -> None:
-    stage.profile(*PROFILE)
-    court = Court([Say("at once", [write("out.txt")]), Say("nothing")], [ruling("accept")])
-    s = await stage.ran(court)
+async def test_the_intent_comes_before_any_tool_can_run(harness: Harness) -> None:
+    harness.profile(*PROFILE)
+    supervised = SupervisedModel([Say("at once", [write("out.txt")]), Say("nothing")], [ruling("accept")])
+    s = await harness.ran(supervised)
     first, second, *_ = s.requests("a.1")
     assert first.tool_choice == "none"
     assert second.tool_choice == "auto"
-    assert not (stage.project / "out.txt").exists(), "a call in place of an intent is not run"
+    assert not (harness.project / "out.txt").exists(), "a call in place of an intent is not run"
 
 
-async def test_a_wrong_result_is_redone_and_mended(stage: Stage) -> None:
-    stage.profile(*PROFILE)
-    court = Court([intent("out.txt"), Say("I wrote out.txt"), Say("", [write("out.txt", "now")]),
+async def test_a_wrong_result_is_redone_and_mended(harness: Harness) -> None:
+    harness.profile(*PROFILE)
+    supervised = SupervisedModel([intent("out.txt"), Say("I wrote out.txt"), Say("", [write("out.txt", "now")]),
                    Say("I wrote out.txt, really")],
                   [ruling("redo", "the file was not written", "write out.txt and check that it is there")])  # fmt: skip
-    s = await stage.ran(court)
+    s = await harness.ran(supervised)
     assert s.end("a.1") == ("completed", "done")
     assert s.finished("a.1").result == "I wrote out.txt, really"
-    assert (stage.project / "out.txt").read_text() == "now"
+    assert (harness.project / "out.txt").read_text() == "now"
     assert verdicts(s) == [("redo", "model"), ("accept", "harness")]
     reasons = s.of(Verdict, "a.1")[0].reasons
     assert "claims changes, but no file was changed" in reasons
     assert "planned to change but did not: out.txt" in reasons
     assert "Your result was not accepted. Redo it with this correction: write out.txt and check" in s.heard("a.1")[-1]
-    (asked,) = court.judged
+    (asked,) = supervised.judged
     assert asked.tools == ()
     assert "write out.txt" in asked.messages[0].text
     assert "tools run: none" in asked.messages[0].text
 
 
-async def test_what_was_not_said_before_parts(stage: Stage) -> None:
-    stage.profile(*PROFILE)
-    court = Court([intent("src/*.txt"), Say("", [write("src/a.txt"), write("else.txt")]), Say("I wrote both")],
+async def test_what_was_not_said_before_parts(harness: Harness) -> None:
+    harness.profile(*PROFILE)
+    supervised = SupervisedModel([intent("src/*.txt"), Say("", [write("src/a.txt"), write("else.txt")]), Say("I wrote both")],
                   [ruling("accept", "harmless")])  # fmt: skip
-    s = await stage.ran(court)
+    s = await harness.ran(supervised)
     (verdict,) = s.of(Verdict, "a.1")
     assert verdict.reasons == ("changed without stating it: else.txt",)
     assert (verdict.verdict, verdict.by, verdict.reason) == ("accept", "model", "harmless")
     assert s.end("a.1") == ("completed", "done")
 
 
-async def test_a_result_is_redone_once_and_then_refused(stage: Stage) -> None:
-    stage.profile(*PROFILE)
-    court = Court([intent("out.txt"), Say("I wrote it"), Say("I wrote it, I swear")],
+async def test_a_result_is_redone_once_and_then_refused(harness: Harness) -> None:
+    harness.profile(*PROFILE)
+    supervised = SupervisedModel([intent("out.txt"), Say("I wrote it"), Say("I wrote it, I swear")],
                   [ruling("redo", "nothing there"), ruling("redo", "still nothing")])  # fmt: skip
-    s = await stage.ran(court)
+    s = await harness.ran(supervised)
     assert s.end("a.1") == ("failed", "supervision")
     assert s.finished("a.1").result == "I wrote it, I swear"
     assert verdicts(s) == [("redo", "model"), ("pause", "model")]
@@ -146,12 +146,12 @@ async def test_a_result_is_redone_once_and_then_refused(stage: Stage) -> None:
     (ruling("pause", "only a person can say"), 5), (Say("I think it is fine"), 5), (Say('{"verdict": "fine"}'), 5),
     (Say('{"reason": "accept"}'), 5), (Say("", fail=ProviderError("auth", "no key")), 5), (ruling("accept"), 11_000),
 ], ids=["pause", "words", "another verdict", "no verdict", "no answer", "it cannot be paid"])  # fmt: skip
-async def test_a_pause_and_what_cannot_be_judged_refuse_the_result(stage: Stage, answer: Say, took: int) -> None:
-    stage.profile(*PROFILE, "maxTokenBudget: 12000")
-    court = Court([intent("out.txt"), Say("I wrote it", usage=Usage(input=took))], [answer])
-    s = await stage.ran(court, attended=True)
+async def test_a_pause_and_what_cannot_be_judged_refuse_the_result(harness: Harness, answer: Say, took: int) -> None:
+    harness.profile(*PROFILE, "maxTokenBudget: 12000")
+    supervised = SupervisedModel([intent("out.txt"), Say("I wrote it", usage=Usage(input=took))], [answer])
+    s = await harness.ran(supervised, attended=True)
     assert (s.end("a.1"), verdicts(s)) == (("failed", "supervision"), [("pause", "model")])
-    assert (took > 5) is ("could not be asked: " in s.of(Verdict, "a.1")[0].reason and not court.judged)
+    assert (took > 5) is ("could not be asked: " in s.of(Verdict, "a.1")[0].reason and not supervised.judged)
     assert s.of(QuestionAsked) == [], "supervised alone puts nothing to a person"
 
 
@@ -166,12 +166,12 @@ PAUSED = ("pause", "model")
     (None, REFUSED, []),
 ])  # fmt: skip
 async def test_a_person_decides_where_one_can_be_asked(
-    stage: Stage, answer: str | None, end: tuple[str, str], more: list[tuple[str, str]]
+    harness: Harness, answer: str | None, end: tuple[str, str], more: list[tuple[str, str]]
 ) -> None:
-    stage.profile("writer", "allowedTools: [write_file]", "supervision: supervised-human")
+    harness.profile("writer", "allowedTools: [write_file]", "supervision: supervised-human")
     turns = [Say("I wrote it"), Say("", [write("out.txt")]), Say("I wrote it")]
-    court = Court([intent("out.txt"), *turns], [ruling("pause", "risky")])
-    async with stage.open(court, attended=answer is not None) as s:
+    supervised = SupervisedModel([intent("out.txt"), *turns], [ruling("pause", "risky")])
+    async with harness.open(supervised, attended=answer is not None) as s:
         asking = asyncio.ensure_future(s.session.prompt("go"))
         if answer is not None:
             await until(lambda: s.of(QuestionAsked))
@@ -199,11 +199,11 @@ async def test_a_person_decides_where_one_can_be_asked(
     ("supervised", "supervised-human", "unsupervised", ["supervised-human", "supervised-human"]),
 ])  # fmt: skip
 async def test_it_is_inherited_and_can_only_get_stricter(
-    stage: Stage, settings: str, lead: str, helper: str, found: list[str]
+    harness: Harness, settings: str, lead: str, helper: str, found: list[str]
 ) -> None:
-    stage.config(f'[agents.delegation]\nsupervision = "{settings}"\n')
-    stage.profile("lead", "subAgents: [helper]", *([f"supervision: {lead}"] if lead else []))
-    stage.profile("helper", *([f"supervision: {helper}"] if helper else []))
+    harness.config(f'[agents.delegation]\nsupervision = "{settings}"\n')
+    harness.profile("lead", "subAgents: [helper]", *([f"supervision: {lead}"] if lead else []))
+    harness.profile("helper", *([f"supervision: {helper}"] if helper else []))
     seen: dict[str, str] = {}
 
     def play(request: Request, count: int) -> Say:
@@ -215,19 +215,19 @@ async def test_it_is_inherited_and_can_only_get_stricter(
             return Say("{}")
         return Say("", [delegate(profile, "all of it" if request.agent == "a" else "look into the second drawer")])
 
-    scene: list[Scene] = []
-    async with stage.open(play) as s:
+    scene: list[ScriptedSession] = []
+    async with harness.open(play) as s:
         scene.append(s)
         await s.session.prompt("go")
     assert [seen["a.1"], seen["a.1.1"]] == found
 
 
-async def test_verdicts_and_intents_are_in_the_record_and_not_in_the_parents_context(stage: Stage) -> None:
+async def test_verdicts_and_intents_are_in_the_record_and_not_in_the_parents_context(harness: Harness) -> None:
     """What supervision takes is the child's to pay, and counted once."""
-    stage.profile(*PROFILE)
-    court = Court([intent("out.txt"), Say("I wrote it"), Say("I wrote it again")],
+    harness.profile(*PROFILE)
+    supervised = SupervisedModel([intent("out.txt"), Say("I wrote it"), Say("I wrote it again")],
                   [ruling("redo", "zebra reason", "zebra fix"), ruling("accept", "zebra")])  # fmt: skip
-    async with stage.open(court, flags={"limits.max_tokens": 500_000}) as s:
+    async with harness.open(supervised, flags={"limits.max_tokens": 500_000}) as s:
         await s.session.prompt("go")
         assert [v.reason for v in s.of(Verdict, "a.1")] == ["zebra reason", "zebra"]
         for request in s.requests():
@@ -242,9 +242,11 @@ async def test_verdicts_and_intents_are_in_the_record_and_not_in_the_parents_con
         assert replay(ended_too_early)["a.1"].usage.billed == end.usage.billed, "a crash before the end loses no token"
 
 
-async def test_the_error_of_a_refused_result_has_not_the_words_of_the_supervisor(stage: Stage) -> None:
-    stage.profile(*PROFILE)
-    s = await stage.ran(Court([intent("out.txt"), Say("I wrote it")], [ruling("pause", "zebra reason", "zebra fix")]))
+async def test_the_error_of_a_refused_result_has_not_the_words_of_the_supervisor(harness: Harness) -> None:
+    harness.profile(*PROFILE)
+    s = await harness.ran(
+        SupervisedModel([intent("out.txt"), Say("I wrote it")], [ruling("pause", "zebra reason", "zebra fix")])
+    )
     assert s.of(Verdict, "a.1")[0].reason == "zebra reason"
     (result,) = s.results()
     assert "(a.1): failed (supervision)\nerror: The supervisor did not accept the result.\n" in result
@@ -252,20 +254,20 @@ async def test_the_error_of_a_refused_result_has_not_the_words_of_the_supervisor
     assert "zebra" not in s.finished("a.1").error + s.finished("a.1").result
 
 
-async def test_another_model_can_be_the_supervisor(stage: Stage) -> None:
-    judge = stage.home / "judge.yaml"
+async def test_another_model_can_be_the_supervisor(harness: Harness) -> None:
+    judge = harness.home / "judge.yaml"
     judge.write_text('agents:\n  \'*\':\n    - text: \'{"verdict": "accept", "reason": "the judge says so"}\'\n')
-    stage.config(f'[agents.delegation]\nsupervisor_model = "scripted:{judge}"\n')
-    stage.profile(*PROFILE)
-    s = await stage.ran(Court([intent("out.txt"), Say("I wrote it")]))
+    harness.config(f'[agents.delegation]\nsupervisor_model = "scripted:{judge}"\n')
+    harness.profile(*PROFILE)
+    s = await harness.ran(SupervisedModel([intent("out.txt"), Say("I wrote it")]))
     assert s.of(Verdict, "a.1")[0].reason == "the judge says so"
     assert s.of(AgentStarted, "a.1")[0].model == "scripted/stage"
 
 
-async def test_what_is_said_while_a_person_decides_is_still_heard(stage: Stage) -> None:
-    stage.profile("writer", "allowedTools: [write_file]", "supervision: supervised-human")
+async def test_what_is_said_while_a_person_decides_is_still_heard(harness: Harness) -> None:
+    harness.profile("writer", "allowedTools: [write_file]", "supervision: supervised-human")
     turns = [Say("I wrote it"), intent(), Say("in English, as you said")]
-    async with stage.open(Court([intent("out.txt"), *turns], [ruling("pause", "risky"), ruling("accept")]),
+    async with harness.open(SupervisedModel([intent("out.txt"), *turns], [ruling("pause", "risky"), ruling("accept")]),
                           attended=True) as s:  # fmt: skip
         asking = asyncio.ensure_future(s.session.prompt("go"))
         await until(lambda: s.of(QuestionAsked))

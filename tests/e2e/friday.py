@@ -21,7 +21,7 @@ from friday_cli.frontends.oneshot.options import parse
 from friday_cli.frontends.oneshot.run import ask
 from friday_cli.llm.transport import http, sdk
 from friday_cli.llm.transport.idle_timeout import IdleTimeout
-from tests.servers.fake_model_server import Brain, Rule, Wire, thinking
+from tests.servers.fake_model_server import FakeModelServer, Rule, Wire, thinking
 
 KEY = "sk-canary-0123456789abcdefghij"
 ROOT = Path(__file__).parents[2]
@@ -87,13 +87,13 @@ class Friday:
 
     # ---- settings and services -------------------------------------------------------------
 
-    def reach(self, brain: Brain, *, transport: str = "http", extra: str = "") -> None:
-        """Write the settings that lead to `brain`; `extra` is more of the file."""
-        name = MODELS[brain.wire].partition("/")[0]
-        self.model = MODELS[brain.wire]
-        api = f'api = "{brain.wire}"\n' if name == "own" else ""
+    def reach(self, server: FakeModelServer, *, transport: str = "http", extra: str = "") -> None:
+        """Write the settings that lead to `server`; `extra` is more of the file."""
+        name = MODELS[server.wire].partition("/")[0]
+        self.model = MODELS[server.wire]
+        api = f'api = "{server.wire}"\n' if name == "own" else ""
         self.config.write_text(
-            f'{extra}\n[providers.{name}]\nbase_url = "{brain.base}"\ntransport = "{transport}"\n{api}',
+            f'{extra}\n[providers.{name}]\nbase_url = "{server.base}"\ntransport = "{transport}"\n{api}',
             encoding="utf-8",
         )
         self.setenv("ANTHROPIC_API_KEY" if name == "anthropic" else "OWN_API_KEY", KEY)
@@ -101,12 +101,12 @@ class Friday:
     @contextmanager
     def meets(
         self, rule: Rule, wire: Wire = "messages", *, transport: str = "http", extra: str = ""
-    ) -> Iterator[Brain]:
+    ) -> Iterator[FakeModelServer]:
         """A service that answers by `rule` and is the one in the settings; every request to it was sound."""
-        with thinking(rule, wire) as brain:
-            self.reach(brain, transport=transport, extra=extra)
-            yield brain
-        assert brain.complaints == []
+        with thinking(rule, wire) as server:
+            self.reach(server, transport=transport, extra=extra)
+            yield server
+        assert server.complaints == []
 
     def plays(self, text: str) -> None:
         """Use the scripted model with a scenario in YAML."""

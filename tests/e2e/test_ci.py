@@ -285,7 +285,7 @@ def test_a_hostile_pull_request_cannot_steer_spend_or_see_a_key(pull_request: Fr
     title = "$(touch hostile-ran) `touch hostile-ran` ${{ secrets.KEY }} @/etc/passwd"
     (tmp_path / "title.txt").write_text(title, encoding="utf-8")
     event = {"pull_request": {"title": title, "base": {"sha": base}}}
-    with github() as url, friday.meets(answer) as brain:
+    with github() as url, friday.meets(answer) as model_server:
         with friday.config.open("a", encoding="utf-8") as file:
             file.write("[providers.anthropic.prices]\ninput = 10.0\noutput = 10.0\n")
         friday.env.pop("ANTHROPIC_API_KEY")
@@ -296,9 +296,9 @@ def test_a_hostile_pull_request_cannot_steer_spend_or_see_a_key(pull_request: Fr
         }
         ran = act(friday, url, event, tmp_path, INPUT_ALLOW="bash", **more)
         assert ran.code == 0, ran.err
-        sent = "\n".join(json.dumps(turn.body) for turn in brain.turns)
+        sent = "\n".join(json.dumps(turn.body) for turn in model_server.turns)
         capped = act(friday, url, event, tmp_path, INPUT_MAX_COST="0.0001", **more)
-        assert (capped.code, len(brain.turns)) == (5, 3), "its cap and its prices do not count"
+        assert (capped.code, len(model_server.turns)) == (5, 3), "its cap and its prices do not count"
     assert "BASE-RULES" in sent
     assert "BASE-IMPORT" in sent
     assert "BASE-PERSONA" in sent

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.friday import CommandResult, Friday
-from tests.servers.fake_model_server import WIRES, Brain, Say, Turn, Wire, events, sse
+from tests.servers.fake_model_server import WIRES, FakeModelServer, Say, Turn, Wire, events, sse
 from tests.servers.script_player import DROP, HANG, RESET, Fault, Reply, Wait, document
 from tests.timing import paced
 
@@ -141,8 +141,8 @@ def _quick(friday: Friday) -> None:
     (friday.project / "secret-plan.txt").write_text("must not be read\n", encoding="utf-8")
 
 
-def sound(brain: Brain) -> None:
-    assert brain.complaints == []
+def sound(server: FakeModelServer) -> None:
+    assert server.complaints == []
 
 
 def one_sentence(error: str | None) -> str:
@@ -167,10 +167,10 @@ def test_the_main_agent(friday: Friday, name: str, wire: Wire, transport: str, p
     case = CASES[name]
     if name.startswith("F13"):
         friday.impatient(0.2 * pace)
-    with friday.meets(case.play, wire, transport=transport) as brain:
+    with friday.meets(case.play, wire, transport=transport) as server:
         ran = friday.json("what is the answer?")
     assert ran.code == ran.document["exit_code"] == case.code
-    tries = len(brain.turns)
+    tries = len(server.turns)
     assert tries == case.tries or (name.startswith("F9") and tries > case.tries), friday.attempts()
     ended(ran, "a", case)
     assert (ran.document["status"], ran.document["stop_reason"]) == ("failed", case.stop)
@@ -181,7 +181,7 @@ def test_the_main_agent(friday: Friday, name: str, wire: Wire, transport: str, p
 @pytest.mark.parametrize("transport", ["http", "sdk"])
 @pytest.mark.parametrize("wire", WIRES)
 def test_f34_names_near_to_a_model_that_is_not_there(friday: Friday, wire: Wire, transport: str) -> None:
-    with friday.meets(CASES["F34 no such model"].play, wire, transport=transport) as brain:
+    with friday.meets(CASES["F34 no such model"].play, wire, transport=transport) as server:
         for listed, words in (
             (
                 ("claude-test-2", "m-10", "other"),
@@ -189,11 +189,11 @@ def test_f34_names_near_to_a_model_that_is_not_there(friday: Friday, wire: Wire,
             ),
             (("zebra\x1b[2J", "x" * 500), "It has: zebra [2J."),
         ):
-            brain.models = listed
+            server.models = listed
             ran = friday.json("what is the answer?")
             assert ran.code == 1
             assert words in one_sentence(ran.document["error"]), ran.document["error"]
-    assert len(brain.turns) == 2, "the list is requested, and the reply only once"
+    assert len(server.turns) == 2, "the list is requested, and the reply only once"
 
 
 CROWD = """
@@ -223,15 +223,15 @@ def test_sub_agents_with_a_fault_each(friday: Friday, wire: Wire, transport: str
             calls=[("delegate_tasks", {"tasks": [{**task, "task": f"#{k} find the answer"} for k in (*kids, "well")]})]
         )
 
-    with friday.meets(rule, wire, transport=transport, extra=CROWD) as brain:
+    with friday.meets(rule, wire, transport=transport, extra=CROWD) as server:
         ran = friday.json("what is the answer?")
     assert (ran.code, ran.document["result"]) == (0, "They failed.")
-    _, *reports = brain.by("root")[-1].last.split("# Task ")
+    _, *reports = server.by("root")[-1].last.split("# Task ")
     assert len(reports) == len(kids) + 1
     for number, (kid, case) in enumerate(kids.items(), 1):
         report = reports[number - 1]
         about = f"{case.says}: {report}\n{friday.attempts()}"
-        came = len(brain.by(kid))
+        came = len(server.by(kid))
         refused_free = case.tries > 1 and ("429" in case.says or "overloaded (" in case.says)
         refused_free = refused_free or (case.tries, case.says) == (2, "connection to")
         assert came == case.tries or (refused_free and came > case.tries), about  # more while the others were served
@@ -256,19 +256,19 @@ def test_a_fault_that_passes_leaves_no_trace_in_the_answer(friday: Friday, name:
     def rule(turn: Turn) -> Say | Reply:
         return case.play(turn) if turn.tries == 0 else SPOKEN
 
-    with friday.meets(rule, wire) as brain:
+    with friday.meets(rule, wire) as server:
         ran = friday.json("what is the answer?")
     assert (ran.code, ran.document["result"], ran.document["error"]) == (0, "The answer is forty-two.", None)
-    assert len(brain.turns) == 2
+    assert len(server.turns) == 2
 
 
 @pytest.mark.parametrize("wire", WIRES)
 def test_f9_an_outage_is_waited_for(friday: Friday, wire: Wire) -> None:
     friday.hurry(offline_s=300)
     gone = Reply(RESET, before_head=True)
-    with friday.meets(lambda turn: gone if turn.tries < 8 else SPOKEN, wire) as brain:
+    with friday.meets(lambda turn: gone if turn.tries < 8 else SPOKEN, wire) as server:
         ran = friday.json("what is the answer?")
-    assert (ran.code, ran.document["result"], len(brain.turns)) == (0, "The answer is forty-two.", 9)
+    assert (ran.code, ran.document["result"], len(server.turns)) == (0, "The answer is forty-two.", 9)
 
 
 @pytest.mark.parametrize("transport", ["http", "sdk"])

@@ -146,10 +146,10 @@ SCHEMA = json.dumps({"type": "object", "properties": {"n": {"type": "integer"}},
 def test_an_answer_that_fits_the_schema(friday: Friday, wire: Wire) -> None:
     def rule(turn: Turn) -> Say:
         assert '"required": ["n"]' in turn.last
-        return Say('```json\n{"n": 7}\n```' if len(brain.turns) > 1 else '{"n": 7}')
+        return Say('```json\n{"n": 7}\n```' if len(server.turns) > 1 else '{"n": 7}')
 
     (friday.project / "schema.json").write_text("\ufeff" + SCHEMA, encoding="utf-8")
-    with friday.meets(rule, wire) as brain:
+    with friday.meets(rule, wire) as server:
         for given in (SCHEMA, "schema.json"):
             assert friday("count", "--json-schema", given).out == '{"n": 7}\n'
 
@@ -162,9 +162,9 @@ def test_an_answer_that_is_mended(friday: Friday) -> None:
         assert complaints[turn.turn] in turn.last
         return Say(says[turn.turn])
 
-    with friday.meets(rule) as brain:
+    with friday.meets(rule) as server:
         ran = friday.json("count", "--json-schema", SCHEMA)
-    assert (ran.code, ran.document["result"], len(brain.turns)) == (0, '{"n": 7}', 3)
+    assert (ran.code, ran.document["result"], len(server.turns)) == (0, '{"n": 7}', 3)
 
 
 def test_an_answer_that_never_fits(friday: Friday) -> None:

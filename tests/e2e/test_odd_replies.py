@@ -10,7 +10,7 @@ import pytest
 
 from tests.e2e.friday import Friday
 from tests.e2e.test_faults import SPOKEN, one_sentence, refused, until
-from tests.servers.fake_model_server import WIRES, Brain, Say, Turn, Wire, events, reply, sse
+from tests.servers.fake_model_server import WIRES, FakeModelServer, Say, Turn, Wire, events, reply, sse
 from tests.servers.script_player import HANG, Reply, Wait, document
 from tests.timing import paced
 
@@ -24,24 +24,24 @@ def _quick(friday: Friday) -> None:
     (friday.project / "a.txt").write_text("alpha\n", encoding="utf-8")
 
 
-def played(friday: Friday, rule: Any, wire: Wire, *argv: str) -> tuple[Any, Brain]:
+def played(friday: Friday, rule: Any, wire: Wire, *argv: str) -> tuple[Any, FakeModelServer]:
     """A run against a service that answers by `rule`."""
-    with friday.meets(rule, wire) as brain:
-        return friday.json("go", *argv), brain
+    with friday.meets(rule, wire) as server:
+        return friday.json("go", *argv), server
 
 
-def done(friday: Friday, rule: Any, wire: Wire, *argv: str) -> tuple[Any, Brain]:
+def done(friday: Friday, rule: Any, wire: Wire, *argv: str) -> tuple[Any, FakeModelServer]:
     """As `played`; the run must complete."""
-    ran, brain = played(friday, rule, wire, *argv)
+    ran, server = played(friday, rule, wire, *argv)
     assert (ran.code, ran.document["status"], ran.document["stop_reason"]) == (0, "completed", "done"), ran.err
-    return ran, brain
+    return ran, server
 
 
 @on_every_wire
 def test_f2_a_short_wait_that_is_asked_for_is_kept(friday: Friday, wire: Wire) -> None:
     limited = refused(429, "rate_limit_error", retry_after="0.05")
-    _ran, brain = done(friday, lambda t: limited if t.tries < 2 else SPOKEN, wire)
-    assert len(brain.turns) == 3
+    _ran, server = done(friday, lambda t: limited if t.tries < 2 else SPOKEN, wire)
+    assert len(server.turns) == 3
     assert '"retry_s":0.' in friday.attempts()
 
 
@@ -51,8 +51,8 @@ def test_f14_pings_alone_are_no_life(friday: Friday, wire: Wire, pace: float) ->
     ping = b'event: ping\ndata: {"type": "ping"}\n\n' if wire == "messages" else b": ping\n\n"
     steps = [step for _ in range(1_000) for step in (ping, Wait(0.05))]  # for 50 s
     friday.impatient(0.15 * pace)
-    ran, brain = played(friday, lambda t: Reply(*steps), wire)
-    assert (ran.code, len(brain.turns)) == (75, 2)
+    ran, server = played(friday, lambda t: Reply(*steps), wire)
+    assert (ran.code, len(server.turns)) == (75, 2)
     assert "sent no events" in one_sentence(ran.document["error"])
 
 
@@ -75,12 +75,12 @@ def test_f21_a_flood_is_read_to_its_end(friday: Friday, wire: Wire) -> None:
 def test_f21_a_flood_above_the_maximum_is_cut_and_that_is_said(friday: Friday, wire: Wire, calls: bool) -> None:
     flood = "x" * 5_000_000
     say = Say("I write.", [("write_file", {"path": "big.txt", "content": flood})]) if calls else Say(flood)
-    ran, brain = played(friday, lambda turn: say, wire, "--mode", "edits")
+    ran, server = played(friday, lambda turn: say, wire, "--mode", "edits")
     assert (ran.code, ran.document["status"]) == (1, "failed")
-    assert 4 <= len(brain.turns) <= 6, "three continuations; a small window is compacted meanwhile"
+    assert 4 <= len(server.turns) <= 6, "three continuations; a small window is compacted meanwhile"
     assert not (friday.project / "big.txt").exists()
     assert ran.err.count("sent more than the 8,192 tokens that it was allowed. Its reply was cut there.") >= 4
-    assert ran.document["usage"]["output_tokens"] <= len(brain.turns) * 1.1 * 8192
+    assert ran.document["usage"]["output_tokens"] <= len(server.turns) * 1.1 * 8192
     assert "I write." in ran.document["result"] if calls else 150_000 < len(ran.document["result"]) < 220_000
 
 
@@ -122,9 +122,9 @@ def unusual(wire: Wire) -> dict[str, Reply]:
 
 @pytest.mark.parametrize(("wire", "name"), [(wire, name) for wire in WIRES for name in unusual(wire)])
 def test_streams_that_stray(friday: Friday, wire: Wire, name: str) -> None:
-    ran, brain = done(friday, lambda t: unusual(t.wire)[name], wire)
+    ran, server = done(friday, lambda t: unusual(t.wire)[name], wire)
     assert ran.document["result"] == ("Gr\u2028üße, \ufffd\ufffd" if name == "F22 odd bytes" else ANSWER)
-    assert len(brain.turns) == 1
+    assert len(server.turns) == 1
     assert all(n >= 0 for n in ran.document["usage"].values())
     assert ran.document["usage"]["estimated"] or not name.startswith("F15")
 
@@ -176,8 +176,8 @@ def test_each_call_has_one_result(friday: Friday, wire: Wire, name: str) -> None
 
 @on_every_wire
 def test_f19_unreadable_arguments_again_and_again_end_the_run(friday: Friday, wire: Wire) -> None:
-    ran, brain = played(friday, lambda t: Say(f"try {t.turn}", [("read_file", '{"path')]), wire)
-    assert (ran.code, ran.document["stop_reason"], len(brain.turns)) == (1, "loop", 3)
+    ran, server = played(friday, lambda t: Say(f"try {t.turn}", [("read_file", '{"path')]), wire)
+    assert (ran.code, ran.document["stop_reason"], len(server.turns)) == (1, "loop", 3)
     assert "arguments that cannot be read" in one_sentence(ran.document["error"])
     assert "try 2" in ran.document["result"]
 
@@ -244,9 +244,9 @@ def test_f38_what_a_file_says_is_no_permission(friday: Friday, wire: Wire) -> No
 @on_every_wire
 def test_f30_a_text_that_was_cut_goes_on(friday: Friday, wire: Wire) -> None:
     pieces = ["One, ", "two, ", "three."]
-    ran, brain = done(friday, lambda t: Say(pieces[t.turn], stop="" if t.turn == 2 else "max_tokens"), wire)
+    ran, server = done(friday, lambda t: Say(pieces[t.turn], stop="" if t.turn == 2 else "max_tokens"), wire)
     assert ran.document["result"] == "One, two, three."
-    assert len(brain.turns) == 3
+    assert len(server.turns) == 3
 
 
 @on_every_wire
@@ -256,16 +256,16 @@ def test_f30_a_call_that_was_cut_is_not_run(friday: Friday, wire: Wire) -> None:
             return Say(calls=[("write_file", '{"path": "half.txt", "content": "ha')], stop="max_tokens")
         return Say("I stop here.")
 
-    _ran, brain = done(friday, rule, wire, "--mode", "edits")
+    _ran, server = done(friday, rule, wire, "--mode", "edits")
     assert not (friday.project / "half.txt").exists()
-    assert len(brain.turns) == 2
+    assert len(server.turns) == 2
 
 
 @on_every_wire
 def test_f30_a_reply_that_is_always_cut_ends(friday: Friday, wire: Wire) -> None:
-    ran, brain = played(friday, lambda t: Say(f"part {t.turn} ", stop="max_tokens"), wire)
+    ran, server = played(friday, lambda t: Say(f"part {t.turn} ", stop="max_tokens"), wire)
     assert (ran.code, ran.document["status"]) == (1, "failed")
-    assert 4 <= len(brain.turns) <= 6, "three continuations; a small window is compacted meanwhile"
+    assert 4 <= len(server.turns) <= 6, "three continuations; a small window is compacted meanwhile"
     assert "output limit" in one_sentence(ran.document["error"])
     assert "part 3" in ran.document["result"]
 
@@ -282,17 +282,17 @@ def test_f32_a_full_context_is_compacted_once(friday: Friday, wire: Wire, status
             return Say("It says alpha.")
         return full if turn.turn else Say(calls=[READ])
 
-    ran, brain = done(friday, rule, wire)
+    ran, server = done(friday, rule, wire)
     assert ran.document["result"] == "It says alpha."
-    assert len(brain.turns) == 4
+    assert len(server.turns) == 4
 
 
 @on_every_wire
 def test_f32_a_context_that_stays_full_ends_the_run(friday: Friday, wire: Wire) -> None:
     full = refused(400, "context_length_exceeded", "prompt is too long")
-    ran, brain = played(friday, lambda t: full, wire)
+    ran, server = played(friday, lambda t: full, wire)
     assert (ran.code, ran.document["stop_reason"]) == (1, "context")
-    assert len(brain.turns) <= 4
+    assert len(server.turns) <= 4
     assert "full and could not be compacted" in one_sentence(ran.document["error"])
     assert "prompt is too long" in ran.document["error"], "the message of the service is shown"
 
@@ -347,8 +347,8 @@ def test_a_call_that_the_service_could_not_read_is_tried_once_more(
             return Say("The answer.")
         return Say(calls=[READ])
 
-    ran, brain = played(friday, rule, "chat")
-    assert len(brain.turns) == 3
+    ran, server = played(friday, rule, "chat")
+    assert len(server.turns) == 3
     assert ran.code == failures - 1
     if failures == 1:
         assert ran.document["result"] == "The answer."

@@ -99,11 +99,11 @@ def test_the_model_of_sub_agents(friday: Friday, wire: Wire) -> None:
             return Say("done") if turn.turn else Say(calls=[("delegate_tasks", {"tasks": tasks})])
         return Say("seen")
 
-    with friday.meets(rule, wire) as brain:
+    with friday.meets(rule, wire) as server:
         provider = friday.model.partition("/")[0]
         friday.profile("picky", f"model: {provider}/third", "allowedTools: []")
         ran = friday.json("go", "--subagent-model", f"{provider}/second")
-    assert {t.agent: t.body["model"] for t in brain.turns} == {
+    assert {t.agent: t.body["model"] for t in server.turns} == {
         "root": friday.model.partition("/")[2], "kid": "second", "own": "third",
     }  # fmt: skip
     assert ran.document["model"] == friday.model
@@ -118,7 +118,7 @@ def test_a_session_goes_on(friday: Friday, wire: Wire) -> None:
             return Say(thinking="hm", calls=[("read_file", {"path": "a.txt"})])
         return Say(f"{turn.turn} replies before this one", thinking="hm")
 
-    with friday.meets(rule, wire) as brain:
+    with friday.meets(rule, wire) as server:
         first = friday.json("first").document
         other = friday.json("another").document
         again = friday.json("second", "-r", first["session_id"][:6]).document
@@ -126,17 +126,17 @@ def test_a_session_goes_on(friday: Friday, wire: Wire) -> None:
         newest = friday.json("fourth", "--resume", other["session_id"]).document
     assert [d["result"][0] for d in (first, other, again, last, newest)] == ["1", "0", "2", "3", "1"]
     assert again["session_id"] == last["session_id"] == first["session_id"] != other["session_id"]
-    prefix = [t for t in brain.turns if t.last.endswith(("second", "third"))]
+    prefix = [t for t in server.turns if t.last.endswith(("second", "third"))]
     assert prefix[1].messages[: len(prefix[0].messages)] == prefix[0].messages
     assert last["usage"]["output_tokens"] == 4 * 5
 
 
 def test_another_model_goes_on_without_the_thoughts_of_the_first(friday: Friday) -> None:
-    with friday.meets(lambda t: Say("well", thinking="secret thought")) as brain:
+    with friday.meets(lambda t: Say("well", thinking="secret thought")) as server:
         assert friday("hi").code == 0
         assert friday("hi again", "-c", model="anthropic/another").code == 0
         assert friday("and again", "-c", model="anthropic/another").code == 0
-    assert ["secret thought" in json.dumps(t.body) for t in brain.turns] == [False, False, True]
+    assert ["secret thought" in json.dumps(t.body) for t in server.turns] == [False, False, True]
 
 
 def test_trust(friday: Friday) -> None:
@@ -186,9 +186,9 @@ def test_the_summary(friday: Friday) -> None:
             return Say("done") if turn.turn else Say(calls=[call])
         return Say("seen", usage=(1000, 200, 0))
 
-    with thinking(rule) as brain:
+    with thinking(rule) as server:
         prices = "[providers.anthropic.prices]\ninput = 10.0\noutput = 10.0\n"
-        friday.reach(brain)
+        friday.reach(server)
         friday.config.write_text(friday.config.read_text() + prices)
         ran = friday("go")
     *_, summary, warnings = ran.lines

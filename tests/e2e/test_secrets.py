@@ -36,8 +36,8 @@ def keyed(friday: Friday) -> Friday:
     return friday
 
 
-def reach(friday: Friday, brain: object) -> None:
-    friday.reach(brain)  # type: ignore[arg-type]
+def reach(friday: Friday, server: object) -> None:
+    friday.reach(server)  # type: ignore[arg-type]
     friday.setenv("ANTHROPIC_API_KEY", ENV)
     with friday.config.open("a", encoding="utf-8") as file:
         file.write(f'headers = {{ "X-Secret" = "{HEADER}" }}\n')
@@ -59,15 +59,15 @@ def test_q31_canary_keys_are_found_nowhere(keyed: Friday, tmp_path: Path) -> Non
     friday = keyed
     friday.profile("looker", "allowedTools: [bash]")
     ran: list[CommandResult] = []
-    with thinking(flow) as brain:
-        reach(friday, brain)
+    with thinking(flow) as server:
+        reach(friday, server)
         for more in ((), ("--output-format", "json"), ("--output-format", "stream-json", "--debug")):
             ran.append(friday.run("go", "--yolo", *more, timeout=90))
             assert ran[-1].code == 0, ran[-1]
     with thinking(
         lambda turn: document({"error": {"type": "authentication_error", "message": f"bad {ENV} {HEADER}"}}, 401)
-    ) as brain:
-        reach(friday, brain)
+    ) as server:
+        reach(friday, server)
         ran.append(friday.run("go", "--debug", timeout=60))
         assert ran[-1].code == 1
     session = ran[1].document["session_id"]
@@ -122,8 +122,8 @@ def test_a_key_without_a_known_form_is_masked_by_its_value(friday: Friday) -> No
         return Say(calls=[*reads, ("bash", {"command": f"echo {OTHER}"})])
 
     ran = []
-    with thinking(rule, "chat") as brain:
-        friday.reach(brain)
+    with thinking(rule, "chat") as server:
+        friday.reach(server)
         more = 'key_env = "MYSVC"\n[providers.side]\nbase_url = "http://127.0.0.1:1/v1"\nkey_env = "SIDE"\n'
         more += '[tools]\nenv_allow = ["MYSVC", "COPY", "GIVEN_TOKEN"]\n'
         friday.config.write_text(friday.config.read_text() + more, encoding="utf-8")
@@ -136,7 +136,7 @@ def test_a_key_without_a_known_form_is_masked_by_its_value(friday: Friday) -> No
     session = ran[1].document["session_id"]
     commands = [f"sessions export {session} --format {form}" for form in ("md", "json", "atif")]
     ran.append(friday.run(*commands, program=("-c", COMMANDS), model="", timeout=60))
-    sent = [str(message) for turn in brain.turns for message in turn.body["messages"]]
+    sent = [str(message) for turn in server.turns for message in turn.body["messages"]]
     assert any("what is [secret]?" in text for text in sent)
     assert any("GIT_TERMINAL_PROMPT" in text and "MYSVC" not in text and "COPY" not in text for text in sent)
     assert any("GIVEN_TOKEN=passed to commands" in text for text in sent)

@@ -32,20 +32,20 @@ def test_twenty_children_against_two_places(friday: Friday) -> None:
         if turn.agent == "root":
             tasks = [{"profile": "researcher", "task": f"#c{n} look"} for n in range(20)]
             return Say(turn.last) if turn.turn else Say(calls=[("delegate_tasks", {"tasks": tasks})])
-        if (brain.at_once >= PLACES and turn.tries < REFUSALS) or not (turn.turn or turn.tries):
+        if (server.at_once >= PLACES and turn.tries < REFUSALS) or not (turn.turn or turn.tries):
             refused.append(turn.agent)
             return too_many("0.05")
         if turn.turn == ROUNDS - 1:
             return Say(f"found {turn.agent}", delay_s=0.03)
         return Say(calls=[("list_dir", {"path": "."})], delay_s=0.03)
 
-    with friday.meets(rule, "chat", extra=SETTINGS) as brain:
+    with friday.meets(rule, "chat", extra=SETTINGS) as server:
         ran = friday.json("go")
     assert ran.code == 0
     assert [child["status"] for child in ran.document["agents"][1:]] == ["completed"] * 20
     assert [n for n in range(20) if f"found c{n}\n" not in ran.document["result"]] == []
     assert len(refused) >= 20
-    assert len(brain.turns) - len(refused) == 20 * ROUNDS + 2
+    assert len(server.turns) - len(refused) == 20 * ROUNDS + 2
 
 
 def test_a_refusal_of_one_process_makes_another_wait(friday: Friday) -> None:

@@ -94,10 +94,10 @@ def test_a_second_signal_leaves_at_once(friday: Friday) -> None:
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_while_the_session_is_opened(friday: Friday, number: signal.Signals, code: int) -> None:
     """A local server is asked about its model before the run, and does not answer."""
-    with thinking(lambda turn: Reply(HANG, before_head=True), "chat") as brain:
-        friday.config.write_text(f'[providers.ollama]\nbase_url = "{brain.url}/v1"\n', encoding="utf-8")
+    with thinking(lambda turn: Reply(HANG, before_head=True), "chat") as model_server:
+        friday.config.write_text(f'[providers.ollama]\nbase_url = "{model_server.url}/v1"\n', encoding="utf-8")
         process = friday.start("hi", "--output-format", "json", model="ollama/some:1b")
-        until(lambda: brain.connections or process.poll() is not None, "a connection")
+        until(lambda: model_server.connections or process.poll() is not None, "a connection")
         process.send_signal(number)
         ran = ended(process)
     assert ran.code == code
@@ -140,12 +140,12 @@ def test_a_late_reply_after_a_stop_is_not_read(friday: Friday) -> None:
     def rule(turn: Turn) -> Say | Reply:
         return Reply(HANG, before_head=True) if turn.last == "go" else Say(f"{turn.turn} replies so far")
 
-    with friday.meets(rule) as brain:
+    with friday.meets(rule) as model_server:
         process = friday.start("go")
-        until(lambda: brain.turns, "the request")
+        until(lambda: model_server.turns, "the request")
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 130
-        until(lambda: brain.left_early, "the end of the connection")
+        until(lambda: model_server.left_early, "the end of the connection")
         assert friday("again", "-c").out == "0 replies so far\n"
 
 
@@ -168,14 +168,14 @@ def test_f42_a_process_that_was_stopped_for_longer_than_every_limit_goes_on(frid
         first, *rest = events(turn.wire, Say(("so far, ", "so good")))
         return Reply(sse(turn.wire, [first]), Wait(2.5 * pace), sse(turn.wire, rest))
 
-    with friday.meets(rule, "messages") as brain:
+    with friday.meets(rule, "messages") as model_server:
         limits = "--timeout", f"{2 * pace:g}", "--output-format", "json"
         process = friday.start("hi", *limits, program=("-c", IMPATIENT), PATIENCE=f"{pace:g}")
-        until(lambda: brain.turns, "the request")
+        until(lambda: model_server.turns, "the request")
         os.kill(process.pid, signal.SIGSTOP)
         time.sleep(3 * pace + SUSPENDED_S)
         os.kill(process.pid, signal.SIGCONT)
         found = whole(ended(process), 0, "completed", "done")
     assert found["result"] == "so far, so good"
     assert found["duration_s"] < 2.5 * pace, "the suspended time counts"
-    assert (len(brain.turns), brain.complaints) == (1, [])
+    assert (len(model_server.turns), model_server.complaints) == (1, [])

@@ -8,7 +8,7 @@ import pytest
 
 from friday_cli.llm import models
 from tests.e2e.friday import Friday
-from tests.servers.fake_model_server import WIRES, Brain, Say, Turn, Wire
+from tests.servers.fake_model_server import WIRES, FakeModelServer, Say, Turn, Wire
 from tests.servers.script_player import Reply, document
 
 ALL = list(product(WIRES, ("http", "sdk")))
@@ -20,9 +20,9 @@ def tasks(*names: str, profile: str = "researcher") -> tuple[str, dict[str, obje
     return "delegate_tasks", {"tasks": [{"profile": profile, "task": f"#{name} look around"} for name in names]}
 
 
-def fine(brain: Brain) -> None:
-    assert brain.complaints == []
-    assert brain.left_early == 0
+def fine(server: FakeModelServer) -> None:
+    assert server.complaints == []
+    assert server.left_early == 0
 
 
 @everywhere
@@ -37,16 +37,16 @@ def test_a_loop_of_twenty_rounds(friday: Friday, wire: Wire, transport: str) -> 
             return Say(f"Reading f{turn.turn}.", [("read_file", {"path": f"f{turn.turn}.txt"})], thinking="hm")
         return Say(("The last", " word is ", "w19."))
 
-    with friday.meets(rule, wire, transport=transport) as brain:
+    with friday.meets(rule, wire, transport=transport) as server:
         ran = friday.json("which word is last?")
-    fine(brain)
+    fine(server)
     assert ran.code == 0
     assert ran.document["result"] == "The last word is w19."
     assert (ran.document["status"], ran.document["stop_reason"], ran.document["error"]) == ("completed", "done", None)
     assert ran.agent("a")["receipt"]["tools"] == {"read_file": 20}
-    assert len(brain.turns) == 21
+    assert len(server.turns) == 21
     assert ran.document["usage"]["output_tokens"] == 21 * 5
-    for before, after in zip(brain.turns, brain.turns[1:], strict=False):
+    for before, after in zip(server.turns, server.turns[1:], strict=False):
         assert after.messages[: len(before.messages)] == before.messages
         assert (after.system, after.tools) == (before.system, before.tools)
 
@@ -60,9 +60,9 @@ def test_a_profiles_temperature_is_sent_for_its_agents_only(friday: Friday, wire
             return Say(calls=[tasks("c", profile="warm")]) if not turn.turn else Say("done")
         return Say("looked")
 
-    with friday.meets(rule, wire) as brain:
+    with friday.meets(rule, wire) as server:
         assert friday("go").code == 0
-    sent = [(turn.agent, turn.body.get("temperature")) for turn in brain.turns]
+    sent = [(turn.agent, turn.body.get("temperature")) for turn in server.turns]
     assert sent == [("root", None), ("c", 0.25), ("root", None)]
 
 
@@ -78,10 +78,10 @@ def test_a_temperature_that_the_service_refuses_is_left_out_from_then_on(friday:
             return document({"type": "error", "error": {"type": "invalid_request_error", "message": message}}, 400)
         return Say("looked") if turn.turn else Say(calls=[("list_dir", {})])
 
-    with friday.meets(rule, wire) as brain:
+    with friday.meets(rule, wire) as server:
         ran = friday.json("go")
     assert (ran.code, ran.agent("a.1")["status"]) == (0, "completed")
-    assert ["temperature" in turn.body for turn in brain.by("c")] == [True, False, False]
+    assert ["temperature" in turn.body for turn in server.by("c")] == [True, False, False]
 
 
 def test_a_missing_web_search_is_said_once_on_standard_error(friday: Friday) -> None:
@@ -122,11 +122,11 @@ def test_ten_children_side_by_side(friday: Friday, wire: Wire, transport: str) -
         assert f"{turn.agent} says" in turn.last
         return Say(f"I saw {turn.agent.upper()}.")
 
-    with friday.meets(rule, wire, transport=transport) as brain:
+    with friday.meets(rule, wire, transport=transport) as server:
         ran = friday.json("ask them all")
-    fine(brain)
+    fine(server)
     assert ran.code == 0
-    assert brain.most == 10  # at the same time: who waits for the model needs no run slot
+    assert server.most == 10  # at the same time: who waits for the model needs no run slot
     found = [ran.document["result"].index(f"I saw {n.upper()}.") for n in names]
     assert found == sorted(found)
     agents = ran.document["agents"]
@@ -153,9 +153,9 @@ def test_a_tree_of_depth_three(friday: Friday, wire: Wire, transport: str) -> No
         assert "The bottom is green." in turn.last
         return Say(f"{turn.agent} heard: The bottom is green.")
 
-    with friday.meets(rule, wire, transport=transport) as brain:
+    with friday.meets(rule, wire, transport=transport) as server:
         ran = friday.json("how deep is it?")
-    fine(brain)
+    fine(server)
     assert ran.code == 0
     assert ran.document["result"] == "root heard: The bottom is green."
     assert [(a["path"], a["parent"]) for a in ran.document["agents"]] == [
@@ -206,7 +206,7 @@ def test_a_search_by_the_service_is_refused_where_no_person_can_be_asked(
     def rule(turn: Turn) -> Say:
         return Say(calls=[("web_search", {"query": "versions of x"})]) if not turn.turn else Say(turn.last)
 
-    with friday.meets(rule) as brain:
+    with friday.meets(rule) as server:
         ran = friday("go")
     assert "friday: denied: a web_search versions of x: mode ask: net calls are asked about" in ran.err
-    assert len(brain.turns) == 2, "no search was sent"
+    assert len(server.turns) == 2, "no search was sent"

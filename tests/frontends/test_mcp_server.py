@@ -28,28 +28,30 @@ from friday_cli.frontends.mcp_server.server import TASKS, build_server
 from friday_cli.frontends.mcp_server.tools import FridayTools
 from friday_cli.frontends.options import defaults
 from friday_cli.view import SessionView
-from tests.session.harness import Stage, does, wait_for
+from tests.session.harness import Harness, does, wait_for
 
 Elicit = Callable[[Any, types.ElicitRequestParams], Awaitable[types.ElicitResult]]
 DONE = {"text": "Done.", "usage": {"input": 1000, "output": 100}}
 
 
 @pytest.fixture
-def stage(tmp_path: Path) -> Stage:
+def harness(tmp_path: Path) -> Harness:
     project = tmp_path / "project"
     project.mkdir()
-    return Stage(project.resolve(), {"a.*": [DONE]})
+    return Harness(project.resolve(), {"a.*": [DONE]})
 
 
-def _host(stage: Stage, **values: Any) -> FridayTools:
-    given = {"cwd": str(stage.project), "model": f"scripted:{stage.scenario}"} | values
+def _host(harness: Harness, **values: Any) -> FridayTools:
+    given = {"cwd": str(harness.project), "model": f"scripted:{harness.scenario}"} | values
     return FridayTools(ServeSettings.read(defaults(OPTIONS) | given))
 
 
 @asynccontextmanager
-async def _served(stage: Stage, mode: str = "auto", *, options: Mapping[str, Any] | None = None, **client: Any) -> Any:
+async def _served(
+    harness: Harness, mode: str = "auto", *, options: Mapping[str, Any] | None = None, **client: Any
+) -> Any:
     """A client and the server that it talks to."""
-    host = _host(stage, **(options or {}))
+    host = _host(harness, **(options or {}))
     try:
         async with Client(build_server(host), mode=mode, **client) as connected:
             yield connected, host
@@ -73,11 +75,11 @@ def _person(*answers: dict[str, Any] | str) -> tuple[list[types.ElicitRequestFor
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
-async def test_every_tool_has_an_output_schema_and_its_results_fit_it(stage: Stage, mode: str) -> None:
-    stage.plays(
+async def test_every_tool_has_an_output_schema_and_its_results_fit_it(harness: Harness, mode: str) -> None:
+    harness.plays(
         {"a.1": [does(("list_dir", {"path": "."})), DONE], "a.2": [{"fail": {"kind": "auth", "message": "no"}}]}
     )
-    async with _served(stage, mode) as (client, _):
+    async with _served(harness, mode) as (client, _):
         schemas = {tool.name: tool.output_schema for tool in (await client.list_tools()).tools}
 
         async def call(name: str, **arguments: Any) -> Any:
@@ -118,38 +120,38 @@ async def test_every_tool_has_an_output_schema_and_its_results_fit_it(stage: Sta
     ],
 )
 async def test_a_question_of_a_sub_agent_reaches_the_person_at_the_client(
-    stage: Stage, mode: str, answer: dict[str, Any] | str, written: bool, said: str
+    harness: Harness, mode: str, answer: dict[str, Any] | str, written: bool, said: str
 ) -> None:
     write = does(("write_file", {"path": "new.txt", "content": "x"}))
-    stage.plays(
+    harness.plays(
         {"a.1": [does(("delegate_task", {"profile": "writer", "task": "write"})), DONE], "a.1.*": [write, DONE]}
     )
-    stage.profile("lead", "subAgents: ['writer']", 'allowedTools: "*"')
-    stage.profile("writer", 'allowedTools: "*"')
+    harness.profile("lead", "subAgents: ['writer']", 'allowedTools: "*"')
+    harness.profile("writer", 'allowedTools: "*"')
     asked, elicit = _person(answer)
-    async with _served(stage, mode, elicitation_callback=elicit) as (client, _):
+    async with _served(harness, mode, elicitation_callback=elicit) as (client, _):
         made = await client.call_tool("delegate_task", {"profile": "lead", "task": "go"})
         session = made.structured_content["id"].partition(":")[0]
         assert said in (await client.read_resource(f"friday://{session}/a.1.1")).contents[0].text
-    assert (stage.project / "new.txt").exists() == written
+    assert (harness.project / "new.txt").exists() == written
     assert "a.1.1 (writer) wants to use write_file:\nnew.txt" in asked[0].message
     assert asked[0].requested_schema["properties"]["decision"]["enum"] == ["allow once", "deny"]
 
 
-async def test_without_a_person_sub_agents_only_read_and_no_call_raises_the_caps(stage: Stage) -> None:
+async def test_without_a_person_sub_agents_only_read_and_no_call_raises_the_caps(harness: Harness) -> None:
     write = does(("write_file", {"path": "new.txt", "content": "x"}), ("list_dir", {"path": "."}))
-    stage.plays({"a.*": [write, {"text": "Done.", "usage": {"input": 30_000, "output": 100}}]})
-    stage.profile("writer", 'allowedTools: "*"')
+    harness.plays({"a.*": [write, {"text": "Done.", "usage": {"input": 30_000, "output": 100}}]})
+    harness.profile("writer", 'allowedTools: "*"')
     reports: list[str | None] = []
 
     async def progress(done: float, total: float | None, message: str | None) -> None:
         reports.append(message)
 
-    async with _served(stage, "legacy", options={"max_tokens": 40_000, "profile": ("writer",)}) as (client, host):
+    async with _served(harness, "legacy", options={"max_tokens": 40_000, "profile": ("writer",)}) as (client, host):
         call = {"profile": "writer", "task": "go", "max_tokens": 1_000_000}
         made = (await client.call_tool("delegate_task", call, progress_callback=progress)).structured_content
         assert (made["receipt"]["denied"], made["receipt"]["tools"]) == (1, {"list_dir": 1})
-        assert not (stage.project / "new.txt").exists()
+        assert not (harness.project / "new.txt").exists()
         assert reports
         assert "tokens" in str(reports[0])
         left = host._settings.budget.left("tokens")
@@ -164,8 +166,8 @@ async def test_without_a_person_sub_agents_only_read_and_no_call_raises_the_caps
 
 
 @pytest.mark.parametrize("name", ["max_cost", "timeout_s", "max_tokens"])
-async def test_a_number_that_is_none_is_no_limit(stage: Stage, name: str) -> None:
-    host = _host(stage)
+async def test_a_number_that_is_none_is_no_limit(harness: Harness, name: str) -> None:
+    host = _host(harness)
     try:
         with pytest.raises(ToolError, match="Wrong arguments"):
             await host.call("delegate_task", {"task": "go", name: float("nan")}, Peer("peer"))
@@ -174,10 +176,10 @@ async def test_a_number_that_is_none_is_no_limit(stage: Stage, name: str) -> Non
 
 
 async def test_calls_at_the_same_moment_are_as_many_as_one_after_the_other(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("friday_cli.frontends.mcp_server.delegations.MAX_OPEN", 2)
-    async with _served(stage) as (client, _):
+    async with _served(harness) as (client, _):
         call = {"profile": "researcher", "task": "look"}
         made = await asyncio.gather(*(client.call_tool("delegate_task", call) for _ in range(5)))
     assert sorted(one.is_error for one in made) == [False, False, True, True, True]
@@ -186,14 +188,14 @@ async def test_calls_at_the_same_moment_are_as_many_as_one_after_the_other(
     }
 
 
-async def test_another_session_is_not_shown_to_a_client(stage: Stage, tmp_path: Path) -> None:
-    stage.plays({"a": [does(("delegate_task", {"task": "mine"})), DONE], "a.*": [DONE]})
-    mine = await stage.ran()  # a session of the person, with a sub-agent
+async def test_another_session_is_not_shown_to_a_client(harness: Harness, tmp_path: Path) -> None:
+    harness.plays({"a": [does(("delegate_task", {"task": "mine"})), DONE], "a.*": [DONE]})
+    mine = await harness.ran()  # a session of the person, with a sub-agent
     other = tmp_path / "other"
     other.mkdir()
-    async with _served(stage, options={"cwd": str(other)}) as (client, _):
+    async with _served(harness, options={"cwd": str(other)}) as (client, _):
         elsewhere = (await client.call_tool("delegate_task", {"task": "look"})).structured_content["id"]
-    async with _served(stage) as (client, _):
+    async with _served(harness) as (client, _):
         assert (await client.call_tool("list_sub_agents", {})).structured_content == {"sub_agents": []}
         for name in (f"{mine.id}:a.1", elsewhere):
             for tool in ("get_delegation_result", "cancel_sub_agent", "apply_delegation"):
@@ -204,18 +206,20 @@ async def test_another_session_is_not_shown_to_a_client(stage: Stage, tmp_path: 
                 await client.read_resource(f"friday://{name.replace(':', '/')}")
 
 
-async def test_deep_inside_agents_of_friday_nothing_is_started(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    stage.plays({"a.*": [does(("bash", {"command": "echo depth $FRIDAY_DEPTH trace $TRACEPARENT"})), DONE]})
+async def test_deep_inside_agents_of_friday_nothing_is_started(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    harness.plays({"a.*": [does(("bash", {"command": "echo depth $FRIDAY_DEPTH trace $TRACEPARENT"})), DONE]})
     trace = f"00-{'a' * 32}-{'b' * 16}-01"
-    stage.profile("runner", 'allowedTools: "*"')
+    harness.profile("runner", 'allowedTools: "*"')
     monkeypatch.setenv("FRIDAY_DEPTH", "1")
-    async with _served(stage, options={"allow": ("bash",)}) as (client, _):
+    async with _served(harness, options={"allow": ("bash",)}) as (client, _):
         call = {"profile": "runner", "task": "go"}
         made = (await client.call_tool("delegate_task", call, meta={"traceparent": trace})).structured_content
         session = made["id"].partition(":")[0]
         assert f"depth 3 trace {trace}" in (await client.read_resource(f"friday://{session}/a.1")).contents[0].text
     monkeypatch.setenv("FRIDAY_DEPTH", "3")
-    async with _served(stage) as (client, _):
+    async with _served(harness) as (client, _):
         refused = await client.call_tool("delegate_task", {"task": "go"})
     assert refused.is_error
     assert "FRIDAY_DEPTH=3" in refused.content[0].text
@@ -226,30 +230,30 @@ def _make_repository(folder: Path) -> None:
         subprocess.run(["git", "-c", "user.name=t", "-c", "user.email=t@t", *words], cwd=folder, check=True)
 
 
-async def test_a_worktree_is_applied_in_the_session_of_its_agent(stage: Stage) -> None:
-    await asyncio.to_thread(_make_repository, stage.project)
-    stage.plays({"a.*": [does(("write_file", {"path": "new.txt", "content": "x\n"})), DONE]})
-    stage.profile("writer", 'allowedTools: "*"')
+async def test_a_worktree_is_applied_in_the_session_of_its_agent(harness: Harness) -> None:
+    await asyncio.to_thread(_make_repository, harness.project)
+    harness.plays({"a.*": [does(("write_file", {"path": "new.txt", "content": "x\n"})), DONE]})
+    harness.profile("writer", 'allowedTools: "*"')
     asked, elicit = _person(*[{"decision": "allow once"}] * 2)
-    async with _served(stage, options={"allow": ("write_file",)}, elicitation_callback=elicit) as (client, _):
+    async with _served(harness, options={"allow": ("write_file",)}, elicitation_callback=elicit) as (client, _):
         call = {"profile": "writer", "task": "go", "isolation": "worktree"}
         made = (await client.call_tool("delegate_task", call)).structured_content
         assert (made["worktree"]["state"], made["worktree"]["files"][0]["path"]) == ("changed", "new.txt")
-        assert not (stage.project / "new.txt").exists()
+        assert not (harness.project / "new.txt").exists()
         applied = await client.call_tool("apply_delegation", {"id": made["id"]})
         assert "Applied the changes of a.1" in applied.structured_content["text"]
-        assert (stage.project / "new.txt").read_text() == "x\n"
+        assert (harness.project / "new.txt").read_text() == "x\n"
         again = await client.call_tool("apply_delegation", {"id": made["id"]})
         assert again.is_error
     assert "apply_delegation" in asked[0].message
 
 
-async def test_a_background_call_is_messaged_waited_for_cancelled_and_resumed(stage: Stage) -> None:
-    gate = stage.project / "gate"
+async def test_a_background_call_is_messaged_waited_for_cancelled_and_resumed(harness: Harness) -> None:
+    gate = harness.project / "gate"
     wait = does(("bash", {"command": wait_for(gate)}))
-    stage.plays({"a.*": [wait, DONE]})
-    stage.profile("runner", 'allowedTools: "*"')
-    async with _served(stage, options={"allow": ("bash",)}) as (client, _):
+    harness.plays({"a.*": [wait, DONE]})
+    harness.profile("runner", 'allowedTools: "*"')
+    async with _served(harness, options={"allow": ("bash",)}) as (client, _):
         call = {"profile": "runner", "task": "go", "background": True}
         first, second = [(await client.call_tool("delegate_task", call)).structured_content["id"] for _ in range(2)]
         sent = await client.call_tool("message_sub_agent", {"id": first, "text": "hurry #up"})
@@ -310,9 +314,9 @@ class Tasks(ClientExtension):
         return types.CallToolResult.model_validate(state.get("result") or {"content": [], "isError": True})
 
 
-async def test_a_task_asks_is_answered_and_cancelled(stage: Stage) -> None:
-    stage.plays({"a.*": [does(("write_file", {"path": "new.txt", "content": "x"})), DONE]})
-    stage.profile("writer", 'allowedTools: "*"')
+async def test_a_task_asks_is_answered_and_cancelled(harness: Harness) -> None:
+    harness.plays({"a.*": [does(("write_file", {"path": "new.txt", "content": "x"})), DONE]})
+    harness.profile("writer", 'allowedTools: "*"')
 
     async def act(tasks: Tasks, state: dict[str, Any]) -> None:
         if state["status"] == "input_required":
@@ -330,33 +334,33 @@ async def test_a_task_asks_is_answered_and_cancelled(stage: Stage) -> None:
 
     for cancels in (False, True):
         tasks = Tasks(act)
-        async with _served(stage, elicitation_callback=nobody, extensions=[tasks]) as (client, host):
+        async with _served(harness, elicitation_callback=nobody, extensions=[tasks]) as (client, host):
             made = await client.call_tool("delegate_task", {"profile": "writer", "task": "go"})
             last = tasks.states[-1]
             assert last["status"] == ("cancelled" if cancels else "completed")
             assert (last["pollIntervalMs"], last["ttlMs"]) == (1000, 90 * 86_400_000)
             if not cancels:
                 assert made.structured_content["id"] == last["taskId"]
-                assert (stage.project / "new.txt").read_text() == "x"
-                (stage.project / "new.txt").unlink()
+                assert (harness.project / "new.txt").read_text() == "x"
+                (harness.project / "new.txt").unlink()
         stored = await host.delegations.find(last["taskId"], host._make)  # after the server's end
         assert stored is not None
         assert stored.state().status == last["status"]
 
 
 @asynccontextmanager
-async def _process(stage: Stage) -> Any:
+async def _process(harness: Harness) -> Any:
     """The command as a process, and a function that sends it a request and returns the result."""
-    stage.profile("runner", 'allowedTools: "*"')
+    harness.profile("runner", 'allowedTools: "*"')
     meta = {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}, "extensions": {TASKS: {}}},
         "io.modelcontextprotocol/clientInfo": {"name": "by hand", "version": "1"},
     }
-    words = ["-m", "friday_cli", "mcp", "serve", "--allow", "bash", "-m", f"scripted:{stage.scenario}"]
+    words = ["-m", "friday_cli", "mcp", "serve", "--allow", "bash", "-m", f"scripted:{harness.scenario}"]
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(
-        sys.executable, *words, stdin=pipe, stdout=pipe, cwd=stage.project, limit=2**20
+        sys.executable, *words, stdin=pipe, stdout=pipe, cwd=harness.project, limit=2**20
     )
     assert process.stdin is not None
     assert process.stdout is not None
@@ -374,14 +378,14 @@ async def _process(stage: Stage) -> Any:
     writing.close()
 
 
-async def test_the_task_of_a_killed_server_can_be_read_from_the_next_one(stage: Stage, tmp_path: Path) -> None:
-    stage.plays({"a.*": [does(("bash", {"command": wait_for(tmp_path / "never")}))]})
-    async with _process(stage) as (process, send):
+async def test_the_task_of_a_killed_server_can_be_read_from_the_next_one(harness: Harness, tmp_path: Path) -> None:
+    harness.plays({"a.*": [does(("bash", {"command": wait_for(tmp_path / "never")}))]})
+    async with _process(harness) as (process, send):
         task = await send("tools/call", name="delegate_task", arguments={"profile": "runner", "task": "go"})
         assert (task["resultType"], task["status"]) == ("task", "working")
         assert (await send("tasks/get", taskId=task["taskId"]))["status"] == "working"
         process.kill()
-    async with _served(stage, extensions=[Tasks(_ignore)]) as (client, _):
+    async with _served(harness, extensions=[Tasks(_ignore)]) as (client, _):
         state = await _get(client, task["taskId"])
         with pytest.raises(MCPError, match="Unknown task"):
             await _get(client, "12345678-nothing")
@@ -391,14 +395,14 @@ async def test_the_task_of_a_killed_server_can_be_read_from_the_next_one(stage: 
     assert again.structured_content["status"] == "interrupted"
 
 
-async def test_a_signal_ends_the_server_and_what_it_runs(stage: Stage, tmp_path: Path) -> None:
-    stage.plays({"a.*": [does(("bash", {"command": wait_for(tmp_path / "never")}))]})
-    async with _process(stage) as (process, send):
+async def test_a_signal_ends_the_server_and_what_it_runs(harness: Harness, tmp_path: Path) -> None:
+    harness.plays({"a.*": [does(("bash", {"command": wait_for(tmp_path / "never")}))]})
+    async with _process(harness) as (process, send):
         call = {"profile": "runner", "task": "go", "background": True}
         made = await send("tools/call", name="delegate_task", arguments=call)
         process.send_signal(signal.SIGTERM)
     assert process.returncode == 0
-    view = SessionView.of(await stage.log(made["structuredContent"]["id"].partition(":")[0]))
+    view = SessionView.of(await harness.log(made["structuredContent"]["id"].partition(":")[0]))
     assert view.agents["a.1"].status == "cancelled"
 
 
@@ -411,14 +415,14 @@ async def _ignore(tasks: Tasks, state: dict[str, Any]) -> None:
     """Wait for the task."""
 
 
-def test_the_view_of_a_served_session_reads_as_one_call(stage: Stage) -> None:
+def test_the_view_of_a_served_session_reads_as_one_call(harness: Harness) -> None:
     """What `sessions show` prints is folded from the log of a real session."""
 
     async def run() -> SessionView:
-        async with _served(stage, client_info=types.Implementation(name="claude-code", version="1")) as (client, _):
+        async with _served(harness, client_info=types.Implementation(name="claude-code", version="1")) as (client, _):
             made = await client.call_tool("delegate_task", {"task": "find retry logic"})
         session = made.structured_content["id"].partition(":")[0]
-        return SessionView.of(await stage.log(session))
+        return SessionView.of(await harness.log(session))
 
     view = asyncio.run(run())
     root = view.agents["a"]

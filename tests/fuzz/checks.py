@@ -111,9 +111,9 @@ def check_partial(scene: Scene, log: Sequence[ev.Envelope]) -> list[str]:
 
 
 def check_asks(scene: Scene, log: Sequence[ev.Envelope]) -> list[str]:
-    """No question is left open, in the log and at the desk."""
-    left = scene.bench.desk.pending
-    return asked_and_ended(log) + ([f"open questions are left at the desk: {left}"] if left else [])
+    """No question is left open, in the log and in the queue."""
+    left = scene.bench.approvals.pending
+    return asked_and_ended(log) + ([f"open questions are left in the queue: {left}"] if left else [])
 
 
 def asked_and_ended(log: Sequence[ev.Envelope]) -> list[str]:

@@ -106,7 +106,7 @@ class Machine(Nowhere, LocalWorkspace):
         """There is nothing to close."""
 
 
-class Whim(Model):
+class RandomModel(Model):
     """A provider that replies by the dice. It looks at each request as a strict server does, and tells the scene."""
 
     def __init__(self, scene: Scene, *, model: str, window: int) -> None:

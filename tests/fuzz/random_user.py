@@ -14,10 +14,10 @@ from friday_cli.core.protocol.events import Envelope, PermissionAsked, QuestionA
 from friday_cli.core.subagents.node import SubagentTask
 from friday_cli.session.session import Session
 from tests.engine_fixture import Bench
-from tests.fuzz.random_actions import Journal, Whim
+from tests.fuzz.random_actions import Journal, RandomModel
 
 
-class People:
+class RandomUser:
     """Everybody who is no agent."""
 
     if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class People:
         bench: Bench
         session: Session
         journal: Journal
-        model: Whim
+        model: RandomModel
         broken: list[str]
         reached: Counter[str]
         working: Counter[str]
@@ -46,18 +46,18 @@ class People:
                 self.spawn(self._answer(event))
 
     async def _answer(self, event: PermissionAsked | QuestionAsked) -> None:
-        rng, desk = self.rng, self.bench.desk
+        rng, approvals = self.rng, self.bench.approvals
         await asyncio.sleep(rng.choice([0.0, 1.0, 40.0]) * rng.random())
         scope: Any = rng.choice(["once", "session"])
         decision: Any = rng.choice(["allow", "allow", "deny"])
         words = rng.choice(event.choices) if isinstance(event, QuestionAsked) and event.choices else "this"
         answer: ApprovalAnswer | str = ApprovalAnswer(decision, scope) if isinstance(event, PermissionAsked) else words
-        if rng.random() < 0.1 and await desk.answer(
+        if rng.random() < 0.1 and await approvals.answer(
             event.id, "hm" if isinstance(answer, ApprovalAnswer) else ApprovalAnswer("allow")
         ):
             self.broken.append("an answer of the wrong kind was taken")
-        taken = await desk.answer(event.id, answer)
-        again = await desk.answer(event.id, answer)
+        taken = await approvals.answer(event.id, answer)
+        again = await approvals.answer(event.id, answer)
         if again:
             self.broken.append("a question was answered twice")
         self.reached["answered" if taken else "answered too late"] += 1

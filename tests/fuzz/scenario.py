@@ -33,16 +33,16 @@ from friday_cli.session.worktree_changes import WorktreeChanges
 from friday_cli.workspace.checkpoints.recorder import WriteHook
 from friday_cli.workspace.sandbox.detect import SandboxChoice
 from tests.engine_fixture import Arguments, Bench, Profile, make, task_result
-from tests.fuzz.random_actions import Journal, Machine, Whim, aside
-from tests.fuzz.random_user import People
-from tests.fuzz.workspace_fixture import Copies, inside
+from tests.fuzz.random_actions import Journal, Machine, RandomModel, aside
+from tests.fuzz.random_user import RandomUser
+from tests.fuzz.workspace_fixture import FakeWorktrees, inside
 from tests.strict import strict
 
 HORIZON_S = 50_000.0
 """A run that is not over by then waits for itself."""
 
 
-class Scene(People):
+class Scene(RandomUser):
     """One random session. `broken` collects what must not be; `reached` counts what happened.
 
     With `before`, the session goes on from the events `kept` of a scene of the same seed, whose process died.
@@ -80,10 +80,10 @@ class Scene(People):
         self.journal = Journal(rng, kept)
         self.read: list[Envelope] = []
         apart = random.Random(f"{seed}:apart").random() < 0.35
-        self.copies = Copies(self, replay(self.journal.envelopes)) if apart else None
+        self.copies = FakeWorktrees(self, replay(self.journal.envelopes)) if apart else None
         window = rng.choice([200_000, 200_000, 2600])
-        self.model = Whim(self, model="first", window=window)
-        self.spare = Whim(self, model="spare", window=window) if rng.random() < 0.3 else None
+        self.model = RandomModel(self, model="first", window=window)
+        self.spare = RandomModel(self, model="spare", window=window) if rng.random() < 0.3 else None
         self.bench = self._bench()
         self.session = self._session()
         if before:
@@ -336,7 +336,7 @@ class Scene(People):
                 or node.ending
                 or (node.task is not None and node.task.cancelling())
                 or presence.status != "waiting_user"
-                or node.path in self.bench.desk.pending.values()
+                or node.path in self.bench.approvals.pending.values()
             ):
                 break
             await asyncio.sleep(0.05 + 2 * self.journal.latency)
@@ -411,7 +411,7 @@ class Scene(People):
             if left > 0:
                 await asyncio.wait(living, timeout=left, return_when=asyncio.FIRST_COMPLETED)
                 continue
-            if not self.bench.desk.pending:
+            if not self.bench.approvals.pending:
                 self.broken.append("nothing happens any more: a deadlock")
             self.reached["ended with open questions"] += 1
             await self.stop("a", "abort")

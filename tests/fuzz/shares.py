@@ -44,25 +44,25 @@ def check_trees(play: Player, trees: int, least: Mapping[str, int]) -> None:
 
 
 @dataclass
-class Part:
+class PlannedAgent:
     """What an agent will do: replies of so many tokens, each after so many seconds, and sub-agents after the first."""
 
     replies: list[int]
     seconds: list[float]
-    children: list[Part] = field(default_factory=list)
+    children: list[PlannedAgent] = field(default_factory=list)
 
     @property
     def agents(self) -> int:
         return 1 + sum(child.agents for child in self.children)
 
 
-def part(rng: random.Random, depth: int = 0) -> Part:
+def part(rng: random.Random, depth: int = 0) -> PlannedAgent:
     turns = 2 if depth == 0 else rng.randint(1, 3)
     size = rng.choice([100, 1000, 4000, 4000, 9000])
     replies = [rng.randint(size // 3, size) for _ in range(turns)]
     below = rng.randint(2, 4) if depth == 0 else rng.choice([0, 0, 0, 2]) if depth == 1 and turns > 1 else 0
     children = [part(rng, depth + 1) for _ in range(below)]
-    return Part(replies, [rng.choice([0.5, 2.0, WORK_S / 4]) for _ in replies], children)
+    return PlannedAgent(replies, [rng.choice([0.5, 2.0, WORK_S / 4]) for _ in replies], children)
 
 
 class TreeModel(Model):
@@ -72,15 +72,15 @@ class TreeModel(Model):
         super().__init__({}, max_output=max_output, price=price)
         self.top = part(rng)
         self.faults: list[str] = []
-        self.tasks: dict[str, Part] = {}
+        self.tasks: dict[str, PlannedAgent] = {}
 
-    def part_of(self, path: str) -> Part:
+    def part_of(self, path: str) -> PlannedAgent:
         """What the agent at `path` does. Its parent must have been asked for before."""
         parent, _, number = path.rpartition(".")
         self.tasks[path] = self.tasks[parent].children[int(number) - 1] if parent else self.top
         return self.tasks[path]
 
-    def calls_of(self, mine: Part, path: str, turn: int) -> tuple[ToolCall, ...]:
+    def calls_of(self, mine: PlannedAgent, path: str, turn: int) -> tuple[ToolCall, ...]:
         """The calls of a turn: all sub-agents in the first, then a tool until the last."""
         if turn + 1 >= len(mine.replies):
             return ()
@@ -90,7 +90,7 @@ class TreeModel(Model):
         return (call("look", text=f"{path} {turn}"),)
 
 
-class Cutter(TreeModel):
+class TruncatingModel(TreeModel):
     """A model with replies of given sizes. It cuts what is longer than the request allows, as a service does."""
 
     def __init__(self, rng: random.Random) -> None:
@@ -145,7 +145,7 @@ def play(seed: int) -> tuple[list[str], Counter[str]]:
 
 
 async def _play(rng: random.Random, reached: Counter[str]) -> list[str]:
-    model = Cutter(rng)
+    model = TruncatingModel(rng)
     need = sum(_need(p) for p in _all(model.top))
     limit = int(need * rng.choice([0.2, 0.4, 0.6, 1.0])) + rng.choice([1000, 8000, 40_000])
     profiles = {
@@ -185,10 +185,10 @@ async def _play(rng: random.Random, reached: Counter[str]) -> list[str]:
     return faults
 
 
-def _all(top: Part) -> list[Part]:
+def _all(top: PlannedAgent) -> list[PlannedAgent]:
     return [top, *(p for child in top.children for p in _all(child))]
 
 
-def _need(one: Part) -> int:
+def _need(one: PlannedAgent) -> int:
     """Tokens that an agent needs at most: its replies, which it reads again, its prompt, and the reports of its children."""
     return sum(one.replies) + sum(one.replies[:-1]) + 600 + 200 * len(one.replies) + 400 * len(one.children)

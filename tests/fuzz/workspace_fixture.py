@@ -32,7 +32,7 @@ LEGAL = {
 CHANGED = (FileChange("x", 1, 0, "h"),)
 
 
-class Copy(Machine):
+class FakeWorktree(Machine):
     """The inside of a worktree."""
 
 
@@ -47,7 +47,7 @@ class Named(Worktree):
         )
 
 
-class Copies(Worktrees):
+class FakeWorktrees(Worktrees):
     """Makes worktrees of nothing. Each step takes a moment, and git sometimes fails."""
 
     def __init__(self, scene: Scene, records: Mapping[str, AgentRecord]) -> None:
@@ -81,14 +81,14 @@ class Copies(Worktrees):
             card = WorktreeMetadata(
                 self.session, name, f"friday/{name}", f"/worktrees/fuzz/{name}", "", "/ws", "/ws", ""
             )
-            made = Named(card, self.folder, workspace=Copy(self._scene), worked=self._rng.random() < 0.6)
+            made = Named(card, self.folder, workspace=FakeWorktree(self._scene), worked=self._rng.random() < 0.6)
             self.all.append(made)
             self._scene.reached["worktrees"] += 1
             return made
 
     def workspace_in(self, worktree: Worktree, base: LocalWorkspace) -> LocalWorkspace:
         if worktree.workspace is None:
-            worktree.workspace = Copy(self._scene)
+            worktree.workspace = FakeWorktree(self._scene)
         return worktree.workspace
 
     async def refresh(self, worktree: Worktree) -> None:
@@ -179,7 +179,7 @@ def inside(scene: Scene, path: str) -> list[str]:
         return []
     workspace = scene.bench.agents[path].workspace
     here = next((w for w in scene.copies.all if w.workspace is workspace), None)
-    if isinstance(workspace, Copy) and here is None:
+    if isinstance(workspace, FakeWorktree) and here is None:
         return [f"{path} works in a worktree that is gone"]
     if here is not None and not is_under(path, here.path):
         return [f"{path} works in the worktree of {here.path}"]

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from tests.servers.fake_model_server import Brain, Say, Turn, thinking
+from tests.servers.fake_model_server import FakeModelServer, Say, Turn, thinking
 from tests.servers.script_player import Reply, document
 
 PRICE = (1.0, 5.0)
@@ -31,7 +31,7 @@ class Service:
     def __init__(self) -> None:
         self.asked: Counter[str] = Counter()
         self.paid = 0.0
-        self.brain: Brain
+        self.model_server: FakeModelServer
         self.say: Callable[[Turn], Say] = lambda turn: Say(f"found {item_of(turn)}", usage=(100, 10, 0))
         self.quota_at = 0
         self.refuse_at, self.retry_after = 0, 0
@@ -45,7 +45,7 @@ class Service:
 
     def settings(self) -> str:
         """A settings file with this service as the model."""
-        return SETTINGS.format(url=self.brain.base)
+        return SETTINGS.format(url=self.model_server.base)
 
     def reply(self, turn: Turn) -> Say | Reply:
         """The reply to a request, which is counted when it arrives."""
@@ -77,8 +77,8 @@ def item_of(turn: Turn) -> str:
 def serving() -> Iterator[Service]:
     """A service for the time of the block."""
     service = Service()
-    with thinking(service.reply, "messages") as brain:
-        service.brain = brain
+    with thinking(service.reply, "messages") as server:
+        service.model_server = server
         yield service
 
 

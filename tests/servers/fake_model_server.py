@@ -1,7 +1,7 @@
 """A model that is a function, behind a loopback server that speaks the three wires and is as strict as the real ones.
 
-    with thinking(rule, wire="chat") as brain:
-        ... brain.url, brain.turns, brain.complaints
+    with thinking(rule, wire="chat") as server:
+        ... server.url, server.turns, server.complaints
 
 `rule(turn)` sees who asks and what was said, and gives a `Say`, or a `Reply` of `play` for a fault. An agent is known by
 the first `#word` in its first message ("root" without one). The server runs in a thread of its own, so that a test may
@@ -92,7 +92,7 @@ def _last_reply(messages: list[dict[str, Any]]) -> int:
     return max((i for i, m in enumerate(messages) if m["role"] == "assistant"), default=0)
 
 
-class Brain(Server):
+class FakeModelServer(Server):
     """The server; `turns` in the order in which they came, `most` of them at once, `complaints` about the requests.
     `models` are the ids that it lists. `offline` closes its port and resets all connections, `online` opens it again;
     both may be called from any thread."""
@@ -171,36 +171,36 @@ class Brain(Server):
 
 
 @contextmanager
-def thinking(rule: Rule, wire: Wire = "messages") -> Iterator[Brain]:
+def thinking(rule: Rule, wire: Wire = "messages") -> Iterator[FakeModelServer]:
     """A brain for the time of the block."""
-    brain = Brain(rule, wire)
+    model_server = FakeModelServer(rule, wire)
     loop = asyncio.new_event_loop()
     ready, stop = threading.Event(), asyncio.Event()
     listener: asyncio.Server
 
     async def listen(port: int = 0) -> int:
         nonlocal listener
-        listener = await asyncio.start_server(brain._serve, "127.0.0.1", port, limit=64 * 1024 * 1024)
+        listener = await asyncio.start_server(model_server._serve, "127.0.0.1", port, limit=64 * 1024 * 1024)
         return int(listener.sockets[0].getsockname()[1])
 
     async def serve() -> None:
         port = await listen()
-        brain.url = f"http://127.0.0.1:{port}"
-        brain.offline = lambda: loop.call_soon_threadsafe(go_offline)
-        brain.online = lambda: asyncio.run_coroutine_threadsafe(listen(port), loop).result(10)
+        model_server.url = f"http://127.0.0.1:{port}"
+        model_server.offline = lambda: loop.call_soon_threadsafe(go_offline)
+        model_server.online = lambda: asyncio.run_coroutine_threadsafe(listen(port), loop).result(10)
         ready.set()
         await stop.wait()
         await shut(listener)
 
     def go_offline() -> None:
         listener.close()
-        brain.reset_connections()
+        model_server.reset_connections()
 
     thread = threading.Thread(target=lambda: loop.run_until_complete(serve()), daemon=True)
     thread.start()
     assert ready.wait(60)
     try:
-        yield brain
+        yield model_server
     finally:
         loop.call_soon_threadsafe(stop.set)
         thread.join(10)

@@ -15,7 +15,7 @@ from friday_cli.session.session import Session
 from friday_cli.store.store import Store
 
 
-class Stage:
+class Harness:
     """Opens sessions in the folder `project`; `play` is what the agents say, by path."""
 
     def __init__(self, project: Path, play: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:

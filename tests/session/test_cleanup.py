@@ -17,7 +17,7 @@ from friday_cli.paths import data_dir, state_dir, store_path
 from friday_cli.session import cleanup
 from friday_cli.store.store import Store
 from tests.scenarios import tree
-from tests.session.harness import Stage, says
+from tests.session.harness import Harness, says
 
 LIMITS = Retention(days=90, gigabytes=2)
 
@@ -111,14 +111,14 @@ def test_where_no_state_can_be_kept_nothing_happens() -> None:
     assert cleanup.daily(LIMITS) is None
 
 
-async def test_a_session_that_opens_removes_those_beyond_the_limits(stage: Stage) -> None:
+async def test_a_session_that_opens_removes_those_beyond_the_limits(harness: Harness) -> None:
     old, recent = await old_session(20), await old_session(5)
-    stage.plays({"a": [says("hello")]})
-    async with stage.session():
+    harness.plays({"a": [says("hello")]})
+    async with harness.session():
         pass
     assert {*await sessions()} == {old, recent}, "nothing is removed on the first day"
     await asyncio.to_thread(stamp, days_ago=1.1)
-    async with stage.session(flags={"retention.days": 10}) as open_one:
+    async with harness.session(flags={"retention.days": 10}) as open_one:
         for thread in threading.enumerate():
             if thread.name == "friday-tidy":
                 await asyncio.to_thread(thread.join)

@@ -8,17 +8,17 @@ from friday_cli.core.permissions.approvals import ApprovalAnswer
 from friday_cli.core.protocol.events import AgentStarted, PermissionAsked
 from friday_cli.paths import config_dir, store_path
 from friday_cli.store.store import Store
-from tests.session.harness import Stage, delegates, says
+from tests.session.harness import Harness, delegates, says
 from tests.session.hook_files import Recorder, own_hooks
 
 
-async def test_what_a_delegation_used_is_the_forecast_of_the_next(stage: Stage) -> None:
-    recorder = Recorder(stage.project.parent / "recorded")
-    stage.plays({"a": [delegates("researcher"), says("done")], "a.1": [says("x" * 400)]})
-    first = await stage.ran()
+async def test_what_a_delegation_used_is_the_forecast_of_the_next(harness: Harness) -> None:
+    recorder = Recorder(harness.project.parent / "recorded")
+    harness.plays({"a": [delegates("researcher"), says("done")], "a.1": [says("x" * 400)]})
+    first = await harness.ran()
     own_hooks(recorder.hooks("PreToolUse"))
     (config_dir() / "config.toml").write_text("[agents.delegation]\nask_above = 0\n", encoding="utf-8")
-    async with stage.session(attended=True) as session:
+    async with harness.session(attended=True) as session:
         running = asyncio.ensure_future(session.prompt("go"))
         async for envelope in session.events():
             if isinstance(envelope.event, PermissionAsked):
@@ -27,7 +27,7 @@ async def test_what_a_delegation_used_is_the_forecast_of_the_next(stage: Stage) 
         await running
     found = {}
     for name in (first.id, session.id):
-        events = [e.event for e in await stage.log(name)]
+        events = [e.event for e in await harness.log(name)]
         (found[name],) = (e.forecast for e in events if isinstance(e, AgentStarted) and e.parent)
         assert [e.forecast for e in events if isinstance(e, AgentStarted) and not e.parent] == [None]
     unknown, known = found[first.id], found[session.id]

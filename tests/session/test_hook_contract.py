@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from friday_cli.extensions.hooks.hook import EVENTS
-from tests.session.harness import Stage, delegates, does, says
+from tests.session.harness import Harness, delegates, does, says
 from tests.session.hook_files import Recorder, own_hooks
 
 COMMON = {"session_id": str, "transcript_path": str, "cwd": str, "hook_event_name": str}
@@ -72,18 +72,18 @@ def read(path: str) -> str:
 
 
 @pytest.fixture
-async def recorded(stage: Stage, tmp_path: Path) -> list[dict[str, Any]]:
+async def recorded(harness: Harness, tmp_path: Path) -> list[dict[str, Any]]:
     recorder = Recorder(tmp_path / "inputs")
     own_hooks(recorder.hooks(*EVENTS))
-    (stage.project / "a.txt").write_text("text\n")
-    stage.plays({
+    (harness.project / "a.txt").write_text("text\n")
+    harness.plays({
         "a": [
             does(("bash", {"command": "echo hello"}), ("bash", {"command": "false"})),
             does(("write_file", {"path": "new.txt", "content": "x"})), delegates("researcher"), says("done"),
         ],
         "a.1": [does(("read_file", {"path": "a.txt"})), does(("task_result", {"result": "fine", "success": True}))],
     })  # fmt: skip
-    await stage.ran(allow=("bash",))
+    await harness.ran(allow=("bash",))
     return recorder.inputs()
 
 

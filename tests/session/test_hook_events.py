@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from friday_cli.core.protocol.events import AgentFinished
-from tests.session.harness import Stage, delegates, does, says
+from tests.session.harness import Harness, delegates, does, says
 from tests.session.hook_files import Recorder, hook, own_hooks
 from tests.workspace.worktrees.repo_fixture import repository
 
@@ -33,13 +33,13 @@ STOPS: dict[str, tuple[str, dict[str, tuple[str, str]]]] = {
 
 
 @pytest.mark.parametrize("kind", STOPS)
-async def test_continue_false_ends_the_run_at_each_event(stage: Stage, kind: str) -> None:
+async def test_continue_false_ends_the_run_at_each_event(harness: Harness, kind: str) -> None:
     event, wanted = STOPS[kind]
     ends = event in ("Stop", "SubagentStop")  # there it wins over a hook that sends back to work
     own_hooks({event: [hook(STOP), *([hook(BLOCK)] if ends else [])]})
-    stage.plays({"a": WORK, "a.1": [says("fine"), says("again")]})
-    session = await stage.ran(flags=OFF, allow=() if event == "PermissionRequest" else ("bash",))
-    log = await stage.log(session.id)
+    harness.plays({"a": WORK, "a.1": [says("fine"), says("again")]})
+    session = await harness.ran(flags=OFF, allow=() if event == "PermissionRequest" else ("bash",))
+    log = await harness.log(session.id)
     ended = {e.agent: e.event for e in log if isinstance(e.event, AgentFinished)}
     assert {path: (end.status, end.stop_reason) for path, end in ended.items()} == wanted
     results = {"a": "done", "a.1": "fine"}
@@ -48,24 +48,26 @@ async def test_continue_false_ends_the_run_at_each_event(stage: Stage, kind: str
 
 
 @pytest.mark.parametrize("changes", [True, False], ids=["discarded", "unchanged"])
-async def test_worktrees_notifications_and_unawaited_hooks_fire(stage: Stage, tmp_path: Path, changes: bool) -> None:
+async def test_worktrees_notifications_and_unawaited_hooks_fire(
+    harness: Harness, tmp_path: Path, changes: bool
+) -> None:
     recorder = Recorder(tmp_path / "inputs")
     own_hooks({
         **recorder.hooks("WorktreeCreate", "WorktreeRemove", "Notification"),
         "PreToolUse": [hook(f"{recorder.command}; echo never >&2; exit 2", matcher="Agent", **{"async": True})],
     })  # fmt: skip
-    repository(stage.project)
+    repository(harness.project)
     child = ("delegate_task", {"profile": "coder", "task": "alone", "isolation": "worktree"})
-    stage.plays(
+    harness.plays(
         {
             "a": [does(child), says("done")],
             "a.1": [*[does(("write_file", {"path": "new", "content": "x"}))] * changes, says("fine")],
         }
     )
-    async with stage.after_run(flags=OFF, mode="yolo") as session:
+    async with harness.after_run(flags=OFF, mode="yolo") as session:
         if changes:
             await session.discard_worktree("a.1")
-    ((status, _),) = await stage.results(session.id, "a")
+    ((status, _),) = await harness.results(session.id, "a")
     assert status == "ok"  # the answer of a hook that nothing waits for does not count
     assert len(recorder.inputs("PreToolUse")) == 1  # it has ended when the session is closed
     (created,) = recorder.inputs("WorktreeCreate")
@@ -89,7 +91,7 @@ COMPACTIONS: dict[str, tuple[str, bool]] = {
 
 
 @pytest.mark.parametrize("kind", COMPACTIONS)
-async def test_a_compaction_is_reported_and_can_be_blocked(stage: Stage, tmp_path: Path, kind: str) -> None:
+async def test_a_compaction_is_reported_and_can_be_blocked(harness: Harness, tmp_path: Path, kind: str) -> None:
     command, happens = COMPACTIONS[kind]
     recorder = Recorder(tmp_path / "inputs")
     matcher = "auto" if kind == "for another trigger" else "manual"
@@ -98,8 +100,8 @@ async def test_a_compaction_is_reported_and_can_be_blocked(stage: Stage, tmp_pat
         "PreCompact": [hook(recorder.command), hook(command, matcher=matcher)],
         "SessionStart": [hook("echo the tests need node 24", matcher="compact")],
     })  # fmt: skip
-    stage.plays({"a": [says("one"), says("The summary.")]})
-    async with stage.after_run(flags=OFF) as session:
+    harness.plays({"a": [says("one"), says("The summary.")]})
+    async with harness.after_run(flags=OFF) as session:
         before: list[Any] = list(session._main.agent.history)
         if happens:
             await session.compact("keep the names")

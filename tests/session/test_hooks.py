@@ -12,7 +12,7 @@ from friday_cli.core.protocol.events import AgentFinished, HookRan, Notice
 from friday_cli.extensions.trust import decide
 from friday_cli.paths import config_dir
 from friday_cli.session.hook_setup import configured_hooks
-from tests.session.harness import Stage, delegates, does, says
+from tests.session.harness import Harness, delegates, does, says
 from tests.session.hook_files import Recorder, answer, hook, own_hooks, project_hooks
 from tests.workspace.sandbox.conftest import chosen
 from tests.workspace.worktrees.repo_fixture import repository
@@ -22,9 +22,9 @@ OFF = {"sandbox.kind": "none"}
 """A project's hooks run without a sandbox then: tests do not depend on one."""
 
 
-async def lines(stage: Stage, session: str) -> list[str]:
+async def lines(harness: Harness, session: str) -> list[str]:
     """What the person is told by hooks."""
-    notes = [e.event.text for e in await stage.log(session) if isinstance(e.event, Notice)]
+    notes = [e.event.text for e in await harness.log(session) if isinstance(e.event, Notice)]
     return [text for text in notes if "ook" in text]
 
 
@@ -46,18 +46,18 @@ BAD: dict[str, tuple[str, dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("blocks", [False, True], ids=["goes on", "onFailure: block"])
 @pytest.mark.parametrize("kind", BAD)
-async def test_a_hook_that_misbehaves_gives_one_line(stage: Stage, kind: str, blocks: bool) -> None:
+async def test_a_hook_that_misbehaves_gives_one_line(harness: Harness, kind: str, blocks: bool) -> None:
     command, more, words = BAD[kind]
     own_hooks({PRE: [hook(command, **more, **({"onFailure": "block"} if blocks else {}))]})
-    stage.plays({"a": [ECHO, says("done")]})
-    session = await stage.ran(allow=("bash",), flags=OFF)
-    (line,) = await lines(stage, session.id)
+    harness.plays({"a": [ECHO, says("done")]})
+    session = await harness.ran(allow=("bash",), flags=OFF)
+    (line,) = await lines(harness, session.id)
     assert words in line
     assert "\n" not in line
-    ((status, text),) = await stage.results(session.id, "a")
+    ((status, text),) = await harness.results(session.id, "a")
     assert status == ("denied" if blocks else "ok"), text
     assert ("it failed" in text) == blocks
-    (ran,) = (e.event for e in await stage.log(session.id) if isinstance(e.event, HookRan))
+    (ran,) = (e.event for e in await harness.log(session.id) if isinstance(e.event, HookRan))
     assert bool(ran.problem) == (kind != "rewrites to something else")
 
 
@@ -70,19 +70,19 @@ def landlock() -> dict[str, str]:
 
 
 async def test_a_projects_hook_that_misbehaves_in_the_sandbox_gives_one_line(
-    stage: Stage, home: Path, landlock: dict[str, str]
+    harness: Harness, home: Path, landlock: dict[str, str]
 ) -> None:
     kinds = ("hangs", "floods", "dies", "fails", "answers nonsense")
     outside = hook("echo x > ~/written || exit 3")
-    project_hooks(stage.project, {PRE: [outside, *(hook(BAD[kind][0], **BAD[kind][1]) for kind in kinds)]})
-    decide(stage.project, True)
-    stage.plays({"a": [ECHO, says("done")]})
-    session = await stage.ran(allow=("bash",), flags=landlock)
-    told = await lines(stage, session.id)
+    project_hooks(harness.project, {PRE: [outside, *(hook(BAD[kind][0], **BAD[kind][1]) for kind in kinds)]})
+    decide(harness.project, True)
+    harness.plays({"a": [ECHO, says("done")]})
+    session = await harness.ran(allow=("bash",), flags=landlock)
+    told = await lines(harness, session.id)
     wanted = ("it ended with exit code 3", *(BAD[kind][2] for kind in kinds))
     assert len(told) == len(wanted)
     assert [words for words in wanted if not any(words in line for line in told)] == [], told
-    assert [status for status, _ in await stage.results(session.id, "a")] == ["ok"]
+    assert [status for status, _ in await harness.results(session.id, "a")] == ["ok"]
     assert not (home / "written").exists()
 
 
@@ -111,18 +111,18 @@ DECISIONS: dict[str, tuple[list[str], str, str]] = {
 
 
 @pytest.mark.parametrize("kind", DECISIONS)
-async def test_answers_are_composed(stage: Stage, kind: str) -> None:
+async def test_answers_are_composed(harness: Harness, kind: str) -> None:
     commands, status, words = DECISIONS[kind]
     own_hooks({PRE: [hook(command) for command in commands]})
-    stage.plays({"a": [ECHO, says("done")]})
-    session = await stage.ran(allow=("bash",), flags=OFF)
-    ((found, text),) = await stage.results(session.id, "a")
+    harness.plays({"a": [ECHO, says("done")]})
+    session = await harness.ran(allow=("bash",), flags=OFF)
+    ((found, text),) = await harness.results(session.id, "a")
     assert (found, words in text) == (status, True), text
     if kind == "two rewrites":
         assert text.startswith("two\n")
-        (end,) = (e.event for e in await stage.log(session.id) if isinstance(e.event, AgentFinished))
+        (end,) = (e.event for e in await harness.log(session.id) if isinstance(e.event, AgentFinished))
         assert any("changed by a hook before it ran: bash" in row for row in end.receipt.lines())
-        assert len(await lines(stage, session.id)) == 2
+        assert len(await lines(harness, session.id)) == 2
 
 
 ALLOW = answer(PRE, permissionDecision="allow")
@@ -141,21 +141,21 @@ WEIGHTS: dict[str, tuple[str, str, str, dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("kind", WEIGHTS)
-async def test_an_allow_weighs_as_a_rule(stage: Stage, kind: str) -> None:
+async def test_an_allow_weighs_as_a_rule(harness: Harness, kind: str) -> None:
     event, command, script, options, status = WEIGHTS[kind]
     own_hooks({event: [hook(command)]})
-    stage.plays({"a": [delegates("coder"), says("done")], "a.1": [does(("bash", {"command": script})), says("done")]})
-    session = await stage.ran(flags=OFF, **options)
-    ((found, text),) = await stage.results(session.id, "a.1")
+    harness.plays({"a": [delegates("coder"), says("done")], "a.1": [does(("bash", {"command": script})), says("done")]})
+    session = await harness.ran(flags=OFF, **options)
+    ((found, text),) = await harness.results(session.id, "a.1")
     assert found == status, text
 
 
-async def test_a_condition_is_a_rule_that_sees_into_substitutions(stage: Stage) -> None:
+async def test_a_condition_is_a_rule_that_sees_into_substitutions(harness: Harness) -> None:
     own_hooks({PRE: [hook("echo no >&2; exit 2", matcher="Bash|Edit", **{"if": "Bash(rm *)"})]})
     commands = ("echo one", "echo $(rm -f x)", "true && rm -f x")
-    stage.plays({"a": [does(*(("bash", {"command": command}) for command in commands)), says("done")]})
-    session = await stage.ran(allow=("bash",), flags=OFF)
-    assert [status for status, _ in await stage.results(session.id, "a")] == ["ok", "denied", "denied"]
+    harness.plays({"a": [does(*(("bash", {"command": command}) for command in commands)), says("done")]})
+    session = await harness.ran(allow=("bash",), flags=OFF)
+    assert [status for status, _ in await harness.results(session.id, "a")] == ["ok", "denied", "denied"]
 
 
 MATCHERS = {
@@ -172,40 +172,40 @@ def test_a_matcher_is_all_exact_names_or_an_expression_over_the_whole_name() -> 
     assert found == MATCHERS
 
 
-async def test_results_can_be_replaced_and_commented(stage: Stage) -> None:
+async def test_results_can_be_replaced_and_commented(harness: Harness) -> None:
     own_hooks({
         "PostToolUse": [hook(answer("PostToolUse", updatedToolOutput="hidden"), matcher="Read")],
         "PostToolUseFailure": [hook("echo look again >&2; exit 2")],
     })  # fmt: skip
-    (stage.project / "a.txt").write_text("secret\n")
+    (harness.project / "a.txt").write_text("secret\n")
     reads = [("read_file", {"path": name}) for name in ("a.txt", "gone.txt")]
-    stage.plays({"a": [does(*reads), says("done")]})
-    session = await stage.ran(flags=OFF)
-    (good, first), (bad, second) = await stage.results(session.id, "a")
+    harness.plays({"a": [does(*reads), says("done")]})
+    session = await harness.ran(flags=OFF)
+    (good, first), (bad, second) = await harness.results(session.id, "a")
     assert (good, first, bad) == ("ok", "hidden", "error")
     assert "look again" in second
 
 
-async def test_a_projects_hooks_only_tighten(stage: Stage, tmp_path: Path) -> None:
-    (stage.project / "guard.sh").write_text("echo no rm here >&2; exit 2\n")
-    project_hooks(stage.project, {PRE: [
+async def test_a_projects_hooks_only_tighten(harness: Harness, tmp_path: Path) -> None:
+    (harness.project / "guard.sh").write_text("echo no rm here >&2; exit 2\n")
+    project_hooks(harness.project, {PRE: [
         hook(answer(PRE, permissionDecision="allow", updatedInput={"command": "echo two"}, additionalContext="from it")),
         hook("sh guard.sh", **{"if": "bash(rm *)"}),
     ]})  # fmt: skip
-    decide(stage.project, True)
-    stage.plays({"a": [does(("bash", {"command": "touch new"}), ("bash", {"command": "rm x"})), says("done")]})
-    session = await stage.ran(flags=OFF, allow=("bash(rm *)",))
-    (first, text), (second, why) = await stage.results(session.id, "a")
+    decide(harness.project, True)
+    harness.plays({"a": [does(("bash", {"command": "touch new"}), ("bash", {"command": "rm x"})), says("done")]})
+    session = await harness.ran(flags=OFF, allow=("bash(rm *)",))
+    (first, text), (second, why) = await harness.results(session.id, "a")
     assert (first, second) == ("denied", "denied")
     assert '<untrusted source="hook of the project: ' in text
     assert "no rm here" in why
     assert session._parts.services.taint.source.startswith("the project's hook ")
-    (line,) = await lines(stage, session.id)
+    (line,) = await lines(harness, session.id)
     assert "a project's hook may not allow or rewrite the call" in line
-    (stage.project / "guard.sh").write_text("exit 0\n")  # what was trusted is what runs
-    session = await stage.ran(flags=OFF, allow=("bash(rm *)",))
-    assert [status for status, _ in await stage.results(session.id, "a")] == ["denied", "error"]
-    assert not any(isinstance(e.event, HookRan) for e in await stage.log(session.id))
+    (harness.project / "guard.sh").write_text("exit 0\n")  # what was trusted is what runs
+    session = await harness.ran(flags=OFF, allow=("bash(rm *)",))
+    assert [status for status, _ in await harness.results(session.id, "a")] == ["denied", "error"]
+    assert not any(isinstance(e.event, HookRan) for e in await harness.log(session.id))
 
 
 CHANGES: dict[str, tuple[str, str]] = {
@@ -218,51 +218,51 @@ CHANGES: dict[str, tuple[str, str]] = {
 
 
 @pytest.mark.parametrize("kind", CHANGES)
-async def test_a_script_that_changes_in_a_session_does_not_run(stage: Stage, tmp_path: Path, kind: str) -> None:
+async def test_a_script_that_changes_in_a_session_does_not_run(harness: Harness, tmp_path: Path, kind: str) -> None:
     command, isolation = CHANGES[kind]
     ran = tmp_path / "ran"
-    (stage.project / "guard.sh").write_text("exit 0\n")
-    (stage.project / "guard.sh").chmod(0o755)
+    (harness.project / "guard.sh").write_text("exit 0\n")
+    (harness.project / "guard.sh").chmod(0o755)
     entry = hook(command, matcher="Bash", onFailure="block", **{"if": "bash(echo *)"})
-    project_hooks(stage.project, {PRE: [entry]})
-    repository(stage.project)
-    decide(stage.project, True)
+    project_hooks(harness.project, {PRE: [entry]})
+    repository(harness.project)
+    decide(harness.project, True)
     name = "late.sh" if "late" in command else "guard.sh"
     change = ("bash", {"command": f"printf 'touch {ran}' > {name}; chmod +x {name}"})
     turns = [does(change), ECHO, says("done")]
     more = {"isolation": "worktree"} if isolation else {}
     child = does(("delegate_task", {"profile": "coder", "task": "change it", **more}))
-    stage.plays({"a": [child, says("done")], "a.1": turns})
-    session = await stage.ran(mode="yolo", flags=OFF)
-    (first, _), (second, text) = await stage.results(session.id, "a.1")
+    harness.plays({"a": [child, says("done")], "a.1": turns})
+    session = await harness.ran(mode="yolo", flags=OFF)
+    (first, _), (second, text) = await harness.results(session.id, "a.1")
     assert (first, second) == ("ok", "denied"), text
     assert f"{name} has changed since it was trusted" in text
     assert not ran.exists()
 
 
-async def test_the_projects_own_script_runs_whatever_the_copy_in_a_worktree_is(stage: Stage) -> None:
-    (stage.project / "guard.sh").write_text("echo no >&2; exit 2\n")
+async def test_the_projects_own_script_runs_whatever_the_copy_in_a_worktree_is(harness: Harness) -> None:
+    (harness.project / "guard.sh").write_text("echo no >&2; exit 2\n")
     entry = hook('sh "$CLAUDE_PROJECT_DIR/guard.sh"', matcher="Bash", **{"if": "bash(echo *)"})
-    project_hooks(stage.project, {PRE: [entry]})
-    repository(stage.project)
-    decide(stage.project, True)
+    project_hooks(harness.project, {PRE: [entry]})
+    repository(harness.project)
+    decide(harness.project, True)
     child = does(("delegate_task", {"profile": "coder", "task": "change it", "isolation": "worktree"}))
     change = does(("bash", {"command": "printf 'exit 0' > guard.sh"}))
-    stage.plays({"a": [child, says("done")], "a.1": [change, ECHO, says("done")]})
-    session = await stage.ran(mode="yolo", flags=OFF)
-    assert [status for status, _ in await stage.results(session.id, "a.1")] == ["ok", "denied"]
+    harness.plays({"a": [child, says("done")], "a.1": [change, ECHO, says("done")]})
+    session = await harness.ran(mode="yolo", flags=OFF)
+    assert [status for status, _ in await harness.results(session.id, "a.1")] == ["ok", "denied"]
 
 
-async def test_claudes_settings_are_read_when_asked_for(stage: Stage) -> None:
-    project_hooks(stage.project, {PRE: [hook("exit 2", matcher="Bash")]}, ".claude/settings.local.json")
-    decide(stage.project, True)
-    stage.plays({"a": [ECHO, says("done")]})
+async def test_claudes_settings_are_read_when_asked_for(harness: Harness) -> None:
+    project_hooks(harness.project, {PRE: [hook("exit 2", matcher="Bash")]}, ".claude/settings.local.json")
+    decide(harness.project, True)
+    harness.plays({"a": [ECHO, says("done")]})
     for flags, status in ((OFF, "ok"), ({**OFF, "hooks.claude": True}, "denied")):
-        session = await stage.ran(flags=flags, allow=("bash",))
-        assert [found for found, _ in await stage.results(session.id, "a")] == [status]
+        session = await harness.ran(flags=flags, allow=("bash",))
+        assert [found for found, _ in await harness.results(session.id, "a")] == [status]
 
 
-async def test_a_sub_agent_can_be_refused_limited_and_sent_back(stage: Stage, tmp_path: Path) -> None:
+async def test_a_sub_agent_can_be_refused_limited_and_sent_back(harness: Harness, tmp_path: Path) -> None:
     recorder = Recorder(tmp_path / "inputs")
     own_hooks({
         "SubagentStart": [
@@ -272,30 +272,30 @@ async def test_a_sub_agent_can_be_refused_limited_and_sent_back(stage: Stage, tm
         ],
         "SubagentStop": [hook("echo not yet >&2; exit 2"), hook(recorder.command)],
     })  # fmt: skip
-    stage.plays({
+    harness.plays({
         "a": [delegates("coder"), delegates("researcher"), says("done")],
         "a.1": [says("never")], "a.2": [says(f"try {number}") for number in range(9)],
     })  # fmt: skip
-    session = await stage.ran(flags=OFF)
-    ends = {e.agent: e.event for e in await stage.log(session.id) if isinstance(e.event, AgentFinished)}
+    session = await harness.ran(flags=OFF)
+    ends = {e.agent: e.event for e in await harness.log(session.id) if isinstance(e.event, AgentFinished)}
     assert (ends["a.1"].stop_reason, ends["a.1"].usage.output) == ("hook", 0)
     assert "too dear" in ends["a.1"].error
     assert (ends["a.2"].status, ends["a.2"].result) == ("completed", "try 3")
     assert [one["stop_hook_active"] for one in sorted(recorder.inputs(), key=lambda one: one["last_assistant_message"])] == [
         False, True, True, True,
     ]  # fmt: skip
-    told = await lines(stage, session.id)
+    told = await lines(harness, session.id)
     assert "A hook lowered the limits of a.2: max_turns 9, max_tokens 20000" in told
     assert sum("was sent back to work" in text for text in told) == 3
 
 
-async def test_a_prompt_can_be_blocked_and_gets_context(stage: Stage) -> None:
+async def test_a_prompt_can_be_blocked_and_gets_context(harness: Harness) -> None:
     own_hooks({
         "SessionStart": [hook("echo the tests need node 24")],
         "UserPromptSubmit": [hook("grep -q '\"prompt\":\"bad' && { echo rude >&2; exit 2; } || echo and be kind")],
     })  # fmt: skip
-    stage.plays({"a": [says("done")]})
-    async with stage.session(flags=OFF) as session:
+    harness.plays({"a": [says("done")]})
+    async with harness.session(flags=OFF) as session:
         ended = await session.prompt("bad words")
         assert (ended.status, ended.stop_reason) == ("failed", "hook")
         assert "rude" in ended.error
@@ -305,18 +305,18 @@ async def test_a_prompt_can_be_blocked_and_gets_context(stage: Stage) -> None:
     assert any("and be kind" in text for text in texts)
 
 
-async def test_hooks_get_no_keys(stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_hooks_get_no_keys(harness: Harness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_API_KEY", "sk-very-secret")
     monkeypatch.setenv("LD_PRELOAD_X", "y")
     own_hooks({"SessionStart": [hook(f"env > {tmp_path}/env")]})
-    async with stage.session(flags=OFF):
+    async with harness.session(flags=OFF):
         pass
     names = {line.partition("=")[0] for line in (tmp_path / "env").read_text().splitlines()}
     assert {"PATH", "CLAUDE_PROJECT_DIR", "FRIDAY_PROJECT_DIR"} <= names
     assert names.isdisjoint(("SOME_API_KEY", "LD_PRELOAD_X"))
 
 
-async def test_a_skill_is_a_call_like_others(stage: Stage, tmp_path: Path) -> None:
+async def test_a_skill_is_a_call_like_others(harness: Harness, tmp_path: Path) -> None:
     for name, front in {"pdf": "", "secret": "", "draft": "", "deep": "context: fork\n"}.items():
         (folder := config_dir() / "skills" / name).mkdir(parents=True)
         (folder / "SKILL.md").write_text(
@@ -332,16 +332,16 @@ async def test_a_skill_is_a_call_like_others(stage: Stage, tmp_path: Path) -> No
         ],
         "SubagentStart": [hook(recorder.command), hook("echo too dear >&2; exit 2")],
     })  # fmt: skip
-    stage.plays(
+    harness.plays(
         {"a": [does(("skill", {"name": n})) for n in ("secret", "draft", "deep")] + [says("done")], "a.1": [says("no")]}
     )
-    session = await stage.ran(flags=OFF)
-    secret, draft, deep = await stage.results(session.id, "a")
+    session = await harness.ran(flags=OFF)
+    secret, draft, deep = await harness.results(session.id, "a")
     assert (secret[0], "not this one" in secret[1]) == ("denied", True)
     assert "Steps of pdf." in draft[1]
     assert (deep[0], "too dear" in deep[1]) == ("error", True)
     assert {one["tool_input"]["skill"] for one in recorder.inputs(PRE)} == {"secret", "draft", "deep"}
     (start,) = recorder.inputs("SubagentStart")
     assert start["agent_type"] == "general"
-    (end,) = (e.event for e in await stage.log(session.id) if isinstance(e.event, AgentFinished) and e.agent == "a")
+    (end,) = (e.event for e in await harness.log(session.id) if isinstance(e.event, AgentFinished) and e.agent == "a")
     assert (list(end.receipt.skills), len(end.receipt.rewritten)) == (["pdf"], 1)

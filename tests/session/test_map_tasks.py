@@ -9,22 +9,22 @@ import pytest
 from friday_cli.core.permissions.approvals import ApprovalAnswer
 from friday_cli.core.protocol.events import AgentStarted, PermissionAsked, ToolFinished
 from friday_cli.map.tool import tool_maker
-from tests.session.harness import Stage
+from tests.session.harness import Harness
 
 CALL = {"profile": "summarizer", "task": "Look at {item}.", "items": list("abcdefghijkl"), "max_cost": 1}
 
 
 @pytest.mark.parametrize("when", ["asked", "running", "never"])
-async def test_a_person_is_asked_once_and_an_interrupt_ends_the_call(stage: Stage, when: str) -> None:
+async def test_a_person_is_asked_once_and_an_interrupt_ends_the_call(harness: Harness, when: str) -> None:
     slow = {"delay_s": 60} if when == "running" else {}
     play = {
         "a": [{"calls": [{"name": "map_tasks", "arguments": CALL}]}, {"text": "done"}],
         "a.*": {"turns": [], "otherwise": {"text": "found", **slow}},
     }
-    stage.scenario.write_text(json.dumps({"price": {"input": 1.0, "output": 5.0}, "agents": play}))
+    harness.scenario.write_text(json.dumps({"price": {"input": 1.0, "output": 5.0}, "agents": play}))
     asked: list[PermissionAsked] = []
     flags = {"agents.delegation.batches": True}
-    async with stage.session(attended=True, flags=flags, map_tool=tool_maker) as session:
+    async with harness.session(attended=True, flags=flags, map_tool=tool_maker) as session:
         run = session.start("go")
         async for envelope in session.events():
             match envelope.event:
@@ -43,7 +43,7 @@ async def test_a_person_is_asked_once_and_an_interrupt_ends_the_call(stage: Stag
     (question,) = asked
     assert question.subject == "summarizer: 12 items: the cost is unknown (no runs yet), cap $1.00"
     assert question.rule == ""
-    log = await stage.log(session.id)
+    log = await harness.log(session.id)
     (end,) = [e.event for e in log if isinstance(e.event, ToolFinished)]
     assert end.text is not None
     words = {"asked": "was stopped", "running": "12 waiting", "never": "12 items: 12 done"}

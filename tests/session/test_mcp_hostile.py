@@ -24,7 +24,7 @@ from friday_cli.mcp.entry import ServerEntry
 from friday_cli.paths import config_dir
 from friday_cli.workspace.sandbox.detect import SandboxChoice
 from tests.servers import mcp_hostile
-from tests.session.harness import Stage, does, says
+from tests.session.harness import Harness, does, says
 from tests.session.test_mcp import ALLOW, calls, events, learn, servers
 from tests.workspace.process.test_survivors import gone, mark, started
 from tests.workspace.sandbox.conftest import choice
@@ -36,30 +36,30 @@ def hostile(kind: str, *words: str, **more: Any) -> dict[str, Any]:
     return {"command": sys.executable, "args": ["-S", "-E", str(mcp_hostile.__file__), kind, *words], **more}
 
 
-async def notices(stage: Stage, session: str) -> list[str]:
-    return [event.text for event in await events(stage, session, Notice) if "MCP" in event.text]
+async def notices(harness: Harness, session: str) -> list[str]:
+    return [event.text for event in await events(harness, session, Notice) if "MCP" in event.text]
 
 
-async def test_a_tool_that_is_described_otherwise_is_named_also_beside_new_ones(stage: Stage) -> None:
+async def test_a_tool_that_is_described_otherwise_is_named_also_beside_new_ones(harness: Harness) -> None:
     servers(small=hostile("rug", expose="direct"))
-    stage.plays({"a": [calls("small", "echo"), says("one")]})
-    await learn(stage)
-    async with stage.session(allow=ALLOW) as session:
+    harness.plays({"a": [calls("small", "echo"), says("one")]})
+    await learn(harness)
+    async with harness.session(allow=ALLOW) as session:
         await session.prompt("one")
         assert session.servers is not None
         await session.servers.idle()
-    assert await notices(stage, session.id) == [
+    assert await notices(harness, session.id) == [
         "MCP server small: its tools changed (1 new, 0 gone). It describes these otherwise than before, and your rules for them"
         " still hold: echo. This holds from your next message on."
     ]
 
 
-async def test_lists_that_change_without_end_are_one_line(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_lists_that_change_without_end_are_one_line(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("friday_cli.mcp.pool.CHANGE_S", 0.0)
     servers(small=hostile("lists", expose="direct"))
-    stage.plays({"a": [calls("small", "echo"), says("one")]})
-    await learn(stage)
-    async with stage.session(allow=ALLOW) as session:
+    harness.plays({"a": [calls("small", "echo"), says("one")]})
+    await learn(harness)
+    async with harness.session(allow=ALLOW) as session:
         await session.prompt("one")
         pool = session.servers
         assert pool is not None
@@ -67,12 +67,12 @@ async def test_lists_that_change_without_end_are_one_line(stage: Stage, monkeypa
             await pool.idle()
             pool._read(pool._get("small"))
         await pool.idle()
-    assert len(await notices(stage, session.id)) == 1
+    assert len(await notices(harness, session.id)) == 1
 
 
-async def test_lists_that_change_without_end_are_read_less_and_less(stage: Stage) -> None:
+async def test_lists_that_change_without_end_are_read_less_and_less(harness: Harness) -> None:
     servers(small=hostile("lists"))
-    async with stage.after_run() as session:
+    async with harness.after_run() as session:
         pool = session.servers
         assert pool is not None
         for _ in range(2):
@@ -81,22 +81,22 @@ async def test_lists_that_change_without_end_are_read_less_and_less(stage: Stage
             pool.person_wrote()
 
 
-def known_of_project(stage: Stage) -> None:
+def known_of_project(harness: Harness) -> None:
     """A project with a server whose tool is known, and that does not answer."""
     url = "http://127.0.0.1:9/mcp"
-    (stage.project / ".mcp.json").write_text(json.dumps({"mcpServers": {"small": {"url": url, "expose": "direct"}}}))
-    decide(stage.project, True)
-    entry = ServerEntry("small", "http", url=url, cwd=os.path.realpath(stage.project), sandbox=True)
+    (harness.project / ".mcp.json").write_text(json.dumps({"mcpServers": {"small": {"url": url, "expose": "direct"}}}))
+    decide(harness.project, True)
+    entry = ServerEntry("small", "http", url=url, cwd=os.path.realpath(harness.project), sandbox=True)
     CatalogCache().write(entry, Catalog(tools=(OfferedTool("echo"),), fetched=time.time()))
 
 
-async def test_a_kept_rule_does_not_hold_for_the_server_of_a_project(stage: Stage) -> None:
-    known_of_project(stage)
-    stage.plays({"a": [calls("small", "echo"), calls("small", "echo"), says("done")]})
+async def test_a_kept_rule_does_not_hold_for_the_server_of_a_project(harness: Harness) -> None:
+    known_of_project(harness)
+    harness.plays({"a": [calls("small", "echo"), calls("small", "echo"), says("done")]})
     kept = {"permissions.allow": ["mcp__small__echo", "mcp__small"]}
     asked: list[str] = []
     finished = 0
-    async with stage.session(attended=True, flags=kept) as session:
+    async with harness.session(attended=True, flags=kept) as session:
         run = session.start("go")
         async for envelope in session.events():
             if isinstance(event := envelope.event, PermissionAsked):
@@ -107,22 +107,25 @@ async def test_a_kept_rule_does_not_hold_for_the_server_of_a_project(stage: Stag
                 break
         await run.finished()
     assert asked == ["mcp__small__echo"]
-    assert [status for status, _ in await stage.results(session.id, "a")] == ["error", "error"]  # nobody listens there
+    assert [status for status, _ in await harness.results(session.id, "a")] == [
+        "error",
+        "error",
+    ]  # nobody listens there
     assert not (config_dir() / "config.toml").exists()
     told = "The rule mcp__small__echo applies to this session only: the MCP server small is the project's."
-    assert told in await notices(stage, session.id)
+    assert told in await notices(harness, session.id)
 
 
-async def test_a_flood_of_questions_ends(stage: Stage) -> None:
+async def test_a_flood_of_questions_ends(harness: Harness) -> None:
     servers(small=hostile("asks", expose="direct"))
-    stage.plays({"a": [calls("small", "echo"), says("done")]})
-    await learn(stage)
-    async with stage.session(allow=ALLOW, attended=True) as session:
+    harness.plays({"a": [calls("small", "echo"), says("done")]})
+    await learn(harness)
+    async with harness.session(allow=ALLOW, attended=True) as session:
         run = session.start("go")
         asked = asyncio.create_task(_decline(session))
         await run.finished()
     assert await asked == 20
-    ((status, text),) = await stage.results(session.id, "a")
+    ((status, text),) = await harness.results(session.id, "a")
     assert (status, "200 declined" in text) == ("ok", True), text
 
 
@@ -135,15 +138,15 @@ async def _decline(session: Any) -> int:
     return count
 
 
-async def test_a_question_with_two_calls_open_names_both_agents(stage: Stage) -> None:
+async def test_a_question_with_two_calls_open_names_both_agents(harness: Harness) -> None:
     servers(small=hostile("shared", expose="direct"))
-    stage.profile("helper", "mcpServers: [small]")
+    harness.profile("helper", "mcpServers: [small]")
     child = [calls("small", "echo"), says("x")]
     task = ("delegate_task", {"profile": "helper", "task": "ask"})
-    stage.plays({"a": [does(task, task), says("done")], "a.1": child, "a.2": child})
-    await learn(stage)
+    harness.plays({"a": [does(task, task), says("done")], "a.1": child, "a.2": child})
+    await learn(harness)
     questions = []
-    async with stage.session(allow=ALLOW, attended=True) as session:
+    async with harness.session(allow=ALLOW, attended=True) as session:
         run = session.start("go")
         async for envelope in session.events():
             if isinstance(event := envelope.event, QuestionAsked):
@@ -158,26 +161,26 @@ async def test_a_question_with_two_calls_open_names_both_agents(stage: Stage) ->
 
 
 async def test_a_projects_server_reads_no_key_and_writes_nothing_outside(
-    stage: Stage, choice: SandboxChoice, monkeypatch: pytest.MonkeyPatch
+    harness: Harness, choice: SandboxChoice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SOME_API_KEY", "sk-very-secret")
     folder = Path(os.environ["HOME"]) / ".ssh"
     folder.mkdir(parents=True, exist_ok=True)
     key = folder / "id_rsa"
     key.write_text("a private key")
-    shutil.copy(str(mcp_hostile.__file__), stage.project / "looks.py")
-    (stage.project / "open.txt").write_text("to read")
+    shutil.copy(str(mcp_hostile.__file__), harness.project / "looks.py")
+    (harness.project / "open.txt").write_text("to read")
     entry = {
         "command": sys.executable,
         "args": ["-S", "-E", "looks.py", "looks", str(key), "open.txt"],
         "expose": "direct",
     }
-    (stage.project / ".mcp.json").write_text(json.dumps({"mcpServers": {"small": entry}}))
-    decide(stage.project, True)
-    stage.plays({"a": [calls("small", "echo"), says("done")]})
-    session = await stage.ran(allow=ALLOW, flags={"sandbox.kind": choice.kind})
-    ((status, text),) = await stage.results(session.id, "a")
-    assert status == "ok", (text, await notices(stage, session.id))
+    (harness.project / ".mcp.json").write_text(json.dumps({"mcpServers": {"small": entry}}))
+    decide(harness.project, True)
+    harness.plays({"a": [calls("small", "echo"), says("done")]})
+    session = await harness.ran(allow=ALLOW, flags={"sandbox.kind": choice.kind})
+    ((status, text),) = await harness.results(session.id, "a")
+    assert status == "ok", (text, await notices(harness, session.id))
     seen = json.loads(text.partition("\n")[2].rpartition("\n")[0])
     assert seen[str(key)][0] in ("PermissionError", "FileNotFoundError")
     assert seen["open.txt"] == ["to read"]
@@ -186,14 +189,14 @@ async def test_a_projects_server_reads_no_key_and_writes_nothing_outside(
 
 
 @pytest.mark.parametrize("killed", [False, True], ids=["a session that ends", "kill -9 of friday"])
-async def test_what_a_server_left_behind_ends_with(stage: Stage, tmp_path: Path, mark: str, killed: bool) -> None:
+async def test_what_a_server_left_behind_ends_with(harness: Harness, tmp_path: Path, mark: str, killed: bool) -> None:
     servers(small=hostile("forks", mark, expose="direct"))
     script = tmp_path / "script.json"
     wait = {"turns": [does(("bash", {"command": "sleep 600"})), says("done")]} if killed else {"turns": [says("done")]}
     script.write_text(json.dumps({"agents": {"a": wait}}))
     friday = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "friday_cli", "ask", "-m", f"scripted:{script}", "--allow", "bash", "go",
-        cwd=stage.project, env=dict(os.environ), stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL,
+        cwd=harness.project, env=dict(os.environ), stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL,
     )  # fmt: skip
     try:
         if killed:

@@ -17,7 +17,7 @@ from friday_cli.session.observer import SessionObserver
 from friday_cli.session.open_context import Options
 from friday_cli.session.session import Session
 from friday_cli.view import MessageItem, SessionView
-from tests.session.harness import Stage, does, says
+from tests.session.harness import Harness, does, says
 from tests.session.test_rewind import writes
 
 PROGRAM = """
@@ -53,9 +53,9 @@ class Other:
 
 
 @asynccontextmanager
-async def driven(stage: Stage) -> AsyncIterator[Other]:
+async def driven(harness: Harness) -> AsyncIterator[Other]:
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", PROGRAM, str(stage.project), str(stage.scenario),
+        sys.executable, "-c", PROGRAM, str(harness.project), str(harness.scenario),
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, env={**os.environ, "PYTHONPATH": os.getcwd()},
     )  # fmt: skip
     try:
@@ -97,10 +97,10 @@ class Face:
         await asyncio.wait_for(self._task, 60)
 
 
-async def test_the_second_window_is_live_and_takes_over_when_the_first_ends(stage: Stage) -> None:
-    stage.plays({"a": [does(writes("a.txt", "1\n")), says("one"), says("two")]})
-    async with driven(stage) as other:
-        options = Options(stage.project, model=f"scripted:{stage.scenario}", resume=other.session)
+async def test_the_second_window_is_live_and_takes_over_when_the_first_ends(harness: Harness) -> None:
+    harness.plays({"a": [does(writes("a.txt", "1\n")), says("one"), says("two")]})
+    async with driven(harness) as other:
+        options = Options(harness.project, model=f"scripted:{harness.scenario}", resume=other.session)
         with pytest.raises(UsageError, match=rf"open in another friday process \(pid {other.process.pid}\)"):
             await Session.open(options)
         window = await SessionObserver.open(options)
@@ -118,7 +118,7 @@ async def test_the_second_window_is_live_and_takes_over_when_the_first_ends(stag
         await other.end()
         await asyncio.wait_for(window.released.wait(), 60)
         assert "Take it over" in str(window.refusal)
-        stage.plays({"a": [says("three")]})
+        harness.plays({"a": [says("three")]})
         session = await window.take_over()
         await face.end()
         assert session._main.agent.history[-1].text == "two"
@@ -126,11 +126,11 @@ async def test_the_second_window_is_live_and_takes_over_when_the_first_ends(stag
         await session.close()
 
 
-async def test_a_driver_that_is_killed_leaves_the_session_to_the_window(stage: Stage) -> None:
-    stage.plays({"a": [says("one"), does(("bash", {"command": "sleep 20"}))]})
-    async with driven(stage) as other:
+async def test_a_driver_that_is_killed_leaves_the_session_to_the_window(harness: Harness) -> None:
+    harness.plays({"a": [says("one"), does(("bash", {"command": "sleep 20"}))]})
+    async with driven(harness) as other:
         window = await SessionObserver.open(
-            Options(stage.project, model=f"scripted:{stage.scenario}", resume=other.session)
+            Options(harness.project, model=f"scripted:{harness.scenario}", resume=other.session)
         )
         face = Face(window)
         other.say("sleep")
@@ -144,6 +144,6 @@ async def test_a_driver_that_is_killed_leaves_the_session_to_the_window(stage: S
         await window.close()
 
 
-async def test_only_a_session_that_there_is_can_be_watched(stage: Stage) -> None:
+async def test_only_a_session_that_there_is_can_be_watched(harness: Harness) -> None:
     with pytest.raises(UsageError, match="can be observed"):
-        await SessionObserver.open(Options(stage.project))
+        await SessionObserver.open(Options(harness.project))

@@ -21,7 +21,7 @@ from friday_cli.session import open, open_context
 from friday_cli.store import schema
 from friday_cli.store.store import Store
 from tests.scenarios import tree
-from tests.session.harness import Stage, delegates, does, says
+from tests.session.harness import Harness, delegates, does, says
 from tests.store.files import sql
 
 
@@ -34,11 +34,11 @@ def rows() -> int:
     {"profile": "nobody"}, {"add_dirs": (Path("/nowhere"),)}, {"allow": ("bash((",)}, {"model": "openai/gpt-6.1-sol"},
     {"flags": {"subagent_model": "openai/gpt-6.1-sol"}}, {"flags": {"subagent_model": "nowhere/model"}},
 ])  # fmt: skip
-async def test_an_opening_that_fails_leaves_no_session(stage: Stage, options: dict[str, Any]) -> None:
-    async with stage.session():
+async def test_an_opening_that_fails_leaves_no_session(harness: Harness, options: dict[str, Any]) -> None:
+    async with harness.session():
         before = rows()
     with pytest.raises(FridayError):
-        async with stage.session(**options):
+        async with harness.session(**options):
             raise AssertionError
     assert rows() == before == 1
     assert list((data_dir() / "locks").iterdir()) == []
@@ -55,17 +55,17 @@ def lock_out() -> None:
 
 
 async def test_where_nothing_can_be_kept_it_lives_in_memory(
-    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    harness: Harness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     lock_out()
-    stage.profile("helper", "allowedTools: [memory_load, read_file]")
+    harness.profile("helper", "allowedTools: [memory_load, read_file]")
     note = does(("memory_save", {"text": "the port is 8080"}))
-    stage.plays({
+    harness.plays({
         "a": [note, delegates("helper", context="x" * 5_000 + "THE END"), says("The port is 8080.")],
         "a.1": [does(("memory_load", {"query": "port"})), says("8080")],
     })  # fmt: skip
-    async with stage.session() as session:
+    async with harness.session() as session:
         assert not session.kept
         assert (await session.prompt("go")).text == "The port is 8080."
         log = await session.history()
@@ -82,7 +82,7 @@ async def test_where_nothing_can_be_kept_it_lives_in_memory(
     assert "8080" in results[-1]
 
 
-async def test_without_file_locks_it_lives_in_memory_at_once(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_file_locks_it_lives_in_memory_at_once(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_locks(*_: object) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
 
@@ -91,8 +91,8 @@ async def test_without_file_locks_it_lives_in_memory_at_once(stage: Stage, monke
 
     monkeypatch.setattr(fcntl, "lockf", no_locks)
     monkeypatch.setattr(schema, "retry_while_busy", retries)
-    stage.plays({"a": [says("done")]})
-    async with stage.after_run() as session:
+    harness.plays({"a": [says("done")]})
+    async with harness.after_run() as session:
         assert not session.kept
         (notice,) = [e.event.text for e in await session.history() if isinstance(e.event, Notice)]
     assert notice.startswith("This session is not saved: The file system of ")
@@ -100,30 +100,30 @@ async def test_without_file_locks_it_lives_in_memory_at_once(stage: Stage, monke
     assert not list(data_dir().glob(".*")), "the file that was tried is removed"
 
 
-async def test_a_session_to_resume_is_not_replaced_by_one_in_memory(stage: Stage) -> None:
+async def test_a_session_to_resume_is_not_replaced_by_one_in_memory(harness: Harness) -> None:
     lock_out()
     with pytest.raises(Unwritable, match="Sessions cannot be saved"):
-        async with stage.session(resume="7f3a0000-0000-0000-0000-000000000000"):
+        async with harness.session(resume="7f3a0000-0000-0000-0000-000000000000"):
             raise AssertionError
 
 
 @pytest.mark.parametrize("leap_s", [1e6, -1e6])
-async def test_a_clock_that_was_set_between_two_processes(stage: Stage, leap_s: float) -> None:
+async def test_a_clock_that_was_set_between_two_processes(harness: Harness, leap_s: float) -> None:
     """Before it was wrong by `leap_s`: what died is ended, told of once, and took no negative time."""
     async with Store(store_path()) as store:
-        session = await store.create_session(stage.project)
+        session = await store.create_session(harness.project)
         died = tree(session)[:13]
         back = [time.time() + leap_s - (e.seq or 0) for e in died]  # and it was set back at every event
         await store.journal(session).append(
             [msgspec.structs.replace(e, at=at) for e, at in zip(died, back, strict=True)]
         )
-    stage.plays({"a": [says("on"), says("and on")]})
-    async with stage.session(resume=session) as again:
+    harness.plays({"a": [says("on"), says("and on")]})
+    async with harness.session(resume=session) as again:
         for number in range(2):
             await again.prompt(f"go {number}")
         asked = [m.text for m in again._main.agent.history if m.role == "user" and "go " in m.text]
     assert ["The process died while these" in text for text in asked] == [True, False]
-    log = await stage.log(session)
+    log = await harness.log(session)
     ends = [e for e in log if isinstance(e.event, AgentFinished)]
     assert [(e.agent, e.event.status) for e in ends if isinstance(e.event, AgentFinished)] == [
         ("a.1", "interrupted"), ("a", "interrupted"), ("a", "completed"), ("a", "completed"),
@@ -132,9 +132,9 @@ async def test_a_clock_that_was_set_between_two_processes(stage: Stage, leap_s: 
     assert [e.seq for e in log] == list(range(1, len(log) + 1))
 
 
-async def test_what_another_process_added_meanwhile_is_known(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    stage.plays({"a": [says("one")]})
-    first = await stage.ran()
+async def test_what_another_process_added_meanwhile_is_known(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    harness.plays({"a": [says("one")]})
+    first = await harness.ran()
     look = open_context.read_context
 
     async def meanwhile(options: open_context.Options, env: Mapping[str, str]) -> open_context.OpenContext:
@@ -146,10 +146,10 @@ async def test_what_another_process_added_meanwhile_is_known(stage: Stage, monke
         return await look(options, env)
 
     monkeypatch.setattr(open, "read_context", meanwhile)
-    async with stage.session(resume=first.id) as again:
+    async with harness.session(resume=first.id) as again:
         await again.prompt("on")
         assert [m.text for m in again._main.agent.history if m.role == "user"][:2] == ["go", "meanwhile"]
-    log = await stage.log(first.id)
+    log = await harness.log(first.id)
     assert [e.seq for e in log] == list(range(1, len(log) + 1))
 
 
@@ -157,8 +157,8 @@ async def test_what_another_process_added_meanwhile_is_known(stage: Stage, monke
     (False, None, 300), (False, 7, 7), (False, 900, 900), (True, 7, 300), (True, 900, 900),
 ])  # fmt: skip
 async def test_how_long_a_connection_is_waited_for(
-    stage: Stage, attended: bool, timeout: float | None, seconds: float
+    harness: Harness, attended: bool, timeout: float | None, seconds: float
 ) -> None:
     """A chat waits for five minutes at least; `ask` as long as `--timeout` says."""
-    async with stage.session(attended=attended, flags={"limits.timeout": timeout} if timeout else {}) as session:
+    async with harness.session(attended=attended, flags={"limits.timeout": timeout} if timeout else {}) as session:
         assert session._parts.services.policy.offline_s == seconds

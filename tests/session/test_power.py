@@ -11,7 +11,7 @@ import pytest
 
 from friday_cli.paths import data_dir
 from friday_cli.store import schema, writer
-from tests.session.harness import Stage, does, says
+from tests.session.harness import Harness, does, says
 
 
 class Disk:
@@ -90,9 +90,9 @@ async def test_a_power_cut_at_any_change_loses_nothing(tmp_path: Path, monkeypat
         does(("edit_file", {"path": "old.txt", "edits": [{"old": "before", "new": "after"}]}), ("write_file", {"path": "new.txt", "content": "new\n"})),
         says("done"),
     ]  # fmt: skip
-    stage = Stage(project, {"a": edits})
+    harness = Harness(project, {"a": edits})
     disk = Disk(monkeypatch, project)
-    await stage.ran(mode="edits")
+    await harness.ran(mode="edits")
     assert [(cut["path"], cut["whole"]) for cut in disk.cuts] == [("old.txt", True), ("new.txt", True)]
     for cut in disk.cuts:  # the call and what it is to change can be read, and what the file held is there
         for part in ('"go"', "tool_started", "checkpoint", cut["path"]):

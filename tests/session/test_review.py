@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from friday_cli.core.protocol.errors import UsageError
-from tests.session.harness import Stage, delegates, does, says
+from tests.session.harness import Harness, delegates, does, says
 from tests.session.test_rewind import everything, runs, writes
 
 
@@ -15,16 +15,16 @@ def read(path: str) -> tuple[str, dict[str, object]]:
     return "read_file", {"path": path}
 
 
-async def test_each_agent_has_its_own_difference_of_a_file(stage: Stage) -> None:
-    stage.profile("writer", "tools: [read_file, write_file, bash]")
-    (stage.project / "a.txt").write_text("one\n")
+async def test_each_agent_has_its_own_difference_of_a_file(harness: Harness) -> None:
+    harness.profile("writer", "tools: [read_file, write_file, bash]")
+    (harness.project / "a.txt").write_text("one\n")
     child = [does(read("a.txt")), does(writes("a.txt", "one\ntwo\nthree\n"), writes("b.txt", "b\n")), says("made")]
     mine = [
         does(read("a.txt")), does(writes("a.txt", "one\ntwo\n")), delegates("writer"), does(runs("rm b.txt")),
         says("done"),
     ]  # fmt: skip
-    stage.plays({"a": mine, "a.1": child})
-    async with stage.after_run(mode="yolo") as session:
+    harness.plays({"a": mine, "a.1": child})
+    async with harness.after_run(mode="yolo") as session:
         rows = await session.rewind.changes()
         found = [(r.agent, r.path, r.added, r.removed, r.newest) for r in rows]
         made = [("a", "a.txt", 1, 0, False), ("a.1", "a.txt", 1, 0, True)]
@@ -34,22 +34,22 @@ async def test_each_agent_has_its_own_difference_of_a_file(stage: Stage) -> None
         with pytest.raises(UsageError, match=r"a\.1 changed 'a\.txt' after a"):
             await session.rewind.restore_file("a.txt", "a")
         assert (await session.rewind.restore_file("a.txt", "a.1")).done
-        assert (stage.project / "a.txt").read_text() == "one\ntwo\n"
+        assert (harness.project / "a.txt").read_text() == "one\ntwo\n"
         assert [(r.agent, r.newest) for r in await session.rewind.changes()] == [("a", True)]
         await session.rewind.undo()
         assert [(r.agent, r.added) for r in await session.rewind.changes()] == [("a", 1), ("a.1", 1)]
         assert (await session.rewind.restore_file("a.txt")).done
-        assert everything(stage.project).keys() == {b"a.txt"}
-        assert (stage.project / "a.txt").read_text() == "one\n"
+        assert everything(harness.project).keys() == {b"a.txt"}
+        assert (harness.project / "a.txt").read_text() == "one\n"
         assert await session.rewind.changes() == []
 
 
-async def test_what_is_accepted_is_not_shown_again_until_it_changes(stage: Stage) -> None:
+async def test_what_is_accepted_is_not_shown_again_until_it_changes(harness: Harness) -> None:
     turns = [
         does(writes("a.txt", "1\n"), writes("b.txt", "1\n")), says("one"), does(writes("a.txt", "2\n")), says("two"),
     ]  # fmt: skip
-    stage.plays({"a": turns})
-    async with stage.after_run(mode="yolo") as session:
+    harness.plays({"a": turns})
+    async with harness.after_run(mode="yolo") as session:
         await session.rewind.accept("a.txt")
         assert [r.path for r in await session.rewind.changes()] == ["b.txt"]
         with pytest.raises(UsageError, match="waits for a review"):
@@ -60,13 +60,13 @@ async def test_what_is_accepted_is_not_shown_again_until_it_changes(stage: Stage
         rows = await session.rewind.changes()
         found = [(r.path, r.kind, r.added, r.removed) for r in rows]
         assert found == [("a.txt", "changed", 1, 1), ("b.txt", "made", 1, 0)]
-    async with stage.session(mode="yolo", resume=session.id) as again:
+    async with harness.session(mode="yolo", resume=session.id) as again:
         assert await again.rewind.changes() == rows
 
 
-async def test_a_rewind_empties_the_review_and_its_undo_fills_it(stage: Stage) -> None:
-    stage.plays({"a": [does(writes("a.txt", "1\n")), says("one")]})
-    async with stage.after_run(mode="yolo") as session:
+async def test_a_rewind_empties_the_review_and_its_undo_fills_it(harness: Harness) -> None:
+    harness.plays({"a": [does(writes("a.txt", "1\n")), says("one")]})
+    async with harness.after_run(mode="yolo") as session:
         rows = await session.rewind.changes()
         await session.rewind.to(1, "files")
         assert await session.rewind.changes() == []
@@ -74,12 +74,12 @@ async def test_a_rewind_empties_the_review_and_its_undo_fills_it(stage: Stage) -
         assert await session.rewind.changes() == rows
 
 
-async def test_what_the_person_made_of_it_is_marked_and_not_put_back_unasked(stage: Stage) -> None:
-    (stage.project / "pic").write_bytes(b"\0\1")
+async def test_what_the_person_made_of_it_is_marked_and_not_put_back_unasked(harness: Harness) -> None:
+    (harness.project / "pic").write_bytes(b"\0\1")
     command = runs("printf '\\0\\2' > pic; chmod 600 pic; touch empty")
-    stage.plays({"a": [does(writes("a.txt", "1\n"), command), says("one")]})
-    async with stage.after_run(mode="yolo") as session:
-        (stage.project / "a.txt").write_text("1\nmine\n")
+    harness.plays({"a": [does(writes("a.txt", "1\n"), command), says("one")]})
+    async with harness.after_run(mode="yolo") as session:
+        (harness.project / "a.txt").write_text("1\nmine\n")
         rows = {r.path: r for r in await session.rewind.changes()}
         assert rows["a.txt"].yours
         assert (rows["pic"].remark, rows["pic"].by) == ("binary", ("command",))
@@ -88,26 +88,26 @@ async def test_what_the_person_made_of_it_is_marked_and_not_put_back_unasked(sta
         assert not asked.done
         assert [c.reason for c in asked.conflicts] == ["it was changed since"]
         assert (await session.rewind.restore_file("a.txt", conflicts="overwrite")).done
-        assert not (stage.project / "a.txt").exists()
+        assert not (harness.project / "a.txt").exists()
         with pytest.raises(UsageError, match="did not change"):
             await session.rewind.restore_file("pic", "a.7")
 
 
-async def test_the_work_of_a_worktree_counts_once_it_is_applied(stage: Stage) -> None:
-    stage.profile("writer", "tools: [write_file]", "isolation: worktree")
-    (stage.project / "a.txt").write_text("one\n")
-    _repository(stage)
+async def test_the_work_of_a_worktree_counts_once_it_is_applied(harness: Harness) -> None:
+    harness.profile("writer", "tools: [write_file]", "isolation: worktree")
+    (harness.project / "a.txt").write_text("one\n")
+    _repository(harness)
     apply = does(("apply_delegation", {"id": "a.1"}))
     child = [does(writes("new.txt", "n\n")), says("made")]
-    stage.plays({"a": [delegates("writer"), apply, says("done")], "a.1": child})
-    before = {k: v for k, v in everything(stage.project).items() if not k.startswith(b".git/")}
-    async with stage.after_run(mode="yolo") as session:
+    harness.plays({"a": [delegates("writer"), apply, says("done")], "a.1": child})
+    before = {k: v for k, v in everything(harness.project).items() if not k.startswith(b".git/")}
+    async with harness.after_run(mode="yolo") as session:
         assert [(r.agent, r.path, r.kind) for r in await session.rewind.changes()] == [("a.1", "new.txt", "made")]
         assert (await session.rewind.to(1)).done
-        assert {k: v for k, v in everything(stage.project).items() if not k.startswith(b".git/")} == before
+        assert {k: v for k, v in everything(harness.project).items() if not k.startswith(b".git/")} == before
 
 
-def _repository(stage: Stage) -> None:
+def _repository(harness: Harness) -> None:
     git = ["git", "-c", "user.name=t", "-c", "user.email=t@example.org"]
     for args in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):
-        subprocess.run([*git, *args], cwd=stage.project, check=True)
+        subprocess.run([*git, *args], cwd=harness.project, check=True)

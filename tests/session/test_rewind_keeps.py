@@ -8,16 +8,16 @@ import subprocess
 
 import pytest
 
-from tests.session.harness import Stage, does, says
+from tests.session.harness import Harness, does, says
 from tests.session.test_rewind import everything, runs
 
 BIG = b"b" * 1_500_000
 SMALL = {"checkpoints.file_megabytes": 1}
 
 
-def git(stage: Stage, *args: str) -> None:
+def git(harness: Harness, *args: str) -> None:
     argv = ["git", "-c", "user.name=n", "-c", "user.email=e@x", "-c", "init.defaultBranch=main", *args]
-    subprocess.run(argv, cwd=stage.project, check=True, capture_output=True)
+    subprocess.run(argv, cwd=harness.project, check=True, capture_output=True)
 
 
 @pytest.mark.parametrize("resolve", ["ask", "overwrite"])
@@ -30,14 +30,14 @@ def git(stage: Stage, *args: str) -> None:
     ("", "git init -q; rm dist/.gitignore"),
 ])  # fmt: skip
 async def test_ignored_files_of_the_person_are_not_made_by_a_command(
-    stage: Stage, ignored: str, command: str, resolve: str
+    harness: Harness, ignored: str, command: str, resolve: str
 ) -> None:
-    project = stage.project
+    project = harness.project
     (project / "a.txt").write_text("a\n")
-    git(stage, "init", "-q")
-    git(stage, "add", "a.txt")
-    git(stage, "commit", "-qm", "one")
-    git(stage, "branch", "other")
+    git(harness, "init", "-q")
+    git(harness, "add", "a.txt")
+    git(harness, "commit", "-qm", "one")
+    git(harness, "branch", "other")
     for folder in ("out/deep", "dist"):
         (project / folder).mkdir(parents=True)
     for name in ("out/data", "out/deep/x", "out/big.bin", "big.bin", "dist/made"):
@@ -45,14 +45,14 @@ async def test_ignored_files_of_the_person_are_not_made_by_a_command(
     (project / "dist/.gitignore").write_text("*\n")
     if ignored:
         (project / ".gitignore").write_text(ignored)
-        git(stage, "add", ".gitignore")
-        git(stage, "commit", "-qm", "two")
+        git(harness, "add", ".gitignore")
+        git(harness, "commit", "-qm", "two")
     else:
         shutil.rmtree(project / ".git")
     mine = {data for _, data in everything(project).values() if data in (b"mine\n", BIG)}
     count = sum(data in mine for _, data in everything(project).values())
-    stage.plays({"a": [does(runs(f"{command}; echo new > new.txt; echo b > a.txt")), says("done")]})
-    async with stage.after_run(mode="yolo", flags=SMALL) as session:
+    harness.plays({"a": [does(runs(f"{command}; echo new > new.txt; echo b > a.txt")), says("done")]})
+    async with harness.after_run(mode="yolo", flags=SMALL) as session:
         assert (project / "new.txt").exists()
         assert (await session.rewind.to(1, "files", conflicts=resolve)).done  # type: ignore[arg-type]
         assert not (project / "new.txt").exists()
@@ -61,40 +61,40 @@ async def test_ignored_files_of_the_person_are_not_made_by_a_command(
 
 
 @pytest.mark.parametrize("resolve", ["ask", "overwrite"])
-async def test_the_only_copy_of_a_large_file_stays_whatever_the_flag(stage: Stage, resolve: str) -> None:
-    (stage.project / "big").write_bytes(BIG)
-    (stage.project / "old").mkdir()
-    (stage.project / "old/big").write_bytes(BIG + b"2")
+async def test_the_only_copy_of_a_large_file_stays_whatever_the_flag(harness: Harness, resolve: str) -> None:
+    (harness.project / "big").write_bytes(BIG)
+    (harness.project / "old").mkdir()
+    (harness.project / "old/big").write_bytes(BIG + b"2")
     command = "mv big moved; mv old new; head -c 1500002 /dev/zero > made"
-    stage.plays({"a": [does(runs(command)), says("done")]})
-    async with stage.after_run(mode="yolo", flags=SMALL) as session:
-        files = everything(stage.project)
+    harness.plays({"a": [does(runs(command)), says("done")]})
+    async with harness.after_run(mode="yolo", flags=SMALL) as session:
+        files = everything(harness.project)
         told = await session.rewind.to(1, dry_run=True, conflicts=resolve)  # type: ignore[arg-type]
         assert {lost.path for lost in told.lost} == {"big", "moved", "old/big", "new/big", "made"}
         assert (await session.rewind.to(1, conflicts=resolve)).done  # type: ignore[arg-type]
-        assert everything(stage.project) == files
+        assert everything(harness.project) == files
 
 
-async def test_what_would_be_dropped_again_at_once_is_not_rewound(stage: Stage) -> None:
+async def test_what_would_be_dropped_again_at_once_is_not_rewound(harness: Harness) -> None:
     """The contents that a session keeps have a limit: those of one rewind must fit into it."""
-    stage.plays({"a": [does(runs("for n in 1 2 3; do head -c 500000 /dev/urandom > $n; done")), says("done")]})
-    async with stage.after_run(mode="yolo", flags={"checkpoints.megabytes": 1}) as session:
-        files = everything(stage.project)
+    harness.plays({"a": [does(runs("for n in 1 2 3; do head -c 500000 /dev/urandom > $n; done")), says("done")]})
+    async with harness.after_run(mode="yolo", flags={"checkpoints.megabytes": 1}) as session:
+        files = everything(harness.project)
         with pytest.raises(Exception, match=r"larger than what is kept for one session\. Nothing was changed"):
             await session.rewind.to(1)
-        assert everything(stage.project) == files
+        assert everything(harness.project) == files
 
 
-async def test_a_folder_that_a_rewind_replaced_comes_back(stage: Stage) -> None:
-    project = stage.project
+async def test_a_folder_that_a_rewind_replaced_comes_back(harness: Harness) -> None:
+    project = harness.project
     (project / "f").write_text("f\n")
     os.symlink("f", project / "link")
     (project / "d").mkdir()
     (project / "d/x").write_text("x\n")
     change = "rm -r f link d; mkdir -p f/g link; echo 1 > f/g/x; echo 2 > link/x; ln -s f d"
-    stage.plays({"a": [does(runs(change)), says("done")]})
+    harness.plays({"a": [does(runs(change)), says("done")]})
     before = everything(project)
-    async with stage.after_run(mode="yolo") as session:
+    async with harness.after_run(mode="yolo") as session:
         agents = everything(project)
         for _ in range(2):
             assert (await session.rewind.to(1, "files")).done
@@ -103,15 +103,15 @@ async def test_a_folder_that_a_rewind_replaced_comes_back(stage: Stage) -> None:
             assert everything(project) == agents
 
 
-async def test_files_that_become_ignored_are_not_deleted(stage: Stage) -> None:
-    (stage.project / ".git").mkdir()
+async def test_files_that_become_ignored_are_not_deleted(harness: Harness) -> None:
+    (harness.project / ".git").mkdir()
     for name in ("src", "lib"):
-        (stage.project / name).mkdir()
-        (stage.project / name / "x").write_text("x\n")
+        (harness.project / name).mkdir()
+        (harness.project / name / "x").write_text("x\n")
     command = "echo src/ > .gitignore; echo lib/ >> .gitignore; echo changed > lib/x"
-    stage.plays({"a": [does(runs(command)), does(runs("echo again > src/x")), says("done")]})
-    before = everything(stage.project)
-    async with stage.after_run(mode="yolo") as session:
+    harness.plays({"a": [does(runs(command)), does(runs("echo again > src/x")), says("done")]})
+    before = everything(harness.project)
+    async with harness.after_run(mode="yolo") as session:
         assert {row.path for row in await session.rewind.changes()} == {".gitignore", "lib/x", "src/x"}
         assert (await session.rewind.to(1)).done
-        assert everything(stage.project) == before
+        assert everything(harness.project) == before

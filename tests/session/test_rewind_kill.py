@@ -13,7 +13,7 @@ from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.events import Checkpoint
 from friday_cli.paths import store_path
 from friday_cli.store.store import Store
-from tests.session.harness import Stage, does
+from tests.session.harness import Harness, does
 from tests.session.test_rewind import everything, writes
 
 PROGRAM = """
@@ -41,26 +41,26 @@ asyncio.run(main())
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-async def test_a_kill_around_the_write_loses_nothing(stage: Stage, when: str) -> None:
-    (stage.project / "a.txt").write_text("old\n")
-    stage.plays({"a": [does(("read_file", {"path": "a.txt"})), does(writes("a.txt", "new\n"))]})
-    assert _killed(stage, when) == -signal.SIGKILL
-    assert (stage.project / "a.txt").read_text() == ("new\n" if when == "after" else "old\n")
+async def test_a_kill_around_the_write_loses_nothing(harness: Harness, when: str) -> None:
+    (harness.project / "a.txt").write_text("old\n")
+    harness.plays({"a": [does(("read_file", {"path": "a.txt"})), does(writes("a.txt", "new\n"))]})
+    assert _killed(harness, when) == -signal.SIGKILL
+    assert (harness.project / "a.txt").read_text() == ("new\n" if when == "after" else "old\n")
     async with Store(store_path()) as store:
-        session = await store.last_session(stage.project)
+        session = await store.last_session(harness.project)
     assert session is not None
-    assert [type(e.event) for e in await stage.log(session)].count(Checkpoint) == 1
-    before = everything(stage.project) | {b"a.txt": (everything(stage.project)[b"a.txt"][0], b"old\n")}
-    async with stage.session(mode="yolo", resume=session) as again:
+    assert [type(e.event) for e in await harness.log(session)].count(Checkpoint) == 1
+    before = everything(harness.project) | {b"a.txt": (everything(harness.project)[b"a.txt"][0], b"old\n")}
+    async with harness.session(mode="yolo", resume=session) as again:
         if when == "after":
             assert (await again.rewind.to(1, "files")).done
         else:
             with pytest.raises(UsageError, match="No file needs to be restored"):
                 await again.rewind.to(1, "files")
             assert await again.rewind.changes() == []
-        assert everything(stage.project) == before
+        assert everything(harness.project) == before
 
 
-def _killed(stage: Stage, when: str) -> int:
-    argv = [sys.executable, "-c", PROGRAM, str(stage.project), str(stage.scenario), when]
+def _killed(harness: Harness, when: str) -> int:
+    argv = [sys.executable, "-c", PROGRAM, str(harness.project), str(harness.scenario), when]
     return subprocess.run(argv, env={**os.environ, "PYTHONPATH": os.getcwd()}, timeout=60, check=False).returncode

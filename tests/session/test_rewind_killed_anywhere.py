@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 
-from tests.session.harness import Stage, does, says
+from tests.session.harness import Harness, does, says
 from tests.session.test_rewind import everything, runs, writes
 
 KILLER = """
@@ -96,16 +96,16 @@ def kills(*arguments: str) -> tuple[list[str], dict[str, int]]:
     return faults, counts
 
 
-async def test_all_files_are_from_one_moment_wherever_a_rewind_is_killed(stage: Stage) -> None:
+async def test_all_files_are_from_one_moment_wherever_a_rewind_is_killed(harness: Harness) -> None:
     for name in ("f0", "f1", "d/x"):
-        (stage.project / name).parent.mkdir(exist_ok=True)
-        (stage.project / name).write_text(f"old {name}\n")
-    os.symlink("f0", stage.project / "y")
+        (harness.project / name).parent.mkdir(exist_ok=True)
+        (harness.project / name).write_text(f"old {name}\n")
+    os.symlink("f0", harness.project / "y")
     change = "echo new > f0; rm -r f1 d y; mkdir y n; echo y > y/y; echo n > n/n; echo d > d"
-    stage.plays({"a": [does(runs(change), writes("made", "m\n")), says("done")]})
-    session = (await stage.ran(mode="yolo")).id
-    before = everything(stage.project)
-    faults, counts = kills(str(stage.project), session)
+    harness.plays({"a": [does(runs(change), writes("made", "m\n")), says("done")]})
+    session = (await harness.ran(mode="yolo")).id
+    before = everything(harness.project)
+    faults, counts = kills(str(harness.project), session)
     assert faults == []
     assert min(counts.values()) >= 10, counts
-    assert everything(stage.project) == before
+    assert everything(harness.project) == before

@@ -15,38 +15,38 @@ from friday_cli.session import open
 from friday_cli.store.records import SessionRow
 from friday_cli.store.store import Store
 from friday_cli.view import MessageItem, NoteItem, SessionView
-from tests.delegation.harness import Actors, Scene, Shelf, Stage, until
+from tests.delegation.harness import Actors, Harness, MemoryStore, ScriptedSession, until
 from tests.engine_fixture import Say, delegate
-from tests.session.harness import Stage as DiskStage
+from tests.session.harness import Harness as DiskHarness
 from tests.session.harness import delegates, says
 from tests.store.files import sql
 from tests.virtual import virtual
 
 
 @pytest.fixture
-def acts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stage:
-    """A stage in memory, on a virtual clock."""
-    monkeypatch.setattr(open, "Store", Shelf)
+def acts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Harness:
+    """A harness in memory, on a virtual clock."""
+    monkeypatch.setattr(open, "Store", MemoryStore)
     (tmp_path / "acts").mkdir()
-    return Stage(tmp_path / "acts")
+    return Harness(tmp_path / "acts")
 
 
 THREE = {"a": [Say("one"), Say("two"), Say("three"), Say("four")]}
 
 
-async def talked(scene: Scene, *texts: str) -> None:
+async def talked(scene: ScriptedSession, *texts: str) -> None:
     for text in texts:
         await scene.session.prompt(text)
 
 
-def said(scene: Scene) -> list[str]:
+def said(scene: ScriptedSession) -> list[str]:
     """What the model is sent of the conversation, and the log's own word for the same."""
     now = [m.text for m in scene.root.history]
     assert now == [m.text for m in scene.record("a").history]
     return now
 
 
-def shown(scene: Scene) -> list[str]:
+def shown(scene: ScriptedSession) -> list[str]:
     """What a face shows."""
     root = SessionView.of(scene.envelopes).root
     assert root is not None
@@ -54,7 +54,7 @@ def shown(scene: Scene) -> list[str]:
 
 
 @virtual
-async def test_a_rewind_restores_the_conversation_and_deletes_nothing(acts: Stage) -> None:
+async def test_a_rewind_restores_the_conversation_and_deletes_nothing(acts: Harness) -> None:
     async with acts.open(THREE) as scene:
         await talked(scene, "first", "second", "third")
         before = list(scene.envelopes)
@@ -71,7 +71,7 @@ async def test_a_rewind_restores_the_conversation_and_deletes_nothing(acts: Stag
 
 
 @virtual
-async def test_a_rewind_is_undone_and_redone(acts: Stage) -> None:
+async def test_a_rewind_is_undone_and_redone(acts: Harness) -> None:
     async with acts.open(THREE) as scene:
         await talked(scene, "first", "second")
         await scene.session.rewind.to(1)
@@ -91,7 +91,7 @@ async def test_a_rewind_is_undone_and_redone(acts: Stage) -> None:
 
 
 @virtual
-async def test_a_rewind_outlives_the_process_and_reaches_behind_a_compaction(acts: Stage) -> None:
+async def test_a_rewind_outlives_the_process_and_reaches_behind_a_compaction(acts: Harness) -> None:
     async with acts.open({"a": [Say("one"), Say("two"), Say("the summary")]}) as scene:
         await talked(scene, "first", "second")
         before, after = await scene.session.compact("keep the names")
@@ -111,8 +111,8 @@ async def test_a_rewind_outlives_the_process_and_reaches_behind_a_compaction(act
 
 
 @virtual
-async def test_a_summary_names_no_agent_of_a_part_that_was_left(acts: Stage) -> None:
-    def listed(scene: Scene) -> list[str]:
+async def test_a_summary_names_no_agent_of_a_part_that_was_left(acts: Harness) -> None:
+    def listed(scene: ScriptedSession) -> list[str]:
         words = scene.of(ev.Compacted)[-1].messages[0].text.partition("Sub-agents of this session:")[2]
         return [line.partition(" ")[0] for line in words.split("\n") if line]
 
@@ -134,7 +134,7 @@ async def test_a_summary_names_no_agent_of_a_part_that_was_left(acts: Stage) -> 
 
 
 @virtual
-async def test_thinking_of_another_model_is_not_taken_back_to(acts: Stage) -> None:
+async def test_thinking_of_another_model_is_not_taken_back_to(acts: Harness) -> None:
     async with acts.open(Actors({"a": [Say("one", thinking="hm")]}, model="older")) as scene:
         await talked(scene, "first")
     async with acts.open({"a": [Say("two"), Say("three")]}, resume=acts.ids[0]) as scene:
@@ -145,7 +145,7 @@ async def test_thinking_of_another_model_is_not_taken_back_to(acts: Stage) -> No
 
 
 @virtual
-async def test_nothing_is_rewound_or_compacted_while_an_agent_is_at_work(acts: Stage) -> None:
+async def test_nothing_is_rewound_or_compacted_while_an_agent_is_at_work(acts: Harness) -> None:
     play = {"a": [Say("", [delegate("general", background=True)]), Say("waits"), Say("done")], "a.1": [Say("late")]}
     actors = Actors(play)
     held = actors.hold("a.1")
@@ -159,7 +159,7 @@ async def test_nothing_is_rewound_or_compacted_while_an_agent_is_at_work(acts: S
 
 
 @virtual
-async def test_while_it_is_compacted_nothing_begins(acts: Stage) -> None:
+async def test_while_it_is_compacted_nothing_begins(acts: Harness) -> None:
     actors = Actors({"a": [Say("one"), Say("the summary"), Say("two")]})
     held = actors.hold("a", 1)
     async with acts.open(actors) as scene:
@@ -180,7 +180,7 @@ async def test_while_it_is_compacted_nothing_begins(acts: Stage) -> None:
 
 
 @virtual
-async def test_a_compaction_that_fails_changes_nothing_and_says_why(acts: Stage) -> None:
+async def test_a_compaction_that_fails_changes_nothing_and_says_why(acts: Harness) -> None:
     broken = ProviderError("auth", "The key was refused.")
     async with acts.open({"a": [Say("one"), Say("", fail=broken), Say("two")]}) as scene:
         await talked(scene, "first")
@@ -190,18 +190,18 @@ async def test_a_compaction_that_fails_changes_nothing_and_says_why(acts: Stage)
         await talked(scene, "second")
 
 
-async def test_a_fork_continues_from_a_message_and_the_old_session_stays(stage: DiskStage) -> None:
+async def test_a_fork_continues_from_a_message_and_the_old_session_stays(harness: DiskHarness) -> None:
     play = {"a": [delegates("general", "look at it"), says("one"), says("two"), says("new")], "a.1": [says("found 42")]}
-    stage.plays(play)
-    async with stage.session() as session:
+    harness.plays(play)
+    async with harness.session() as session:
         await session.prompt("first")
         await session.prompt("second")
         old = await session.history()
         name = await session.rewind.fork(at=2)
-    assert [e.event for e in await stage.log(session.id)] == [e.event for e in old]
+    assert [e.event for e in await harness.log(session.id)] == [e.event for e in old]
     assert [row.id for row in await _rows()] == [name, session.id]  # the newest, with which -c goes on
-    stage.plays({"a": [says("forked")]})
-    async with stage.session(resume=name) as fork:
+    harness.plays({"a": [says("forked")]})
+    async with harness.session(resume=name) as fork:
         assert [p.text for p in await fork.rewind.points()] == ["first"]
         known = fork._tree.known("a.1")
         assert known is not None
@@ -213,13 +213,13 @@ async def test_a_fork_continues_from_a_message_and_the_old_session_stays(stage: 
         rows = {row.profile: row for row in await fork._parts.store.stats()}
         assert (rows["friday"].agents, rows["friday"].runs) == (2, 3)  # what was copied was spent and run once
         assert (rows["general"].agents, rows["general"].runs) == (1, 1)
-        spent = [agent.usage.billed for agent in replay(await stage.log(session.id)).values()]
-        mine = fork._main.agent.usage.billed - replay(_taken(await stage.log(name)))["a"].usage.billed
+        spent = [agent.usage.billed for agent in replay(await harness.log(session.id)).values()]
+        mine = fork._main.agent.usage.billed - replay(_taken(await harness.log(name)))["a"].usage.billed
         assert sum(row.tokens for row in rows.values()) == sum(spent) + mine
         # as a fork was before its log said what it took
         sql(store_path(), "UPDATE events SET body = replace(body, '\"taken\"', '\"was\"') WHERE seq = 1")
         assert {row.profile: row for row in await fork._parts.store.stats()} == rows
-    assert [e.event for e in await stage.log(session.id)] == [e.event for e in old]
+    assert [e.event for e in await harness.log(session.id)] == [e.event for e in old]
 
 
 async def _rows() -> list[SessionRow]:
@@ -234,9 +234,9 @@ def _taken(envelopes: list[ev.Envelope]) -> list[ev.Envelope]:
     return [e for e in envelopes if (e.seq or 0) <= first.taken]
 
 
-async def test_a_fork_of_a_session_at_work_ends_what_was_at_work(stage: DiskStage) -> None:
-    stage.plays({"a": [says("one")]})
-    async with stage.session() as session:
+async def test_a_fork_of_a_session_at_work_ends_what_was_at_work(harness: DiskHarness) -> None:
+    harness.plays({"a": [says("one")]})
+    async with harness.session() as session:
         await session.prompt("first")
         whole = await session.rewind.fork()
         with pytest.raises(UsageError, match="nothing before"):
@@ -245,8 +245,8 @@ async def test_a_fork_of_a_session_at_work_ends_what_was_at_work(stage: DiskStag
             await session.rewind.fork(at=7)
         session.start("second")
         middle = await session.rewind.fork()
-    assert [type(e.event) for e in await stage.log(whole)][-2:] == [ev.AgentFinished, ev.Notice]
-    assert all(record.end is not None for record in replay(await stage.log(middle)).values())
-    async with stage.session(resume=whole) as fork:
-        texts = [e.event.message.text for e in await stage.log(fork.id) if isinstance(e.event, ev.MessageAdded)]
+    assert [type(e.event) for e in await harness.log(whole)][-2:] == [ev.AgentFinished, ev.Notice]
+    assert all(record.end is not None for record in replay(await harness.log(middle)).values())
+    async with harness.session(resume=whole) as fork:
+        texts = [e.event.message.text for e in await harness.log(fork.id) if isinstance(e.event, ev.MessageAdded)]
         assert texts == ["first", "one"]

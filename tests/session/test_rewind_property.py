@@ -35,7 +35,7 @@ UNDO = st.just(("undo",))
 
 
 @dataclass
-class Ground:
+class CheckpointedFolder:
     """A folder with a keeper, and what a plain model of it says."""
 
     folder: Path
@@ -144,12 +144,12 @@ class Ground:
         assert self.log.last > mark
 
 
-def play(steps: list[tuple[object, ...]], then: Callable[[Ground], Awaitable[None]] | None = None) -> None:
+def play(steps: list[tuple[object, ...]], then: Callable[[CheckpointedFolder], Awaitable[None]] | None = None) -> None:
     """Take `steps` in a new folder after a first message, and do `then`."""
 
     async def run() -> None:
         with tempfile.TemporaryDirectory() as folder:
-            ground = Ground(Path(folder))
+            ground = CheckpointedFolder(Path(folder))
             try:
                 for kind, *rest in [("message",), *steps]:
                     if kind == "person":
@@ -174,7 +174,7 @@ def test_files_come_back_exactly_or_it_is_said(steps: list[tuple[object, ...]]) 
 @settings(max_examples=30)
 @given(st.lists(st.one_of(MESSAGE, AGENT, COMMAND), min_size=3, max_size=12), st.data())
 def test_without_a_person_every_message_comes_back(steps: list[tuple[object, ...]], data: st.DataObject) -> None:
-    async def go_back(ground: Ground) -> None:
+    async def go_back(ground: CheckpointedFolder) -> None:
         found = points(ground.journal.envelopes)
         for _ in range(3):
             point = data.draw(st.sampled_from(found))

@@ -12,7 +12,7 @@ import pytest
 from friday_cli.paths import data_dir, store_path
 from friday_cli.store.store import Store
 from friday_cli.workspace.checkpoints import recorder
-from tests.session.harness import Stage, does, says, wait_for
+from tests.session.harness import Harness, does, says, wait_for
 from tests.session.test_rewind import everything, runs, writes
 
 DIES_IN_A_COMMAND = """
@@ -50,8 +50,8 @@ asyncio.run(main())
 """
 
 
-def program(stage: Stage, code: str, *more: str) -> list[str]:
-    return [sys.executable, "-c", code, str(stage.project), str(stage.scenario), *more]
+def program(harness: Harness, code: str, *more: str) -> list[str]:
+    return [sys.executable, "-c", code, str(harness.project), str(harness.scenario), *more]
 
 
 def environment() -> dict[str, str]:
@@ -62,9 +62,9 @@ def finished(argv: list[str]) -> int:
     return subprocess.run(argv, env=environment(), timeout=60, check=False).returncode
 
 
-async def last(stage: Stage) -> str:
+async def last(harness: Harness) -> str:
     async with Store(store_path()) as store:
-        found = await store.last_session(stage.project)
+        found = await store.last_session(harness.project)
     assert found is not None
     return found
 
@@ -74,87 +74,87 @@ def cli(*args: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(argv, env=environment(), capture_output=True, text=True, timeout=60, check=False)
 
 
-def killed_in(stage: Stage, command: str) -> None:
+def killed_in(harness: Harness, command: str) -> None:
     """A session whose process is killed while `command` waits after its changes."""
     changes = f"{command}; touch ../ready; {wait_for('never')}"
-    stage.plays({"a": [does(runs(changes)), says("done")]})
-    process = subprocess.Popen(program(stage, DIES_IN_A_COMMAND), env=environment())
+    harness.plays({"a": [does(runs(changes)), says("done")]})
+    process = subprocess.Popen(program(harness, DIES_IN_A_COMMAND), env=environment())
     try:
-        subprocess.run(["bash", "-c", wait_for(stage.project.parent / "ready")], check=True)
+        subprocess.run(["bash", "-c", wait_for(harness.project.parent / "ready")], check=True)
     finally:
         process.kill()
         process.wait()
 
 
-async def test_what_a_command_overwrote_before_a_kill_comes_back(stage: Stage) -> None:
+async def test_what_a_command_overwrote_before_a_kill_comes_back(harness: Harness) -> None:
     for number in range(8):
-        (stage.project / f"f{number}").write_text(f"old {number}\n")
-    os.symlink("f0", stage.project / "link")
-    before = everything(stage.project)
-    killed_in(stage, "for n in 0 1 2 3; do echo new > f$n; done; rm f4 link; mkdir d; echo x > d/x; mv f5 d/f5")
-    changed = everything(stage.project)
-    session = await last(stage)
+        (harness.project / f"f{number}").write_text(f"old {number}\n")
+    os.symlink("f0", harness.project / "link")
+    before = everything(harness.project)
+    killed_in(harness, "for n in 0 1 2 3; do echo new > f$n; done; rm f4 link; mkdir d; echo x > d/x; mv f5 d/f5")
+    changed = everything(harness.project)
+    session = await last(harness)
     assert len(list((data_dir() / "baselines" / session).iterdir())) == 1
     done = cli("rewind", session, "--to", "1", "--yes")
     assert (done.returncode, "9 files that changed" in done.stderr) == (0, True), done.stderr
-    assert everything(stage.project) == before
+    assert everything(harness.project) == before
     assert cli("rewind", session, "--undo", "--yes").returncode == 0
-    assert everything(stage.project) == changed
+    assert everything(harness.project) == changed
     assert not (data_dir() / "baselines" / session).exists()
 
 
 async def test_what_a_person_may_have_changed_after_the_kill_is_asked_about(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(recorder, "GRACE_S", -1000.0)  # as if the process had died long before the files changed
     for name in ("changed", "deleted"):
-        (stage.project / name).write_text("old\n")
-    before = everything(stage.project)
-    killed_in(stage, "echo new > changed; rm deleted; echo made > made")
-    after = everything(stage.project)
-    async with stage.session(mode="yolo", resume=await last(stage)) as session:
+        (harness.project / name).write_text("old\n")
+    before = everything(harness.project)
+    killed_in(harness, "echo new > changed; rm deleted; echo made > made")
+    after = everything(harness.project)
+    async with harness.session(mode="yolo", resume=await last(harness)) as session:
         told = await session.rewind.to(1)
         assert not told.done
         assert {(c.path, c.reason) for c in told.conflicts} == {
             ("changed", "it was changed since"), ("made", "it was changed since"), ("deleted", "it was deleted since"),
         }  # fmt: skip
-        assert everything(stage.project) == after
+        assert everything(harness.project) == after
         assert (await session.rewind.to(1, conflicts="overwrite")).done
-        assert everything(stage.project) == before
+        assert everything(harness.project) == before
 
 
-async def test_a_kill_between_commands_blames_no_agent(stage: Stage) -> None:
-    stage.plays({"a": [does(runs("echo agent > made")), says("done")]})
+async def test_a_kill_between_commands_blames_no_agent(harness: Harness) -> None:
+    harness.plays({"a": [does(runs("echo agent > made")), says("done")]})
     code = DIES_IN_A_COMMAND.replace('("go")', '("go")\n    import os\n    os.kill(os.getpid(), 9)')
-    assert finished(program(stage, code)) == -signal.SIGKILL
-    (stage.project / "person").write_text("mine\n")
-    async with stage.session(mode="yolo", resume=await last(stage)) as session:
+    assert finished(program(harness, code)) == -signal.SIGKILL
+    (harness.project / "person").write_text("mine\n")
+    async with harness.session(mode="yolo", resume=await last(harness)) as session:
         assert [row.path for row in await session.rewind.changes()] == ["made"]
 
 
 @pytest.mark.parametrize("after", [0, 1, 5, 9, 10])
-async def test_a_rewind_that_was_killed_half_way_is_undone(stage: Stage, after: int) -> None:
+async def test_a_rewind_that_was_killed_half_way_is_undone(harness: Harness, after: int) -> None:
     for number in range(4):
-        (stage.project / f"f{number}").write_text(f"old {number}\n")
-    (stage.project / "d").mkdir()
-    (stage.project / "d/x").write_text("x\n")
-    os.symlink("f0", stage.project / "y")
+        (harness.project / f"f{number}").write_text(f"old {number}\n")
+    (harness.project / "d").mkdir()
+    (harness.project / "d/x").write_text("x\n")
+    os.symlink("f0", harness.project / "y")
     change = (
         "for n in 0 1 2; do echo new $n > f$n; done; rm -r f3 d y; mkdir y n; echo y > y/y; echo n > n/n; echo d > d"
     )
-    stage.plays({"a": [does(runs(change), writes("made", "m\n")), says("done")]})
-    before = everything(stage.project)
-    session = (await stage.ran(mode="yolo")).id
-    agents = everything(stage.project)
-    argv = program(stage, DIES_IN_A_REWIND, session, str(after))
+    harness.plays({"a": [does(runs(change), writes("made", "m\n")), says("done")]})
+    before = everything(harness.project)
+    session = (await harness.ran(mode="yolo")).id
+    agents = everything(harness.project)
+    argv = program(harness, DIES_IN_A_REWIND, session, str(after))
     assert finished(argv) == -signal.SIGKILL
     if after:
-        assert everything(stage.project) != agents, "it was killed half-way"
-    async with stage.session(mode="yolo", resume=session) as again:
-        assert everything(stage.project) == agents
+        assert everything(harness.project) != agents, "it was killed half-way"
+    async with harness.session(mode="yolo", resume=session) as again:
+        assert everything(harness.project) == agents
         assert any("A rewind was cut off" in str(e.event) for e in await again.history())
         assert (await again.rewind.to(1)).done
-        assert everything(stage.project) == before
+        assert everything(harness.project) == before
         await again.rewind.undo()
-        assert everything(stage.project) == agents
+        assert everything(harness.project) == agents
         assert {row.agent for row in await again.rewind.changes()} == {"a"}

@@ -12,19 +12,19 @@ from friday_cli.core.protocol.events import Denied, Notice, PermissionAsked, Too
 from friday_cli.core.protocol.messages import ToolResult
 from friday_cli.session.session import Session
 from friday_cli.workspace.sandbox.detect import SandboxChoice
-from tests.session.harness import Stage, does, says, wait_for
+from tests.session.harness import Harness, does, says, wait_for
 from tests.workspace.sandbox.conftest import choice, git
 
 __all__ = ["choice"]
 
 
 async def play(
-    stage: Stage, kind: str, *calls: dict[str, object], allow: bool | None = None, network: bool = False
+    harness: Harness, kind: str, *calls: dict[str, object], allow: bool | None = None, network: bool = False
 ) -> Session:
     """A session in mode auto in which bash is called so, its questions answered with `allow` (None: nobody is there)."""
-    stage.plays({"a": [*(does(("bash", call)) for call in calls), says("done")]})
+    harness.plays({"a": [*(does(("bash", call)) for call in calls), says("done")]})
     flags = {"sandbox.kind": kind, "sandbox.network": network}
-    async with stage.session(attended=allow is not None, mode="auto", flags=flags) as session:
+    async with harness.session(attended=allow is not None, mode="auto", flags=flags) as session:
         answering = asyncio.create_task(_answers(session, allow is True))
         await session.prompt("go")
     await answering
@@ -41,61 +41,61 @@ def results(session: Session) -> list[ToolResult]:
     return [result for message in session._main.agent.history for result in message.results]
 
 
-async def test_in_mode_auto_only_confined_commands_pass_unasked(stage: Stage, choice: SandboxChoice) -> None:
-    out = stage.project.parent / "out"
+async def test_in_mode_auto_only_confined_commands_pass_unasked(harness: Harness, choice: SandboxChoice) -> None:
+    out = harness.project.parent / "out"
     session = await play(
-        stage, choice.kind, {"command": "echo in > in"}, {"command": f"echo x > {out}"},
+        harness, choice.kind, {"command": "echo in > in"}, {"command": f"echo x > {out}"},
         {"command": f"echo x > {out}", "outside": True, "reason": "wanted there"},
         {"command": f"echo x > {out}", "outside": True},
     )  # fmt: skip
     first, second, third, fourth = results(session)
     assert session.sandbox == choice.kind
     assert first.status == "ok"
-    assert (stage.project / "in").read_text() == "in\n"
+    assert (harness.project / "in").read_text() == "in\n"
     assert third.status == "denied"
     assert "outside the sandbox" in third.text
     assert "need a `reason`" in fourth.text
     assert not out.exists()
     assert second.status == ("ok" if choice.kind == "bubblewrap" and str(out).startswith("/tmp/") else "error")
-    denied = [e.event for e in await stage.log(session.id) if isinstance(e.event, Denied)]
+    denied = [e.event for e in await harness.log(session.id) if isinstance(e.event, Denied)]
     assert len(denied) == 1  # without a reason nobody is even asked
 
 
-async def test_a_person_can_let_a_command_out(stage: Stage, choice: SandboxChoice) -> None:
-    out = stage.project.parent / "out"
+async def test_a_person_can_let_a_command_out(harness: Harness, choice: SandboxChoice) -> None:
+    out = harness.project.parent / "out"
     call = {"command": f"echo x > {out}", "outside": True, "reason": "wanted there"}
-    session = await play(stage, choice.kind, call, allow=False)
+    session = await play(harness, choice.kind, call, allow=False)
     assert results(session)[0].status == "denied"
-    session = await play(stage, choice.kind, call, allow=True)
+    session = await play(harness, choice.kind, call, allow=True)
     assert results(session)[0].status == "ok"
     assert out.read_text() == "x\n"
-    asked = [e.event for e in await stage.log(session.id) if isinstance(e.event, PermissionAsked)]
+    asked = [e.event for e in await harness.log(session.id) if isinstance(e.event, PermissionAsked)]
     assert ['because: "wanted there"' in event.reason for event in asked] == [True]
 
 
-async def test_without_a_sandbox_mode_auto_asks_and_says_so(stage: Stage) -> None:
-    session = await play(stage, "none", {"command": "make all"})
+async def test_without_a_sandbox_mode_auto_asks_and_says_so(harness: Harness) -> None:
+    session = await play(harness, "none", {"command": "make all"})
     assert session.sandbox == "none"
     assert results(session)[0].status == "denied"
-    notices = [e.event.text for e in await stage.log(session.id) if isinstance(e.event, Notice)]
+    notices = [e.event.text for e in await harness.log(session.id) if isinstance(e.event, Notice)]
     assert len([text for text in notices if text.startswith("sandbox: none (switched off in the settings)")]) == 1
     assert "outside" not in str(session._main.agent.tools["bash"].spec.schema)
     assert "run in a sandbox" not in session._main.agent.system
 
 
-async def test_a_kind_that_does_not_work_opens_nothing(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_kind_that_does_not_work_opens_nothing(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(UsageError, match="bubblewrap does not work here"):
-        await play(stage, "bubblewrap")
+        await play(harness, "bubblewrap")
 
 
 async def test_changed_protected_files_are_reported_to_the_person_and_the_model(
-    stage: Stage, choice: SandboxChoice
+    harness: Harness, choice: SandboxChoice
 ) -> None:
-    (stage.project / "evil.sh").write_text("mkdir -p .git/x && echo ../evil > .git/commondir\n")
-    session = await play(stage, choice.kind, {"command": "sh evil.sh"})
+    (harness.project / "evil.sh").write_text("mkdir -p .git/x && echo ../evil > .git/commondir\n")
+    session = await play(harness, choice.kind, {"command": "sh evil.sh"})
     assert "Protected files changed while this ran: .git/commondir" in results(session)[0].text
-    notices = [e.event.text for e in await stage.log(session.id) if isinstance(e.event, Notice)]
+    notices = [e.event.text for e in await harness.log(session.id) if isinstance(e.event, Notice)]
     assert any(".git/commondir changed while a command ran" in text for text in notices)
 
 
@@ -104,21 +104,21 @@ async def test_changed_protected_files_are_reported_to_the_person_and_the_model(
     (".husky/pre-commit", {"background": True}), (".git/config", {"background": True}), (".envrc", {"timeout_s": 1}),
 ])  # fmt: skip
 async def test_files_that_run_code_later_are_told_whether_anyone_reads_the_result_and_a_rewind_restores_them(
-    stage: Stage, choice: SandboxChoice, path: str, more: dict[str, object]
+    harness: Harness, choice: SandboxChoice, path: str, more: dict[str, object]
 ) -> None:
     if choice.kind != "landlock" and path.startswith(".git/"):
         pytest.skip(f"NOT TESTED HERE: {choice.kind} prevents it")
-    await git(stage.project, "init", "-q")
-    changed, ready = stage.project / path, stage.project / "ready"
+    await git(harness.project, "init", "-q")
+    changed, ready = harness.project / path, harness.project / "ready"
     before = changed.read_text() if changed.exists() else None
     wait = "; sleep 60" if more else ""
-    (stage.project / "evil.sh").write_text(f"mkdir -p $(dirname {path}); echo bad >> {path}; touch ready{wait}\n")
+    (harness.project / "evil.sh").write_text(f"mkdir -p $(dirname {path}); echo bad >> {path}; touch ready{wait}\n")
     calls: list[dict[str, object]] = [{"command": "sh evil.sh", **more}]
     if more.get("background"):  # its result is never read
         calls.append({"command": wait_for(ready)})
-    stage.plays({"a": [*(does(("bash", call)) for call in calls), says("done")]})
-    async with stage.after_run(mode="auto", flags={"sandbox.kind": choice.kind}) as session:
-        notices = [e.event.text for e in await stage.log(session.id) if isinstance(e.event, Notice)]
+    harness.plays({"a": [*(does(("bash", call)) for call in calls), says("done")]})
+    async with harness.after_run(mode="auto", flags={"sandbox.kind": choice.kind}) as session:
+        notices = [e.event.text for e in await harness.log(session.id) if isinstance(e.event, Notice)]
         own = [text for text in notices if text.startswith(f"{path} changed") and text.endswith("(sh evil.sh)")]
         assert len(own) == 1, notices
         assert changed.read_text().endswith("bad\n")
@@ -126,31 +126,31 @@ async def test_files_that_run_code_later_are_told_whether_anyone_reads_the_resul
         assert (changed.read_text() if changed.exists() else None) == before
 
 
-async def test_what_a_command_changed_before_it_was_stopped_is_told(stage: Stage, choice: SandboxChoice) -> None:
-    (stage.project / "evil.sh").write_text("echo bad > .envrc; echo ready; sleep 60\n")
-    stage.plays({"a": [does(("bash", {"command": "sh evil.sh"})), says("done")]})
-    async with stage.session(mode="auto", flags={"sandbox.kind": choice.kind}) as session:
+async def test_what_a_command_changed_before_it_was_stopped_is_told(harness: Harness, choice: SandboxChoice) -> None:
+    (harness.project / "evil.sh").write_text("echo bad > .envrc; echo ready; sleep 60\n")
+    harness.plays({"a": [does(("bash", {"command": "sh evil.sh"})), says("done")]})
+    async with harness.session(mode="auto", flags={"sandbox.kind": choice.kind}) as session:
         run = asyncio.create_task(session.prompt("go"))
         async for envelope in session.events():
             if isinstance(envelope.event, ToolOutput | ToolFinished):
                 break
         await session.stop()
         await run
-    notices = [e.event.text for e in await stage.log(session.id) if isinstance(e.event, Notice)]
+    notices = [e.event.text for e in await harness.log(session.id) if isinstance(e.event, Notice)]
     assert any(text.startswith(".envrc changed while a command ran") for text in notices)
 
 
-async def test_the_model_knows(stage: Stage, choice: SandboxChoice) -> None:
-    session = await play(stage, choice.kind)
+async def test_the_model_knows(harness: Harness, choice: SandboxChoice) -> None:
+    session = await play(harness, choice.kind)
     assert "Commands run in a sandbox" in session._main.agent.system
     assert "network is off" in session._main.agent.system
-    session = await play(stage, choice.kind, network=True)
+    session = await play(harness, choice.kind, network=True)
     assert "network is off" not in session._main.agent.system
 
 
-async def test_friday_s_own_folders_are_closed_to_commands(stage: Stage, choice: SandboxChoice) -> None:
+async def test_friday_s_own_folders_are_closed_to_commands(harness: Harness, choice: SandboxChoice) -> None:
     command = 'cat "$FRIDAY_HOME"/data/friday.db; ls -R "$FRIDAY_HOME"/data; true'
-    session = await play(stage, choice.kind, {"command": command})
+    session = await play(harness, choice.kind, {"command": command})
     assert "SQLite" not in results(session)[0].text
     if choice.kind == "bubblewrap":
         assert "friday.db\n" not in results(session)[0].text.replace("data/friday.db", "")

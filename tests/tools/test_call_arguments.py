@@ -15,11 +15,11 @@ from friday_cli.core.protocol.call_arguments import DESCRIPTIONS
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.events import PermissionAsked
 from friday_cli.tools import shell
-from tests.delegation.harness import Stage, stage, until
+from tests.delegation.harness import Harness, harness, until
 from tests.engine_fixture import Say, call
 from tests.tools.test_specs import FAMILIES
 
-__all__ = ["stage"]
+__all__ = ["harness"]
 
 TOOLS = {tool.name: tool for tools in FAMILIES.values() for tool in tools}
 TOOLS["bash in a sandbox"] = shell.tools(confined=True)[0]
@@ -211,34 +211,34 @@ def test_our_own_spelling_keeps_its_meaning(data: st.DataObject, one: tuple[str,
     assert tool.parse(tool.understand(sent).arguments) == args
 
 
-async def test_a_session_with_the_calls_of_other_programs(stage: Stage) -> None:
-    stage.file("f.txt", "one\ntwo\n")
+async def test_a_session_with_the_calls_of_other_programs(harness: Harness) -> None:
+    harness.file("f.txt", "one\ntwo\n")
     calls = [
         call("read_file", file_path="f.txt", pages="1"),
         call("edit_file", file_path="f.txt", old_string="two", new_string="2", instruction="Use a digit."),
         call("bash", command=["bash", "-lc", "cat f.txt"], description="Show the file", timeout_ms=30_000),
         call("bash", command="rm f.txt", dry_run=True),
     ]
-    s = await stage.ran({"a": [Say("", [one]) for one in calls]})
+    s = await harness.ran({"a": [Say("", [one]) for one in calls]})
     read, edited, shown, refused = s.results()
     assert read == "ok: 1\tone\n2\ttwo\n[Left out, not an argument of this tool: pages]"
     assert edited.endswith("+1 -1 lines.\n[Left out, not an argument of this tool: instruction]")
     assert shown.startswith("ok: one\n2\n[exit 0")
     assert shown.endswith("\n[Left out, not an argument of this tool: description]")
     assert refused == "error: bash: there is no argument `dry_run`. The arguments are: command, timeout_s, background."
-    assert (stage.project / "f.txt").read_text(encoding="utf-8") == "one\n2\n"
+    assert (harness.project / "f.txt").read_text(encoding="utf-8") == "one\n2\n"
     assert s.record("a").receipt.commands[0].command == "cat f.txt"
 
 
-async def test_rules_and_people_see_what_a_call_means(stage: Stage) -> None:
+async def test_rules_and_people_see_what_a_call_means(harness: Harness) -> None:
     """A deny rule holds in every spelling, and a person is asked about the arguments as they are understood."""
     calls = [
         call("write_file", file_path="no.txt", content="x"),
         call("bash", cmd=["git", "push"]),
         call("bash", command="make", workdir="src"),
     ]
-    stage.file("src/Makefile", "all:\n")
-    async with stage.open(
+    harness.file("src/Makefile", "all:\n")
+    async with harness.open(
         {"a": [Say("", calls)]},
         mode="ask",
         attended=True,

@@ -16,71 +16,71 @@ from friday_cli.core.protocol.displays import DiffDisplay, TableDisplay
 from friday_cli.core.protocol.tool import Output
 from friday_cli.core.text.diff import difference
 from friday_cli.tools.files import tools
-from tests.tools.tool_workspace import Desk
+from tests.tools.tool_workspace import ToolHarness
 
 
 @pytest.fixture
-async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
+async def harness(tmp_path: Path) -> AsyncIterator[ToolHarness]:
     root = tmp_path / "ws"
     root.mkdir()
-    made = Desk(root, *tools())
+    made = ToolHarness(root, *tools())
     yield made
     await made.workspace.close()
 
 
-async def given(desk: Desk, data: str | bytes, name: str = "f") -> Path:
+async def given(harness: ToolHarness, data: str | bytes, name: str = "f") -> Path:
     """A file that the agent has read."""
-    path = desk.root / name
+    path = harness.root / name
     path.write_bytes(data.encode() if isinstance(data, str) else data)
-    await desk("read_file", path=name)
+    await harness("read_file", path=name)
     return path
 
 
-async def edit(desk: Desk, *edits: tuple[str, str], **more: bool) -> Output:
+async def edit(harness: ToolHarness, *edits: tuple[str, str], **more: bool) -> Output:
     """Edit the file `f`: pairs of old and new text."""
-    return await desk("edit_file", path="f", edits=[{"old": old, "new": new, **more} for old, new in edits])
+    return await harness("edit_file", path="f", edits=[{"old": old, "new": new, **more} for old, new in edits])
 
 
-async def refused(desk: Desk, *edits: tuple[str, str]) -> str:
+async def refused(harness: ToolHarness, *edits: tuple[str, str]) -> str:
     """The words with which an edit of `f` is refused."""
-    return await desk.error("edit_file", path="f", edits=[{"old": old, "new": new} for old, new in edits])
+    return await harness.error("edit_file", path="f", edits=[{"old": old, "new": new} for old, new in edits])
 
 
 # ---- reading ---------------------------------------------------------------------
 
 
-async def test_lines_are_numbered_and_the_reading_is_recorded(desk: Desk) -> None:
-    (desk.root / "a.txt").write_text("one\ntwo\n\nfour")
-    output = await desk("read_file", path="a.txt")
+async def test_lines_are_numbered_and_the_reading_is_recorded(harness: ToolHarness) -> None:
+    (harness.root / "a.txt").write_text("one\ntwo\n\nfour")
+    output = await harness("read_file", path="a.txt")
     assert output.text == "1\tone\n2\ttwo\n3\t\n4\tfour"
     assert output.facts.read == ("a.txt",)
-    assert desk.context.seen.hashes == {str(desk.root / "a.txt"): hashlib.sha256(b"one\ntwo\n\nfour").hexdigest()}
+    assert harness.context.seen.hashes == {str(harness.root / "a.txt"): hashlib.sha256(b"one\ntwo\n\nfour").hexdigest()}
 
 
-async def test_a_window_says_what_is_left_and_how_to_go_on(desk: Desk) -> None:
-    (desk.root / "a.txt").write_text("".join(f"line {n}\n" for n in range(1, 11)))
-    assert await desk.text("read_file", path="a.txt", offset=4, limit=2) == (
+async def test_a_window_says_what_is_left_and_how_to_go_on(harness: ToolHarness) -> None:
+    (harness.root / "a.txt").write_text("".join(f"line {n}\n" for n in range(1, 11)))
+    assert await harness.text("read_file", path="a.txt", offset=4, limit=2) == (
         "4\tline 4\n5\tline 5\n[lines 4-5 of 10; continue with offset=6]"
     )
-    assert (await desk.text("read_file", path="a.txt", offset=9)).endswith("10\tline 10\n[lines 9-10 of 10]")
-    assert "only 10 lines" in await desk.error("read_file", path="a.txt", offset=11)
+    assert (await harness.text("read_file", path="a.txt", offset=9)).endswith("10\tline 10\n[lines 9-10 of 10]")
+    assert "only 10 lines" in await harness.error("read_file", path="a.txt", offset=11)
 
 
-async def test_long_files_and_lines_are_cut_and_said(desk: Desk) -> None:
-    (desk.root / "many").write_text("x\n" * 5000)
-    (desk.root / "wide").write_text("y" * 100_000 + "\nend\n")
-    (desk.root / "both").write_text(("z" * 1500 + "\n") * 1000)
-    many = await desk.text("read_file", path="many")
+async def test_long_files_and_lines_are_cut_and_said(harness: ToolHarness) -> None:
+    (harness.root / "many").write_text("x\n" * 5000)
+    (harness.root / "wide").write_text("y" * 100_000 + "\nend\n")
+    (harness.root / "both").write_text(("z" * 1500 + "\n") * 1000)
+    many = await harness.text("read_file", path="many")
     assert many.endswith("2000\tx\n[lines 1-2,000 of 5,000; continue with offset=2001]")
-    wide = await desk.text("read_file", path="wide")
+    wide = await harness.text("read_file", path="wide")
     assert wide.endswith("[truncated: the line has 100,000 characters]\n2\tend")
     assert len(wide) < 3000
-    both = await desk.text("read_file", path="both")
+    both = await harness.text("read_file", path="both")
     assert len(both) < 62_000
     assert "continue with offset=" in both
 
 
-async def test_crlf_mark_and_encodings_are_read_as_text(desk: Desk) -> None:
+async def test_crlf_mark_and_encodings_are_read_as_text(harness: ToolHarness) -> None:
     for data, text in (
         (b"a\r\nb\r\n", "1\ta\n2\tb"),
         (b"\xef\xbb\xbfa\n", "1\ta"),
@@ -89,8 +89,8 @@ async def test_crlf_mark_and_encodings_are_read_as_text(desk: Desk) -> None:
         (b"caf\xe9 \x81\n", "1\tcafé \x81\n[encoding latin-1]"),
         (b"", "(f is empty)"),
     ):
-        (desk.root / "f").write_bytes(data)
-        assert await desk.text("read_file", path="f") == text
+        (harness.root / "f").write_bytes(data)
+        assert await harness.text("read_file", path="f") == text
 
 
 @pytest.mark.parametrize(
@@ -104,35 +104,35 @@ async def test_crlf_mark_and_encodings_are_read_as_text(desk: Desk) -> None:
         (b"\x80\x01\x02\x03\x04\x05\x06" * 100, "binary data"),
     ],
 )
-async def test_binary_files_are_refused_by_kind(desk: Desk, data: bytes, word: str) -> None:
-    (desk.root / "f").write_bytes(data)
-    assert re.search(word, await desk.error("read_file", path="f"))
-    assert desk.context.seen.hashes == {}
+async def test_binary_files_are_refused_by_kind(harness: ToolHarness, data: bytes, word: str) -> None:
+    (harness.root / "f").write_bytes(data)
+    assert re.search(word, await harness.error("read_file", path="f"))
+    assert harness.context.seen.hashes == {}
 
 
-async def test_what_is_missing_is_named_with_what_is_like_it(desk: Desk) -> None:
-    (desk.root / "settings.py").write_text("")
-    assert "Did you mean settings.py?" in await desk.error("read_file", path="setings.py")
-    assert "folder does not exist" in await desk.error("read_file", path="no/such.py")
-    assert "list_dir" in await desk.error("read_file", path=".")
-    assert "outside" in await desk.error("read_file", path="../x")
+async def test_what_is_missing_is_named_with_what_is_like_it(harness: ToolHarness) -> None:
+    (harness.root / "settings.py").write_text("")
+    assert "Did you mean settings.py?" in await harness.error("read_file", path="setings.py")
+    assert "folder does not exist" in await harness.error("read_file", path="no/such.py")
+    assert "list_dir" in await harness.error("read_file", path=".")
+    assert "outside" in await harness.error("read_file", path="../x")
 
 
-async def test_a_file_too_large_shows_its_start_and_cannot_be_changed(desk: Desk) -> None:
-    with open(desk.root / "big", "wb") as file:  # noqa: ASYNC230
+async def test_a_file_too_large_shows_its_start_and_cannot_be_changed(harness: ToolHarness) -> None:
+    with open(harness.root / "big", "wb") as file:  # noqa: ASYNC230
         file.write(b"first\n" + b"x" * 99 + b"\n")
         for _ in range(200):
             file.write(b"0123456789abcde\n" * 6000)
-    text = await desk.text("read_file", path="big", limit=1)
+    text = await harness.text("read_file", path="big", limit=1)
     assert text.startswith("1\tfirst\n")
     assert "18.3 MB in total; only the first 16.0 MB" in text
-    assert "larger than" in await desk.error("edit_file", path="big", edits=[{"old": "first", "new": "1"}])
+    assert "larger than" in await harness.error("edit_file", path="big", edits=[{"old": "first", "new": "1"}])
 
 
-async def test_the_one_line_of_a_file_too_large_is_shown_from_its_beginning(desk: Desk) -> None:
+async def test_the_one_line_of_a_file_too_large_is_shown_from_its_beginning(harness: ToolHarness) -> None:
     """Without a line end there was no whole line to show, and the file was called empty."""
-    (desk.root / "one.json").write_bytes(b"first" + "é".encode() * 8_400_000)
-    text = await desk.text("read_file", path="one.json")
+    (harness.root / "one.json").write_bytes(b"first" + "é".encode() * 8_400_000)
+    text = await harness.text("read_file", path="one.json")
     assert text.startswith("1\tfirstéé")
     assert "only the first 16.0 MB" in text
     assert "encoding" not in text
@@ -156,9 +156,9 @@ def png(width: int, height: int) -> bytes:
         ("b.webp", b"RIFF\0\0\0\0WEBPVP8 \0\0\0\0\0\0\0\x9d\x01\x2a\x03\0\x04\0", "image/webp"),
     ],
 )
-async def test_pictures_come_as_pictures(desk: Desk, name: str, data: bytes, kind: str) -> None:
-    (desk.root / name).write_bytes(data)
-    output = await desk("read_file", path=name)
+async def test_pictures_come_as_pictures(harness: ToolHarness, name: str, data: bytes, kind: str) -> None:
+    (harness.root / name).write_bytes(data)
+    output = await harness("read_file", path=name)
     assert [(i.media_type, base64.b64decode(i.data)) for i in output.images] == [(kind, data)]
     assert "3x4 pixels" in output.text
 
@@ -168,12 +168,12 @@ async def test_pictures_come_as_pictures(desk: Desk, name: str, data: bytes, kin
     [(png(9000, 10), "too large.*9000x10"), (png(1, 1) + bytes(4_000_000), "too large"), (png(1, 1)[:12], "damaged"),
      (b"\xff\xd8\xff\xe0\0\x04", "damaged"), (b"\xff\xd8\xff\xff\xff\xff", "damaged")],
 )  # fmt: skip
-async def test_pictures_a_provider_would_refuse_are_refused_here(desk: Desk, data: bytes, word: str) -> None:
-    (desk.root / "p.png").write_bytes(data)
-    assert re.search(word, await desk.error("read_file", path="p.png"))
+async def test_pictures_a_provider_would_refuse_are_refused_here(harness: ToolHarness, data: bytes, word: str) -> None:
+    (harness.root / "p.png").write_bytes(data)
+    assert re.search(word, await harness.error("read_file", path="p.png"))
 
 
-async def test_a_notebook_is_shown_as_cells(desk: Desk) -> None:
+async def test_a_notebook_is_shown_as_cells(harness: ToolHarness) -> None:
     cells = [
         {"cell_type": "markdown", "source": ["# Title\n", "text"]},
         {"cell_type": "code", "execution_count": 3, "source": "print(1)", "outputs": [
@@ -182,77 +182,77 @@ async def test_a_notebook_is_shown_as_cells(desk: Desk) -> None:
             {"output_type": "error", "ename": "ValueError", "evalue": "bad"},
         ]},
     ]  # fmt: skip
-    (desk.root / "n.ipynb").write_text(json.dumps({"cells": cells, "nbformat": 4}))
-    text = await desk.text("read_file", path="n.ipynb")
+    (harness.root / "n.ipynb").write_text(json.dumps({"cells": cells, "nbformat": 4}))
+    text = await harness.text("read_file", path="n.ipynb")
     assert text.splitlines()[:2] == ["1\t--- cell 1 (markdown) ---", "2\t# Title"]
     for part in ("cell 2 (code, run 3)", "print(1)", "[image/png omitted]", "ValueError: bad"):
         assert part in text
-    (desk.root / "broken.ipynb").write_text('{"cells": [3]}')
-    assert await desk.text("read_file", path="broken.ipynb") == '1\t{"cells": [3]}'
+    (harness.root / "broken.ipynb").write_text('{"cells": [3]}')
+    assert await harness.text("read_file", path="broken.ipynb") == '1\t{"cells": [3]}'
 
 
 # ---- listing ---------------------------------------------------------------------
 
 
-async def test_a_folder_is_listed_folders_first(desk: Desk) -> None:
+async def test_a_folder_is_listed_folders_first(harness: ToolHarness) -> None:
     for name in ("src", ".git"):
-        (desk.root / name).mkdir()
-    (desk.root / "z.txt").write_text("x" * 2048)
-    (desk.root / "a\x1b[31m.txt").write_text("")
-    (desk.root / "link").symlink_to("z.txt")
-    os.mkfifo(desk.root / "pipe")
-    output = await desk("list_dir")
+        (harness.root / name).mkdir()
+    (harness.root / "z.txt").write_text("x" * 2048)
+    (harness.root / "a\x1b[31m.txt").write_text("")
+    (harness.root / "link").symlink_to("z.txt")
+    os.mkfifo(harness.root / "pipe")
+    output = await harness("list_dir")
     assert output.text.splitlines() == [
         ".git/", "src/", "'a\\x1b[31m.txt'\t0 B", "link -> z.txt", "pipe (device, pipe or socket)", "z.txt\t2.0 KB"
     ]  # fmt: skip
     assert isinstance(output.display, TableDisplay)
-    assert await desk.text("list_dir", path="src") == "(src is empty)"
-    assert "z.txt" in await desk.error("list_dir", path="z.txt")
+    assert await harness.text("list_dir", path="src") == "(src is empty)"
+    assert "z.txt" in await harness.error("list_dir", path="z.txt")
     for number in range(510):
-        (desk.root / f"src/{number:03}").touch()
-    assert (await desk.text("list_dir", path="src")).endswith("\n[10 more; use glob with a pattern]")
+        (harness.root / f"src/{number:03}").touch()
+    assert (await harness.text("list_dir", path="src")).endswith("\n[10 more; use glob with a pattern]")
 
 
 # ---- writing ---------------------------------------------------------------------
 
 
-async def test_a_new_file_is_written_with_its_folders_and_can_be_edited_at_once(desk: Desk) -> None:
-    output = await desk("write_file", path="a/b.txt", content="one\ntwo\n")
-    assert (desk.root / "a/b.txt").read_text() == "one\ntwo\n"
+async def test_a_new_file_is_written_with_its_folders_and_can_be_edited_at_once(harness: ToolHarness) -> None:
+    output = await harness("write_file", path="a/b.txt", content="one\ntwo\n")
+    assert (harness.root / "a/b.txt").read_text() == "one\ntwo\n"
     assert output.text == "Created a/b.txt: +2 -0 lines."
     (change,) = output.facts.files
     assert (change.path, change.added, change.removed) == ("a/b.txt", 2, 0)
     assert change.sha256 == hashlib.sha256(b"one\ntwo\n").hexdigest()
-    await desk("edit_file", path="a/b.txt", edits=[{"old": "two", "new": "2"}])
-    assert (desk.root / "a/b.txt").read_text() == "one\n2\n"
+    await harness("edit_file", path="a/b.txt", edits=[{"old": "two", "new": "2"}])
+    assert (harness.root / "a/b.txt").read_text() == "one\n2\n"
 
 
-async def test_what_was_not_read_or_changed_since_is_not_overwritten(desk: Desk) -> None:
-    path = desk.root / "f"
+async def test_what_was_not_read_or_changed_since_is_not_overwritten(harness: ToolHarness) -> None:
+    path = harness.root / "f"
     path.write_text("theirs\n")
-    assert "not read" in await desk.error("write_file", path="f", content="mine")
-    assert "have not read" in await refused(desk, ("theirs", "mine"))
-    await desk("read_file", path="f")
+    assert "not read" in await harness.error("write_file", path="f", content="mine")
+    assert "have not read" in await refused(harness, ("theirs", "mine"))
+    await harness("read_file", path="f")
     path.write_text("newer\n")
-    assert "changed since" in await desk.error("write_file", path="f", content="mine")
-    assert "changed since" in await refused(desk, ("theirs", "mine"))
+    assert "changed since" in await harness.error("write_file", path="f", content="mine")
+    assert "changed since" in await refused(harness, ("theirs", "mine"))
     assert path.read_text() == "newer\n"
-    await desk("read_file", path="f")
-    output = await desk("write_file", path="f", content="mine\n")
+    await harness("read_file", path="f")
+    output = await harness("write_file", path="f", content="mine\n")
     assert output.text == "Wrote f: +1 -1 lines."
     assert isinstance(output.display, DiffDisplay)
     assert output.display.diff == "@@ -1 +1 @@\n-newer\n+mine\n"
 
 
-async def test_another_agents_change_is_a_conflict_and_nothing_is_lost(desk: Desk) -> None:
-    await given(desk, "a\nb\n")
-    other = Desk(desk.root, *tools(), agent="a.1", workspace=desk.workspace)
+async def test_another_agents_change_is_a_conflict_and_nothing_is_lost(harness: ToolHarness) -> None:
+    await given(harness, "a\nb\n")
+    other = ToolHarness(harness.root, *tools(), agent="a.1", workspace=harness.workspace)
     await other("read_file", path="f")
-    await edit(desk, ("a", "A"))
+    await edit(harness, ("a", "A"))
     assert "changed since" in await refused(other, ("b", "B"))
     await other("read_file", path="f")
     await edit(other, ("b", "B"))
-    assert (desk.root / "f").read_text() == "A\nB\n"
+    assert (harness.root / "f").read_text() == "A\nB\n"
 
 
 @pytest.mark.parametrize(
@@ -267,41 +267,41 @@ async def test_another_agents_change_is_a_conflict_and_nothing_is_lost(desk: Des
         (b"\x0cold\x0b\xc2\x85\n", b"\x0cnew\x0b\xc2\x85\n"),
     ],
 )
-async def test_an_edit_keeps_every_other_byte(desk: Desk, before: bytes, after: bytes) -> None:
-    path = await given(desk, before)
-    await edit(desk, ("old", "new"))
+async def test_an_edit_keeps_every_other_byte(harness: ToolHarness, before: bytes, after: bytes) -> None:
+    path = await given(harness, before)
+    await edit(harness, ("old", "new"))
     assert path.read_bytes() == after
 
 
-async def test_a_whole_line_can_be_deleted_and_an_empty_file_filled(desk: Desk) -> None:
-    path = await given(desk, b"a\r\nb\r\nc\r\n")
-    await edit(desk, ("b\n", ""))
+async def test_a_whole_line_can_be_deleted_and_an_empty_file_filled(harness: ToolHarness) -> None:
+    path = await given(harness, b"a\r\nb\r\nc\r\n")
+    await edit(harness, ("b\n", ""))
     assert path.read_bytes() == b"a\r\nc\r\n"
-    await given(desk, "")
-    await edit(desk, ("", "x"))
+    await given(harness, "")
+    await edit(harness, ("", "x"))
     assert path.read_text() == "x"
 
 
-async def test_a_rewritten_file_keeps_line_ends_mark_and_mode(desk: Desk) -> None:
-    path = await given(desk, b"\xef\xbb\xbfa\r\nb\r\n", "f.sh")
+async def test_a_rewritten_file_keeps_line_ends_mark_and_mode(harness: ToolHarness) -> None:
+    path = await given(harness, b"\xef\xbb\xbfa\r\nb\r\n", "f.sh")
     path.chmod(0o755)
-    await desk("write_file", path="f.sh", content="c\nd")
+    await harness("write_file", path="f.sh", content="c\nd")
     assert path.read_bytes() == b"\xef\xbb\xbfc\r\nd"
     assert path.stat().st_mode & 0o777 == 0o755
 
 
-async def test_characters_the_encoding_lacks_are_refused(desk: Desk) -> None:
-    await given(desk, b"caf\xe9\n")
-    assert "U+4E2D" in await refused(desk, ("caf", "中"))
-    assert "U+D800" in await desk.error("write_file", path="new", content="\ud800")
-    assert sorted(os.listdir(desk.root)) == ["f"]
+async def test_characters_the_encoding_lacks_are_refused(harness: ToolHarness) -> None:
+    await given(harness, b"caf\xe9\n")
+    assert "U+4E2D" in await refused(harness, ("caf", "中"))
+    assert "U+D800" in await harness.error("write_file", path="new", content="\ud800")
+    assert sorted(os.listdir(harness.root)) == ["f"]
 
 
-async def test_folders_links_and_the_outside_are_not_written(desk: Desk) -> None:
-    (desk.root / "d").mkdir()
-    (desk.root / "out").symlink_to("/never-made-by-friday")
+async def test_folders_links_and_the_outside_are_not_written(harness: ToolHarness) -> None:
+    (harness.root / "d").mkdir()
+    (harness.root / "out").symlink_to("/never-made-by-friday")
     for path in ("d", "out", "../x", "/etc/x", "new/"):
-        await desk.error("write_file", path=path, content="x")
+        await harness.error("write_file", path=path, content="x")
     assert not Path("/never-made-by-friday").exists()  # noqa: ASYNC240
 
 
@@ -310,11 +310,11 @@ async def test_folders_links_and_the_outside_are_not_written(desk: Desk) -> None
     ["... rest unchanged ...", "// ... existing code ...", "    # ... rest of the file unchanged", "# rest of code here...",
      "<!-- ... rest of page ... -->", "/* ... other methods ... */", "… remaining lines unchanged …", "// rest unchanged"],
 )  # fmt: skip
-async def test_placeholders_are_refused(desk: Desk, line: str) -> None:
-    await given(desk, "a\nb\n")
-    assert "placeholder for omitted text" in await desk.error("write_file", path="f", content=f"a\n{line}\n")
-    assert "placeholder for omitted text" in await refused(desk, ("a", f"A\n{line}"))
-    assert (desk.root / "f").read_text() == "a\nb\n"
+async def test_placeholders_are_refused(harness: ToolHarness, line: str) -> None:
+    await given(harness, "a\nb\n")
+    assert "placeholder for omitted text" in await harness.error("write_file", path="f", content=f"a\n{line}\n")
+    assert "placeholder for omitted text" in await refused(harness, ("a", f"A\n{line}"))
+    assert (harness.root / "f").read_text() == "a\nb\n"
 
 
 @pytest.mark.parametrize(
@@ -322,41 +322,41 @@ async def test_placeholders_are_refused(desk: Desk, line: str) -> None:
     ["print(...)", "def f() -> None: ...", "# the rest of the list is sorted", "x = a[..., 0]  # other axes", "...",
      "args = first, *rest", "# see the existing code for more"],
 )  # fmt: skip
-async def test_ordinary_lines_with_dots_and_placeholders_of_the_file_are_not(desk: Desk, line: str) -> None:
-    await given(desk, "# ... rest unchanged ...\nz\n")
-    await edit(desk, ("z", line))
-    assert (desk.root / "f").read_text() == f"# ... rest unchanged ...\n{line}\n"
-    await desk("write_file", path="f", content="# ... rest unchanged ...\nb\n")
+async def test_ordinary_lines_with_dots_and_placeholders_of_the_file_are_not(harness: ToolHarness, line: str) -> None:
+    await given(harness, "# ... rest unchanged ...\nz\n")
+    await edit(harness, ("z", line))
+    assert (harness.root / "f").read_text() == f"# ... rest unchanged ...\n{line}\n"
+    await harness("write_file", path="f", content="# ... rest unchanged ...\nb\n")
 
 
 # ---- editing ---------------------------------------------------------------------
 
 
-async def test_several_edits_are_made_in_order_all_or_none(desk: Desk) -> None:
-    path = await given(desk, "one\ntwo\n")
-    error = await refused(desk, ("one", "1"), ("three", "3"))
+async def test_several_edits_are_made_in_order_all_or_none(harness: ToolHarness) -> None:
+    path = await given(harness, "one\ntwo\n")
+    error = await refused(harness, ("one", "1"), ("three", "3"))
     assert "edit 2 of 2" in error
     assert "Nothing was changed" in error
     assert path.read_text() == "one\ntwo\n"
-    output = await edit(desk, ("one", "1"), ("1\ntwo", "12"))
+    output = await edit(harness, ("one", "1"), ("1\ntwo", "12"))
     assert path.read_text() == "12\n"
     assert output.text == "Edited f: +1 -2 lines."
 
 
-async def test_an_ambiguous_text_is_refused_with_its_lines_unless_all_are_meant(desk: Desk) -> None:
-    await given(desk, "x\ny\nx\nx x\n")
-    assert "occurs 4 times, at lines 1, 3, 4, 4" in await refused(desk, ("x", "z"))
-    await edit(desk, ("x", "z"), replace_all=True)
-    assert (desk.root / "f").read_text() == "z\ny\nz\nz z\n"
+async def test_an_ambiguous_text_is_refused_with_its_lines_unless_all_are_meant(harness: ToolHarness) -> None:
+    await given(harness, "x\ny\nx\nx x\n")
+    assert "occurs 4 times, at lines 1, 3, 4, 4" in await refused(harness, ("x", "z"))
+    await edit(harness, ("x", "z"), replace_all=True)
+    assert (harness.root / "f").read_text() == "z\ny\nz\nz z\n"
 
 
-async def test_a_text_that_is_not_there_is_answered_with_the_nearest(desk: Desk) -> None:
+async def test_a_text_that_is_not_there_is_answered_with_the_nearest(harness: ToolHarness) -> None:
     lines = [f"line {n}" for n in range(50)]
     lines[30:32] = ["def total(prices):", "    return sum(price for price in prices)"]
-    await given(desk, "\n".join(lines))
-    error = await refused(desk, ("def total(prices):\n    return sum(prices)", "x"))
+    await given(harness, "\n".join(lines))
+    error = await refused(harness, ("def total(prices):\n    return sum(prices)", "x"))
     assert "31\tdef total(prices):\n32\t    return sum(price for price in prices)" in error
-    assert "has no similar text" in await refused(desk, ("zebra", "x"))
+    assert "has no similar text" in await refused(harness, ("zebra", "x"))
 
 
 @pytest.mark.parametrize(
@@ -370,11 +370,11 @@ async def test_a_text_that_is_not_there_is_answered_with_the_nearest(desk: Desk)
     ],
 )
 async def test_other_blanks_match_where_there_is_one_place_and_it_is_said(
-    desk: Desk, text: str, old: str, new: str, after: str
+    harness: ToolHarness, text: str, old: str, new: str, after: str
 ) -> None:
-    await given(desk, text.encode())
-    output = await edit(desk, (old, new))
-    assert (desk.root / "f").read_bytes() == after.encode()
+    await given(harness, text.encode())
+    output = await edit(harness, (old, new))
+    assert (harness.root / "f").read_bytes() == after.encode()
     assert "ignoring indentation" in output.text
 
 
@@ -389,17 +389,17 @@ async def test_other_blanks_match_where_there_is_one_place_and_it_is_said(
         ("\n\n\n", "  "),
     ],
 )
-async def test_nothing_else_is_taken_for_the_same(desk: Desk, text: str, old: str) -> None:
-    await given(desk, text)
-    assert "not found" in await refused(desk, (old, "x"))
-    assert (desk.root / "f").read_text() == text
+async def test_nothing_else_is_taken_for_the_same(harness: ToolHarness, text: str, old: str) -> None:
+    await given(harness, text)
+    assert "not found" in await refused(harness, (old, "x"))
+    assert (harness.root / "f").read_text() == text
 
 
-async def test_edits_that_say_nothing_are_refused(desk: Desk) -> None:
-    await given(desk, "a\n")
-    assert "identical" in await refused(desk, ("a", "a"))
-    assert "empty" in await refused(desk, ("", "x"))
-    assert "change nothing" in await refused(desk, ("a", "b"), ("b", "a"))
+async def test_edits_that_say_nothing_are_refused(harness: ToolHarness) -> None:
+    await given(harness, "a\n")
+    assert "identical" in await refused(harness, ("a", "a"))
+    assert "empty" in await refused(harness, ("", "x"))
+    assert "change nothing" in await refused(harness, ("a", "b"), ("b", "a"))
 
 
 def test_a_difference_counts_lines_and_keeps_their_places() -> None:
@@ -417,11 +417,11 @@ def test_a_difference_counts_lines_and_keeps_their_places() -> None:
     assert "more lines of this diff" in diff
 
 
-async def test_rules_see_the_file_behind_a_link(desk: Desk) -> None:
-    (desk.root / "real").mkdir()
-    (desk.root / "alias").symlink_to("real")
+async def test_rules_see_the_file_behind_a_link(harness: ToolHarness) -> None:
+    (harness.root / "real").mkdir()
+    (harness.root / "alias").symlink_to("real")
     edits = {"edits": [{"old": "", "new": ""}]}
     for name, more in ("read_file", {}), ("write_file", {"content": ""}), ("edit_file", edits):
-        tool = desk.tools[name]
+        tool = harness.tools[name]
         args = tool.parse({"path": "alias/f", **more})
-        assert tool.subjects(args, desk.workspace) == ("real/f", "alias/f")
+        assert tool.subjects(args, harness.workspace) == ("real/f", "alias/f")

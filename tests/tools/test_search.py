@@ -16,7 +16,7 @@ from friday_cli.core.protocol.errors import ToolError
 from friday_cli.tools.search import engine, tools
 from friday_cli.tools.search.scan import ScanRequest, scan
 from friday_cli.workspace.local import LocalWorkspace
-from tests.tools.tool_workspace import Desk
+from tests.tools.tool_workspace import ToolHarness
 
 RIPGREP = shutil.which("rg") is not None
 FILES = {
@@ -86,7 +86,9 @@ def plant(root: Path) -> None:
 
 
 @pytest.fixture(params=["ripgrep", "own"])
-async def desk(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Desk]:
+async def harness(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[ToolHarness]:
     """The same desk, once where ripgrep is found and once where it is not."""
     if request.param == "own":
         without_ripgrep(tmp_path, monkeypatch)
@@ -95,7 +97,7 @@ async def desk(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pyte
     root = tmp_path / "ws"
     root.mkdir()
     plant(root)
-    made = Desk(root, *tools())
+    made = ToolHarness(root, *tools())
     yield made
     await made.workspace.close()
 
@@ -112,14 +114,14 @@ async def test_a_ripgrep_with_one_thread_is_understood_as_well(tmp_path: Path, m
     root, bin = tmp_path / "ws", tmp_path / "bin"
     root.mkdir()
     plant(root)
-    many = Desk(root, *tools())
+    many = ToolHarness(root, *tools())
     expected = [await many.text("grep", pattern="needle", context=context) for context in (0, 2)]
     await many.workspace.close()
     bin.mkdir()
     (bin / "rg").write_text(f'#!/bin/sh\nexec {shutil.which("rg")} -j1 "$@"\n')
     (bin / "rg").chmod(0o755)
     monkeypatch.setenv("PATH", f"{bin}{os.pathsep}{os.environ['PATH']}")
-    one = Desk(root, *tools())
+    one = ToolHarness(root, *tools())
     assert [await one.text("grep", pattern="needle", context=context) for context in (0, 2)] == expected
     await one.workspace.close()
 
@@ -153,34 +155,34 @@ VISIBLE = [
         ("w*e.txt", ".", ["with space.txt"]),
     ],
 )
-async def test_files_are_found_by_name(desk: Desk, pattern: str, path: str, names: list[str]) -> None:
-    text = await desk.text("glob", pattern=pattern, path=path)
+async def test_files_are_found_by_name(harness: ToolHarness, pattern: str, path: str, names: list[str]) -> None:
+    text = await harness.text("glob", pattern=pattern, path=path)
     assert [line for line in text.splitlines() if not line.startswith(("[", "No file"))] == names
 
 
-async def test_everything_visible_and_nothing_else_is_listed(desk: Desk) -> None:
-    text = await desk.text("glob", pattern="**")
+async def test_everything_visible_and_nothing_else_is_listed(harness: ToolHarness) -> None:
+    text = await harness.text("glob", pattern="**")
     assert text.splitlines() == [*VISIBLE, "[1 omitted: may hold secrets]"]
 
 
-async def test_content_with_numbers_sorted_by_path_and_lines_around_a_match(desk: Desk) -> None:
-    text = await desk.text("grep", pattern="^(5|6|20)$", path="numbers.txt", context=1)
+async def test_content_with_numbers_sorted_by_path_and_lines_around_a_match(harness: ToolHarness) -> None:
+    text = await harness.text("grep", pattern="^(5|6|20)$", path="numbers.txt", context=1)
     assert text == "numbers.txt\n4-4\n5:5\n6:6\n7-7\n--\n19-19\n20:20\n21-21"
-    assert await desk.text("grep", pattern="needle", path="a.py") == "a.py\n2:needle = 1\n5:print(needle)"
-    assert await desk.text("grep", pattern="needle", path="src") == (
+    assert await harness.text("grep", pattern="needle", path="a.py") == "a.py\n2:needle = 1\n5:print(needle)"
+    assert await harness.text("grep", pattern="needle", path="src") == (
         "src/app.log\n1:needle in src\n\nsrc/build/in.py\n1:needle\n\n"
         "src/x/main.ts\n1:const needle = 'ä';\n\nsrc/x/main.tsx\n1:needle needle"
     )
 
 
-async def test_files_and_counts(desk: Desk) -> None:
-    files = (await desk.text("grep", pattern="needle", mode="files")).splitlines()
+async def test_files_and_counts(harness: ToolHarness) -> None:
+    files = (await harness.text("grep", pattern="needle", mode="files")).splitlines()
     assert [name for name in files if name != "late.bin"] == [  # where a list of files stops at the first match
         "-dash.py", "a.py", "crlf.txt", "keep.log", "latin.txt", "long.txt", "mark.txt", "nested/app.log",
         "'new\\nline.txt'", "src/app.log", "src/build/in.py", "src/x/main.ts", "src/x/main.tsx", "sub/other",
         "utf16.txt", "with space.txt", "x/deep/y.txt", "ünïcode.txt", "[1 matching files omitted: may hold secrets]",
     ]  # fmt: skip
-    assert await desk.text("grep", pattern="needle", mode="count", glob="{other,a.py}") == "a.py: 2\nsub/other: 3"
+    assert await harness.text("grep", pattern="needle", mode="count", glob="{other,a.py}") == "a.py: 2\nsub/other: 3"
 
 
 @pytest.mark.parametrize(
@@ -213,8 +215,8 @@ async def test_files_and_counts(desk: Desk) -> None:
         ({"pattern": "nothing like this"}, []),
     ],
 )
-async def test_patterns(desk: Desk, arguments: dict[str, Any], found: list[int]) -> None:
-    lines = (await desk.text("grep", **arguments)).splitlines()
+async def test_patterns(harness: ToolHarness, arguments: dict[str, Any], found: list[int]) -> None:
+    lines = (await harness.text("grep", **arguments)).splitlines()
     numbers = [int(line.partition(":")[0]) for line in lines if line.partition(":")[0].isdigit()]
     if arguments["pattern"] == "caf. needle|no such":
         assert len(numbers) >= 1  # ripgrep's dot is a character; a byte that is none does not match it
@@ -222,38 +224,38 @@ async def test_patterns(desk: Desk, arguments: dict[str, Any], found: list[int])
         assert numbers == found
 
 
-async def test_limits_are_said(desk: Desk) -> None:
-    text = await desk.text("grep", pattern="^1", path="numbers.txt", limit=4)
+async def test_limits_are_said(harness: ToolHarness) -> None:
+    text = await harness.text("grep", pattern="^1", path="numbers.txt", limit=4)
     assert text.splitlines()[-1] == "[7 more matching lines; narrow the pattern, path or glob, or raise limit]"
-    text = await desk.text("grep", pattern="needle", limit=2, mode="files")
+    text = await harness.text("grep", pattern="needle", limit=2, mode="files")
     assert text.splitlines()[2].endswith("more files; narrow the pattern, path or glob, or raise limit]")
-    long = await desk.text("grep", pattern="needle", path="long.txt")
+    long = await harness.text("grep", pattern="needle", path="long.txt")
     assert long.splitlines()[1].endswith("x [truncated]")
     assert len(long) < 600
     for number in range(600):
-        (desk.root / f"many-{number:03}.md").touch()
-    names = (await desk.text("glob", pattern="*.md")).splitlines()
+        (harness.root / f"many-{number:03}.md").touch()
+    names = (await harness.text("glob", pattern="*.md")).splitlines()
     assert names[499:] == ["many-499.md", "[100 more; narrow the pattern or the path]"]
 
 
-async def test_a_folder_of_secrets_is_not_searched_for_being_named(desk: Desk) -> None:
-    (desk.root / ".ssh").mkdir()
-    (desk.root / ".ssh/config").write_text("needle\n")
-    assert await desk.text("grep", pattern="needle", path=".ssh") == (
+async def test_a_folder_of_secrets_is_not_searched_for_being_named(harness: ToolHarness) -> None:
+    (harness.root / ".ssh").mkdir()
+    (harness.root / ".ssh/config").write_text("needle\n")
+    assert await harness.text("grep", pattern="needle", path=".ssh") == (
         "No match.\n[1 matching files omitted: may hold secrets]"
     )
-    assert "config" not in await desk.text("glob", pattern="*", path=".ssh")
-    assert await desk.text("grep", pattern="needle", path=".ssh/config") == ".ssh/config\n1:needle"
+    assert "config" not in await harness.text("glob", pattern="*", path=".ssh")
+    assert await harness.text("grep", pattern="needle", path=".ssh/config") == ".ssh/config\n1:needle"
 
 
-async def test_binary_files_give_no_lines_and_are_refused_by_name(desk: Desk) -> None:
-    assert await desk.text("grep", pattern="needle", glob="*.bin") == "No match."
-    assert "binary" in await desk.error("grep", pattern="x", path="binary.bin")
+async def test_binary_files_give_no_lines_and_are_refused_by_name(harness: ToolHarness) -> None:
+    assert await harness.text("grep", pattern="needle", glob="*.bin") == "No match."
+    assert "binary" in await harness.error("grep", pattern="x", path="binary.bin")
 
 
 @pytest.mark.parametrize("pattern", ["(", "a**[", "[z-a]", r"a\nb", "a\nb", "*", "x{2,1}", r"(?<=a)[[:digit:]]"])
-async def test_patterns_that_are_none_are_refused_in_words(desk: Desk, pattern: str) -> None:
-    error = await desk.error("grep", pattern=pattern)
+async def test_patterns_that_are_none_are_refused_in_words(harness: ToolHarness, pattern: str) -> None:
+    error = await harness.error("grep", pattern=pattern)
     assert "pattern" in error.lower()
     assert len(error) < 400
     assert "\n" not in error.replace(pattern, "")
@@ -265,62 +267,62 @@ async def test_what_only_ripgrep_knows_is_refused_without_it(
 ) -> None:
     without_ripgrep(tmp_path, monkeypatch)
     (tmp_path / "a.py").write_text("needle = 1\n")
-    desk = Desk(tmp_path, *tools())
-    error = await desk.error("grep", pattern=pattern)
-    await desk.workspace.close()
+    harness = ToolHarness(tmp_path, *tools())
+    error = await harness.error("grep", pattern=pattern)
+    await harness.workspace.close()
     assert "not a valid regular expression for Python's re" in error
     assert "is used without ripgrep" in error
 
 
-async def test_places_that_are_none_are_refused(desk: Desk) -> None:
-    assert "does not exist" in await desk.error("grep", pattern="x", path="missing")
-    assert "not a folder" in await desk.error("glob", pattern="x", path="a.py")
-    assert "outside" in await desk.error("grep", pattern="x", path="../other")
-    assert "outside" in await desk.error("glob", pattern="x", path="/etc")
-    assert ".." in await desk.error("glob", pattern="../*")
-    assert "unclosed" in await desk.error("glob", pattern="a{b")
-    assert "unclosed" in await desk.error("glob", pattern="a[b")
+async def test_places_that_are_none_are_refused(harness: ToolHarness) -> None:
+    assert "does not exist" in await harness.error("grep", pattern="x", path="missing")
+    assert "not a folder" in await harness.error("glob", pattern="x", path="a.py")
+    assert "outside" in await harness.error("grep", pattern="x", path="../other")
+    assert "outside" in await harness.error("glob", pattern="x", path="/etc")
+    assert ".." in await harness.error("glob", pattern="../*")
+    assert "unclosed" in await harness.error("glob", pattern="a{b")
+    assert "unclosed" in await harness.error("glob", pattern="a[b")
 
 
-async def test_without_a_repository_ignore_files_hold_from_the_searched_folder_down(desk: Desk) -> None:
-    shutil.rmtree(desk.root / ".git")
-    (desk.root.parent / ".gitignore").write_text("a.py\n")
-    names = (await desk.text("glob", pattern="**")).splitlines()
+async def test_without_a_repository_ignore_files_hold_from_the_searched_folder_down(harness: ToolHarness) -> None:
+    shutil.rmtree(harness.root / ".git")
+    (harness.root.parent / ".gitignore").write_text("a.py\n")
+    names = (await harness.text("glob", pattern="**")).splitlines()
     assert {"a.py", "excluded.txt"} <= set(names)
     assert not {"app.log", "src/generated.py"} & set(names)
 
 
-async def test_hidden_files_stay_hidden_whatever_an_ignore_file_keeps(desk: Desk) -> None:
-    (desk.root / "src/.gitignore").write_text("!.*\n")
-    (desk.root / ".gitignore").write_text("!.*\n")
-    names = (await desk.text("glob", pattern="*")).splitlines()
+async def test_hidden_files_stay_hidden_whatever_an_ignore_file_keeps(harness: ToolHarness) -> None:
+    (harness.root / "src/.gitignore").write_text("!.*\n")
+    (harness.root / ".gitignore").write_text("!.*\n")
+    names = (await harness.text("glob", pattern="*")).splitlines()
     assert "a.py" in names
     assert not [name for name in names if name.startswith(".") or "/." in name]
-    assert "config" not in await desk.text("grep", pattern="needle", mode="files")
+    assert "config" not in await harness.text("grep", pattern="needle", mode="files")
 
 
-async def test_what_git_keeps_is_not_even_looked_through(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_git_keeps_is_not_even_looked_through(harness: ToolHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     """An ignore file that keeps what is hidden would have every search read the whole of `.git`."""
-    (desk.root / ".gitignore").write_text("!.*\n")
-    (desk.root / ".git/large").write_text("needle\n" * 100_000)
+    (harness.root / ".gitignore").write_text("!.*\n")
+    (harness.root / ".git/large").write_text("needle\n" * 100_000)
     monkeypatch.setattr(engine, "MAX_BYTES", 600_000)
-    assert "more than can be looked through" not in await desk.text("grep", pattern="needle")
+    assert "more than can be looked through" not in await harness.text("grep", pattern="needle")
 
 
-async def test_below_a_repository_its_ignore_files_hold(desk: Desk) -> None:
-    inner = Desk(desk.root / "src", *tools())
+async def test_below_a_repository_its_ignore_files_hold(harness: ToolHarness) -> None:
+    inner = ToolHarness(harness.root / "src", *tools())
     names = (await inner.text("glob", pattern="*")).splitlines()
     await inner.workspace.close()
     assert names == ["app.log", "build/in.py", "x/main.ts", "x/main.tsx"]
 
 
-async def test_folders_added_to_the_workspace_are_named_in_full(desk: Desk, tmp_path: Path) -> None:
+async def test_folders_added_to_the_workspace_are_named_in_full(harness: ToolHarness, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
     (other / "o.txt").write_text("needle\n")
     (other / ".fridayignore").write_text("no.txt")
     (other / "no.txt").write_text("needle\n")
-    both = Desk(desk.root, *tools(), workspace=LocalWorkspace(desk.root, extra=[other]))
+    both = ToolHarness(harness.root, *tools(), workspace=LocalWorkspace(harness.root, extra=[other]))
     found = [
         await both.text("grep", pattern="needle", path=str(other)),
         await both.text("glob", pattern="*", path=str(other)),
@@ -334,15 +336,15 @@ async def test_a_pattern_that_never_ends_is_stopped(tmp_path: Path, monkeypatch:
     monkeypatch.setattr("friday_cli.tools.search.engine.TIMEOUT_S", 1.0)
     (tmp_path / "ws").mkdir()
     (tmp_path / "ws/f").write_text("a" * 60 + "!")
-    desk = Desk(tmp_path / "ws", *tools())
-    text = await desk.text("grep", pattern="^(a+)+$")
-    await desk.workspace.close()
+    harness = ToolHarness(tmp_path / "ws", *tools())
+    text = await harness.text("grep", pattern="^(a+)+$")
+    await harness.workspace.close()
     assert text == "No match.\n[the search took longer than 1 s and was stopped]"
 
 
-async def test_too_much_to_look_through_is_said(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_too_much_to_look_through_is_said(harness: ToolHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("friday_cli.tools.search.engine.MAX_BYTES", 100)
-    text = await desk.text("grep", pattern=".", path="numbers.txt")
+    text = await harness.text("grep", pattern=".", path="numbers.txt")
     assert text.endswith("[the output is too large; some results are missing]")
     assert "numbers.txt\n1:1\n2:2\n" in text
 
@@ -399,11 +401,11 @@ def test_ignore_files_mean_what_they_mean_to_git(tmp_path: Path) -> None:
     assert kept > 20
 
 
-async def test_nobody_outside_the_tool_s_words_is_asked(desk: Desk) -> None:
+async def test_nobody_outside_the_tool_s_words_is_asked(harness: ToolHarness) -> None:
     """Names and patterns that look like flags or shell text are only what they are."""
     for pattern in ("--pre=touch pwned", "$(touch pwned)", "`touch pwned`", "; touch pwned", "-e"):
-        await desk.text("grep", pattern=pattern, literal=True)
-        await desk("glob", pattern=pattern)
+        await harness.text("grep", pattern=pattern, literal=True)
+        await harness("glob", pattern=pattern)
         with pytest.raises(ToolError):
-            await desk("grep", pattern="x", path=pattern)
-    assert not (desk.root / "pwned").exists()
+            await harness("grep", pattern="x", path=pattern)
+    assert not (harness.root / "pwned").exists()

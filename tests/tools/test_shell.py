@@ -12,37 +12,37 @@ from friday_cli.core.protocol.tool import PARALLEL
 from friday_cli.tools import shell
 from friday_cli.tools.shell import tools
 from tests.timing import paced
-from tests.tools.tool_workspace import Desk
+from tests.tools.tool_workspace import ToolHarness
 
 
 @pytest.fixture
-async def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Desk]:
+async def harness(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ToolHarness]:
     monkeypatch.setattr(shell, "MIN_REPORTED_S", 600.0)  # how long it took is the machine's affair
     root = tmp_path / "ws"
     root.mkdir()
-    made = Desk(root, *tools())
+    made = ToolHarness(root, *tools())
     yield made
     await made.workspace.close()
 
 
-async def test_a_command_gives_output_exit_code_and_facts(desk: Desk) -> None:
-    output = await desk("bash", command="echo hi; echo new > f.txt; exit 3")
+async def test_a_command_gives_output_exit_code_and_facts(harness: ToolHarness) -> None:
+    output = await harness("bash", command="echo hi; echo new > f.txt; exit 3")
     assert output.text == "hi\n[exit 3]"
     assert output.error
     assert output.facts.commands == (CommandRun("echo hi; echo new > f.txt; exit 3", 3),)
     assert [change.path for change in output.facts.files] == ["f.txt"]
     assert output.display == CommandDisplay("echo hi; echo new > f.txt; exit 3", 3, "hi\n")
-    assert "".join(desk.shown) == "hi\n"
+    assert "".join(harness.shown) == "hi\n"
 
 
-async def test_each_command_starts_anew_in_the_workspace(desk: Desk) -> None:
-    await desk("bash", command="cd /; export A=1")
-    assert (await desk.text("bash", command="pwd; echo ${A-unset}")).startswith(f"{desk.root}\nunset\n")
+async def test_each_command_starts_anew_in_the_workspace(harness: ToolHarness) -> None:
+    await harness("bash", command="cd /; export A=1")
+    assert (await harness.text("bash", command="pwd; echo ${A-unset}")).startswith(f"{harness.root}\nunset\n")
 
 
 @paced
-async def test_a_timeout_is_told_with_what_came_before(desk: Desk, pace: float) -> None:
-    output = await desk("bash", command="echo before; sleep 1000", timeout_s=int(pace))
+async def test_a_timeout_is_told_with_what_came_before(harness: ToolHarness, pace: float) -> None:
+    output = await harness("bash", command="echo before; sleep 1000", timeout_s=int(pace))
     assert output.text.startswith(f"before\n[stopped after {pace:.0f} s")
     assert output.error
     assert output.facts.commands == (CommandRun("echo before; sleep 1000", None, True),)
@@ -57,62 +57,62 @@ async def test_a_timeout_is_told_with_what_came_before(desk: Desk, pace: float) 
         (r"printf '\033[31mred\033[0m \033]0;title\007a\0b\r\nrow1\rrow2\n'", "red ab\nrow1\nrow2\n[exit 0]", False),
     ],
 )
-async def test_what_a_command_gives_as_plain_text(desk: Desk, command: str, text: str, error: bool) -> None:
-    output = await desk("bash", command=command)
+async def test_what_a_command_gives_as_plain_text(harness: ToolHarness, command: str, text: str, error: bool) -> None:
+    output = await harness("bash", command=command)
     assert (output.text, output.error) == (text, error)
     assert isinstance(output.display, CommandDisplay)
     assert "\x1b" not in output.display.output
 
 
-async def test_the_limits_of_a_timeout_hold(desk: Desk) -> None:
+async def test_the_limits_of_a_timeout_hold(harness: ToolHarness) -> None:
     for seconds in (0, 601):
-        assert "timeout_s" in await desk.error("bash", command="true", timeout_s=seconds)
+        assert "timeout_s" in await harness.error("bash", command="true", timeout_s=seconds)
 
 
-async def test_what_is_left_running_is_ended_and_said(desk: Desk) -> None:
-    text = await desk.text("bash", command="sleep 1000 & echo up")
+async def test_what_is_left_running_is_ended_and_said(harness: ToolHarness) -> None:
+    text = await harness.text("bash", command="sleep 1000 & echo up")
     assert text == "up\n[exit 0; 1 remaining process stopped: use background to keep them running]"
 
 
-async def test_long_output_names_the_file_with_all_of_it(desk: Desk) -> None:
-    output = await desk("bash", command="seq 1 50000")
+async def test_long_output_names_the_file_with_all_of_it(harness: ToolHarness) -> None:
+    output = await harness("bash", command="seq 1 50000")
     assert isinstance(output.display, CommandDisplay)
     assert output.display.spill in output.text
     assert len(output.text) < 35_000
     assert os.path.getsize(output.display.spill) == sum(len(str(n)) + 1 for n in range(1, 50_001))  # noqa: ASYNC240
 
 
-async def test_a_background_command_is_followed_to_its_end(desk: Desk) -> None:
-    os.mkfifo(desk.root / "go")
-    output = await desk("bash", command="echo one; read -t 20 x <> go; echo two; exit 7", background=True)
+async def test_a_background_command_is_followed_to_its_end(harness: ToolHarness) -> None:
+    os.mkfifo(harness.root / "go")
+    output = await harness("bash", command="echo one; read -t 20 x <> go; echo two; exit 7", background=True)
     assert "job-1" in output.text
     assert output.facts.commands == (
         CommandRun("echo one; read -t 20 x <> go; echo two; exit 7", None, job="job-1", running=True),
     )
-    await desk("bash_kill", id="job-1")
-    again = await desk("bash", command="echo one; read -t 20 x <> go; echo two > made; exit 7", background=True)
+    await harness("bash_kill", id="job-1")
+    again = await harness("bash", command="echo one; read -t 20 x <> go; echo two > made; exit 7", background=True)
     assert "job-2" in again.text
-    assert await desk.text("bash_output", id="job-2", wait_s=20) == "one\n[job-2 still running]"
-    assert await desk.text("bash_output", id="job-2") == "(no new output)\n[job-2 still running]"
-    fd = os.open(desk.root / "go", os.O_RDWR)
+    assert await harness.text("bash_output", id="job-2", wait_s=20) == "one\n[job-2 still running]"
+    assert await harness.text("bash_output", id="job-2") == "(no new output)\n[job-2 still running]"
+    fd = os.open(harness.root / "go", os.O_RDWR)
     os.write(fd, b"\n")
-    last = await desk("bash_output", id="job-2", wait_s=20)
+    last = await harness("bash_output", id="job-2", wait_s=20)
     os.close(fd)
     assert last.text == "(no new output)\n[job-2 ended: exit 7]"
     assert last.facts.commands == (CommandRun("echo one; read -t 20 x <> go; echo two > made; exit 7", 7, job="job-2"),)
     assert "made" in [change.path for change in last.facts.files]
-    after = await desk("bash_output", id="job-2")
+    after = await harness("bash_output", id="job-2")
     assert after.facts.commands == ()
     assert after.text == "(no new output)\n[job-2 ended: exit 7]"
 
 
-async def test_a_background_command_is_killed_and_an_unknown_one_is_refused(desk: Desk) -> None:
-    assert "Yours: none" in await desk.error("bash_output", id="job-9")
+async def test_a_background_command_is_killed_and_an_unknown_one_is_refused(harness: ToolHarness) -> None:
+    assert "Yours: none" in await harness.error("bash_output", id="job-9")
     command = "echo up; setsid sleep 1000 & sleep 1000"
-    await desk("bash", command=command, background=True)
-    assert "Yours: job-1" in await desk.error("bash_kill", id="job-9")
-    await desk.text("bash_output", id="job-1", wait_s=20)
-    output = await desk("bash_kill", id="job-1")
+    await harness("bash", command=command, background=True)
+    assert "Yours: job-1" in await harness.error("bash_kill", id="job-9")
+    await harness.text("bash_output", id="job-1", wait_s=20)
+    output = await harness("bash_kill", id="job-1")
     assert output.text == "(no new output)\n[job-1 killed]"
     assert output.facts.commands == (CommandRun(command, None, job="job-1"),)
 

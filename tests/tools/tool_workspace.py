@@ -10,7 +10,7 @@ from friday_cli.core.protocol.tool import KnownFiles, Output, Tool, ToolContext
 from friday_cli.workspace.local import LocalWorkspace
 
 
-class Desk:
+class ToolHarness:
     """An agent at work in `root`; `shown` is the live output of its calls."""
 
     def __init__(self, root: Path, *tools: Tool, agent: str = "a", workspace: LocalWorkspace | None = None) -> None:

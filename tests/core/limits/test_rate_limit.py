@@ -20,30 +20,30 @@ def gate(seed: int = 1) -> RateLimiter:
     return RateLimiter(random.Random(seed))
 
 
-def fill(lane: RateLimiter) -> int:
+def fill(limiter: RateLimiter) -> int:
     """Take every free slot; returns their number."""
-    return len(list(iter(lane.try_acquire, 0)))
+    return len(list(iter(limiter.try_acquire, 0)))
 
 
 async def test_slots_are_released_and_a_closed_rate_limiter_admits_none() -> None:
-    lane = gate()
-    assert lane.try_acquire()
-    assert lane.in_flight == 1
-    wait = lane.back_off(1, crowded=True)
+    limiter = gate()
+    assert limiter.try_acquire()
+    assert limiter.in_flight == 1
+    wait = limiter.back_off(1, crowded=True)
     assert 0.5 <= wait <= 1.0
-    assert not lane.try_acquire()
-    lane.release(1)
-    assert lane.in_flight == 0
-    assert not lane.try_acquire(), "closed for everybody, not only for who was refused"
+    assert not limiter.try_acquire()
+    limiter.release(1)
+    assert limiter.in_flight == 0
+    assert not limiter.try_acquire(), "closed for everybody, not only for who was refused"
     await asyncio.sleep(wait)
-    assert lane.try_acquire()
+    assert limiter.try_acquire()
 
 
 async def test_only_rate_limit_errors_close_the_rate_limiter() -> None:
-    lane = gate()
-    assert lane.back_off(1, crowded=False) > 0
-    assert lane.wait_s == 0
-    assert lane.try_acquire()
+    limiter = gate()
+    assert limiter.back_off(1, crowded=False) > 0
+    assert limiter.wait_s == 0
+    assert limiter.try_acquire()
 
 
 async def test_the_wait_doubles_with_jitter_up_to_a_cap() -> None:
@@ -63,37 +63,37 @@ async def test_a_server_is_never_asked_earlier_than_it_said(seconds: float) -> N
 
 
 async def test_the_number_in_flight_halves_after_a_refusal_and_grows_with_success() -> None:
-    lane = gate()
+    limiter = gate()
     for _ in range(16):
-        assert lane.try_acquire()
-    lane.release(1)
-    wait = lane.back_off(1, crowded=True)
+        assert limiter.try_acquire()
+    limiter.release(1)
+    wait = limiter.back_off(1, crowded=True)
     for _ in range(15):
-        lane.release(1, succeeded=False)
+        limiter.release(1, succeeded=False)
     await asyncio.sleep(wait)
-    assert fill(lane) == 7
+    assert fill(limiter) == 7
     for _ in range(7):
-        lane.release(1, succeeded=True)
-    assert fill(lane) == 8, "one more after a round of successes"
+        limiter.release(1, succeeded=True)
+    assert fill(limiter) == 8, "one more after a round of successes"
     for _ in range(8):
-        lane.release(1)
+        limiter.release(1)
     for _ in range(5000):
-        lane.try_acquire()
-        lane.release(1, succeeded=True)
-    assert fill(lane) == MOST_IN_FLIGHT
+        limiter.try_acquire()
+        limiter.release(1, succeeded=True)
+    assert fill(limiter) == MOST_IN_FLIGHT
 
 
 async def test_a_cancelled_wait_passes_the_turn_on() -> None:
-    lane = gate()
-    lane.back_off(1, crowded=True)
-    wait = lane.wait_s
-    waiting = [asyncio.create_task(lane.acquire()) for _ in range(4)]
+    limiter = gate()
+    limiter.back_off(1, crowded=True)
+    wait = limiter.wait_s
+    waiting = [asyncio.create_task(limiter.acquire()) for _ in range(4)]
     await asyncio.sleep(wait / 2)
     waiting[0].cancel()
     await asyncio.sleep(wait)
     assert waiting[1].done()
     waiting[2].cancel()  # it is next
-    lane.release(1, succeeded=True)
+    limiter.release(1, succeeded=True)
     async with asyncio.timeout(5):
         await waiting[3]
 
@@ -108,7 +108,7 @@ def _one_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gates, "time", SimpleNamespace(time=lambda: BEGUN + asyncio.get_running_loop().time()))
 
 
-class Neighbours:
+class MemorySharedRateLimit:
     """What other processes know, in memory; `until` counts from the beginning of the test."""
 
     def __init__(self) -> None:
@@ -128,48 +128,48 @@ class Neighbours:
 
 
 async def test_a_rate_limit_error_of_another_process_closes_the_rate_limiter_here() -> None:
-    lanes = Neighbours()
-    lane = RateLimiter(random.Random(1), lanes)
+    shared = MemorySharedRateLimit()
+    limiter = RateLimiter(random.Random(1), shared)
     for _ in range(8):
-        assert lane.try_acquire()
-    lanes.until = 20.0
-    assert not lane.try_acquire()
-    assert 20 <= lane.wait_s <= 22.1
-    waiting = asyncio.create_task(lane.acquire())
+        assert limiter.try_acquire()
+    shared.until = 20.0
+    assert not limiter.try_acquire()
+    assert 20 <= limiter.wait_s <= 22.1
+    waiting = asyncio.create_task(limiter.acquire())
     for _ in range(8):
-        lane.release(1)
+        limiter.release(1)
     await asyncio.sleep(19)
     assert not waiting.done()
     await asyncio.sleep(4)
     assert waiting.done()
-    assert fill(lane) == 3, "and half as many come back"
+    assert fill(limiter) == 3, "and half as many come back"
 
 
 async def test_a_refusal_is_shared_and_its_own_is_not_taken_for_that_of_another_process() -> None:
-    lanes = Neighbours()
-    lane = RateLimiter(random.Random(1), lanes)
+    shared = MemorySharedRateLimit()
+    limiter = RateLimiter(random.Random(1), shared)
     for _ in range(4):
-        lane.try_acquire()
-    wait = lane.back_off(1, retry_after=10.0, crowded=True)
-    assert lanes.until == pytest.approx(wait)
-    assert lane.wait_s == pytest.approx(wait)
+        limiter.try_acquire()
+    wait = limiter.back_off(1, retry_after=10.0, crowded=True)
+    assert shared.until == pytest.approx(wait)
+    assert limiter.wait_s == pytest.approx(wait)
     for _ in range(4):
-        lane.release(1)
+        limiter.release(1)
     await asyncio.sleep(wait)
-    assert lane.try_acquire()
-    assert lane.try_acquire(), "halved once, not twice"
-    lane.back_off(1, crowded=False)
-    assert lanes.until == pytest.approx(wait), "a failure that is no crowd concerns nobody else"
+    assert limiter.try_acquire()
+    assert limiter.try_acquire(), "halved once, not twice"
+    limiter.back_off(1, crowded=False)
+    assert shared.until == pytest.approx(wait), "a failure that is no crowd concerns nobody else"
 
 
 async def test_processes_do_not_come_back_at_the_same_moment() -> None:
-    lanes = Neighbours()
-    lanes.until = 10.0
-    waits = {RateLimiter(random.Random(seed), lanes).wait_s for seed in range(20)}
+    shared = MemorySharedRateLimit()
+    shared.until = 10.0
+    waits = {RateLimiter(random.Random(seed), shared).wait_s for seed in range(20)}
     assert len(waits) == 20
     assert 10 <= min(waits) <= max(waits) <= 11.1
-    lanes.until = 59.9
-    assert all(RateLimiter(random.Random(seed), lanes).wait_s <= 60 for seed in range(20)), "a minute at most"
+    shared.until = 59.9
+    assert all(RateLimiter(random.Random(seed), shared).wait_s <= 60 for seed in range(20)), "a minute at most"
 
 
 PLACES = 2
@@ -234,14 +234,14 @@ async def test_processes_share_a_server_that_admits_two_requests(
     retry_after: float | None, processes: int, policy: Policy, waste: float
 ) -> None:
     """Each of four has one request in flight at least: two are refused at any time, some of them again and again."""
-    lanes, one = Neighbours(), Slots(retry_after)
+    shared, one = MemorySharedRateLimit(), Slots(retry_after)
     models = [one, *(Slots(retry_after, one) for _ in range(processes - 1))]
     benches = [
         Bench(model, (), {"worker": Profile()}, policy=policy, batch_most=20, seed=seed)
         for seed, model in enumerate(models)
     ]
     for bench in benches:
-        bench.services.shared_rate_limit = lambda lane: lanes
+        bench.services.shared_rate_limit = lambda limiter: shared
     await asyncio.gather(*(bench.prompt() for bench in benches))
     for bench in benches:
         assert [bench.outcome(f"a.{n}").text for n in range(1, 21)] == ["done"] * 20
@@ -252,17 +252,17 @@ async def test_processes_share_a_server_that_admits_two_requests(
 
 @pytest.mark.parametrize(("served", "fewest", "most"), [(False, 6, 6), (True, 50, 500)])
 async def test_a_request_comes_again_while_others_are_served(served: bool, fewest: int, most: int) -> None:
-    lanes, tries = Neighbours(), 0
+    shared, tries = MemorySharedRateLimit(), 0
 
     def say(request: Request, count: int) -> Say:
         nonlocal tries
         tries = count + 1
         if served:
-            lanes.serve()
+            shared.serve()
         return Say(fail=ProviderError("rate", "slow down", status=429))
 
     bench = Bench(Model(say))
-    bench.services.shared_rate_limit = lambda lane: lanes
+    bench.services.shared_rate_limit = lambda limiter: shared
     outcome = await bench.prompt()
     assert (outcome.status, outcome.stop_reason) == ("failed", "provider")
     assert fewest <= tries <= most

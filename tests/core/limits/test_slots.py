@@ -31,7 +31,7 @@ def fan_out(width: int) -> Model:
     return Model(play)
 
 
-class Look:
+class CountingTool:
     """The tool `look` of children, which counts how many of its calls run at once."""
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class Look:
 
 
 async def test_one_run_slot_with_depth_three_and_fan_out_five_ends() -> None:
-    look = Look()
+    look = CountingTool()
     bench = Bench(
         fan_out(5), [look.tool], {"worker": Profile(offers=("worker",), time_s=0)}, policy=Policy(max_concurrent=1)
     )
@@ -61,7 +61,7 @@ async def test_one_run_slot_with_depth_three_and_fan_out_five_ends() -> None:
 
 @pytest.mark.parametrize("places", [1, 2, 5])
 async def test_no_more_children_run_tools_at_once_than_there_are_run_slots(places: int) -> None:
-    look = Look()
+    look = CountingTool()
     bench = await ran(
         fan_out(3), [look.tool], {"worker": Profile(offers=("worker",))}, policy=Policy(max_concurrent=places)
     )
@@ -80,13 +80,13 @@ async def test_questions_of_many_agents_are_open_together_and_hold_no_run_slot()
         Model(script), [make("shell", effect="run")], policy=Policy(max_concurrent=2), rules=[Rule("shell", "", "ask")]
     )
     node = bench.begin()
-    await until(lambda: len(bench.desk.pending) == 4)
-    assert set(bench.desk.pending.values()) == {"a.1", "a.2", "a.3", "a.4"}
+    await until(lambda: len(bench.approvals.pending) == 4)
+    assert set(bench.approvals.pending.values()) == {"a.1", "a.2", "a.3", "a.4"}
     await asyncio.sleep(3600)
     assert bench.outcome("a.5").text == "quick", "a neighbour works on meanwhile"
     assert {bench.node(f"a.{n}").summary.status for n in range(1, 5)} == {"waiting_user"}
-    for ask_id, path in list(bench.desk.pending.items()):
-        assert await bench.desk.answer(ask_id, ApprovalAnswer("deny" if path == "a.2" else "allow"))
+    for ask_id, path in list(bench.approvals.pending.items()):
+        assert await bench.approvals.answer(ask_id, ApprovalAnswer("deny" if path == "a.2" else "allow"))
     await node.finished()
     assert {bench.finished(p).status for p in bench.agents} == {"completed"}
     assert all(bench.finished(p).duration_s < 10 for p in bench.agents), "an hour of a person's is nobody's work"
@@ -123,10 +123,10 @@ async def test_calls_in_line_behind_a_question_are_no_work() -> None:
     profiles = {"worker": Profile(rules=[Rule("change", "0", "ask")], time_s=10), "other": Profile()}
     bench = Bench(Model(script), [make("change", effect="write")], profiles, policy=Policy(max_concurrent=1))
     node = bench.begin()
-    await until(lambda: bool(bench.desk.pending))
+    await until(lambda: bool(bench.approvals.pending))
     await asyncio.sleep(3600)
     assert bench.node("a.1").summary.status == "waiting_user"
     assert bench.outcome("a.2").text == "quick"
-    await bench.desk.answer(next(iter(bench.desk.pending)), ApprovalAnswer("allow"))
+    await bench.approvals.answer(next(iter(bench.approvals.pending)), ApprovalAnswer("allow"))
     await node.finished()
     assert (bench.finished("a.1").status, bench.finished("a.1").duration_s) == ("completed", pytest.approx(3))

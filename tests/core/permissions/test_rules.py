@@ -516,13 +516,13 @@ def test_no_rule_is_offered_that_is_wider_than_it_looks(command: str, rule: str)
     assert suggested_rule(bash(command)) == rule
 
 
-def desk(*, attended: bool = True) -> tuple[ApprovalQueue, MemoryJournal]:
+def approval_queue(*, attended: bool = True) -> tuple[ApprovalQueue, MemoryJournal]:
     journal = MemoryJournal()
     return ApprovalQueue(Log(journal), interactive=attended), journal
 
 
 async def test_a_question_tells_what_exactly_is_to_be_done_and_the_first_answer_counts() -> None:
-    table, journal = desk()
+    table, journal = approval_queue()
     asking = asyncio.create_task(table.permission("a.2", "c1", bash("make all"), reason="mode ask"))
     await asyncio.sleep(0.1)
     assert table.pending == {"p1": "a.2"}
@@ -543,7 +543,7 @@ async def test_a_question_tells_what_exactly_is_to_be_done_and_the_first_answer_
     ("make all", "once", []), ("python x.py", "always", []),
 ])  # fmt: skip
 async def test_a_yes_for_longer_is_kept_where_a_rule_was_offered(command: str, scope: str, granted: list[str]) -> None:
-    table, _ = desk()
+    table, _ = approval_queue()
     kept: list[str] = []
 
     async def keep(rule: Rule, scope: str) -> None:
@@ -558,7 +558,7 @@ async def test_a_yes_for_longer_is_kept_where_a_rule_was_offered(command: str, s
 
 
 async def test_a_yes_for_longer_answers_what_its_rule_covers_and_nothing_else() -> None:
-    table, journal = desk()
+    table, journal = approval_queue()
     rules, loosened = rights(), rights(mode="edits")
 
     async def keep(rule: Rule, scope: str) -> None:
@@ -583,7 +583,7 @@ async def test_a_yes_for_longer_answers_what_its_rule_covers_and_nothing_else() 
 
 
 async def test_a_question_in_words_is_answered_in_words() -> None:
-    table, journal = desk()
+    table, journal = approval_queue()
     asking = asyncio.create_task(table.question("a", "c1", "Which?", ["this", "that"]))
     await asyncio.sleep(0.1)
     assert not await table.answer("q1", ApprovalAnswer("allow"))
@@ -593,7 +593,7 @@ async def test_a_question_in_words_is_answered_in_words() -> None:
 
 
 async def test_without_a_person_there_is_no_question() -> None:
-    table, journal = desk(attended=False)
+    table, journal = approval_queue(attended=False)
     with pytest.raises(ToolError, match="No person can answer questions here"):
         await table.question("a", "c1", "Which?", [])
     assert journal.envelopes == []

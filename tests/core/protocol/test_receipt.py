@@ -96,8 +96,8 @@ async def test_the_agent_its_log_and_the_view_count_the_same(killed: bool) -> No
         rules=[Rule("look", "no", "deny"), Rule("poke", "", "ask")],
     )  # fmt: skip
     node = bench.begin()
-    await until(lambda: bool(bench.desk.pending))
-    await bench.desk.answer(next(iter(bench.desk.pending)), ApprovalAnswer("deny"))
+    await until(lambda: bool(bench.approvals.pending))
+    await bench.approvals.answer(next(iter(bench.approvals.pending)), ApprovalAnswer("deny"))
     await node.finished()
     assert (len(bench.of(Denied)), len(bench.of(PermissionAnswered))) == (2, 1)
     assert sorted(e.status for e in bench.of(ToolFinished)) == ["denied", "denied", "denied", "error", "ok"]

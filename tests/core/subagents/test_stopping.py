@@ -188,12 +188,12 @@ async def test_a_question_ends_with_its_agent_and_a_late_answer_changes_nothing(
         rules=[Rule("shell", "", "ask")],
     )
     bench.begin()
-    await until(lambda: bool(bench.desk.pending))
+    await until(lambda: bool(bench.approvals.pending))
     (asked,) = bench.of(PermissionAsked)
     await bench.tree.stop("a")
     assert [e.id for e in bench.of(AskWithdrawn)] == [asked.id]
-    assert bench.desk.pending == {}
-    assert not await bench.desk.answer(asked.id, ApprovalAnswer("allow"))
+    assert bench.approvals.pending == {}
+    assert not await bench.approvals.answer(asked.id, ApprovalAnswer("allow"))
     assert bench.results() == ["cancelled: Stopped before it was done."]
     assert bench.root.receipt.tools == {}, "it never ran"
 
@@ -206,15 +206,15 @@ async def test_an_answer_and_a_stop_in_the_same_moment_end_in_one_record() -> No
             rules=[Rule("shell", "", "ask")],
         )
         bench.begin()
-        await until(lambda bench=bench: bool(bench.desk.pending))  # type: ignore[misc]
-        (ask_id,) = bench.desk.pending
+        await until(lambda bench=bench: bool(bench.approvals.pending))  # type: ignore[misc]
+        (ask_id,) = bench.approvals.pending
         if order == "answer first":
-            assert await bench.desk.answer(ask_id, ApprovalAnswer("allow"))
+            assert await bench.approvals.answer(ask_id, ApprovalAnswer("allow"))
             await bench.tree.stop("a")
         else:
             stopping = asyncio.create_task(bench.tree.stop("a"))
             await asyncio.sleep(0)
-            await bench.desk.answer(ask_id, ApprovalAnswer("allow"))
+            await bench.approvals.answer(ask_id, ApprovalAnswer("allow"))
             await stopping
         closings = [e.event for e in bench.envelopes if getattr(e.event, "id", "") == ask_id][1:]
         assert len(closings) == 1, closings
@@ -280,12 +280,12 @@ async def test_nothing_that_a_child_says_approves_anything(words: str) -> None:
     bench = Bench(Model(script), tools, {"worker": Profile()}, rules=[Rule("shell", "", "ask")])
     rules = list(bench.root.rules.rules)
     bench.begin()
-    await until(lambda: bool(bench.desk.pending))
+    await until(lambda: bool(bench.approvals.pending))
     await asyncio.sleep(100)
     assert end(bench, "a.2") == ("completed", "done")
-    assert list(bench.desk.pending.values()) == ["a.1"], "only a person answers"
+    assert list(bench.approvals.pending.values()) == ["a.1"], "only a person answers"
     assert (bench.root.rules.rules, bench.root.rules.mode) == (rules, bench.mode)
-    (ask_id,) = bench.desk.pending
-    await bench.desk.answer(ask_id, ApprovalAnswer("deny", reason="no"))
+    (ask_id,) = bench.approvals.pending
+    await bench.approvals.answer(ask_id, ApprovalAnswer("deny", reason="no"))
     await until(lambda: bench.node("a").ended)
     assert any("The user denied this shell call: no" in result for result in bench.results("a.1"))

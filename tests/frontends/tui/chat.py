@@ -103,11 +103,12 @@ class Chat:
         """Wait for the timers that are due within SOON_S and for the workers, no longer than that."""
         loop = asyncio.get_running_loop()
         end = loop.time() + SOON_S
-        while loop.time() < end and (  # noqa: ASYNC110 - there is no event
-            any(timer.when() < end and not timer.cancelled() for timer in loop._scheduled)  # type: ignore[attr-defined]
-            or any(not worker.is_finished for worker in self.app.workers)
-        ):
-            await asyncio.sleep(0.005)
+        while loop.time() < end:
+            timers: list[asyncio.TimerHandle] = loop._scheduled  # type: ignore[attr-defined]
+            due = min((timer.when() for timer in timers if not timer.cancelled()), default=end)
+            if due >= end and all(worker.is_finished for worker in self.app.workers):
+                break
+            await asyncio.sleep(min(max(due - loop.time(), 0.002), 0.01))
 
     async def idle(self) -> None:
         """Wait until every message has reached an agent, and no agent runs."""

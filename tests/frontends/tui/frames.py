@@ -161,7 +161,7 @@ def ended() -> list[tuple[float, str, AnyEvent]]:
     ]  # fmt: skip
 
 
-class Stage:
+class EventChat:
     """A chat into which events are put by hand, at their own time."""
 
     def __init__(self, chat: Chat) -> None:
@@ -207,7 +207,7 @@ async def keep_sessions(store: Store, cwd: Path) -> None:
 
 
 @asynccontextmanager
-async def staged(size: tuple[int, int], *, key: bool = True) -> AsyncIterator[Stage]:
+async def opened_event_chat(size: tuple[int, int], *, key: bool = True) -> AsyncIterator[EventChat]:
     """A chat in an empty folder; without a key it shows the first run."""
     with tempfile.TemporaryDirectory() as home:
         cwd = Path(os.path.realpath(home)) / "retry"  # noqa: ASYNC240
@@ -228,9 +228,9 @@ async def staged(size: tuple[int, int], *, key: bool = True) -> AsyncIterator[St
                 if app.controller.session is not None:
                     app.controller.session.sandbox = "bubblewrap"  # whatever this machine has
                     app.refresher.schedule_refresh()
-                stage = Stage(chat)
-                await stage.settle()
-                yield stage
+                event_chat = EventChat(chat)
+                await event_chat.settle()
+                yield event_chat
         finally:
             await app.controller.close()
             os.environ.clear()
@@ -242,49 +242,49 @@ async def frames(size: tuple[int, int]) -> dict[str, str]:
     out: dict[str, str] = {}
     # whatever runs on this machine
     with patch("friday_cli.frontends.tui.widgets.welcome._local_models", return_value=[]):
-        async with staged(size, key=False) as stage:
-            out["welcome"] = stage.frame()
-    async with staged(size) as stage:
-        app, pilot = stage.chat.app, stage.chat.pilot
-        await stage.play(session())
-        out["chat"] = stage.frame()
+        async with opened_event_chat(size, key=False) as event_chat:
+            out["welcome"] = event_chat.frame()
+    async with opened_event_chat(size) as event_chat:
+        app, pilot = event_chat.chat.app, event_chat.chat.pilot
+        await event_chat.play(session())
+        out["chat"] = event_chat.frame()
         app.action_tree()
-        await stage.settle()
-        out["tree"] = stage.frame()
+        await event_chat.settle()
+        out["tree"] = event_chat.frame()
         app.query_one(AgentTree).post_message(OpenAgent("a.1"))
-        await stage.settle()
-        out["child"] = stage.frame()
+        await event_chat.settle()
+        out["child"] = event_chat.frame()
         await pilot.press("escape")
         app.chat.body.panel_wanted = None
         app.query_one(Composer).area.focus()
-        await stage.play(permission())
-        out["permission"] = stage.frame()
+        await event_chat.play(permission())
+        out["permission"] = event_chat.frame()
         app.controller.state.asks.clear()
-        await stage.play(question())
-        out["question"] = stage.frame()
+        await event_chat.play(question())
+        out["question"] = event_chat.frame()
         app.controller.state.asks.clear()
         app.query_one(Composer).area.focus()
-        await stage.play(ended())
-        out["change"] = stage.frame()
+        await event_chat.play(ended())
+        out["change"] = event_chat.frame()
         await pilot.press("ctrl+p")
-        await stage.settle(has="/keys")
-        out["palette"] = stage.frame()
+        await event_chat.settle(has="/keys")
+        out["palette"] = event_chat.frame()
         await pilot.press("escape")
         await app.input.pick_session()
-        await stage.settle(has="Done; the tests pass.")
-        out["sessions"] = stage.frame()
+        await event_chat.settle(has="Done; the tests pass.")
+        out["sessions"] = event_chat.frame()
         await pilot.press("escape")
-        await stage.chat.say("/help")
-        await stage.settle(has="Enter sends")
-        out["help"] = stage.frame()
+        await event_chat.chat.say("/help")
+        await event_chat.settle(has="Enter sends")
+        out["help"] = event_chat.frame()
     return out
 
 
 async def picture() -> str:
     """The chat at work, as the README shows it."""
-    async with staged((132, 34)) as stage:
-        await stage.play(session())
-        return stage.chat.app.export_screenshot(title="friday")
+    async with opened_event_chat((132, 34)) as event_chat:
+        await event_chat.play(session())
+        return event_chat.chat.app.export_screenshot(title="friday")
 
 
 def main() -> None:

@@ -6,20 +6,20 @@ from pathlib import Path
 
 from friday_cli.frontends.tui.widgets.session_picker import Picker
 from tests.frontends.tui.chat import opened
-from tests.session.harness import Stage, does, says
+from tests.session.harness import Harness, does, says
 from tests.session.test_observer import driven
 from tests.session.test_rewind import writes
 
 HERE = {"a": [{"text": "From here."}]}
 
 
-def stage(folder: Path) -> Stage:
+def harness(folder: Path) -> Harness:
     (folder / "project").mkdir()
-    return Stage(folder / "project", {"a": [does(writes("a.txt", "1\n")), says("one"), says("two")]})
+    return Harness(folder / "project", {"a": [does(writes("a.txt", "1\n")), says("one"), says("two")]})
 
 
 async def test_it_is_live_sends_nothing_and_takes_over_with_what_was_typed(tmp_path: Path) -> None:
-    there = stage(tmp_path)
+    there = harness(tmp_path)
     async with driven(there) as other, opened(there.project, HERE, ready=False, resume=other.session) as chat:
         number = other.process.pid
         await chat.shows(f"Read only: window {number} drives this session")
@@ -43,7 +43,7 @@ async def test_it_is_live_sends_nothing_and_takes_over_with_what_was_typed(tmp_p
 
 
 async def test_commands_that_change_the_session_are_refused_meanwhile(tmp_path: Path) -> None:
-    there = stage(tmp_path)
+    there = harness(tmp_path)
     async with driven(there) as other, opened(there.project, HERE, ready=False, resume=other.session) as chat:
         await chat.shows("Read only")
         for words in ("/mode auto", "/rewind", "/fork", "/compact", "/model demo", "!ls", "/effort low"):
@@ -55,7 +55,7 @@ async def test_commands_that_change_the_session_are_refused_meanwhile(tmp_path: 
 
 
 async def test_the_list_of_sessions_says_which_are_open(tmp_path: Path) -> None:
-    there = stage(tmp_path)
+    there = harness(tmp_path)
     async with driven(there) as other, opened(there.project, HERE, size=(120, 30)) as chat:
         await chat.ask("mine")
         await chat.say("/resume")

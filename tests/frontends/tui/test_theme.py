@@ -20,7 +20,7 @@ LIGHT, DARK = b"38;2;31;31;31;48;2;224;224;224", b"38;2;224;224;224;48;2;18;18;1
 """Ink and paper."""
 
 
-class Ear:
+class KeyRecorder:
     """A parser of keys, with what it heard."""
 
     def __init__(self) -> None:
@@ -48,9 +48,9 @@ def test_an_answer_is_taken_out_of_what_is_typed_wherever_it_is_cut(end: str) ->
     for text in ("11;rgb:1e1e/1e1e/2e2e", "7501;?"):
         answer = f"\x1b]{text}{end}"
         for cut in range(3, len(answer)):
-            ear = Ear()
-            assert ear.keys("ab" + answer[:cut], answer[cut:] + "cd") == ["a", "b", "c", "d"]
-            assert ear.heard == [text.partition(";")[2]]
+            recorder = KeyRecorder()
+            assert recorder.keys("ab" + answer[:cut], answer[cut:] + "cd") == ["a", "b", "c", "d"]
+            assert recorder.heard == [text.partition(";")[2]]
 
 
 KEYS = {
@@ -62,9 +62,9 @@ KEYS = {
 
 def test_a_key_is_one_however_the_terminal_writes_it() -> None:
     for typed, key in KEYS.items():
-        ear = Ear()
-        assert ear.keys(typed, "x", "\r") == [key, "x", "enter"]
-        assert not ear.heard
+        recorder = KeyRecorder()
+        assert recorder.keys(typed, "x", "\r") == [key, "x", "enter"]
+        assert not recorder.heard
 
 
 def test_a_colour_is_light_or_dark() -> None:

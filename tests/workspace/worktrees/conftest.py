@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.session.harness import Stage
+from tests.session.harness import Harness
 from tests.workspace.worktrees.repo_fixture import OpenRepository, repository
 
 Opener = Callable[..., OpenRepository]
@@ -27,11 +27,11 @@ async def opened(tmp_path: Path) -> AsyncIterator[Opener]:
 
 
 @pytest.fixture
-def stage(tmp_path: Path) -> Stage:
-    """A stage whose project is a git repository. `worker` and `helper` may write and run, `hermit` has a worktree."""
-    stage = Stage(repository((tmp_path / "project").resolve(), a="1\n2\n3\n4\n5\n6\n7\n8\n", b="1\n"), {})
+def harness(tmp_path: Path) -> Harness:
+    """A harness whose project is a git repository. `worker` and `helper` may write and run, `hermit` has a worktree."""
+    harness = Harness(repository((tmp_path / "project").resolve(), a="1\n2\n3\n4\n5\n6\n7\n8\n", b="1\n"), {})
     tools = "allowedTools: [read_file, edit_file, write_file, bash, list_dir]"
-    stage.profile("worker", tools, "subAgents: [helper]")
-    stage.profile("helper", tools)
-    stage.profile("hermit", tools, "isolation: worktree")
-    return stage
+    harness.profile("worker", tools, "subAgents: [helper]")
+    harness.profile("helper", tools)
+    harness.profile("hermit", tools, "isolation: worktree")
+    return harness

@@ -8,7 +8,7 @@ from typing import Any
 from friday_cli.core.protocol.events import WorktreeChanged
 from friday_cli.paths import data_dir
 from friday_cli.session.session import Session
-from tests.session.harness import Stage, delegates, does
+from tests.session.harness import Harness, delegates, does
 
 Step = dict[str, Any]
 
@@ -51,15 +51,17 @@ def discards(path: str = "a.1", **more: Any) -> Step:
     return does(("discard_delegation", {"id": path, **more}))
 
 
-async def ran(stage: Stage, play: dict[str, list[Step]], **options: Any) -> Session:
+async def ran(harness: Harness, play: dict[str, list[Step]], **options: Any) -> Session:
     """A closed session, by default in yolo mode, whose agents played `play` after one prompt."""
-    stage.plays(play)
-    return await stage.ran(**{"mode": "yolo", **options})
+    harness.plays(play)
+    return await harness.ran(**{"mode": "yolo", **options})
 
 
-async def states(stage: Stage, session: str, path: str = "a.1") -> list[str]:
+async def states(harness: Harness, session: str, path: str = "a.1") -> list[str]:
     """The states that the worktree of an agent had."""
-    return [e.event.state for e in await stage.log(session) if e.agent == path and isinstance(e.event, WorktreeChanged)]
+    return [
+        e.event.state for e in await harness.log(session) if e.agent == path and isinstance(e.event, WorktreeChanged)
+    ]
 
 
 def metadata_files(session: str = "*") -> list[Path]:

@@ -11,7 +11,7 @@ from friday_cli.core.permissions.approvals import ApprovalAnswer
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.events import AgentFinished, PermissionAsked, ToolFinished
 from friday_cli.workspace.local import LocalWorkspace
-from tests.session.harness import Stage, delegates, does, says
+from tests.session.harness import Harness, delegates, does, says
 from tests.workspace.worktrees.repo_fixture import listing
 from tests.workspace.worktrees.steps import applies, isolated, ran, reads, resumes, writes
 
@@ -19,13 +19,13 @@ DONE = says("Done.")
 
 
 @pytest.mark.parametrize("decision", ["apply", "discard"])
-async def test_a_worktree_is_not_removed_while_an_agent_is_resumed_in_it(stage: Stage, decision: str) -> None:
-    stage.plays({
+async def test_a_worktree_is_not_removed_while_an_agent_is_resumed_in_it(harness: Harness, decision: str) -> None:
+    harness.plays({
         "a": [isolated(), DONE],
         "a.1": [writes("one", "1"), delegates("helper", "and two"), DONE],
         "a.1.1": [writes("two", "2"), DONE, writes("three", "3"), DONE],
     })  # fmt: skip
-    async with stage.after_run(mode="yolo") as session:
+    async with harness.after_run(mode="yolo") as session:
         isolation = session._parts.isolation
         restore, reached, go = isolation.workspace_for_resume, asyncio.Event(), asyncio.Event()
 
@@ -53,20 +53,20 @@ async def test_a_worktree_is_not_removed_while_an_agent_is_resumed_in_it(stage: 
             except UsageError as error:
                 refused = "a.1.1 still works in that worktree" in str(error)
                 await session.apply_worktree("a.1")
-    present = {"one", "two", "three"} <= listing(stage.project).keys()
+    present = {"one", "two", "three"} <= listing(harness.project).keys()
     assert present is (refused or decision == "apply")
 
 
-async def test_a_child_that_is_resumed_while_a_person_is_asked_keeps_its_worktree(stage: Stage) -> None:
+async def test_a_child_that_is_resumed_while_a_person_is_asked_keeps_its_worktree(harness: Harness) -> None:
     both = (("apply_delegation", {"id": "a.1"}), ("delegate_task", {"resume": "a.1", "task": "more"}))
-    stage.plays({
+    harness.plays({
         "a": [isolated(), does(*both), applies(), DONE],
         "a.1": [writes("x", "early"), DONE, reads("x"), writes("x", "late"), DONE],
     })  # fmt: skip
     flags = {"permissions.ask": ("edit_file(x)", "write_file(x)")}
     asked: dict[str, str] = {}  # the open question of each agent: "a" wants to apply, "a.1" to write
     write_questions = applied = 0
-    async with stage.session(mode="yolo", flags=flags, attended=True) as session:
+    async with harness.session(mode="yolo", flags=flags, attended=True) as session:
         node = session.start("go")
         async for envelope in session.events():
             match envelope.event:
@@ -82,19 +82,19 @@ async def test_a_child_that_is_resumed_while_a_person_is_asked_keeps_its_worktre
             if "a.1" in asked and (applied or write_questions == 1):
                 await session.answer(asked.pop("a.1"), ApprovalAnswer("allow"))
         await node.finished()
-        results = await stage.results(session.id, "a")
+        results = await harness.results(session.id, "a")
     assert (results[1][0], "a.1 still works in that worktree" in results[1][1]) == ("error", True)
     assert results[3][0] == "ok"
-    assert (stage.project / "x").read_text() == "late"
+    assert (harness.project / "x").read_text() == "late"
 
 
-async def test_the_changes_of_a_child_remain_after_its_own_child_was_resumed(stage: Stage) -> None:
-    session = await ran(stage, {
+async def test_the_changes_of_a_child_remain_after_its_own_child_was_resumed(harness: Harness) -> None:
+    session = await ran(harness, {
         "a": [isolated(), resumes("a.1.1"), does(("list_sub_agents", {})), applies(), DONE],
         "a.1": [writes("x", "x"), delegates("helper", "write y", isolation="worktree"), DONE],
         "a.1.1": [writes("y", "y"), DONE, DONE],
     })  # fmt: skip
-    results = await stage.results(session.id, "a")
+    results = await harness.results(session.id, "a")
     assert results[2][1].count("its changes wait in its worktree") == 2
     assert results[3][0] == "ok"
-    assert (stage.project / "x").read_text() == "x"
+    assert (harness.project / "x").read_text() == "x"
