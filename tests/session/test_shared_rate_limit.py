@@ -1,4 +1,4 @@
-"""What processes tell each other of a crowded lane."""
+"""What processes tell each other of a crowded shared."""
 
 from __future__ import annotations
 
@@ -30,45 +30,45 @@ def test_a_wait_is_shared_with_the_same_service_and_key_only() -> None:
 
 
 def test_a_longer_wait_is_never_shortened() -> None:
-    lane, at = FileSharedRateLimit("x"), time.time() + 30
-    lane.close_until(at)
-    lane.close_until(at - 20)
-    assert lane.closed_until() == pytest.approx(at, abs=0.001)
-    lane.close_until(at + 10)
-    assert lane.closed_until() == pytest.approx(at + 10, abs=0.001)
+    shared, at = FileSharedRateLimit("x"), time.time() + 30
+    shared.close_until(at)
+    shared.close_until(at - 20)
+    assert shared.closed_until() == pytest.approx(at, abs=0.001)
+    shared.close_until(at + 10)
+    assert shared.closed_until() == pytest.approx(at + 10, abs=0.001)
 
 
 def test_no_shared_wait_is_longer_than_a_minute() -> None:
-    lane = FileSharedRateLimit("x")
-    lane.close_until(time.time() + 9_999)
-    assert 1 < lane.closed_until() - time.time() <= 60
+    shared = FileSharedRateLimit("x")
+    shared.close_until(time.time() + 9_999)
+    assert 1 < shared.closed_until() - time.time() <= 60
 
 
 @pytest.mark.parametrize("moment", [lambda: time.time() - 1, lambda: time.time() + 9_999, lambda: 0.0])
 def test_what_is_past_or_cannot_be_says_nothing(moment: Callable[[], float]) -> None:
-    lane = FileSharedRateLimit("x")
-    lane.close_until(time.time() + 5)
+    shared = FileSharedRateLimit("x")
+    shared.close_until(time.time() + 5)
     os.utime(files()[0], (moment(), moment()))
-    assert lane.closed_until() == 0
+    assert shared.closed_until() == 0
     at = time.time() + 50
-    lane.close_until(at)
-    assert lane.closed_until() == pytest.approx(at, abs=0.001)
+    shared.close_until(at)
+    assert shared.closed_until() == pytest.approx(at, abs=0.001)
 
 
 def test_a_success_is_shared_with_the_same_service_and_key() -> None:
-    lane, other = FileSharedRateLimit("x"), FileSharedRateLimit("y")
-    assert lane.served_at() == 0
+    shared, other = FileSharedRateLimit("x"), FileSharedRateLimit("y")
+    assert shared.served_at() == 0
     before = time.time()
-    lane.serve()
+    shared.serve()
     assert before - 1 <= FileSharedRateLimit("x").served_at() <= time.time() + 1
-    assert (lane.closed_until(), other.served_at()) == (0, 0)
+    assert (shared.closed_until(), other.served_at()) == (0, 0)
 
 
 def test_without_a_state_folder_nothing_is_shared() -> None:
     state_dir().parent.mkdir(parents=True, exist_ok=True)
     state_dir().write_text("in the way")
-    lane = FileSharedRateLimit("x")
-    lane.close_until(time.time() + 5)
-    assert lane.closed_until() == 0
-    lane.serve()
-    assert lane.served_at() == 0
+    shared = FileSharedRateLimit("x")
+    shared.close_until(time.time() + 5)
+    assert shared.closed_until() == 0
+    shared.serve()
+    assert shared.served_at() == 0
