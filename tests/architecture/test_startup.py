@@ -27,6 +27,11 @@ ON_DEMAND = tuple(f"friday_cli.{name}" for name in (
     "frontends.tui", "mcp", "extensions.hooks", "telemetry", "session.hook_setup", "session.session_hooks",
 ))  # fmt: skip
 """Modules that `friday ask` loads only for a shell command, a rewind, a resumed session or a sub-agent in a worktree."""
+LATER = (
+    "commands.slash_commands", "palette", "widgets.agent_panel", "widgets.agent_strip", "widgets.approval_panel", "widgets.choice_dialog",
+    "widgets.diff_review", "widgets.markdown", "widgets.number_dialog", "widgets.profile_dialog", "widgets.search_bar",
+)  # fmt: skip
+"""Modules of the chat that its first picture does not need."""
 ANSWER = {
     "messages": named(
         {"type": "message_start", "message": {"id": "m", "role": "assistant", "usage": {"input_tokens": 1}}},
@@ -140,6 +145,8 @@ def test_the_first_screen_of_the_chat_needs_no_model_and_no_settings(tmp_path: P
         "friday_cli.config",
         "friday_cli.core.protocol.decode",
         "friday_cli.command_safety",
+        "friday_cli.extensions",
+        *(f"friday_cli.frontends.tui.{name}" for name in LATER),
         SESSION,
     )
     modules = set(ran.stdout.split())

@@ -85,4 +85,4 @@ def test_old_settings_keys_and_profiles_hold(old: Console) -> None:
     assert old("profiles", "check").code == 0
     assert "60,000 tokens, 30 turns, 300 s" in old("profiles", "list").out
     assert "friday: " not in old("config", "show").err
-    assert keymap.read(["transcript.find"]) == keymap.Keys({"transcript.find": "slash,ctrl+f"})
+    assert keymap.read(lambda: ["transcript.find"]) == keymap.Keys({"transcript.find": "slash,ctrl+f"})

@@ -1,4 +1,4 @@
-"""What processes tell each other of a crowded shared."""
+"""What processes tell each other of a crowded service."""
 
 from __future__ import annotations
 

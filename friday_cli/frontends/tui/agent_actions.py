@@ -10,8 +10,6 @@ from friday_cli.core.protocol.format import pluralize
 from friday_cli.view import worktree_text
 
 from .controller import proposed_tokens
-from .widgets.choice_dialog import Chooser
-from .widgets.number_dialog import NumberDialog
 
 if TYPE_CHECKING:
     from friday_cli.core.permissions.approvals import ApprovalAnswer
@@ -76,6 +74,8 @@ class AgentActions:
         try:
             await self._app.controller.say_to(path, text)
         except BudgetSpent as spent:
+            from .widgets.number_dialog import NumberDialog
+
             title = f"{spent.message}\nHow many more tokens?"
             more = await self._app.push_screen_wait(NumberDialog(title, proposed_tokens(spent)))
             if more is None:
@@ -105,6 +105,8 @@ class AgentActions:
         if agent is None or made is None or made.state not in ("opened", "changed"):
             how = f" now: {worktree_text(made)}" if made else ""
             return self._app.say_note(f"{path} has no worktree{how}.")
+        from .widgets.choice_dialog import Chooser
+
         if not agent.ended:
             return self._app.say_note(f"{path} is still running in its worktree.")
         count = len(made.files)

@@ -106,7 +106,7 @@ class FridayApp(App[int]):
 
     def on_mount(self) -> None:
         self.animation_level = "none"
-        self.input.keys = keymap.read(keys.names())
+        self.input.keys = keymap.read(keys.names)
         self.set_keymap(self.input.keys.chosen)
         self.themes.show(preferences.read().theme or theme.AUTO)
         self.notifier.ask_for_status()

@@ -14,10 +14,8 @@ from textual.containers import Horizontal
 
 from .state import preferences
 from .terminal.clipboard import copy, has_desktop
-from .widgets.agent_panel import WIDE, AgentPanel
-from .widgets.agent_tree import AgentTree
+from .widgets import WIDE
 from .widgets.blocks import RenderContext
-from .widgets.choice_dialog import Chooser
 from .widgets.message_queue import Draft
 from .widgets.styles import TextRenderer
 from .widgets.transcript import Transcript
@@ -25,6 +23,8 @@ from .widgets.transcript_messages import CopyText, ForkRequested, Links, OpenAge
 
 if TYPE_CHECKING:
     from .app import FridayApp
+    from .widgets.agent_panel import AgentPanel
+    from .widgets.agent_tree import AgentTree
 
 
 class ChatBody(Horizontal):
@@ -45,6 +45,8 @@ class ChatBody(Horizontal):
 
     async def furnish(self) -> None:
         """Mount the panel, hidden."""
+        from .widgets.agent_panel import AgentPanel
+
         self.panel = AgentPanel(self.context, id="side")
         self.panel.resizer.chosen = preferences.read().side
         await self.mount(self.panel)
@@ -82,7 +84,7 @@ class ChatBody(Horizontal):
 
     def toggle_tree(self) -> None:
         """Go to the tree of agents; from there, hide the panel."""
-        if self.panel.has_class("shown") and isinstance(self.app.focused, AgentTree):
+        if self.panel.has_class("shown") and self.panel.agents.has_focus:
             self.leave_panel(hide=True)
         else:
             self.focus_tree()
@@ -155,6 +157,8 @@ class ChatBody(Horizontal):
 async def _follow_link(app: FridayApp, urls: list[str]) -> None:
     """Copy the link that the user chooses, and open it when there is a desktop: a browser in the terminal would write over
     the chat."""
+    from .widgets.choice_dialog import Chooser
+
     url = await app.push_screen_wait(Chooser("Which link?", [(url, url) for url in urls[:50]]))
     if url:
         await copy(app, url)

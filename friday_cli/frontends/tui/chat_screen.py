@@ -17,14 +17,10 @@ from .state import keymap
 from .state.file_index import FileIndex
 from .state.prompt_history import PromptHistory
 from .status_text import Place
+from .widgets import WIDE
 from .widgets.agent_block import make_block
-from .widgets.agent_panel import WIDE
-from .widgets.agent_strip import AgentStrip
-from .widgets.agent_tree import AgentTree
-from .widgets.approval_panel import ROWS_LEFT, Approval
 from .widgets.blocks import RenderContext
 from .widgets.composer import Composer
-from .widgets.search_bar import FindBar
 from .widgets.status_bar import StatusLine
 from .widgets.styles import Styles, TextRenderer
 from .widgets.text_input import Prompt
@@ -34,6 +30,10 @@ from .widgets.welcome import Welcome
 
 if TYPE_CHECKING:
     from .app import FridayApp
+    from .widgets.agent_strip import AgentStrip
+    from .widgets.agent_tree import AgentTree
+    from .widgets.approval_panel import Approval
+    from .widgets.search_bar import FindBar
 
 
 class ChatScreen(Screen[None]):
@@ -72,7 +72,11 @@ class ChatScreen(Screen[None]):
             self.approval.grace.restart()  # the click or key that gives the window the focus answers nothing
 
     async def furnish(self) -> None:
-        """Mount the widgets that are hidden at first."""
+        """Mount the widgets that are hidden at first. They are imported here: the first picture comes sooner."""
+        from .widgets.agent_strip import AgentStrip
+        from .widgets.approval_panel import Approval
+        from .widgets.search_bar import FindBar
+
         await self.body.furnish()
         self.strip = AgentStrip(id="strip")
         self.find_bar = FindBar(id="find")
@@ -208,7 +212,4 @@ def _laid_out(chat: ChatScreen) -> None:
     """Fit what depends on the heights of other widgets."""
     place_toasts(chat, chat.body.region.bottom)
     if chat.ready:
-        rows = 1 + sum(widget.region.height for widget in (chat.strip, chat.composer, chat.status))
-        if chat.approval.rows_left != (rows := max(rows, ROWS_LEFT)):
-            chat.approval.rows_left = rows
-            chat.approval.on_resize()
+        chat.approval.leave_rows(1 + sum(widget.region.height for widget in (chat.strip, chat.composer, chat.status)))

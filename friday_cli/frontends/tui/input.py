@@ -10,22 +10,20 @@ from textual.worker import Worker
 
 from friday_cli.core.protocol.errors import FridayError, NotConfigured
 from friday_cli.core.protocol.messages import Image
-from friday_cli.extensions.commands import CustomCommand, CustomCommands, find_command
 
-from .commands import slash_commands
 from .commands.context import NOTHING
 from .controller import addressed
 from .state.keymap import Keys
 from .terminal.clipboard import copy
-from .widgets.agent_panel import NARROW
+from .widgets import NARROW
 from .widgets.blocks import CardBlock
-from .widgets.choice_dialog import Chooser
 from .widgets.completion_popup import Completion
 from .widgets.message_queue import Draft
 from .widgets.shell_block import ShellBlock
 from .widgets.transcript import Transcript
 
 if TYPE_CHECKING:
+    from friday_cli.extensions.commands import CustomCommand, CustomCommands
     from friday_cli.workspace.checkpoints.review import FileDiff
 
     from .app import FridayApp
@@ -43,14 +41,20 @@ class InputController:
         """The message of the command line, until it is sent."""
         self.profiles: list[tuple[str, str]] = []
         """(name, description) of the profiles of the folder, when they are loaded."""
-        self.customs = CustomCommands()
-        """The user's own commands, when they are loaded."""
+        self._customs: CustomCommands | None = None
         self.keys = Keys()
         """The user's own keys."""
         self.shell = ShellRunner(app)
         self._sending = asyncio.Lock()  # one message after the other: each may start the agent
         self._reported: frozenset[str] = frozenset()
         """Problems of custom commands that were shown."""
+
+    @property
+    def customs(self) -> CustomCommands:
+        """The user's own commands; none before they are loaded."""
+        from friday_cli.extensions.commands import CustomCommands
+
+        return CustomCommands() if self._customs is None else self._customs
 
     def submit(self, draft: Draft, path: str = "") -> None:
         """Deliver a message without waiting for it."""
@@ -59,6 +63,8 @@ class InputController:
     async def _deliver(self, draft: Draft, path: str) -> None:
         """Send a message to the agent at `path` ("" is the main one) or to the one that it begins with, queue it, or run the
         command that it names."""
+        from .commands import slash_commands
+
         app, chat, text = self._app, self._app.chat, draft.text
         if not path:
             path, text = addressed(self.controller.state, text)
@@ -116,6 +122,8 @@ class InputController:
             self._app.run_worker(self._send_while_working(waiting))
 
     async def _send_while_working(self, draft: Draft) -> None:
+        from friday_cli.extensions.commands import find_command
+
         custom = find_command(draft.text, self.customs)
         restricted = custom is not None and custom[0].tools is not None
         if self.controller.working and (restricted or draft.images):
@@ -140,6 +148,8 @@ class InputController:
         if kind == "/":
             session = self.controller.session
             prompts = session.servers.prompts() if session is not None and session.servers is not None else ()
+            from .commands import slash_commands
+
             return slash_commands.choices(query, self.customs, prompts)
         found = [row for row in self.profiles if query.lower() in row[0].lower()]
         return [Completion(f"@{name} ", f"@{name}", f"sub-agent: {description}") for name, description in found]
@@ -180,8 +190,10 @@ class InputController:
         await self._app.push_screen(Picker(self._app.cwd), picked)
 
     async def load_customs(self) -> None:
-        self.customs = await slash_commands.load_customs(self.controller.options)
-        problems = [str(problem) for problem in self.customs.problems]
+        from .commands import slash_commands
+
+        self._customs = await slash_commands.load_customs(self.controller.options)
+        problems = [str(problem) for problem in self._customs.problems]
         for text in [text for text in problems if text not in self._reported][:3]:
             self.say_note(text, "warning")
         self._reported = frozenset(problems)
@@ -189,6 +201,8 @@ class InputController:
     async def choose(
         self, title: str, choices: Sequence[tuple[str, str]], *, at: int = 0, about: Mapping[str, str] = NOTHING
     ) -> str | None:
+        from .widgets.choice_dialog import Chooser
+
         return await self._app.push_screen_wait(Chooser(title, choices, at=at, about=about))
 
     async def review(self, rows: Sequence[FileDiff], actions: ReviewActions) -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from friday_cli.frontends.tui.keys import keys
+from friday_cli.frontends.tui.state import keymap
 from tests.frontends.tui.chat import does, opened
 
 TWO = {"a": [{"text": "One."}, {"text": "Two."}]}
@@ -95,3 +98,13 @@ async def test_notes_are_promoted_and_forgotten_by_number(tmp_path: Path) -> Non
         await chat.say("/memory forget 1")
         await chat.until(lambda: "There is no note" in chat.frame or "no note" in chat.frame)
         await chat.say("/memory burn", shows="Write /memory promote ID")
+
+
+def test_without_a_file_the_names_of_all_keys_are_not_looked_up(home: Path) -> None:
+    def names() -> set[str]:
+        raise AssertionError("it loads every widget")
+
+    assert keymap.read(names) == keymap.Keys()
+    put(home, '"app.tree" = "f7"\n')
+    with pytest.raises(AssertionError):
+        keymap.read(names)

@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from friday_cli.extensions.commands import CustomCommand, CustomCommands
-
 from ..controller import SessionController
 from ..state.keymap import Keys
 from ..widgets.message_queue import Draft
 
 if TYPE_CHECKING:
+    from friday_cli.extensions.commands import CustomCommand, CustomCommands
     from friday_cli.workspace.checkpoints.review import FileDiff
 
     from ..widgets.diff_review import ReviewActions
@@ -25,8 +24,11 @@ class CommandContext(Protocol):
     """The chat, as commands see it."""
 
     controller: SessionController
-    customs: CustomCommands
     keys: Keys
+
+    @property
+    def customs(self) -> CustomCommands:
+        """The user's own commands."""
 
     def show_card(self, markdown: str) -> None:
         """Show Markdown in the transcript; untrusted text in it must be escaped."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -29,8 +29,9 @@ def file() -> Path:
     return config_dir() / "keys.toml"
 
 
-def read(known: Collection[str]) -> Keys:
-    """The valid entries of the file; `known` are the names of bindings. An invalid entry leaves the default key."""
+def read(names: Callable[[], Collection[str]]) -> Keys:
+    """The valid entries of the file. `names`, of all bindings, is called only if there is one: it loads all widgets. An invalid
+    entry leaves the default key."""
     path = file()
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -41,6 +42,7 @@ def read(known: Collection[str]) -> Keys:
         return Keys()
     except (OSError, ValueError) as error:  # ValueError: not UTF-8, or not TOML
         return Keys(problems=(f"{path}: {sanitize_line(str(error), 200)}; the keys are as they were.",))
+    known = names()
     chosen: dict[str, str] = {}
     problems: list[str] = []
     for name, keys in data.items():

@@ -24,6 +24,7 @@ from friday_cli.core.text.sanitize import sanitize, sanitize_line
 from friday_cli.view import AgentView, SessionView
 
 from ..state import preferences
+from . import NARROW, WIDE
 from .agent_block import status_style, summary
 from .agent_row import has_pending_worktree
 from .agent_tree import AgentTree
@@ -33,8 +34,6 @@ from .transcript import Transcript
 
 MIN_PANEL, MIN_CHAT = 28, 40
 """Cells that the panel has at least, and that it leaves to the chat."""
-WIDE, NARROW = 100, 80
-"""Cells of a screen from which on the panel is beside the chat, and below which it always fills the screen."""
 LOW = 14
 """Rows below which the panel shows the tree or a transcript, not both."""
 
