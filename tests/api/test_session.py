@@ -160,9 +160,9 @@ async def test_cancelling_leaves_nothing(harness: Harness, what: str) -> None:
     assert asyncio.all_tasks() == before
 
 
-async def test_a_prompt_can_be_stopped_before_its_run_begins(stage: Stage) -> None:
-    stage.plays({"a": [WAITS], "a.1": [says("part")]})
-    async with friday.open(**given(stage, **OFF)) as session:
+async def test_a_prompt_can_be_stopped_before_its_run_begins(harness: Harness) -> None:
+    harness.plays({"a": [WAITS], "a.1": [says("part")]})
+    async with friday.open(**given(harness, **OFF)) as session:
         first = session.prompt("wait")
         await session.stop()
         assert (await asyncio.wait_for(first, 20)).status == "cancelled"
@@ -249,8 +249,8 @@ def test_scripts_need_no_event_loop(harness: Harness) -> None:
         assert session.prompt("go").text == "one"
 
 
-async def test_a_script_in_an_event_loop_is_told(stage: Stage) -> None:
+async def test_a_script_in_an_event_loop_is_told(harness: Harness) -> None:
     with pytest.raises(friday.UsageError, match="An event loop runs here"):
-        friday.sync.run("go", **given(stage))
-    with pytest.raises(friday.UsageError, match="An event loop runs here"), friday.sync.open(**given(stage)):
+        friday.sync.run("go", **given(harness))
+    with pytest.raises(friday.UsageError, match="An event loop runs here"), friday.sync.open(**given(harness)):
         pass
