@@ -107,9 +107,12 @@ class OpenSession:
         return made
 
     async def _prompt(self, text: str, schema: dict[str, object] | None, images: tuple[Image, ...]) -> AgentResult:
+        prompting = self._prompting
+        assert prompting is not None
         try:
             async with self._turn:
                 self._program.let_model_answer(True)
+                prompting.begun.set()
                 try:
                     end = await self._session.prompt(text, schema=schema, images=images)
                 finally:
@@ -117,6 +120,7 @@ class OpenSession:
             await self._up_to_date()
             return agent_result(self.view, "a", end=end, as_data=schema is not None)
         finally:
+            prompting.begun.set()
             self._prompting = None
 
     async def send(self, text: str, *, agent: str = "a") -> None:
@@ -219,7 +223,11 @@ class OpenSession:
 
     async def stop(self, agent: str = "a", *, wrap_up: bool = False) -> None:
         """Stop an agent and all below it, and wait for that. `wrap_up`: it gets one last turn to return what it has."""
-        await self._session.stop(agent, level="cancel" if wrap_up else "abort")
+        level: Literal["cancel", "abort"] = "cancel" if wrap_up else "abort"
+        await self._session.stop(agent, level=level)
+        if agent == "a" and self._prompting is not None:  # its run may not have begun
+            await self._prompting.begun.wait()
+            await self._session.stop(agent, level=level)
 
     async def close(self) -> None:
         """Stop all agents and write all events; `open` does this at the end of its block."""
@@ -243,6 +251,7 @@ class PromptRun:
 
     def __init__(self, session: OpenSession, work: Any, *, after: int) -> None:
         self._session, self._after = session, after
+        self.begun = asyncio.Event()
         self._queue: asyncio.Queue[Envelope | None] = asyncio.Queue()
         self._task: asyncio.Task[AgentResult] = asyncio.create_task(work, name=f"prompt of {session.id}")
         self._task.add_done_callback(lambda task: self._queue.put_nowait(None))

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypedDict
 
-from friday_cli.core.permissions.rules import Mode
+from friday_cli.core.permissions.rules import MODES, Mode
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.provider import Effort
 from friday_cli.session.caller import Caller
@@ -74,6 +74,8 @@ def session_options(given: OpenOptions, *, resume: str | None) -> Options:
         raise UsageError(f"hooks: {wrong[0]} needs a list of functions.")
     if len({tool.name for tool in tools}) < len(tools):
         raise UsageError("tools: two of them have the same name.")
+    if (mode := given.get("mode")) not in (None, *MODES):
+        raise UsageError(f"mode: {mode!r} is none of {', '.join(MODES)}.")
     config_file = given.get("config_file")
     return Options(
         Path(given.get("cwd") or "."),
@@ -81,7 +83,7 @@ def session_options(given: OpenOptions, *, resume: str | None) -> Options:
         model=given.get("model"),
         effort=given.get("effort"),
         profile=given.get("profile"),
-        mode=given.get("mode"),
+        mode=mode,
         allow=_texts("allow", given.get("allow", ())),
         deny=_texts("deny", given.get("deny", ())),
         attended=given.get("attended", False),

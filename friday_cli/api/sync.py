@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Unpack
 
+from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.messages import Image
 
 from . import open_session
@@ -22,13 +23,15 @@ def run(
     images: Sequence[Image] = (),
     **options: Unpack[OpenOptions],
 ) -> AgentResult:
-    """As `friday_cli.api.run`. Raises RuntimeError where an event loop runs."""
+    """As `friday_cli.api.run`. Raises UsageError where an event loop runs."""
+    _require_no_loop()
     return asyncio.run(open_session.run(prompt, schema=schema, images=images, **options))
 
 
 @contextmanager
 def open(**options: Unpack[OpenOptions]) -> Iterator[SyncSession]:
-    """As `friday_cli.api.open`. Raises RuntimeError where an event loop runs."""
+    """As `friday_cli.api.open`. Raises UsageError where an event loop runs."""
+    _require_no_loop()
     with asyncio.Runner() as runner:
         opening = open_session.open(**options)
         session = runner.run(opening.__aenter__())
@@ -36,6 +39,12 @@ def open(**options: Unpack[OpenOptions]) -> Iterator[SyncSession]:
             yield SyncSession(runner, session)
         finally:
             runner.run(opening.__aexit__(None, None, None))
+
+
+def _require_no_loop() -> None:
+    with suppress(RuntimeError):
+        asyncio.get_running_loop()
+        raise UsageError("An event loop runs here.", hint="Await `friday_cli.api.run`, or use `friday_cli.api.open`.")
 
 
 class SyncSession:

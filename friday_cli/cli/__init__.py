@@ -102,6 +102,8 @@ def run(argv: list[str]) -> int:
         sys.stdout.flush()
     except typer.Exit as end:
         return end.exit_code
+    except typer.Abort:  # Ctrl+C or Ctrl+D at a question
+        return 130
     except SystemExit as end:  # raised by the completion options of Typer
         return end.code if isinstance(end.code, int) else int(bool(end.code))
     except typer.TyperException as error:

@@ -18,7 +18,7 @@ HELP = """Friday as the agent of an editor (Zed, JetBrains, Neovim).
 Speaks the Agent Client Protocol on standard input and output.
 
 For the settings of Zed, JetBrains, Neovim and others: the command is `friday`, its argument is `acp`. The editor shows the tree of
-sub-agents, asks the questions, and stops what you stop; docs/acp.md has the settings of each."""
+sub-agents, asks the questions, and stops what you stop; docs/acp.md has an example."""
 
 
 def register(app: typer.Typer, _: str) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from friday_cli.core.protocol.errors import UsageError
+from friday_cli.core.protocol.errors import FridayError, UsageError
 from friday_cli.frontends.options import SESSION, SHARED, Option
 from friday_cli.paths import text_of, working_folder
 
@@ -119,9 +119,6 @@ def _job(values: dict[str, Any], folder: str) -> MapJob:
         raise UsageError("Give the items by one of --items, --glob and --over.")
     if values["max_cost"] is None:
         raise UsageError("--max-cost is missing: the cap of the whole batch in US dollars.")
-    for name, least in (("max_cost", 0.0), ("per_item_cost", 0.0)):
-        if values[name] is not None and not values[name] > least:
-            raise UsageError(f"--{name.replace('_', '-')} must be above 0.")
     parallel, sample = values["parallel"], values["sample"]
     if parallel is not None and not 1 <= parallel <= 64:
         raise UsageError("--parallel must be from 1 to 64.")
@@ -211,10 +208,16 @@ def _options(job: MapJob) -> Any:
 async def _put_results(store: MapStore, batch: str, job: MapJob, reduced: str) -> None:
     """Write the results: to the file, else to standard output; a terminal gets only the reduced one."""
     if job.output:
-        file = await asyncio.to_thread(open, os.path.join(job.folder, job.output), "w", encoding="utf-8")
-        with file:
-            async for line in _result_lines(store, batch, job):
-                file.write(line + "\n")
+        try:
+            file = await asyncio.to_thread(open, os.path.join(job.folder, job.output), "w", encoding="utf-8")
+            with file:
+                async for line in _result_lines(store, batch, job):
+                    file.write(line + "\n")
+        except OSError as error:
+            raise FridayError(
+                f"--output: {job.output} could not be written: {error.strerror}.",
+                hint=f"Nothing is lost: `friday map results {batch}` prints the results.",
+            ) from None
     elif not job.reduce and not on_terminal():
         async for line in _result_lines(store, batch, job):
             print(line)
@@ -236,7 +239,8 @@ async def _renewed(store: MapStore, name: str) -> MapJob:
     """The job of a batch whose failed items may be tried again."""
     try:
         batch = await store.batch(name)
-        count = await store.renew(batch.id)
+        with store.own(batch.id):
+            count = await store.renew(batch.id)
         remark(f"batch {batch.id}: {count:,} failed items are tried again")
         return batch.job
     finally:
@@ -261,6 +265,9 @@ async def _with_store(store: MapStore, action: str, name: str) -> int:
                 print(line)
             if batch.reduced:
                 print(json.dumps({"reduced": batch.reduced}, ensure_ascii=False))
+        elif batch.state == "ended":
+            remark(f"batch {batch.id} has ended already")
+            return 0
         else:
             await store.update(batch.id, state="cancelled", reason="it was cancelled")
             remark(f"batch {batch.id}: no further item starts")
@@ -271,6 +278,8 @@ async def _with_store(store: MapStore, action: str, name: str) -> int:
 
 
 async def _list(store: MapStore) -> int:
+    from friday_cli.map.plan import dollars
+
     rows = []
     for batch in await store.batches():
         if not (batch.approved or batch.spent or batch.state == "ended" or store.runs(batch.id)):
@@ -286,7 +295,7 @@ async def _list(store: MapStore) -> int:
             f"{counts.done:,}",
             f"{missing:,}",
         )
-        rows.append((*cells, f"${batch.spent:.2f} of ${batch.job.cost:.2f}"))
+        rows.append((*cells, f"{dollars(batch.spent)} of {dollars(batch.job.cost)}"))
     if rows:
         show_table(
             ("id", "changed", "state", "profile", "done", "missing", "spent"), rows, right=("done", "missing", "spent")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import time
 from typing import Any
@@ -36,7 +37,15 @@ class PlainFace:
     async def confirm(self, question: str) -> bool:
         if self._yes:
             remark(question)
-        return confirm(f"{question}. Run them?", yes=self._yes, otherwise="No further item is started")
+            return True
+        handler = signal.signal(signal.SIGINT, signal.default_int_handler)  # the event loop waits for the answer too
+        try:
+            return confirm(f"{question}. Run them?", yes=False, otherwise="No further item is started")
+        except KeyboardInterrupt:
+            print(file=sys.stderr)
+            return False
+        finally:
+            signal.signal(signal.SIGINT, handler)
 
     def progress(self, progress: Progress, left: int) -> None:
         now = time.monotonic()

@@ -37,6 +37,8 @@ CHECK_CHARS = 4_000
 """Characters of a check's output that the agent reads."""
 RESULT_CHARS = 100_000
 """Characters of a result that are kept."""
+ERROR_CHARS = 500
+"""Characters of what an agent without a result said that are kept as the reason."""
 NO_FAULT = frozenset(("quota", "auth", "config", "not_found", "rate", "overloaded", "network"))
 """Failures of a service that say nothing about the item: it waits, and no further item starts."""
 
@@ -156,6 +158,8 @@ class EmbeddedEngine:
             for path in paths.values():
                 os.unlink(path)
             await agent.slot.resume_single()
+        if ran.output_file:
+            os.unlink(ran.output_file)  # a check runs for each item: all of its output would fill the disk
         how = f"did not end within {CHECK_S:.0f} s" if ran.timed_out else f"ended with exit code {ran.exit_code}"
         checked.append(f"check {how}")
         if ran.exit_code == 0:
@@ -175,6 +179,8 @@ class EmbeddedEngine:
 def _done(end: ItemEnd, agent: str, cost: float, as_json: bool) -> Done:
     outcome = end.outcome
     text, error = outcome.text[:RESULT_CHARS], outcome.error or outcome.summary(end.path)
+    if text and not outcome.error:
+        error = f"{error}: {text[:ERROR_CHARS].strip()}"
     known = Done(
         "failed", text, error, agent=agent, cost=cost, tokens=end.usage.billed, active_s=end.active_s,
         receipt="; ".join(end.receipt.facts()), branch=end.branch,
@@ -188,5 +194,5 @@ def _done(end: ItemEnd, agent: str, cost: float, as_json: bool) -> Done:
     if outcome.error_kind in NO_FAULT or others:
         return replace(known, state="waiting", stop=True)
     if outcome.status in ("cancelled", "interrupted"):
-        return replace(known, state="waiting")
+        return replace(known, state="waiting", error="it was stopped while it ran")
     return known

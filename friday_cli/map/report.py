@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 
 from friday_cli.core.protocol.format import pluralize, seconds
 from friday_cli.core.text.sanitize import sanitize_line
+from friday_cli.session.output_schema import unfenced
 
 from .plan import dollars
 from .scheduler import Progress
@@ -34,7 +36,8 @@ def receipt_line(place: Place) -> str:
     row = place.row
     if row is None:
         return sanitize_line(f"{place.where}: {place.problem}", LINE)
-    parts = [row.error] if row.error and row.state != "done" else []
+    parts = [row.error.rstrip(".")] if row.error and row.state != "done" else []
+    parts += ["started, no end yet"] if row.state == "running" else []
     if row.attempts:
         tries = f", {row.attempts} tries" if row.attempts > 1 else ""
         parts.append(
@@ -76,6 +79,8 @@ async def lines(store: MapStore, batch: BatchRow, counts: Counts, *, whole: bool
                 yield f"{state}  {receipt_line(place)}"
         if number > shown:
             yield f"{state}  {number - shown:,} more: friday map status {batch.id}"
+    if counts.failed:
+        yield f"to try the failed items again: friday map retry {batch.id}"
 
 
 async def places(store: MapStore, batch: str) -> AsyncIterator[Place]:
@@ -88,12 +93,13 @@ async def places(store: MapStore, batch: str) -> AsyncIterator[Place]:
 
 
 def as_data(place: Place, *, schema: bool) -> dict[str, Any]:
-    """An item's result as data. `schema`: it is a JSON document."""
+    """An item's result as data. `schema`: it is a JSON document; one that no JSON library writes stays text."""
     row = place.row or ItemRow("", "failed", error=place.problem)
     state = state_of(place)
     result: Any = row.result if state == "done" else None
     if schema and result is not None:
-        result = msgspec.json.decode(result)
+        with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # NaN, for one, is not JSON
+            result = msgspec.json.decode(unfenced(result).strip())
     return {
         "item": place.where, "fields": msgspec.json.decode(place.fields), "state": state, "result": result,
         "error": "" if state == "done" else row.error, "cost_usd": row.cost, "tokens": row.tokens, "attempts": row.attempts,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import math
 import os
 import re
 import shlex
@@ -61,6 +63,9 @@ def prepare(job: MapJob, env: Mapping[str, str]) -> Prepared:
     """Read and check what a job names. Nothing is spent. Raises FridayError."""
     if job.engine == "ray" and find_spec("ray") is None:
         raise UsageError("--engine ray needs Ray, which is not installed.", hint="Run `pip install 'friday-cli[ray]'`.")
+    for name, cap in (("--max-cost", job.cost), ("--per-item-cost", job.item_cost)):
+        if cap is not None and not 0 < cap < math.inf:
+            raise UsageError(f"{name} must be a number above 0.")
     template = Template(job.template or "{" + WHOLE + "}")
     if job.schema is not None:
         output_schema.checker(job.schema)
@@ -74,8 +79,14 @@ def prepare(job: MapJob, env: Mapping[str, str]) -> Prepared:
 def _require_output(job: MapJob) -> None:
     """Raises UsageError for a file of results that cannot be written: it is written after everything was paid."""
     path = os.path.join(job.folder, job.output)
-    if job.output and (os.path.isdir(path) or not os.access(os.path.dirname(path), os.W_OK)):
-        raise UsageError(f"--output: {job.output} cannot be written.")
+    new = not os.path.lexists(path)
+    try:
+        if job.output:
+            os.close(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK))
+            if new:
+                os.unlink(path)
+    except OSError as error:
+        raise UsageError(f"--output: {job.output} cannot be written: {error.strerror}.") from None
 
 
 def _require_check(job: MapJob, env: Mapping[str, str]) -> None:
@@ -126,7 +137,8 @@ class MapRun:
         """Run the batch as far as it goes. Raises FridayError."""
         job = self.job
         with self._store.own(job.id):
-            title = f"map {job.profile}: --{job.source} {job.items} (batch {job.id})"
+            items = "items of a conversation" if job.source == "list" else f"--{job.source} {job.items}"
+            title = f"map {job.profile}: {items} (batch {job.id})"
             engine = await self._open(options, title)
             try:
                 await self._go(engine)
@@ -195,10 +207,10 @@ class MapRun:
             if batch.approved < job.cost:
                 await self._approve(scheduler, engine, works, left, (job.profile, model))
             await scheduler.run(works)
-        self._reason = scheduler.reason
+        self._reason = self._reason or scheduler.reason
         if job.reduce and not scheduler.reason:
             await self._reduce(scheduler, profile_digest(reducer) + f"{reducing.name}/{reducing.model}", caps[0])
-            self._reason = scheduler.reason
+            self._reason = self._reason or scheduler.reason
 
     async def _add_places(self, identity: str, model: str) -> str:
         """Store which items the batch has. Returns the longest task."""
@@ -271,7 +283,12 @@ class MapRun:
             if job.check and not scheduler.progress.done:
                 scheduler.stop(f"none of the first {job.sample} items was done")
                 return
-        if await face.confirm(f"{before.text()}, cap {cap}"):
+        failed = f"; {scheduler.progress.failed} of the sample failed" if scheduler.progress.failed else ""
+        loop = asyncio.get_running_loop()
+        asked = loop.time()
+        agreed = await face.confirm(f"{before.text()}, cap {cap}{failed}")
+        scheduler.progress.begun += loop.time() - asked  # the rate is that of the work
+        if agreed:
             await self._store.update(job.id, approved=job.cost)
         else:
             scheduler.stop("you did not agree")

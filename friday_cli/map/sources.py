@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 
@@ -20,6 +21,9 @@ from .template import WHOLE, Template
 
 LONGEST = 4_000_000
 """Bytes of one item."""
+TOO_LARGE = f"is larger than {LONGEST:,} bytes"
+MOST_OUTPUT = 64_000_000
+"""Bytes of the output of a command whose lines are items."""
 
 
 class BatchItem(msgspec.Struct, frozen=True):
@@ -44,7 +48,7 @@ class Items:
 
     def __init__(self, job: MapJob, template: Template) -> None:
         self._job, self._template = job, template
-        self._lines: list[str] | None = None
+        self._read_once: bytes | None = None  # what a command or a pipe gave
 
     def __iter__(self) -> Iterator[BatchItem]:
         for item in self._read():
@@ -60,17 +64,26 @@ class Items:
         job = self._job
         match job.source:
             case "items":
-                return _json_lines(Path(job.folder, job.items), job.items)
+                return self._json_lines(Path(job.folder, job.items), job.items)
             case "glob":
                 return _files(Path(job.folder), job.items, self._template)
             case "list":
                 values = msgspec.json.decode(job.items, type=list[msgspec.Raw])
                 return (_json_item(bytes(value), f"item {n}") for n, value in enumerate(values, 1))
             case _:
-                if self._lines is None:  # the command runs once
-                    self._lines = _output_lines(job.items, job.folder)
-                lines = enumerate(self._lines, 1)
-                return (BatchItem(f"line {n}", {WHOLE: line, "line": line}) for n, line in lines if line.strip())
+                if self._read_once is None:
+                    self._read_once = _output(job.items, job.folder)
+                return _plain_items(io.BytesIO(self._read_once))
+
+    def _json_lines(self, path: Path, name: str) -> Iterator[BatchItem]:
+        try:
+            if self._read_once is None and not path.is_file():
+                with path.open("rb") as pipe:
+                    self._read_once = pipe.read()
+            file = path.open("rb") if self._read_once is None else io.BytesIO(self._read_once)
+        except OSError as error:
+            raise FileError(name, f"cannot be read: {error.strerror}") from None
+        return _json_items(file, name)
 
     def check(self) -> list[BatchItem]:
         """Read all items once. Returns those that cannot be used. Raises UsageError if none can be used."""
@@ -101,7 +114,7 @@ def file_item(path: Path, label: str, fields: frozenset[str]) -> BatchItem:
     """The item of a file. Its text is a field only if the template names it; otherwise a hash of it is in the item."""
     try:
         if os.path.getsize(path) > LONGEST:
-            return BatchItem(label, problem=f"is larger than {LONGEST:,} bytes")
+            return BatchItem(label, problem=TOO_LARGE)
         data = path.read_bytes()
     except OSError as error:
         return BatchItem(label, problem=f"cannot be read: {error.strerror}")
@@ -114,15 +127,16 @@ def file_item(path: Path, label: str, fields: frozenset[str]) -> BatchItem:
         return BatchItem(label, problem="is not UTF-8 text")
 
 
-def _json_lines(path: Path, name: str) -> Iterator[BatchItem]:
-    try:
-        file = path.open("rb")
-    except OSError as error:
-        raise FileError(name, f"cannot be read: {error.strerror}") from None
-    return _json_items(file, name)
+def _plain_items(file: BinaryIO) -> Iterator[BatchItem]:
+    for number, line in enumerate(file, 1):
+        text, where = line.rstrip(b"\r\n").decode("utf-8", "replace"), f"line {number}"
+        if len(line) > LONGEST:
+            yield BatchItem(where, problem=TOO_LARGE)
+        elif text.strip():
+            yield BatchItem(where, {WHOLE: text, "line": text})
 
 
-def _json_items(file: Any, name: str) -> Iterator[BatchItem]:
+def _json_items(file: BinaryIO, name: str) -> Iterator[BatchItem]:
     with file:
         for number, line in enumerate(file, 1):
             text = line.removeprefix(b"\xef\xbb\xbf").strip()
@@ -132,7 +146,7 @@ def _json_items(file: Any, name: str) -> Iterator[BatchItem]:
 
 def _json_item(text: bytes, where: str) -> BatchItem:
     if len(text) > LONGEST:
-        return BatchItem(where, problem=f"is larger than {LONGEST:,} bytes")
+        return BatchItem(where, problem=TOO_LARGE)
     try:
         value = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
@@ -172,11 +186,16 @@ def _walk(top: Path, *, hidden: bool) -> Iterator[str]:
             continue  # removed meanwhile, or not readable
 
 
-def _output_lines(command: str, folder: str) -> list[str]:
-    """The lines of a command of the person, which runs as in their shell."""
-    ran = subprocess.run(
-        ["bash", "-c", command], cwd=folder, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, check=False
-    )
-    if ran.returncode:
-        raise UsageError(f"--over: {command!r} ended with exit code {ran.returncode}. Nothing was started.")
-    return ran.stdout.decode("utf-8", "replace").split("\n")
+def _output(command: str, folder: str) -> bytes:
+    """The output of a command of the person, which runs as in their shell."""
+    with subprocess.Popen(
+        ["bash", "-c", command], cwd=folder, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL
+    ) as process:
+        assert process.stdout is not None
+        output = process.stdout.read(MOST_OUTPUT + 1)
+        if len(output) > MOST_OUTPUT:
+            process.kill()
+            raise UsageError(f"--over: {command!r} prints more than {MOST_OUTPUT:,} bytes. Nothing was started.")
+    if process.returncode:
+        raise UsageError(f"--over: {command!r} ended with exit code {process.returncode}. Nothing was started.")
+    return output

@@ -130,7 +130,7 @@ class MapStore:
             return locks.own(self._locks, batch)
         except UsageError:
             raise UsageError(
-                f"Batch {batch} is running in another friday process.", hint=f"friday map status {batch}"
+                f"Batch {batch} is running in another friday process.", hint=f"See `friday map status {batch}`."
             ) from None
 
     def runs(self, batch: str) -> bool:

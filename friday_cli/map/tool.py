@@ -203,8 +203,7 @@ class _CallFace:
         if progress.ended >= left or now - self._last >= EVERY_S:
             self._last = now
             cell = dict(report.progress_cells(progress, left))
-            waiting = left - progress.done - progress.failed
-            counts = f"{cell['done']} done, {cell['failed']} failed, {waiting:,} waiting"
+            counts = f"{cell['done']} done, {cell['failed']} failed, {cell['running']} running"
             self.note(f"{counts}, {cell['rate']}, {cell['cost']}, {cell['time left']} left")
 
 
@@ -222,7 +221,7 @@ async def _output(ctx: ToolContext, store: MapStore, batch: BatchRow, counts: Co
                 json.dumps(mask_keys_in(report.as_data(place, schema=job.schema is not None)), ensure_ascii=False)
             )
         )
-        rows.append((place.where, state, dollars(row.cost) if row else "", told.removeprefix(f"{place.where}: ")))
+        rows.append((place.where, state, told.removeprefix(f"{place.where}: ")))
         if state == "done" and row is not None and size < FIRST_CHARS:
             text = row.result if len(row.result) <= RESULT_CHARS else f"{row.result[:RESULT_CHARS]} […]"
             first.append(f"{place.where}: {text}")
@@ -235,7 +234,7 @@ async def _output(ctx: ToolContext, store: MapStore, batch: BatchRow, counts: Co
     more = f"The first {pluralize(len(first), 'result')}:\n" if len(first) < counts.done else ""
     text = wrap_untrusted("\n".join((*problems, more + "\n".join(first))).strip(), source=MAP_TASKS)
     end = f"All items as JSON lines: {kept} (fields item, state, result, error). `friday map status {batch.id}` has a receipt for each."
-    display = TableDisplay(("item", "state", "cost", "what the harness saw"), tuple(rows))
+    display = TableDisplay(("item", "state", "what the harness saw"), tuple(rows))
     return Output(f"{head}\n{text}\n{end}", display, error=not counts.done)
 
 

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 
+from friday_cli.core.eventlog.log import AT_ONCE
 from friday_cli.core.protocol.errors import StoreError, UsageError
 from friday_cli.core.protocol.events import Envelope
 from friday_cli.paths import store_path
@@ -59,8 +60,10 @@ class SessionObserver:
             try:
                 async for batch in self._store.follow(self.id, after=newest):
                     await self._update_owner()
-                    for envelope in batch:
+                    for count, envelope in enumerate(batch, 1):
                         newest = envelope.seq or newest
+                        if count % AT_ONCE == 0:
+                            await asyncio.sleep(0)
                         yield envelope
                     if self._closed.is_set():
                         return

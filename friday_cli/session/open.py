@@ -226,7 +226,7 @@ def _build(
     settings, env = context.settings, context.env
     taint = _taint(history)
     telemetry = _telemetry(context, session, history)
-    log = Log(store.journal(session), last=history.last, watch=_watch(taint, telemetry))
+    log = Log(store.journal(session), last=history.last, earlier=history.envelopes, watch=_watch(taint, telemetry))
     mode, profile, foreign = options.mode or settings.mode, options.profile or ROOT, context.project_servers
     rules = session_rules(settings, allow=options.allow, deny=options.deny, mode=mode, profile=profile, foreign=foreign)
     persona = context.profiles.get(options.profile) if options.profile else None

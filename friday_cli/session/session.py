@@ -180,10 +180,10 @@ class Session:
         """The active runs of an agent and all below it."""
         return self._tree.running(path)
 
-    def events(self, after: int = 0, *, lull_s: float = 0.0) -> AsyncIterator[Envelope]:
+    def events(self, after: int = 0, *, lull_s: float = 0.0, late: bool = False) -> AsyncIterator[Envelope]:
         """All durable events above number `after`, then new events until the session is closed. Live events come at most
-        every `lull_s` seconds."""
-        return self._log.events(after, lull_s=lull_s)
+        every `lull_s` seconds. `late`: earlier events come only together with a new one."""
+        return self._log.events(after, lull_s=lull_s, late=late)
 
     async def history(self) -> list[Envelope]:
         """All durable events so far."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -34,10 +34,9 @@ class SubAgentRow(msgspec.Struct, frozen=True):
     refusal: str
 
 
-def chosen_before(envelopes: Iterable[Envelope]) -> tuple[str, ...] | None:
+def chosen_before(envelopes: Sequence[Envelope]) -> tuple[str, ...] | None:
     """The newest choice in a log; None if nothing was chosen."""
-    choices = [e.event.profiles for e in envelopes if isinstance(e.event, SubAgentsChosen)]
-    return choices[-1] if choices else None
+    return next((e.event.profiles for e in reversed(envelopes) if type(e.event) is SubAgentsChosen), None)
 
 
 class SubAgentChoice:
@@ -74,7 +73,7 @@ class SubAgentChoice:
         self._announce()
         await self._log.emit("a", SubAgentsChosen(self._only))
 
-    async def keep(self, envelopes: Iterable[Envelope]) -> None:
+    async def keep(self, envelopes: Sequence[Envelope]) -> None:
         """Write an earlier choice to the log, unless its `envelopes` have it."""
         if self._only is not None and self._only != chosen_before(envelopes):
             await self._log.emit("a", SubAgentsChosen(self._only))

@@ -141,17 +141,16 @@ def _title(text: str) -> str:
 
 
 def _agent_finished(db: sqlite3.Connection, key: int, envelope: Envelope, event: events.AgentFinished) -> None:
-    db.execute(
-        "UPDATE agents SET status = ?, stop_reason = ?, finished = ?, active_s = active_s + ?"
-        " WHERE session = ? AND path = ?",
-        (event.status, event.stop_reason, envelope.at, event.duration_s, key, envelope.agent),
-    )
+    columns = ""
+    values: tuple[object, ...] = ()
     if event.usage != Usage():  # the total of all its runs
-        db.execute(
-            "UPDATE agents SET input = ?, cache_read = ?, cache_write = ?, output = ?, reasoning = ?, cost = ?"
-            " WHERE session = ? AND path = ?",
-            (*_usage(event.usage), key, envelope.agent),
-        )
+        columns = ", input = ?, cache_read = ?, cache_write = ?, output = ?, reasoning = ?, cost = ?"
+        values = _usage(event.usage)
+    db.execute(
+        f"UPDATE agents SET status = ?, stop_reason = ?, finished = ?, active_s = active_s + ?{columns}"
+        " WHERE session = ? AND path = ?",
+        (event.status, event.stop_reason, envelope.at, event.duration_s, *values, key, envelope.agent),
+    )
     delegations.finished(db, key, envelope.agent, event)
 
 

@@ -37,38 +37,46 @@ _SECONDS = [0.01 * 2**power for power in range(14)]
 
 ANSWER_BYTES = 65_536
 """Bytes of a collector's answer that are read."""
+LATER = (408, 429, 502, 503, 504)
+"""Answers after which the same request may succeed later."""
 
 
 class _NoRetries(RequestsSession):
     """Fails at once where nothing answers. The exporter would retry for seconds, also at the end of the process; the next
-    interval is the retry. An answer is not needed, so of a long one only the beginning is read."""
+    interval is the retry. An answer is not needed, so of a long one only the beginning is read. `again`: the last request may
+    succeed later."""
+
+    again = False
 
     def send(self, request: PreparedRequest, **more: Any) -> Response:
+        self.again = True
         try:
             response = super().send(request, **{**more, "stream": True})
             response.raw.read(ANSWER_BYTES)
             response.close()
+            self.again = response.status_code in LATER
             return response
         except ConnectionError as error:
             raise RequestException(str(error)) from error
 
 
 class Sender:
-    """Sends spans and metrics of one session. `failed`: the last spans did not arrive."""
+    """Sends spans and metrics of one session."""
 
     def __init__(self, settings: TelemetrySettings, session: str) -> None:
         self._resource = _resource(session)
-        self._spans = OTLPSpanExporter(endpoint=settings.traces, session=_NoRetries()) if settings.traces else None
+        self._http = _NoRetries()
+        self._spans = OTLPSpanExporter(endpoint=settings.traces, session=self._http) if settings.traces else None
         self._metrics = _Metrics(settings.metrics, self._resource) if settings.metrics else None
 
     def send(self, spans: Sequence[Span]) -> bool:
-        """Send spans; whether they arrived. Blocks."""
-        arrived = True
+        """Send spans. False if they should be sent again later; what a collector refuses is dropped. Blocks."""
+        arrived, self._http.again = True, False
         if self._spans is not None and (sampled := [span for span in spans if span.context.sampled]):
             arrived = self._spans.export([_sdk_span(s, self._resource) for s in sampled]) is SpanExportResult.SUCCESS
         if self._metrics is not None and arrived:
             self._metrics.send(spans)
-        return arrived
+        return arrived or not self._http.again
 
     def shutdown(self) -> None:
         """Interrupt a `send` that waits for a retry."""

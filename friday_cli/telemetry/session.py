@@ -24,6 +24,8 @@ INTERVAL_S = 5.0
 """Seconds between two requests to the collector."""
 CLOSE_S = 2.0
 """Seconds that the end of a session waits for the collector."""
+BATCH = 512
+"""Spans in one request: collectors limit its size."""
 PENDING = 10_000
 """Spans that wait for a collector that does not answer; older ones are dropped. The log has them."""
 
@@ -85,15 +87,16 @@ class SessionTelemetry:
                 return
 
     def _send(self) -> None:
-        spans = [self._pending.popleft() for _ in range(len(self._pending))]
-        if not spans:
-            return
-        if self._sender is None:
-            from .sdk import Sender
+        while self._pending:
+            spans = [self._pending.popleft() for _ in range(min(BATCH, len(self._pending)))]
+            if self._sender is None:
+                from .sdk import Sender
 
-            logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)  # each failed request would be a line
-            self._sender = Sender(self._settings, self._session)
-        self._lost = not self._sender.send(spans)
-        if self._lost:
-            log.debug("%d spans were not accepted by the collector", len(spans))
-            self._pending.extendleft(reversed(spans))
+                logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)  # each failed request would be a line
+                self._sender = Sender(self._settings, self._session)
+            self._lost = not self._sender.send(spans)
+            if self._lost:
+                log.debug("%d spans were not accepted by the collector", len(spans))
+                room = PENDING - len(self._pending)
+                self._pending.extendleft(reversed(spans[max(0, len(spans) - room) :]))
+                return

@@ -160,6 +160,20 @@ async def test_cancelling_leaves_nothing(stage: Stage, what: str) -> None:
     assert asyncio.all_tasks() == before
 
 
+async def test_a_prompt_can_be_stopped_before_its_run_begins(stage: Stage) -> None:
+    stage.plays({"a": [WAITS], "a.1": [says("part")]})
+    async with friday.open(**given(stage, **OFF)) as session:
+        first = session.prompt("wait")
+        await session.stop()
+        assert (await asyncio.wait_for(first, 20)).status == "cancelled"
+        delegation = asyncio.create_task(session.delegate("general", "look"))
+        await asyncio.sleep(0)
+        second = session.prompt("wait")  # begins when the sub-agent was started
+        await session.stop()
+        assert (await asyncio.wait_for(second, 20)).status == "cancelled"
+        await asyncio.gather(delegation, return_exceptions=True)
+
+
 async def test_a_delegation_that_waits_for_a_permission_can_be_cancelled(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -211,6 +225,7 @@ async def test_twenty_sessions_in_one_process(stage: Stage) -> None:
     [
         ({"modell": "x"}, "There is no option 'modell'"),
         ({"allow": "bash"}, "allow: expected a list"),
+        ({"mode": "yollo"}, "'yollo' is none of ask, "),
         ({"deny": ["bsh"]}, "Did you mean bash"),
         ({"resume": "00000000"}, "00000000"),
         ({"hooks": {"PreTool": []}}, "Did you mean PreToolUse"),
@@ -230,3 +245,10 @@ def test_scripts_need_no_event_loop(stage: Stage) -> None:
     with friday.sync.open(**given(stage)) as session:
         assert session.delegate("general", "look").text == "part"
         assert session.prompt("go").text == "one"
+
+
+async def test_a_script_in_an_event_loop_is_told(stage: Stage) -> None:
+    with pytest.raises(friday.UsageError, match="An event loop runs here"):
+        friday.sync.run("go", **given(stage))
+    with pytest.raises(friday.UsageError, match="An event loop runs here"), friday.sync.open(**given(stage)):
+        pass

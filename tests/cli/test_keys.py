@@ -233,3 +233,9 @@ def test_a_broken_config_is_one_line_with_file_and_line(console: Console) -> Non
         ran = console(*argv)
         assert (ran.code, ran.out) == (2, ""), argv
         assert ran.error == f"{console.config}:2: mod: unknown key. Did you mean mode?"
+
+
+def test_a_login_for_an_editor_that_is_given_up_is_no_defect(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    ran = console("acp", "--login")
+    assert (ran.code, ran.err.strip()) == (130, "")

@@ -79,7 +79,7 @@ def test_bad_input_is_one_line_before_anything_is_spent(console: Console, servic
         ("--glob", "*.zip", "--max-cost", "1"): "there are no items",
         ("--over", "exit 3", "--max-cost", "1"): "ended with exit code 3",
         (*base,): "--max-cost is missing",
-        (*base, "--max-cost", "0"): "--max-cost must be above 0",
+        (*base, "--max-cost", "0"): "--max-cost must be a number above 0",
         (*base, "--max-cost", "1", "--check", "false"): "'false' never passes",
         (*base, "--max-cost", "1", "--check", "no-such-program x"): "there is no command 'no-such-program'",
         (*base, "--max-cost", "1", "--check", "if"): "is not a command",

@@ -10,7 +10,12 @@ from typing import Any
 
 import pytest
 
+from friday_cli.core.protocol.events import Envelope, ToolFinished
 from friday_cli.telemetry import settings
+from friday_cli.telemetry.attributes import OPERATION
+from friday_cli.telemetry.sdk import Sender
+from friday_cli.telemetry.session import SessionTelemetry
+from friday_cli.telemetry.span import Span, SpanContext
 from tests.cli.console import Console
 from tests.servers import mcp_stdio
 from tests.servers.fake_model_server import Say, Turn, thinking
@@ -212,6 +217,37 @@ def test_a_lost_collector_changes_nothing(console: Console, monkeypatch: pytest.
         ran = console("ask", "--model", model, "go")
     assert (ran.code, ran.out) == (0, "done\n")
     assert len(ran.err.splitlines()) == 2  # the model and the summary
+
+
+@pytest.mark.parametrize(
+    ("status", "name", "done"),
+    [(200, "a", True), (400, "a", True), (413, "a", True), (429, "a", False), (200, "\ud800", True)],
+)
+def test_only_what_a_collector_may_take_later_is_kept(
+    monkeypatch: pytest.MonkeyPatch, status: int, name: str, done: bool
+) -> None:
+    """Otherwise one span that is refused would hold back all later ones."""
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "0.5")  # seconds that the SDK retries
+    span = Span(name, SpanContext(1, 2), None, "internal", 1.0, {OPERATION: "x"}, end=2.0)
+    with receiver(status) as here:
+        sender = Sender(settings.TelemetrySettings(traces=f"{here.url}/v1/traces"), "session")
+        assert sender.send([span]) is done
+        sender.shutdown()
+
+
+async def test_ten_thousand_spans_are_sent_in_requests_of_a_limited_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[int] = []
+
+    def send(_: Sender, spans: list[Span]) -> bool:
+        sent.append(len(spans))
+        return True
+
+    monkeypatch.setattr(Sender, "send", send)
+    telemetry = SessionTelemetry(settings.TelemetrySettings(traces="http://127.0.0.1:9/"), "session", [])
+    for number in range(10_000):
+        telemetry.apply(Envelope(number, 1.0, "a", ToolFinished(f"c{number}", "bash", "ok")))
+    await telemetry.close()
+    assert (sum(sent), max(sent)) == (10_000, 512)
 
 
 def test_a_long_answer_of_a_collector_is_not_read(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:

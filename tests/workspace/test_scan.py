@@ -269,3 +269,23 @@ def test_where_nothing_can_be_watched_folders_are_scanned(
     assert snapshot.touched_since(0) is None
     assert snapshot.unseen_differences(lambda: True) == []
     snapshot.close()
+
+
+async def test_prompts_at_once_begin_one_snapshot(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[Snapshot] = []
+
+    async def take(_: CheckpointRecorder, snapshot: Snapshot) -> None:
+        begun.append(snapshot)
+
+    monkeypatch.setattr(recorder_module, "LATER_S", 0.0)
+    monkeypatch.setattr(CheckpointRecorder, "_take_early", take)
+    snapshot = Snapshot([root], tmp_path / "kept/files", SnapshotLimits())
+    recorder = CheckpointRecorder(
+        Blobs(tmp_path / "blobs", most=10**6), snapshot, Log(MemoryJournal()), label=lambda path: path.name, most=10**6
+    )
+    for _ in range(3):
+        recorder.expect_commands()
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert begun == [snapshot]
+    await recorder.close()

@@ -162,8 +162,10 @@ async def add_reply(agent: Agent, services: Services, done: ReplyDone, *also: An
     if done.message.parts:  # providers reject an empty one in a request
         agent.history.append(done.message)
         events.insert(0, MessageAdded(done.message))
-    if events:
+    if done.message.calls:  # they run only when the log has them
         await services.log.emit(agent.path, *events)
+    elif events:
+        services.log.emit_soon(agent.path, *events)
 
 
 async def add_system_note(agent: Agent, services: Services, text: str) -> None:

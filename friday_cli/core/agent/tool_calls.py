@@ -78,7 +78,7 @@ async def run_calls(agent: Agent, services: Services, calls: Sequence[ToolCall])
         results += tuple(ToolResult(call.id, NOT_RUN, "error") for call in excess)
         message = Message("tool", truncate_results(agent, results), "harness")
         agent.history.append(message)
-        await services.log.emit(agent.path, MessageAdded(message))
+        services.log.emit_soon(agent.path, MessageAdded(message))
     stopped = ""
     if services.hooks is not None:
         stopped = await _after_batch(agent, services, calls, message.results)
@@ -141,7 +141,7 @@ async def _run_scheduled(
         if last:
             agent.slot.parallel_done()
     if ran.result.status != "cancelled":
-        await agent.slot.show()  # the calls that are left may only wait
+        agent.slot.show()  # the calls that are left may only wait
     return ran
 
 
@@ -203,7 +203,7 @@ async def _run_call(agent: Agent, services: Services, call: ToolCall) -> _CallRe
                 call.id, call.name, status, took, output.display, facts,
                 text=ready.text(output), images=output.images, usage=output.usage,
             )  # fmt: skip
-            await services.log.emit(agent.path, finished, *(Notice(text, "warning") for text in output.warnings))
+            services.log.emit_soon(agent.path, finished, *(Notice(text, "warning") for text in output.warnings))
     return _CallResult(ToolResult(call.id, ready.text(output), status, output.images), output.ends)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from ..protocol import events
-from ..protocol.messages import Usage
+from ..protocol.messages import NO_USAGE, Usage
 from ..protocol.receipt import Receipt, ReceiptBuilder
 from ..protocol.run_result import ENDED, RunResult, Status
 
@@ -98,14 +98,20 @@ class AgentState(msgspec.Struct):
         return self.receipt_builder.receipt
 
 
+_UNUSED = frozenset(
+    (events.MessageAdded, events.ToolStarted, events.TextDelta, events.ThinkingDelta, events.ToolOutput)
+)
+
+
 def fold_event(state: AgentState, event: events.AnyEvent, at: float) -> bool:
     """Update `state` by an event of its agent, which happened at `at` in Unix seconds. False when it says nothing of it."""
-    match event:  # the most frequent events first
-        case events.MessageAdded() | events.ToolStarted() | events.TextDelta():
-            return False
+    if type(event) in _UNUSED:  # most events of a log
+        return False
+    match event:  # the most frequent ones first
         case events.ToolFinished():
             state.receipt_builder.add(event.tool, event.status, event.facts)
-            state.usage += event.usage
+            if event.usage is not NO_USAGE:
+                state.usage += event.usage
         case events.TurnStarted():
             state.turn, state.sent = event.turn, event.request
         case events.TurnFinished():

@@ -45,6 +45,10 @@ class MemoryJournal:
 
 RECENT = 64
 """First events of a process that readers get from memory, so that the first reader does not wait for the disk."""
+AT_ONCE = 250
+"""Events that a reader gets before other tasks of the event loop run."""
+SOON_S = 0.005
+"""Seconds that events wait for others, to be stored with them in one transaction."""
 MERGED = 16_000
 """Characters from which on nothing is merged into a live event, because merging takes longer the longer it is."""
 
@@ -74,6 +78,10 @@ class Subscription:
         self._ready.set()
         if envelope.seq is not None:
             self._urgent.set()
+
+    async def wait(self) -> None:
+        """Wait for an event or the end of the stream."""
+        await self._ready.wait()
 
     def skip(self, newest: int) -> None:
         """Remove events up to number `newest`, which a replay has delivered, and earlier live events of their agents."""
@@ -128,6 +136,22 @@ def _merge(old: Envelope, new: Envelope) -> Envelope | None:
     return msgspec.structs.replace(old, event=msgspec.structs.replace(a, text=a.text + b.text))
 
 
+class _Emitted(msgspec.Struct, eq=False):
+    """Events that were emitted together. `done` is what their sender waits for."""
+
+    envelopes: list[Envelope]
+    done: asyncio.Future[None] | None
+    durable: bool
+
+    def end(self, error: BaseException | None) -> None:
+        if self.done is None or self.done.done():
+            return
+        if error is None:
+            self.done.set_result(None)
+        else:
+            self.done.set_exception(error)
+
+
 class Log:
     """Numbers, stores and publishes the events of one session. When the journal fails, the session continues in memory
     and reports that once. Earlier events are safe."""
@@ -137,16 +161,27 @@ class Log:
         journal: Journal,
         *,
         last: int = 0,
+        earlier: Sequence[Envelope] | None = None,
         now: Callable[[], float] = time.time,
         watch: Callable[[Envelope], None] = lambda envelope: None,
     ) -> None:
         self._journal: Journal = journal
         self._seq = last
+        self._earlier = earlier
+        """All events up to `last`, for the first reader; None when they must be read."""
         self._now = now
         self._readers: list[Subscription] = []
         self._replays: set[asyncio.Future[list[Envelope]]] = set()
         """Running reads of the journal for readers."""
-        self._tail: asyncio.Future[None] | None = None
+        self._waiting: list[_Emitted] = []
+        """What was emitted since the running write began: the next one stores it, in one transaction."""
+        self._writes = False
+        self._timer: asyncio.TimerHandle | None = None
+        """Begins a write for `emit_soon`."""
+        self._idle = asyncio.Event()
+        """All is stored and published."""
+        self._idle.set()
+        self._continuing: asyncio.Task[None] | None = None
         self._opened = last
         self._recent: list[Envelope] | None = []
         """The first `RECENT` events of this process; None when there are more."""
@@ -162,14 +197,28 @@ class Log:
     async def emit(self, agent: str, *events: AnyEvent, durable: bool = False) -> None:
         """Store `events` and then publish them, exactly once, even when the caller is cancelled. Keys that this process
         knows are masked. With `durable` a power failure after the return loses no event up to here."""
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._add(agent, events, done, durable=durable)
+        self._write()
+        await done
+
+    def emit_soon(self, agent: str, *events: AnyEvent) -> None:
+        """`emit` without waiting, for what nothing outside of the process depends on: `events` are stored together with
+        those that follow, at the latest after `SOON_S`."""
+        self._add(agent, events, None)
+        if self._timer is None and not self._writes:
+            self._timer = asyncio.get_running_loop().call_later(SOON_S, self._write)
+
+    def _add(
+        self, agent: str, events: Sequence[AnyEvent], done: asyncio.Future[None] | None, *, durable: bool = False
+    ) -> None:
         envelopes = []
         for event in events:
             self._seq += 1
             envelopes.append(Envelope(self._seq, self._now(), agent, mask_keys_in(event)))
             self._watch(envelopes[-1])
-        task = asyncio.ensure_future(self._write(envelopes, self._tail, durable=durable))
-        self._tail = task
-        await asyncio.shield(task)
+        self._waiting.append(_Emitted(envelopes, done, durable))
+        self._idle.clear()
 
     def live(self, agent: str, event: AnyEvent) -> None:
         """Publish an event without storing it."""
@@ -183,35 +232,44 @@ class Log:
 
     async def flush(self) -> None:
         """Wait until all emitted events are stored and published."""
-        while self._tail is not None and not self._tail.done():
-            await asyncio.shield(self._tail)
+        self._write()
+        await self._idle.wait()
 
-    async def events(self, after: int = 0, *, lull_s: float = 0.0) -> AsyncIterator[Envelope]:
+    async def events(self, after: int = 0, *, lull_s: float = 0.0, late: bool = False) -> AsyncIterator[Envelope]:
         """All stored events after number `after`, then new ones, until `close`. Live events are delivered at most every
-        `lull_s` seconds, merged when they continue each other."""
+        `lull_s` seconds, merged when they continue each other. `late`: earlier events come only together with a new one, so that
+        a long history does not delay the first request."""
         reader = Subscription(lull_s)
         self._readers.append(reader)
         try:
-            newest = after
+            newest, count = after, 0
+            if late:
+                await reader.wait()
             for envelope in await self._kept(after):
                 assert envelope.seq is not None
-                newest = envelope.seq
+                newest, count = envelope.seq, count + 1
+                if count % AT_ONCE == 0:
+                    await asyncio.sleep(0)
                 yield envelope
             await self.flush()  # all that the journal has is published then
             reader.skip(newest)
             async for envelope in reader:
+                count += 1
+                if count % AT_ONCE == 0:
+                    await asyncio.sleep(0)
                 if envelope.seq is None or envelope.seq > newest:
                     yield envelope
         finally:
             self._readers.remove(reader)
 
     async def _kept(self, after: int) -> Sequence[Envelope]:
-        if self._recent is None or after < self._opened:
+        earlier, self._earlier = self._earlier, None
+        if self._recent is None or (after < self._opened and earlier is None):
             replay = asyncio.ensure_future(self._journal.read(after))
             self._replays.add(replay)
             replay.add_done_callback(self._replays.discard)
             return await replay
-        return [e for e in self._recent if (e.seq or 0) > after]
+        return [e for e in (*(earlier or ()), *self._recent) if (e.seq or 0) > after]
 
     async def close(self) -> None:
         """Store what was emitted and end the streams of all readers. Returns after all reads of the journal, so that a
@@ -222,39 +280,51 @@ class Log:
         for reader in self._readers:
             reader.close()
 
-    async def _write(
-        self, envelopes: list[Envelope], before: asyncio.Future[None] | None, *, durable: bool = False
-    ) -> None:
-        journal = self._journal
-        written = None  # called in the order of numbers, which the journal keeps
-        if not self.failure:
-            written = journal.append(envelopes, durable=durable)
-        if before is not None:
-            await before  # publish in order, too
-        if written is not None:
-            try:
-                await written
-            except StoreError as error:
-                if self.failure is None:
-                    await self._continue_in_memory(error, envelopes[0])
-        if written is None or journal is not self._journal:
-            self._journal.append(envelopes)
-        if self._recent is not None:
-            self._recent = [*self._recent, *envelopes] if len(self._recent) < RECENT else None
-        self._publish(envelopes)
+    def _write(self) -> None:
+        """Store what waits, unless a write runs. The journal gets events in the order of their numbers."""
+        if self._writes:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if not self._waiting:
+            self._idle.set()
+            return
+        group, self._waiting = self._waiting, []
+        self._writes = True
+        envelopes = [envelope for emitted in group for envelope in emitted.envelopes]
+        written = self._journal.append(envelopes, durable=any(emitted.durable for emitted in group))
+        written.add_done_callback(lambda written: self._written(written.exception(), group, envelopes))
 
-    async def _continue_in_memory(self, error: StoreError, first: Envelope) -> None:
-        """Keep `first` and all later events in memory only, with a copy of the earlier ones, and report it."""
-        self.failure = error
+    def _written(self, error: BaseException | None, group: list[_Emitted], envelopes: list[Envelope]) -> None:
+        """A write ended: publish its events, and begin the next one."""
+        if isinstance(error, StoreError) and self.failure is None:
+            self.failure = error
+            self._continuing = asyncio.ensure_future(self._continue_in_memory(error, group))
+            return
+        if error is None:
+            if self._recent is not None:
+                self._recent = [*self._recent, *envelopes] if len(self._recent) < RECENT else None
+                self._earlier = self._earlier if self._recent is not None else None
+            self._publish(envelopes)
+        for emitted in group:
+            emitted.end(error)
+        self._writes = False
+        self._write()
+
+    async def _continue_in_memory(self, error: StoreError, group: list[_Emitted]) -> None:
+        """Keep the events of `group` and all later ones in memory only, with a copy of the earlier ones, and report it."""
         kept: list[Envelope] = []
         try:
             kept = await self._journal.read(0)
         except StoreError:
             pass  # the notice below reports the error
-        self._journal = MemoryJournal([e for e in kept if (e.seq or 0) < (first.seq or 0)])
-        self._seq += 1
-        notice = Notice(f"This session is no longer saved: {error}", "error")
-        self._tail = asyncio.ensure_future(self._write([Envelope(self._seq, self._now(), "a", notice)], self._tail))
+        first = group[0].envelopes[0].seq or 0
+        self._journal = MemoryJournal([e for e in kept if (e.seq or 0) < first])
+        self._add("a", [Notice(f"This session is no longer saved: {error}", "error")], None)
+        self._waiting = [*group, *self._waiting]
+        self._writes = False
+        self._write()
 
     def _publish(self, envelopes: Sequence[Envelope]) -> None:
         for reader in self._readers:

@@ -14,6 +14,7 @@ from ..protocol.displays import DelegationDisplay
 from ..protocol.events import (
     AgentFinished,
     AgentStarted,
+    AnyEvent,
     Compacted,
     Envelope,
     InboxMessage,
@@ -117,7 +118,7 @@ def replay(envelopes: Iterable[Envelope], report: Reporter = _status_only) -> di
     records: dict[str, AgentRecord] = {}
     with collecting_later():
         for envelope in envelopes:
-            if isinstance(envelope.event, (AgentStarted, Rewound)):
+            if type(envelope.event) in (AgentStarted, Rewound):
                 above = envelope.agent
                 while above:  # of the agents above it, too: a new run must not change what a dead call reports
                     if (record := records.get(above)) and (record.ended or above == envelope.agent):
@@ -164,26 +165,38 @@ def _was_started_by(other: AgentRecord, call_id: str, record: AgentRecord, recor
 
 def _fold(records: dict[str, AgentRecord], envelope: Envelope) -> None:
     event, path = envelope.event, envelope.agent
+    kind = type(event)
     record = records.get(path)
     if record is None:
         if not isinstance(event, AgentStarted):
             return
         record = records[path] = AgentRecord(path)
     record.seen_at, record.seq = envelope.at, envelope.seq or 0
-    if isinstance(event, InboxMessage) and event.source == "harness":
-        _pass_on(records, path, event.text)
-    elif isinstance(event, ToolFinished) and isinstance(event.display, DelegationDisplay):
-        record.reported[event.call_id] = [
-            n for p in event.display.agents if p in records for n in records[p].unreported
-        ]
-    elif isinstance(event, MessageAdded) and event.message.role == "tool" and record.reported:
-        _read(records, record, event.message)
+    if kind in _OF_OTHERS:
+        _fold_others(records, record, event)
     fold_event(record, event, envelope.at)
-    fold = _FOLDS.get(type(event))
+    fold = _FOLDS.get(kind)
     if fold is not None:
         fold(record, event)
-    if isinstance(event, AgentFinished) and (above := _nearest_running(records, parent_of(path))):
+    if kind is AgentFinished and (above := _nearest_running(records, parent_of(path))):
         above.receipt_builder.add_others(record.receipt_builder.observed(whole=False))
+
+
+_OF_OTHERS = frozenset((InboxMessage, ToolFinished, MessageAdded))
+
+
+def _fold_others(records: dict[str, AgentRecord], record: AgentRecord, event: AnyEvent) -> None:
+    """What an event of an agent says of the ends of other agents."""
+    if isinstance(event, InboxMessage):
+        if event.source == "harness":
+            _pass_on(records, record.path, event.text)
+    elif isinstance(event, ToolFinished):
+        if isinstance(event.display, DelegationDisplay):
+            record.reported[event.call_id] = [
+                n for p in event.display.agents if p in records for n in records[p].unreported
+            ]
+    elif isinstance(event, MessageAdded) and event.message.role == "tool" and record.reported:
+        _read(records, record, event.message)
 
 
 def _nearest_running(records: dict[str, AgentRecord], path: str) -> AgentRecord | None:

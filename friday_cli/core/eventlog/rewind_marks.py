@@ -23,6 +23,9 @@ def after_rewind(marks: dict[int, T], seq: int, event: Rewound, state: T) -> T:
     return state if event.what == "files" else marks.get(event.to, state)
 
 
+_MARKING = frozenset((AgentStarted, MessageAdded, Rewound))
+
+
 def left_behind(envelopes: Iterable[Envelope]) -> frozenset[str]:
     """The agents that the conversation does not know: all their runs began in parts of it that were rewound."""
     started: set[str] = set()
@@ -30,6 +33,8 @@ def left_behind(envelopes: Iterable[Envelope]) -> frozenset[str]:
     marks: dict[int, frozenset[str]] = {}
     for envelope in envelopes:
         event, seq = envelope.event, envelope.seq or 0
+        if type(event) not in _MARKING:
+            continue
         if isinstance(event, AgentStarted) and envelope.agent != "a":
             started.add(envelope.agent)
             known |= {envelope.agent}

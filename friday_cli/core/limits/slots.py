@@ -67,7 +67,7 @@ class RunSlot:
             self.release()
         stopped = False
         try:
-            await self.show()
+            self.show()
             yield
         except asyncio.CancelledError:
             stopped = True
@@ -82,14 +82,14 @@ class RunSlot:
             if self._needed and not self._held and self._slots is not None:
                 if self._slots.locked():
                     self._stop_clocks()
-                    await self._set_status("queued", "")
+                    self._set_status("queued", "")
                 await self._slots.acquire()
                 self._held = True
             if not self._active:
                 self._active = True
                 for clock in self._clocks:
                     clock.start()
-        await self.show()
+        self.show()
 
     def release(self) -> None:
         """Stop the clocks and release the slot, if it is held."""
@@ -113,14 +113,14 @@ class RunSlot:
         for clock in self._clocks:
             clock.silence()
 
-    async def show(self) -> None:
+    def show(self) -> None:
         """Report the status of the agent."""
         if self._active or not self._waits:
-            await self._set_status("running", "")
+            self._set_status("running", "")
         else:
-            await self._set_status(*self._waits[-1])
+            self._set_status(*self._waits[-1])
 
-    async def _set_status(self, status: Status, detail: str) -> None:
+    def _set_status(self, status: Status, detail: str) -> None:
         if status != self.status:
             self.status = status
-            await self._log.emit(self.path, StatusChanged(status, detail))
+            self._log.emit_soon(self.path, StatusChanged(status, detail))

@@ -45,6 +45,7 @@ _PUBLIC = pattern(r"\bhttps?://[^\s'\"<>|;()`\\?]+", re.I)
 _QUOTED = pattern(r"(?:%[0-9A-Fa-f]{2})+")
 _ENCODED = pattern(r"[A-Za-z0-9+]{32,}")
 UNREAD = "a host that the command does not name"
+_READ = frozenset((HookRan, InboxMessage, MessageAdded, SkillLoaded, ToolFinished))
 
 
 class TaintTracker:
@@ -67,6 +68,8 @@ class TaintTracker:
     def apply(self, envelope: Envelope) -> None:
         """Update the state by an event."""
         event = envelope.event
+        if type(event) not in _READ:
+            return
         if isinstance(event, InboxMessage) and event.source == "person":
             self._read_message(event.text)
         elif isinstance(event, HookRan):
@@ -97,7 +100,8 @@ class TaintTracker:
         self._facts[event.call_id] = event
         self._changed.update(change.path for change in facts.files)
         self._contacted.update(host_of(url) for url in facts.urls)
-        self._links.add("\n".join((*facts.urls, *facts.found)))  # fetching them again reveals nothing new
+        if facts.urls or facts.found:  # fetching them again reveals nothing new
+            self._links.add("\n".join((*facts.urls, *facts.found)))
         hosts = [host for run in facts.commands for host, _ in self._outbound(run.command)]
         self._contacted.update(host for host in hosts if host != UNREAD)
         if not self.source and event.status in ("ok", "error"):

@@ -15,7 +15,7 @@ from .live_events import Event as Event
 from .live_events import TextDelta as TextDelta
 from .live_events import ThinkingDelta as ThinkingDelta
 from .live_events import ToolOutput as ToolOutput
-from .messages import Image, Message, ResultStatus, Usage
+from .messages import NO_USAGE, Image, Message, ResultStatus, Usage
 from .receipt import CommandRun, FileChange, Finding, KeptFile, Receipt, ToolFacts
 from .run_result import RESULT_CHARS, RunResult, Status, StopReason
 
@@ -80,8 +80,8 @@ class AgentFinished(Event, frozen=True, tag="agent_finished"):
     error: str = ""
     limit_of: str = ""
     partial: bool = False
-    usage: Usage = Usage()
-    tree_usage: Usage = Usage()
+    usage: Usage = NO_USAGE
+    tree_usage: Usage = NO_USAGE
     duration_s: float = 0.0
     wall_s: float = 0.0
     receipt: Receipt = Receipt()
@@ -162,7 +162,7 @@ class ToolFinished(Event, frozen=True, tag="tool_finished"):
     facts: ToolFacts = ToolFacts()
     text: str | None = None
     images: tuple[Image, ...] = ()
-    usage: Usage = Usage()
+    usage: Usage = NO_USAGE
 
 
 class StatusChanged(Event, frozen=True, tag="status_changed"):
@@ -281,7 +281,7 @@ class AttemptFailed(Event, frozen=True, tag="attempt_failed"):
     error: str
     message: str
     retry_s: float | None = None
-    usage: Usage = Usage()
+    usage: Usage = NO_USAGE
     partial: str = ""
 
 
@@ -291,14 +291,14 @@ class Compacted(Event, frozen=True, tag="compacted"):
     messages: tuple[Message, ...]
     before: int
     after: int
-    usage: Usage = Usage()
+    usage: Usage = NO_USAGE
 
 
 class IntentStated(Event, frozen=True, tag="intent_stated"):
     """The plan of a supervised agent, before it did anything. `usage` is that of the request."""
 
     text: str
-    usage: Usage = Usage()
+    usage: Usage = NO_USAGE
 
 
 class Verdict(Event, frozen=True, tag="verdict"):
@@ -308,7 +308,7 @@ class Verdict(Event, frozen=True, tag="verdict"):
     by: Literal["harness", "model", "person"]
     reason: str = ""
     reasons: tuple[str, ...] = ()
-    usage: Usage = Usage()
+    usage: Usage = NO_USAGE
 
 
 class WorktreeChanged(Event, frozen=True, tag="worktree"):

@@ -83,7 +83,7 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def results(self) -> tuple[ToolResult, ...]:
-        return tuple(p for p in self.parts if isinstance(p, ToolResult))
+        return tuple([p for p in self.parts if isinstance(p, ToolResult)])
 
 
 def user(text: str, *, source: Literal["person", "parent", "harness"] = "person") -> Message:
@@ -145,6 +145,9 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
             estimated=self.estimated or other.estimated,
             searches=self.searches + other.searches,
         )
+
+
+NO_USAGE = Usage()
 
 
 def open_calls(history: Sequence[Message]) -> tuple[ToolCall, ...]:

@@ -96,9 +96,10 @@ async def _begin(tree: RunHost, node: AgentRun, message: Message | None) -> RunR
         await tree.services.before_run(agent)
         withheld = hooks is not None  # a hook may withhold the message
     finally:  # the first event is written in any case
-        await _announce(tree, node, None if withheld else message)
+        _announce(tree, node, None if withheld else message)
     if hooks is None:
         return None
+    await tree.services.log.flush()
     if agent.parent is None and (message is None or message.source == "harness"):
         hooked = None  # no prompt of the person
     else:
@@ -147,7 +148,7 @@ async def _sent_back(tree: RunHost, node: AgentRun, outcome: RunResult, times: i
     return True
 
 
-async def _announce(tree: RunHost, node: AgentRun, message: Message | None) -> None:
+def _announce(tree: RunHost, node: AgentRun, message: Message | None) -> None:
     agent, spec = node.agent, node.spec
     prefix = Prefix(agent.model, agent.system, agent.specs)
     started = AgentStarted(
@@ -177,7 +178,7 @@ async def _announce(tree: RunHost, node: AgentRun, message: Message | None) -> N
         events.append(Compacted(given, 0, sum(map(estimate_message, given))))
     if message:
         events += agent.reading(message)
-    await tree.services.log.emit(agent.path, *events)
+    tree.services.log.emit_soon(agent.path, *events)
 
 
 async def _at_work(tree: RunHost, node: AgentRun) -> RunResult:

@@ -212,7 +212,8 @@ class AcpAgent:
         """The options of a session from a request. The client's folder is not trusted by being opened."""
         cwd = Path(_text(params, "cwd"))
         more = params.get("additionalDirectories") or []
-        if not cwd.is_absolute() or not all(isinstance(one, str) and Path(one).is_absolute() for one in more):
+        listed = isinstance(more, list) and all(isinstance(one, str) and Path(one).is_absolute() for one in more)
+        if not cwd.is_absolute() or not listed:
             raise RpcError(INVALID_PARAMS, "cwd and additionalDirectories: paths must be absolute.")
         servers = _servers(params.get("mcpServers") or [])
         return msgspec.structs.replace(
@@ -231,7 +232,7 @@ def _servers(given: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for one in given if isinstance(given, list) else [{}]:
         match one:
-            case {"name": str(name), "command": str(command)}:
+            case {"name": str(name), "command": str(command)} if isinstance(one.get("args") or [], list):
                 found[name] = {"command": command, "args": list(one.get("args") or []), "env": _pairs(one.get("env"))}
             case {"name": str(name), "type": "http", "url": str(url)}:
                 found[name] = {"type": "http", "url": url, "headers": _pairs(one.get("headers"))}

@@ -25,10 +25,12 @@ def text_block(text: str) -> dict[str, Any]:
     return {"type": "text", "text": sanitize(text)}
 
 
-def prompt_of(blocks: Sequence[Any], cwd: str) -> tuple[str, tuple[Image, ...]]:
-    """The text and the images of the blocks of a prompt. A link to a file of the session's folder becomes `@path`, whose content is
-    attached; the content of a resource is text of others. Raises ValueError for a block of another kind."""
+def prompt_of(blocks: Sequence[Any], cwd: str) -> tuple[str, str, tuple[Image, ...]]:
+    """The text, the embedded resources and the images of the blocks of a prompt. A link to a file of the session's folder becomes
+    `@path`, whose content is attached. A resource is text of others, so it names no files. Raises ValueError for a block of
+    another kind."""
     texts: list[str] = []
+    resources: list[str] = []
     images: list[Image] = []
     for block in blocks:
         match block:
@@ -39,7 +41,7 @@ def prompt_of(blocks: Sequence[Any], cwd: str) -> tuple[str, tuple[Image, ...]]:
             case {"type": "resource_link", "uri": str(uri)}:
                 texts.append(_link(uri, cwd))
             case {"type": "resource", "resource": {"uri": str(uri), "text": str(text)}}:
-                texts.append(f"\n\n{wrap_untrusted(text[:MOST_CHARS], source=sanitize_line(uri, 500))}\n\n")
+                resources.append(wrap_untrusted(text[:MOST_CHARS], source=sanitize_line(uri, 500)))
             case {"type": "resource", "resource": {"blob": str(data), "mimeType": str(media)}} if media.startswith(
                 "image/"
             ):
@@ -48,7 +50,7 @@ def prompt_of(blocks: Sequence[Any], cwd: str) -> tuple[str, tuple[Image, ...]]:
                 raise ValueError(f"prompt: content of the type {kind!r} cannot be read.")
             case _:
                 raise ValueError("prompt: expected blocks with a type.")
-    return "".join(texts), tuple(images)
+    return "".join(texts), "\n\n".join(resources), tuple(images)
 
 
 def _link(uri: str, cwd: str) -> str:

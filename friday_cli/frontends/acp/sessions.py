@@ -11,8 +11,9 @@ import msgspec
 from friday_cli.core.permissions.rules import MODES, Mode
 from friday_cli.core.protocol.errors import FridayError
 from friday_cli.core.protocol.events import ModeChanged, PermissionAsked, QuestionAsked
-from friday_cli.core.protocol.messages import Usage
+from friday_cli.core.protocol.messages import Image, Usage
 from friday_cli.core.protocol.provider import Effort
+from friday_cli.core.protocol.run_result import RunResult
 from friday_cli.extensions.commands import find_command, load
 from friday_cli.session.session import Options, Session
 from friday_cli.view import PendingAsk
@@ -39,6 +40,7 @@ class AcpSession:
         self._reader: asyncio.Task[None] | None = None
         self._turn: asyncio.Task[Any] | None = None
         self._models: tuple[str, ...] = ()
+        self._reopening = asyncio.Lock()
         self._moved = asyncio.Event()
 
     @classmethod
@@ -120,12 +122,15 @@ class AcpSession:
         if not isinstance(blocks, list):
             raise RpcError(INVALID_PARAMS, "prompt: expected a list of content blocks.")
         try:
-            text, images = prompt_of(blocks, str(self.options.cwd))
+            text, resources, images = prompt_of(blocks, str(self.options.cwd))
         except ValueError as error:
             raise RpcError(INVALID_PARAMS, str(error)) from None
         before = self.updates.view.totals
-        self._turn = asyncio.create_task(self._run(text, images), name=f"acp prompt {self.id}")
-        outcome = await self._turn
+        self._turn = asyncio.create_task(self._run(text, resources, images), name=f"acp prompt {self.id}")
+        await asyncio.wait([self._turn])
+        if self._turn.cancelled():
+            await self._stop_main()
+        outcome = RunResult("cancelled", "aborted") if self._turn.cancelled() else self._turn.result()
         await self._caught_up()
         reason = stop_reason(outcome.stop_reason, outcome.status)
         if outcome.status == "failed" and reason == "end_turn":
@@ -134,7 +139,12 @@ class AcpSession:
             self.send(_said(f"\n[stopped: the limit on {outcome.stop_reason} was reached]"))
         return {"stopReason": reason, "usage": _usage(self.updates.view.totals, before)}
 
-    async def _run(self, text: str, images: tuple[Any, ...]) -> Any:
+    async def _run(self, text: str, resources: str, images: tuple[Image, ...]) -> RunResult:
+        async with self._reopening:
+            pass
+        for run in self._session.running():  # a sub-agent in the background that ended may have started it
+            if run.path == "a":
+                await run.finished()
         preface, bounds, message = "", None, text
         if (
             text.startswith("/")
@@ -149,7 +159,7 @@ class AcpSession:
         attached, more, remarks = await self._session.attach(message)
         for remark in remarks:
             self.send(_said(f"[{remark}]\n"))
-        sent = f"{preface}\n\n{attached}" if preface else attached
+        sent = "\n\n".join(part for part in (preface, attached, resources) if part)
         return await self._session.prompt(sent, task=text, images=(*images, *more), bounds=bounds)
 
     async def _caught_up(self) -> None:
@@ -164,7 +174,16 @@ class AcpSession:
         if path != "a":
             await self._session.stop(path, level="cancel")
             return
+        self._cancel_turn()
+        await self._stop_main()
+
+    async def _stop_main(self) -> None:
         await self._session.stop("a", keep_background=self._client.subagents)
+
+    def _cancel_turn(self) -> None:
+        """Cancel a prompt, also before its run begins, or while it waits for sub-agents in the background."""
+        if self._turn is not None:
+            self._turn.cancel()
 
     # ---- configuration ---------------------------------------------------------------
 
@@ -186,7 +205,7 @@ class AcpSession:
             return
         if name not in ("model", "thought_level"):
             raise RpcError(INVALID_PARAMS, f"There is no option {name!r}.")
-        if not self._session.idle:
+        if not self._session.idle or (self._turn is not None and not self._turn.done()):
             raise RpcError(INVALID_PARAMS, f"{name}: can be changed when no prompt is running.")
         options = msgspec.structs.replace(self.options, resume=self.id)
         if name == "model":
@@ -195,7 +214,8 @@ class AcpSession:
             options = msgspec.structs.replace(options, effort=None if value == "default" else value)
         else:
             raise RpcError(INVALID_PARAMS, f"thought_level: {value!r} is none of {', '.join(get_args(Effort))}.")
-        await self._reopen(options)
+        async with self._reopening:
+            await self._reopen(options)
 
     async def _reopen(self, options: Options) -> None:
         before = self.options
@@ -216,6 +236,7 @@ class AcpSession:
 
     async def close(self) -> None:
         """Stop all agents and release the session."""
+        self._cancel_turn()
         with suppress(FridayError):
             await self._stop_reading()
         for task in self._asking.values():

@@ -239,8 +239,8 @@ class SessionUpdates:
         run = agent.calls.get(call_id)
         if run is None:
             return
-        if run.tool == PLAN and isinstance(event, events.ToolFinished) and agent.path == "a":
-            yield self.id, _plan(run)
+        if run.tool == PLAN and isinstance(event, events.ToolFinished) and (not agent.parent or self.client.subagents):
+            yield self.session_of(agent.path), _plan(run)
         yield from self._progress(agent, run, event)
         key = agent.path, call_id
         if key not in self._cards:

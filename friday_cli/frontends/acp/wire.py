@@ -109,12 +109,15 @@ class RpcConnection:
 
     def _answered(self, message: dict[str, Any]) -> None:
         ident = message.get("id")
-        future = self._waiting.pop(ident, None) if isinstance(ident, int) else None
+        future = self._waiting.pop(ident, None) if type(ident) is int else None  # JSON's true is no number
         if future is None or future.done():
             return
         error = message.get("error")
         if isinstance(error, dict):
-            future.set_exception(RpcError(int(error.get("code") or INTERNAL_ERROR), str(error.get("message") or "")))
+            code = error.get("code")
+            future.set_exception(
+                RpcError(code if isinstance(code, int) else INTERNAL_ERROR, str(error.get("message") or ""))
+            )
         else:
             future.set_result(message.get("result"))
 

@@ -338,7 +338,7 @@ class _OneShotRun:
             await self._reader
 
     async def _read(self) -> None:
-        async for envelope in self._session.events():
+        async for envelope in self._session.events(late=True):
             if envelope.seq is not None and log.isEnabledFor(logging.DEBUG):
                 log.debug("%s %s", envelope.agent, sanitize_line(repr(envelope.event), 300))
             if envelope.seq is not None and envelope.seq <= self._session.since:

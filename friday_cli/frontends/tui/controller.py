@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 Make = Callable[[], "Options"]
 """Makes the options of the first session; called when the first session is opened."""
-EVENTS_AT_ONCE = 200
-"""Events that are folded before other tasks of the event loop run."""
 LULL_S = 0.04
 """Seconds between two reads of live events: a little less than between two updates of the screen."""
 SHELL_TIMEOUT_S, SHELL_KEPT = 600.0, 20_000
@@ -79,14 +77,10 @@ class EventFold:
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def _fold(self, source: Session | SessionObserver) -> None:
-        count = 0
         if source.since <= self.state.seq:
             self._caught_up.set()
         async for envelope in source.events(self.state.seq, lull_s=LULL_S):
             self.dirty.update(self.state.apply(envelope) or ("a",))
-            count += 1
-            if count % EVENTS_AT_ONCE == 0:
-                await asyncio.sleep(0)
             if self._caught_up.is_set():
                 self._on_change()
             elif (envelope.seq or 0) >= source.since:

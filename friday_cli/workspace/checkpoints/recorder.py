@@ -67,7 +67,7 @@ class CheckpointRecorder:
         self._snapshot_lock = asyncio.Lock()
         self._unverified = ""
         """The agent of the last command after which no complete scan has looked for changes that were not told."""
-        self._timer: asyncio.TimerHandle | None = None
+        self._cancel_timer: Callable[[], object] = lambda: None
         self._later: asyncio.Task[None] | None = None
         self._closed = False
         self._waiting = 0
@@ -164,13 +164,13 @@ class CheckpointRecorder:
             self._later = asyncio.create_task(work())
             self._later.add_done_callback(lambda task: task.cancelled() or task.exception())  # the log reports it
 
-        self._timer = asyncio.get_running_loop().call_later(LATER_S, start)
+        self._cancel_timer()
+        self._cancel_timer = asyncio.get_running_loop().call_later(LATER_S, start).cancel
 
     @asynccontextmanager
     async def _using(self, snapshot: Snapshot) -> AsyncIterator[Snapshot]:
         """Wait for the snapshot, and end a verification."""
-        if self._timer is not None:
-            self._timer.cancel()
+        self._cancel_timer()
         self._waiting += 1
         try:
             await self._snapshot_lock.acquire()
@@ -218,8 +218,7 @@ class CheckpointRecorder:
 
     async def close(self) -> None:
         self._closed = True
-        if self._timer is not None:
-            self._timer.cancel()
+        self._cancel_timer()
         await asyncio.gather(self.verify(), *(t for t in (self._later,) if t is not None and not t.done()))
         if self._snapshot is not None:
             async with self._snapshot_lock:

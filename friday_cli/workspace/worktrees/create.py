@@ -102,9 +102,9 @@ class WorktreeCreator(msgspec.Struct, frozen=True):
         with tempfile.TemporaryDirectory(prefix="git-", dir=self.folder) as name:
             trees = GitTrees(self.git, source.repository, source.top, Path(name) / "index", hidden=source.hidden)
             tree = await trees.committed(git_dir / "index")
-        code, out, _ = await self.git.run("rev-parse", "-q", "--verify", "HEAD^{commit}", git_dir=git_dir)
-        head = out.decode().strip() if code == 0 else ""
-        if head and await tree_of(self.git, git_dir, head) == tree:
+        code, out, _ = await self.git.run("rev-parse", "HEAD^{commit}", "HEAD^{tree}", git_dir=git_dir)
+        head, committed = out.decode().split() if code == 0 else ("", "")
+        if head and committed == tree:
             return head
         what = "Uncommitted changes" if head else "Files"
         message = f"{what} as a sub-agent of Friday found them ({self.session[:8]})"

@@ -210,9 +210,7 @@ class Repository(msgspec.Struct, frozen=True):
     async def read(cls, git: Git, git_dir: Path) -> Repository:
         """The repository with the git folder `git_dir`. Raises ToolError if it is not valid."""
         words = ("rev-parse", "--git-common-dir", "--git-path", "objects", "--show-object-format")
-        printed = (await git(*words, git_dir=git_dir)).split(b"\n")[:-1]
-        if len(printed) != 3:
-            raise ToolError(f"{git_dir} cannot be used for worktrees: its name contains a line break.")
+        shared, stored, object_format, _ = (await git(*words, git_dir=git_dir)).split(b"\n")
         pattern = rf"^core\.({'|'.join(_SETTINGS)}|excludesfile|attributesfile)$"
         listed = await git("config", "-z", "--type=path", "--get-regexp", pattern, git_dir=git_dir, ok=(0, 1))
         settings: dict[str, str] = {}
@@ -223,8 +221,8 @@ class Repository(msgspec.Struct, frozen=True):
         settings["core.excludesfile"] = settings.get("core.excludesfile") or git.user_file("ignore")
         rows = [f"\t{name.removeprefix('core.')} = {_quoted(value)}\n" for name, value in settings.items()]
         modes = settings.get("core.filemode", "true").lower() not in ("false", "no", "off", "0")
-        common, objects = _path(printed[0], git_dir), _path(printed[1], git_dir)
-        return cls(git_dir, common, objects, printed[2].decode(), "".join(rows), attributes, modes)
+        common, objects = _path(shared, git_dir), _path(stored, git_dir)
+        return cls(git_dir, common, objects, object_format.decode(), "".join(rows), attributes, modes)
 
     @contextlib.contextmanager
     def control(self, tree: Path, index: Path, *, raw: bool, hidden: Sequence[Path] = ()) -> Iterator[dict[str, str]]:
@@ -262,10 +260,12 @@ class Repository(msgspec.Struct, frozen=True):
 
 async def discover(git: Git, root: Path) -> tuple[Path, Path]:
     """The top and the git folder of the working tree that contains `root`. Raises ToolError if there is none."""
-    code, out, err = await git.run("rev-parse", "--show-toplevel", cwd=root)
-    if code == 0 and out.strip():
-        folder = await git("rev-parse", "--absolute-git-dir", cwd=root)
-        return _path(out, root), _path(folder, root)
+    code, out, err = await git.run("rev-parse", "--absolute-git-dir", "--show-toplevel", cwd=root)
+    if code == 0:
+        folder, _, top = out.partition(b"\n")
+        if top.count(b"\n") != 1:
+            raise ToolError(f"{root} cannot be used for worktrees: the name of its repository contains a line break.")
+        return _path(top, root), _path(folder, root)
     if "not a git repository" in err:
         raise ToolError(
             f"{root} is not in a git repository, so no worktree can be created.",

@@ -112,8 +112,7 @@ class GitTrees:
 
     async def summary(self, old: str, new: str) -> tuple[FileChange, ...]:
         """The changed files for people, with renames and line counts. `seen` names other changes than of content."""
-        counted = await self._diff_tree("--numstat", "-M", old, new)
-        return await asyncio.to_thread(_rows, await self._diff_tree("--raw", "-M", old, new), counted)
+        return await asyncio.to_thread(_rows, await self._diff_tree("--raw", "--numstat", "-M", old, new))
 
     async def patch(self, old: str, new: str, *, path: str = "", limit: int) -> str:
         """The diff as text, of one path or of all, cut after `limit` characters."""
@@ -214,22 +213,23 @@ def _changes(listed: bytes) -> list[TreeChange]:
     return found
 
 
-def _rows(listed: bytes, counted: bytes) -> tuple[FileChange, ...]:
-    """The changed files, at most `LISTED`, and a last row that counts the omitted ones."""
-    fields = iter(_fields(counted))
+def _rows(out: bytes) -> tuple[FileChange, ...]:
+    """The changed files of `diff-tree --raw --numstat`, at most `LISTED`, and a last row that counts the omitted ones."""
+    changed: list[tuple[bytes, bytes, bytes]] = []
     lines: dict[bytes, tuple[bytes, bytes]] = {}
+    fields = iter(_fields(out))
     for field in fields:
+        if field.startswith(b":"):
+            before, name = b"", next(fields)
+            if field.rpartition(b" ")[2].startswith(b"R"):
+                before, name = name, next(fields)
+            changed.append((name, before, field))
+            continue
         added, removed, name = field.split(b"\t", 2)
         if not name:  # renamed: both names follow
             name = (next(fields), next(fields))[1]
         lines[name] = (added, removed)
-    rows = []
-    fields = iter(_fields(listed))
-    for about in fields:
-        before, name = b"", next(fields)
-        if about.rpartition(b" ")[2].startswith(b"R"):
-            before, name = name, next(fields)
-        rows.append(_row(name, before, about, *lines.get(name, (b"0", b"0"))))
+    rows = [_row(*change, *lines.get(change[0], (b"0", b"0"))) for change in changed]
     more = len(rows) - LISTED
     return tuple(rows) if more <= 0 else (*rows[:LISTED], FileChange(f"({more:,} more files)"))
 

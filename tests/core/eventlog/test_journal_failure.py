@@ -42,7 +42,7 @@ class Breaking:
 @pytest.mark.parametrize("seed", range(25))
 async def test_every_reader_sees_every_event_once_and_in_order(seed: int) -> None:
     rng = random.Random(seed)
-    log = Log(Breaking(rng, rng.randrange(12)), now=asyncio.get_running_loop().time)
+    log = Log(Breaking(rng, rng.randrange(6)), now=asyncio.get_running_loop().time)
 
     async def write(who: int) -> None:
         for n in range(5):

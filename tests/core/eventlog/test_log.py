@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from friday_cli.core.eventlog.log import Log, MemoryJournal
+from friday_cli.core.eventlog.log import AT_ONCE, SOON_S, Log, MemoryJournal
 from friday_cli.core.protocol.errors import StoreError
 from friday_cli.core.protocol.events import Envelope, Notice, TextDelta, ThinkingDelta, ToolOutput
 
@@ -216,5 +216,73 @@ async def test_when_the_journal_fails_the_session_continues_and_reports_it_once(
     assert said == [f"n{n}" for n in range(1, 80)], "nothing is lost, and the order holds"
     assert [t for t in texts(early) if "no longer saved" in t] == ["This session is no longer saved: disk full"]
     assert [e.seq for e in early] == list(range(1, 81)), "numbers come in order, each once"
-    assert late == (early if readable else [e for e in early if (e.seq or 0) > 3])
-    assert [e.seq for e in journal.envelopes] == [1, 2, 3], "what was acknowledged is kept"
+    kept = 3 if at_once == 1 else 1  # what waits for the first write is written as one
+    assert late == (early if readable else [e for e in early if (e.seq or 0) > kept])
+    assert [e.seq for e in journal.envelopes] == [*range(1, kept + 1)], "what was acknowledged is kept"
+
+
+async def test_an_event_that_nobody_waits_for_is_stored_with_the_next_or_a_little_later() -> None:
+    class Counting(MemoryJournal):
+        writes = 0
+
+        def append(self, envelopes: Sequence[Envelope], *, durable: bool = False) -> asyncio.Future[None]:
+            self.writes += 1
+            return super().append(envelopes, durable=durable)
+
+    journal = Counting()
+    log, seen = Log(journal), []  # type: ignore[var-annotated]
+    reader = read(log, seen)
+    log.emit_soon("a", note(1))
+    assert not journal.envelopes
+    await log.emit("a", note(2))
+    assert (journal.writes, texts(journal.envelopes)) == (1, ["n1", "n2"])
+    log.emit_soon("a", note(3))
+    await asyncio.sleep(SOON_S)
+    assert texts(journal.envelopes) == ["n1", "n2", "n3"], "it waits no longer"
+    log.emit_soon("a", note(4))
+    assert [e.seq for e in await log.history()] == [1, 2, 3, 4]
+    log.emit_soon("a", note(5))
+    await log.close()
+    await reader
+    assert texts(seen) == ["n1", "n2", "n3", "n4", "n5"]
+
+
+@pytest.mark.parametrize("new", [True, False])
+async def test_a_late_reader_gets_the_earlier_events_with_a_new_one_or_at_the_end(new: bool) -> None:
+    earlier = [Envelope(n, 1.0, "a", note(n)) for n in range(1, 2 * AT_ONCE)]
+    journal = MemoryJournal(earlier)
+    log, seen = Log(journal, last=len(earlier), earlier=earlier), []  # type: ignore[var-annotated]
+
+    async def work() -> None:
+        async for envelope in log.events(late=True):
+            seen.append(envelope)
+
+    reader = asyncio.create_task(work())
+    await asyncio.sleep(1)
+    assert not seen
+    if new:
+        await log.emit("a", note(len(earlier) + 1))
+    await log.close()
+    await reader
+    assert [e.seq for e in seen] == [e.seq for e in journal.envelopes]
+
+
+async def test_only_the_first_reader_gets_the_earlier_events_from_memory() -> None:
+    class Counting(MemoryJournal):
+        reads = 0
+
+        async def read(self, after: int) -> list[Envelope]:
+            self.reads += 1
+            return await super().read(after)
+
+    earlier = [Envelope(n, 1.0, "a", note(n)) for n in (1, 2)]
+    journal = Counting(earlier)
+    log = Log(journal, last=2, earlier=earlier)
+    seen: list[list[Envelope]] = [[], []]
+    readers = []
+    for number, reads in enumerate((0, 1)):
+        readers.append(read(log, seen[number]))
+        await asyncio.sleep(1)
+        assert (texts(seen[number]), journal.reads) == (["n1", "n2"], reads)
+    await log.close()
+    await asyncio.wait(readers)

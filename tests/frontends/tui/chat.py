@@ -21,6 +21,9 @@ from friday_cli.session.open_context import Options
 from friday_cli.session.session import Session
 from friday_cli.view import SessionView
 
+SOON_S = 0.1
+"""How long what was begun by something that a test waited for is waited for as well, such as an update of the screen."""
+
 
 def does(name: str, **arguments: Any) -> dict[str, Any]:
     """A turn of a scripted model that calls one tool."""
@@ -93,9 +96,18 @@ class Chat:
                     await asyncio.sleep(0.02)
         except TimeoutError:
             raise AssertionError(f"Not reached. The screen:\n{self.frame}") from None
-        await asyncio.sleep(0.1)
+        await self._coming()
         await self.pilot.pause()
-        assert self.frame.strip(), "Nothing is drawn."
+
+    async def _coming(self) -> None:
+        """Wait for the timers that are due within SOON_S and for the workers, no longer than that."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + SOON_S
+        while loop.time() < end and (  # noqa: ASYNC110 - there is no event
+            any(timer.when() < end and not timer.cancelled() for timer in loop._scheduled)  # type: ignore[attr-defined]
+            or any(not worker.is_finished for worker in self.app.workers)
+        ):
+            await asyncio.sleep(0.005)
 
     async def idle(self) -> None:
         """Wait until every message has reached an agent, and no agent runs."""

@@ -39,14 +39,22 @@ def _at_rest(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="session", autouse=True)
 def _parsed_once() -> Iterator[None]:
     """Parse each stylesheet once for all apps of this process, with each set of variables."""
-    set_variables = Stylesheet.set_variables
+    make, set_variables = Stylesheet.__init__, Stylesheet.set_variables
+
+    def share(self: Stylesheet) -> None:
+        self._parse_cache = _parsed.setdefault(frozenset(self._variables.items()), LRUCache(1_000))
+
+    def make_and_share(self: Stylesheet, *, variables: dict[str, str] | None = None) -> None:
+        make(self, variables=variables)
+        share(self)
 
     def set_and_share(self: Stylesheet, variables: dict[str, str]) -> None:
         self._parse_cache = LRUCache(1)  # the old one may be shared, and is emptied next
         set_variables(self, variables)
-        self._parse_cache = _parsed.setdefault(frozenset(variables.items()), LRUCache(1_000))
+        share(self)
 
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Stylesheet, "__init__", make_and_share)
         patch.setattr(Stylesheet, "set_variables", set_and_share)
         yield
 

@@ -187,7 +187,12 @@ async def test_unusual_file_names(opened: Opener) -> None:
 async def test_without_a_repository(opened: Opener, tmp_path: Path) -> None:
     (tmp_path / "plain").mkdir()
     bare = empty_repository(tmp_path / "bare", "--bare")
-    for root, message in ((tmp_path / "plain", r"is not in a git repository.*git init"), (bare, "bare")):
+    parted = empty_repository(tmp_path / "two\nlines")
+    for root, message in (
+        (tmp_path / "plain", r"is not in a git repository.*git init"),
+        (bare, "bare"),
+        (parted, "its repository contains a line break"),
+    ):
         repo = opened(root)
         with pytest.raises(ToolError, match=message):
             await repo.worktrees.create(repo.base)

@@ -1,0 +1,153 @@
+"""`friday map` with bad input, full disks, interruptions and several commands at once."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from friday_cli.frontends.options import session_options
+from friday_cli.map import sources
+from friday_cli.map.job import MapJob
+from friday_cli.map.run import MapRun, prepare
+from friday_cli.map.scheduler import Progress
+from friday_cli.map.store import MapStore
+from friday_cli.store import locks
+from tests.cli.console import Console
+from tests.cli.test_map import batch, forget_the_ends, service, states
+from tests.map import random_batches
+from tests.map.service import TASK, Service, lines
+from tests.servers.fake_model_server import Say
+
+__all__ = ["service"]
+SCHEMA = ("--schema", '{"type": "object"}')
+
+
+def test_an_infinite_cap_is_refused_and_leaves_the_other_batches_readable(console: Console, service: Service) -> None:
+    (console.project / "items.jsonl").write_text(lines(2))
+    for options in (("--max-cost", "inf"), ("--max-cost", "nan"), ("--max-cost", "1", "--per-item-cost", "inf")):
+        argv = ("map", "summarizer", "--items", "items.jsonl", "--task", TASK, "--yes", *options)
+        assert "cost must be a number above 0" in console.refused(*argv)
+    assert console.ok("map", "status").out == "No batches in this folder.\n"
+
+
+def test_items_of_a_pipe_are_read_once(console: Console, service: Service) -> None:
+    reader, writer = os.pipe()
+    os.write(writer, lines(3).encode())
+    os.close(writer)
+    argv = ("--items", f"/dev/fd/{reader}", "--task", TASK, "--max-cost", "5", "--yes")
+    assert states(console.ok("map", "summarizer", *argv)) == ["done"] * 3
+    os.close(reader)
+
+
+def test_lines_of_a_command_lose_their_ends_and_are_bounded(
+    console: Console, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    argv = ("--task", "<<{line}>>", "--max-cost", "5", "--yes")
+    monkeypatch.setattr(sources, "LONGEST", 10)
+    ran = console("map", "summarizer", "--over", r"printf 'a\r\n\r\nb\n%020d\n'", *argv)
+    assert [json.loads(line)["fields"].get("line") for line in ran.out.splitlines()] == ["a", "b", None]
+    assert (ran.code, states(ran)) == (1, ["done", "done", "skipped"])
+    monkeypatch.setattr(sources, "MOST_OUTPUT", 100_000)
+    assert "prints more than 100,000 bytes" in console.refused("map", "summarizer", "--over", "yes", *argv)
+
+
+def test_a_file_of_results_is_tried_before_anything_is_spent(console: Console, service: Service) -> None:
+    (console.project / "dangling").symlink_to("none/x")
+    (console.project / "file").write_text("kept")
+    for name in ("dangling", "file/x", "."):
+        assert f"--output: {name} cannot be written" in batch(console, lines(1), "--output", name).err
+    assert service.requests == 0
+    ran = batch(console, lines(1), "--output", "/dev/full")
+    assert (ran.code, ran.out) == (1, "")
+    assert "--output: /dev/full could not be written: No space left on device" in ran.err.splitlines()[-1]
+    assert "`friday map results " in ran.err.splitlines()[-1]
+    (console.project / "items.jsonl").write_text(lines(1))
+    console("map", "summarizer", "--items", "items.jsonl", "--task", "Else.", "--max-cost", "1", "--output", "new")
+    assert not (console.project / "new").exists()
+
+
+def test_a_batch_that_runs_is_not_renewed_and_one_that_ended_not_cancelled(console: Console, service: Service) -> None:
+    service.say = lambda turn: Say("found it") if service.requests > 1 else Say("no JSON")
+    ran = batch(console, lines(1), *SCHEMA)
+    assert states(ran) == ["failed"]
+    name = console("map", "status").rows[0][0]
+    assert ran.err.splitlines()[-1] == f"friday: to try the failed items again: friday map retry {name}"
+    found = Path(os.environ["FRIDAY_HOME"], "data", "map.db")
+    with locks.own(found.parent / "map", name):
+        assert "is running in another friday process" in console.refused("map", "retry", name, "--yes")
+        assert "failed  items.jsonl:1" in console("map", "status", name).out
+    assert console.ok("map", "cancel", name).err == f"friday: batch {name} has ended already\n"
+    row = console("map", "status").rows[0]
+    assert (row[2], row[-1]) == ("ended", "$0.000225 of $5.00")
+    forget_the_ends("1")
+    assert "; started, no end yet; " in console("map", "status", name).out
+
+
+def test_what_an_agent_without_a_result_said_is_the_reason(console: Console, service: Service) -> None:
+    service.say = lambda turn: Say(calls=[("task_result", {"status": "error", "result": "There is\nno such file."})])
+    ran = batch(console, lines(1))
+    assert states(ran) == ["failed"]
+    assert "failed  items.jsonl:1: failed (reported): There is no such file; $0." in ran.err
+
+
+def test_the_results_of_a_schema_stay_readable(console: Console, service: Service) -> None:
+    fenced = '```json\n{"found": 1}\n```'
+    service.say = lambda turn: Say('{"found": NaN}' if "<<i1>>" in turn.asked_for else fenced)
+    first = batch(console, lines(2), *SCHEMA)
+    results = [json.loads(line)["result"] for line in first.out.splitlines()]
+    assert results == [{"found": 1}, '{"found": NaN}']
+    name = console("map", "status").rows[0][0]
+    forget_the_ends("1")
+    batch(console, lines(1), task="Another <<{id}>>.")  # recovers what the first batch had logged
+    assert json.loads(console("map", "results", name).out.splitlines()[0])["result"] == {"found": 1}
+
+
+def test_output_of_a_check_does_not_fill_the_disk(console: Console, service: Service) -> None:
+    ran = batch(console, lines(2), "--check", "head -c 100000 /dev/zero | tr '\\0' x; test -s \"$FRIDAY_RESULT\"")
+    assert states(ran) == ["done", "done"]
+    data = Path(os.environ["FRIDAY_HOME"], "data")
+    assert not [path for path in data.rglob("output-*") if path.stat().st_size > 50_000]
+
+
+def test_the_rate_does_not_count_the_time_of_the_answer(console: Console, service: Service) -> None:
+    begun: set[float] = set()
+
+    class SlowPerson(random_batches.QuietFace):
+        async def confirm(self, question: str) -> bool:
+            loop = asyncio.get_running_loop()
+            clock = loop.time
+            loop.time = lambda: clock() + 3600  # type: ignore[method-assign]
+            return True
+
+        def progress(self, progress: Progress, left: int) -> None:
+            begun.add(progress.begun)
+
+    async def run() -> None:
+        job = MapJob(str(console.project), "summarizer", "items", "items.jsonl", TASK, 1.0, sample=1)
+        store = MapStore(job.folder, os.environ)
+        batch = MapRun(prepare(job, os.environ), store, SlowPerson())
+        await batch.run(session_options({}, console.project, resume=None))
+        await store.close()
+
+    (console.project / "items.jsonl").write_text(lines(3))
+    asyncio.run(run())
+    assert max(begun) - min(begun) >= 3600
+
+
+def test_ctrl_c_at_the_question_ends_the_batch(console: Console, service: Service) -> None:
+    (console.project / "items.jsonl").write_text(lines(9))
+    service.say = lambda turn: Say(
+        calls=[("task_result", {"status": "success" if service.requests > 1 else "error", "result": "Done."})]
+    )
+    argv = ("map", "summarizer", "--items", "items.jsonl", "--task", TASK, "--max-cost", "1", "--sample", "2")
+    ran = console.terminal(*argv, says=[("1 of the sample failed. Run them? [y/N]", "\x03")], columns=200)
+    assert ran.code == 130, ran
+    assert service.requests == 2
+    assert "stopped: it was interrupted" in ran.out
+    with sqlite3.connect(Path(os.environ["FRIDAY_HOME"], "data", "map.db")) as db:
+        assert db.execute("SELECT approved FROM batches").fetchone() == (0,)
