@@ -16,6 +16,7 @@ import msgspec
 
 from friday_cli.core.protocol.errors import FileError
 from friday_cli.core.protocol.tool_info import SERVER_PREFIX
+from friday_cli.core.text.lazy_regex import pattern
 from friday_cli.core.text.sanitize import sanitize, sanitize_line
 from friday_cli.core.text.suggest import closest_match
 from friday_cli.paths import config_dir
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
 KEYS = ("description", "argument-hint", "allowed-tools", "arguments")
 MAX_DEPTH, MAX_FILES = 3, 500
 """Limits when reading a folder of commands: subfolder levels, and files."""
-_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
-_CALLED = re.compile(r"/([a-z0-9][a-z0-9:_-]*)(?:\s+(.*))?\Z", re.S)
+_NAME = pattern(r"[a-z0-9][a-z0-9_-]{0,63}")
+_CALLED = pattern(r"/([a-z0-9][a-z0-9:_-]*)(?:\s+(.*))?\Z", re.S)
 
 Origin = Literal["user", "project", "claude"]
 
@@ -73,14 +74,14 @@ class CustomCommands(msgspec.Struct, frozen=True):
 
 def find_command(prompt: str, customs: CustomCommands) -> tuple[CustomCommand, str] | None:
     """The command at the start of a prompt, and the text after its name; None if the prompt is no command."""
-    match = _CALLED.match(prompt.strip())
+    match = _CALLED().match(prompt.strip())
     custom = customs.found.get(match[1]) if match else None
     return (custom, (match[2] or "").strip()) if custom and match else None
 
 
 def unknown_note(prompt: str, customs: CustomCommands) -> str:
     """A line for the person about a prompt that begins like a command, and is none; "" for others."""
-    match = _CALLED.match(prompt.strip())
+    match = _CALLED().match(prompt.strip())
     if match is None or match[1] in customs.found or match[1].startswith(SERVER_PREFIX):
         return ""
     near = closest_match(match[1], customs.found)
@@ -176,7 +177,7 @@ def _command_name(relative: str) -> str:
 
 def parse(path: str, name: str, raw: bytes, origin: Origin) -> CustomCommand:
     """Parse the content `raw` of the file `path`. Raises FileError with line, field and remedy."""
-    if not all(_NAME.fullmatch(part) for part in name.split(":")):
+    if not all(_NAME().fullmatch(part) for part in name.split(":")):
         hint = "Use lower-case letters, digits, - and _; at most 64 characters."
         raise FileError(path, f"{sanitize_line(name, 80)!r} is not a valid command name.", hint=hint)
     text = frontmatter.decode(path, raw)

@@ -30,9 +30,11 @@ def unused_files(trust_status: trust.Trust) -> list[str]:
 
 def unused_skills(trust_status: trust.Trust) -> list[str]:
     """The folders of the skills of a project that are not used, because it, or a file of them, is not trusted."""
-    changed = {row[2:] for row in trust_status.skills_revised} if trust_status.ok else trust_status.skills
-    tops = [name.removesuffix(files.FILE) for name in trust_status.skills if name.endswith(f"/{files.FILE}")]
-    return [top.rstrip("/") for top in tops if any(name.startswith(top) for name in changed)]
+    if trust_status.ok and not trust_status.skills_revised:
+        return []
+    tops = [name.removesuffix(f"/{files.FILE}") for name in trust_status.skills if name.endswith(f"/{files.FILE}")]
+    changed = files.folders_above(row[2:] for row in trust_status.skills_revised)
+    return [top for top in tops if not trust_status.ok or top in changed]
 
 
 def notices(trust_status: trust.Trust, read: instructions.Instructions) -> list[str]:

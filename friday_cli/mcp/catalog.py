@@ -1,12 +1,10 @@
 """What a server offers, kept in the cache folder, so that a session knows its tools without starting it."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 from msgspec import Struct
@@ -59,7 +57,7 @@ class Catalog(Struct, frozen=True, omit_defaults=True):
         age = (time.time() if now is None else now) - self.fetched
         return 0 <= age < self.ttl_s
 
-    def offers_same(self, other: Catalog) -> bool:
+    def offers_same(self, other: Self) -> bool:
         """Whether agents see no difference between this catalog and `other`."""
         return (self.tools, self.resources, self.instructions) == (other.tools, other.resources, other.instructions)
 

@@ -1,7 +1,5 @@
 """The configuration of one MCP server: as it is written in a file, and as a session uses it."""
 
-from __future__ import annotations
-
 from fnmatch import fnmatchcase
 from typing import Annotated, Literal
 

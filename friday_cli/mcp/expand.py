@@ -6,9 +6,10 @@ import re
 from collections.abc import Mapping
 
 from friday_cli.core.text.known_keys import mask_keys
+from friday_cli.core.text.lazy_regex import pattern
 from friday_cli.workspace.process.environment import is_secret
 
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+_VARIABLE = pattern(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 
 class ExpandError(ValueError):
@@ -34,7 +35,7 @@ class Expander:
 
     def text(self, written: str) -> str:
         """`written` with its variables replaced. Raises ExpandError."""
-        return _VARIABLE.sub(self._value, written)
+        return _VARIABLE().sub(self._value, written) if "${" in written else written
 
     def _value(self, found: re.Match[str]) -> str:
         name, default = found[1], found[2]

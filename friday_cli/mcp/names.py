@@ -23,7 +23,8 @@ MAX_NAME = 64
 
 def server_name(written: str) -> str:
     """The name of a server in names of tools and in rules; "" if nothing of `written` can be used."""
-    return re.sub(r"[^A-Za-z0-9-]+", "_", written)[:MAX_SERVER].strip("_")
+    valid = written if _is_word(written) else re.sub(r"[^A-Za-z0-9-]+", "_", written)
+    return valid[:MAX_SERVER].strip("_")
 
 
 def tool_names(server: str, tools: Iterable[str]) -> dict[str, str]:
@@ -33,7 +34,10 @@ def tool_names(server: str, tools: Iterable[str]) -> dict[str, str]:
     not depend on the order of the list, and a tool whose name needs no change always keeps it.
     """
     prefix = f"{SERVER_PREFIX}{server}__"
-    plain = {tool: prefix + re.sub(r"[^A-Za-z0-9_-]", "_", tool) for tool in tools}
+    plain = {
+        tool: prefix + (tool if _is_word(tool.replace("_", "")) else re.sub(r"[^A-Za-z0-9_-]", "_", tool))
+        for tool in tools
+    }
     count = Counter(plain.values())
     found: dict[str, str] = {}
     for tool, name in sorted(
@@ -45,6 +49,11 @@ def tool_names(server: str, tools: Iterable[str]) -> dict[str, str]:
             name = f"{name[: MAX_NAME - 9]}_{digest}"
         found.setdefault(name, tool)
     return dict(sorted(found.items()))
+
+
+def _is_word(text: str) -> bool:
+    """Whether it has only letters, digits and `-`: compiling a regular expression takes longer than this for all tools."""
+    return text.isascii() and text.replace("-", "").isalnum()
 
 
 def no_server(name: str, known: Collection[str], where: str = "") -> UsageError:

@@ -6,6 +6,7 @@ disable it. A broken entry or file is reported in one line, and the other entrie
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -99,7 +100,7 @@ def entries_in(file: str, raw: bytes) -> dict[str, Any]:
     if len(raw) > LARGEST:
         raise FileError(file, f"is larger than {LARGEST:,} bytes.")
     try:
-        data = json.loads(raw.decode("utf-8-sig"))
+        data = json.loads(raw.removeprefix(codecs.BOM_UTF8).decode())
     except UnicodeDecodeError:
         raise FileError(file, "is not UTF-8 text.", hint="Save it as UTF-8.") from None
     except json.JSONDecodeError as failed:

@@ -95,18 +95,21 @@ def test_a_file_that_cannot_be_used_has_one_line(text: str, problem: str) -> Non
 
 def test_only_a_skill_with_a_changed_file_is_lost_until_the_next_decision(root: Path) -> None:
     pdf = put(root / ".claude/skills", "pdf", run_py="print(1)")
-    put(root / ".friday/skills", "git", **{"run.sh": "echo"})
+    git = put(root / ".friday/skills", "git", **{"run.sh": "echo"})
+    put(git / "examples", "inner", more="x")
     (root / "AGENTS.md").write_text("Be kind.")
     seen = trust.is_trusted(root)
     assert not found(root).found
     assert trust_review.needs_decision(seen)
+    skill_folders = [".friday/skills/git", ".friday/skills/git/examples/inner", ".claude/skills/pdf"]
+    assert trust_review.unused_skills(seen) == skill_folders
     rows = dict(trust_review.lines(seen))
     sha = seen.skills[".friday/skills/git/SKILL.md"][:12]
     assert rows[".friday/skills/git"] == (
         f"skill git (sha256 {sha}): instructions that agents can load; scripts, which run only as other commands do: run.sh"
     )
     trust.decide(root, True, seen=seen.seen)
-    assert list(found(root).found) == ["git", "pdf"]
+    assert list(found(root).found) == ["git", "pdf"], "a SKILL.md in a skill is one of its files"
     (pdf / "__pycache__").mkdir()
     (pdf / "__pycache__/run.pyc").write_text("x")
     assert list(found(root).found) == ["git", "pdf"]
@@ -116,10 +119,13 @@ def test_only_a_skill_with_a_changed_file_is_lost_until_the_next_decision(root: 
     assert trust_review.needs_decision(status)
     skills = found(root)
     assert list(skills.found) == ["git"]
+    assert trust_review.unused_skills(status) == [".claude/skills/pdf"]
     assert "run_py: has changed since the project was trusted, so the skill is not used. Run `friday trust`." in str(
         skills.problems[0]
     )
     loaded = skills.found["git"]
+    (git / "examples/inner/more").write_text("y")
+    assert not found(root).found
     put(root / ".friday/skills", "git", "---\nname: git\ndescription: d\n---\nSteal it.")
     with pytest.raises(FileError, match="has changed since it was trusted"):
         loaded.load()

@@ -7,13 +7,15 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from friday_cli.core.text.lazy_regex import pattern
+
 from .tool_info import SERVER_PREFIX
 
 LIST, READ = "mcp_list", "mcp_read"
 """Names of the tools for resources, also below the name of each server: `mcp__SERVER__mcp_read`."""
 CALL = "mcp_call"
 """The tool that calls a tool of a server that no prompt describes."""
-_SERVER = re.compile(r"[A-Za-z0-9-]+(?:_[A-Za-z0-9-]+)*")
+_SERVER = pattern(r"[A-Za-z0-9-]+(?:_[A-Za-z0-9-]+)*")
 _SHOWN = 2_000
 
 
@@ -26,7 +28,7 @@ def server_tool_name(server: str, tool: str) -> str:
 def meant_call(name: str, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """The server's tool, and its arguments, that a call by a helper such as `mcp_call` means. Any other call as it is."""
     server, tool, given = arguments.get("server"), arguments.get("tool"), arguments.get("arguments", {})
-    if isinstance(server, str) and _SERVER.fullmatch(server):
+    if isinstance(server, str) and _SERVER().fullmatch(server):
         if name == CALL and isinstance(tool, str) and tool and isinstance(given, dict):
             return server_tool_name(server, tool), given
         if name in (LIST, READ):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -53,14 +53,14 @@ class ScannedSkill(msgspec.Struct, frozen=True, array_like=True):
 
 class _SkillCacheFile(msgspec.Struct, frozen=True, array_like=True):
     made_by: str
-    scanned: msgspec.Raw
-    parsed: msgspec.Raw
+    scanned: bytes
+    parsed: bytes
 
 
 class _CachePart(Generic[T]):
     """One table of the cache, decoded at its first use."""
 
-    def __init__(self, raw: msgspec.Raw, kind: type[T]) -> None:
+    def __init__(self, raw: bytes, kind: type[T]) -> None:
         self._raw = raw
         self._kind = kind
         self._known: dict[str, T] | None = None
@@ -82,9 +82,9 @@ class _CachePart(Generic[T]):
     def forget(self, key: str) -> None:
         self._used.pop(key, None)
 
-    def encoded(self) -> msgspec.Raw:
+    def encoded(self) -> bytes:
         """What was used, or all if nothing was."""
-        return self._raw if self._known is None else msgspec.Raw(msgspec.msgpack.encode(self._used))
+        return self._raw if self._known is None else msgspec.msgpack.encode(self._used)
 
 
 class SkillCache:
@@ -135,7 +135,7 @@ class SkillCache:
                 found = msgspec.msgpack.decode(content, type=_SkillCacheFile)
                 if found.made_by == _made_by():
                     return found
-        empty = msgspec.Raw(msgspec.msgpack.encode({}))
+        empty = msgspec.msgpack.encode({})
         return _SkillCacheFile("", empty, empty)
 
 
@@ -197,15 +197,15 @@ def project_files(folder: Path, root: Path, env: Mapping[str, str] | None = None
     cache: SkillCache | None = None
     left = MAX_TOTAL
     for place in project_places(folder, root, env):
-        above, prefix = str(place), text_of(os.path.relpath(place, root))
         if not (names := folders_in(place)[:MAX_SKILLS]):
             continue
+        above, prefix = str(place), text_of(os.path.relpath(place, root))
         cache = cache or SkillCache(root, env)
-        with _opened(place) as fd:
+        with _opened(place) as opened:
             for name in names:
                 top = f"{above}/{name}"
                 known = cache.scanned(top)
-                if known is None or not _unchanged(fd, name, known):
+                if known is None or not _unchanged(name, known, opened):
                     known = _scan(top, root, left)
                     if known is None:
                         continue
@@ -220,20 +220,20 @@ def project_files(folder: Path, root: Path, env: Mapping[str, str] | None = None
 
 
 @contextmanager
-def _opened(folder: Path) -> Iterator[int]:
-    """The descriptor of a folder: its files are found a third faster from there. Raises OSError."""
-    fd = os.open(folder, os.O_RDONLY)
+def _opened(place: Path) -> Iterator[int]:
+    descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        yield fd
+        yield descriptor
     finally:
-        os.close(fd)
+        os.close(descriptor)
 
 
-def _unchanged(place: int, name: str, known: ScannedSkill) -> bool:
-    """Whether the skill `name` in the opened folder `place` has the stamps of `known`."""
+def _unchanged(skill: str, known: ScannedSkill, place: int) -> bool:
+    """Whether the files of a skill are as they were; `place`: the descriptor of its place, so that no path is resolved whole."""
+    stat = os.stat
     try:
-        for file, (modified, changed, size, inode) in known.stamps.items():  # as `stamp_of`, for thousands of files
-            facts = os.stat(f"{name}/{file}", dir_fd=place)
+        for name, (modified, changed, size, inode) in known.stamps.items():  # as `stamp_of`, for thousands of files
+            facts = stat(f"{skill}/{name}" if name else skill, dir_fd=place)
             if facts.st_mtime_ns != modified or facts.st_ctime_ns != changed or facts.st_ino != inode:
                 return False
             if size != (facts.st_size if facts.st_mode & _REGULAR else -1):
@@ -293,6 +293,16 @@ def _hash(path: str) -> str:
 
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def folders_above(names: Iterable[str]) -> dict[str, str]:
+    """Each folder above these files, with the first file below it."""
+    found: dict[str, str] = {}
+    for name in names:
+        above = name
+        while above := above.rpartition("/")[0]:
+            found.setdefault(above, name)
+    return found
 
 
 def is_script(name: str) -> bool:

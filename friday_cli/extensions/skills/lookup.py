@@ -117,21 +117,21 @@ class _SkillSearch:
     def project(self, folder: Path, project: trust.Trust) -> None:
         """Add the skills of a trusted project, those nearest to `folder` first."""
         cache, root = files.SkillCache(project.root, self._env), str(project.root)
-        revised = {change[2:]: change[0] for change in project.skills_revised}
-        for prefix, shas in _by_skill(folder, project, self._env):
-            top, sha = f"{root}/{prefix}", shas[files.FILE]
+        revised = files.folders_above(change[2:] for change in project.skills_revised)
+        for prefix, sha in _skills_of(folder, project, self._env):
+            top = f"{root}/{prefix}"
             if sha == files.UNTRUSTED:
                 problem = (
                     f"the skill has more than {files.MAX_FILES} files or {files.MAX_BYTES >> 20} MB, or a file in it is none or "
                     "leads out of the project, so it cannot be trusted."
                 )
                 self._problems.append(FileError(f"{top}/{files.FILE}", problem))
-            elif revised and (changed := next((name for name in shas if f"{prefix}/{name}" in revised), "")):
-                new = revised.get(f"{prefix}/{files.FILE}") == "+"
+            elif changed := revised.get(prefix):
+                new = f"+ {prefix}/{files.FILE}" in project.skills_revised
                 problem = (
                     f"{'is new' if new else 'has changed'} since the project was trusted, so the skill is not used."
                 )
-                self._problems.append(FileError(f"{top}/{changed}", problem, hint="Run `friday trust`."))
+                self._problems.append(FileError(f"{root}/{changed}", problem, hint="Run `friday trust`."))
             else:
                 self._add_trusted(top, sha, cache)
         cache.save()
@@ -185,22 +185,13 @@ class _SkillSearch:
                 self._problems.append(FileError(skill.path, problem, field="name", hint="Rename it; it is not used."))
 
 
-def _by_skill(
-    folder: Path, project: trust.Trust, env: Mapping[str, str] | None
-) -> Iterator[tuple[str, dict[str, str]]]:
-    """Each skill folder of a project relative to its root, with the sha256 of its files by name; in the order of the places."""
-    tops = [f"{os.path.relpath(place, project.root)}/" for place in files.project_places(folder, project.root, env)]
-    found: dict[str, dict[str, dict[str, str]]] = {top: {} for top in tops}
+def _skills_of(folder: Path, project: trust.Trust, env: Mapping[str, str] | None) -> Iterator[tuple[str, str]]:
+    """Each skill folder of a project relative to its root, with the sha256 of its SKILL.md; in the order of the places."""
+    tops = {os.path.relpath(place, project.root) for place in files.project_places(folder, project.root, env)}
     for path, sha in project.skills.items():
-        for top in tops:
-            if path.startswith(top):
-                name, _, file = path[len(top) :].partition("/")
-                found[top].setdefault(name, {})[file] = sha
-                break
-    for top in tops:
-        for name, shas in sorted(found[top].items()):
-            if files.FILE in shas:
-                yield top + name, shas
+        top, _, file = path.rpartition("/")
+        if file == files.FILE and top.rpartition("/")[0] in tops:
+            yield top, sha
 
 
 def _entry(folder: str, raw: bytes | FileError, stamp: files.Stamp) -> ParsedSkill:

@@ -6,7 +6,6 @@ A block is drawn again when its `version()` changes. `estimate(width)` is its he
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -17,6 +16,7 @@ from textual.strip import Strip
 from friday_cli.core.protocol.format import pluralize
 from friday_cli.core.protocol.server_calls import tool_label
 from friday_cli.core.protocol.tool_info import DELEGATE_TASK, SERVER_PREFIX
+from friday_cli.core.text.lazy_regex import pattern
 from friday_cli.core.text.sanitize import sanitize, sanitize_line
 from friday_cli.view import AgentView, Item, MessageItem, NoteItem, SessionView
 
@@ -188,13 +188,13 @@ class UserBlock(Block):
         return filled(indented(body, mark, "  ", styles.accent), width, styles.user)
 
 
-_ATTACHMENT = re.compile(r'\n\n(?:<(file|folder) path="([^"\n]*)">|\[I ran this command: ([^\n]*))\n')
+_ATTACHMENT = pattern(r'\n\n(?:<(file|folder) path="([^"\n]*)">|\[I ran this command: ([^\n]*))\n')
 
 
 def _split_attachments(text: str) -> tuple[str, list[tuple[str, int]]]:
     """The text that the user typed, and its attachments: each file or command with its number of lines."""
     own, attached, at = [], [], 0
-    for found in _ATTACHMENT.finditer(text):
+    for found in _ATTACHMENT().finditer(text):
         kind, path, command = found.groups()
         close = f"\n</{kind}>" if kind else "]"
         end = text.find(close + "\n\n", found.end() - 1)

@@ -5,15 +5,15 @@ A delegation has several stops: its agents, their receipts, and the entries of t
 
 from __future__ import annotations
 
-import re
-
 from textual.scroll_view import ScrollView
+
+from friday_cli.core.text.lazy_regex import pattern
 
 from .blocks import Block
 from .scroll_position import ScrollPosition
 from .transcript_messages import ForkRequested, Links, OpenAgent
 
-_URL = re.compile(r"https?://[^\s<>\"'`|\\^{}\[\]]+")
+_URL = pattern(r"https?://[^\s<>\"'`|\\^{}\[\]]+")
 
 
 class CurrentEntry:
@@ -115,7 +115,7 @@ class CurrentEntry:
         """Offer the links of the entry, or of the last reply."""
         block = self.block or self._position.blocks.last_reply()
         text = f"{block.text()}\n{block.folded_text()}" if block is not None else ""
-        urls = list(dict.fromkeys(url.rstrip(".,;:!?)") for url in _URL.findall(text)))
+        urls = list(dict.fromkeys(url.rstrip(".,;:!?)") for url in _URL().findall(text)))
         if urls:
             self._view.post_message(Links(urls))
         else:

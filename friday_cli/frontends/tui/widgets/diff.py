@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import re
 from itertools import accumulate, zip_longest
 
 from rich.style import Style
@@ -11,12 +10,13 @@ from rich.text import Text
 from textual.strip import Strip
 
 from friday_cli.core.protocol.format import pluralize
+from friday_cli.core.text.lazy_regex import pattern
 from friday_cli.core.text.sanitize import show_invisible
 
 from .styles import TextRenderer, split_cells
 
-_HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
-_WORDS = re.compile(r"\w+|\s+|.")
+_HUNK = pattern(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
+_WORDS = pattern(r"\w+|\s+|.")
 UNKNOWN = -1_000_000
 """The line number of a diff without numbers."""
 COMPARED = 500
@@ -34,7 +34,7 @@ def draw_diff(diff: str, renderer: TextRenderer, width: int, *, most: int) -> li
         text = lines[at]
         if text.startswith(("--- ", "+++ ")) and not old and not new:
             at += 1
-        elif hunk := _HUNK.match(text):
+        elif hunk := _HUNK().match(text):
             if out:
                 out.append(renderer.line(Text("   ⋮", style=renderer.styles.dim), width))
             old, new = int(hunk[1]) or UNKNOWN, int(hunk[2]) or UNKNOWN
@@ -93,7 +93,7 @@ def _change(
 
 def _highlight_words(a: Text, b: Text, removed: Style, added: Style) -> None:
     """Highlight the words that differ between two similar lines."""
-    left, right = _WORDS.findall(a.plain), _WORDS.findall(b.plain)
+    left, right = _WORDS().findall(a.plain), _WORDS().findall(b.plain)
     match = difflib.SequenceMatcher(None, left, right, autojunk=False)
     if match.ratio() < 0.4:
         return

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
-
 from friday_cli.core.protocol.format import pluralize
 from friday_cli.core.protocol.messages import Image
+from friday_cli.core.text.lazy_regex import pattern
 from friday_cli.core.text.sanitize import sanitize_line
 
 LINES, CHARS = 10, 1_000
 """A paste with more than this becomes a chip."""
-_PASTE = re.compile(r"\[Pasted #(\d+) \+\d+ lines?\]")
-_IMAGE = re.compile(r"\[Image #(\d+)(?: [^\]\n]*)?\]")
+_PASTE = pattern(r"\[Pasted #(\d+) \+\d+ lines?\]")
+_IMAGE = pattern(r"\[Image #(\d+)(?: [^\]\n]*)?\]")
 
 
 class PasteChips:
@@ -38,16 +37,16 @@ class PasteChips:
 
     def full(self, text: str) -> str:
         """`text` with pastes in place of their chips."""
-        return _PASTE.sub(lambda found: self._pastes.get(int(found[1]), found[0]), text)
+        return _PASTE().sub(lambda found: self._pastes.get(int(found[1]), found[0]), text)
 
     def images(self, text: str) -> tuple[Image, ...]:
         """The pictures whose chips are in `text`."""
-        numbers = dict.fromkeys(int(found[1]) for found in _IMAGE.finditer(text))
+        numbers = dict.fromkeys(int(found[1]) for found in _IMAGE().finditer(text))
         return tuple(self._images[number] for number in numbers if number in self._images)
 
     def bare(self, text: str) -> str:
         """`text` with pastes in place of their chips, and without the chips of pictures."""
-        return _IMAGE.sub(lambda found: "" if int(found[1]) in self._images else found[0], self.full(text)).strip(" ")
+        return _IMAGE().sub(lambda found: "" if int(found[1]) in self._images else found[0], self.full(text)).strip(" ")
 
     def clear(self) -> None:
         """Forget the pastes: the prompt is empty."""
