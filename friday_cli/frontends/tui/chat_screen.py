@@ -212,4 +212,9 @@ def _laid_out(chat: ChatScreen) -> None:
     """Fit what depends on the heights of other widgets."""
     place_toasts(chat, chat.body.region.bottom)
     if chat.ready:
-        chat.approval.leave_rows(1 + sum(widget.region.height for widget in (chat.strip, chat.composer, chat.status)))
+        from .widgets.approval_panel import ROWS_LEFT
+
+        rows = 1 + sum(widget.region.height for widget in (chat.strip, chat.composer, chat.status))
+        if chat.approval.rows_left != (rows := max(rows, ROWS_LEFT)):
+            chat.approval.rows_left = rows
+            chat.approval.on_resize()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from textual.worker import Worker
 
@@ -37,6 +37,7 @@ class InputController:
     def __init__(self, app: FridayApp, first: str) -> None:
         self._app = app
         self.controller = app.controller
+        self.say_note = app.say_note
         self.first = first
         """The message of the command line, until it is sent."""
         self.profiles: list[tuple[str, str]] = []
@@ -157,9 +158,6 @@ class InputController:
     def show_card(self, markdown: str) -> None:
         body = self._app.chat.body
         body.transcript.add(CardBlock(body.context, markdown))
-
-    def say_note(self, text: str, level: Literal["information", "warning", "error"] = "information") -> None:
-        self._app.say_note(text, level)
 
     async def reopen(self, **changes: Any) -> bool:
         app, wrong = self._app, None

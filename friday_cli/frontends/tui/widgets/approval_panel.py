@@ -86,7 +86,8 @@ class Approval(Vertical, can_focus=True):
         self._body_rows = 1
         self._leaving = False
         """Whether the focus is on its way to the prompt: all keys, also Enter, are for the prompt."""
-        self._rows_left = ROWS_LEFT
+        self.rows_left = ROWS_LEFT
+        """Rows of the screen for other widgets; after a change call `on_resize`."""
         self._head, self._body = RequestHead(id="ask-head"), RequestBody(id="ask-scroll")
         self._choices, self._field = ApprovalChoices(id="ask-options"), AnswerField(id="ask-words")
         self.display = False
@@ -106,12 +107,6 @@ class Approval(Vertical, can_focus=True):
     @property
     def _ask(self) -> PendingAsk | None:
         return self.context.state.asks.get(self._ask_id)
-
-    def leave_rows(self, rows: int) -> None:
-        """Leave so many rows of the screen, and not fewer than `ROWS_LEFT`, to other widgets."""
-        if self._rows_left != (rows := max(rows, ROWS_LEFT)):
-            self._rows_left = rows
-            self.on_resize()
 
     def reset(self, context: RenderContext) -> None:
         """Show another session."""
@@ -163,7 +158,7 @@ class Approval(Vertical, can_focus=True):
     def _fit(self) -> None:
         """Divide the rows that the panel may take. The choices and the answer field are always visible."""
         height = self.screen.size.height
-        most = min(height * (70 if height < LOW else 60) // 100, height - self._rows_left)
+        most = min(height * (70 if height < LOW else 60) // 100, height - self.rows_left)
         available = most - 2 - self._head.rows - bool(self._field.display)
         choices = min(len(self._choices.rows), max(available - MIN_BODY, 1))
         self._choices.styles.max_height = choices
