@@ -167,8 +167,7 @@ class SubagentTree:
 
     async def detach(self, path: str) -> bool:
         """Send a sub-agent to the background. False when it is not running or is there already."""
-        node = self._nodes.get(path)
-        if node is None or node.background or node.ending or depth_of(path) == 0:
+        if (node := self._nodes.get(path)) is None or node.background or node.ending or depth_of(path) == 0:
             return False
         node.background = True
         await self.services.log.emit(path, Detached())
@@ -211,8 +210,7 @@ class SubagentTree:
         """Stop an agent and its descendants, and wait for them. Returns the number of runs that were stopped. `abort`
         stops all at once; with `keep` its own background sub-agents continue. `cancel` gives the named agent one wrap-up
         turn, its descendants none."""
-        node = self._nodes.get(path)
-        if node is not None:
+        if (node := self._nodes.get(path)) is not None:
             node.keeps_background = keep
         count = len(stopped_with(node, self.running(path)))
         if level == "cancel" and node is not None and not node.ended:
@@ -225,6 +223,8 @@ class SubagentTree:
                 await asyncio.wait(doomed)
             return count
         while ending := stopped_with(node, self.running(path)):  # a child may start while its parent is stopped
+            if node is not None and self._nodes.get(path, node) is not node and not self.closed:
+                break  # it has ended, and was started again since
             self._mark_stopped(path, why)
             await asyncio.wait([n.task for n in ending if n.task])
         while notifying := [n.task for n in self._notifying if n.task and is_under(n.path, path)]:
