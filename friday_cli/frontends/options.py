@@ -52,7 +52,7 @@ SHARED: tuple[Option, ...] = (
     Option(("--add-dir",), "many", "Another folder to work in; may be repeated.", "DIR", group=RIGHTS),
     Option(("--trust",), "flag", "Trust this folder's settings and profiles for this run (for CI).", group=RIGHTS),
     Option(("--mcp-config",), "many", "More MCP servers: a file like mcp.json, or its JSON; may be repeated.", "FILE|JSON", group=RIGHTS),
-    Option(("--no-mcp",), "flag", "Use no MCP servers but those of --mcp-config.", group=RIGHTS),
+    Option(("--no-mcp",), "flag", "Use none of the MCP servers in your files and the project's.", group=RIGHTS),
     Option(("--cwd", "-C"), "text", "Folder to work in.", "DIR", group=SESSION),
 )  # fmt: skip
 """What the chat and the one-shot both take."""
