@@ -10,7 +10,8 @@ from typing import TypeVar
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.workspace import DirectoryEntry
 
-from .checkpoints.recorder import CheckpointRecorder, WriteHook
+from .checkpoints.recorder import CheckpointRecorder
+from .checkpoints.write_hook import WriteHook
 from .fs import safe_files
 from .fs.roots import HINTS, Roots, reason
 from .fs.transaction import FILE, FileContent, FileWrite, apply_atomically

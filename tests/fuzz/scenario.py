@@ -30,7 +30,7 @@ from friday_cli.session.permissions import SessionPermissions
 from friday_cli.session.resume import agent_summary, resume_root
 from friday_cli.session.session import Session
 from friday_cli.session.worktree_changes import WorktreeChanges
-from friday_cli.workspace.checkpoints.recorder import WriteHook
+from friday_cli.workspace.checkpoints.write_hook import WriteHook
 from friday_cli.workspace.sandbox.detect import SandboxChoice
 from tests.engine_fixture import Arguments, Bench, Profile, make, task_result
 from tests.fuzz.random_actions import Journal, Machine, RandomModel, aside

@@ -289,3 +289,16 @@ async def test_prompts_at_once_begin_one_snapshot(root: Path, tmp_path: Path, mo
         await asyncio.sleep(0)
     assert begun == [snapshot]
     await recorder.close()
+
+
+def test_a_file_that_could_not_be_saved_is_known_again_after_a_move(root: Path, tmp_path: Path) -> None:
+    snapshot = Snapshot([root], tmp_path / "kept/files", SnapshotLimits(file=10))
+    (root / "first").write_text("x" * 20)
+    snapshot.update()
+    (root / "new").write_text("y" * 30)
+    assert [change.path.name for change in snapshot.differences()] == ["new"]
+    for number, name in enumerate(("first", "new", "new")):
+        (root / (name if number < 2 else "moved1")).rename(root / f"moved{number}")
+        (found,) = [change for change in snapshot.differences() if change.path.name == f"moved{number}"]
+        assert found.lost.startswith("it was larger than"), name
+    snapshot.close()

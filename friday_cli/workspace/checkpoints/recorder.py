@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import os
 import stat
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -21,7 +21,7 @@ from friday_cli.core.text.diff import difference
 
 from ..fs.change_detection import FileEffect
 from ..fs.transaction import LINK, FileContent, leaves_empty
-from ..process.command import ProtectedChanges, RunningCommand
+from ..process.command import ProtectedChanges
 from ..sandbox.tamper_check import KEPT, ScannedFile
 from .blobs import MEGABYTE, Blobs
 from .file_state import ABSENT, FileState, encode_path, file_state, text_of
@@ -108,13 +108,13 @@ class CheckpointRecorder:
             return {}
         effects: dict[Path, FileEffect] = {}
         async with self._using(self._snapshot) as snapshot:
+            self._running = other if agent == PERSON else agent
             if other in ("", PERSON) or not snapshot.ready:
-                await asyncio.to_thread(snapshot.update)
+                await asyncio.to_thread(snapshot.update_and_commit, self._running)
                 await self._report_problem()
             else:
                 effects = await self._record_changes(other, snapshot)
-            self._running = other if agent == PERSON else agent
-            await asyncio.to_thread(snapshot.commit, self._running)
+                await asyncio.to_thread(snapshot.commit, self._running)
         return effects
 
     async def command_ended(self, agent: str, other: str) -> dict[Path, FileEffect]:
@@ -194,15 +194,18 @@ class CheckpointRecorder:
         return len(found)
 
     async def _record_changes(self, agent: str, snapshot: Snapshot) -> dict[Path, FileEffect]:
-        found = await asyncio.to_thread(snapshot.differences)
+        def look() -> tuple[list[tuple[KeptFile, ...]], dict[Path, FileEffect]]:
+            found = snapshot.differences()
+            return [] if agent == PERSON else self._rows(found), _effects(found)
+
+        kept, effects = await asyncio.to_thread(look)
         await self._report_problem()
-        if agent != PERSON:
-            await self._record(agent, found)
-        return await asyncio.to_thread(_effects, found)
+        for rows in kept:
+            await self.record(agent, rows, "command")
+        return effects
 
     async def _record(self, agent: str, found: Sequence[SnapshotChange]) -> None:
-        for first in range(0, len(found), ROWS):
-            rows = await asyncio.to_thread(self._rows, found[first : first + ROWS])
+        for rows in await asyncio.to_thread(self._rows, found):
             await self.record(agent, rows, "command")
 
     async def protected_files_changed(self, agent: str, changes: ProtectedChanges) -> None:
@@ -229,13 +232,14 @@ class CheckpointRecorder:
             self._problem_reported = True
             await self._log.emit("a", Notice(f"What commands change here cannot be rewound: {self.problem}.", "info"))
 
-    def _rows(self, found: Sequence[SnapshotChange]) -> tuple[KeptFile, ...]:
+    def _rows(self, found: Sequence[SnapshotChange]) -> list[tuple[KeptFile, ...]]:
+        """What the log keeps of changes, `ROWS` in an event. Blocks."""
         rows = []
         for change in found:
             after = change.after
             kept = self.save(self._label(change.path), change.before, after.digest, after.mode, durable=False)
             rows.append(msgspec.structs.replace(kept, lost=change.lost) if change.lost else kept)
-        return tuple(rows)
+        return [tuple(rows[first : first + ROWS]) for first in range(0, len(rows), ROWS)]
 
     async def record(
         self, agent: str, kept: Sequence[KeptFile], by: Literal["tool", "command", "person"], *, durable: bool = False
@@ -293,80 +297,6 @@ def _scanned(file: ScannedFile | None) -> FileState:
     if file is None:
         return ABSENT
     return FileState(file.stamp[0], file.digest, file.content, file.stamp[1])
-
-
-class WriteHook:
-    """Runs around every change of a workspace's files, so that `recorder` (None: nothing) can save their content first.
-    `root_of` returns the root that contains a path."""
-
-    def __init__(self, root_of: Callable[[Path], Path | None], recorder: CheckpointRecorder | None = None) -> None:
-        self.recorder = recorder
-        self._root_of = root_of
-        self._lock = asyncio.Lock()
-
-    @asynccontextmanager
-    async def changing(self, agent: str, changes: Sequence[tuple[Path, FileContent | None]]) -> AsyncIterator[None]:
-        """Save the content of these files before the block changes them; one block at a time."""
-        if self.recorder is None:
-            yield
-            return
-        async with self._lock:
-            pending = [PendingChange(root, path, new) for path, new in changes if (root := self._root_of(path))]
-            kept = await self.recorder.save_before(agent, pending)
-            try:
-                yield
-            except Exception:
-                await self.recorder.changes_failed(agent, kept)
-                raise
-            await self.recorder.changes_made(pending)
-
-    @property
-    def problem(self) -> str | None:
-        """Why changes of commands are not recorded, "" if they are; None if they are not to be."""
-        return None if self.recorder is None else self.recorder.problem
-
-    async def command_started(self, agent: str, commands: Iterable[RunningCommand]) -> None:
-        """Call before a command of `agent` starts; `commands` are those that may be running already."""
-        if self.recorder is not None:
-            earlier = [command for command in commands if command.open]
-            effects = await self.recorder.command_started(agent, _agent_of(earlier, PERSON))
-            for command in earlier:
-                command.add_effects(effects)
-
-    async def command_ended(self, agent: str, commands: Iterable[RunningCommand], *ended: RunningCommand) -> None:
-        """Call after the commands `ended` of `agent` ended; `commands` are those that may still be running."""
-        running = [command for command in commands if command.open and command not in ended]
-        effects: Mapping[Path, FileEffect] = {}
-        if self.recorder is not None:
-            effects = await self.recorder.command_ended(agent, _agent_of(running, ""))
-            for command in ended:
-                command.touched = self.recorder.touched_since(command.file_time)
-        for command in (*running, *ended):
-            command.add_effects(effects)
-            command.open = command not in ended
-
-    async def protected_files_changed(self, agent: str, changes: ProtectedChanges) -> None:
-        """Call after a command of `agent` changed protected files that may not be in the snapshot."""
-        if self.recorder is not None:
-            mine = {path: both for path, both in changes.items() if self._root_of(path) and _is_rewound(path)}
-            await self.recorder.protected_files_changed(agent, mine)
-
-    async def close(self) -> None:
-        """Call when no command runs and none will start."""
-        if self.recorder is not None:
-            await self.recorder.close()
-
-
-def _agent_of(commands: Iterable[RunningCommand], person: str) -> str:
-    """The agent of one of these commands; `person` if all are of the user, "" if there is none."""
-    agents = {command.process.agent for command in commands}
-    return min(agents - {PERSON}, default=person if agents else "")
-
-
-def _is_rewound(path: Path) -> bool:
-    """Whether a rewind restores a protected file: of the repositories of submodules only what runs code."""
-    _, inside, rest = str(path).partition("/.git/modules/")
-    return not inside or path.name in ("config", "config.worktree") or bool({"hooks", "info"} & set(rest.split("/")))
 
 
 def _effects(found: Sequence[SnapshotChange]) -> dict[Path, FileEffect]:

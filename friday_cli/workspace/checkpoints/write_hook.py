@@ -1,0 +1,87 @@
+"""What a workspace does around a change of its files: the recorder saves their content first."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from ..fs.change_detection import FileEffect
+from ..fs.transaction import FileContent
+from ..process.command import ProtectedChanges, RunningCommand
+from .recorder import PERSON, CheckpointRecorder, PendingChange
+
+
+class WriteHook:
+    """Runs around every change of a workspace's files, so that `recorder` (None: nothing) can save their content first.
+    `root_of` returns the root that contains a path."""
+
+    def __init__(self, root_of: Callable[[Path], Path | None], recorder: CheckpointRecorder | None = None) -> None:
+        self.recorder = recorder
+        self._root_of = root_of
+        self._lock = asyncio.Lock()
+
+    @asynccontextmanager
+    async def changing(self, agent: str, changes: Sequence[tuple[Path, FileContent | None]]) -> AsyncIterator[None]:
+        """Save the content of these files before the block changes them; one block at a time."""
+        if self.recorder is None:
+            yield
+            return
+        async with self._lock:
+            pending = [PendingChange(root, path, new) for path, new in changes if (root := self._root_of(path))]
+            kept = await self.recorder.save_before(agent, pending)
+            try:
+                yield
+            except Exception:
+                await self.recorder.changes_failed(agent, kept)
+                raise
+            await self.recorder.changes_made(pending)
+
+    @property
+    def problem(self) -> str | None:
+        """Why changes of commands are not recorded, "" if they are; None if they are not to be."""
+        return None if self.recorder is None else self.recorder.problem
+
+    async def command_started(self, agent: str, commands: Iterable[RunningCommand]) -> None:
+        """Call before a command of `agent` starts; `commands` are those that may be running already."""
+        if self.recorder is not None:
+            earlier = [command for command in commands if command.open]
+            effects = await self.recorder.command_started(agent, _agent_of(earlier, PERSON))
+            for command in earlier:
+                command.add_effects(effects)
+
+    async def command_ended(self, agent: str, commands: Iterable[RunningCommand], *ended: RunningCommand) -> None:
+        """Call after the commands `ended` of `agent` ended; `commands` are those that may still be running."""
+        running = [command for command in commands if command.open and command not in ended]
+        effects: Mapping[Path, FileEffect] = {}
+        if self.recorder is not None:
+            effects = await self.recorder.command_ended(agent, _agent_of(running, ""))
+            for command in ended:
+                command.touched = self.recorder.touched_since(command.file_time)
+        for command in (*running, *ended):
+            command.add_effects(effects)
+            command.open = command not in ended
+
+    async def protected_files_changed(self, agent: str, changes: ProtectedChanges) -> None:
+        """Call after a command of `agent` changed protected files that may not be in the snapshot."""
+        if self.recorder is not None:
+            mine = {path: both for path, both in changes.items() if self._root_of(path) and _is_rewound(path)}
+            await self.recorder.protected_files_changed(agent, mine)
+
+    async def close(self) -> None:
+        """Call when no command runs and none will start."""
+        if self.recorder is not None:
+            await self.recorder.close()
+
+
+def _agent_of(commands: Iterable[RunningCommand], person: str) -> str:
+    """The agent of one of these commands; `person` if all are of the user, "" if there is none."""
+    agents = {command.process.agent for command in commands}
+    return min(agents - {PERSON}, default=person if agents else "")
+
+
+def _is_rewound(path: Path) -> bool:
+    """Whether a rewind restores a protected file: of the repositories of submodules only what runs code."""
+    _, inside, rest = str(path).partition("/.git/modules/")
+    return not inside or path.name in ("config", "config.worktree") or bool({"hooks", "info"} & set(rest.split("/")))
