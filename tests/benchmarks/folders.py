@@ -23,27 +23,22 @@ def folders(bench: Bench) -> Iterator[Line]:
     """A round of `bash` with a command that writes a file, and the first one, which saves what the folder holds: as the
     model's first answer that comes at once, and after a second."""
     env, slow = bench.environment("bash"), bench.environment(f"bash-{THINKS_S}")
-    argv = bench.friday("ask", "-q", "--yolo", "--max-turns", "100", "-m", MESSAGES, "go")
-    placed = {count: bench.folder / f"commands-{count}" for count in GOALS}
-    for count, folder in placed.items():
-        plant(folder, count)
-    cases = [
-        Case(f"{name} {count}", argv, given, cwd=folder)
-        for count, folder in placed.items()
-        for name, given in (("at once", env), ("slow", slow))
-    ]
-    found = bench.compare(*cases, repeat=min(5, bench.repeat))
     for count, goal in GOALS.items():
-        samples, later = found[f"at once {count}"], found[f"slow {count}"]
-        assert all(len(s.requests) == len(WRITERS) + 1 for s in samples + later), samples[0].requests
-        floor = command_alone(placed[count])
+        folder = bench.folder / f"commands-{count}"
+        plant(folder, count)
+        argv = bench.friday("ask", "-q", "--yolo", "--max-turns", "100", "-m", MESSAGES, "go")
+        cases = [Case("at once", argv, env, cwd=folder), Case("slow", argv, slow, cwd=folder)]
+        found = bench.compare(*cases, repeat=min(3, bench.repeat))
+        samples = found["at once"]
+        assert all(len(s.requests) == len(WRITERS) + 1 for s in samples + found["slow"]), samples[0].requests
+        floor = command_alone(folder)
         whole = 1000 * middle(samples, per_round)
-        first, slow_first = (1000 * middle(runs, lambda s: s.requests[1] - s.requests[0]) for runs in (samples, later))
+        first, later = (1000 * middle(found[case.name], lambda s: s.requests[1] - s.requests[0]) for case in cases)
         yield Line(f"beside a command, {count:,} files", whole - floor, "ms", goal, floor, "bash alone", fixed=True)
         yield Line(f"the first command, {count:,} files", first, "ms", None, floor, "bash alone")
         name = f"the first command after {THINKS_S} s, {count:,} files"
-        yield Line(name, slow_first - 1000 * THINKS_S, "ms", None, floor, "bash alone")
-        shutil.rmtree(placed[count])
+        yield Line(name, later - 1000 * THINKS_S, "ms", None, floor, "bash alone")
+        shutil.rmtree(folder)
 
 
 def plant(folder: Path, count: int) -> None:
