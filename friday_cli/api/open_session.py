@@ -224,9 +224,11 @@ class OpenSession:
     async def stop(self, agent: str = "a", *, wrap_up: bool = False) -> None:
         """Stop an agent and all below it, and wait for that. `wrap_up`: it gets one last turn to return what it has."""
         level: Literal["cancel", "abort"] = "cancel" if wrap_up else "abort"
+        prompting = self._prompting
+        waits = agent == "a" and prompting is not None and not prompting.begun.is_set()
         await self._session.stop(agent, level=level)
-        if agent == "a" and self._prompting is not None:  # its run may not have begun
-            await self._prompting.begun.wait()
+        if waits and prompting is not None:  # its run begins now
+            await prompting.begun.wait()
             await self._session.stop(agent, level=level)
 
     async def close(self) -> None:

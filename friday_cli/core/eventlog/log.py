@@ -319,7 +319,7 @@ class Log:
             kept = await self._journal.read(0)
         except StoreError:
             pass  # the notice below reports the error
-        first = group[0].envelopes[0].seq or 0
+        first = next((e.seq or 0 for emitted in group for e in emitted.envelopes), self._seq + 1)
         self._journal = MemoryJournal([e for e in kept if (e.seq or 0) < first])
         self._add("a", [Notice(f"This session is no longer saved: {error}", "error")], None)
         self._waiting = [*group, *self._waiting]
