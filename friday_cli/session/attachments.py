@@ -47,7 +47,8 @@ async def attached(
         prompt = f"{prompt}\n\n{ASKED_BY_PROMPT}"
         texts.append(_from_server(command, reply.text))
         images += reply.images
-    for name in dict.fromkeys(next(filter(None, match.groups())) for match in _NAMED().finditer(rest)):
+    names = (next(filter(None, match.groups())) for match in _NAMED().finditer(rest)) if "@" in rest else ()
+    for name in dict.fromkeys(names):
         try:
             server, _, uri = name.partition(":")
             if servers is not None and uri and servers.has(server):

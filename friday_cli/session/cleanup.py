@@ -13,8 +13,6 @@ from pathlib import Path
 from friday_cli.config.settings import Retention
 from friday_cli.paths import data_dir, state_dir, store_path
 from friday_cli.store.locks import is_owned
-from friday_cli.store.retention import prune
-from friday_cli.workspace.checkpoints import blobs
 
 DAY_S = 86_400.0
 LEAP_S = 30 * DAY_S
@@ -36,6 +34,9 @@ def daily(
 def tidy(limits: Retention, env: Mapping[str, str] | None = None, *, megabytes: int = 1_000) -> None:
     """Remove sessions beyond the limits, earlier contents of files beyond `megabytes`, and logs older than their days.
     Raises StoreError or OSError."""
+    from friday_cli.store.retention import prune  # four modules for once a day
+    from friday_cli.workspace.checkpoints import blobs
+
     now = time.time()
     gone = prune(store_path(env), days=limits.days, gigabytes=limits.gigabytes, now=now)
     locks = store_path(env).parent / "locks"

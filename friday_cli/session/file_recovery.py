@@ -22,8 +22,9 @@ from friday_cli.core.protocol.events import (
 )  # fmt: skip
 from friday_cli.core.protocol.format import pluralize
 from friday_cli.core.protocol.receipt import KeptFile
-from friday_cli.workspace.checkpoints import Snapshot, SnapshotLimits
 from friday_cli.workspace.checkpoints.restore_plan import undo_unfinished_rewind
+from friday_cli.workspace.checkpoints.scan import SnapshotLimits
+from friday_cli.workspace.checkpoints.snapshot import Snapshot
 from friday_cli.workspace.local import LocalWorkspace
 
 ENDING_S = 2.0

@@ -87,9 +87,8 @@ class MainAgent:
             notes.append(mentions.note(profile))
             accept = mentions.demand(self.agent, self._tree, profile, accept)
         self.agent.accept = accept
-        recorder = self._parts.workspace.write_hook.recorder
-        if recorder is not None and BASH in self.agent.tools:
-            recorder.expect_commands()
+        if BASH in self.agent.tools:
+            self._parts.workspace.write_hook.expect_commands()
         parts: tuple[AnyPart, ...] = (*(Text(note + "\n\n") for note in notes), Text(body), *more.get("images", ()))
         return self._tree.run_root(more.get("task") or text, Message("user", parts))
 

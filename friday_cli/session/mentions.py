@@ -24,13 +24,13 @@ _NAMED = pattern(r"\s*@([a-z0-9][a-z0-9_-]*)[:,]?(?=\s|\Z)")
 
 def addressed(prompt: str, profiles: Collection[str]) -> str:
     """The profile that a prompt begins with, "" if it begins with none of `profiles`."""
-    match = _NAMED().match(prompt)
+    match = _NAMED().match(prompt) if "@" in prompt else None
     return match[1] if match and match[1] in profiles else ""
 
 
 def misspelt(prompt: str, profiles: Collection[str]) -> str:
     """The profile that was probably meant if a prompt begins with an unknown `@name`, "" if none is similar."""
-    match = _LIKE_ONE().match(prompt)
+    match = _LIKE_ONE().match(prompt) if "@" in prompt else None
     if not match or match[1] in profiles:
         return ""
     return closest_match(match[1].lower(), profiles, NEAR)

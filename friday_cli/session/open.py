@@ -32,14 +32,6 @@ from friday_cli.extensions import trust
 from friday_cli.paths import config_dir, data_dir, store_path, text_of
 from friday_cli.store.locks import Ownership
 from friday_cli.store.store import Store, new_id
-from friday_cli.workspace.checkpoints import (
-    MEGABYTE,
-    CheckpointRecorder,
-    Snapshot,
-    SnapshotLimits,
-    baseline_of,
-    blobs_of,
-)
 from friday_cli.workspace.local import LocalWorkspace
 from friday_cli.workspace.local_files import WorkspaceFiles
 from friday_cli.workspace.process.environment import nesting_depth
@@ -66,6 +58,7 @@ from .worktree_changes import WorktreeChanges
 if TYPE_CHECKING:
     from friday_cli.mcp.pool import ServerPool
     from friday_cli.telemetry.session import SessionTelemetry
+    from friday_cli.workspace.checkpoints.recorder import CheckpointRecorder
     from friday_cli.workspace.worktrees.worktrees import Worktrees
 
     from .program import Program
@@ -154,6 +147,8 @@ async def _begin(parts: SessionParts, context: OpenContext, history: EventHistor
         with suppress(Unwritable):  # the log reports it at its first event, and continues in memory
             await store.create_session(context.cwd, name=parts.id)
     if "a" in history.records:
+        from friday_cli.workspace.checkpoints.blobs import baseline_of
+
         from .file_recovery import recover_files  # a new session needs none of it
 
         base, died_at = baseline_of(parts.id, context.env), parts.ownership.died_at
@@ -350,13 +345,11 @@ def _workspace(
 
 def _recorder(context: OpenContext, log: Log, session: str) -> Callable[[WorkspaceFiles], CheckpointRecorder]:
     """Makes what saves the earlier contents of a workspace's files."""
-    limits, blobs = context.settings.checkpoints, blobs_of(session, context.settings, context.env)
-    most = limits.file_megabytes * MEGABYTE
 
     def make(files: WorkspaceFiles) -> CheckpointRecorder:
-        sizes = SnapshotLimits(file=most, all=limits.folder_megabytes * MEGABYTE)
-        base = Snapshot(files.roots, baseline_of(session, context.env), sizes) if limits.commands else None
-        return CheckpointRecorder(blobs, base, log, label=files.label, most=most)
+        from .checkpoint_recorder import recorder_of
+
+        return recorder_of(files, context.settings, log, session, context.env)
 
     return make
 

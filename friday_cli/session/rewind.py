@@ -23,8 +23,9 @@ from friday_cli.core.protocol.receipt import FileChange
 from friday_cli.store.crash_recovery import recovery_events
 from friday_cli.store.locks import Ownership
 from friday_cli.store.store import Store
-from friday_cli.workspace.checkpoints import MEGABYTE, Blobs, CheckpointRecorder, baseline_of, blobs_of
+from friday_cli.workspace.checkpoints.blobs import MEGABYTE, Blobs, baseline_of, blobs_of
 from friday_cli.workspace.checkpoints.file_history import FileHistory, RecordedChange, is_result
+from friday_cli.workspace.checkpoints.recorder import CheckpointRecorder
 from friday_cli.workspace.checkpoints.restore_plan import RestoreConflict, RestorePlan, plan
 from friday_cli.workspace.checkpoints.review import FileDiff, by_agent, pending_changes, review
 from friday_cli.workspace.local import LocalWorkspace

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal, TypedDict, Unpack
 from friday_cli.core.agent.agent import Source
 from friday_cli.core.eventlog import notices
 from friday_cli.core.permissions.approvals import ApprovalAnswer
+from friday_cli.core.protocol.agent_path import PERSON
 from friday_cli.core.protocol.errors import BudgetSpent, ToolError, UsageError
 from friday_cli.core.protocol.events import Envelope, PersonCommand
 from friday_cli.core.protocol.messages import Image
@@ -233,7 +234,7 @@ class Session:
     async def run_command(self, command: str, on_output: Callable[[str], None]) -> tuple[int | None, str]:
         """Run a command of the person in the session's folder, without a sandbox; returns its exit code and output."""
         ran = await self._parts.services.workspace.run(
-            command, agent="person", timeout_s=COMMAND_TIMEOUT_S, on_output=on_output, access="outside"
+            command, agent=PERSON, timeout_s=COMMAND_TIMEOUT_S, on_output=on_output, access="outside"
         )
         agent, done = self._main.agent, PersonCommand(CommandRun(command, ran.exit_code, ran.timed_out))
         agent.receipt_builder.add_others(Receipt(commands=(done.run,)))  # the agent may repeat how it ended

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.workspace import DirectoryEntry
 
-from .checkpoints.recorder import CheckpointRecorder
 from .checkpoints.write_hook import WriteHook
 from .fs import safe_files
 from .fs.roots import HINTS, Roots, reason
 from .fs.transaction import FILE, FileContent, FileWrite, apply_atomically
 from .process.output import OverflowFolder
+
+if TYPE_CHECKING:
+    from .checkpoints.recorder import CheckpointRecorder
 
 T = TypeVar("T")
 
@@ -23,7 +26,7 @@ T = TypeVar("T")
 class WorkspaceFiles:
     """Files below `root` and the `extra` folders; long command output in `overflow` and what is below the
     folders in `readable` can be read as well. `write_hook` runs around every change, with the recorder that `make_recorder`
-    returns. `written` maps paths to the sha256 of what was last written there. Raises UsageError for a folder that does not exist."""
+    returns when it is first needed. `written` maps paths to the sha256 of what was last written there. Raises UsageError for a folder that does not exist."""
 
     def __init__(
         self,
@@ -37,7 +40,7 @@ class WorkspaceFiles:
         self._allowed = Roots(root, extra, lambda: (*([overflow.path] if overflow.path else ()), *self.readable))
         self.root = self._allowed.root
         self.roots = self._allowed.all
-        self.write_hook = WriteHook(self.root_of, make_recorder(self) if make_recorder else None)
+        self.write_hook = WriteHook(self.root_of, partial(make_recorder, self) if make_recorder else None)
         self.written: dict[str, str] = {}
 
     def resolve(self, path: str, *, write: bool = False) -> Path:

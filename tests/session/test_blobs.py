@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from friday_cli.workspace.checkpoints import Blobs
-from friday_cli.workspace.checkpoints.blobs import prune
+from friday_cli.workspace.checkpoints.blobs import Blobs, prune
 
 
 def filled(folder: Path, *, most: int, first: int) -> list[str]:

@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 from friday_cli.core.protocol.receipt import CommandRun, Finding, Receipt, checked
-from friday_cli.workspace.checkpoints import Snapshot, recorder
+from friday_cli.workspace.checkpoints import write_hook
+from friday_cli.workspace.checkpoints.snapshot import Snapshot
 from tests.session.harness import Harness, does, says
 from tests.session.test_rewind import runs, writes
 
@@ -121,7 +122,7 @@ async def test_a_prompt_expects_commands_where_the_model_has_them(
     harness.profile("reader", "allowedTools: [read_file]")
     harness.plays({"a": [says("done")]})
     begun, loop = asyncio.Event(), asyncio.get_running_loop()
-    monkeypatch.setattr(recorder, "LATER_S", 0.0)
+    monkeypatch.setattr(write_hook, "LATER_S", 0.0)
     monkeypatch.setattr(Snapshot, "take_early", lambda self, wanted: loop.call_soon_threadsafe(begun.set))
     async with harness.after_run(profile=profile):
         if expected:

@@ -15,7 +15,9 @@ from pathlib import Path
 import pytest
 
 from friday_cli.core.protocol.errors import UsageError
-from friday_cli.workspace.checkpoints import Blobs, Snapshot, SnapshotLimits
+from friday_cli.workspace.checkpoints.blobs import Blobs
+from friday_cli.workspace.checkpoints.scan import SnapshotLimits
+from friday_cli.workspace.checkpoints.snapshot import Snapshot
 from tests.session.harness import Harness, does, says
 from tests.session.test_rewind import everything, runs, writes
 

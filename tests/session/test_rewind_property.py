@@ -19,7 +19,10 @@ from friday_cli.core.protocol.events import AgentStarted, MessageAdded, Rewound,
 from friday_cli.core.protocol.messages import user
 from friday_cli.session.rewind import Rewinder, points
 from friday_cli.store.store import Store
-from friday_cli.workspace.checkpoints import Blobs, CheckpointRecorder, Snapshot, SnapshotLimits
+from friday_cli.workspace.checkpoints.blobs import Blobs
+from friday_cli.workspace.checkpoints.recorder import CheckpointRecorder
+from friday_cli.workspace.checkpoints.scan import SnapshotLimits
+from friday_cli.workspace.checkpoints.snapshot import Snapshot
 from friday_cli.workspace.local import LocalWorkspace
 
 NAMES = ("a", "b", "dir/c")
@@ -53,11 +56,10 @@ class CheckpointedFolder:
         self.root = self.folder / "root"
         self.root.mkdir()
         self.log = Log(self.journal)
-        self.workspace = LocalWorkspace(self.root)
         blobs = Blobs(self.folder / "kept", most=10**9)
         self.base = Snapshot([self.root], self.folder / "base/files", SnapshotLimits())
+        self.workspace = LocalWorkspace(self.root, make_recorder=lambda files: self.recorder)
         self.recorder = CheckpointRecorder(blobs, self.base, self.log, label=self.workspace.label, most=10**6)
-        self.workspace.write_hook.recorder = self.recorder
         self.past = Rewinder("", Store(self.folder / "unused.db"), self.log, self.workspace)
 
     def now(self) -> dict[str, bytes]:

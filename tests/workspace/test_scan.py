@@ -16,9 +16,13 @@ import pytest
 
 from friday_cli.core.eventlog.log import Log, MemoryJournal
 from friday_cli.core.protocol.events import Checkpoint
-from friday_cli.workspace.checkpoints import Blobs, CheckpointRecorder, Snapshot, SnapshotLimits, scan
-from friday_cli.workspace.checkpoints import recorder as recorder_module
+from friday_cli.workspace.checkpoints import scan, write_hook
+from friday_cli.workspace.checkpoints.blobs import Blobs
 from friday_cli.workspace.checkpoints.file_state import ContentReader
+from friday_cli.workspace.checkpoints.recorder import CheckpointRecorder
+from friday_cli.workspace.checkpoints.scan import SnapshotLimits
+from friday_cli.workspace.checkpoints.snapshot import Snapshot
+from friday_cli.workspace.checkpoints.write_hook import WriteHook
 from friday_cli.workspace.fs.change_detection import now
 from friday_cli.workspace.fs.folder_watch import FolderWatch
 
@@ -185,7 +189,7 @@ async def test_the_first_snapshot_of_a_large_repository_is_taken_before_a_comman
 ) -> None:
     """And what changes after it and before the command is the person's."""
     monkeypatch.setattr(scan, "EARLY", 3)
-    monkeypatch.setattr(recorder_module, "LATER_S", 0.0)
+    monkeypatch.setattr(write_hook, "LATER_S", 0.0)
     (root / ".git/index").write_bytes(b"DIRC" + (2).to_bytes(4, "big") + (4 if indexed else 2).to_bytes(4, "big"))
     journal = MemoryJournal()
     snapshot = Snapshot([root], tmp_path / "kept/files", SnapshotLimits())
@@ -200,7 +204,7 @@ async def test_the_first_snapshot_of_a_large_repository_is_taken_before_a_comman
         loop.call_soon_threadsafe(considered.set)
 
     monkeypatch.setattr(Snapshot, "take_early", observed)
-    recorder.expect_commands()
+    WriteHook(lambda path: root, lambda: recorder).expect_commands()
     await asyncio.wait_for(considered.wait(), 10)
     assert snapshot.ready == indexed
     (root / "a").write_text("of the person\n")
@@ -219,7 +223,7 @@ async def test_a_session_that_ends_does_not_wait_for_the_first_snapshot(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scan, "EARLY", 0)
-    monkeypatch.setattr(recorder_module, "LATER_S", 0.0)
+    monkeypatch.setattr(write_hook, "LATER_S", 0.0)
     read, go_on = threading.Event(), threading.Event()
     saved: Callable[..., bytes | None] = ContentReader.read
 
@@ -233,7 +237,7 @@ async def test_a_session_that_ends_does_not_wait_for_the_first_snapshot(
     recorder = CheckpointRecorder(
         Blobs(tmp_path / "blobs", most=10**6), snapshot, Log(MemoryJournal()), label=lambda path: path.name, most=10**6
     )
-    recorder.expect_commands()
+    WriteHook(lambda path: root, lambda: recorder).expect_commands()
     await asyncio.to_thread(read.wait, 10)
     closing = asyncio.create_task(recorder.close())
     await asyncio.sleep(0)
@@ -277,14 +281,15 @@ async def test_prompts_at_once_begin_one_snapshot(root: Path, tmp_path: Path, mo
     async def take(_: CheckpointRecorder, snapshot: Snapshot) -> None:
         begun.append(snapshot)
 
-    monkeypatch.setattr(recorder_module, "LATER_S", 0.0)
+    monkeypatch.setattr(write_hook, "LATER_S", 0.0)
     monkeypatch.setattr(CheckpointRecorder, "_take_early", take)
     snapshot = Snapshot([root], tmp_path / "kept/files", SnapshotLimits())
     recorder = CheckpointRecorder(
         Blobs(tmp_path / "blobs", most=10**6), snapshot, Log(MemoryJournal()), label=lambda path: path.name, most=10**6
     )
+    hook = WriteHook(lambda path: root, lambda: recorder)
     for _ in range(3):
-        recorder.expect_commands()
+        hook.expect_commands()
     for _ in range(3):
         await asyncio.sleep(0)
     assert begun == [snapshot]

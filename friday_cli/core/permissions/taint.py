@@ -90,10 +90,14 @@ class TaintTracker:
     def _read_message(self, text: str) -> None:
         if not self.source and f'\n\n<file path="{SERVER_PREFIX}' in text:
             self.source = "an MCP server"
-        words = _ATTACHMENT().split(without_skills(text), maxsplit=1)[0]  # attached files are not the person's text
+        words = without_skills(text)
+        if "\n\n" in words:
+            words = _ATTACHMENT().split(words, maxsplit=1)[0]  # attached files are not the person's text
         self._links.add(words)
-        self._trusted_hosts.update(host_of(url) for url in URL().findall(words))
-        self._trusted_hosts.update(name.lower() for name in _NAMED().findall(words) if _TOP().fullmatch(name))
+        if "://" in words:
+            self._trusted_hosts.update(host_of(url) for url in URL().findall(words))
+        if "." in words:
+            self._trusted_hosts.update(name.lower() for name in _NAMED().findall(words) if _TOP().fullmatch(name))
 
     def _tool_finished(self, event: ToolFinished) -> None:
         facts = event.facts

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+PERSON = "person"
+"""Stands for an agent's path where the user typed a command."""
+
 
 def parent_of(path: str) -> str:
     """The path of the parent of an agent, "" for the root: `a.2.1` -> `a.2`."""

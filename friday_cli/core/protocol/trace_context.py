@@ -11,6 +11,8 @@ TRACEPARENT: ContextVar[str] = ContextVar("TRACEPARENT", default="")
 
 def valid_traceparent(text: str) -> str:
     """`text` if it is a `traceparent` of version 00 with ids other than zero, else ""."""
+    if not text:
+        return ""
     found = re.fullmatch(r"00-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}", text.strip())
     return found[0] if found and int(found[1], 16) and int(found[2], 16) else ""
 

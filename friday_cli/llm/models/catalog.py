@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import functools
-import os
-import tomllib
+from contextlib import suppress
 from datetime import date, timedelta
+from pathlib import Path
 from typing import Literal
 
 import msgspec
 
+from friday_cli import cache_file
 from friday_cli.core.protocol.provider import EFFORTS, Effort
 from friday_cli.core.text.lazy_regex import pattern
+from friday_cli.paths import cache_dir
 
 from . import prices
 
@@ -72,8 +74,19 @@ class _CatalogFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @functools.cache
 def _file() -> _CatalogFile:
-    with open(os.path.join(os.path.dirname(__file__), "models.toml"), "rb") as f:
-        return msgspec.convert(tomllib.load(f), _CatalogFile)
+    """models.toml, kept in the cache folder as JSON: reading TOML takes 4 ms."""
+    path, kept = Path(__file__).with_name("models.toml"), cache_dir() / "models.json"
+    facts = path.stat()
+    stamp = f"{facts.st_size} {facts.st_mtime_ns}"
+    with suppress(msgspec.MsgspecError, UnicodeDecodeError):
+        made_of, catalog = msgspec.json.decode(cache_file.read(kept) or b"", type=tuple[str, _CatalogFile])
+        if made_of == stamp:
+            return catalog
+    import tomllib
+
+    data = tomllib.loads(path.read_text(encoding="utf-8"))
+    cache_file.write(kept, msgspec.json.encode([stamp, data]))
+    return msgspec.convert(data, _CatalogFile)
 
 
 @functools.cache

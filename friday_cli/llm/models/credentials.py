@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -138,12 +137,15 @@ def _validated(value: str, where: str) -> str:
 
 def _read(path: Path) -> dict[str, str]:
     try:
-        with path.open("rb") as f:
-            return msgspec.convert(tomllib.load(f), _KeyFile).keys
+        content = path.read_bytes()
     except FileNotFoundError:
         return {}
     except OSError as error:
         raise FileError(str(path), f"cannot be read: {error.strerror}.") from None
+    import tomllib  # takes 2 ms; most runs read no such file
+
+    try:
+        return msgspec.convert(tomllib.loads(content.decode()), _KeyFile).keys
     except (tomllib.TOMLDecodeError, msgspec.ValidationError, UnicodeDecodeError):
         # `from None` and without the error's text: it could quote a key
         raise FileError(

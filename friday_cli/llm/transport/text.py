@@ -9,7 +9,6 @@ from friday_cli.core.text.lazy_regex import pattern
 
 _HTML = pattern(r"\s*(<!doctype|<html|<head|<body|<\?xml|<center|<h1)", re.I)
 _TITLE = pattern(r"<title[^>]*>(.*?)</title>", re.I | re.S)
-_SURROGATE = pattern("[\ud800-\udfff]")
 
 
 def one_line(text: str, limit: int = 300) -> str:
@@ -32,9 +31,11 @@ def html_title(page: str) -> str:
 
 def replace_surrogates(text: str) -> str:
     """`text` with surrogate pairs joined and lone surrogates replaced, so that it can be encoded as UTF-8."""
-    if not _SURROGATE().search(text):
-        return text
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
 
 
 def replace_surrogates_in(value: Any) -> Any:

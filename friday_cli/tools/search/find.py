@@ -12,8 +12,6 @@ from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.tool import Output, Tool, ToolContext
 from friday_cli.tool_catalog import TOOLS
 
-from . import engine
-
 MAX_PATHS, MAX_CHARACTERS = 500, 30_000
 """Limits of one call: paths, and characters in total."""
 
@@ -32,6 +30,8 @@ class GlobArguments(ToolArguments, frozen=True):
 
 
 async def _glob(context: ToolContext, args: GlobArguments) -> Output:
+    from . import engine  # five modules, for a search only
+
     workspace = context.workspace
     base = workspace.resolve(args.path)
     found = await workspace.stat(base)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta
 
@@ -14,7 +14,8 @@ from friday_cli.core.protocol.receipt import ToolFacts
 from friday_cli.core.protocol.tool import Output, Tool, ToolContext
 from friday_cli.tool_catalog import TOOLS
 
-from . import engine
+if TYPE_CHECKING:
+    from . import engine
 
 MAX_CHARACTERS, MAX_LINE_CHARACTERS = 30_000, 500
 """Limits of one call: characters in total, and of one line."""
@@ -88,6 +89,8 @@ class _ResultPage:
 
 
 async def _grep(context: ToolContext, args: GrepArguments) -> Output:
+    from . import engine  # five modules, for a search only
+
     workspace = context.workspace
     base = workspace.resolve(args.path)
     found = await workspace.stat(base)

@@ -8,19 +8,19 @@ import os
 import stat
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Sequence
 from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
 from friday_cli.core.eventlog.log import Log
+from friday_cli.core.protocol.agent_path import PERSON
 from friday_cli.core.protocol.events import Checkpoint, Notice
 from friday_cli.core.protocol.receipt import KeptFile
 from friday_cli.core.text.diff import difference
 
 from ..fs.change_detection import FileEffect
-from ..fs.transaction import LINK, FileContent, leaves_empty
+from ..fs.transaction import LINK, FileContent, PendingChange, leaves_empty
 from ..process.command import ProtectedChanges
 from ..sandbox.tamper_check import KEPT, ScannedFile
 from .blobs import MEGABYTE, Blobs
@@ -29,24 +29,14 @@ from .snapshot import Snapshot, SnapshotChange
 
 ROWS = 500
 """Files in one event."""
-PERSON = "person"
-"""The agent name of commands that the user typed."""
 GRACE_S = 3.0
 """Seconds after the last sign of life of a process in which its commands may still have changed files."""
-LATER_S = 0.2
-"""Seconds without a command until a complete scan begins: the first one, or one for changes that the kernel did not tell."""
+VERIFY_S = 0.2
+"""Seconds without a command until a complete scan for changes that the kernel did not tell."""
 _NOT_SAVED = "it could not be saved"
 _TOO_LARGE = f"it was larger than {KEPT // 1024} kB"
 _UNKNOWN = FileState(stat.S_IFREG)
 """The state that commands left a file in if it is not known; no file is in it."""
-
-
-class PendingChange(msgspec.Struct, frozen=True):
-    """A change that is about to be made: the new content, None for a deletion."""
-
-    root: Path
-    path: Path
-    new: FileContent | None
 
 
 class CheckpointRecorder:
@@ -99,7 +89,7 @@ class CheckpointRecorder:
                     await asyncio.to_thread(snapshot.file_written, change.path)
                 await asyncio.to_thread(snapshot.commit, self._running)
             if self._unverified:
-                self._start_later(self.verify)
+                self._verify_later()
 
     async def command_started(self, agent: str, other: str) -> dict[Path, FileEffect]:
         """Call before a command of `agent` starts. Changes until now were made by the user, or by the agent `other` if one
@@ -129,7 +119,7 @@ class CheckpointRecorder:
             if agent != PERSON and snapshot.ready:
                 self._unverified = agent
         if self._unverified:
-            self._start_later(self.verify)
+            self._verify_later()
         return effects
 
     def touched_since(self, start: int) -> list[str] | None:
@@ -147,25 +137,25 @@ class CheckpointRecorder:
                 agent, self._unverified = self._unverified, ""
                 await self._record(agent, found)
 
-    def expect_commands(self) -> None:
-        """Call when an agent begins to work: where the first snapshot takes long, it is taken beside the model's answer."""
-        if self._snapshot is not None and not self._snapshot.ready:
-            self._start_later(partial(self._take_early, self._snapshot))
+    def prepare_snapshot(self) -> None:
+        """Take the first snapshot now if that takes long."""
+        if self._snapshot is not None and not self._snapshot.ready and not self._waiting:
+            self._start(self._take_early(self._snapshot))
 
     async def _take_early(self, snapshot: Snapshot) -> None:
         async with self._snapshot_lock:
             if not self._closed:
                 await asyncio.to_thread(snapshot.take_early, lambda: not self._closed)
 
-    def _start_later(self, work: Callable[[], Coroutine[None, None, None]]) -> None:
-        """Start `work` if no command follows at once: beside the model's answer."""
-
-        def start() -> None:
-            self._later = asyncio.create_task(work())
-            self._later.add_done_callback(lambda task: task.cancelled() or task.exception())  # the log reports it
-
+    def _verify_later(self) -> None:
+        """Start `verify` if no command follows at once: beside the model's answer."""
         self._cancel_timer()
-        self._cancel_timer = asyncio.get_running_loop().call_later(LATER_S, start).cancel
+        loop = asyncio.get_running_loop()
+        self._cancel_timer = loop.call_later(VERIFY_S, lambda: self._start(self.verify())).cancel
+
+    def _start(self, work: Coroutine[None, None, None]) -> None:
+        self._later = asyncio.create_task(work)
+        self._later.add_done_callback(lambda task: task.cancelled() or task.exception())  # the log reports it
 
     @asynccontextmanager
     async def _using(self, snapshot: Snapshot) -> AsyncIterator[Snapshot]:

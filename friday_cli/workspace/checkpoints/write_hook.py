@@ -6,21 +6,50 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ..fs.change_detection import FileEffect
-from ..fs.transaction import FileContent
-from ..process.command import ProtectedChanges, RunningCommand
-from .recorder import PERSON, CheckpointRecorder, PendingChange
+from friday_cli.core.protocol.agent_path import PERSON
+
+from ..fs.transaction import FileContent, PendingChange
+
+if TYPE_CHECKING:
+    from ..fs.change_detection import FileEffect
+    from ..process.command import ProtectedChanges, RunningCommand
+    from .recorder import CheckpointRecorder
+
+LATER_S = 0.2
+"""Seconds after a message until the first snapshot is taken, beside the model's answer."""
 
 
 class WriteHook:
-    """Runs around every change of a workspace's files, so that `recorder` (None: nothing) can save their content first.
-    `root_of` returns the root that contains a path."""
+    """Runs around every change of a workspace's files, so that a recorder can save their content first. `make_recorder` makes
+    it when it is first needed (None: nothing is saved). `root_of` returns the root that contains a path."""
 
-    def __init__(self, root_of: Callable[[Path], Path | None], recorder: CheckpointRecorder | None = None) -> None:
-        self.recorder = recorder
+    def __init__(
+        self, root_of: Callable[[Path], Path | None], make_recorder: Callable[[], CheckpointRecorder] | None = None
+    ) -> None:
         self._root_of = root_of
+        self._make_recorder = make_recorder
+        self._recorder: CheckpointRecorder | None = None
         self._lock = asyncio.Lock()
+        self._cancel_timer: Callable[[], object] = lambda: None
+
+    @property
+    def recorder(self) -> CheckpointRecorder | None:
+        """What saves the content of files; None if nothing does."""
+        if self._recorder is None and self._make_recorder is not None:
+            self._recorder = self._make_recorder()
+        return self._recorder
+
+    def expect_commands(self) -> None:
+        """Call when an agent begins to work: where the first snapshot takes long, it is taken beside the model's answer."""
+        if self._make_recorder is not None:
+            self._cancel_timer()
+            self._cancel_timer = asyncio.get_running_loop().call_later(LATER_S, self._prepare_snapshot).cancel
+
+    def _prepare_snapshot(self) -> None:
+        if self.recorder is not None:
+            self.recorder.prepare_snapshot()
 
     @asynccontextmanager
     async def changing(self, agent: str, changes: Sequence[tuple[Path, FileContent | None]]) -> AsyncIterator[None]:
@@ -71,8 +100,9 @@ class WriteHook:
 
     async def close(self) -> None:
         """Call when no command runs and none will start."""
-        if self.recorder is not None:
-            await self.recorder.close()
+        self._cancel_timer()
+        if self._recorder is not None:
+            await self._recorder.close()
 
 
 def _agent_of(commands: Iterable[RunningCommand], person: str) -> str:

@@ -33,6 +33,14 @@ class FileContent(msgspec.Struct, frozen=True):
         return self.mode, self.data
 
 
+class PendingChange(msgspec.Struct, frozen=True):
+    """A change of the file `path` below `root` that is about to be made: the new content, None for a deletion."""
+
+    root: Path
+    path: Path
+    new: FileContent | None
+
+
 class FileWrite(msgspec.Struct, frozen=True):
     """One path and its new content; None deletes it. It is changed only while its content still is `old`."""
 

@@ -100,7 +100,7 @@ def test_the_title_is_given_back_and_a_person_who_looks_elsewhere_is_told(tmp_pa
 
 
 def test_a_terminal_that_reads_reports_of_the_status_gets_them_and_another_gets_none(tmp_path: Path) -> None:
-    asking = {"calls": [{"name": "bash", "arguments": {"command": "touch made"}}]}
+    asking = {"calls": [{"name": "bash", "arguments": {"command": "touch made"}}], "delay_s": 0.3}  # so that it works
     model = scripted(
         tmp_path, {"a": [asking, {"text": "All is said."}, {"fail": {"kind": "auth", "message": "no key"}}]}
     )

@@ -130,7 +130,8 @@ async def test_a_cancel_while_the_launcher_starts_leaves_none(root: Path, monkey
     await asyncio.sleep(0)
     go_on.set()
     await closing
-    launcher = workspace._supervisor._launcher
+    assert workspace._started is not None
+    launcher = workspace._started.host.supervisor._launcher
     assert launcher is None or launcher.poll() is not None
 
 

@@ -41,10 +41,10 @@ async def test_the_workspace_and_the_temp_folder_can_be_written(workspace: Local
 
 
 async def test_the_temp_folder_is_private_and_removed_with_the_session(root: Path, choice: SandboxChoice) -> None:
-    workspace = LocalWorkspace(root, sandbox=confined(choice))
+    sandbox = confined(choice)
+    workspace = LocalWorkspace(root, sandbox=sandbox)
     await run(workspace, "echo secret > $TMPDIR/f; chmod 644 $TMPDIR/f")
-    assert workspace._settings.sandbox is not None
-    folder = workspace._settings.sandbox._temporary()
+    folder = sandbox._temporary()
     assert os.stat(folder).st_mode & 0o077 == 0
     await workspace.close()
     assert not os.access(folder, os.F_OK)

@@ -1,0 +1,146 @@
+"""The commands of a workspace on this machine, which end with it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import NamedTuple
+
+from friday_cli.core.protocol.receipt import FileChange
+from friday_cli.core.protocol.workspace import Access, BackgroundJob, CommandResult
+
+from .background_jobs import BackgroundJobs
+from .local_files import WorkspaceFiles
+from .process.client import SupervisorClient
+from .process.command import EffectDetector, RunningCommand
+from .process.output import HeadTailBuffer, LiveOutput
+from .process.starter import CommandSettings, CommandStarter
+
+
+class CommandHost(NamedTuple):
+    """What the workspaces of a session share: the settings of commands, and the client of the process supervisor."""
+
+    settings: CommandSettings
+    supervisor: SupervisorClient
+
+
+class LocalCommands:
+    """Starts the commands of the workspace `files` and finds out what they changed. `starter` starts other programs, too."""
+
+    def __init__(self, files: WorkspaceFiles, host: CommandHost) -> None:
+        self.host = host
+        self._files = files
+        self._hook = files.write_hook
+        self._effects = EffectDetector(files.roots, files.label, self._hook.protected_files_changed)
+        self.starter = CommandStarter(files.roots, host.settings, host.supervisor, self._effects)
+        self._jobs = BackgroundJobs()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def run(
+        self,
+        command: str,
+        *,
+        agent: str,
+        timeout_s: float,
+        on_output: Callable[[str], None],
+        cwd: Path | None,
+        access: Access,
+    ) -> CommandResult:
+        """As `Workspace.run`."""
+        running = await self._start(command, agent, LiveOutput(on_output), cwd, access)
+        timed_out = False
+        try:
+            async with asyncio.timeout(timeout_s):
+                await running.run()
+        except TimeoutError:
+            timed_out = True
+        finally:
+            await running.finish()
+            if not running.read_only:
+                await self._finish(self._hook.command_ended(agent, self.starter.commands, running))
+        output = running.capture.text()
+        changed, unknown = await self._effects.changed(running, self._files.written, self._hook.problem)
+        return CommandResult(
+            exit_code=None if timed_out else running.exit_code,
+            output=output,
+            duration_s=time.monotonic() - running.started_at,
+            timed_out=timed_out,
+            output_file=running.capture.output_file,
+            bytes=running.capture.total,
+            left=0 if timed_out else running.process.outlived,
+            changed=changed,
+            unknown=unknown,
+            blocked=running.denial(output),
+            tampered=await self._effects.tampered(running),
+        )
+
+    async def start(self, command: str, *, agent: str, access: Access) -> BackgroundJob:
+        """As `Workspace.start`."""
+        self._jobs.require_room(agent)
+        running = await self._start(command, agent, None, None, access)
+        self._jobs.add(agent, running)
+        self._track(running.run_in_background())
+        return BackgroundJob(running.id, command, True, None, "")
+
+    async def job(self, job_id: str, *, agent: str, kill: bool, wait_s: float) -> BackgroundJob:
+        """As `Workspace.job`."""
+        running = self._jobs.get(agent, job_id)
+        if kill:
+            running.killed = running.killed or running.process.running
+            await running.finish()
+        else:
+            await running.wait_for_output(wait_s)
+        alive = running.process.running
+        if not alive:
+            await running.finish()
+        fresh, running.capture.fresh = running.capture.fresh, HeadTailBuffer()
+        ended = not alive and not running.end_reported
+        running.end_reported = running.end_reported or ended
+        effects: tuple[tuple[FileChange, ...], tuple[str, ...]] = (), ()
+        if ended and not running.read_only:
+            await self._hook.command_ended(agent, self.starter.commands, running)
+            effects = await self._effects.changed(running, self._files.written, self._hook.problem)
+        return BackgroundJob(
+            id=running.id, command=running.text, running=alive,
+            exit_code=None if alive or running.killed else running.exit_code,
+            output=fresh.text(running.capture.where()),
+            output_file=running.capture.output_file,
+            ended=ended, changed=effects[0], unknown=effects[1],
+            blocked=running.denial(fresh.text()) if ended else "",
+            tampered=await self._effects.tampered(running) if ended else (),
+            read_only=running.read_only,
+        )  # fmt: skip
+
+    async def release(self, agent: str) -> tuple[str, ...]:
+        """As `Workspace.release`."""
+        await self._finish(self.starter.end(agent))
+        if self._jobs.drop(agent):
+            mine = [command for command in self.starter.commands if command.process.agent == agent]
+            await self._hook.command_ended(agent, self.starter.commands, *mine)
+        return await self._effects.unreported(agent)
+
+    async def close(self) -> None:
+        """End all commands; no other is started."""
+        self.starter.closed = True
+        await self._finish(self.starter.end())
+        self._jobs = BackgroundJobs()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _start(
+        self, command: str, agent: str, live: LiveOutput | None, cwd: Path | None, access: Access
+    ) -> RunningCommand:
+        prepared = await asyncio.to_thread(self.starter.prepare, command, agent, cwd, access)
+        return await self.starter.start(prepared, agent, live, self._hook.command_started)
+
+    async def _finish(self, work: Coroutine[None, None, None]) -> None:
+        """Wait for `work`, which completes even if the caller is cancelled."""
+        await asyncio.shield(self._track(work))
+
+    def _track(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
+        """Run `work` as a task that `close` waits for."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
