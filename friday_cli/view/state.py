@@ -174,13 +174,16 @@ def _message_added(state: SessionView, agent: AgentView, event: events.MessageAd
                 run.text, run.status, run.output = result.text, result.status, None
                 agent.open.pop(result.call_id, None)
         return
-    thinking = "".join(part.text for part in message.parts if isinstance(part, Thinking))
-    images = sum(isinstance(part, Image) for part in message.parts)
+    thinking = "".join([part.text for part in message.parts if isinstance(part, Thinking)])
+    images = len([part for part in message.parts if isinstance(part, Image)])
     if is_rewind_point(agent.path, message):
         agent.marks[state.seq] = agent.transcript, len(agent.transcript)
-    notes, text = split_notes(message) if message.source == "person" else ([], message.text)
-    text = text.removeprefix(NOTE).lstrip() if message.source == "harness" else text
-    agent.transcript += [NoteItem(note, "info", at) for note in notes]
+    if message.role == "user" and message.source == "person":
+        notes, text = split_notes(message)
+        agent.transcript += [NoteItem(note, "info", at) for note in notes]
+    else:
+        text = message.text
+        text = text.removeprefix(NOTE).lstrip() if message.source == "harness" else text
     if text or thinking or images:
         text = folded_skills(text) if message.role == "user" else text
         agent.transcript.append(MessageItem(message.role, text, at, thinking, message.source, images))

@@ -75,7 +75,7 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def text(self) -> str:
         """The text parts, joined."""
-        return "".join(p.text for p in self.parts if isinstance(p, Text))
+        return "".join([p.text for p in self.parts if isinstance(p, Text)])
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:

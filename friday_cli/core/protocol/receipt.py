@@ -249,13 +249,14 @@ class ReceiptBuilder:
             self._files[new.path, new.seen] = FileChange(new.path, added, removed, new.sha256, new.seen)
         for run in facts.commands:
             self._add_command(run)
-        self._urls.update(dict.fromkeys(facts.urls))
-        self._read.update(dict.fromkeys(facts.read))
-        self._found.update(dict.fromkeys(facts.found))
-        self._not_fetched.update(dict.fromkeys(facts.not_fetched))
+        for known, new_names in (
+            (self._urls, facts.urls), (self._read, facts.read), (self._found, facts.found),
+            (self._not_fetched, facts.not_fetched), (self._unknown, facts.unknown),
+        ):  # fmt: skip
+            if new_names:
+                known.update(dict.fromkeys(new_names))
         for path, spans in facts.lines.items():
             self._lines.setdefault(path, set()).update(spans)
-        self._unknown.update(dict.fromkeys(facts.unknown))
         self._rewritten += facts.rewritten
 
     def add_skill(self, name: str, sha256: str) -> None:

@@ -27,11 +27,13 @@ def server_tool_name(server: str, tool: str) -> str:
 
 def meant_call(name: str, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """The server's tool, and its arguments, that a call by a helper such as `mcp_call` means. Any other call as it is."""
+    if name not in (CALL, LIST, READ):
+        return name, dict(arguments)
     server, tool, given = arguments.get("server"), arguments.get("tool"), arguments.get("arguments", {})
     if isinstance(server, str) and _SERVER().fullmatch(server):
         if name == CALL and isinstance(tool, str) and tool and isinstance(given, dict):
             return server_tool_name(server, tool), given
-        if name in (LIST, READ):
+        if name != CALL:
             return server_tool_name(server, name), {key: value for key, value in arguments.items() if key != "server"}
     return name, dict(arguments)
 
