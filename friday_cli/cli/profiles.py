@@ -14,7 +14,7 @@ import typer
 from friday_cli.config import Settings
 from friday_cli.core.protocol.errors import FileError, FridayError, UsageError
 from friday_cli.core.protocol.format import pluralize
-from friday_cli.extensions import command_check, profiles
+from friday_cli.extensions import profiles
 from friday_cli.extensions.profiles import Profile, Profiles, render, user_folder
 from friday_cli.extensions.profiles.lookup import SHIPPED_NAMES
 from friday_cli.paths import working_folder
@@ -77,6 +77,8 @@ def check(
     """Check profiles, and in PATH the commands of other programs too. Errors are shown with file, line and remedy; exit code 2 if there are any. Warnings change nothing.
 
     An error means that the file, or a part of it, is not used; loading finds the same errors."""
+    from friday_cli.extensions import command_check  # the reader of commands takes 3 ms; a list needs none
+
     context = load_context()
     called: list[tuple[str, list[str]]] = []
     if path is not None:
