@@ -178,12 +178,10 @@ def _message_added(state: SessionView, agent: AgentView, event: events.MessageAd
     images = len([part for part in message.parts if isinstance(part, Image)])
     if is_rewind_point(agent.path, message):
         agent.marks[state.seq] = agent.transcript, len(agent.transcript)
+    text = message.text.removeprefix(NOTE).lstrip() if message.source == "harness" else message.text
     if message.role == "user" and message.source == "person":
         notes, text = split_notes(message)
         agent.transcript += [NoteItem(note, "info", at) for note in notes]
-    else:
-        text = message.text
-        text = text.removeprefix(NOTE).lstrip() if message.source == "harness" else text
     if text or thinking or images:
         text = folded_skills(text) if message.role == "user" else text
         agent.transcript.append(MessageItem(message.role, text, at, thinking, message.source, images))
@@ -264,9 +262,8 @@ def _tool_started(state: SessionView, agent: AgentView, event: events.ToolStarte
         run = agent.calls[event.call_id] = ToolRun(event.call_id, event.tool, {})
         agent.transcript.append(run)
     else:
-        agent.open[event.call_id] = agent.open.pop(
-            event.call_id, run
-        )  # to the end: the newest running call is the last
+        agent.open.pop(event.call_id, None)
+        agent.open[event.call_id] = run  # to the end: the newest running call is the last
     run.status, run.title, run.started = "running", event.title, at
 
 
