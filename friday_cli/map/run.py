@@ -115,7 +115,7 @@ class MapRun:
 
     def __init__(self, prepared: Prepared, store: MapStore, face: Face, env: Mapping[str, str] | None = None) -> None:
         self.job, self._template, self._items = prepared.job, prepared.template, prepared.items
-        self._bad, self._store, self._face = prepared.bad, store, face
+        self._store, self._face = store, face
         self._env = os.environ if env is None else env
         self._engine: Engine | None = None
         self._scheduler: Scheduler | None = None

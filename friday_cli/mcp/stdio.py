@@ -83,7 +83,6 @@ def parts(data: bytes) -> int:
     return data.count(b"{") + data.count(b"[")
 
 
-Receive = MemoryObjectReceiveStream[SessionMessage]
 Streams = tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]]
 
 

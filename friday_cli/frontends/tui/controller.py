@@ -29,8 +29,8 @@ Make = Callable[[], "Options"]
 """Makes the options of the first session; called when the first session is opened."""
 LULL_S = 0.04
 """Seconds between two reads of live events: a little less than between two updates of the screen."""
-SHELL_TIMEOUT_S, SHELL_KEPT = 600.0, 20_000
-"""Seconds that a command of the user may take, and characters of the end of its output that the agent reads."""
+SHELL_KEPT = 20_000
+"""Characters of the end of the output of a command of the user that the agent reads."""
 MORE_TOKENS = 10_000
 """Tokens that are proposed for a sub-agent whose conversation was not counted."""
 OWNER_CHECK_S = 1.0
