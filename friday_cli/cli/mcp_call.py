@@ -50,7 +50,7 @@ def call(
     ),
     arguments: str = typer.Argument("{}", metavar="JSON", help="Its arguments as an object.", show_default=False),
 ) -> None:
-    """Call a tool of an MCP server yourself. No agent takes part, and no rule is asked.
+    """Call a tool of an MCP server yourself. No agent takes part, and no permission rule is checked.
 
     Exit code 1 if the server reports that the tool failed.
     """

@@ -123,7 +123,7 @@ class MapRun:
         self.reduced = ""
 
     def interrupt(self, reason: str) -> None:
-        """Start nothing any more. What runs may end."""
+        """Start no further items. Those that run may end."""
         self._reason = reason
         if self._scheduler is not None:
             self._scheduler.stop(reason)
