@@ -82,7 +82,9 @@ def call(
 def _enabled(name: str) -> ServerEntry:
     entry = find(name)
     if not entry.enabled:
-        raise UsageError(f"The MCP server {name} is disabled in {entry.file}.")
+        raise UsageError(
+            f"The MCP server {name} is disabled in {entry.file}.", hint="Set enabled to true there to use it."
+        )
     return entry
 
 

@@ -178,7 +178,8 @@ class MapRun:
             reducer = engine.items.profile(job.reduce)
             reducing = engine.items.provider(reducer)
         if job.isolation and not engine.items.can_isolate:
-            raise UsageError(f"--isolation worktree: {job.folder} is not in a git repository.")
+            text = f"--isolation worktree: {job.folder} is not in a git repository."
+            raise UsageError(text, hint="Run `git init` and commit first, or leave --isolation out.")
         plan.item_caps(job, provider, 1, 1, None)  # an unknown price is reported now
         batch = await store.begin(job)
         await recovery.recover(store, engine, job, self._env)
