@@ -143,7 +143,7 @@ class OpenSession:
         isolation: Literal["", "worktree"] = "",
         resume: str = "",
     ) -> AgentResult:
-        """Run a sub-agent of the main agent, without a request to the model of that one, and return its result. Several may run
+        """Run a sub-agent of the main agent, without a request to the main agent's model, and return its result. Several may run
         at the same time. The limits only lower those of the profile and of the session. `resume`: the path of an ended
         sub-agent that continues with `task`; `profile` does not count then. Cancelling it stops the sub-agent, or all agents if it cannot
         start. Raises

@@ -105,7 +105,9 @@ def _read_key(provider: str) -> str:
             raise UsageError("No key was entered.") from None
     text = sys.stdin.read(MAX_KEY_CHARS + 1) if sys.stdin is not None else ""
     if not text.strip():
-        raise UsageError("Standard input is empty: no key.")
+        raise UsageError(
+            "Standard input is empty: no key.", hint="Pipe the key in, or run this in a terminal and paste it."
+        )
     if len(text) > MAX_KEY_CHARS:
         raise UsageError("The text on standard input is too long for a key.")
     return text.strip()

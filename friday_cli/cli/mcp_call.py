@@ -50,7 +50,7 @@ def call(
     ),
     arguments: str = typer.Argument("{}", metavar="JSON", help="Its arguments as an object.", show_default=False),
 ) -> None:
-    """Call a tool of an MCP server yourself. No agent takes part, and no rule is asked.
+    """Call a tool of an MCP server yourself. No agent takes part, and no permission rule is checked.
 
     Exit code 1 if the server reports that the tool failed.
     """
@@ -82,7 +82,9 @@ def call(
 def _enabled(name: str) -> ServerEntry:
     entry = find(name)
     if not entry.enabled:
-        raise UsageError(f"The MCP server {name} is disabled in {entry.file}.")
+        raise UsageError(
+            f"The MCP server {name} is disabled in {entry.file}.", hint="Set enabled to true there to use it."
+        )
     return entry
 
 

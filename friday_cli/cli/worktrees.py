@@ -171,7 +171,7 @@ async def _locked(name: str) -> AsyncIterator[tuple[Worktrees, Worktree, Store, 
             worktrees = Worktrees(data_dir() / "worktrees" / card.session, session=card.session)
             found = [w for w in await worktrees.load_remaining() if w.metadata.name == card.name and w.open]
             if not found:
-                raise UsageError(f"{card.name} no longer exists.")
+                raise UsageError(f"{card.name} no longer exists.", hint="`friday worktrees list` shows the others.")
             yield worktrees, found[0], store, owner
             await worktrees.close()
 

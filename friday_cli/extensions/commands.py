@@ -203,23 +203,11 @@ def parse(path: str, name: str, raw: bytes, origin: Origin) -> CustomCommand:
         text=body,
         path=path,
         description=sanitize_line(shown, 200),
-        hint=_hint(values.get("argument-hint")),
+        hint=prompt_arguments.argument_hint(values.get("argument-hint")),
         tools=tools,
         only=only,
-        names=_argument_names(values.get("arguments")),
+        names=prompt_arguments.argument_names(values.get("arguments")),
     )
-
-
-def _argument_names(value: object) -> tuple[str, ...]:
-    """The names in `arguments`: a list, or words."""
-    words = value if isinstance(value, list) else str(value or "").replace(",", " ").split()
-    return tuple(word for word in words if isinstance(word, str))
-
-
-def _hint(value: object) -> str:
-    """The argument hint. `[file]` without quotes is a list in YAML."""
-    hint = " ".join(f"[{word}]" for word in value) if isinstance(value, list) else str(value or "")
-    return sanitize_line(hint, 80)
 
 
 def _tools(

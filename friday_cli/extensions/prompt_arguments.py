@@ -1,4 +1,4 @@
-"""Fills what a person or a model typed after the name of a command or skill into its text."""
+"""The arguments of commands and skills: reads what their front matter says of them, and fills what was typed into the text."""
 
 from __future__ import annotations
 
@@ -11,6 +11,18 @@ from friday_cli.core.text.sanitize import sanitize_line
 
 _PLACEHOLDER = pattern(r"\$(?:(ARGUMENTS)\b|([1-9])(?![.,]?\d)|([A-Za-z_]\w*))")
 _SHELL = pattern(r"!`([^`\n]+)`")
+
+
+def argument_names(value: object) -> tuple[str, ...]:
+    """The names in the value of `arguments`: a list, or words."""
+    words = value if isinstance(value, list) else str(value or "").replace(",", " ").split()
+    return tuple(word for word in words if isinstance(word, str))
+
+
+def argument_hint(value: object) -> str:
+    """The value of `argument-hint` as one line. `[file]` without quotes is a list in YAML."""
+    hint = " ".join(f"[{word}]" for word in value) if isinstance(value, list) else str(value or "")
+    return sanitize_line(hint, 80)
 
 
 def fill(text: str, rest: str, names: Sequence[str] = ()) -> str:

@@ -184,7 +184,7 @@ class ClusterRateLimiter:
         return 0
 
     async def acquire(self, *, again: bool = False) -> int:
-        """Wait for a slot of the cluster. Raises ProviderError if there is none any more."""
+        """Wait for a slot of the cluster. Raises ProviderError if no slot will become free."""
         self._slot = await self._ask("acquire", self._key, *self._current(), again)
         if self._slot.refused is not None:
             raise _error(self._slot.refused)

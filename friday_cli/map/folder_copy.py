@@ -64,7 +64,8 @@ def _tar(top: Path, names: list[str]) -> bytes:
             if os.path.lexists(top / name) and not (top / name / ".git").exists():
                 archive.add(top / name, arcname=name, recursive=False)
             if out.tell() > MOST:
-                raise UsageError(f"{top} is too large for other machines: more than {MOST >> 20} MB.")
+                text = f"{top} is too large for other machines: more than {MOST >> 20} MB."
+                raise UsageError(text, hint="Add files that the items do not need to .gitignore.")
     return out.getvalue()
 
 

@@ -166,7 +166,8 @@ def _config_files(options: Options, env: Mapping[str, str]) -> dict[str, bytes]:
     contents = {name: path.read_bytes() for name, path in found.items() if path.is_file()}
     for name, content in contents.items():
         if contain_keys(content):
-            raise UsageError(f"--engine ray: {found[name]} contains a key, and would be sent to other machines.")
+            text = f"--engine ray: {found[name]} contains a key, and would be sent to other machines."
+            raise UsageError(text, hint="Remove it there, and set it in the environment of the workers (key_env).")
     return contents
 
 
@@ -189,4 +190,5 @@ def _connect(env: Mapping[str, str]) -> None:
             socket.create_connection((host, int(port)), timeout=CONNECT_S).close()
         ray.init(address, namespace=NAMESPACE, log_to_driver=False, logging_level=logging.ERROR, **only_local)
     except (OSError, RuntimeError, ValueError) as error:
-        raise FridayError(f"No Ray cluster at {address}: {str(error).splitlines()[0][:200]}") from None
+        hint = "Check RAY_ADDRESS, or unset it to start a cluster on this machine."
+        raise FridayError(f"No Ray cluster at {address}: {str(error).splitlines()[0][:200]}", hint=hint) from None

@@ -115,7 +115,7 @@ class MapRun:
 
     def __init__(self, prepared: Prepared, store: MapStore, face: Face, env: Mapping[str, str] | None = None) -> None:
         self.job, self._template, self._items = prepared.job, prepared.template, prepared.items
-        self._bad, self._store, self._face = prepared.bad, store, face
+        self._store, self._face = store, face
         self._env = os.environ if env is None else env
         self._engine: Engine | None = None
         self._scheduler: Scheduler | None = None
@@ -123,7 +123,7 @@ class MapRun:
         self.reduced = ""
 
     def interrupt(self, reason: str) -> None:
-        """Start nothing any more. What runs may end."""
+        """Start no further items. Those that run may end."""
         self._reason = reason
         if self._scheduler is not None:
             self._scheduler.stop(reason)
@@ -178,7 +178,8 @@ class MapRun:
             reducer = engine.items.profile(job.reduce)
             reducing = engine.items.provider(reducer)
         if job.isolation and not engine.items.can_isolate:
-            raise UsageError(f"--isolation worktree: {job.folder} is not in a git repository.")
+            text = f"--isolation worktree: {job.folder} is not in a git repository."
+            raise UsageError(text, hint="Run `git init` and commit first, or leave --isolation out.")
         plan.item_caps(job, provider, 1, 1, None)  # an unknown price is reported now
         batch = await store.begin(job)
         await recovery.recover(store, engine, job, self._env)

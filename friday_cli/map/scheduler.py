@@ -55,7 +55,7 @@ class Scheduler:
         self._changed = lambda progress: None
 
     def stop(self, reason: str) -> None:
-        """Start nothing any more. The first reason is kept."""
+        """Start no further items. The first reason is kept."""
         self.reason = self.reason or reason
 
     async def run(self, works: AsyncIterator[Work], *, most: int | None = None, add: bool = False) -> None:

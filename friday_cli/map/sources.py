@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from friday_cli.core.protocol.errors import FileError, UsageError
-from friday_cli.workspace.fs.gitignore import Level, level_of
+from friday_cli.workspace.fs.gitignore import level_of, walk_files
 from friday_cli.workspace.fs.globs import compile_glob, names_hidden
 
 from .job import MapJob
@@ -161,29 +161,9 @@ def _files(folder: Path, pattern: str, template: Template) -> Iterator[BatchItem
         wanted = compile_glob(pattern)
     except ValueError as error:
         raise UsageError(f"--glob: {pattern!r} is not a pattern: {error}.") from None
-    found = (path for path in sorted(_walk(folder, hidden=names_hidden(pattern))) if wanted.fullmatch(path))
+    files = walk_files(str(folder), level_of(folder)[0], hidden=names_hidden(pattern))
+    found = (path for path in sorted(os.path.relpath(file.path, folder) for file in files) if wanted.fullmatch(path))
     return (file_item(folder / path, path, template.fields) for path in found)
-
-
-def _walk(top: Path, *, hidden: bool) -> Iterator[str]:
-    """The files below a folder that git does not ignore, as paths relative to it. Links are not followed."""
-    pending: list[tuple[str, Level | None]] = [(str(top), level_of(top)[0])]
-    while pending:
-        folder, level = pending.pop()
-        try:
-            with os.scandir(folder) as entries:
-                for entry in entries:
-                    if entry.name == ".git" or (not hidden and entry.name.startswith(".")) or entry.is_symlink():
-                        continue
-                    is_folder = entry.is_dir(follow_symlinks=False)
-                    if level is not None and level.hides(entry.path, is_folder):
-                        continue
-                    if is_folder:
-                        pending.append((entry.path, level and level.below(entry.path)))
-                    elif entry.is_file(follow_symlinks=False):
-                        yield os.path.relpath(entry.path, top)
-        except OSError:
-            continue  # removed meanwhile, or not readable
 
 
 def _output(command: str, folder: str) -> bytes:

@@ -7,13 +7,13 @@ from collections.abc import Iterable
 
 import msgspec
 
+from friday_cli.core.protocol.messages import CHARS_PER_TOKEN
 from friday_cli.core.protocol.tool import Tool
 
 from .entry import Expose, ServerEntry
 
 DIRECT_TOOLS, DIRECT_TOKENS = 10, 2_000
 """Tools of one server, and tokens of their definitions, up to which an agent sees them without being asked for."""
-_CHARS_PER_TOKEN = 4
 
 
 def exposure(entry: ServerEntry, tools: Iterable[Tool]) -> Expose:
@@ -24,4 +24,4 @@ def exposure(entry: ServerEntry, tools: Iterable[Tool]) -> Expose:
     if len(tools) > DIRECT_TOOLS:
         return "search"
     size = sum(len(msgspec.json.encode(tool.spec)) for tool in tools)
-    return "direct" if size <= DIRECT_TOKENS * _CHARS_PER_TOKEN else "search"
+    return "direct" if size <= DIRECT_TOKENS * CHARS_PER_TOKEN else "search"

@@ -49,7 +49,8 @@ async def log_in(entry: ServerEntry, show: Show, *, browser: bool = True) -> Log
             text = f"{entry.name} has no login that Friday could register for: {failure_text(failed)}."
             raise FridayError(text, hint=hint) from None
         except TimeoutError:
-            raise FridayError(f"No login to {entry.name} within {CONSENT_S / 60:g} minutes.") from None
+            hint = f"Run `friday mcp login {entry.name}` again."
+            raise FridayError(f"No login to {entry.name} within {CONSENT_S / 60:g} minutes.", hint=hint) from None
         except (OAuthFlowError, httpx2.HTTPError, OSError) as failed:
             raise FridayError(f"The login to {entry.name} failed: {failure_text(failed)}.") from None
     login = LoginFile(entry).read()

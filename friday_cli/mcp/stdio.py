@@ -22,7 +22,7 @@ LONGEST = 16 * 1024 * 1024
 MOST_PARTS = 500_000
 """Objects and lists in one message: a few bytes each, they take 100 times the memory."""
 TOO_LONG = f"its answer is longer than {LONGEST // 1024 // 1024} MB or has more than {MOST_PARTS:,} parts"
-BABBLE = 64 * 1024 * 1024
+MAX_STRAY_BYTES = 64 * 1024 * 1024
 """Bytes that a server may write besides messages before the connection is closed."""
 _ENDS = 400
 """Bytes of the beginning and of the end of a message that is too long, in which its id is looked for."""
@@ -32,7 +32,7 @@ _ID = re.compile(
 
 
 class StreamEnd(Exception):
-    """The server cannot be talked to any more; the message says why."""
+    """No further message of the server can be read; the text says why."""
 
 
 class LongLine(NamedTuple):
@@ -83,7 +83,6 @@ def parts(data: bytes) -> int:
     return data.count(b"{") + data.count(b"[")
 
 
-Receive = MemoryObjectReceiveStream[SessionMessage]
 Streams = tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]]
 
 
@@ -129,7 +128,7 @@ async def stdio_transport(
 
 async def _messages(server: ServerStream, report: Callable[[str], None]) -> AsyncIterator[SessionMessage]:
     """The messages of a server. Raises StreamEnd."""
-    lines, babble = Lines(), 0
+    lines, stray = Lines(), 0
     while data := await server.read():
         for line in lines.feed(data):
             message = _too_long(line) if isinstance(line, LongLine) else _parsed(line)
@@ -137,12 +136,12 @@ async def _messages(server: ServerStream, report: Callable[[str], None]) -> Asyn
                 yield SessionMessage(message)
             elif isinstance(line, LongLine) or line.strip():
                 text = line.head if isinstance(line, LongLine) else line
-                if not babble:
+                if not stray:
                     shown = sanitize_line(text[:200].decode("utf-8", "replace"), 80)
                     report(f'it writes text that is no message to its standard output, which is left out: "{shown}"')
-                babble += line.size if isinstance(line, LongLine) else len(line)
-                if babble > BABBLE:
-                    raise StreamEnd(f"it wrote more than {BABBLE // 1024 // 1024} MB that are no messages")
+                stray += line.size if isinstance(line, LongLine) else len(line)
+                if stray > MAX_STRAY_BYTES:
+                    raise StreamEnd(f"it wrote more than {MAX_STRAY_BYTES // 1024 // 1024} MB that are no messages")
 
 
 def _parsed(line: bytes) -> types.JSONRPCMessage | None:

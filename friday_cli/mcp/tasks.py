@@ -26,7 +26,7 @@ _REQUESTS: dict[str, type[types.InputRequest]] = {
 
 
 class TaskCreated(types.Result):
-    """The answer to a call that goes on as a task."""
+    """The answer to a call that continues as a task."""
 
     result_type: Literal["task"] = "task"
     task_id: str

@@ -25,7 +25,7 @@ from friday_cli.core.subagents.tree import SubagentTree
 from friday_cli.extensions.profiles import Profile
 from friday_cli.store.locks import Ownership
 
-from .agent_factory import AgentFactory
+from .agent_factory import ROOT, AgentFactory
 from .agent_tools import PastRuns
 from .isolation import WorktreeIsolation
 from .open import SessionParts, open_session
@@ -101,7 +101,10 @@ class ItemAgents:
         factory = self._factory
         found = factory.profiles.get(name)
         if found not in factory.profiles.children(factory.root.profile):
-            raise UsageError(f"The profile {name!r} cannot be delegated to.")
+            sender = factory.root.profile.name if factory.root.profile else ROOT
+            raise UsageError(
+                f"The profile {sender} may not delegate to {name!r}.", hint="Add it to subAgents of that profile."
+            )
         return found
 
     def provider(self, profile: Profile) -> Provider:

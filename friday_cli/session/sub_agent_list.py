@@ -8,13 +8,12 @@ from functools import lru_cache
 
 import msgspec
 
+from friday_cli.core.protocol.messages import CHARS_PER_TOKEN
 from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.extensions.profiles.profile import Profile
 
 SHARE = 0.02
 """The part of the context window that the list may take."""
-CHARS_PER_TOKEN = 4
-"""Characters of English text in a token, about."""
 LENGTHS = (400, 200, 120, 80, 60)
 """Characters of each description, tried in this order."""
 

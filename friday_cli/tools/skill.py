@@ -10,6 +10,7 @@ from msgspec import Meta
 from friday_cli.core.protocol.call_arguments import ToolArguments
 from friday_cli.core.protocol.displays import TableDisplay
 from friday_cli.core.protocol.errors import ToolError
+from friday_cli.core.protocol.messages import CHARS_PER_TOKEN
 from friday_cli.core.protocol.tool import Output, Tool, ToolContext
 from friday_cli.core.protocol.tool_info import SKILL
 from friday_cli.core.text.sanitize import sanitize_line
@@ -19,8 +20,6 @@ from friday_cli.tool_catalog import TOOLS
 
 SHARE = 0.02
 """The part of the context window that the list of skills may take."""
-CHARS_PER_TOKEN = 4
-"""Characters of English text in a token, about."""
 MAX_LISTED = 60
 """Skills in the list."""
 MAX_DESCRIPTION = 250

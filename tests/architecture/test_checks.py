@@ -1,4 +1,4 @@
-"""The checks that are programs of their own: `pytest` runs them all, so one command tells whether the house is in order."""
+"""The checks that are programs of their own: `pytest` runs them all, so one command runs every check."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def main() -> None:
     missed = 0
     with bench(repeat=wanted.repeat) as here:
         for name in chosen:
-            scale = oneshot.speed(here)  # anew each time: machines are shared, and other work comes and goes
+            scale = oneshot.speed(here)  # each time again: machines are shared, and other work comes and goes
             about = f"{machine()}; {scale:.2f} times the time of the machine of the goals"
             print(f"{name}: {about}")
             rows = [measured(line, scale) for line in SECTIONS[name](here)]

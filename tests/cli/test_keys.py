@@ -1,4 +1,4 @@
-"""`friday auth` and `friday models`: keys go in and never come out; what can be used is said truly."""
+"""`friday auth` and `friday models`: keys are stored and never shown; the list of usable models is right."""
 
 from __future__ import annotations
 

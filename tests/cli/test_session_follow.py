@@ -73,7 +73,7 @@ class Watcher:
             assert self._news.wait_for(lambda: any(words in line for line in self.lines), 60), (words, self.lines)
 
     def over(self) -> tuple[int, list[str], str]:
-        """Its exit code, what it said, and what it said on standard error."""
+        """Its exit code, its standard output and its standard error."""
         code = self.process.wait(60)
         self._reader.join(20)
         assert self.process.stderr is not None

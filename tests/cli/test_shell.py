@@ -1,4 +1,4 @@
-"""The command as a shell meets it: help, Tab, closed ends, and what nobody foresaw."""
+"""The command in a shell: help, completion, closed pipes, and unexpected exceptions."""
 
 from __future__ import annotations
 

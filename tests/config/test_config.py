@@ -1,4 +1,4 @@
-"""Settings: where they come from, what a project may do, and what is said about a wrong one."""
+"""Settings: where they come from, what a project may do, and the error for a wrong one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A real session on a virtual clock: `Session.open` with its crew, profiles, settings and files, and a store in memory."""
+"""A real session on a virtual clock: `Session.open` with its agent factory, profiles, settings and files, and a store in memory."""
 
 from __future__ import annotations
 
@@ -237,7 +237,7 @@ class Harness:
 
 
 async def until(condition: Callable[[], object], *, most_s: float = 10_000.0) -> None:
-    """Let the world go on until `condition` holds, looked at after a virtual millisecond and then ever less often."""
+    """Let the virtual time run until `condition` holds; it is checked after a millisecond and then less and less often."""
     pause = 0.001
     async with asyncio.timeout(most_s):
         while not condition():

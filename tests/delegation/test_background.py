@@ -1,4 +1,4 @@
-"""Children in the background: the parent goes on, is told at its next turn, and is woken when it has nothing to do."""
+"""Children in the background: the parent continues, is notified at its next turn, and is started when it is idle."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def behind(profile: str, task: str, **more: object) -> object:
 
 
 async def test_the_call_returns_at_once_with_the_id_and_the_parent_goes_on(harness: Harness) -> None:
-    """A person goes on talking to it as well."""
+    """A person can send it messages meanwhile."""
     script = {"a": [Say("", [behind("researcher", "look")]), Say("", [call("todo", items=[])]),
                     Say("meanwhile", delay_s=1), Say("four"), Say("told")],
               "a.1": [Say("the finding", delay_s=60)]}  # fmt: skip

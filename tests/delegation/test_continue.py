@@ -210,7 +210,7 @@ async def test_a_person_continues_a_child_and_can_give_it_more(harness: Harness)
 
 @pytest.mark.parametrize("crashes", [False, True])
 async def test_the_main_agent_hears_of_it_at_its_next_turn_and_is_not_woken(harness: Harness, crashes: bool) -> None:
-    """Also where a later process goes on, which is how `friday ask --resume-agent` and then `--continue` are used."""
+    """Also where a later process continues, which is how `friday ask --resume-agent` and then `--continue` are used."""
     script = {"a": [Say("", [delegate("researcher", "look")]), Say("fin")], "a.1": [Say("one"), Say("two")]}
     async with harness.open(script) as s:
         await s.session.prompt("go")

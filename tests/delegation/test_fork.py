@@ -1,4 +1,4 @@
-"""A fork goes on from its parent's conversation, byte for byte the same prefix; its limits act at dispatch."""
+"""A fork continues its parent's conversation, byte for byte the same prefix; its limits act at dispatch."""
 
 from __future__ import annotations
 

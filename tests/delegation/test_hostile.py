@@ -25,7 +25,7 @@ IMPS = ("imp", "pix")
 
 
 class Hostile(Actors):
-    """Every agent answers every request with as many new agents as it can name, and goes on with every one it knows."""
+    """Every agent answers every request with as many new agents as it can name, and resumes every one it knows."""
 
     def __init__(self, *, each: int = 3, most_own: int = 4) -> None:
         super().__init__(self._reply)

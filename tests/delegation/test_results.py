@@ -20,7 +20,7 @@ def done(result: str, status: str = "success", findings: Any = (), **claims: Any
 
 
 async def handed_in(harness: Harness, *turns: Say) -> tuple[tuple[str, str], str, list[str]]:
-    """How a child ended that said `turns` where a form was demanded; what its parent read, and what it was told."""
+    """How a child ended that answered with `turns` where a schema was required; what its parent read, and the notes that the child got."""
     script = {"a": [Say("", [delegate("researcher", "count", schema=SCHEMA)]), Say("fin")], "a.1": list(turns)}
     s = await harness.ran(script)
     return s.end("a.1"), s.results()[0], [*s.results("a.1"), *s.heard("a.1")]

@@ -7,7 +7,7 @@ import pytest
 from friday_cli.core.agent.loaded_skills import kept_skills, loaded_skills
 from friday_cli.core.eventlog.replay import replay
 from friday_cli.core.protocol.events import AgentFinished, Compacted, Notice, SkillLoaded
-from friday_cli.core.protocol.messages import Message, ToolCall, ToolResult, Usage
+from friday_cli.core.protocol.messages import CHARS_PER_TOKEN, Message, ToolCall, ToolResult, Usage
 from friday_cli.core.protocol.provider import Request
 from friday_cli.tools import skill as tool
 from friday_cli.view import MessageItem, NoteItem, SessionView
@@ -267,7 +267,7 @@ def test_the_list_of_2000_skills_keeps_to_its_share_of_the_window() -> None:
         listed = text.count("\n- ")
         assert listed >= least
         assert listed <= tool.MAX_LISTED
-        assert not window or sum(map(len, text.splitlines()[2:-1])) / tool.CHARS_PER_TOKEN <= window * tool.SHARE
+        assert not window or sum(map(len, text.splitlines()[2:-1])) / CHARS_PER_TOKEN <= window * tool.SHARE
         assert f"{2_000 - listed:,} more are not listed" in text
 
 

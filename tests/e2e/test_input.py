@@ -18,7 +18,7 @@ DOT = base64.b64decode(
 )
 
 
-EMPTY = "friday: No prompt: standard input is empty.\n"
+EMPTY = 'friday: No prompt: standard input is empty. Run `friday ask "your question"`, or pipe the question in.\n'
 
 
 @pytest.mark.parametrize(("prompt", "given", "out"), [

@@ -1,4 +1,4 @@
-"""Servers that cannot be used, and logins, as a person sees them: one line each, and the run goes on."""
+"""Servers that cannot be used, and logins, as a person sees them: one line each, and the run continues."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def console(tmp_path: Path, home: Path, capsys: pytest.CaptureFixture[str]) -> C
 
 @pytest.fixture
 def tls(tmp_path: Path) -> ssl.SSLContext:
-    """A server's certificate that nobody vouches for."""
+    """A server's certificate that no authority has signed."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(*self_signed(tmp_path))
     return context

@@ -225,6 +225,6 @@ def test_stream_json_is_the_events(friday: Friday) -> None:
         assert json.loads(ran.out.splitlines()[0])["event"]["schema"] == 1
         numbers = [e.seq for e in envelopes if e.seq is not None]
         assert numbers[1:] == list(range(numbers[1], numbers[-1] + 1))
-        assert "text_delta" in kinds or ran is again  # what was said before its replay was read is shown whole
+        assert "text_delta" in kinds or ran is again  # what was written before its replay was read is shown whole
         assert {e.agent for e in envelopes} == {"a"}
     assert first.out.splitlines()[0] == again.out.splitlines()[0]

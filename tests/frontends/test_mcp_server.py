@@ -27,6 +27,7 @@ from friday_cli.frontends.mcp_server.serve_settings import ServeSettings
 from friday_cli.frontends.mcp_server.server import TASKS, build_server
 from friday_cli.frontends.mcp_server.tools import FridayTools
 from friday_cli.frontends.options import defaults
+from friday_cli.paths import config_dir
 from friday_cli.view import SessionView
 from tests.session.harness import Harness, does, wait_for
 
@@ -223,6 +224,19 @@ async def test_deep_inside_agents_of_friday_nothing_is_started(
         refused = await client.call_tool("delegate_task", {"task": "go"})
     assert refused.is_error
     assert "FRIDAY_DEPTH=3" in refused.content[0].text
+
+
+async def test_delegation_that_is_switched_off_is_the_reason_also_inside_agents_of_friday(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config_dir().mkdir(parents=True, exist_ok=True)
+    (config_dir() / "config.toml").write_text("agents.delegation.enabled = false\n")
+    monkeypatch.setenv("FRIDAY_DEPTH", "1")
+    async with _served(harness) as (client, _):
+        refused = await client.call_tool("delegate_task", {"task": "go"})
+    assert refused.is_error
+    assert "agents.delegation is switched off" in refused.content[0].text
+    assert "friday config set agents.delegation.enabled true" in refused.content[0].text
 
 
 def _make_repository(folder: Path) -> None:

@@ -106,7 +106,7 @@ def check_starts(scene: Scene, log: Sequence[ev.Envelope]) -> list[str]:
 
 
 def check_causes(scene: Scene, log: Sequence[ev.Envelope]) -> list[str]:
-    """Whoever was stopped was stopped by somebody: no cause stands in the record for another."""
+    """Each stopped agent has the cause of its stop in the log, and no other one."""
     faults = []
     by_model = [
         (c.arguments.get("id"), c.arguments.get("mode")) for _, c in calls_that_ran(log) if c.name == "cancel_sub_agent"

@@ -210,7 +210,7 @@ class Scene(RandomUser):
         return await ctx.ask("which one?", ["this", "that"])
 
     async def _own_cancel(self, ctx: ToolContext, args: Arguments) -> str:
-        """A tool whose own helper was cancelled: that is its failure, nobody stopped the agent."""
+        """A tool whose own helper task was cancelled: the tool fails, and the agent is not stopped."""
         self.dispatched(ctx)
         self.reached["a tool's own cancellation"] += 1
         helper = asyncio.ensure_future(asyncio.sleep(5))
@@ -403,7 +403,7 @@ class Scene(RandomUser):
         return node is None or node.ended
 
     async def quiet(self) -> None:
-        """Returns when nobody works any more; who waits for a person that never comes is stopped."""
+        """Returns when no agent works; an agent that waits for a person who does not answer is stopped."""
         tree = self.bench.tree
         until = asyncio.get_running_loop().time() + HORIZON_S
         while living := [n.task for n in (*tree.running("a"), *tree.in_background()) if n.task]:

@@ -1,4 +1,4 @@
-"""Play a scene to its end, let its process die somewhere and go on; say what was wrong with all that."""
+"""Plays a scene to its end, cuts it where its process dies, resumes it, and returns everything that was wrong."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def back(whole: list[ev.Envelope], rng: random.Random, reached: Counter[str]) ->
 
 
 async def reopened(scene: Scene, kept: list[ev.Envelope]) -> Scene:
-    """The session goes on from what a death left, as the next process finds it, with its old agents."""
+    """The session as the next process resumes it from what the dead one left, with its old agents."""
     again = Scene(scene.seed, kept=[*kept, *recovery_events(kept, now=kept[-1].at)], before=scene)
     again.died_at = len(kept)
     for record in log_reader.replay(kept).values():  # a request without a reply counts with its estimate

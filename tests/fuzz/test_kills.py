@@ -1,4 +1,4 @@
-"""Real deaths: sessions with the SQLite store are killed with SIGKILL anywhere, and the next process goes on from there."""
+"""Real kills: sessions with the SQLite store are killed with SIGKILL at any point, and the next process resumes them."""
 
 from __future__ import annotations
 
@@ -211,7 +211,7 @@ def compare(before: list[Envelope], after: list[Envelope], reached: Counter[str]
 
 
 async def worktrees(folder: Path, reached: Counter[str]) -> list[str]:
-    """No work in a worktree is lost, none is left that is nobody's, and git knows of the same ones as we do."""
+    """No work in a worktree is lost, none is left without an agent, and git lists the same ones as Friday."""
     records = []
     store = Store(store_path())
     for session in await store.list_sessions():

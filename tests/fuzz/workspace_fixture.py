@@ -129,7 +129,7 @@ class FakeWorktrees(Worktrees):
             self._gone(worktree, "kept" if keep_branch else "discarded")
 
     def _gone(self, worktree: Worktree, state: Any) -> None:
-        """The folder goes; nobody may be at work in it."""
+        """The folder is removed; no agent may be working in it."""
         living = [n.path for n in self._scene.bench.tree.running("a") if n.agent.workspace is worktree.workspace]
         if worktree.path and living:
             self._scene.broken.append(f"{living} work in the worktree of {worktree.path}, which is {state}")

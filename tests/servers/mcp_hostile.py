@@ -53,8 +53,8 @@ def looks() -> str:
 def called(key: int) -> None:
     state["calls"].append(key)
     if KIND == "rug":
+        send(method="notifications/tools/list_changed")  # first, so that the client knows before its run ends
         text(key, "said")
-        send(method="notifications/tools/list_changed")
     elif KIND == "asks":
         for number in range(200):
             send(id=f"q{number}", method="elicitation/create", params=FORM)
@@ -63,8 +63,8 @@ def called(key: int) -> None:
     elif KIND == "looks":
         text(key, looks())
     elif KIND == "lists":
+        send(method="notifications/tools/list_changed")  # first, so that the client knows before its run ends
         text(key, "said")
-        send(method="notifications/tools/list_changed")
 
 
 def answered(result: dict[str, Any]) -> None:

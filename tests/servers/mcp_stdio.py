@@ -1,7 +1,7 @@
 """A small MCP server on standard input and output, by hand: it starts faster than one of the library.
 
 Arguments, `KEY=VALUE` or a word: `era=modern|legacy|strict` (strict ends at an unknown first request), `tools=N` more tools,
-`log=FILE` writes one line for each start and message, `silent`, `babble`, `die` at the start, `change` or `change=prompts` after
+`log=FILE` writes one line for each start and message, `silent`, `babble`, `die` at the start, `change` or `change=prompts` with
 the first call, `resources`, `words=TEXT` as instructions.
 """
 
@@ -270,10 +270,12 @@ def main() -> None:
                 "_meta": {META + "serverInfo": {"name": "small", "version": "1"}},
                 **result,
             }
-        send(id=message["id"], result=result)
         if "change" in WORDS and message["method"] == "tools/call" and not state["changed"]:
             state["changed"] = True
-            notify(f"notifications/{WORDS['change'] or 'tools'}/list_changed")
+            notify(
+                f"notifications/{WORDS['change'] or 'tools'}/list_changed"
+            )  # so the client knows before its run ends
+        send(id=message["id"], result=result)
 
 
 if __name__ == "__main__":

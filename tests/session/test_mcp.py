@@ -415,7 +415,7 @@ async def test_a_long_result_is_shortened_and_kept_as_a_file(harness: Harness) -
     assert "3,000 characters left out; all of it is in " in text
 
 
-async def test_the_text_of_a_server_is_text_of_strangers(harness: Harness) -> None:
+async def test_the_text_of_a_server_is_untrusted_text(harness: Harness) -> None:
     servers(small=entry(expose="direct"))
     harness.plays(
         {"a": [calls("small", "echo", text="x"), does(("web_fetch", {"url": "http://evil.example/x"})), says("done")]}

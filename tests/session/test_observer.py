@@ -1,4 +1,4 @@
-"""Two windows on one session: the second shows it live and changes nothing, until the first has ended."""
+"""Two processes with one session: the second shows it live and changes nothing, until the first has ended."""
 
 from __future__ import annotations
 
@@ -69,15 +69,15 @@ async def driven(harness: Harness) -> AsyncIterator[Other]:
 
 
 class Face:
-    """Folds what a window shows."""
+    """Folds what an observer shows."""
 
-    def __init__(self, window: SessionObserver) -> None:
+    def __init__(self, observer: SessionObserver) -> None:
         self.state, self.seen = SessionView(), list[Envelope]()
         self._changed = asyncio.Event()
-        self._task = asyncio.create_task(self._fold(window))
+        self._task = asyncio.create_task(self._fold(observer))
 
-    async def _fold(self, window: SessionObserver) -> None:
-        async for envelope in window.events():
+    async def _fold(self, observer: SessionObserver) -> None:
+        async for envelope in observer.events():
             self.seen.append(envelope)
             self.state.apply(envelope)
             self._changed.set()
@@ -97,51 +97,51 @@ class Face:
         await asyncio.wait_for(self._task, 60)
 
 
-async def test_the_second_window_is_live_and_takes_over_when_the_first_ends(harness: Harness) -> None:
+async def test_the_observer_is_live_and_takes_over_when_the_first_ends(harness: Harness) -> None:
     harness.plays({"a": [does(writes("a.txt", "1\n")), says("one"), says("two")]})
     async with driven(harness) as other:
         options = Options(harness.project, model=f"scripted:{harness.scenario}", resume=other.session)
         with pytest.raises(UsageError, match=rf"open in another friday process \(pid {other.process.pid}\)"):
             await Session.open(options)
-        window = await SessionObserver.open(options)
-        assert (window.owner_pid, window.released.is_set()) == (other.process.pid, False)
-        assert f"open in another friday process (pid {other.process.pid})" in str(window.refusal)
-        face = Face(window)
+        observer = await SessionObserver.open(options)
+        assert (observer.owner_pid, observer.released.is_set()) == (other.process.pid, False)
+        assert f"open in another friday process (pid {other.process.pid})" in str(observer.refusal)
+        face = Face(observer)
         await face.until("one")
-        assert (face.seen[-1].seq or 0) <= window.since
+        assert (face.seen[-1].seq or 0) <= observer.since
         other.say("second")
         await face.until("two")
-        assert [p.text for p in await window.rewind.points()] == ["first", "second"]
-        assert [r.path for r in await window.rewind.changes()] == ["a.txt"]
+        assert [p.text for p in await observer.rewind.points()] == ["first", "second"]
+        assert [r.path for r in await observer.rewind.changes()] == ["a.txt"]
         with pytest.raises(UsageError, match="is open in another"):
-            await window.take_over()
+            await observer.take_over()
         await other.end()
-        await asyncio.wait_for(window.released.wait(), 60)
-        assert "Take it over" in str(window.refusal)
+        await asyncio.wait_for(observer.released.wait(), 60)
+        assert "Take it over" in str(observer.refusal)
         harness.plays({"a": [says("three")]})
-        session = await window.take_over()
+        session = await observer.take_over()
         await face.end()
         assert session._main.agent.history[-1].text == "two"
         assert (await session.prompt("third")).text == "three"
         await session.close()
 
 
-async def test_a_driver_that_is_killed_leaves_the_session_to_the_window(harness: Harness) -> None:
+async def test_a_driver_that_is_killed_leaves_the_session_to_the_observer(harness: Harness) -> None:
     harness.plays({"a": [says("one"), does(("bash", {"command": "sleep 20"}))]})
     async with driven(harness) as other:
-        window = await SessionObserver.open(
+        observer = await SessionObserver.open(
             Options(harness.project, model=f"scripted:{harness.scenario}", resume=other.session)
         )
-        face = Face(window)
+        face = Face(observer)
         other.say("sleep")
         await face.until("sleep")
         other.process.send_signal(signal.SIGKILL)
-        await asyncio.wait_for(window.released.wait(), 60)
-        session = await window.take_over()
+        await asyncio.wait_for(observer.released.wait(), 60)
+        session = await observer.take_over()
         await face.end()
         assert session.idle
         await session.close()
-        await window.close()
+        await observer.close()
 
 
 async def test_only_a_session_that_there_is_can_be_watched(harness: Harness) -> None:

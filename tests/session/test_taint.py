@@ -1,4 +1,4 @@
-"""What strangers' text changes for a whole session: its sub-agents, its main agent, and after resuming (Q34)."""
+"""What untrusted text changes for a whole session: its sub-agents, its main agent, and after resuming (Q34)."""
 
 from __future__ import annotations
 

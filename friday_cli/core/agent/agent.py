@@ -141,7 +141,7 @@ class Agent(msgspec.Struct, eq=False):
         return f"{self.provider.name}/{self.provider.model}"
 
     def reading(self, message: Message, *, withheld: bool = False) -> list[AnyEvent]:
-        """What is to be logged when it reads `message`. If hooks withheld it, nothing is done and logged."""
+        """The events to log when it reads `message`; none if hooks withheld it."""
         acts = [self.on_read.pop(text) for text in list(self.on_read) if text in message.text]
         return [] if withheld else [*(act() for act in acts), MessageAdded(message)]
 

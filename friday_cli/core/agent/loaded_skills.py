@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..protocol.messages import Message, Text, user
+from ..protocol.messages import CHARS_PER_TOKEN, Message, Text, user
 from ..protocol.tool_info import SKILL
 from ..text.skill_marks import BEGIN, BLOCK
 
 KEPT_SHARE = 0.2
 """The part of the context window that instructions of skills may take after a compaction."""
-CHARS_PER_TOKEN = 4
-"""Characters of English text in a token, about."""
 
 
 def loaded_skills(history: Sequence[Message]) -> dict[str, str]:

@@ -300,8 +300,8 @@ def _rule_input(agent: Agent, tool: Tool, args: object) -> RuleInput:
 async def _require_permission(
     agent: Agent, services: Services, call: ToolCall, ready: _Prepared, wanted: RuleInput, *, printed: str = ""
 ) -> bool:
-    """Return when the call, as prepared, may run: whether it may do nothing but look. Raises PermissionDenied with the
-    reason otherwise, and with what it `printed` where it could only look."""
+    """Wait until the prepared call may run. Returns whether it must run read-only. Raises PermissionDenied with the reason,
+    and with what it `printed` if it already ran read-only."""
     arguments, hooked = ready.arguments, ready.hooked
 
     def decision() -> PermissionDecision:

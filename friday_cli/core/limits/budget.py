@@ -139,8 +139,8 @@ class Budget:
         return min(tokens, cost / each)
 
     def _readable(self, quantity: Literal[0, 1], answer: float) -> float:
-        """Tokens or US dollars of input that a wrap-up can read: half of its reserve, but of a small one no more than a short
-        `answer` leaves, if nothing comes free."""
+        """Tokens or US dollars of input that a wrap-up can pay for: half of its reserve. If nothing comes free, it is less
+        where the reserve is so small that a short `answer` needs more than the other half."""
         reachable, kept = self._reachable(quantity), self.kept[quantity]
         return min(kept / 2, max(reachable, min(reachable, 0.0) + kept - answer))
 

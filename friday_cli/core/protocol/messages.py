@@ -194,6 +194,10 @@ def handed_in(message: Message) -> str:
     return next((text.strip() for text in found if isinstance(text, str)), "")
 
 
+CHARS_PER_TOKEN = 4
+"""Characters of English text in a token, about."""
+
+
 def estimate_tokens(text: str) -> int:
     """An estimate of the tokens in `text`: one per four bytes of UTF-8, rounded up."""
     return (len(text.encode("utf-8", "replace")) + 3) // 4

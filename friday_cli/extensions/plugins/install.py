@@ -49,7 +49,9 @@ def fetched(source: str, into: Path) -> Path:
     if path.is_file() and zipfile.is_zipfile(path):
         return _unpacked(path, into)
     if not path.is_dir():
-        raise UsageError(f"{source} is no folder, no zip file and no git address with a commit.")
+        raise UsageError(
+            f"{source} is no folder and no zip file.", hint="A git address needs the id of a commit: URL@COMMIT."
+        )
     return path
 
 
@@ -185,7 +187,7 @@ def _cloned(url: str, sha: str, into: Path) -> Path:
     """A git repository at one commit. Raises UsageError."""
     git = find_program("git", None)
     if git is None:
-        raise UsageError("git was not found.")
+        raise UsageError("git was not found.", hint="Install git, or add the plugin from a folder or a zip file.")
     env = {**os.environ, "GIT_TERMINAL_PROMPT": "0", "GIT_CONFIG_NOSYSTEM": "1", "GIT_LFS_SKIP_SMUDGE": "1"}
     options = ["-c", "core.hooksPath=/dev/null", "-c", "core.symlinks=true", "-c", "protocol.ext.allow=never"]
     commands = (

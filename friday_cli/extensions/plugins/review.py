@@ -14,13 +14,13 @@ from friday_cli.core.text.sanitize import sanitize_line, show_invisible
 
 from .. import commands, profiles, trust
 from ..profiles import render
+from ..skills.files import SCRIPTS
 from ..skills.parse import parse
 from .installed import files_of_project
 from .plugin import Plugin, PluginFiles, read
 
 MAX_LINES = 400
 """Lines of a diff that are shown; more are counted."""
-_CODE = (".py", ".sh", ".bash", ".js", ".mjs", ".ts", ".rb", ".pl", ".ps1", ".bat", ".cmd", ".exe", ".so", ".jar")
 
 
 def rows(plugin: Plugin, env: Mapping[str, str] | None = None) -> list[tuple[str, str]]:
@@ -30,7 +30,7 @@ def rows(plugin: Plugin, env: Mapping[str, str] | None = None) -> list[tuple[str
     found += [(f"command /{name}", _command(plugin, name, file)) for name, file in sorted(plugin.commands.items())]
     servers, problems = _servers(plugin, env)
     found += servers
-    programs = [name for name in plugin.files.files if name.endswith(_CODE)]
+    programs = [name for name in plugin.files.files if name.endswith(SCRIPTS)]
     if programs:
         more = f" and {len(programs) - 10} more" if len(programs) > 10 else ""
         found.append(

@@ -36,7 +36,8 @@ IN_PROJECT = (".friday/skills", ".agents/skills", ".claude/skills")
 IN_HOME = (".agents/skills", ".claude/skills")
 UNTRUSTED = ""
 """Instead of a sha256: the skill cannot be trusted."""
-_CODE = (".py", ".sh", ".bash", ".js", ".mjs", ".ts", ".rb", ".pl", ".ps1", ".bat", ".cmd", ".exe", ".so", ".jar")
+SCRIPTS = (".py", ".sh", ".bash", ".js", ".mjs", ".ts", ".rb", ".pl", ".ps1", ".bat", ".cmd", ".exe", ".so", ".jar")
+"""How the names of files end that look like programs."""
 
 _REGULAR = 0o100000
 """The bit of `st_mode` that is set for files and not for folders."""
@@ -307,4 +308,4 @@ def folders_above(names: Iterable[str]) -> dict[str, str]:
 
 def is_script(name: str) -> bool:
     """Whether a file of a skill looks like a program."""
-    return name.endswith(_CODE) or "scripts/" in name
+    return name.endswith(SCRIPTS) or "scripts/" in name

@@ -11,6 +11,7 @@ from friday_cli.core.text.lazy_regex import pattern
 from friday_cli.core.text.sanitize import sanitize_line
 
 from .. import frontmatter
+from ..prompt_arguments import argument_hint, argument_names
 from .skill import Origin, Skill
 
 NAME = pattern(r"[a-z0-9]+(?:-[a-z0-9]+)*")
@@ -57,8 +58,8 @@ def parse(folder: Path, raw: bytes, sha256: str, origin: Origin) -> Skill:
         origin=origin,
         tools=tools,
         only=only,
-        hint=_hint(values.get("argument-hint")),
-        names=_words(values.get("arguments")),
+        hint=argument_hint(values.get("argument-hint")),
+        names=argument_names(values.get("arguments")),
         by_model=not _flag(values, "disable-model-invocation", False, notices),
         by_person=_flag(values, "user-invocable", True, notices),
         fork=_fork(values.get("context"), notices),
@@ -95,16 +96,6 @@ def _description(path: str, value: object, notices: list[str]) -> str:
     if len(text) > MAX_DESCRIPTION:
         notices.append(f"its description is longer than {MAX_DESCRIPTION:,} characters; the rest is not used.")
     return text[:MAX_DESCRIPTION]
-
-
-def _hint(value: object) -> str:
-    """The argument hint. `[file]` without quotes is a list in YAML."""
-    return sanitize_line(" ".join(f"[{word}]" for word in value) if isinstance(value, list) else str(value or ""), 80)
-
-
-def _words(value: object) -> tuple[str, ...]:
-    words = value if isinstance(value, list) else str(value or "").replace(",", " ").split()
-    return tuple(word for word in words if isinstance(word, str))
 
 
 def _flag(values: dict[str, Any], key: str, default: bool, notices: list[str]) -> bool:

@@ -228,7 +228,7 @@ class SessionUpdates:
         return self.session_of(agent.path), card
 
     def _own(self, agent: AgentView, fields: dict[str, Any]) -> dict[str, Any]:
-        """Models number calls anew in each agent; a client may compare ids over all sessions."""
+        """Models count calls from 1 in each agent; a client may compare ids over all sessions."""
         return {**fields, "toolCallId": self.call_id(agent.path, fields["toolCallId"])}
 
     def call_id(self, path: str, call_id: str) -> str:

@@ -22,8 +22,6 @@ LONGEST = 64 * 1024 * 1024
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR = -32700, -32600, -32601, -32602, -32603
 AUTH_REQUIRED, NOT_FOUND = -32000, -32002
 
-Handler = Callable[[dict[str, Any]], Awaitable[Any]]
-
 
 class RpcError(Exception):
     """An error answer to a request."""

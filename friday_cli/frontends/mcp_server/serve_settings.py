@@ -76,14 +76,16 @@ class ServeSettings(msgspec.Struct, frozen=True, eq=False):
         return cls(cwd, options, settings, found, budget, env)
 
     def require_depth(self) -> None:
-        """Raises UsageError if this process is nested too deep to start agents."""
+        """Raises UsageError if delegation is switched off, or this process is nested too deep to start agents."""
+        if not self.settings.agents.delegation.enabled:
+            hint = "The user can run `friday config set agents.delegation.enabled true`."
+            raise UsageError("No sub-agent was started: agents.delegation is switched off.", hint=hint)
         depth, most = nesting_depth(self.env), self.settings.agents.delegation.max_depth
-        if depth >= most or not self.settings.agents.delegation.enabled:
+        if depth >= most:
             raise UsageError(
                 f"No sub-agent was started: this server runs {depth} deep below agents of Friday ({DEPTH}={depth}), and "
-                f"agents.delegation.max_depth is {most}."
-                if depth
-                else "No sub-agent was started: agents.delegation is switched off."
+                f"agents.delegation.max_depth is {most}.",
+                hint="Do the work yourself.",
             )
 
     @property

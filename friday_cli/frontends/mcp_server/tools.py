@@ -258,7 +258,7 @@ class WaitingJob:
         self._left -= _clock() - begun
 
     async def abandon(self) -> None:
-        """The job goes on."""
+        """Nothing: the job continues."""
 
 
 def _clock() -> float:

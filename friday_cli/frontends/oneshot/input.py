@@ -13,6 +13,7 @@ from friday_cli.core.protocol.errors import UsageError
 FIRST_BYTE_S = 3.0
 """Seconds to wait for piped input when the prompt is an argument."""
 MAX_BYTES = 10_000_000
+_HOW = 'Run `friday ask "your question"`, or pipe the question in.'
 """Longest standard input."""
 
 
@@ -24,14 +25,14 @@ def read_prompt(argument: str | None, remark: Callable[[str], None]) -> tuple[st
     """
     if argument is None or argument == "-":
         if sys.stdin is None or (argument is None and sys.stdin.isatty()):
-            raise UsageError("No prompt.", hint='Run `friday ask "your question"`, or pipe the question in.')
+            raise UsageError("No prompt.", hint=_HOW)
         text = _decoded(_read_all())
         if not text.strip():
-            raise UsageError("No prompt: standard input is empty.")
+            raise UsageError("No prompt: standard input is empty.", hint=_HOW)
         return text, ""
     argument = _decoded(os.fsencode(argument))
     if not argument.strip():
-        raise UsageError("The prompt is empty.")
+        raise UsageError("The prompt is empty.", hint=_HOW)
     piped = _piped(remark)
     return argument, f"<stdin>\n{piped.rstrip()}\n</stdin>" if piped.strip() else ""
 

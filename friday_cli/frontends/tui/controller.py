@@ -1,6 +1,6 @@
 """Between the session and the screen: opens and closes sessions, and folds their events into the state that is shown.
 
-`session` is None until one is open. When another process drives the session, `window` shows it read-only, and this process
+`session` is None until one is open. When another process has the session open, `observer` shows it read-only, and this process
 takes it over when the other one ends.
 """
 
@@ -29,8 +29,8 @@ Make = Callable[[], "Options"]
 """Makes the options of the first session; called when the first session is opened."""
 LULL_S = 0.04
 """Seconds between two reads of live events: a little less than between two updates of the screen."""
-SHELL_TIMEOUT_S, SHELL_KEPT = 600.0, 20_000
-"""Seconds that a command of the user may take, and characters of the end of its output that the agent reads."""
+SHELL_KEPT = 20_000
+"""Characters of the end of the output of a command of the user that the agent reads."""
 MORE_TOKENS = 10_000
 """Tokens that are proposed for a sub-agent whose conversation was not counted."""
 OWNER_CHECK_S = 1.0
@@ -101,7 +101,7 @@ class SessionController:
         self.fold = EventFold(on_change)
         """Of the session that was opened last; each session gets a new one."""
         self.session: Session | None = None
-        self.window: SessionObserver | None = None
+        self.observer: SessionObserver | None = None
         """Shows a session that another process drives, in place of `session`."""
         self.told: list[str] = []
         """Messages to the user; the reader empties the list."""
@@ -142,7 +142,7 @@ class SessionController:
         try:
             source = self.session = await Session.open(self._made, env=self._env)
         except UsageError:
-            source = self.window = await self._observe(self._made)
+            source = self.observer = await self._observe(self._made)
             if source is None:
                 raise
             self._takeover = asyncio.create_task(self._take_over(source), name="wait for the session")
@@ -169,36 +169,36 @@ class SessionController:
 
         if not options.resume:
             return None
-        window = await SessionObserver.open(options, env=self._env)
-        if window.owner_pid is None:
-            await window.close()
+        observer = await SessionObserver.open(options, env=self._env)
+        if observer.owner_pid is None:
+            await observer.close()
             return None
-        return window
+        return observer
 
-    async def _take_over(self, window: SessionObserver) -> None:
+    async def _take_over(self, observer: SessionObserver) -> None:
         """Open the session when the process that drives it ends; when a third process was faster, wait for that one."""
-        seen = window.owner_pid
+        seen = observer.owner_pid
         while True:
             with suppress(TimeoutError):
-                await asyncio.wait_for(window.released.wait(), OWNER_CHECK_S)
-            if window.owner_pid != seen:
-                seen = window.owner_pid
+                await asyncio.wait_for(observer.released.wait(), OWNER_CHECK_S)
+            if observer.owner_pid != seen:
+                seen = observer.owner_pid
                 self._on_change()
-            if not window.released.is_set():
+            if not observer.released.is_set():
                 continue
             try:
-                session = await window.take_over()
+                session = await observer.take_over()
             except UsageError:
                 await asyncio.sleep(OWNER_CHECK_S)
             except FridayError as error:
-                self.told.append(f"This window cannot resume the session: {error}")
+                self.told.append(f"The session cannot be resumed here: {error}")
                 self._on_change()
                 return
             else:
                 break
         await self.fold.stop(cancel=True)  # the session gives the events that it did not read
-        self.session, self.window = session, None
-        self.told.append("The other window has ended. This one resumes the session.")
+        self.session, self.observer = session, None
+        self.told.append("The other process has ended; the session is resumed here.")
         await self.fold.start(session)
         self._on_change()
 
@@ -210,7 +210,7 @@ class SessionController:
     @property
     def shown(self) -> Session | SessionObserver | None:
         """What is on the screen: the session, or the read-only view."""
-        return self.session or self.window
+        return self.session or self.observer
 
     async def close(self) -> None:
         """Stop everything and close the session."""
@@ -220,10 +220,10 @@ class SessionController:
             self._takeover = None
         self.cancel_compaction()
         session, self.session = self.session, None
-        window, self.window = self.window, None
-        if window is not None:
-            await self.fold.stop(cancel=True)  # it reads events of the window
-            await window.close()
+        observer, self.observer = self.observer, None
+        if observer is not None:
+            await self.fold.stop(cancel=True)  # it reads events of the observer
+            await observer.close()
         if session is not None:
             if self.state.root is not None:
                 self.last = session.id
@@ -332,4 +332,4 @@ class SessionController:
         """The open session. Raises UsageError when none is open, or another process drives it."""
         if self.session is not None:
             return self.session
-        raise self.window.refusal if self.window is not None else UsageError("No session is open.")
+        raise self.observer.refusal if self.observer is not None else UsageError("No session is open.")

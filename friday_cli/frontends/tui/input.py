@@ -128,7 +128,7 @@ class InputController:
         custom = find_command(draft.text, self.customs)
         restricted = custom is not None and custom[0].tools is not None
         if self.controller.working and (restricted or draft.images):
-            what = "A command that takes tools away" if restricted else "A picture"
+            what = "A command that restricts tools" if restricted else "A picture"
             self._queue(draft, first=True)
             self.say_note(f"{what} waits until the agent is done; Esc interrupts it.")
         elif custom is None:
@@ -239,10 +239,10 @@ class InputController:
 
 def _read_only(chat: InputController) -> bool:
     """Whether another process drives the session; then the user is told."""
-    window = chat.controller.window
-    if window is not None:
-        chat.say_note(str(window.refusal), "warning")
-    return window is not None
+    observer = chat.controller.observer
+    if observer is not None:
+        chat.say_note(str(observer.refusal), "warning")
+    return observer is not None
 
 
 class ShellRunner:
@@ -259,7 +259,7 @@ class ShellRunner:
         if self._running is not None and self._running.is_running:
             refusal = "A command of yours still runs; Esc stops it."
         elif controller.session is None:
-            refusal = str(controller.window.refusal) if controller.window else "No session is open yet."
+            refusal = str(controller.observer.refusal) if controller.observer else "No session is open yet."
         else:
             self._running = app.run_worker(self._run(command, keep))
             return

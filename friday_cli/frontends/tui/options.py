@@ -11,7 +11,7 @@ from ..options import CONTINUE, SHARED, Option
 OPTIONS: tuple[Option, ...] = (
     Option(("--prompt", "-i"), "text", "Begin the chat with this message.", "TEXT"),
     CONTINUE,
-    Option(("--resume", "-r"), "maybe", "Go on with this session; without ID choose one from a list.", "ID"),
+    Option(("--resume", "-r"), "maybe", "Resume this session; without ID choose one from a list.", "ID"),
     *SHARED,
     Option(("--plain",), "flag", "The chat as linear text, for screen readers and simple terminals."),
 )

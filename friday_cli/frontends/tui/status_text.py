@@ -42,7 +42,7 @@ def facts(controller: SessionController, folder: Folder, hint: str) -> StatusFac
     """What the status line shows now."""
     state, session = controller.state, controller.session
     root = state.root
-    badge = session.badge if session else "read only" if controller.window else ""
+    badge = session.badge if session else "read only" if controller.observer else ""
     demo = is_demo(session.model if session else root.model if root else "")
     effort = f":{session.effort}" if session and session.effort else ""
     totals = state.usage_of(root.path) if root else Usage()
@@ -86,22 +86,22 @@ _HINTS: dict[Place, str] = {
 
 def read_only_reason(controller: SessionController) -> str:
     """Why messages cannot be sent; "" when they can."""
-    if controller.window is None:
+    if controller.observer is None:
         return ""
-    if controller.window.owner_pid is None:
-        return "Read only: the other window has ended"
-    return f"Read only: window {controller.window.owner_pid} drives this session; this one resumes it when that ends"
+    if controller.observer.owner_pid is None:
+        return "Read only: the other process has ended"
+    return f"Read only: open in friday process {controller.observer.owner_pid}; resumes here when that ends"
 
 
 def hint(controller: SessionController, place: Place, *, pane: bool, queued: bool, chosen: str = "a") -> str:
     """The keys that matter now. `pane`: the side pane is open; `queued`: messages wait; `chosen`: the agent under the
     cursor of the tree."""
     state, working = controller.state, controller.working
-    if controller.window is not None and place in ("prompt", "panel"):
+    if controller.observer is not None and place in ("prompt", "panel"):
         return "F1 help · / commands"
     if place == "prompt" and state.asks:
         return "Ctrl+Y answers"
-    if place == "tree" and controller.window is None and (agent := state.agents.get(chosen)) and agent.asks:
+    if place == "tree" and controller.observer is None and (agent := state.agents.get(chosen)) and agent.asks:
         return f"a answers · {_HINTS[place]}"
     if place in _HINTS:
         return _HINTS[place]

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, TypedDict
 
-from friday_cli.workspace.fs.gitignore import Level, level_of
+from friday_cli.workspace.fs.gitignore import level_of, walk_files
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
 """Larger files are not searched."""
@@ -52,7 +52,9 @@ def scan(request: ScanRequest, out: BinaryIO) -> None:
         paths: Iterator[str] = iter((request["only"],))
     else:
         level = level_of(Path(base))[0] if request["ignore"] else None
-        paths = _files(base, level, request["hidden"], re.compile(request["name"], re.S) if request["name"] else None)
+        name = re.compile(request["name"], re.S)
+        files = walk_files(base, level, hidden=request["hidden"])
+        paths = (file.path for file in files if not request["name"] or name.fullmatch(file.name))
     separator = b""
     for path in paths:
         relative = os.fsencode("./" * bool(request["only"]) + os.path.relpath(path, base))
@@ -63,26 +65,6 @@ def scan(request: ScanRequest, out: BinaryIO) -> None:
         ):
             out.write(separator + found)
             separator = b"\n" if request["mode"] == "content" else b""
-
-
-def _files(folder: str, level: Level | None, hidden: bool, name: re.Pattern[str] | None) -> Iterator[str]:
-    pending = [(folder, level)]
-    while pending:
-        folder, level = pending.pop()
-        try:
-            with os.scandir(folder) as entries:
-                for entry in entries:
-                    if entry.name == ".git" or (not hidden and entry.name.startswith(".")) or entry.is_symlink():
-                        continue
-                    is_folder = entry.is_dir(follow_symlinks=False)
-                    if level is not None and level.hides(entry.path, is_folder):
-                        continue
-                    if is_folder:
-                        pending.append((entry.path, level and level.below(entry.path)))
-                    elif entry.is_file(follow_symlinks=False) and (name is None or name.fullmatch(entry.name)):
-                        yield entry.path
-        except OSError:
-            continue  # removed meanwhile, or not readable
 
 
 def _text(path: str) -> str | None:

@@ -32,7 +32,7 @@ ROWS = 500
 GRACE_S = 3.0
 """Seconds after the last sign of life of a process in which its commands may still have changed files."""
 VERIFY_S = 0.2
-"""Seconds without a command until a complete scan for changes that the kernel did not tell."""
+"""Seconds without a command until a complete scan for changes that the kernel did not report."""
 _NOT_SAVED = "it could not be saved"
 _TOO_LARGE = f"it was larger than {KEPT // 1024} kB"
 _UNKNOWN = FileState(stat.S_IFREG)
@@ -56,7 +56,7 @@ class CheckpointRecorder:
         """The agent of which a command is running; "" for none."""
         self._snapshot_lock = asyncio.Lock()
         self._unverified = ""
-        """The agent of the last command after which no complete scan has looked for changes that were not told."""
+        """The agent of the last command after which no complete scan has looked for changes that the kernel did not report."""
         self._cancel_timer: Callable[[], object] = lambda: None
         self._later: asyncio.Task[None] | None = None
         self._closed = False
@@ -127,7 +127,7 @@ class CheckpointRecorder:
         return None if self._snapshot is None else self._snapshot.touched_since(start)
 
     async def verify(self) -> None:
-        """Record what commands changed without the kernel telling: files that they wrote through a name in a folder that is
+        """Record what commands changed without a report of the kernel: files that they wrote through a name in a folder that is
         not watched. That takes a complete scan, and is left to the next call if a command waits."""
         async with self._snapshot_lock:
             if self._snapshot is None or not self._unverified:

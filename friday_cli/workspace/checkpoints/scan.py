@@ -62,7 +62,7 @@ class FolderScanner:
         self._watch: FolderWatch | None = None
         self._watchable = True
         self._linked: set[str] = set()
-        """Files with several names: a write through a name elsewhere is not told by the watch."""
+        """Files with several names: the watch does not report a write through a name elsewhere."""
         self._touched = TouchedPaths()
         self._rule_files: tuple[str, ...] = ()
         self._rules_before: object = None
@@ -116,8 +116,8 @@ class FolderScanner:
         return found
 
     def unwatched(self, known: Mapping[str, FileSnapshot], wanted: Callable[[], bool]) -> dict[str, FoundFile] | None:
-        """All files except those that the next `changed` finds anyway: among them are files that changed without a word of
-        the kernel. None if `wanted` became False meanwhile, or if the next `changed` is complete."""
+        """All files except those that the next `changed` finds anyway: among them are files whose changes the kernel did
+        not report. None if `wanted` became False meanwhile, or if the next `changed` is complete."""
         if self._watch is None:
             return {}
         found = self._all_files(known, {}, None, wanted)
@@ -209,7 +209,7 @@ class FolderScanner:
             seen[folder] = rules
             if watch is not None and self._watch is watch:
                 try:
-                    watch.add(folder)  # before it is read: what changes later is told
+                    watch.add(folder)  # before it is read: what changes later is reported
                 except OSError:
                     self._stop_watch()
             try:
@@ -300,26 +300,26 @@ class FolderScanner:
 
 
 class TouchedPaths:
-    """When paths were told to have changed. `complete_from`: since when (nanoseconds) it has everything that a scan of
+    """When changes of paths were reported. `complete_from`: since when (nanoseconds) it has everything that a scan of
     `change_detection` would find; None: it has not."""
 
     def __init__(self) -> None:
         self.complete_from: int | None = None
-        self._told_at: dict[str, int] = {}
+        self._reported_at: dict[str, int] = {}
 
     def add(self, paths: Iterable[str]) -> None:
         """These paths changed until now."""
         at = now()
-        if len(self._told_at) > TOUCHED:
-            self._told_at.clear()
+        if len(self._reported_at) > TOUCHED:
+            self._reported_at.clear()
             self.complete_from = self.complete_from and at
-        self._told_at.update(dict.fromkeys(paths, at))
+        self._reported_at.update(dict.fromkeys(paths, at))
 
     def since(self, start: int) -> list[str] | None:
         """The paths that changed since a time; None if that is not known."""
         if self.complete_from is None or self.complete_from > start:
             return None
-        return [path for path, at in self._told_at.items() if at >= start]
+        return [path for path, at in self._reported_at.items() if at >= start]
 
 
 class FolderRules(NamedTuple):

@@ -107,7 +107,7 @@ class Snapshot:
         return self._compare(found, rules, since) if self.ready and found is not None else []
 
     def unseen_differences(self, wanted: Callable[[], bool]) -> list[SnapshotChange] | None:
-        """The changes that `differences` did not see because the kernel did not tell of them, and only those. None if
+        """The changes that `differences` did not see because the kernel did not report them, and only those. None if
         `wanted` became False before the scan ended."""
         if not self.ready:
             return []

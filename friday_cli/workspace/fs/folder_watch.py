@@ -1,4 +1,4 @@
-"""Which files of folders changed, told by the kernel (Linux's inotify), so that the folders need not be scanned."""
+"""Which files of folders changed, as reported by the kernel (Linux's inotify), so that the folders need not be scanned."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class FolderWatch:
             self._names.pop(number, None)
         elif folder is None:
             self.missed = self.missed or bool(mask & _OVERFLOW)
-        elif mask & (_DELETED_SELF | _MOVED_SELF):  # of another folder the one above it tells more
+        elif mask & (_DELETED_SELF | _MOVED_SELF):  # for another folder, the event of the one above it says more
             self.missed = self.missed or folder in self._roots
         elif mask & _UNMOUNTED or name in _RULES or (mask & _IS_FOLDER and mask & (_ATTRIBUTES | _MOVED)):
             self.missed = True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 from . import globs
@@ -108,6 +109,28 @@ def level_of(folder: Path) -> tuple[Level, bool]:
             return level, True
         level = level.below(path)
     return level, False
+
+
+def walk_files(folder: str, level: Level | None, *, hidden: bool) -> Iterator[os.DirEntry[str]]:
+    """The files below `folder`, without those that its rules `level` hide (None: no rules). Links are not followed, and
+    `.git` is left out; so are names that begin with a dot, unless `hidden` is set."""
+    pending = [(folder, level)]
+    while pending:
+        folder, level = pending.pop()
+        try:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    if entry.name == ".git" or (not hidden and entry.name.startswith(".")) or entry.is_symlink():
+                        continue
+                    is_folder = entry.is_dir(follow_symlinks=False)
+                    if level is not None and level.hides(entry.path, is_folder):
+                        continue
+                    if is_folder:
+                        pending.append((entry.path, level and level.below(entry.path)))
+                    elif entry.is_file(follow_symlinks=False):
+                        yield entry
+        except OSError:
+            continue  # removed meanwhile, or not readable
 
 
 def rules_in(path: Path) -> IgnoreFile:

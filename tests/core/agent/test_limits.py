@@ -1,4 +1,4 @@
-"""How many agents, how deep, how long, and what nobody may hand on: limits that hold whatever a model asks for."""
+"""Limits that hold whatever a model asks for: number of agents, depth, time, and delegation of a whole task."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The heart: how a run goes on and how it ends. Every row of the status table in the contract has a case here or in
+"""The agent loop: how a run continues and how it ends. Every row of the status table in the contract has a case here or in
 `test_stopping`, `test_retries` and `test_delegation`."""
 
 from __future__ import annotations

@@ -137,7 +137,7 @@ async def test_a_limit_in_dollars_bounds_the_output_too() -> None:
 
 
 async def test_requests_are_served_in_the_order_in_which_they_came() -> None:
-    """A small one does not overtake a large one; and what nobody before it needs, it gets."""
+    """A small one does not overtake a large one, but gets what those before it do not need."""
     one, two, three = children(3, tokens=18_000)  # of which 13,200 are left to requests
     taken = [await reserve(one, 1000), await reserve(one, 3000, 4000)]
     large = asyncio.create_task(reserve(two, 4000, 4000))

@@ -11,7 +11,7 @@ from tests.virtual import VirtualLoop
 
 
 async def held_up(seconds: float) -> None:
-    """What SIGSTOP and SIGCONT are to a process: the clock goes on and nothing runs."""
+    """Like SIGSTOP and SIGCONT for a process: the time of the system continues and nothing runs."""
     loop = asyncio.get_running_loop()
     assert isinstance(loop, VirtualLoop)
     loop.jump(seconds)

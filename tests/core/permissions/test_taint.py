@@ -1,4 +1,4 @@
-"""Strangers' text and what goes out afterwards (Q34)."""
+"""Untrusted text, and the network calls after it was read (Q34)."""
 
 from __future__ import annotations
 

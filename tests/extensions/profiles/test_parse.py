@@ -1,4 +1,4 @@
-"""Profile files: ADR 034's form, Claude-style files, and what is said about a wrong one."""
+"""Profile files: ADR 034's form, Claude-style files, and the errors for wrong ones."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ def _in_threads(loop: asyncio.AbstractEventLoop) -> bool:
 
 
 def _to_be_drawn() -> bool:
-    """Whether a widget has a message that it has not read, or the screen is to be laid out or drawn anew."""
+    """Whether a widget has a message that it has not read, or the screen is to be laid out or drawn again."""
     app = active_app.get(None)
     if app is None or not app.is_running or not app.screen_stack:
         return False

@@ -130,7 +130,7 @@ def permission() -> list[tuple[float, str, AnyEvent]]:
 
 
 def question() -> list[tuple[float, str, AnyEvent]]:
-    """The root asks how it should go on."""
+    """The root asks how to continue."""
     words = "Mend only the retry, or also its tests?"
     return [(15, "a", QuestionAsked("q1", "c9", words, ("The retry", "The retry and its tests")))]
 

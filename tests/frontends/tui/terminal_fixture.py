@@ -126,7 +126,7 @@ class Terminal:
         return os.waitstatus_to_exitcode(status)
 
     def until_stopped(self) -> None:
-        """Wait until the system has stopped the program, as a shell does before it lets it go on."""
+        """Wait until the system has stopped the program, as a shell does before it resumes it."""
         assert os.WIFSTOPPED(os.waitpid(self.pid, os.WUNTRACED)[1])
 
     def hang_up(self, *, seconds: float = 60.0) -> None:

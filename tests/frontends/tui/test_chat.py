@@ -1,4 +1,4 @@
-"""Talking: a message, its answer, tools, a sub-agent, and what is said of each on the screen."""
+"""A conversation: a message, its answer, tools, a sub-agent, and what the screen shows of each."""
 
 from __future__ import annotations
 

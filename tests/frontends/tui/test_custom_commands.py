@@ -80,7 +80,7 @@ async def test_a_narrower_command_waits_for_its_own_run(tmp_path: Path, home: Pa
         await chat.until(lambda: chat.app.controller.working)
         await chat.say("/look", shows="queued: /look")
         await chat.press("enter")  # what narrows cannot join a run that has begun
-        await chat.until(lambda: "takes tools away" in chat.frame and "queued: /look" in chat.frame)
+        await chat.until(lambda: "restricts tools" in chat.frame and "queued: /look" in chat.frame)
         await chat.stop("a")
         await chat.shows("Looked.")
         assert "› Look here." in chat.frame

@@ -185,7 +185,7 @@ async def test_e_edits_a_file_that_counts_when_the_dialog_closes(
         await shown(chat)
         await chat.press("j", "j", "j", "e", shows="Saved:")
         await closed(chat)
-        await chat.shows("Your changes of profiles count now.")
+        await chat.shows("Your changes to profiles apply now.")
         assert lead.read_text() == LEAD.replace("Leads.", "Leads well.")  # noqa: ASYNC240
         await shown(chat)
         chat.has("Leads well.")

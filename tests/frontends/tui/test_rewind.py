@@ -17,7 +17,7 @@ TWO = {
 
 
 async def two(chat: Chat) -> None:
-    """Two messages are said and answered."""
+    """Two messages are sent and answered."""
     for text in ("make one", "make two"):
         await chat.say(text)
         await chat.until(

@@ -38,7 +38,7 @@ def test_a_whole_day_in_one_terminal(tmp_path: Path) -> None:
         terminal.until_quiet(seconds=0.3)
         assert terminal.quit() == 0
         assert terminal.is_clean()
-        assert b"48;5;235" in terminal.out  # what was said, on a tint that 256 colours have
+        assert b"48;5;235" in terminal.out  # the message, on a tint that 256 colours have
         assert b"48;5;17m" not in terminal.out
         said = re.search(rb"saved. Resume: `friday -r (\w+)`", terminal.out)
     assert said is not None

@@ -1,4 +1,4 @@
-"""The transcript as a widget: following, staying, wrapping anew, searching, selecting; nothing is pruned."""
+"""The transcript as a widget: following, staying, wrapping again, searching, selecting; nothing is pruned."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def serving(answers: dict[str, Any]) -> AbstractAsyncContextManager[Local]:
 
 
 def at(**ports: int) -> dict[str, ProviderSettings]:
-    """Every local service at a port; one that is not named is where nobody listens."""
+    """Every local service at a port; one that is not named is at a port without a server."""
     return {name: ProviderSettings(base_url=f"http://127.0.0.1:{ports.get(name, 1)}/v1") for name in LOCAL}
 
 

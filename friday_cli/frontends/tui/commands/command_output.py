@@ -104,7 +104,7 @@ async def change_memory(rest: str) -> str:
     async with Store(store_path()) as store:
         done = await (store.notes.promote(numbers) if verb == "promote" else store.notes.forget(numbers))
     count = pluralize(len(done), "note")
-    return f"{count} count for every agent now." if verb == "promote" else f"{count} forgotten."
+    return f"{count} visible to every agent now." if verb == "promote" else f"{count} forgotten."
 
 
 def context_card(state: SessionView, window: int) -> str:

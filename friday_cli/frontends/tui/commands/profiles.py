@@ -72,9 +72,7 @@ class ChatProfileActions:
             self._chat.say_note(str(error), "error")
             return
         if row.origin in ("project", "claude"):
-            self._chat.say_note(
-                f"Saved: {path}. Run `friday trust`, then open the session again: it counts from then on."
-            )
+            self._chat.say_note(f"Saved: {path}. Run `friday trust`, then open the session again (/resume) to use it.")
         else:
             self.edited = True
             self._chat.say_note(f"Saved: {path}")

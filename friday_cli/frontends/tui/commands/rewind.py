@@ -220,5 +220,5 @@ def summary(done: RewindResult) -> str:
 def _files(told: RewindResult) -> str:
     rows = [f"{sanitize_line(f.path, 100)}  {f.seen or f'+{f.added} -{f.removed}'}" for f in told.files]
     rows += [f"{sanitize_line(f.path, 100)}  in the way: {f.reason}" for f in told.conflicts]
-    rows += [f"{sanitize_line(f.path, 100)}  cannot come back: {f.reason}" for f in told.lost]
+    rows += [f"{sanitize_line(f.path, 100)}  cannot be restored: {f.reason}" for f in told.lost]
     return "\n".join(_short(rows))

@@ -205,9 +205,9 @@ async def _profiles(chat: CommandContext, rest: str) -> None:
     if not actions.edited:
         return
     if chat.controller.working or chat.controller.state.working:
-        chat.say_note("An agent is at work: your changes count when the session is opened again (/resume).", "warning")
+        chat.say_note("An agent is at work: your changes apply when the session is opened again (/resume).", "warning")
     elif await chat.reopen(resume=_resumable(chat)):
-        chat.say_note("Your changes of profiles count now.")
+        chat.say_note("Your changes to profiles apply now.")
 
 
 @command("mcp", "The MCP servers: their state and tools; reconnect one", usage="[reconnect NAME]")
@@ -357,7 +357,7 @@ async def _add_dir(chat: CommandContext, rest: str) -> None:
         raise UsageError(f"{rest or 'Nothing'} is not a folder. Write /add-dir DIR.")
     dirs = (*chat.controller.options.add_dirs, path)
     if await chat.reopen(add_dirs=dirs, resume=_resumable(chat)):
-        chat.say_note(f"{path} belongs to the workspace now.")
+        chat.say_note(f"{path} is part of the workspace now.")
 
 
 @command("theme", "Colours: auto, dark, light, ansi, or another theme by name; the next without one", usage="[NAME]")

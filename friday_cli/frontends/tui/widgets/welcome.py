@@ -24,7 +24,7 @@ from .text_input import TextField
 _PREFIXES = (
     ("sk-ant-", "anthropic"), ("sk-or-", "openrouter"), ("gsk_", "groq"), ("AIza", "gemini"), ("sk-", "openai"),
 )  # fmt: skip
-_TITLE = "Welcome to Friday. No model is configured yet; there are three ways on:"
+_TITLE = "Welcome to Friday. No model is configured yet; choose one of three ways:"
 _WAYS = (
     "a key: paste it. It is kept in a file that only you can read; or set ANTHROPIC_API_KEY (OPENAI_API_KEY, ...) "
     "before you start Friday",
