@@ -93,9 +93,9 @@ class SessionParts(msgspec.Struct, eq=False):
 
 
 async def open_session(options: Options, env: Mapping[str, str] | None = None) -> SessionParts:
-    """Open a new session, or resume one. Raises FridayError (UsageError, NotConfigured, FileError, StoreError) with a
-    message for a person."""
-    env = os.environ if env is None else env
+    """Open a new session, or resume one; it keeps the environment `env` (default: that of this process) as it is now. Raises
+    FridayError (UsageError, NotConfigured, FileError, StoreError) with a message for a person."""
+    env = dict(os.environ if env is None else env)  # what starts commands and saves files is made from it later
     store = Store(store_path(env))
     history = EventHistory(store, options.resume)
     try:

@@ -22,6 +22,7 @@ from friday_cli.store import schema
 from friday_cli.store.store import Store
 from tests.scenarios import tree
 from tests.session.harness import Harness, delegates, does, says
+from tests.session.test_rewind import everything, runs, writes
 from tests.store.files import sql
 
 
@@ -162,3 +163,23 @@ async def test_how_long_a_connection_is_waited_for(
     """A chat waits for five minutes at least; `ask` as long as `--timeout` says."""
     async with harness.session(attended=attended, flags={"limits.timeout": timeout} if timeout else {}) as session:
         assert session._parts.services.policy.offline_s == seconds
+
+
+async def test_a_session_keeps_the_environment_that_it_was_opened_with(
+    harness: Harness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also what is made with the first command or change: a program that opens sessions may change its own meanwhile."""
+    monkeypatch.setenv("PLACE", "first")
+    (harness.project / "file").write_text("old\n", encoding="utf-8")
+    before = everything(harness.project)
+    harness.plays({"a": [does(writes("file", "new\n"), runs("echo $PLACE; echo more >> file")), says("done")]})
+    async with harness.session(mode="yolo") as session:
+        with monkeypatch.context() as later:
+            later.setenv("PLACE", "second")
+            later.setenv("FRIDAY_HOME", str(tmp_path / "elsewhere"))
+            await session.prompt("go")
+            assert not (tmp_path / "elsewhere").exists()
+    assert [text.splitlines()[0] for _, text in (await harness.results(session.id, "a"))[1:]] == ["first"]
+    async with harness.session(mode="yolo", resume=session.id) as again:
+        assert (await again.rewind.to(1)).done
+    assert everything(harness.project) == before

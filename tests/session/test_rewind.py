@@ -226,3 +226,16 @@ async def test_where_a_folder_is_too_large_it_is_said_once(harness: Harness) -> 
         notices = [str(e.event) for e in await session.history() if "cannot be rewound" in str(e.event)]
         assert len(notices) == 1
         assert "more than 3 files" in notices[0]
+
+
+async def test_a_session_that_closes_removes_its_copy_of_the_folder_and_misses_no_change(harness: Harness) -> None:
+    (harness.project / "old").write_text("old\n")
+    before = everything(harness.project)
+    harness.plays({"a": [does(runs("ln old ../other; echo new > ../other; rm ../other")), says("done")]})
+    async with harness.after_run(mode="yolo") as session:
+        copy = data_dir() / "baselines" / session.id
+        assert copy.exists()
+    assert not copy.exists()
+    async with harness.session(mode="yolo", resume=session.id) as again:
+        assert (await again.rewind.to(1)).done
+    assert everything(harness.project) == before

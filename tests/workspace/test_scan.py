@@ -296,6 +296,66 @@ async def test_prompts_at_once_begin_one_snapshot(root: Path, tmp_path: Path, mo
     await recorder.close()
 
 
+async def test_a_message_to_a_closed_session_begins_no_snapshot(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[CheckpointRecorder] = []
+
+    def make() -> CheckpointRecorder:
+        snapshot = Snapshot([root], tmp_path / "kept/files", SnapshotLimits())
+        blobs, log = Blobs(tmp_path / "blobs", most=10**6), Log(MemoryJournal())
+        made.append(CheckpointRecorder(blobs, snapshot, log, label=lambda path: path.name, most=10**6))
+        return made[-1]
+
+    monkeypatch.setattr(write_hook, "LATER_S", 0.0)
+    hook = WriteHook(lambda path: root, make)
+    hook.expect_commands()
+    await hook.close()
+    hook.expect_commands()
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert not made
+
+
+async def test_a_snapshot_whose_command_is_cancelled_has_one_thread(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, go_on = threading.Event(), threading.Event()
+    saved: Callable[..., bytes | None] = ContentReader.read
+    update, inside, at_once = Snapshot.update, [0], [0]
+
+    def slow(*args: Any, **more: Any) -> bytes | None:
+        read.set()
+        go_on.wait(10)
+        return saved(*args, **more)
+
+    def counted(*args: Any) -> None:
+        inside.append(0)
+        at_once.append(len(inside) - 1)
+        update(*args)
+        inside.pop()
+
+    monkeypatch.setattr(ContentReader, "read", slow)
+    monkeypatch.setattr(Snapshot, "update", counted)
+    snapshot = Snapshot([root], tmp_path / "kept/files", SnapshotLimits())
+    recorder = CheckpointRecorder(
+        Blobs(tmp_path / "blobs", most=10**6), snapshot, Log(MemoryJournal()), label=lambda path: path.name, most=10**6
+    )
+    first = asyncio.create_task(recorder.command_started("a", ""))
+    await asyncio.to_thread(read.wait, 10)
+    first.cancel()
+    await asyncio.wait([first])  # a stop does not wait for the thread
+    second = asyncio.create_task(recorder.command_started("a", ""))
+    for _ in range(20):
+        await asyncio.to_thread(int)
+    go_on.set()
+    await second
+    assert max(at_once) == 1
+    assert await recorder.command_ended("a", "") == {}
+    await recorder.close()
+    assert not (tmp_path / "kept").exists()
+
+
 def test_a_file_that_could_not_be_saved_is_known_again_after_a_move(root: Path, tmp_path: Path) -> None:
     snapshot = Snapshot([root], tmp_path / "kept/files", SnapshotLimits(file=10))
     (root / "first").write_text("x" * 20)

@@ -9,7 +9,7 @@ import stat
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Literal
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 
 import msgspec
 
@@ -27,6 +27,9 @@ from .blobs import MEGABYTE, Blobs
 from .file_state import ABSENT, FileState, encode_path, file_state, text_of
 from .snapshot import Snapshot, SnapshotChange
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 ROWS = 500
 """Files in one event."""
 GRACE_S = 3.0
@@ -37,6 +40,18 @@ _NOT_SAVED = "it could not be saved"
 _TOO_LARGE = f"it was larger than {KEPT // 1024} kB"
 _UNKNOWN = FileState(stat.S_IFREG)
 """The state that commands left a file in if it is not known; no file is in it."""
+
+
+def _completed(
+    method: Callable[Concatenate[CheckpointRecorder, P], Coroutine[None, None, T]],
+) -> Callable[Concatenate[CheckpointRecorder, P], Coroutine[None, None, T]]:
+    """`method`, which completes even if its caller is cancelled: nobody else may use the snapshot while a thread does, and a
+    change is found only once."""
+
+    async def shielded(self: CheckpointRecorder, /, *args: P.args, **more: P.kwargs) -> T:
+        return await asyncio.shield(self.start(method(self, *args, **more)))
+
+    return shielded
 
 
 class CheckpointRecorder:
@@ -58,7 +73,7 @@ class CheckpointRecorder:
         self._unverified = ""
         """The agent of the last command after which no complete scan has looked for changes that the kernel did not report."""
         self._cancel_timer: Callable[[], object] = lambda: None
-        self._later: asyncio.Task[None] | None = None
+        self._tasks: set[asyncio.Task[Any]] = set()
         self._closed = False
         self._waiting = 0
         """Commands that wait for the snapshot; a verification ends then."""
@@ -81,6 +96,7 @@ class CheckpointRecorder:
         unchanged = tuple(msgspec.structs.replace(k, after=k.before, new_mode=k.mode) for k in kept)
         await self.record(agent, unchanged, "tool" if agent else "person")
 
+    @_completed
     async def changes_made(self, made: Sequence[PendingChange]) -> None:
         """Update the snapshot with the changes announced to `save_before`."""
         if self._snapshot is not None and self._snapshot.ready:
@@ -91,6 +107,7 @@ class CheckpointRecorder:
             if self._unverified:
                 self._verify_later()
 
+    @_completed
     async def command_started(self, agent: str, other: str) -> dict[Path, FileEffect]:
         """Call before a command of `agent` starts. Changes until now were made by the user, or by the agent `other` if one
         of its commands is running; those are returned. What the files hold now survives a kill once this returns."""
@@ -100,13 +117,14 @@ class CheckpointRecorder:
         async with self._using(self._snapshot) as snapshot:
             self._running = other if agent == PERSON else agent
             if other in ("", PERSON) or not snapshot.ready:
-                await asyncio.to_thread(snapshot.update_and_commit, self._running)
+                await asyncio.to_thread(snapshot.update_and_commit, self._running, lambda: not self._closed)
                 await self._report_problem()
             else:
                 effects = await self._record_changes(other, snapshot)
                 await asyncio.to_thread(snapshot.commit, self._running)
         return effects
 
+    @_completed
     async def command_ended(self, agent: str, other: str) -> dict[Path, FileEffect]:
         """Record and return what a command of `agent` did to files, and save their old contents. A command of the agent
         `other` is still running ("": none)."""
@@ -140,7 +158,7 @@ class CheckpointRecorder:
     def prepare_snapshot(self) -> None:
         """Take the first snapshot now if that takes long."""
         if self._snapshot is not None and not self._snapshot.ready and not self._waiting:
-            self._start(self._take_early(self._snapshot))
+            self.start(self._take_early(self._snapshot))
 
     async def _take_early(self, snapshot: Snapshot) -> None:
         async with self._snapshot_lock:
@@ -151,11 +169,15 @@ class CheckpointRecorder:
         """Start `verify` if no command follows at once: beside the model's answer."""
         self._cancel_timer()
         loop = asyncio.get_running_loop()
-        self._cancel_timer = loop.call_later(VERIFY_S, lambda: self._start(self.verify())).cancel
+        self._cancel_timer = loop.call_later(VERIFY_S, lambda: self.start(self.verify())).cancel
 
-    def _start(self, work: Coroutine[None, None, None]) -> None:
-        self._later = asyncio.create_task(work)
-        self._later.add_done_callback(lambda task: task.cancelled() or task.exception())  # the log reports it
+    def start(self, work: Coroutine[None, None, T]) -> asyncio.Task[T]:
+        """Run `work` as a task that `close` waits for."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(lambda task: task.cancelled() or task.exception())  # the log reports it
+        return task
 
     @asynccontextmanager
     async def _using(self, snapshot: Snapshot) -> AsyncIterator[Snapshot]:
@@ -211,8 +233,9 @@ class CheckpointRecorder:
 
     async def close(self) -> None:
         self._closed = True
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         self._cancel_timer()
-        await asyncio.gather(self.verify(), *(t for t in (self._later,) if t is not None and not t.done()))
+        await self.verify()
         if self._snapshot is not None:
             async with self._snapshot_lock:
                 await asyncio.to_thread(self._snapshot.close)

@@ -74,9 +74,9 @@ class Snapshot:
             scanner = self._scanner
             self._baseline.commit(Commit(agent, tuple(map(os.fsencode, scanner.roots)), scanner.scanned_at))
 
-    def update_and_commit(self, agent: str) -> None:
+    def update_and_commit(self, agent: str, wanted: Callable[[], bool]) -> None:
         """Both, at once."""
-        self.update()
+        self.update(wanted)
         self.commit(agent)
 
     def take_early(self, wanted: Callable[[], bool]) -> None:

@@ -33,6 +33,7 @@ class WriteHook:
         self._recorder: CheckpointRecorder | None = None
         self._lock = asyncio.Lock()
         self._cancel_timer: Callable[[], object] = lambda: None
+        self._closed = False
 
     @property
     def recorder(self) -> CheckpointRecorder | None:
@@ -43,7 +44,7 @@ class WriteHook:
 
     def expect_commands(self) -> None:
         """Call when an agent begins to work: where the first snapshot takes long, it is taken beside the model's answer."""
-        if self._make_recorder is not None:
+        if self._make_recorder is not None and not self._closed:
             self._cancel_timer()
             self._cancel_timer = asyncio.get_running_loop().call_later(LATER_S, self._prepare_snapshot).cancel
 
@@ -100,6 +101,7 @@ class WriteHook:
 
     async def close(self) -> None:
         """Call when no command runs and none will start."""
+        self._closed = True
         self._cancel_timer()
         if self._recorder is not None:
             await self._recorder.close()
