@@ -23,6 +23,7 @@ from tests.benchmarks.mcp import servers
 from tests.benchmarks.measure import PROJECT, Bench, Line, bench
 from tests.benchmarks.pulse import pulse
 from tests.benchmarks.search import search
+from tests.benchmarks.tokens import tokens
 from tests.benchmarks.tui.names import names
 from tests.benchmarks.tui.screen import screen
 
@@ -34,6 +35,7 @@ SECTIONS: dict[str, Callable[[Bench], Iterator[Line]]] = {
     "long": oneshot.long,
     "answers": oneshot.answers,
     "children": oneshot.children,
+    "tokens": tokens,
     "sessions": sessions,
     "many": many,
     "search": search,

@@ -93,6 +93,11 @@ class Bench:
             found: list[float] = json.load(answer)
             return found
 
+    def bodies(self) -> list[bytes]:
+        """The bodies of the requests since the last call."""
+        with self._open(f"http://127.0.0.1:{self._port}/bodies") as answer:
+            return [body.encode() for body in json.load(answer)]
+
     def friday(self, *args: str) -> list[str]:
         """A command line of Friday; `environment` leads it to the stand-in."""
         return [sys.executable, "-P", "-m", "friday_cli", *args]

@@ -2,7 +2,7 @@
 
 The first part of the address says how it answers: `http://127.0.0.1:PORT/rounds-20/v1/messages` asks for one tool call
 in each of 20 replies and then gives its answer. `GET /seen` gives the times (monotonic seconds, the same clock for all
-processes) at which requests came, and forgets them. `python -m tests.benchmarks.standin` prints its port; with a certificate
+processes) at which requests came, and forgets them; `GET /bodies` gives the short bodies among the last ones. `python -m tests.benchmarks.standin` prints its port; with a certificate
 and its key as arguments a second one, for https.
 """
 
@@ -13,6 +13,7 @@ import json
 import ssl
 import sys
 import time
+from collections import deque
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -26,6 +27,8 @@ LONGEST = 30_000
 TASK = "benchmark task"
 BATCH = 50
 """Tasks in one call."""
+KEPT = 50_000
+"""Bytes of a body that is kept."""
 WRITERS = [
     f"echo {name} | tee {name}.txt"
     for name in [
@@ -57,10 +60,11 @@ WIRE_OF: dict[str, Wire] = {"messages": "messages", "responses": "responses", "c
 
 
 class Standin:
-    """One server; `seen` are the arrival times of the requests."""
+    """One server; `seen` are the arrival times of the requests, `bodies` the last bodies of at most `KEPT` bytes."""
 
     def __init__(self) -> None:
         self.seen: list[float] = []
+        self.bodies: deque[str] = deque(maxlen=100)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -69,11 +73,16 @@ class Standin:
                 came = time.monotonic()
                 method, path, _ = head.split(" ", 2)
                 body = await reader.readexactly(_length(head))
-                if method == "GET":
+                if path == "/bodies":
+                    _send_document(writer, list(self.bodies))
+                    self.bodies.clear()
+                elif method == "GET":
                     found, self.seen = self.seen, []
                     _send_document(writer, found)
                 else:
                     self.seen.append(came)
+                    if len(body) <= KEPT:
+                        self.bodies.append(body.decode())
                     _, style, rest = path.split("/", 2)
                     await self._answer(writer, style, rest, json.loads(body))
                 await writer.drain()
