@@ -8,13 +8,18 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+LARGEST = 64_000_000
+"""Bytes of a file that is read: many times what Friday writes."""
+
 
 def read(path: Path) -> bytes | None:
-    """The content of `path`; None if there is no such file, or if other users than this one may write it or replace it."""
+    """The content of `path`; None if there is no such regular file, if it is larger than `LARGEST`, or if other users than this
+    one may write it or replace it."""
     try:
-        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
-            trusted = _is_own(os.fstat(file.fileno())) and _is_own(os.stat(path.parent))
-            return file.read() if trusted else None
+        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            facts = os.fstat(file.fileno())
+            trusted = stat.S_ISREG(facts.st_mode) and _is_own(facts) and _is_own(os.stat(path.parent))
+            return file.read() if trusted and facts.st_size <= LARGEST else None
     except OSError:
         return None
 

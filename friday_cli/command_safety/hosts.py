@@ -11,12 +11,17 @@ from .readonly_programs import GIT_QUIET, NETWORK, QUIET
 
 MAX_TARGETS = 100
 """Hosts and URLs of one command that are told apart."""
-_OPERAND = re.compile(rf"(?:[\w.+-]+@)?({HOST}|[a-z0-9-]+(?=:))(?::.*|/.*)?", re.I)
+_OPERAND = re.compile(
+    rf"(?:[^\s/?#@]*@)?({HOST}|[a-z0-9-]+(?=:)|0x[0-9a-f]{{1,8}}(?![^/?#])|\d{{8,10}}(?![^/?#]))(?:[:/?#].*)?", re.I
+)
+_ADDRESS = re.compile(r"(?<![a-z0-9+.-])(?!file:)[a-z][a-z0-9+.-]{0,30}://([^\s/?#]*)", re.I)
+_PLAIN = re.compile(r"(?:[\w.~%+-]*(?::[\w.~%+-]*)?@)?(?:[^\s@:/?#;'\"<>|()`\\]+|\[[0-9a-f:.]+\])(?::\d*)?", re.I)
+"""The part of a URL before its path that all programs read in the same way."""
 _AT = re.compile(rf"(?<=[\w.+-])@({HOST}):", re.I)
 _HOST = re.compile(HOST, re.I)
 _PROXY_VARIABLE = re.compile(r"\b\w{1,20}_proxy=([^\s;|&]+)", re.I)
 _OPTION_HOSTS = {
-    "curl": re.compile(r"(?<!\S)(?:-[a-zA-Z#]*?x|--(?:pro|pre|soc|res|connect-to|doh)[\w-]*)[= ]?(\S+)"),
+    "curl": re.compile(r"(?<!\S)(?:-[a-zA-Z#]*?x|--(?:pro|pre|soc|res|connect-to|doh|ur)[\w-]*)[= ]?(\S+)"),
     **dict.fromkeys(
         ("ssh", "scp", "sftp", "mosh", "rsync"), re.compile(r"(?<!\S)-[a-zA-Z0-9]*?(?:[oJWLRe]) ?(\S.{0,200})")
     ),
@@ -61,7 +66,9 @@ def network_targets(command: str, steps: Sequence[Sequence[str]]) -> tuple[tuple
         found += [(host.lower(), "") for value in values for host in _HOST.findall(value)]
         if name in _OPTION_FILES and _OPTION_FILES[name].search(line):
             found.append((UNREAD, ""))
-        if not (hosts or URL().search(" ".join(words))) or "$" in command or "`" in command:
+        unclear = [word for word in operands if word.count("@") > 1]
+        unclear += [part for part in _ADDRESS.findall(line) if not _PLAIN.fullmatch(part)]
+        if unclear or not (hosts or URL().search(line)) or "$" in command or "`" in command:
             found.append((UNREAD, ""))
     unique = [(host, url) for host, url in dict.fromkeys(found) if host]
     return (*unique[:MAX_TARGETS], (UNREAD, "")) if len(unique) > MAX_TARGETS else tuple(unique)

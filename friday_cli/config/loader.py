@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -96,7 +97,10 @@ def read(path: Path, *, must_exist: bool = False) -> dict[str, Any]:
 def text(path: Path, *, must_exist: bool = False) -> str:
     """The text of a settings file without byte order mark, with its line endings. Raises FileError."""
     try:
-        with open(path, "rb") as file:
+        # a file that was named may be a pipe; one that is only looked for must not let a start wait
+        with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | (0 if must_exist else os.O_NONBLOCK)), "rb") as file:
+            if not must_exist and stat.S_ISFIFO(os.fstat(file.fileno()).st_mode):
+                raise FileError(str(path), "is a pipe, not a settings file.", hint="Remove it.")
             raw = file.read(LARGEST + 1)
     except FileNotFoundError:
         if must_exist:

@@ -49,19 +49,21 @@ class Environment(msgspec.Struct, frozen=True):
 
 
 def branch(root: Path) -> str:
-    """The git branch of the repository at `root`; "" if there is none. Reads files and does not run git."""
+    """The git branch of the repository at `root`; "" if there is none."""
+    if not (head := git_head(root)):
+        return ""
+    return head.removeprefix("ref: refs/heads/") if head.startswith("ref: ") else f"detached at {head[:12]}"
+
+
+def git_head(root: Path) -> str:
+    """What HEAD of the repository at `root` holds, as one safe line; "" if there is none. Reads files and does not run git."""
     git = root / ".git"
     try:
         if git.is_file():
             git = root / _start(git).removeprefix("gitdir:").strip()
-        head = _start(git / "HEAD")
+        return sanitize_line(_start(git / "HEAD"), 200)
     except (OSError, ValueError):
         return ""
-    if not head:
-        return ""
-    return sanitize_line(
-        head.removeprefix("ref: refs/heads/") if head.startswith("ref: ") else f"detached at {head[:12]}", 200
-    )
 
 
 def _start(path: Path) -> str:

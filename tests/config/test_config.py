@@ -230,6 +230,16 @@ class TestErrors:
             with pytest.raises(FileError, match=words):
                 config.load(file=file)
 
+    def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(self, home: Path, tmp_path: Path) -> None:
+        os.mkfifo(home / "config.toml")
+        with pytest.raises(FileError, match="is a pipe"):
+            config.load()
+        (home / "config.toml").unlink()
+        (tmp_path / ".friday").mkdir()
+        os.mkfifo(tmp_path / ".friday/config.toml")
+        with pytest.raises(FileError, match="is a pipe"):
+            config.load(project=tmp_path)
+
     @given(st.text(max_size=200))
     def test_any_text_is_settings_or_a_file_error(self, text: str) -> None:
         check_parses_or_file_error(text)

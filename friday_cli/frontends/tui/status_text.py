@@ -26,16 +26,12 @@ class Folder:
 
     def read_branch(self) -> None:
         """Read the branch."""
+        from friday_cli.session.system_prompt import git_head  # loaded with the session, after the first frame
+
         for folder in (self._cwd, *self._cwd.parents):
-            git = folder / ".git"
-            try:
-                if git.is_file():
-                    git = folder / git.read_text(encoding="utf-8").partition("gitdir:")[2].strip()
-                head = (git / "HEAD").read_text(encoding="utf-8").strip()
-            except (OSError, UnicodeDecodeError):
-                continue
-            self.branch = head.removeprefix("ref: refs/heads/") if head.startswith("ref:") else head[:8]
-            return
+            if head := git_head(folder):
+                self.branch = head.removeprefix("ref: refs/heads/") if head.startswith("ref:") else head[:8]
+                return
 
 
 def facts(controller: SessionController, folder: Folder, hint: str) -> StatusFacts:

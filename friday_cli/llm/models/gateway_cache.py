@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from friday_cli import cache_file
 from friday_cli.paths import cache_dir
 
 from .presets import ModelService
@@ -32,8 +33,8 @@ class Listing(msgspec.Struct, frozen=True):
 def kept(service: ModelService, env: Mapping[str, str]) -> Listing:
     """What the service listed last; empty if it was never asked."""
     try:
-        return msgspec.json.decode(file_of(service, env).read_bytes(), type=Listing)
-    except (OSError, msgspec.DecodeError):
+        return msgspec.json.decode(cache_file.read(file_of(service, env)) or b"", type=Listing)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
         return Listing()
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from friday_cli import atomic_file
+from friday_cli import cache_file
 from friday_cli.config.settings import Settings
 from friday_cli.core.protocol.errors import FridayError, ProviderError
 
@@ -62,10 +62,7 @@ async def _listing(service: ModelService, env: Mapping[str, str]) -> Listing:
     except (FridayError, OSError, ValueError) as error:
         return msgspec.structs.replace(before, problem=f"{service.title} did not list its models: {error}")
     listing = Listing(time.time(), models)
-    file = file_of(service, env)
-    with suppress(OSError):  # asked for again the next time
-        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        atomic_file.replace_bytes(file, msgspec.json.encode(listing), mode=0o600)
+    cache_file.write(file_of(service, env), msgspec.json.encode(listing))
     return listing
 
 

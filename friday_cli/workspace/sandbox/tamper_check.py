@@ -22,6 +22,8 @@ FILES, BYTES, KEPT = 500, 16 * 1024 * 1024, 64 * 1024
 _NESTED = (".github/workflows", ".github/actions", ".gitea/workflows", ".forgejo/workflows")
 """Folders in a project from which CI services run programs, in folders with other files."""
 _LINKS = ("commondir", "gitdir")
+_STORAGE = ("objects", "refs", "logs", "index")
+"""Parts of a git folder that name no program."""
 
 
 class ScannedFile(NamedTuple):
@@ -87,9 +89,11 @@ def _walk(path: str, found: ScannedFiles, before: ScannedFiles, most: int) -> No
     try:
         status = os.lstat(path)
         if stat.S_ISDIR(status.st_mode):
-            for name in sorted(os.listdir(path)):
-                if name not in ("objects", "refs", "logs", "index"):  # modules/ contains whole repositories
-                    _walk(os.path.join(path, name), found, before, most)
+            names = set(os.listdir(path))
+            if "HEAD" in names and "/.git/modules/" in path:  # the git folder of a submodule
+                names.difference_update(_STORAGE)
+            for name in sorted(names):
+                _walk(os.path.join(path, name), found, before, most)
             return
         stamp = (status.st_mode, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
         known = before.get(path)

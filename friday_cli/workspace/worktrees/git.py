@@ -13,6 +13,7 @@ import contextlib
 import os
 import shutil
 import signal
+import stat
 import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -37,6 +38,8 @@ OUTPUT = 256 * 1024 * 1024
 """Bytes that one call may print."""
 ERRORS = 64 * 1024
 """Bytes of error output that are read, from the end: the decisive line comes last."""
+LIST = 16 * 1024 * 1024
+"""Bytes of a list of git (`info/exclude`, `info/attributes`) that are read."""
 _PASSED = (
     "PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM",
     "GIT_CONFIG_NOSYSTEM",
@@ -281,8 +284,10 @@ def _path(out: bytes, near: Path) -> Path:
 
 
 def _content(path: Path) -> bytes:
+    """The content of a regular file, b"" for anything else: reading a pipe would block."""
     try:
-        return path.read_bytes()
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            return file.read(LIST) if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else b""
     except OSError:
         return b""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -89,6 +90,22 @@ async def test_no_sandbox_is_a_warning_where_commands_pass_unasked(tmp_path: Pat
         assert draw_line(long, look, 60).plain.endswith("Ctrl+T agents")
         kind = chat.session.sandbox
         await chat.shows(f"sandbox: {kind}")
+
+
+@pytest.mark.parametrize("kind", ["pipe", "zero byte", "escape"])
+async def test_an_odd_repository_neither_ends_nor_stops_the_chat(tmp_path: Path, kind: str) -> None:
+    git = tmp_path / ".git"
+    if kind == "zero byte":
+        git.write_bytes(b"gitdir: a\0b\n")
+    else:
+        git.mkdir()
+        os.mkfifo(git / "HEAD") if kind == "pipe" else (git / "HEAD").write_bytes(
+            b"ref: refs/heads/a\x1b[31m[red]b\nsecond"
+        )
+    async with opened(tmp_path, {"a": [{"text": "One."}]}, size=(160, 24)) as chat:
+        await chat.ask("hello")
+        if kind == "escape":
+            await chat.shows("⎇ a[red]b")
 
 
 def test_numbers_of_tokens_are_short() -> None:

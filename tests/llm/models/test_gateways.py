@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -60,6 +61,10 @@ async def test_a_gateway_is_asked_once_and_its_windows_are_used(name: str, env: 
         assert server.requests[0].headers["authorization"] == f"Bearer {KEY}"
         assert (await ask_gateways(settings, env)) == {"gate": listing}
         assert len(server.requests) == asked, "the second list is the kept one"
+        (kept,) = (Path(env["FRIDAY_HOME"]) / "cache/models").iterdir()
+        kept.chmod(0o666)
+        await ask_gateways(settings, env)
+        assert len(server.requests) == 2 * asked, "another user may have written it"
     assert listing.models == tuple(GatewayModel(model, size) for model, size in windows.items())
     (row,) = (row for row in list_services(settings, env, listed={"gate": listing}) if row.provider == "gate")
     assert row.models == tuple(f"gate/{model}" for model in windows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -118,6 +119,19 @@ async def test_files_with_a_filter_are_copied_unfiltered(opened: Opener) -> None
     assert [(f.path, f.added, f.removed) for f in files] == [("x.big", 1, 1)]
     await repo.apply(other)
     assert (repo.root / "x.big").read_text() == "better\n"
+
+
+async def test_a_pipe_in_the_place_of_the_ignore_list_is_not_waited_for(
+    opened: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some versions of git wait for it, which their time limit ends."""
+    repo = opened(a="1\n")
+    exclude = repo.root / ".git/info/exclude"
+    exclude.unlink(missing_ok=True)
+    os.mkfifo(exclude)
+    monkeypatch.setattr("friday_cli.workspace.worktrees.git.CALL_S", 1.0)
+    with suppress(ToolError):
+        await repo.create()
 
 
 async def test_the_network_is_not_used(opened: Opener, tmp_path: Path) -> None:
