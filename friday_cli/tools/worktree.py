@@ -78,8 +78,8 @@ def worktree_tools(host: WorktreeHost) -> list[Tool]:
             subjects=lambda args, workspace: host.touched(args.id, workspace),
             title=lambda args: args.id,
             description=(
-                "Apply the changes of a sub-agent from its own worktree: all, or none if files conflict with "
-                "newer changes here; lists the conflicts."
+                "Apply the changes in a sub-agent's worktree: all, or none if files conflict with newer changes here; "
+                "lists the conflicts."
             ),
         ),
         Tool(

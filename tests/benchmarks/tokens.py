@@ -6,6 +6,7 @@ import json
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from tests.benchmarks.measure import Bench, Case, Line
 from tests.benchmarks.oneshot import MESSAGES
@@ -34,11 +35,10 @@ def tokens(bench: Bench) -> Iterator[Line]:
     bench.configure("ten", "[agents.delegation]\nmax_batch = 64\nask_above = 1000\n")
     bodies = sent(bench, plain, "ten", "children-10-0", "delegate")
     children = [body for body in bodies if TASK in json.dumps(json.loads(body)["messages"][:1])]
-    first, *others = children
-    print([list(json.loads(first))])
-    alike = [_same(first, other) for other in others]
-    yield Line("request of a child", len(first) / 4, "tokens")
-    yield Line("of it not the same as that of a sibling", (len(first) - min(alike)) / 4, "tokens", 100)
+    starts = {_text(json.loads(body)) for body in children}
+    assert len(starts) == 1, "children of a profile have the same tools and system text"
+    yield Line("request of one of ten children", len(children[0]) / 4, "tokens")
+    yield Line("of it the same in all: tools and system text", len(starts.pop()) / 4, "tokens")
 
 
 def sent(bench: Bench, folder: Path, home: str, style: str, prompt: str) -> list[bytes]:
@@ -49,6 +49,6 @@ def sent(bench: Bench, folder: Path, home: str, style: str, prompt: str) -> list
     return bench.bodies()
 
 
-def _same(one: bytes, other: bytes) -> int:
-    """How many bytes two bodies have in common at their beginning."""
-    return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+def _text(document: dict[str, Any]) -> str:
+    """What a service reads before the messages."""
+    return json.dumps([document["tools"], document["system"]], ensure_ascii=False, separators=(",", ":"))

@@ -10,7 +10,7 @@ from typing import Literal
 
 import msgspec
 
-from friday_cli import cache_file
+from friday_cli import __version__, cache_file
 from friday_cli.core.protocol.provider import EFFORTS, Effort
 from friday_cli.core.text.lazy_regex import pattern
 from friday_cli.paths import cache_dir
@@ -77,7 +77,7 @@ def _file() -> _CatalogFile:
     """models.toml, kept in the cache folder as JSON: reading TOML takes 4 ms."""
     path, kept = Path(__file__).with_name("models.toml"), cache_dir() / "models.json"
     facts = path.stat()
-    stamp = f"{facts.st_size} {facts.st_mtime_ns}"
+    stamp = f"{__version__} {facts.st_size} {facts.st_mtime_ns}"
     with suppress(msgspec.MsgspecError, UnicodeDecodeError):
         made_of, catalog = msgspec.json.decode(cache_file.read(kept) or b"", type=tuple[str, _CatalogFile])
         if made_of == stamp:

@@ -38,11 +38,11 @@ class TaskArguments(ToolArguments, frozen=True, kw_only=True):
     context: Annotated[str, Meta(description="Facts it cannot find itself.")] = ""
     max_tokens: Annotated[Count | None, Meta(description="Lower token budget.")] = None
     max_iterations: Annotated[Count | None, Meta(description="Lower limit of turns.")] = None
-    max_depth: Annotated[Count | None, Meta(description="Lower limit of nesting (main agent: 0).")] = None
+    max_depth: Annotated[Count | None, Meta(description="Lower limit of nesting.")] = None
     timeout_s: Annotated[Seconds | None, Meta(description="Lower limit of active seconds.")] = None
     schema: Annotated[
         dict[str, Any] | None,
-        Meta(description="JSON Schema of its result, if you need data."),
+        Meta(description="JSON Schema of its result."),
     ] = None
     isolation: Annotated[
         Literal["", "worktree"],
@@ -64,7 +64,7 @@ class SingleTaskArguments(TaskArguments, frozen=True, kw_only=True):
     background: Annotated[bool, Meta(description="Return at once; its end is reported.")] = False
     resume: Annotated[
         str,
-        Meta(description="Id of an ended one: it keeps its conversation, `task` is its next message."),
+        Meta(description="Id of an ended one; `task` is its next message."),
     ] = ""
 
 
