@@ -99,8 +99,8 @@ class Bench:
             return [body.encode() for body in json.load(answer)]
 
     def friday(self, *args: str) -> list[str]:
-        """A command line of Friday; `environment` leads it to the stand-in."""
-        return [sys.executable, "-P", "-m", "friday_cli", *args]
+        """A command line of Friday as users run it, by pip's start script; `environment` leads it to the stand-in."""
+        return [str(Path(sys.executable).with_name("friday")), *args]
 
     def module(self, name: str, *args: str, env: Mapping[str, str] | None = None) -> Any:
         """Run a module of the benchmarks in another process; its last line of output is JSON."""
