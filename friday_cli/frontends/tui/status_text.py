@@ -90,7 +90,7 @@ def read_only_reason(controller: SessionController) -> str:
         return ""
     if controller.window.owner_pid is None:
         return "Read only: the other window has ended"
-    return f"Read only: window {controller.window.owner_pid} drives this session; this one resumes it when that ends"
+    return f"Read only: open in process {controller.window.owner_pid}; continues here when that one ends"
 
 
 def hint(controller: SessionController, place: Place, *, pane: bool, queued: bool, chosen: str = "a") -> str:
