@@ -298,7 +298,7 @@ async def _list(store: MapStore) -> int:
         rows.append((*cells, f"{dollars(batch.spent)} of {dollars(batch.job.cost)}"))
     if rows:
         show_table(
-            ("id", "changed", "state", "profile", "done", "missing", "spent"), rows, right=("done", "missing", "spent")
+            ("ID", "CHANGED", "STATE", "PROFILE", "DONE", "MISSING", "SPENT"), rows, right=("DONE", "MISSING", "SPENT")
         )
     else:
         show("No batches in this folder.")

@@ -34,7 +34,8 @@ description: What it does and when to use it, in one sentence. The agent decides
 1. What to look at first.
 2. What to do, and how to check it.
 
-Files beside this one can be named here: ${{SKILL_DIR}}/reference.md. $ARGUMENTS is what comes after the name.
+Files beside this one can be named here: ${{SKILL_DIR}}/reference.md.
+What comes after the name, if anything: $ARGUMENTS
 """
 
 

@@ -279,7 +279,9 @@ def find_point(envelopes: Sequence[Envelope], number: int) -> RewindPoint:
     """The message with a number. Raises UsageError."""
     found = points(envelopes)
     if not 1 <= number <= len(found):
-        have = f"It has {len(found)}, numbered from 1." if found else "You wrote none yet."
+        rewound = any(isinstance(envelope.event, Rewound) for envelope in envelopes)
+        none = "It has none now: they were rewound. A rewind can be undone." if rewound else "You wrote none yet."
+        have = f"It has {len(found)}, numbered from 1." if found else none
         raise UsageError(f"There is no message {number} in this conversation.", hint=have)
     return found[number - 1]
 

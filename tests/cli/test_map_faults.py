@@ -83,6 +83,7 @@ def test_a_batch_that_runs_is_not_renewed_and_one_that_ended_not_cancelled(conso
         assert "is running in another friday process" in console.refused("map", "retry", name, "--yes")
         assert "failed  items.jsonl:1" in console("map", "status", name).out
     assert console.ok("map", "cancel", name).err == f"friday: batch {name} has ended already\n"
+    assert console("map", "status").out.split()[:2] == ["ID", "CHANGED"]
     row = console("map", "status").rows[0]
     assert (row[2], row[-1]) == ("ended", "$0.000225 of $5.00")
     forget_the_ends("1")

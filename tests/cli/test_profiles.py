@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,8 @@ def test_show_tells_everything_of_one(console: Console) -> None:
     assert "web_fetch" in ran.out
     assert "50,000 tokens, 25 turns, 300 s" in ran.out
     assert "## " in ran.out  # the prompt
+    facts = dict(re.split(r"\s{2,}", line, maxsplit=1) for line in ran.out.splitlines() if "of its parent" in line)
+    assert facts == {"model": "that of its parent", "mode": "that of its parent", "skills": "those of its parent"}
     wrong = console("profiles", "show", "reseacher")
     assert (wrong.code, wrong.out) == (2, "")
     assert wrong.error.startswith("There is no profile 'reseacher'. Did you mean researcher?")

@@ -72,6 +72,13 @@ def test_files_and_conversation_go_back_and_come_again(console: Console, worked:
     assert (done.code, done.document["done"], [f["path"] for f in done.document["files"]]) == (0, True, ["b.txt"])
     assert [path.name for path in console.project.iterdir()] == ["a.txt"]
     assert "second" not in console("sessions", "show", worked).out
+    assert console("sessions", "rewind", worked, "--to", "1", "--yes").code == 0
+    error = console("sessions", "rewind", worked, "--to", "2").error
+    assert (
+        error
+        == "There is no message 2 in this conversation. It has none now: they were rewound. A rewind can be undone."
+    )
+    assert console("sessions", "rewind", worked, "--undo", "--yes").code == 0
     assert console("sessions", "rewind", worked, "--undo", "--yes").code == 0
     assert (console.project / "b.txt").read_text() == "2\n"
     assert "second" in console("sessions", "show", worked).out

@@ -26,6 +26,7 @@ def test_a_new_skill_is_listed_shown_checked_and_not_overwritten(console: Consol
     shown = console("skills", "show", "tidy-up").out
     assert "all that the agent has" in shown
     assert '<skill_content name="tidy-up"' in shown
+    assert "What comes after the name, if anything: \n" in shown
     assert console("skills", "check").error == "1 skill, no errors"
     (document,) = console("skills", "list", "--json").document["skills"]
     assert (document["name"], document["folder"]) == ("tidy-up", str(path.parent))

@@ -152,6 +152,14 @@ def physical(result: dict[str, Any]) -> list[dict[str, Any]]:
     return [place["physicalLocation"] for place in result.get("locations", [])]
 
 
+def test_the_demo_costs_nothing_in_a_job_too(friday: Friday) -> None:
+    friday.model = "demo"
+    ran = friday("Give me an overview.", "--ci", "--max-cost", "1")
+    ended = [line for line in ran.err.splitlines() if line.startswith("friday: a.2 coder: completed: ")]
+    assert len(ended) == 1
+    assert " tokens, demo, " in ended[0]
+
+
 NOWHERE = ("--ci", "--max-cost", "1", "--trust-ref", "nowhere")
 
 

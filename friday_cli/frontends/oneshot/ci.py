@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 from friday_cli.core.protocol.events import AgentFinished, AgentStarted, Envelope
-from friday_cli.core.protocol.format import cost, seconds, tokens
+from friday_cli.core.protocol.format import price, seconds, tokens
 from friday_cli.core.protocol.run_result import RunResult
 from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.view import render_tree
@@ -61,7 +61,7 @@ class CIWriter(OutputWriter):
             remark(f"{name}: started: {sanitize_line(agent.task, 160)}")
         elif isinstance(event, AgentFinished):
             usage = self.state.usage_of(agent.path)
-            facts = (tokens(usage) + " tokens", cost(usage), seconds(agent.active_s(self.state.at)))
+            facts = (tokens(usage) + " tokens", price(agent.model, usage), seconds(agent.active_s(self.state.at)))
             remark(f"{name}: {event.status}: {', '.join(facts)}")
 
     def finish(self, outcome: RunResult, code: int) -> None:

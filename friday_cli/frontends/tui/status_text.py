@@ -86,7 +86,7 @@ def read_only_reason(controller: SessionController) -> str:
         return ""
     if controller.observer.owner_pid is None:
         return "Read only: the other process has ended"
-    return f"Read only: open in friday process {controller.observer.owner_pid}; resumes here when that ends"
+    return f"Read only: open in process {controller.observer.owner_pid}; resumes here when that ends"
 
 
 def hint(controller: SessionController, place: Place, *, pane: bool, queued: bool, chosen: str = "a") -> str:

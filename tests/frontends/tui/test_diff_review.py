@@ -43,6 +43,14 @@ async def test_each_agent_s_part_of_a_file_is_a_row_with_its_difference(tmp_path
         assert (tmp_path / "one.txt").read_text() == "2\n"
 
 
+async def test_an_empty_file_that_was_made_is_shown_as_empty(tmp_path: Path) -> None:
+    play = {"a": [does("write_file", path="one.txt", content=""), {"text": "Done."}]}
+    async with opened(tmp_path, play, mode="edits") as chat:
+        await reviewed(chat)
+        chat.has("a made one.txt +0 -0", "An empty file.")
+        assert "old content" not in chat.frame
+
+
 async def test_a_file_is_put_back_for_one_agent_and_for_all(tmp_path: Path) -> None:
     async with opened(tmp_path, PLAY, mode="edits") as chat:
         await reviewed(chat)

@@ -53,12 +53,14 @@ async def test_the_picker_finds_a_session_by_its_words_and_opens_it(tmp_path: Pa
 async def test_a_failed_change_of_model_leaves_the_session_as_it_was(tmp_path: Path) -> None:
     async with opened(tmp_path, HELLO) as chat:
         await chat.ask("keep this")
+        opened_first = chat.app.controller.session
         await chat.say("/model nowhere/none", shows="Unknown provider")
         await chat.until(lambda: chat.app.controller.session is not None and "› keep this" in chat.frame)
         assert "goes on with" not in chat.frame
         await chat.say("/model anthropic/claude-sonnet-5-5")  # for which there is no key
         await chat.shows("ANTHROPIC_API_KEY")
         assert not chat.app.query(Welcome)
+        assert chat.app.controller.session is opened_first
         await chat.say("and go on")
         await chat.until(lambda: "Second answer." in chat.frame or "First answer." in chat.frame.split("and go on")[-1])
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from friday_cli.core.protocol.errors import FridayError, UsageError
-from friday_cli.core.protocol.format import cost, pluralize, price, tokens
+from friday_cli.core.protocol.format import cost, is_demo, pluralize, price, tokens
 from friday_cli.core.text.sanitize import code_block, sanitize_line
 from friday_cli.view import MessageItem, NoteItem, ResultItem, SessionView, ToolRun
 
@@ -84,6 +84,14 @@ async def model_names(cwd: Path) -> list[str]:
     return [name for row in rows if row.usable for name in row.models]
 
 
+def check_model(name: str, cwd: Path) -> None:
+    """Raises UsageError for a model that is not known, NotConfigured for one without its key."""
+    from friday_cli.llm import models
+
+    known = settings(cwd)
+    models.create_provider(models.resolve(name, known), known)
+
+
 def settings(cwd: Path) -> Settings:
     """The settings of a folder."""
     from friday_cli import config
@@ -128,7 +136,9 @@ def cost_card(state: SessionView) -> str:
         for a in state.agents.values() if a.run
     ]  # fmt: skip
     total = state.totals
-    head = f"**Session**: {tokens(total)} tokens that count, {cost(total)}."
+    root = state.root
+    spent = "no cost (demo)" if root is not None and is_demo(root.model) else cost(total)
+    head = f"**Session**: {tokens(total)} tokens that count toward limits, {spent}."
     columns = ("agent", "profile", "input", "from cache", "output", "cost", "with subtree")
     return head + "\n\n" + (table(columns, rows) if rows else "Nothing has run yet.")
 

@@ -145,6 +145,10 @@ async def _model(chat: CommandContext, rest: str) -> None:
         now = session.model if session else "none"
         names = await command_output.model_names(chat.controller.options.cwd)
         rest = await chat.choose(f"The model is {now}. /model NAME takes any other one.", [(n, n) for n in names]) or ""
+    if rest and chat.controller.session is not None:
+        await asyncio.to_thread(
+            command_output.check_model, rest, chat.controller.options.cwd
+        )  # a wrong name closes nothing
     if rest and await chat.reopen(model=rest, resume=_resumable(chat)):
         chat.say_note(f"The session continues with {rest}.")
 
@@ -311,7 +315,7 @@ async def _rename(chat: CommandContext, rest: str) -> None:
 
     session = chat.controller.session
     if not rest or session is None:
-        raise UsageError("Write the title behind it: /rename TITLE.")
+        raise UsageError("Write the title after it: /rename TITLE.")
     async with Store(store_path()) as store:
         await store.rename(session.id, rest)
     chat.say_note("Renamed.")

@@ -201,4 +201,5 @@ def _label(row: FileDiff) -> str:
 def _draw_row(row: FileDiff, renderer: TextRenderer, width: int) -> list[Strip]:
     if row.diff:
         return draw_diff(row.diff, renderer, width, most=MAX_LINES)
-    return renderer.wrap(Text(row.remark or "The file has its old content again.", style=renderer.styles.dim), width)
+    same = "The file has its old content again." if row.kind == "changed" or row.yours else "An empty file."
+    return renderer.wrap(Text(row.remark or same, style=renderer.styles.dim), width)
