@@ -175,12 +175,11 @@ def _start(case: Case, out: int, err: int, cwd: Path) -> subprocess.Popen[bytes]
 
 
 def _watch(pid: int, begun: float, found: list[tuple[float, float]]) -> None:
-    """Add the processor time of all threads of a process to `found` until it ends."""
+    """Add the processor time of a process, ended threads included, to `found` until it ends."""
+    clock = (~pid << 3) | 2  # Linux's clock of a process: CPUCLOCK_SCHED in include/linux/posix-timers.h
     with suppress(OSError):
         while True:
-            tasks = Path(f"/proc/{pid}/task").iterdir()
-            used = sum(int((task / "schedstat").read_text().split()[0]) for task in tasks)
-            found.append((time.monotonic() - begun, used / 1e9))
+            found.append((time.monotonic() - begun, time.clock_gettime(clock)))
             time.sleep(0.05)
 
 
