@@ -18,8 +18,8 @@ SMALL = 8_000
 
 def tokens(bench: Bench) -> Iterator[Line]:
     """The first request in three cases, and how much of the requests of ten children of a profile is the same."""
-    plain, repository = bench.folder / "plain", bench.folder / "repository"
-    for folder in (plain, repository):
+    plain, other, repository = (bench.folder / name for name in ("plain", "other", "repository"))
+    for folder in (plain, other, repository):
         folder.mkdir()
         (folder / "notes.txt").write_text("hello\n")
     subprocess.run(["git", "init", "-q", repository], check=True)
@@ -32,16 +32,29 @@ def tokens(bench: Bench) -> Iterator[Line]:
     for name, folder, home, goal in cases:
         (body,) = sent(bench, folder, home, "instant", "hello")
         yield Line(f"first request, {name}", len(body) / 4, "tokens", goal)
+    here, there = (json.loads(sent(bench, folder, "friday", "instant", "hello")[0]) for folder in (plain, other))
+    again = sum(
+        len(_compact(block)) for block, known in zip(there["system"], here["system"], strict=False) if block == known
+    )
+    again += len(_compact(there["tools"])) if there["tools"] == here["tools"] else 0
+    yield Line("a second folder: not the same as in the first", (len(_compact(there)) - again) / 4, "tokens", 1_000)
     bench.configure("ten", "[agents.delegation]\nmax_batch = 64\nask_above = 1000\n")
-    bodies = sent(bench, plain, "ten", "children-10-0", "delegate")
-    children = [body for body in bodies if TASK in json.dumps(json.loads(body)["messages"][:1])]
-    starts = {_text(json.loads(body)) for body in children}
+    children = requests_of_children(bench, plain)
+    starts = {_compact([body["tools"], body["system"]]) for body in children}
     assert len(starts) == 1, "children of a profile have the same tools and system text"
-    yield Line("request of one of ten children", len(children[0]) / 4, "tokens")
+    yield Line("request of one of ten children", len(_compact(children[0])) / 4, "tokens")
     yield Line("of it the same in all: tools and system text", len(starts.pop()) / 4, "tokens")
 
 
-def sent(bench: Bench, folder: Path, home: str, style: str, prompt: str) -> list[bytes]:
+def requests_of_children(bench: Bench, folder: Path) -> list[dict[str, Any]]:
+    """The first requests of ten children of a profile."""
+    bodies = map(json.loads, sent(bench, folder, "ten", "children-10-0", "delegate"))
+    found = [body for body in bodies if TASK in json.dumps(body["messages"][:1])]
+    assert len(found) == 10, len(found)
+    return found
+
+
+def sent(bench: Bench, folder: Path, home: str, style: str, prompt: str, model: str = MESSAGES) -> list[bytes]:
     """The bodies of the requests of a run."""
     bench.bodies()
     argv = bench.friday("ask", "-q", "-m", MESSAGES, prompt)
@@ -49,6 +62,5 @@ def sent(bench: Bench, folder: Path, home: str, style: str, prompt: str) -> list
     return bench.bodies()
 
 
-def _text(document: dict[str, Any]) -> str:
-    """What a service reads before the messages."""
-    return json.dumps([document["tools"], document["system"]], ensure_ascii=False, separators=(",", ":"))
+def _compact(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
