@@ -41,11 +41,11 @@ async def test_who_waits_for_tokens_is_seen(tmp_path: Path) -> None:
         await chat.say("go")
         await chat.until(lambda: {"running", "waiting_budget"} <= {a.status for a in chat.state.agents.values()})
         await chat.until(lambda: "◔ general second" in chat.frame)
-        assert chat.frame.count("waits for tokens") >= 2, "its row, and its block in the transcript"
-        assert "1 agent at work, 2 waiting" in chat.frame
+        await chat.until(lambda: chat.frame.count("waits for tokens") >= 2)  # its row, and its block in the transcript
+        await chat.until(lambda: "1 agent at work, 2 waiting" in chat.frame)
         await chat.stop("a.1")
         await chat.until(lambda: chat.state.agents["a.2"].status == "running")
-        assert "waits for tokens" not in chat.frame
+        await chat.until(lambda: "waits for tokens" not in chat.frame)
 
 
 async def test_abort_names_the_descendants_and_wants_a_second_press(tmp_path: Path) -> None:
