@@ -12,7 +12,7 @@ from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.workspace import Access, BackgroundJob, CommandResult, ProgramResult, SandboxAccess
 
 from .local_files import WorkspaceFiles
-from .process.output import HEAD, TAIL, OverflowFolder, keep_output
+from .process.output import HEAD, TAIL, LiveOutput, OverflowFolder, keep_output
 from .sandbox.policy import SandboxPolicy
 
 if TYPE_CHECKING:
@@ -81,9 +81,9 @@ class LocalWorkspace(WorkspaceFiles):
         cwd: Path | None = None,
         access: Access = "",
     ) -> CommandResult:
-        return await self._commands.run(
-            command, agent=agent, timeout_s=timeout_s, on_output=on_output, cwd=cwd, access=access
-        )
+        commands = self._commands
+        running = await commands.prepared(command, agent, LiveOutput(on_output), cwd, access)
+        return await commands.finished(running, agent, timeout_s)
 
     async def execute(
         self, argv: Sequence[str], *, agent: str, timeout_s: float, limit: int, cwd: Path | None = None

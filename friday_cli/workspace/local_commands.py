@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,18 +38,15 @@ class LocalCommands:
         self._jobs = BackgroundJobs()
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def run(
-        self,
-        command: str,
-        *,
-        agent: str,
-        timeout_s: float,
-        on_output: Callable[[str], None],
-        cwd: Path | None,
-        access: Access,
-    ) -> CommandResult:
-        """As `Workspace.run`."""
-        running = await self._start(command, agent, LiveOutput(on_output), cwd, access)
+    async def prepared(
+        self, command: str, agent: str, live: LiveOutput | None, cwd: Path | None, access: Access
+    ) -> RunningCommand:
+        """A command whose process waits; `finished` or `start` runs it. Raises ToolError."""
+        request = await asyncio.to_thread(self.starter.prepare, command, agent, cwd, access)
+        return await self.starter.start(request, agent, live, self._hook.command_started)
+
+    async def finished(self, running: RunningCommand, agent: str, timeout_s: float) -> CommandResult:
+        """Run a prepared command to its end, or for `timeout_s` seconds."""
         timed_out = False
         try:
             async with asyncio.timeout(timeout_s):
@@ -79,7 +76,7 @@ class LocalCommands:
     async def start(self, command: str, *, agent: str, access: Access) -> BackgroundJob:
         """As `Workspace.start`."""
         self._jobs.require_room(agent)
-        running = await self._start(command, agent, None, None, access)
+        running = await self.prepared(command, agent, None, None, access)
         self._jobs.add(agent, running)
         self._track(running.run_in_background())
         return BackgroundJob(running.id, command, True, None, "")
@@ -127,12 +124,6 @@ class LocalCommands:
         await self._finish(self.starter.end())
         self._jobs = BackgroundJobs()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    async def _start(
-        self, command: str, agent: str, live: LiveOutput | None, cwd: Path | None, access: Access
-    ) -> RunningCommand:
-        prepared = await asyncio.to_thread(self.starter.prepare, command, agent, cwd, access)
-        return await self.starter.start(prepared, agent, live, self._hook.command_started)
 
     async def _finish(self, work: Coroutine[None, None, None]) -> None:
         """Wait for `work`, which completes even if the caller is cancelled."""
