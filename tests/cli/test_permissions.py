@@ -57,7 +57,7 @@ def test_explain_tells_for_every_command_what_decides(ruled: Console) -> None:
 
 def test_explain_in_words_in_another_mode_and_for_a_profile(ruled: Console) -> None:
     ran = ruled("permissions", "explain", "bash: git -C / log | sh")
-    assert "asked  mode ask: run calls are asked about (git -C names a folder outside the workspace)" in ran.out
+    assert "asked  mode ask: bash needs permission (git -C names a folder outside the workspace)" in ran.out
     assert "  sh  asked" in ran.out
     plan = ruled("permissions", "explain", "bash: npm test", "--mode", "plan")
     assert "denied  mode plan changes nothing" in plan.out

@@ -208,5 +208,5 @@ def test_a_search_by_the_service_is_refused_where_no_person_can_be_asked(
 
     with friday.meets(rule) as server:
         ran = friday("go")
-    assert "friday: denied: a web_search versions of x: mode ask: net calls are asked about" in ran.err
+    assert "friday: denied: a web_search versions of x: mode ask: web_search needs permission" in ran.err
     assert len(server.turns) == 2, "no search was sent"

@@ -168,7 +168,7 @@ async def test_a_search_of_the_service_is_asked_about_once_for_the_session(vendo
 
 
 @pytest.mark.parametrize(("options", "reason"), [
-    ({}, "mode ask: net calls are asked about, and no person can be asked here"),
+    ({}, "mode ask: web_search needs permission, and no person can be asked here"),
     ({"mode": "yolo", "deny": ("web_search",)}, "denied by the rule web_search"),
 ], ids=["nobody to ask", "denied"])  # fmt: skip
 async def test_a_search_that_is_not_allowed_never_runs(

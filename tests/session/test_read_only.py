@@ -60,7 +60,7 @@ async def test_on_yes_it_runs_again_as_usual(harness: Harness, choice: SandboxCh
 
 @pytest.mark.parametrize(("mode", "answer", "words"), [
     ("ask", "deny", "The user denied"), ("ask", None, "no person can be asked"), ("edits", None, "no person can be asked"),
-    ("plan", "allow", "mode plan: run calls are refused (it ran read-only"),
+    ("plan", "allow", "mode plan: bash is refused (it ran read-only"),
 ])  # fmt: skip
 async def test_otherwise_it_is_denied_with_the_reason(
     harness: Harness, choice: SandboxChoice, mode: str, answer: Literal["allow", "deny"] | None, words: str

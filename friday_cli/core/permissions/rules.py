@@ -43,7 +43,7 @@ _DEFAULTS: dict[str, dict[Effect, Decision]] = {
 """The decision of a mode about an effect without a matching rule; "allow" for missing effects."""
 _CHANGES: frozenset[Effect] = frozenset(("write", "run", "save"))
 """Effects that mode plan denies whatever rules allow, except for read-only commands."""
-_PARTICIPLES = {"allow": "allowed", "ask": "asked about", "deny": "refused"}
+_ANSWERS = {"allow": "is allowed", "ask": "needs permission", "deny": "is refused"}
 
 
 class PermissionDecision(msgspec.Struct, frozen=True):
@@ -258,7 +258,7 @@ class Rules:
         mode = "confined" if self.mode == "auto" and call.sandbox_access == "confined" else self.mode
         decision = _DEFAULTS[mode].get(call.effect, "allow")
         more = f" ({why})" if why and decision != "allow" else ""
-        return PermissionDecision(decision, f"mode {self.mode}: {call.effect} calls are {_PARTICIPLES[decision]}{more}")
+        return PermissionDecision(decision, f"mode {self.mode}: {call.tool} {_ANSWERS[decision]}{more}")
 
 
 def decide(

@@ -95,7 +95,7 @@ def test_the_reason_names_the_rule_or_the_mode() -> None:
     assert rules.decide(bash("rm x")).reason == "denied by the rule bash(rm *)"
     assert rules.decide(bash("ls x")).reason == "allowed by the rule bash(ls *)"
     why = "make is not known to be read-only"
-    assert rules.decide(bash("make")).reason == f"mode ask: run calls are asked about ({why})"
+    assert rules.decide(bash("make")).reason == f"mode ask: bash needs permission ({why})"
 
 
 def test_what_many_subjects_touch_needs_a_rule_for_each_and_one_deny_is_enough() -> None:
