@@ -34,6 +34,7 @@ ROOMS = {
     "tree_sitter": ("friday_cli.command_safety",),
     "tree_sitter_bash": ("friday_cli.command_safety",),
     "h11": ("friday_cli.llm.transport",),
+    "aiohappyeyeballs": ("friday_cli.llm.transport",),
     "httpx2": ("friday_cli.llm.transport", "friday_cli.tools.web", "friday_cli.llm.models", "friday_cli.mcp"),
     "mcp": ("friday_cli.mcp", "friday_cli.frontends.mcp_server"),
     "mcp_types": ("friday_cli.mcp", "friday_cli.frontends.mcp_server"),

@@ -6,6 +6,7 @@ The codes are those of Anthropic ("Errors"), OpenAI ("Error codes"), Google, AWS
 from __future__ import annotations
 
 import json
+import logging
 import math
 import sys
 import time
@@ -17,6 +18,8 @@ from friday_cli.core.protocol.errors import TRANSIENT, ErrorKind, ProviderError
 from .endpoint import Endpoint
 from .sse import SSEParser
 from .text import dict_in, html_title, is_html, one_line, text_in
+
+log = logging.getLogger(__name__)
 
 _CODES_OF: dict[ErrorKind, str] = {
     "quota": "insufficient_quota billing_error billing_hard_limit_reached billing_not_active access_terminated "
@@ -136,7 +139,9 @@ def from_exception(endpoint: Endpoint, error: BaseException) -> ProviderError:
         return _connection_lost(endpoint, error)
     if isinstance(error, ImportError):
         return ProviderError("config", f"{name}: {_exception_text(endpoint, error)}.")
-    return ProviderError("garbled", f"{name}: {type(error).__name__}: {_exception_text(endpoint, error)} ({host}).")
+    log.error("request to %s (%s)", name, host, exc_info=error)
+    what = f"An internal error of Friday ended the request to {name} ({host})."
+    return ProviderError("garbled", what, hint="Please report it; `friday ask --debug` writes the details to a log.")
 
 
 def _from_httpx2(endpoint: Endpoint, error: BaseException) -> ProviderError | None:

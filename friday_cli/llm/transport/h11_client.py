@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import ssl
 import sys
 import zlib
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -34,6 +35,11 @@ MAX_PIECE = 2**20
 """Bytes of a compressed body that are decompressed at once."""
 MAX_CHUNKS_PER_READ = 64
 """Maximum body chunks joined in one read. After so many, other tasks of the event loop run first."""
+
+SECOND_FAMILY_AFTER_S = 0.25
+"""Seconds after which a name's next address is tried as well, of the other family: IPv4 if IPv6 does not answer (RFC 8305).
+asyncio's own way fails in early releases of Python 3.12 and 3.13 where tasks are eager (python/cpython issue 124309), and
+Textual makes them eager."""
 
 _idle_connections: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, list[Connection]]] = WeakKeyDictionary()
 
@@ -143,16 +149,30 @@ async def _connect(endpoint: Endpoint) -> Connection:
 
 
 async def _open(endpoint: Endpoint) -> Connection:
+    """A new connection, encrypted for https. Raises OSError, or UnicodeError for a name that cannot be one."""
     address = endpoint.address
     secure = address.scheme == "https"
-    _, connection = await asyncio.get_running_loop().create_connection(
-        Connection,
-        address.hostname or "",
-        address.port or (443 if secure else 80),
-        ssl=_ssl_context(*_ca_paths()) if secure else None,
-        happy_eyeballs_delay=0.25,  # try IPv4 after a quarter of a second if IPv6 does not connect
-    )
-    return connection
+    host, port = address.hostname or "", address.port or (443 if secure else 80)
+    tls = _ssl_context(*_ca_paths()) if secure else None
+    loop = asyncio.get_running_loop()
+    if _is_ip_address(host):
+        return (await loop.create_connection(Connection, host, port, ssl=tls))[1]
+    found = loop.run_in_executor(None, partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM))
+    from aiohappyeyeballs import start_connection  # imported while the name is looked up
+
+    connected = await start_connection(await found, happy_eyeballs_delay=SECOND_FAMILY_AFTER_S)
+    hostname = host if secure else None
+    return (await loop.create_connection(Connection, sock=connected, ssl=tls, server_hostname=hostname))[1]
+
+
+def _is_ip_address(host: str) -> bool:
+    for family in (socket.AF_INET, socket.AF_INET6):
+        try:
+            socket.inet_pton(family, host)
+        except OSError:
+            continue
+        return True
+    return False
 
 
 def _ca_paths() -> tuple[str | None, str | None]:

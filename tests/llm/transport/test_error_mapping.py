@@ -244,6 +244,12 @@ def test_kind_of_an_exception(raised: BaseException, kind: str) -> None:
     assert error.message.endswith(".")
 
 
+def test_an_internal_error_is_a_sentence_and_its_traceback_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    error = from_exception(HERE, AssertionError())
+    assert error.message == "An internal error of Friday ended the request to anthropic (api.example.org)."
+    assert caplog.records[0].exc_info is not None
+
+
 def test_where_connecting_failed_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("https_proxy", "http://user:pa55word@proxy.example:3128")
     error = from_exception(HERE, httpx2.ConnectError("[Errno 111] Connection refused"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import socket
 import ssl
 import subprocess
 import sys
@@ -109,6 +110,60 @@ async def test_the_file_of_the_system_is_read_only_if_its_folder_is_not_enough(
         for _ in range(2):
             with pytest.raises(ProviderError, match="Cannot reach svc"):
                 await read(server.url)
+
+
+def unanswered() -> tuple[list[socket.socket], tuple[Any, ...]]:
+    """Sockets to close, and an address of this machine that answers no attempt to connect: its queue is full. IPv6 where the
+    machine has it."""
+    family, host = (socket.AF_INET6, "::1") if socket.has_ipv6 and _has_loopback6() else (socket.AF_INET, "127.0.0.2")
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.bind((host, 0))
+    listening.listen(0)
+    sockets = [listening]
+    for _ in range(3):
+        sockets.append(waiting := socket.socket(family, socket.SOCK_STREAM))
+        waiting.setblocking(False)
+        waiting.connect_ex(listening.getsockname())
+    return sockets, (family, socket.SOCK_STREAM, 6, "", listening.getsockname())
+
+
+def _has_loopback6() -> bool:
+    with socket.socket(socket.AF_INET6, socket.SOCK_STREAM) as tried:
+        try:
+            tried.bind(("::1", 0))
+        except OSError:
+            return False
+    return True
+
+
+@pytest.mark.parametrize("eager", [False, True])
+async def test_the_second_address_of_a_name_is_tried_where_the_first_does_not_answer(
+    eager: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Textual makes all tasks eager, where asyncio's own attempt at two addresses fails in early releases of 3.12 and 3.13."""
+    if eager:
+        factory = getattr(asyncio, "eager_task_factory", None)
+        if factory is None:
+            pytest.skip("Python 3.11 has no eager tasks")
+        asyncio.get_running_loop().set_task_factory(factory)
+    sockets, silent = unanswered()
+    async with playing(Reply(named(A, STOP)), Reply(named(A, STOP))) as server:
+        port = int(server.url.rpartition(":")[2])
+        answers = (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))
+        asked: list[str] = []
+
+        def lookup(host: str, *_: Any, **__: Any) -> list[Any]:
+            asked.append(host)
+            return [silent, answers]
+
+        monkeypatch.setattr(socket, "getaddrinfo", lookup)
+        assert await read(f"http://localhost:{port}") == [A, STOP]
+        assert asked == ["localhost"]
+        assert await read(server.url) == [A, STOP]  # an address is not looked up
+        assert asked == ["localhost"]
+        await h11_client.aclose_all()
+    for held in sockets:
+        held.close()
 
 
 async def test_a_packed_answer_is_unpacked_and_a_packing_that_is_unknown_is_said() -> None:
