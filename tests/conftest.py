@@ -31,8 +31,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis.configuration import storage_directory
 from hypothesis.internal.constants_ast import constants_from_module
 
-from friday_cli import own_programs
 from friday_cli.core.text import known_keys
+from friday_cli.system import own_programs
 
 # a slow machine is no finding
 settings.register_profile("friday", deadline=None, suppress_health_check=list(HealthCheck))

@@ -13,6 +13,11 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from friday_cli.agents.agent_tools import SessionDelegation
+from friday_cli.agents.isolation import WorktreeIsolation
+from friday_cli.agents.output_schema import checker
+from friday_cli.agents.spawn_limits import SpawnLimiter
+from friday_cli.agents.worktree_changes import WorktreeChanges
 from friday_cli.command_safety import network_targets
 from friday_cli.config.settings import DelegationSettings
 from friday_cli.core.agent.agent import Agent, Inbox, Policy, Services, Supervision
@@ -38,12 +43,7 @@ from friday_cli.core.protocol.workspace import Workspace
 from friday_cli.core.subagents.node import AgentRun, AgentSummary, SpawnEstimate, SubagentTask
 from friday_cli.core.subagents.resume import budget_left, restore
 from friday_cli.core.subagents.tree import SubagentTree
-from friday_cli.session.agent_tools import SessionDelegation
-from friday_cli.session.isolation import WorktreeIsolation
-from friday_cli.session.output_schema import checker
-from friday_cli.session.spawn_limits import SpawnLimiter
-from friday_cli.session.worktree_changes import WorktreeChanges
-from friday_cli.tool_catalog import TOOLS
+from friday_cli.core.tool_catalog import TOOLS
 from friday_cli.tools.delegate import DelegateSettings, delegate_tools
 from friday_cli.tools.worktree import worktree_tools
 from tests.strict import strict

@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from friday_cli.agents.program import CanUse, HookFunction, ToolRequest
     from friday_cli.core.permissions.approvals import ApprovalAnswer
     from friday_cli.core.protocol import events
     from friday_cli.core.protocol.errors import (
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from friday_cli.core.protocol.events import AnyEvent, Envelope
     from friday_cli.core.protocol.messages import Image, Usage
     from friday_cli.core.protocol.receipt import Receipt
-    from friday_cli.session.program import CanUse, HookFunction, ToolRequest
 
     from . import sync
     from .open_session import OpenSession, PromptRun, open, run
@@ -36,10 +36,10 @@ _MODULES = {
     "AnyEvent": f"{_PROTOCOL}.events",
     "ApprovalAnswer": "friday_cli.core.permissions.approvals",
     "BudgetSpent": f"{_PROTOCOL}.errors",
-    "CanUse": "friday_cli.session.program",
+    "CanUse": "friday_cli.agents.program",
     "Envelope": f"{_PROTOCOL}.events",
     "FridayError": f"{_PROTOCOL}.errors",
-    "HookFunction": "friday_cli.session.program",
+    "HookFunction": "friday_cli.agents.program",
     "Image": f"{_PROTOCOL}.messages",
     "NotConfigured": f"{_PROTOCOL}.errors",
     "OpenOptions": "friday_cli.api.options",
@@ -49,7 +49,7 @@ _MODULES = {
     "Receipt": f"{_PROTOCOL}.receipt",
     "StoreError": f"{_PROTOCOL}.errors",
     "ToolError": f"{_PROTOCOL}.errors",
-    "ToolRequest": "friday_cli.session.program",
+    "ToolRequest": "friday_cli.agents.program",
     "Usage": f"{_PROTOCOL}.messages",
     "UsageError": f"{_PROTOCOL}.errors",
     "open": "friday_cli.api.open_session",

@@ -15,9 +15,9 @@ from friday_cli.core.protocol.messages import Image
 from friday_cli.core.protocol.run_result import LIMIT_REASONS, RunResult
 from friday_cli.core.protocol.tool_info import DELEGATE_TASK
 from friday_cli.core.subagents.run import finish_despite_cancel
-from friday_cli.paths import store_path
 from friday_cli.session.session import Session
 from friday_cli.store.store import Store
+from friday_cli.system.paths import store_path
 from friday_cli.view import SessionView
 
 from .options import CALLER_NAME, OpenOptions, session_options

@@ -8,12 +8,12 @@ from typing import Any
 
 import msgspec
 
+from friday_cli.agents.output_schema import unfenced
 from friday_cli.core.protocol.agent_path import is_under
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.protocol.receipt import Finding, Receipt
 from friday_cli.core.protocol.run_result import RunResult, Status, StopReason
 from friday_cli.core.text.sanitize import sanitize
-from friday_cli.session.output_schema import unfenced
 from friday_cli.view import SessionView
 from friday_cli.view.items import DeniedCall
 

@@ -11,7 +11,7 @@ import typer
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.llm.models import credentials
 from friday_cli.llm.models.presets import SCRIPTED, service_names, unknown_provider
-from friday_cli.paths import with_tilde
+from friday_cli.system.paths import with_tilde
 
 from . import completion
 from .help import add_family

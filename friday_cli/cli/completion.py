@@ -43,8 +43,8 @@ def profiles() -> Iterable[Completion]:
 @_no_errors
 def sessions() -> Iterable[Completion]:
     """Sessions of this folder, then the others, the newest first."""
-    from friday_cli.paths import existing_store_path
     from friday_cli.store.listing import list_sessions, run_query
+    from friday_cli.system.paths import existing_store_path
 
     path = existing_store_path()
     rows = run_query(path, lambda db: list_sessions(db, None, None)) if path else []
@@ -69,7 +69,7 @@ def notes() -> Iterable[Completion]:
 @_no_errors
 def worktrees() -> Iterable[Completion]:
     """Existing worktrees; their content is not read."""
-    from friday_cli.paths import data_dir
+    from friday_cli.system.paths import data_dir
     from friday_cli.workspace.worktrees.metadata import load_worktrees
 
     found = [w.metadata for folder in sorted((data_dir() / "worktrees").glob("*")) for w in load_worktrees(folder)]

@@ -14,9 +14,9 @@ from friday_cli import config
 from friday_cli.config.edit import SavedSetting, set_value, unset_value, value_of
 from friday_cli.config.loader import user_file
 from friday_cli.core.permissions.rule import parse_rule
+from friday_cli.core.tool_catalog import TOOLS
 from friday_cli.llm.models.resolve import parse
-from friday_cli.paths import with_tilde
-from friday_cli.tool_catalog import TOOLS
+from friday_cli.system.paths import with_tilde
 
 from . import completion, output
 from .help import add_family

@@ -12,17 +12,17 @@ from typing import Any
 
 import typer
 
+from friday_cli.agents.hooks.process import HookProcesses
+from friday_cli.agents.hooks.setup import configured_hooks
 from friday_cli.command_safety import AnalysisContext, analyze
 from friday_cli.core.permissions.rule import RuleInput
 from friday_cli.core.protocol.errors import UsageError
+from friday_cli.core.tool_catalog import BASH, TOOLS
 from friday_cli.extensions.hooks.answer import Answer
 from friday_cli.extensions.hooks.claude_names import matched_names
 from friday_cli.extensions.hooks.hook import EVENTS, Hook
 from friday_cli.extensions.hooks.samples import sample, subjects_of
-from friday_cli.paths import cache_dir, with_tilde, working_folder
-from friday_cli.session.hook_process import HookProcesses
-from friday_cli.session.hook_setup import configured_hooks
-from friday_cli.tool_catalog import BASH, TOOLS
+from friday_cli.system.paths import cache_dir, with_tilde, working_folder
 from friday_cli.workspace.local import LocalWorkspace
 from friday_cli.workspace.sandbox.detect import detect_sandbox
 from friday_cli.workspace.sandbox.policy import SandboxPolicy

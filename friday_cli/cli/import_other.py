@@ -14,7 +14,7 @@ from friday_cli.core.protocol.format import pluralize
 from friday_cli.extensions.importing import take
 from friday_cli.extensions.importing.found import Found
 from friday_cli.extensions.profiles import user_folder
-from friday_cli.paths import config_dir, with_tilde, working_folder
+from friday_cli.system.paths import config_dir, with_tilde, working_folder
 
 from . import output
 from .help import HelpCommand

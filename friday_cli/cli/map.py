@@ -15,7 +15,7 @@ import typer
 
 from friday_cli.core.protocol.errors import FridayError, UsageError
 from friday_cli.frontends.options import SESSION, SHARED, Option
-from friday_cli.paths import text_of, working_folder
+from friday_cli.system.paths import text_of, working_folder
 
 from .help import HelpCommand
 from .output import on_terminal, remark, show, show_table, when
@@ -110,8 +110,8 @@ def _refuse_options(action: str, values: dict[str, Any]) -> None:
 
 def _job(values: dict[str, Any], folder: str) -> MapJob:
     """The batch that the options describe. Raises UsageError."""
+    from friday_cli.agents.output_schema import read_schema
     from friday_cli.map.job import MapJob
-    from friday_cli.session.output_schema import read_schema
 
     names: tuple[Source, ...] = ("items", "glob", "over")
     sources = [name for name in names if values[name] is not None]

@@ -18,7 +18,7 @@ from friday_cli.mcp.catalog import CatalogCache
 from friday_cli.mcp.entry import ServerEntry
 from friday_cli.mcp.names import MAX_SERVER, server_name
 from friday_cli.mcp.parse import TABLE, check
-from friday_cli.paths import with_tilde, working_folder
+from friday_cli.system.paths import with_tilde, working_folder
 
 from . import mcp_call, mcp_login, mcp_serve, output
 from .help import add_family

@@ -19,7 +19,7 @@ from friday_cli.mcp.catalog import Catalog, CatalogCache
 from friday_cli.mcp.connection import Reply, ServerCall, ServerConnection
 from friday_cli.mcp.entry import ServerEntry
 from friday_cli.mcp.names import tool_names
-from friday_cli.paths import working_folder
+from friday_cli.system.paths import working_folder
 
 from . import output
 from .mcp_lookup import NAME, find

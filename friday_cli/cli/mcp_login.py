@@ -9,7 +9,7 @@ import typer
 from friday_cli.core.protocol.errors import FridayError, UsageError
 from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.mcp.tokens import logins_dir, remove_logins, uses_oauth
-from friday_cli.paths import with_tilde
+from friday_cli.system.paths import with_tilde
 
 from . import output
 from .mcp_lookup import NAME, find

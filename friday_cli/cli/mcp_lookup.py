@@ -10,7 +10,7 @@ from friday_cli.mcp import read
 from friday_cli.mcp.entry import ServerEntry
 from friday_cli.mcp.names import no_server
 from friday_cli.mcp.parse import TABLE
-from friday_cli.paths import with_tilde, working_folder
+from friday_cli.system.paths import with_tilde, working_folder
 
 from . import completion
 from .project_context import load_context

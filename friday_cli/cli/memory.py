@@ -11,9 +11,9 @@ import typer
 
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.extensions.trust import project_root
-from friday_cli.paths import with_tilde, working_folder
 from friday_cli.store.records import MemoryItem
 from friday_cli.store.store import Store
+from friday_cli.system.paths import with_tilde, working_folder
 
 from . import completion, output
 from .help import add_family

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 import msgspec
 import typer
 
+from friday_cli.agents.agent_rules import profile_rights, session_rules
 from friday_cli.command_safety import AnalysisContext, analyze, network_targets, without_sandbox
 from friday_cli.config.rule_locations import rule_places
 from friday_cli.core.permissions.rule import RuleInput
@@ -17,9 +18,8 @@ from friday_cli.core.protocol.errors import FridayError, UsageError
 from friday_cli.core.protocol.shell_script import CommandAnalysis
 from friday_cli.core.protocol.tool_info import TASK_RESULT, WEB_FETCH, ToolCatalog
 from friday_cli.core.protocol.workspace import Access
-from friday_cli.paths import cache_dir, with_tilde, working_folder
-from friday_cli.session.agent_rules import profile_rights, session_rules
-from friday_cli.tool_catalog import BASH, TOOLS
+from friday_cli.core.tool_catalog import BASH, TOOLS
+from friday_cli.system.paths import cache_dir, with_tilde, working_folder
 from friday_cli.workspace.local import LocalWorkspace
 from friday_cli.workspace.sandbox.detect import detect_sandbox
 from friday_cli.workspace.sandbox.policy import SandboxPolicy

@@ -17,7 +17,7 @@ from friday_cli.extensions.plugins.find import find_plugins
 from friday_cli.extensions.plugins.installed import folder, read_store
 from friday_cli.extensions.plugins.places import IN_PROJECT
 from friday_cli.extensions.plugins.plugin import Plugin, PluginFiles, read
-from friday_cli.paths import with_tilde, working_folder
+from friday_cli.system.paths import with_tilde, working_folder
 
 from . import output
 from .help import add_family

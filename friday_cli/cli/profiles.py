@@ -14,12 +14,12 @@ import typer
 from friday_cli.config import Settings
 from friday_cli.core.protocol.errors import FileError, FridayError, UsageError
 from friday_cli.core.protocol.format import pluralize
+from friday_cli.core.tool_catalog import TOOLS
 from friday_cli.extensions import profiles
 from friday_cli.extensions.profiles import Profile, Profiles, render, user_folder
 from friday_cli.extensions.profiles.lookup import SHIPPED_NAMES
-from friday_cli.paths import working_folder
 from friday_cli.session.mcp_settings import read_servers
-from friday_cli.tool_catalog import TOOLS
+from friday_cli.system.paths import working_folder
 
 from . import completion, output
 from .help import add_family

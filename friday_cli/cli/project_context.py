@@ -11,8 +11,8 @@ from friday_cli import config
 from friday_cli.extensions.profiles import Profiles, load
 from friday_cli.extensions.trust import Trust, is_trusted
 from friday_cli.llm.models.credentials import remember_keys
-from friday_cli.paths import working_folder
 from friday_cli.session.mcp_settings import read_servers
+from friday_cli.system.paths import working_folder
 
 if TYPE_CHECKING:
     from friday_cli.mcp.entry import ServerEntry

@@ -9,8 +9,8 @@ import msgspec
 
 from friday_cli.core.protocol.errors import Unwritable, UsageError
 from friday_cli.core.protocol.events import Envelope
-from friday_cli.paths import existing_store_path, working_folder
 from friday_cli.store.store import Store
+from friday_cli.system.paths import existing_store_path, working_folder
 from friday_cli.view import SessionView
 
 

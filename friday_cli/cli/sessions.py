@@ -15,10 +15,10 @@ from friday_cli.core.protocol.errors import FridayError, UsageError
 from friday_cli.core.protocol.format import pluralize, seconds, tokens
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.text.sanitize import sanitize_line
-from friday_cli.paths import data_dir, store_path, with_tilde
 from friday_cli.store.records import StatRow
 from friday_cli.store.repair import repair as repaired
 from friday_cli.store.retention import KEPT
+from friday_cli.system.paths import data_dir, store_path, with_tilde
 from friday_cli.view.export import export as exported
 
 from . import rewind

@@ -7,9 +7,9 @@ import typer
 from friday_cli.core.protocol import format
 from friday_cli.core.protocol.format import tokens
 from friday_cli.core.protocol.messages import Usage
-from friday_cli.paths import existing_store_path, text_of, with_tilde, working_folder
 from friday_cli.store.listing import list_sessions, run_query, short_ids, unfinished_sessions
 from friday_cli.store.records import SessionRow
+from friday_cli.system.paths import existing_store_path, text_of, with_tilde, working_folder
 
 from .help import add_family
 from .output import on_terminal, remark, show_json, show_table, when

@@ -14,7 +14,7 @@ from friday_cli.core.text.sanitize import sanitize, sanitize_line
 from friday_cli.extensions.skills import files, lookup
 from friday_cli.extensions.skills.parse import MAX_NAME, NAME, NAME_HINT
 from friday_cli.extensions.skills.skill import Skill
-from friday_cli.paths import with_tilde, working_folder
+from friday_cli.system.paths import with_tilde, working_folder
 
 from . import output
 from .help import add_family

@@ -11,7 +11,7 @@ from friday_cli.core.protocol.errors import UsageError
 from friday_cli.extensions import trust as trust_store
 from friday_cli.extensions import trust_review
 from friday_cli.extensions.trust import Trust
-from friday_cli.paths import with_tilde
+from friday_cli.system.paths import with_tilde
 
 from .help import HelpCommand
 from .output import confirm, remark, show_hanging, show_table

@@ -15,10 +15,10 @@ import typer
 from friday_cli.core.eventlog.log import Log
 from friday_cli.core.protocol.errors import FridayError, StoreError, UsageError
 from friday_cli.core.protocol.format import diffstat, pluralize
-from friday_cli.paths import data_dir, with_tilde
 from friday_cli.session.rewind import without_agents
 from friday_cli.store.locks import Ownership
 from friday_cli.store.store import Store
+from friday_cli.system.paths import data_dir, with_tilde
 from friday_cli.workspace.local import LocalWorkspace
 from friday_cli.workspace.worktrees.apply import Applied
 from friday_cli.workspace.worktrees.metadata import Worktree, WorktreeMetadata

@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from friday_cli import atomic_file
 from friday_cli.core.protocol.errors import FridayError, UsageError
+from friday_cli.system import atomic_file
 
 from . import validate
 from .loader import kind_of, parse, text, user_file

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from friday_cli.core.protocol.errors import FileError, UsageError
-from friday_cli.paths import config_dir
+from friday_cli.system.paths import config_dir
 
 from . import validate
 from .settings import Settings

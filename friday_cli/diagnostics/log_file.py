@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from friday_cli.core.text.sanitize import mask, sanitize_line
-from friday_cli.paths import state_dir
+from friday_cli.system.paths import state_dir
 
 _log_files: dict[Path, Path] = {}
 """The log file of this process in each folder."""

@@ -19,10 +19,10 @@ import msgspec
 
 from friday_cli.core.limits.budget import Budget
 from friday_cli.core.protocol.events import AgentFinished, AgentStarted, Envelope, ToolStarted
-from friday_cli.paths import store_path
 from friday_cli.session.open_context import Options
 from friday_cli.session.session import Session
 from friday_cli.store.store import Store
+from friday_cli.system.paths import store_path
 from friday_cli.view import SessionView
 
 CHECK_TIMEOUT_S = 20.0

@@ -9,7 +9,7 @@ from pathlib import Path
 from friday_cli.core.protocol.errors import FileError
 from friday_cli.core.protocol.tool_info import EXTERNAL_PREFIXES
 from friday_cli.core.text.sanitize import sanitize_line
-from friday_cli.tool_catalog import TOOLS
+from friday_cli.core.tool_catalog import TOOLS
 
 from . import commands, frontmatter
 from .profiles import claude_import

@@ -19,7 +19,7 @@ from friday_cli.core.protocol.tool_info import SERVER_PREFIX
 from friday_cli.core.text.lazy_regex import pattern
 from friday_cli.core.text.sanitize import sanitize, sanitize_line
 from friday_cli.core.text.suggest import closest_match
-from friday_cli.paths import config_dir
+from friday_cli.system.paths import config_dir
 
 from . import frontmatter, prompt_arguments, trust
 from .plugins.find import find_plugins

@@ -17,7 +17,7 @@ def allowed_tools(
     """The tools that the value of `allowed-tools` names, rules that restrict them, and the entries that name none. `imported`: it
     was written for another program. Raises FileError."""
     from friday_cli.core.protocol.tool_info import EXTERNAL_PREFIXES
-    from friday_cli.tool_catalog import TOOLS
+    from friday_cli.core.tool_catalog import TOOLS
 
     from .profiles import claude_import
 
@@ -48,7 +48,7 @@ def restricting_rules(tools: Collection[str] | None, only: Sequence[str], *, fol
     from friday_cli.core.permissions.rule import parse_rule
     from friday_cli.core.permissions.rules import Rules
     from friday_cli.core.protocol.tool_info import SKILL, TASK_RESULT
-    from friday_cli.tool_catalog import READ_FILE, TOOLS
+    from friday_cli.core.tool_catalog import READ_FILE, TOOLS
 
     rules = [parse_rule(rule, "allow", TOOLS) for rule in only]
     allowed = {*tools, TASK_RESULT}

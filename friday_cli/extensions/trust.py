@@ -12,9 +12,9 @@ from typing import Literal
 
 import msgspec
 
-from friday_cli import atomic_file
 from friday_cli.core.protocol.errors import FileError, FridayError, UsageError
-from friday_cli.paths import state_dir, text_of
+from friday_cli.system import atomic_file
+from friday_cli.system.paths import state_dir, text_of
 
 from . import instructions
 from .frontmatter import contents, has_name

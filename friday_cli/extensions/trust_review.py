@@ -9,7 +9,7 @@ from friday_cli.config.loader import PROJECT_FILES
 from friday_cli.core.protocol.errors import FileError
 from friday_cli.core.protocol.format import pluralize
 from friday_cli.core.text.sanitize import sanitize, sanitize_line, show_invisible
-from friday_cli.tool_catalog import TOOLS
+from friday_cli.core.tool_catalog import TOOLS
 
 from . import instructions, profiles, trust
 from .frontmatter import contents

@@ -12,6 +12,8 @@ from typing import Any, Literal, Protocol
 import msgspec
 from msgspec.structs import replace
 
+from friday_cli.agents.caller import Caller
+from friday_cli.agents.output_schema import unfenced
 from friday_cli.core.agent.agent import Agent
 from friday_cli.core.limits.budget import Budget
 from friday_cli.core.protocol.agent_path import is_under
@@ -20,10 +22,8 @@ from friday_cli.core.protocol.run_result import RunResult
 from friday_cli.core.protocol.tool_info import OF_ITEM
 from friday_cli.core.subagents.node import SubagentTask
 from friday_cli.core.text.sanitize import sanitize
-from friday_cli.session.caller import Caller
 from friday_cli.session.item_agents import ItemAgents, ItemEnd
 from friday_cli.session.open_context import Options
-from friday_cli.session.output_schema import unfenced
 
 from .job import as_row
 

@@ -29,8 +29,8 @@ from friday_cli.core.protocol.errors import FridayError, UsageError
 from friday_cli.core.protocol.events import Envelope
 from friday_cli.core.text.known_keys import contain_keys
 from friday_cli.extensions import trust
-from friday_cli.paths import config_dir
 from friday_cli.session.open_context import Options
+from friday_cli.system.paths import config_dir
 
 from . import folder_copy
 from .cluster_limits import ClusterLimits

@@ -18,8 +18,8 @@ from friday_cli.core.limits.rate_limit import RateLimiter
 from friday_cli.core.protocol.errors import FridayError
 from friday_cli.core.protocol.events import Envelope
 from friday_cli.core.text.known_keys import mask_keys_in
-from friday_cli.paths import config_dir
 from friday_cli.session.open_context import Options
+from friday_cli.system.paths import config_dir
 
 from .cluster_limits import ClusterRateLimiter, Used
 from .engine import Done, EmbeddedEngine, Work

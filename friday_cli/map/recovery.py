@@ -6,15 +6,15 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
+from friday_cli.agents.output_schema import unfenced
 from friday_cli.core.protocol.agent_path import is_under
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.events import AgentFinished, WorktreeChanged
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.protocol.tool_info import OF_ITEM
-from friday_cli.paths import store_path
-from friday_cli.session.output_schema import unfenced
 from friday_cli.store.records import AgentRow
 from friday_cli.store.store import Store
+from friday_cli.system.paths import store_path
 
 from .engine import Engine
 from .job import MapJob

@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
+from friday_cli.agents.output_schema import unfenced
 from friday_cli.core.protocol.format import pluralize, seconds
 from friday_cli.core.text.sanitize import sanitize_line
-from friday_cli.session.output_schema import unfenced
 
 from .plan import dollars
 from .scheduler import Progress

@@ -14,11 +14,11 @@ from typing import Protocol
 
 import msgspec
 
+from friday_cli.agents import output_schema
 from friday_cli.core.limits.budget import OUTPUT_FLOOR
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.subagents.node import SubagentTask
-from friday_cli.session import output_schema
 from friday_cli.session.session import Options
 
 from . import plan, recovery, reduce

@@ -15,10 +15,10 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from friday_cli.core.protocol.errors import UsageError
-from friday_cli.paths import data_dir
 from friday_cli.store import locks
 from friday_cli.store.schema import connect_tables
 from friday_cli.store.writer import StoreWriter
+from friday_cli.system.paths import data_dir
 
 from .job import MapJob, as_row
 from .sources import BatchItem

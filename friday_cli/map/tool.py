@@ -20,9 +20,9 @@ from friday_cli.core.subagents.tree import SubagentTree
 from friday_cli.core.text.known_keys import mask_keys_in
 from friday_cli.core.text.sanitize import escape_json, sanitize_line
 from friday_cli.core.text.untrusted import wrap_untrusted
-from friday_cli.paths import text_of
+from friday_cli.core.tool_catalog import READ_FILE
 from friday_cli.session.item_agents import ItemAgents
-from friday_cli.tool_catalog import READ_FILE
+from friday_cli.system.paths import text_of
 from friday_cli.tools.batch import MapArguments, map_tool
 
 from . import report
@@ -35,9 +35,9 @@ from .sources import LONGEST
 from .store import BatchRow, Counts, MapStore
 
 if TYPE_CHECKING:
+    from friday_cli.agents.agent_factory import AgentFactory
+    from friday_cli.agents.agent_tools import PastRuns
     from friday_cli.core.agent.agent import Agent
-    from friday_cli.session.agent_factory import AgentFactory
-    from friday_cli.session.agent_tools import PastRuns
 
 MOST = 500
 """Items of one call: each is an agent of the session, which its frontends keep."""

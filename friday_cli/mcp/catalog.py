@@ -9,8 +9,8 @@ from typing import Any, Self
 import msgspec
 from msgspec import Struct
 
-from friday_cli import cache_file
-from friday_cli.paths import cache_dir
+from friday_cli.system import cache_file
+from friday_cli.system.paths import cache_dir
 
 from .entry import ServerEntry
 

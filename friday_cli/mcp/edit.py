@@ -8,9 +8,9 @@ import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from friday_cli import atomic_file
 from friday_cli.core.protocol.errors import FridayError, UsageError
-from friday_cli.paths import with_tilde
+from friday_cli.system import atomic_file
+from friday_cli.system.paths import with_tilde
 
 from .names import no_server
 from .parse import TABLE

@@ -14,9 +14,9 @@ import httpx2
 from mcp.client.auth import OAuthFlowError, OAuthRegistrationError
 from mcp.shared._httpx_utils import create_mcp_http_client
 
-from friday_cli import own_programs
 from friday_cli.core.protocol.errors import FridayError, UsageError
 from friday_cli.core.text.sanitize import sanitize_line
+from friday_cli.system import own_programs
 
 from .entry import ServerEntry
 from .oauth import Consent, ServerAuth, failure_text

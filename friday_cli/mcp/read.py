@@ -17,7 +17,7 @@ import msgspec
 
 from friday_cli.core.protocol.errors import FileError, FridayError, UsageError
 from friday_cli.core.text.sanitize import sanitize_line
-from friday_cli.paths import config_dir
+from friday_cli.system.paths import config_dir
 
 from .entry import ServerEntry, WrittenEntry
 from .names import server_name

@@ -16,10 +16,10 @@ from typing import Any
 
 import msgspec
 
-from friday_cli import atomic_file
 from friday_cli.core.protocol.errors import FridayError
 from friday_cli.core.text import known_keys
-from friday_cli.paths import config_dir
+from friday_cli.system import atomic_file
+from friday_cli.system.paths import config_dir
 
 from .entry import ServerEntry
 

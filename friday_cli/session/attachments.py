@@ -15,7 +15,7 @@ from friday_cli.core.protocol.tool_info import SERVER_PREFIX
 from friday_cli.core.protocol.workspace import Workspace
 from friday_cli.core.text.lazy_regex import pattern
 from friday_cli.core.text.untrusted import neutralize_line, wrap_untrusted
-from friday_cli.tool_catalog import READ_FILE
+from friday_cli.core.tool_catalog import READ_FILE
 
 from .mentions import addressed, misspelt, task_of
 

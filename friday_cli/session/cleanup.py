@@ -11,8 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from friday_cli.config.settings import Retention
-from friday_cli.paths import data_dir, state_dir, store_path
 from friday_cli.store.locks import is_owned
+from friday_cli.system.paths import data_dir, state_dir, store_path
 
 DAY_S = 86_400.0
 LEAP_S = 30 * DAY_S

@@ -8,6 +8,9 @@ from contextlib import suppress
 
 import msgspec
 
+from friday_cli.agents.agent_factory import ROOT, AgentFactory
+from friday_cli.agents.agent_tools import PastRuns
+from friday_cli.agents.isolation import WorktreeIsolation
 from friday_cli.core.agent.model_call import prompt_tokens
 from friday_cli.core.limits.budget import Budget
 from friday_cli.core.limits.forecast import PastRun
@@ -25,9 +28,6 @@ from friday_cli.core.subagents.tree import SubagentTree
 from friday_cli.extensions.profiles import Profile
 from friday_cli.store.locks import Ownership
 
-from .agent_factory import ROOT, AgentFactory
-from .agent_tools import PastRuns
-from .isolation import WorktreeIsolation
 from .open import SessionParts, open_session
 from .open_context import Options
 from .session import Session

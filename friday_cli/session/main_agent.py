@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypedDict
 
+from friday_cli.agents import output_schema
 from friday_cli.core.agent.agent import StopRun
 from friday_cli.core.agent.compaction import compact
 from friday_cli.core.agent.model_call import prompt_tokens
@@ -21,9 +22,9 @@ from friday_cli.core.protocol.errors import FridayError, UsageError
 from friday_cli.core.protocol.messages import AnyPart, Image, Message, Text
 from friday_cli.core.subagents.node import AgentRun
 from friday_cli.core.text.untrusted import neutralize_line
-from friday_cli.tool_catalog import BASH
+from friday_cli.core.tool_catalog import BASH
 
-from . import mentions, output_schema
+from . import mentions
 from .open import SessionParts
 from .resume import report_from_log
 

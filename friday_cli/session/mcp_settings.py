@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from friday_cli.extensions import trust
 from friday_cli.extensions.plugins.find import find_plugins
 from friday_cli.extensions.profiles import Profile
-from friday_cli.paths import config_dir
+from friday_cli.system.paths import config_dir
 
 if TYPE_CHECKING:
     from friday_cli.extensions.plugins.installed import Plugins

@@ -10,7 +10,7 @@ from friday_cli.core.protocol.messages import ToolCall
 from friday_cli.core.protocol.tool_info import DELEGATE_TASK
 from friday_cli.core.text.lazy_regex import pattern
 from friday_cli.core.text.suggest import closest_match
-from friday_cli.tool_catalog import DELEGATE_TASKS
+from friday_cli.core.tool_catalog import DELEGATE_TASKS
 
 if TYPE_CHECKING:
     from friday_cli.core.agent.agent import Agent

@@ -9,8 +9,8 @@ from contextlib import suppress
 from friday_cli.core.eventlog.log import AT_ONCE
 from friday_cli.core.protocol.errors import StoreError, UsageError
 from friday_cli.core.protocol.events import Envelope
-from friday_cli.paths import store_path
 from friday_cli.store.store import Store
+from friday_cli.system.paths import store_path
 
 from .open_context import Options
 from .rewind import RecordedRewinder

@@ -15,6 +15,18 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from friday_cli import __version__, config
+from friday_cli.agents import system_prompt
+from friday_cli.agents.agent_factory import ROOT, AgentFactory, RootOptions
+from friday_cli.agents.agent_rules import session_rules
+from friday_cli.agents.agent_tools import AgentTools
+from friday_cli.agents.caller import Caller
+from friday_cli.agents.isolation import WorktreeIsolation
+from friday_cli.agents.provider_pool import ProviderPool
+from friday_cli.agents.servers import open_servers
+from friday_cli.agents.skills import SessionSkills
+from friday_cli.agents.sub_agents import SubAgentChoice, chosen_before
+from friday_cli.agents.tool_schemas import KeptSchemas
+from friday_cli.agents.worktree_changes import WorktreeChanges
 from friday_cli.core.agent.agent import Policy, Services
 from friday_cli.core.eventlog.log import Log
 from friday_cli.core.eventlog.replay import AgentRecord
@@ -29,39 +41,27 @@ from friday_cli.core.protocol.format import is_caller, is_demo
 from friday_cli.core.protocol.trace_context import valid_traceparent
 from friday_cli.core.subagents.tree import SubagentTree
 from friday_cli.extensions import trust
-from friday_cli.paths import config_dir, data_dir, store_path, text_of
 from friday_cli.store.locks import Ownership
 from friday_cli.store.store import Store, new_id
+from friday_cli.system.paths import config_dir, data_dir, store_path, text_of
 from friday_cli.workspace.local import LocalWorkspace
 from friday_cli.workspace.local_files import WorkspaceFiles
 from friday_cli.workspace.process.environment import nesting_depth
 from friday_cli.workspace.sandbox.detect import SandboxChoice
 
-from . import cleanup, system_prompt
-from .agent_factory import ROOT, AgentFactory, RootOptions
-from .agent_rules import session_rules
-from .agent_tools import AgentTools
-from .caller import Caller
-from .isolation import WorktreeIsolation
+from . import cleanup
 from .open_context import OpenContext, Options, read_context
 from .permissions import SessionPermissions
-from .provider_pool import ProviderPool
 from .resume import EventHistory, agent_summary, resume_root
 from .sandbox import sandbox_policy
-from .servers import open_servers
 from .shared_rate_limit import FileSharedRateLimit
-from .skills import SessionSkills
-from .sub_agents import SubAgentChoice, chosen_before
-from .tool_schemas import KeptSchemas
-from .worktree_changes import WorktreeChanges
 
 if TYPE_CHECKING:
+    from friday_cli.agents.program import Program
     from friday_cli.mcp.pool import ServerPool
     from friday_cli.telemetry.session import SessionTelemetry
     from friday_cli.workspace.checkpoints.recorder import CheckpointRecorder
     from friday_cli.workspace.worktrees.worktrees import Worktrees
-
-    from .program import Program
 
 
 class SessionParts(msgspec.Struct, eq=False):
@@ -164,7 +164,7 @@ async def _begin(parts: SessionParts, context: OpenContext, history: EventHistor
     if context.notices:
         await log.emit("a", *(Notice(text, "warning") for text in context.notices))
     if parts.services.hooks is not None:
-        from .hook_setup import announce
+        from friday_cli.agents.hooks.setup import announce
 
         parts.notes += await announce(parts.services.hooks, parts.tree, history.envelopes)
     if not store.in_memory:  # locks of a store in memory protect no other session
@@ -314,7 +314,7 @@ def _set_hooks(
     names = trust.HOOK_FILES if context.settings.hooks.claude else trust.HOOK_FILES[:1]
     files = (config_dir(env) / "hooks.json").is_file() or (project.ok and any(name in project.files for name in names))
     if files or (program is not None and (program.hooks or program.can_use)):
-        from .hook_setup import make_hooks
+        from friday_cli.agents.hooks.setup import make_hooks
 
         given = make_hooks(
             project, context.settings, env, services, session=session, tools=tools, workspace=workspace, program=program,

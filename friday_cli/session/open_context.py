@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from friday_cli import config
+from friday_cli.agents.caller import Caller
 from friday_cli.core.permissions.rules import Mode
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.provider import Effort
@@ -22,16 +23,14 @@ from friday_cli.extensions.skills.lookup import Skills
 from friday_cli.extensions.skills.lookup import load as find_skills
 from friday_cli.llm import models
 from friday_cli.llm.models.local_servers import with_server_limits
-from friday_cli.paths import cache_dir, config_dir
+from friday_cli.system.paths import cache_dir, config_dir
 from friday_cli.workspace.sandbox.detect import SandboxChoice, detect_sandbox
 
-from .caller import Caller
 from .mcp_settings import read_servers
 
 if TYPE_CHECKING:
+    from friday_cli.agents.program import Program
     from friday_cli.mcp.entry import ServerEntry
-
-    from .program import Program
 
 
 MapToolMaker = Callable[..., Callable[[SubagentTree], Tool]]

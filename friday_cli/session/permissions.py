@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection
 
+from friday_cli.agents.system_prompt import mode_message
 from friday_cli.core.eventlog.log import Log
 from friday_cli.core.permissions.rule import Rule
 from friday_cli.core.permissions.rules import Mode, Rules
 from friday_cli.core.protocol.errors import FridayError, UsageError
 from friday_cli.core.protocol.events import ModeChanged, Notice, RuleAdded, RuleRemoved
 from friday_cli.core.protocol.server_calls import server_of
-
-from .system_prompt import mode_message
 
 ALLOW = "permissions.allow"
 """The setting that keeps rules for later sessions."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 from uuid import uuid4
 
+from friday_cli.agents.caller import Caller, CallerProvider, model_below
 from friday_cli.core.limits.budget import Budget
 from friday_cli.core.protocol.messages import ToolCall
 
-from .caller import Caller, CallerProvider, model_below
 from .main_agent import MainAgent
 from .open import SessionParts
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from friday_cli.config import Settings
-from friday_cli.paths import cache_dir, config_dir, data_dir, state_dir
+from friday_cli.system.paths import cache_dir, config_dir, data_dir, state_dir
 from friday_cli.workspace.sandbox.detect import SandboxChoice
 from friday_cli.workspace.sandbox.policy import SandboxPolicy
 

@@ -7,15 +7,15 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from friday_cli.agents.servers import server_starter
 from friday_cli.config import Settings
 from friday_cli.mcp.connection import ConnectionHost, ServerConnection
 from friday_cli.mcp.entry import ServerEntry
-from friday_cli.paths import cache_dir
+from friday_cli.system.paths import cache_dir
 from friday_cli.workspace.local import LocalWorkspace
 from friday_cli.workspace.sandbox.detect import detect_sandbox
 
 from .sandbox import sandbox_policy
-from .servers import server_starter
 
 
 @asynccontextmanager

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, TypedDict, Unpack
 
+from friday_cli.agents.skills import PersonSkills
 from friday_cli.core.agent.agent import Source
 from friday_cli.core.eventlog import notices
 from friday_cli.core.permissions.approvals import ApprovalAnswer
@@ -28,7 +29,6 @@ from .attachments import attached
 from .main_agent import MainAgent, PromptExtras
 from .open import SessionParts, open_session
 from .open_context import Options
-from .skills import PersonSkills
 
 if TYPE_CHECKING:
     from .program_calls import ProgramCalls

@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from friday_cli.core.limits.rate_limit import RETRY_AFTER_MOST_S
-from friday_cli.paths import state_dir
+from friday_cli.system.paths import state_dir
 
 
 class FileSharedRateLimit:

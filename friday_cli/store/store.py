@@ -12,7 +12,7 @@ from friday_cli.core.limits.forecast import PastRun
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.events import Envelope
 from friday_cli.core.text.sanitize import sanitize_line
-from friday_cli.paths import text_of
+from friday_cli.system.paths import text_of
 
 from . import delegations, locks, sessions
 from .crash_recovery import recovery_events

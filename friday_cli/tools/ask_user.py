@@ -10,7 +10,7 @@ from friday_cli.core.protocol.call_arguments import ToolArguments, decoded
 from friday_cli.core.protocol.displays import TextDisplay
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.tool import Output, Tool, ToolContext
-from friday_cli.tool_catalog import TOOLS
+from friday_cli.core.tool_catalog import TOOLS
 
 MAX_CHOICE = 200
 """Characters of a choice."""

@@ -11,7 +11,7 @@ from friday_cli.core.protocol.call_arguments import ToolArguments
 from friday_cli.core.protocol.tool import Output, Tool, ToolContext
 from friday_cli.core.protocol.tool_info import MAP_TASKS
 from friday_cli.core.text.sanitize import sanitize_line
-from friday_cli.tool_catalog import TOOLS
+from friday_cli.core.tool_catalog import TOOLS
 
 Dollars = Annotated[float, Meta(gt=0)]
 

@@ -14,7 +14,7 @@ from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.format import pluralize
 from friday_cli.core.protocol.tool import Output, Tool, ToolContext
 from friday_cli.core.text.untrusted import visible, wrap_untrusted
-from friday_cli.tool_catalog import TOOLS
+from friday_cli.core.tool_catalog import TOOLS
 
 if TYPE_CHECKING:
     from friday_cli.store.memory import StoredMemory

@@ -23,7 +23,7 @@ from friday_cli.core.protocol.workspace import (
     tamper_warning,
 )
 from friday_cli.core.text.sanitize import sanitize
-from friday_cli.tool_catalog import TOOLS
+from friday_cli.core.tool_catalog import TOOLS
 
 TIMEOUT_S, MAX_TIMEOUT_S, MAX_WAIT_S = 120.0, 600.0, 60.0
 """Seconds: default and maximum timeout of a command, and maximum wait for new output of a background command."""

@@ -16,7 +16,7 @@ from friday_cli.core.protocol.tool_info import SKILL
 from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.core.text.untrusted import neutralize_line
 from friday_cli.core.text.word_search import MOST, Described, find_by_words
-from friday_cli.tool_catalog import TOOLS
+from friday_cli.core.tool_catalog import TOOLS
 
 SHARE = 0.02
 """The part of the context window that the list of skills may take."""

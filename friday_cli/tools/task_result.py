@@ -15,7 +15,7 @@ from friday_cli.core.protocol.displays import TextDisplay
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.tool import FinalReport, Output, Tool, ToolContext
 from friday_cli.core.protocol.tool_info import RESULT_FIELDS
-from friday_cli.tool_catalog import TOOLS
+from friday_cli.core.tool_catalog import TOOLS
 
 
 class FindingArgument(ToolArguments, frozen=True):

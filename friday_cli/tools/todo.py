@@ -9,7 +9,7 @@ from msgspec import Meta
 from friday_cli.core.protocol.call_arguments import ToolArguments
 from friday_cli.core.protocol.displays import TableDisplay, TextDisplay
 from friday_cli.core.protocol.tool import Output, Tool, ToolContext
-from friday_cli.tool_catalog import TOOLS
+from friday_cli.core.tool_catalog import TOOLS
 
 TodoState = Literal["pending", "active", "done"]
 _STATES = {"in_progress": "active", "completed": "done"}

@@ -14,7 +14,7 @@ from friday_cli.core.protocol.receipt import FileChange, ToolFacts
 from friday_cli.core.protocol.tool import Output, Tool, ToolContext
 from friday_cli.core.protocol.workspace import Workspace
 from friday_cli.core.text.untrusted import neutralize_line
-from friday_cli.tool_catalog import TOOLS
+from friday_cli.core.tool_catalog import TOOLS
 
 MAX_LISTED = 60
 """Files named in a result."""

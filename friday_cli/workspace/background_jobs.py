@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from friday_cli.core.protocol.errors import ToolError
-from friday_cli.tool_catalog import BASH_KILL
+from friday_cli.core.tool_catalog import BASH_KILL
 
 from .process.command import RunningCommand
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from friday_cli.paths import config_dir
+from friday_cli.system.paths import config_dir
 from tests.session.harness import delegates, does, says
 
 PAGE = Path(__file__).parents[2] / "docs" / "api.md"

@@ -10,7 +10,7 @@ import pytest
 
 import friday_cli.api as friday
 from friday_cli.core.protocol.events import AgentStarted
-from friday_cli.paths import config_dir
+from friday_cli.system.paths import config_dir
 from friday_cli.view import SessionView
 from tests.session.harness import Harness, delegates, does, says
 

@@ -25,7 +25,7 @@ ON_DEMAND = tuple(f"friday_cli.{name}" for name in (
     "workspace.checkpoints.file_history", "workspace.checkpoints.restore_plan", "workspace.checkpoints.review",
     "workspace.worktrees", "workspace.sandbox.system_call_filter", "core.text.deceptive", "diagnostics.doctor", "cli",
     "workspace.local_commands", "workspace.process.starter", "workspace.checkpoints.recorder", "tools.search.engine",
-    "frontends.tui", "mcp", "extensions.hooks", "telemetry", "session.hook_setup", "session.session_hooks",
+    "frontends.tui", "mcp", "extensions.hooks", "telemetry", "agents.hooks.setup", "agents.hooks.session_hooks",
 ))  # fmt: skip
 """Modules that `friday ask` loads only for a shell command, a rewind, a resumed session or a sub-agent in a worktree."""
 LATER = (

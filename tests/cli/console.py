@@ -23,8 +23,8 @@ import pytest
 
 from friday_cli.cli import run
 from friday_cli.core.protocol.events import Envelope, SessionStarted
-from friday_cli.paths import store_path
 from friday_cli.store.store import Store
+from friday_cli.system.paths import store_path
 from tests import scenarios
 from tests.store.files import sql
 

@@ -14,7 +14,7 @@ import pytest
 
 from friday_cli.diagnostics.doctor import PACKAGES, examine
 from friday_cli.diagnostics.doctor.services import without_credentials
-from friday_cli.paths import store_path
+from friday_cli.system.paths import store_path
 from tests.cli.console import ROOT, Console, plain
 
 pytestmark = pytest.mark.usefixtures("no_servers")

@@ -14,8 +14,8 @@ from jsonschema import Draft202012Validator
 
 from friday_cli.extensions import trust, trust_review
 from friday_cli.extensions.hooks.hook import HooksFile
+from tests.agents.hooks.hook_files import answer, hook, own_hooks, project_hooks
 from tests.cli.console import Console
-from tests.session.hook_files import answer, hook, own_hooks, project_hooks
 
 PROJECT = Path(__file__).parents[2]
 PAGE = (PROJECT / "docs/hooks.md").read_text(encoding="utf-8")

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from friday_cli.paths import data_dir, store_path
 from friday_cli.store.records import MemoryItem
 from friday_cli.store.store import Store
+from friday_cli.system.paths import data_dir, store_path
 from tests.cli.console import Console
 
 EVIL = "\x1b]0;owned\x07\x1b[31mred\u202e\nsecond line"

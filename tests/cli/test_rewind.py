@@ -7,9 +7,9 @@ import json
 
 import pytest
 
-from friday_cli.paths import data_dir
 from friday_cli.session.open_context import Options
 from friday_cli.session.session import Session
+from friday_cli.system.paths import data_dir
 from tests.cli.console import Console
 
 

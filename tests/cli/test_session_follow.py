@@ -15,9 +15,9 @@ import msgspec
 import pytest
 
 from friday_cli.core.protocol.events import Envelope
-from friday_cli.paths import store_path
 from friday_cli.store.locks import Ownership
 from friday_cli.store.store import Store
+from friday_cli.system.paths import store_path
 from tests.cli.console import Console, plain
 from tests.scenarios import tree
 

@@ -10,7 +10,7 @@ import pytest
 
 from friday_cli.core.protocol import events as ev
 from friday_cli.core.protocol.messages import ToolCall, ToolResult, user
-from friday_cli.paths import data_dir, store_path
+from friday_cli.system.paths import data_dir, store_path
 from tests.cli.console import Console, plain
 from tests.scenarios import numbered, results, said, tree
 

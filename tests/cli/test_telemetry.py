@@ -16,11 +16,11 @@ from friday_cli.telemetry.attributes import OPERATION
 from friday_cli.telemetry.sdk import Sender
 from friday_cli.telemetry.session import SessionTelemetry
 from friday_cli.telemetry.span import Span, SpanContext
+from tests.agents.hooks.hook_files import hook, own_hooks
 from tests.cli.console import Console
 from tests.servers import mcp_stdio
 from tests.servers.fake_model_server import Say, Turn, thinking
 from tests.servers.otlp_receiver import Receiver, attributes, receiver
-from tests.session.hook_files import hook, own_hooks
 
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 ABOVE = f"00-{'a' * 32}-{'b' * 16}-01"

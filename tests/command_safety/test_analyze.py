@@ -13,7 +13,7 @@ import pytest
 
 from friday_cli.command_safety import AnalysisContext, analyze
 from friday_cli.core.permissions.rules import Rules
-from friday_cli.tool_catalog import TOOLS
+from friday_cli.core.tool_catalog import TOOLS
 from friday_cli.workspace.local import LocalWorkspace
 from tests.command_safety import workspace_fixture
 from tests.command_safety.rows import MUST_PASS

@@ -10,7 +10,7 @@ import pytest
 from friday_cli.command_safety import MAX_BYTES, analyze, network_targets
 from friday_cli.core.permissions.rules import Rules
 from friday_cli.core.permissions.taint import UNREAD
-from friday_cli.tool_catalog import TOOLS
+from friday_cli.core.tool_catalog import TOOLS
 from tests.command_safety import workspace_fixture
 from tests.command_safety.workspace_fixture import passes
 

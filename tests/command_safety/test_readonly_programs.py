@@ -7,7 +7,7 @@ import pytest
 from friday_cli.command_safety import AnalysisContext
 from friday_cli.core.permissions.rule import Decision
 from friday_cli.core.permissions.rules import Mode, Rules
-from friday_cli.tool_catalog import TOOLS
+from friday_cli.core.tool_catalog import TOOLS
 from tests.command_safety import workspace_fixture
 from tests.command_safety.rows import MUST_ASK, MUST_PASS
 

@@ -11,7 +11,7 @@ import pytest
 from friday_cli.command_safety import AnalysisContext
 from friday_cli.core.permissions.rule import parse_rule
 from friday_cli.core.permissions.rules import Rules
-from friday_cli.tool_catalog import TOOLS
+from friday_cli.core.tool_catalog import TOOLS
 from friday_cli.tools.files.read import READ_FILE_TOOL
 from friday_cli.tools.search.grep import GREP_TOOL
 from friday_cli.workspace.local import LocalWorkspace

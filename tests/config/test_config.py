@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from friday_cli import config
 from friday_cli.config import docs, loader
 from friday_cli.core.protocol.errors import FileError, UsageError
-from friday_cli.paths import config_dir
+from friday_cli.system.paths import config_dir
 
 NO_ENV: dict[str, str] = {}
 NAMES = ["agents", "delegation", "limits", "timeout", "providers", "a", "mode", "context"]

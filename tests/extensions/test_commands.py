@@ -8,8 +8,8 @@ import pytest
 
 from friday_cli.core.permissions.rule import RuleInput
 from friday_cli.core.permissions.rules import Rules
+from friday_cli.core.tool_catalog import TOOLS
 from friday_cli.extensions import commands, trust
-from friday_cli.tool_catalog import TOOLS
 from tests.command_safety import workspace_fixture
 
 

@@ -12,7 +12,7 @@ from friday_cli.core.protocol.errors import FileError
 from friday_cli.extensions import trust, trust_review
 from friday_cli.extensions.skills import files, lookup
 from friday_cli.extensions.skills.parse import parse
-from friday_cli.paths import cache_dir
+from friday_cli.system.paths import cache_dir
 
 
 def put(place: Path, name: str, text: str = "", **more: str) -> Path:

@@ -27,7 +27,7 @@ from friday_cli.frontends.mcp_server.serve_settings import ServeSettings
 from friday_cli.frontends.mcp_server.server import TASKS, build_server
 from friday_cli.frontends.mcp_server.tools import FridayTools
 from friday_cli.frontends.options import defaults
-from friday_cli.paths import config_dir
+from friday_cli.system.paths import config_dir
 from friday_cli.view import SessionView
 from tests.session.harness import Harness, does, wait_for
 

@@ -11,6 +11,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from friday_cli.agents.isolation import WorktreeIsolation
+from friday_cli.agents.worktree_changes import WorktreeChanges
 from friday_cli.core.agent.agent import Agent, Policy
 from friday_cli.core.agent.model_call import prompt_tokens
 from friday_cli.core.agent.supervision import SYSTEM
@@ -24,12 +26,10 @@ from friday_cli.core.protocol.messages import Message, Usage
 from friday_cli.core.protocol.provider import Request, estimate_request
 from friday_cli.core.protocol.tool import ToolContext
 from friday_cli.core.subagents.node import AgentRun, ChildNumbers
-from friday_cli.session.isolation import WorktreeIsolation
 from friday_cli.session.open import SessionParts
 from friday_cli.session.permissions import SessionPermissions
 from friday_cli.session.resume import agent_summary, resume_root
 from friday_cli.session.session import Session
-from friday_cli.session.worktree_changes import WorktreeChanges
 from friday_cli.workspace.checkpoints.write_hook import WriteHook
 from friday_cli.workspace.sandbox.detect import SandboxChoice
 from tests.engine_fixture import Arguments, Bench, Profile, make, task_result

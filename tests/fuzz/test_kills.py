@@ -27,10 +27,10 @@ from friday_cli.core.protocol.events import (
     ToolStarted,
 )
 from friday_cli.core.protocol.messages import Message, open_calls
-from friday_cli.paths import store_path
 from friday_cli.session.open_context import Options
 from friday_cli.session.session import Session
 from friday_cli.store.store import Store
+from friday_cli.system.paths import store_path
 from friday_cli.workspace.worktrees.orphans import scan_orphans
 from tests.fuzz import seeds
 from tests.fuzz.checks import asked_and_ended

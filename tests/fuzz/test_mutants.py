@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
+from friday_cli.agents import isolation
 from friday_cli.core.agent import compaction, loop, model_call, supervision, tool_calls
 from friday_cli.core.eventlog import log, replay
 from friday_cli.core.limits import budget, rate_limit, slots
 from friday_cli.core.permissions import approvals, rules
 from friday_cli.core.protocol import messages
 from friday_cli.core.subagents import notifier, resume, resumer, run, tree
-from friday_cli.session import isolation
 from tests import engine_fixture
 from tests.fuzz.script_player import play
 from tests.fuzz.test_trees import FIXED, SCENES

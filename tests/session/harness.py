@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from friday_cli.core.protocol.events import Envelope, MessageAdded
-from friday_cli.paths import config_dir, store_path
 from friday_cli.session.open_context import Options
 from friday_cli.session.session import Session
 from friday_cli.store.store import Store
+from friday_cli.system.paths import config_dir, store_path
 
 
 class Harness:

@@ -13,9 +13,9 @@ import msgspec
 import pytest
 
 from friday_cli.config.settings import Retention
-from friday_cli.paths import data_dir, state_dir, store_path
 from friday_cli.session import cleanup
 from friday_cli.store.store import Store
+from friday_cli.system.paths import data_dir, state_dir, store_path
 from tests.scenarios import tree
 from tests.session.harness import Harness, says
 

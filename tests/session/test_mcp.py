@@ -19,7 +19,7 @@ from friday_cli.core.protocol.events import (
     QuestionAsked,
     ToolFinished,
 )
-from friday_cli.paths import cache_dir, config_dir
+from friday_cli.system.paths import cache_dir, config_dir
 from tests.servers import mcp_stdio
 from tests.session.harness import Harness, delegates, does, says
 

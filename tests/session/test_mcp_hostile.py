@@ -21,7 +21,7 @@ from friday_cli.extensions.trust import decide
 from friday_cli.frontends.mcp_server.delegations import Delegations
 from friday_cli.mcp.catalog import Catalog, CatalogCache, OfferedTool
 from friday_cli.mcp.entry import ServerEntry
-from friday_cli.paths import config_dir
+from friday_cli.system.paths import config_dir
 from friday_cli.workspace.sandbox.detect import SandboxChoice
 from tests.servers import mcp_hostile
 from tests.session.harness import Harness, does, says

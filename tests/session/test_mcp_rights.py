@@ -10,19 +10,19 @@ from typing import Any
 
 import pytest
 
+from friday_cli.agents.agent_rules import profile_rights
+from friday_cli.agents.servers import described, with_servers
 from friday_cli.core.permissions.rule import RuleInput
 from friday_cli.core.permissions.rules import Rules
 from friday_cli.core.protocol.server_calls import server_of
 from friday_cli.core.protocol.tool import Tool
 from friday_cli.core.protocol.tool_info import SERVER_HELPERS
+from friday_cli.core.tool_catalog import TOOLS
 from friday_cli.extensions.profiles import Profile
 from friday_cli.mcp.catalog import Catalog, CatalogCache, OfferedTool
 from friday_cli.mcp.connection import ConnectionHost, ServerStream
 from friday_cli.mcp.entry import ServerEntry
 from friday_cli.mcp.pool import ServerPool
-from friday_cli.session.agent_rules import profile_rights
-from friday_cli.session.servers import described, with_servers
-from friday_cli.tool_catalog import TOOLS
 
 SERVERS, TOOL_NAMES = ("alpha", "beta", "gamma"), ("get_one", "get_two", "put")
 EXPOSE = (None, "direct", "search", "delegated", "hidden")

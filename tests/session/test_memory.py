@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from friday_cli.core.protocol.events import MessageAdded, Prefix
-from friday_cli.paths import config_dir, store_path
 from friday_cli.store.records import MemoryItem
 from friday_cli.store.store import Store
+from friday_cli.system.paths import config_dir, store_path
 from tests.session.harness import Harness, delegates, does, says
 
 SECRET = "swordfish-4711"

@@ -16,10 +16,10 @@ import pytest
 from friday_cli.core.protocol.errors import FridayError, Unwritable
 from friday_cli.core.protocol.events import AgentFinished, Envelope, MessageAdded, Notice
 from friday_cli.core.protocol.messages import user
-from friday_cli.paths import data_dir, store_path
 from friday_cli.session import open, open_context
 from friday_cli.store import schema
 from friday_cli.store.store import Store
+from friday_cli.system.paths import data_dir, store_path
 from tests.scenarios import tree
 from tests.session.harness import Harness, delegates, does, says
 from tests.session.test_rewind import everything, runs, writes

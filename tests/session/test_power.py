@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from friday_cli.paths import data_dir
 from friday_cli.store import schema, writer
+from friday_cli.system.paths import data_dir
 from tests.session.harness import Harness, does, says
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.events import Checkpoint, Rewound
-from friday_cli.paths import data_dir
+from friday_cli.system.paths import data_dir
 from tests.session.harness import Harness, delegates, does, says, wait_for
 
 

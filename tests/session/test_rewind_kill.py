@@ -11,8 +11,8 @@ import pytest
 
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.events import Checkpoint
-from friday_cli.paths import store_path
 from friday_cli.store.store import Store
+from friday_cli.system.paths import store_path
 from tests.session.harness import Harness, does
 from tests.session.test_rewind import everything, writes
 

@@ -13,7 +13,7 @@ from tests.session.test_rewind import everything, runs, writes
 KILLER = """
 import asyncio, hashlib, json, os, signal, sys
 from pathlib import Path
-from friday_cli.paths import store_path
+from friday_cli.system.paths import store_path
 from friday_cli.session.rewind import without_agents
 from friday_cli.store.store import Store
 from tests.session.test_rewind import everything

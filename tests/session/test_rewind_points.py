@@ -10,10 +10,10 @@ import pytest
 from friday_cli.core.eventlog.replay import replay
 from friday_cli.core.protocol import events as ev
 from friday_cli.core.protocol.errors import FridayError, ProviderError, UsageError
-from friday_cli.paths import store_path
 from friday_cli.session import open
 from friday_cli.store.records import SessionRow
 from friday_cli.store.store import Store
+from friday_cli.system.paths import store_path
 from friday_cli.view import MessageItem, NoteItem, SessionView
 from tests.delegation.harness import Actors, Harness, MemoryStore, ScriptedSession, until
 from tests.engine_fixture import Say, delegate

@@ -9,8 +9,8 @@ import sys
 
 import pytest
 
-from friday_cli.paths import data_dir, store_path
 from friday_cli.store.store import Store
+from friday_cli.system.paths import data_dir, store_path
 from friday_cli.workspace.checkpoints import recorder
 from tests.session.harness import Harness, does, says, wait_for
 from tests.session.test_rewind import everything, runs, writes

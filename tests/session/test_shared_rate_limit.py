@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from friday_cli.paths import state_dir
 from friday_cli.session.shared_rate_limit import FileSharedRateLimit
+from friday_cli.system.paths import state_dir
 
 
 def files() -> list[Path]:

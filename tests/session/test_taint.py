@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from friday_cli.paths import config_dir
+from friday_cli.system.paths import config_dir
 from tests.servers import site
 from tests.session.harness import Harness, delegates, does, says
 

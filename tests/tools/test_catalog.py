@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 import friday_cli.tools
+from friday_cli.agents import system_prompt
 from friday_cli.core.permissions.rule import parse_rule
 from friday_cli.core.protocol.provider import Request
 from friday_cli.core.protocol.tool_info import ToolInfo
+from friday_cli.core.tool_catalog import TOOLS
 from friday_cli.llm import models
-from friday_cli.session import system_prompt
 from friday_cli.session.open_context import Options
 from friday_cli.session.session import Session
-from friday_cli.tool_catalog import TOOLS
 from tests.cli.console import Console
 from tests.engine_fixture import Model, Say, call
 
@@ -29,7 +29,7 @@ PROGRAMS = (
     "core/permissions/taint.py",
     "diagnostics/doctor/machine.py",
     "workspace/process/starter.py",
-    "session/hook_process.py",
+    "agents/hooks/process.py",
 )
 """Here `bash` and `grep` are programs."""
 EXEMPT = {
@@ -53,7 +53,7 @@ FILE = """
 import msgspec
 
 from friday_cli.core.protocol.tool import Output, Tool
-from friday_cli.tool_catalog import TOOLS
+from friday_cli.core.tool_catalog import TOOLS
 
 
 class Args(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

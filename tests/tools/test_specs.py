@@ -19,8 +19,8 @@ import pytest
 
 import friday_cli.tools
 from friday_cli.core.protocol.tool import Tool
+from friday_cli.core.tool_catalog import TOOLS
 from friday_cli.extensions.profiles import Profile
-from friday_cli.tool_catalog import TOOLS
 from friday_cli.tools import ask_user, batch, delegate, memory, skill, task_result, web, worktree
 
 SNAPSHOT = Path(__file__).with_name("specs.md")

@@ -10,11 +10,12 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from friday_cli import __version__, config, paths
+from friday_cli import __version__, config
 from friday_cli.core.protocol.errors import FridayError
 from friday_cli.core.text.sanitize import mask, sanitize
 from friday_cli.extensions import profiles, trust
 from friday_cli.llm.models import remember_keys
+from friday_cli.system import paths
 
 from . import machine, mcp_servers, services
 from .fact import DoctorFact, Fact, Facts, Level
@@ -152,7 +153,7 @@ def _skills(cwd: Path, env: Mapping[str, str]) -> Facts:
 
 
 def _hooks(project: trust.Trust | None, settings: config.Settings, env: Mapping[str, str]) -> Facts:
-    from friday_cli.session.hook_setup import configured_hooks
+    from friday_cli.agents.hooks.setup import configured_hooks
 
     hooks, problems = configured_hooks(project, env, claude=settings.hooks.claude)
     own = sum(hook.source == "user" for hook in hooks)

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import quote
 
-from friday_cli import paths
 from friday_cli.config import SandboxSettings
 from friday_cli.core.protocol.format import pluralize, size
 from friday_cli.core.text.known_keys import without_keys
+from friday_cli.system import paths
 
 from .fact import Fact, Facts, Level
 
@@ -160,7 +160,7 @@ def _wal_size(path: Path) -> str:
 
 def programs(env: Mapping[str, str]) -> Facts:
     """Programs that Friday uses, and those on PATH that it does not trust."""
-    from friday_cli.own_programs import find_program, why_not_used
+    from friday_cli.system.own_programs import find_program, why_not_used
 
     for name, missing in (
         ("git", "not found: no git status and no worktrees"),

@@ -10,7 +10,7 @@ from typing import Any
 from friday_cli.core.protocol.displays import CommandDisplay
 from friday_cli.core.protocol.tool import Output, Tool
 from friday_cli.core.protocol.tool_info import ASK_USER, SKILL
-from friday_cli.tool_catalog import BASH, DELEGATE_TASKS, EDIT_FILE, GLOB, READ_FILE, WRITE_FILE
+from friday_cli.core.tool_catalog import BASH, DELEGATE_TASKS, EDIT_FILE, GLOB, READ_FILE, WRITE_FILE
 
 _NAMES = {
     BASH: "Bash", READ_FILE: "Read", EDIT_FILE: "Edit", WRITE_FILE: "Write", GLOB: "Glob", "grep": "Grep",

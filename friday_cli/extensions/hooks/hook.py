@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from friday_cli.core.permissions.rule import Rule, RuleInput, matching_rule, possible_rule
-from friday_cli.tool_catalog import TOOLS
+from friday_cli.core.tool_catalog import TOOLS
 
 Event = Literal[
     "SessionStart", "UserPromptSubmit", "PreToolUse", "PermissionRequest", "PostToolUse", "PostToolUseFailure",

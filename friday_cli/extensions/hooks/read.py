@@ -15,8 +15,8 @@ import msgspec
 from friday_cli.core.permissions.rule import parse_rule
 from friday_cli.core.protocol.errors import FileError, UsageError
 from friday_cli.core.text.sanitize import sanitize_line
-from friday_cli.paths import text_of
-from friday_cli.tool_catalog import TOOLS
+from friday_cli.core.tool_catalog import TOOLS
+from friday_cli.system.paths import text_of
 
 from .hook import EVENTS, Hook, HookEntry
 

@@ -13,7 +13,7 @@ from friday_cli.core.permissions.rule import parse_rule
 from friday_cli.core.protocol.errors import FridayError
 from friday_cli.core.protocol.tool_info import SERVER_PREFIX
 from friday_cli.core.text.sanitize import sanitize_line
-from friday_cli.tool_catalog import BASH, TOOLS
+from friday_cli.core.tool_catalog import BASH, TOOLS
 
 from .. import command_check, commands, frontmatter, profiles
 from ..hooks.read import HookFile, HookFiles, read_hooks

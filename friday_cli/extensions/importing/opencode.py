@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from friday_cli.core.protocol.errors import FileError
-from friday_cli.tool_catalog import TOOLS
+from friday_cli.core.tool_catalog import TOOLS
 
 from .. import frontmatter, profiles
 from .claude import text_file

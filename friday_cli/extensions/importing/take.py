@@ -10,7 +10,6 @@ from typing import Any, Literal
 
 import msgspec
 
-from friday_cli import atomic_file
 from friday_cli.config.edit import add_value
 from friday_cli.config.loader import read as read_settings
 from friday_cli.config.loader import user_file as settings_file
@@ -21,7 +20,8 @@ from friday_cli.mcp import describe, edit
 from friday_cli.mcp import read as servers
 from friday_cli.mcp.names import server_name
 from friday_cli.mcp.parse import check
-from friday_cli.paths import config_dir
+from friday_cli.system import atomic_file
+from friday_cli.system.paths import config_dir
 
 from .found import Found
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from friday_cli.paths import config_dir
+from friday_cli.system.paths import config_dir
 
 from .places import IN_PROJECT, STORE
 

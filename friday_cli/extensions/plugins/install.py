@@ -14,11 +14,11 @@ from pathlib import Path
 
 import msgspec
 
-from friday_cli import atomic_file
 from friday_cli.core.protocol.errors import FileError, FridayError, UsageError
 from friday_cli.core.protocol.format import pluralize
-from friday_cli.own_programs import find_program
-from friday_cli.paths import config_dir, text_of
+from friday_cli.system import atomic_file
+from friday_cli.system.own_programs import find_program
+from friday_cli.system.paths import config_dir, text_of
 
 from .. import trust
 from .installed import PinnedPlugin, folder, read_store

@@ -10,7 +10,7 @@ import msgspec
 
 from friday_cli.core.protocol.errors import FileError, FridayError
 from friday_cli.core.text.sanitize import sanitize_line
-from friday_cli.paths import config_dir
+from friday_cli.system.paths import config_dir
 
 from .. import trust
 from .places import IN_PROJECT, STORE

@@ -14,7 +14,7 @@ import msgspec
 
 from friday_cli.core.protocol.errors import FileError
 from friday_cli.core.text.sanitize import sanitize_line
-from friday_cli.paths import text_of
+from friday_cli.system.paths import text_of
 
 from .. import trust
 

@@ -17,7 +17,7 @@ from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.mcp.entry import ServerEntry
 from friday_cli.mcp.names import MAX_SERVER, server_name
 from friday_cli.mcp.parse import TABLE, EntrySource, check, resolve
-from friday_cli.paths import data_dir, text_of
+from friday_cli.system.paths import data_dir, text_of
 
 from .plugin import SCHEMAS, VERSION, Plugin, load_json
 

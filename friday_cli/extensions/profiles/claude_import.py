@@ -8,7 +8,7 @@ from typing import Literal
 
 from friday_cli.config.settings import ConfiguredMode
 from friday_cli.core.text.lazy_regex import pattern
-from friday_cli.tool_catalog import BASH, TOOLS
+from friday_cli.core.tool_catalog import BASH, TOOLS
 
 from .profile import Memory
 

@@ -15,7 +15,7 @@ from friday_cli.core.protocol.errors import FileError, UsageError
 from friday_cli.core.text.lazy_regex import pattern
 from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.core.text.suggest import closest_match
-from friday_cli.paths import config_dir
+from friday_cli.system.paths import config_dir
 
 from .. import frontmatter, trust
 from ..plugins.find import find_plugins

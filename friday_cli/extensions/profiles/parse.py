@@ -12,7 +12,7 @@ from friday_cli.core.protocol.tool_info import DELEGATE_TASK, EXTERNAL_PREFIXES
 from friday_cli.core.text.lazy_regex import pattern
 from friday_cli.core.text.sanitize import sanitize
 from friday_cli.core.text.suggest import closest_match
-from friday_cli.tool_catalog import MEMORY_LOAD, MEMORY_SAVE, TOOLS
+from friday_cli.core.tool_catalog import MEMORY_LOAD, MEMORY_SAVE, TOOLS
 
 from .. import frontmatter
 from . import claude_import

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import msgspec
 
-from friday_cli import cache_file
 from friday_cli.core.protocol.errors import FileError
-from friday_cli.paths import cache_dir, text_of
+from friday_cli.system import cache_file
+from friday_cli.system.paths import cache_dir, text_of
 
 from .profile import Profile
 

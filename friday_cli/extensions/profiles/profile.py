@@ -11,7 +11,7 @@ import msgspec
 from friday_cli.config.settings import ConfiguredMode
 from friday_cli.core.protocol.provider import Effort
 from friday_cli.core.protocol.tool_info import SERVER_PREFIX, SKILL
-from friday_cli.tool_catalog import MEMORY_LOAD, MEMORY_SAVE, TOOLS
+from friday_cli.core.tool_catalog import MEMORY_LOAD, MEMORY_SAVE, TOOLS
 
 Origin = Literal["user", "project", "claude", "shipped"]
 Memory = Literal["none", "read", "tagged"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from friday_cli.core.protocol.errors import UsageError
-from friday_cli.tool_catalog import TOOLS
+from friday_cli.core.tool_catalog import TOOLS
 
 from .lookup import Profiles
 from .parse import NAME, NAME_HINT

@@ -15,8 +15,8 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from friday_cli import cache_file
-from friday_cli.paths import cache_dir, config_dir, text_of
+from friday_cli.system import cache_file
+from friday_cli.system.paths import cache_dir, config_dir, text_of
 
 from .skill import FILE as FILE
 from .skill import IGNORED, MAX_DEPTH, ParsedSkill

@@ -15,9 +15,9 @@ from friday_cli import __version__
 from friday_cli.core.protocol.errors import FridayError, NotConfigured
 from friday_cli.core.protocol.format import is_caller
 from friday_cli.core.text.sanitize import sanitize_line
-from friday_cli.paths import store_path
 from friday_cli.session.session import Options
 from friday_cli.store.store import Store
+from friday_cli.system.paths import store_path
 
 from .config_options import has_key
 from .sessions import AcpSession

@@ -13,7 +13,7 @@ from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.messages import Image
 from friday_cli.core.text.sanitize import code_block, sanitize, sanitize_line
 from friday_cli.core.text.untrusted import wrap_untrusted
-from friday_cli.tool_catalog import BASH, GLOB, GREP, LIST_DIR, TOOLS
+from friday_cli.core.tool_catalog import BASH, GLOB, GREP, LIST_DIR, TOOLS
 from friday_cli.tools.files import picture
 from friday_cli.view.items import ToolRun
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from friday_cli.paths import working_folder
+from friday_cli.system.paths import working_folder
 
 from ..options import session_options
 from .agent import AcpAgent

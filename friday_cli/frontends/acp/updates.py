@@ -14,7 +14,7 @@ from friday_cli.core.protocol.messages import Message, Text, Thinking, ToolCall
 from friday_cli.core.protocol.run_result import StopReason
 from friday_cli.core.protocol.tool_info import DELEGATE_TASK, TASK_RESULT
 from friday_cli.core.text.sanitize import code_block, sanitize_line
-from friday_cli.tool_catalog import DELEGATE_TASKS
+from friday_cli.core.tool_catalog import DELEGATE_TASKS
 from friday_cli.view import AgentView, SessionView
 from friday_cli.view.items import ToolRun
 

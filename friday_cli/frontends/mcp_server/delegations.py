@@ -12,6 +12,7 @@ from uuid import uuid4
 import msgspec
 from mcp_types import CallToolResult
 
+from friday_cli.agents.caller import Caller
 from friday_cli.core.limits.budget import Budget
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.events import AgentStarted, Envelope
@@ -19,12 +20,11 @@ from friday_cli.core.protocol.format import cost, is_caller, tokens
 from friday_cli.core.protocol.messages import ToolCall
 from friday_cli.core.protocol.tool_info import DELEGATE_TASK
 from friday_cli.core.text.sanitize import sanitize_line
+from friday_cli.core.tool_catalog import DELEGATE_TASKS
 from friday_cli.llm import transport
-from friday_cli.paths import store_path, text_of
-from friday_cli.session.caller import Caller
 from friday_cli.session.session import Session
 from friday_cli.store.store import Store
-from friday_cli.tool_catalog import DELEGATE_TASKS
+from friday_cli.system.paths import store_path, text_of
 from friday_cli.view import SessionView, ToolRun, activity_text
 
 from .job import Action, Client, JobState

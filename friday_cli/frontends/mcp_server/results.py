@@ -9,12 +9,12 @@ from typing import Any
 import msgspec
 from mcp_types import CallToolResult, TextContent
 
+from friday_cli.agents.output_schema import unfenced
 from friday_cli.core.limits.budget import Budget
 from friday_cli.core.protocol.agent_path import is_under
 from friday_cli.core.protocol.receipt import Receipt
 from friday_cli.core.subagents.node import AgentSummary
 from friday_cli.core.text.sanitize import mask, sanitize
-from friday_cli.session.output_schema import unfenced
 from friday_cli.tools.delegate.report import report
 from friday_cli.view import AgentView, SessionView, ToolRun, not_started, worktree_text
 

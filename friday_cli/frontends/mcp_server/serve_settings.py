@@ -12,21 +12,21 @@ from typing import Any
 import msgspec
 
 from friday_cli import config
+from friday_cli.agents.agent_rules import session_rules
+from friday_cli.agents.agent_tools import highest_cost
+from friday_cli.agents.provider_pool import ProviderPool
 from friday_cli.core.limits.budget import Budget
 from friday_cli.core.permissions.rules import Mode
 from friday_cli.core.protocol.errors import FridayError, UsageError
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.protocol.provider import Provider
 from friday_cli.core.subagents.node import SpawnEstimate
+from friday_cli.core.tool_catalog import TOOLS
 from friday_cli.extensions import profiles, trust
 from friday_cli.extensions.profiles import Profile, Profiles, render
 from friday_cli.llm import models
-from friday_cli.paths import working_folder
-from friday_cli.session.agent_rules import session_rules
-from friday_cli.session.agent_tools import highest_cost
 from friday_cli.session.open_context import Options
-from friday_cli.session.provider_pool import ProviderPool
-from friday_cli.tool_catalog import TOOLS
+from friday_cli.system.paths import working_folder
 from friday_cli.workspace.process.environment import DEPTH, nesting_depth
 
 BUDGET = "friday mcp serve"

@@ -11,11 +11,11 @@ from typing import Any
 
 from mcp_types import CallToolResult, Resource, ResourceTemplate, Tool
 
+from friday_cli.agents import output_schema
 from friday_cli.core.protocol.errors import ToolError, UsageError
 from friday_cli.core.protocol.tool_info import DELEGATE_TASK
 from friday_cli.core.text.sanitize import sanitize_line
-from friday_cli.session import output_schema
-from friday_cli.tool_catalog import APPLY_DELEGATION, DELEGATE_TASKS, DISCARD_DELEGATION
+from friday_cli.core.tool_catalog import APPLY_DELEGATION, DELEGATE_TASKS, DISCARD_DELEGATION
 from friday_cli.view import SessionView, ToolRun
 from friday_cli.view.export import agent_markdown
 

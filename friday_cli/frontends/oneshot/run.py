@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from friday_cli.agents.output_schema import read_schema, unfenced
 from friday_cli.core.protocol.errors import TRANSIENT, FridayError, StoreError, UsageError
 from friday_cli.core.protocol.events import AttemptFailed
 from friday_cli.core.protocol.messages import Image
 from friday_cli.core.protocol.run_result import LIMIT_REASONS, RunResult
 from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.diagnostics.log_file import report_defect, start_log
-from friday_cli.paths import store_path, working_folder
-from friday_cli.session.output_schema import read_schema, unfenced
 from friday_cli.session.session import Session
+from friday_cli.system.paths import store_path, working_folder
 
 from ..options import session_options
 from .input import read_prompt

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from friday_cli.core.protocol.errors import FridayError, UsageError
 from friday_cli.core.text.sanitize import sanitize
-from friday_cli.paths import working_folder
+from friday_cli.system.paths import working_folder
 
 from ..options import session_options
 
@@ -122,8 +122,8 @@ async def _session_to_resume(values: Mapping[str, Any], cwd: Path) -> str | None
     """The id of the session to resume; None for a new one."""
     if not (values.get("continue_") or values.get("resume")):
         return None
-    from friday_cli.paths import store_path
     from friday_cli.store.store import Store
+    from friday_cli.system.paths import store_path
 
     async with Store(store_path()) as store:
         return await store.choose(values.get("resume") or "", cwd)

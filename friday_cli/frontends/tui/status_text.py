@@ -9,7 +9,7 @@ from typing import Literal
 from friday_cli.core.protocol.errors import FridayError
 from friday_cli.core.protocol.format import cost, is_demo
 from friday_cli.core.protocol.messages import Usage
-from friday_cli.paths import with_tilde
+from friday_cli.system.paths import with_tilde
 from friday_cli.view import network_wait
 
 from .controller import SessionController
@@ -26,7 +26,7 @@ class Folder:
 
     def read_branch(self) -> None:
         """Read the branch."""
-        from friday_cli.session.system_prompt import git_head  # loaded with the session, after the first frame
+        from friday_cli.agents.system_prompt import git_head  # loaded with the session, after the first frame
 
         for folder in (self._cwd, *self._cwd.parents):
             if head := git_head(folder):

@@ -10,10 +10,11 @@ from typing import Literal
 
 import msgspec
 
-from friday_cli import __version__, cache_file
+from friday_cli import __version__
 from friday_cli.core.protocol.provider import EFFORTS, Effort
 from friday_cli.core.text.lazy_regex import pattern
-from friday_cli.paths import cache_dir
+from friday_cli.system import cache_file
+from friday_cli.system.paths import cache_dir
 
 from . import prices
 

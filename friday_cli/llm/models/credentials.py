@@ -9,12 +9,12 @@ from pathlib import Path
 
 import msgspec
 
-from friday_cli import atomic_file
 from friday_cli.config.settings import ProviderSettings
 from friday_cli.core.protocol.errors import FileError, UsageError
 from friday_cli.core.text import known_keys
 from friday_cli.core.text.lazy_regex import pattern
-from friday_cli.paths import config_dir
+from friday_cli.system import atomic_file
+from friday_cli.system.paths import config_dir
 
 from ..transport.endpoint import Endpoint, parse_headers
 from .presets import ModelService, key_variables, service_names

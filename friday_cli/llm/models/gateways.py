@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from friday_cli import cache_file
 from friday_cli.config.settings import Settings
 from friday_cli.core.protocol.errors import FridayError, ProviderError
+from friday_cli.system import cache_file
 
 from ..transport import error_mapping
 from ..transport.endpoint import Endpoint

@@ -23,7 +23,7 @@ from friday_cli.core.subagents.node import AgentRun, AgentSummary, SubagentTask
 from friday_cli.core.subagents.tree import SubagentTree
 from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.core.text.word_search import Described
-from friday_cli.tool_catalog import TOOLS
+from friday_cli.core.tool_catalog import TOOLS
 
 from .arguments import (
     BatchArguments,

@@ -10,7 +10,7 @@ from friday_cli.core.protocol.call_arguments import ID_ALIASES, ToolArguments, a
 from friday_cli.core.protocol.messages import ToolCall
 from friday_cli.core.protocol.tool import AS_ELSEWHERE
 from friday_cli.core.protocol.tool_info import DELEGATE_TASK
-from friday_cli.tool_catalog import DELEGATE_TASKS
+from friday_cli.core.tool_catalog import DELEGATE_TASKS
 
 DEFAULT_PROFILE = "general"
 """The profile of a task that names none."""

@@ -12,7 +12,7 @@ from friday_cli.core.protocol.displays import TableDisplay
 from friday_cli.core.protocol.tool import Output, Tool, ToolContext
 from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.core.text.word_search import MOST, Described, find_by_words
-from friday_cli.tool_catalog import SEARCH_PROFILES, TOOLS
+from friday_cli.core.tool_catalog import SEARCH_PROFILES, TOOLS
 
 
 class SearchArguments(ToolArguments, frozen=True):

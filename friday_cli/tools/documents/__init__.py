@@ -15,7 +15,7 @@ from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.receipt import ToolFacts
 from friday_cli.core.protocol.tool import Output, Tool, ToolContext
 from friday_cli.core.text.untrusted import neutralize, wrap_untrusted
-from friday_cli.tool_catalog import TOOLS
+from friday_cli.core.tool_catalog import TOOLS
 
 from .read import GRACE_S, Document, gaps, pdf_text, read_pdf, read_text, run_in_thread, spans
 

@@ -15,7 +15,7 @@ from friday_cli.core.protocol.format import size
 from friday_cli.core.protocol.receipt import FileChange, ToolFacts
 from friday_cli.core.protocol.tool import Output, Tool, ToolContext
 from friday_cli.core.text.diff import difference, new_lines
-from friday_cli.tool_catalog import TOOLS
+from friday_cli.core.tool_catalog import TOOLS
 
 from . import edit_match
 from .text import LIMIT, DecodedFile, decode_and_hash

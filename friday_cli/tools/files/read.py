@@ -15,7 +15,7 @@ from friday_cli.core.protocol.format import size
 from friday_cli.core.protocol.receipt import ToolFacts
 from friday_cli.core.protocol.tool import Output, Tool, ToolContext
 from friday_cli.core.protocol.workspace import DirectoryEntry, Workspace
-from friday_cli.tool_catalog import TOOLS
+from friday_cli.core.tool_catalog import TOOLS
 
 from . import notebook, picture
 from .text import LIMIT, decode_and_hash, kind_of

@@ -20,7 +20,7 @@ from friday_cli.core.permissions.dangerous import secrets
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.tool import ToolContext
 from friday_cli.core.text.lazy_regex import pattern
-from friday_cli.own_programs import find_program
+from friday_cli.system.own_programs import find_program
 from friday_cli.workspace.fs import gitignore, globs
 
 from . import regex

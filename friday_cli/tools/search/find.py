@@ -10,7 +10,7 @@ from friday_cli.core.protocol.call_arguments import PATH_ALIASES, ToolArguments
 from friday_cli.core.protocol.displays import TextDisplay
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.tool import Output, Tool, ToolContext
-from friday_cli.tool_catalog import TOOLS
+from friday_cli.core.tool_catalog import TOOLS
 
 MAX_PATHS, MAX_CHARACTERS = 500, 30_000
 """Limits of one call: paths, and characters in total."""

@@ -12,7 +12,7 @@ from friday_cli.core.protocol.displays import TextDisplay
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.receipt import ToolFacts
 from friday_cli.core.protocol.tool import Output, Tool, ToolContext
-from friday_cli.tool_catalog import TOOLS
+from friday_cli.core.tool_catalog import TOOLS
 
 if TYPE_CHECKING:
     from . import engine

@@ -21,7 +21,7 @@ from friday_cli.core.protocol.receipt import ToolFacts
 from friday_cli.core.protocol.tool import Output, Tool, ToolContext
 from friday_cli.core.text.lazy_regex import pattern
 from friday_cli.core.text.untrusted import visible, wrap_untrusted
-from friday_cli.tool_catalog import TOOLS
+from friday_cli.core.tool_catalog import TOOLS
 
 from .address import checked_url, forbidden_reason, host_of, system_addresses
 

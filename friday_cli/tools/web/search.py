@@ -18,7 +18,7 @@ from friday_cli.core.protocol.receipt import ToolFacts
 from friday_cli.core.protocol.tool import Output, Tool, ToolContext
 from friday_cli.core.protocol.tool_info import WEB_SEARCH
 from friday_cli.core.text.untrusted import visible, wrap_untrusted
-from friday_cli.tool_catalog import TOOLS
+from friday_cli.core.tool_catalog import TOOLS
 
 from .fetch import read_capped
 

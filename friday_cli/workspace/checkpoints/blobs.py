@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from friday_cli.paths import data_dir
+from friday_cli.system.paths import data_dir
 
 if TYPE_CHECKING:
     from friday_cli.config import Settings

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from friday_cli.core.protocol.errors import ToolError, UsageError
-from friday_cli.tool_catalog import GLOB, LIST_DIR
+from friday_cli.core.tool_catalog import GLOB, LIST_DIR
 
 HINTS = {
     errno.ENOENT: f"Use {LIST_DIR} or {GLOB} to see which files exist.",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from friday_cli.core.protocol.agent_path import depth_of
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.workspace import Access, ProgramResult
-from friday_cli.own_programs import find_program
+from friday_cli.system.own_programs import find_program
 
 from ..sandbox import read_only_command
 from ..sandbox.plan import SandboxPlan

@@ -16,10 +16,11 @@ from typing import Literal
 
 import msgspec
 
-from friday_cli import __version__, cache_file
+from friday_cli import __version__
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.text.known_keys import without_keys
-from friday_cli.own_programs import find_program
+from friday_cli.system import cache_file
+from friday_cli.system.own_programs import find_program
 
 from .plan import SandboxKind, SandboxPlan
 

@@ -11,7 +11,7 @@ from friday_cli.core.protocol.displays import DiffDisplay
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.receipt import FileChange
 from friday_cli.core.text.untrusted import neutralize, neutralize_line
-from friday_cli.paths import text_of
+from friday_cli.system.paths import text_of
 
 from ..local import LocalWorkspace
 from .create import commit, tree_of

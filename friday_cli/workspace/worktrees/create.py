@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from friday_cli.core.protocol.errors import ToolError
-from friday_cli.paths import text_of
+from friday_cli.system.paths import text_of
 
 from ..local import LocalWorkspace
 from .git import Git, Repository

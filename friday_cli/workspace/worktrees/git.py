@@ -23,7 +23,7 @@ import msgspec
 
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.text.sanitize import sanitize_line
-from friday_cli.own_programs import find_program
+from friday_cli.system.own_programs import find_program
 
 from ..process.output import unnamed_file
 

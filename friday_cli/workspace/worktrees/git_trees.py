@@ -15,7 +15,7 @@ import msgspec
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.receipt import FileChange
 from friday_cli.core.text.sanitize import sanitize
-from friday_cli.paths import text_of
+from friday_cli.system.paths import text_of
 
 from .git import Git, Repository
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from friday_cli.core.protocol.errors import ToolError
-from friday_cli.paths import text_of
+from friday_cli.system.paths import text_of
 
 from ..fs.transaction import LINK, FileContent, FileWrite, leaves_empty, read_content
 from .git_trees import ABSENT, GitTrees, TreeChange

@@ -11,9 +11,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from friday_cli.atomic_file import replace_bytes
 from friday_cli.core.protocol.events import WorktreeChanged
 from friday_cli.core.protocol.receipt import FileChange
+from friday_cli.system.atomic_file import replace_bytes
 
 from ..local import LocalWorkspace
 from .git import Git, Repository

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 
 from friday_cli.core.protocol.errors import ToolError, UsageError
-from friday_cli.paths import text_of
+from friday_cli.system.paths import text_of
 
 from ..local import LocalWorkspace
 from .apply import DIFF, MOST, Applied, commit_changes, describe, plan_apply

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from friday_cli.core.permissions.dangerous import is_protected, is_secret, secrets
 from friday_cli.core.permissions.rule import RuleInput, parse_rule
 from friday_cli.core.permissions.rules import MODES, Rules
-from friday_cli.tool_catalog import TOOLS
+from friday_cli.core.tool_catalog import TOOLS
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from friday_cli.command_safety import AnalysisContext
 from friday_cli.core.permissions.rule import Decision, parse_rule
 from friday_cli.core.permissions.rules import MODES, Mode, PermissionDecision, Rules
-from friday_cli.tool_catalog import TOOLS
+from friday_cli.core.tool_catalog import TOOLS
 from tests.command_safety import workspace_fixture
 
 KEYS, MADE = "deny read_file(private/**)", "deny edit_file(src/gen/**)"

@@ -19,7 +19,7 @@ from friday_cli.core.permissions.rules import MODES, Mode, Rules, decide, sugges
 from friday_cli.core.protocol.errors import ToolError, UsageError
 from friday_cli.core.protocol.events import PermissionAnswered, PermissionAsked, QuestionAnswered
 from friday_cli.core.protocol.tool_info import Effect
-from friday_cli.tool_catalog import TOOLS
+from friday_cli.core.tool_catalog import TOOLS
 from tests.command_safety import workspace_fixture
 
 STRICT = {"allow": 0, "ask": 1, "deny": 2}

@@ -11,7 +11,7 @@ from friday_cli.core.permissions.taint import UNREAD, TaintTracker
 from friday_cli.core.protocol.events import Envelope, InboxMessage, MessageAdded, ToolFinished
 from friday_cli.core.protocol.messages import Message, ToolResult, user
 from friday_cli.core.protocol.receipt import CommandRun, FileChange, ToolFacts
-from friday_cli.tool_catalog import TOOLS
+from friday_cli.core.tool_catalog import TOOLS
 from tests.command_safety import workspace_fixture
 
 GROUND = workspace_fixture.virtual_context()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from friday_cli.core.protocol.claims import CheckClaim, Claims, audit
 from friday_cli.core.protocol.receipt import CommandRun, FileChange, ReceiptBuilder, ToolFacts
-from friday_cli.tool_catalog import TOOLS
+from friday_cli.core.tool_catalog import TOOLS
 from tests.core.protocol.hand_ins import FALSE, HONEST, HandIn
 
 READS, WRITES = (TOOLS["read_file"],), (TOOLS["read_file"], TOOLS["edit_file"], TOOLS["bash"])

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from friday_cli.core.protocol.errors import UsageError
+from friday_cli.core.tool_catalog import TOOLS
 from friday_cli.extensions import profiles, trust
 from friday_cli.extensions.profiles import Profile, lookup, render
-from friday_cli.paths import cache_dir
-from friday_cli.tool_catalog import TOOLS
+from friday_cli.system.paths import cache_dir
 
 REPOSITORY = Path(__file__).parents[3]
 SHIPPED = ("analyst", "coder", "general", "researcher", "summarizer")

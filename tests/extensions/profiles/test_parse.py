@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from friday_cli.core.protocol.errors import FileError
+from friday_cli.core.tool_catalog import TOOLS
 from friday_cli.extensions.profiles import Origin, Profile, parse
-from friday_cli.tool_catalog import TOOLS
 
 ADR = b"""---
 name: researcher

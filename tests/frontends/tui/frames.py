@@ -36,9 +36,9 @@ from friday_cli.frontends.tui.app import FridayApp
 from friday_cli.frontends.tui.widgets.agent_tree import AgentTree
 from friday_cli.frontends.tui.widgets.composer import Composer
 from friday_cli.frontends.tui.widgets.transcript_messages import OpenAgent
-from friday_cli.paths import store_path
 from friday_cli.session.open_context import Options
 from friday_cli.store.store import Store
+from friday_cli.system.paths import store_path
 from tests.frontends.tui.chat import Chat
 
 PROJECT = Path(__file__).parents[3]

@@ -12,9 +12,9 @@ from textual.widgets import Input
 from friday_cli.frontends.tui.widgets import approval_panel
 from friday_cli.frontends.tui.widgets.approval_panel import Approval
 from friday_cli.workspace.sandbox.detect import SandboxChoice
+from tests.agents.test_agent_factory import QUERIES, Vendor, search, vendor
 from tests.engine_fixture import Say, batch
 from tests.frontends.tui.chat import Chat, delegates, does, opened
-from tests.session.test_agent_factory import QUERIES, Vendor, search, vendor
 from tests.timing import paced
 from tests.workspace.sandbox.conftest import choice
 

@@ -14,9 +14,9 @@ from friday_cli.frontends.tui.app import FridayApp
 from friday_cli.frontends.tui.commands import slash_commands
 from friday_cli.frontends.tui.widgets.session_picker import Picker
 from friday_cli.frontends.tui.widgets.welcome import Welcome
-from friday_cli.paths import store_path
 from friday_cli.session.open_context import Options
 from friday_cli.store.store import Store
+from friday_cli.system.paths import store_path
 from tests.frontends.tui.chat import opened, running
 from tests.scenarios import numbered
 

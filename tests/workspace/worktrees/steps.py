@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from friday_cli.core.protocol.events import WorktreeChanged
-from friday_cli.paths import data_dir
 from friday_cli.session.session import Session
+from friday_cli.system.paths import data_dir
 from tests.session.harness import Harness, delegates, does
 
 Step = dict[str, Any]

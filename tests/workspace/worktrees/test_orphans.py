@@ -16,7 +16,7 @@ import pytest
 
 from friday_cli.cli import run
 from friday_cli.core.protocol.events import Notice
-from friday_cli.paths import data_dir
+from friday_cli.system.paths import data_dir
 from tests.session.harness import Harness, says
 from tests.workspace.worktrees.repo_fixture import commit, friday_branches, git, listing, own_state
 from tests.workspace.worktrees.steps import bash, batch, isolated, metadata_files, states, writes

@@ -15,8 +15,8 @@ from friday_cli.core.permissions.approvals import ApprovalAnswer
 from friday_cli.core.protocol.displays import DiffsDisplay
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.events import AgentStarted, PermissionAsked, Prefix, ToolFinished, WorktreeChanged
-from friday_cli.paths import data_dir
 from friday_cli.session.session import Session
+from friday_cli.system.paths import data_dir
 from friday_cli.view import SessionView, render_tree
 from friday_cli.workspace.worktrees import apply, git_trees
 from friday_cli.workspace.worktrees.create import WorktreeCreator

@@ -103,8 +103,8 @@ def settings(cwd: Path) -> Settings:
 
 async def change_memory(rest: str) -> str:
     """Promote or forget notes. Returns a report. Raises UsageError."""
-    from friday_cli.paths import store_path
     from friday_cli.store.store import Store
+    from friday_cli.system.paths import store_path
 
     verb, *numbers = rest.split()
     if verb not in ("promote", "forget") or not numbers:
@@ -147,7 +147,7 @@ def rule_places(cwd: Path) -> dict[tuple[str, str], str]:
     """(decision, rule) -> the file and line of a rule in the settings."""
     from friday_cli.config.rule_locations import rule_places
     from friday_cli.extensions import trust
-    from friday_cli.paths import with_tilde
+    from friday_cli.system.paths import with_tilde
 
     standing = trust.is_trusted(cwd)
     found = rule_places(standing.root if standing.ok else None)
@@ -175,8 +175,8 @@ def diff_card(rows: Sequence[FileDiff]) -> str:
 async def export_file(controller: SessionController, rest: str) -> Path:
     """Write the session to a file; `rest` is "[FORMAT] [FILE]". Returns its path. Raises UsageError."""
     from friday_cli import __version__
-    from friday_cli.paths import store_path
     from friday_cli.store.store import Store
+    from friday_cli.system.paths import store_path
     from friday_cli.view.export import FORMS, export
 
     words = rest.split(maxsplit=1)
@@ -209,8 +209,8 @@ async def export_file(controller: SessionController, rest: str) -> Path:
 async def memory_card(cwd: Path) -> str:
     """The notes of a folder."""
     from friday_cli.extensions.trust import project_root
-    from friday_cli.paths import store_path
     from friday_cli.store.store import Store
+    from friday_cli.system.paths import store_path
 
     async with Store(store_path()) as store:
         notes = await store.notes.list_notes(str(await asyncio.to_thread(project_root, cwd)))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from friday_cli.session.sub_agents import SubAgentRow
+    from friday_cli.agents.sub_agents import SubAgentRow
 
     from ..widgets.profile_dialog import Editor
 
@@ -80,8 +80,8 @@ class ChatProfileActions:
     def _save(self, row: SubAgentRow, text: str) -> Path:
         """Write the file of a profile; that of a built-in one as the user's own, which replaces it. Returns its path, and reports
         errors in it."""
-        from friday_cli import atomic_file
         from friday_cli.extensions import profiles
+        from friday_cli.system import atomic_file
 
         path = row.path
         if row.origin == "shipped":

@@ -295,8 +295,8 @@ async def _resume(chat: CommandContext, rest: str) -> None:
     if not rest:
         await chat.pick_session()
         return
-    from friday_cli.paths import store_path
     from friday_cli.store.store import Store
+    from friday_cli.system.paths import store_path
 
     async with Store(store_path()) as store:
         found = await store.find(rest)
@@ -310,8 +310,8 @@ async def _new(chat: CommandContext, rest: str) -> None:
 
 @command("rename", "Give the session a title", usage="TITLE")
 async def _rename(chat: CommandContext, rest: str) -> None:
-    from friday_cli.paths import store_path
     from friday_cli.store.store import Store
+    from friday_cli.system.paths import store_path
 
     session = chat.controller.session
     if not rest or session is None:

@@ -66,8 +66,8 @@ class PlainContext:
             self.say_note(remark, "warning")
 
     async def pick_session(self) -> None:
-        from friday_cli.paths import store_path
         from friday_cli.store.store import Store
+        from friday_cli.system.paths import store_path
 
         async with Store(store_path()) as store:
             found = await store.list_sessions(self.controller.options.cwd)

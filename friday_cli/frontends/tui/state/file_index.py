@@ -17,7 +17,7 @@ from itertools import chain, islice
 from pathlib import Path
 
 from friday_cli.core.text.known_keys import without_keys
-from friday_cli.own_programs import find_program
+from friday_cli.system.own_programs import find_program
 
 RIPGREP = ("rg", "--no-config", "--files", "--hidden", "--glob", "!.git", "--null")
 GIT = ("git", "-c", "core.fsmonitor=false", "ls-files", "--cached", "--others", "--exclude-standard", "-z")

@@ -11,7 +11,7 @@ from textual.binding import Binding
 from textual.dom import DOMNode
 
 from friday_cli.core.text.sanitize import sanitize_line
-from friday_cli.paths import config_dir
+from friday_cli.system.paths import config_dir
 
 _KEY = re.compile(r"(?:(?:ctrl|alt|shift|meta|super|hyper)\+)*(?:[a-z][a-z0-9_]*|[^\s,])")
 

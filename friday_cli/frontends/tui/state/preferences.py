@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from friday_cli.core.protocol.errors import FridayError
-from friday_cli.paths import state_dir
+from friday_cli.system.paths import state_dir
 
 
 class Preferences(msgspec.Struct):
@@ -31,7 +31,7 @@ def read() -> Preferences:
 
 def keep(*, theme: str | None = None, side: int | None = None) -> None:
     """Save a preference."""
-    from friday_cli import atomic_file
+    from friday_cli.system import atomic_file
 
     known = read()
     kept = Preferences(known.theme if theme is None else theme, known.side if side is None else side)

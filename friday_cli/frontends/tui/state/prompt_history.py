@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 
 from friday_cli.core.text.known_keys import mask_keys
-from friday_cli.paths import state_dir
+from friday_cli.system.paths import state_dir
 
 KEPT = 1_000
 LONGEST = 50_000

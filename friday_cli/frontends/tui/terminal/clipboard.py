@@ -12,7 +12,7 @@ from typing import Any
 from textual.app import App
 
 from friday_cli.core.text.known_keys import without_keys
-from friday_cli.own_programs import find_program
+from friday_cli.system.own_programs import find_program
 
 MAX_CHARS = 500_000
 """Characters that are copied; the rest is cut off."""

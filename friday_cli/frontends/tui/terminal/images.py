@@ -15,8 +15,8 @@ from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.messages import Image
 from friday_cli.core.text.known_keys import without_keys
 from friday_cli.core.text.sanitize import sanitize_line
-from friday_cli.own_programs import find_program
 from friday_cli.session.attachments import MOST_IMAGE_BYTES
+from friday_cli.system.own_programs import find_program
 
 _MAGIC = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif"))
 _SUFFIXES = (".png", ".jpg", ".jpeg", ".gif", ".webp")

@@ -17,7 +17,7 @@ from friday_cli.core.protocol.format import pluralize, price, seconds, tokens
 from friday_cli.core.protocol.run_result import RunResult
 from friday_cli.core.protocol.tool_info import DELEGATE_TASK
 from friday_cli.core.text.sanitize import sanitize, sanitize_line
-from friday_cli.tool_catalog import DELEGATE_TASKS
+from friday_cli.core.tool_catalog import DELEGATE_TASKS
 from friday_cli.view import (
     AgentView,
     Item,

@@ -15,7 +15,7 @@ from friday_cli.core.protocol.server_calls import server_and_tool
 from friday_cli.core.protocol.tool_info import DELEGATE_TASK, WEB_FETCH, WEB_SEARCH
 from friday_cli.core.text.deceptive import deception_note, show_deceptive
 from friday_cli.core.text.sanitize import sanitize_line, show_invisible
-from friday_cli.tool_catalog import BASH, DELEGATE_TASKS, EDIT_FILE, READ_FILE, WRITE_FILE
+from friday_cli.core.tool_catalog import BASH, DELEGATE_TASKS, EDIT_FILE, READ_FILE, WRITE_FILE
 from friday_cli.view import PendingAsk, ToolRun
 
 from .blocks import RenderContext

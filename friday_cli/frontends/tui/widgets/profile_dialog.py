@@ -19,7 +19,7 @@ from textual.widgets.option_list import Option
 from friday_cli.core.text.sanitize import sanitize, sanitize_line
 
 if TYPE_CHECKING:
-    from friday_cli.session.sub_agents import SubAgentRow
+    from friday_cli.agents.sub_agents import SubAgentRow
 
 HEAD = "Sub-agents of the main agent: {chosen} of {all} profiles. It is at depth 0, they are at 1."
 KEYS = "Enter chooses or removes · e edits · PgUp PgDn · Esc"

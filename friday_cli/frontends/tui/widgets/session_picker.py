@@ -19,8 +19,8 @@ from textual.widgets.option_list import Option
 
 from friday_cli.core.protocol.format import pluralize
 from friday_cli.core.text.sanitize import sanitize_line
-from friday_cli.paths import store_path
 from friday_cli.store.records import SessionRow
+from friday_cli.system.paths import store_path
 from friday_cli.view import MessageItem, SessionView
 
 from .text_input import TextField

@@ -1,0 +1,86 @@
+"""The rules of agents: those of the settings and the command line, and what a profile adds to them."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+
+from friday_cli.config import Settings
+from friday_cli.config.settings import RuleSetting
+from friday_cli.core.permissions.rule import ESCALATED, Decision, Rule, parse_rule
+from friday_cli.core.permissions.rules import Mode, Rules
+from friday_cli.core.protocol.errors import FileError, UsageError
+from friday_cli.core.protocol.server_calls import server_of
+from friday_cli.core.protocol.tool_info import EXTERNAL_PREFIXES
+from friday_cli.core.text.suggest import closest_match
+from friday_cli.core.tool_catalog import BASH, TOOLS
+from friday_cli.extensions.profiles import Profile
+
+NOWHERE: Mapping[tuple[str, str], str] = {}
+
+
+def session_rules(
+    settings: Settings,
+    *,
+    allow: Sequence[str],
+    deny: Sequence[str],
+    mode: Mode,
+    profile: str,
+    places: Mapping[tuple[str, str], str] = NOWHERE,
+    foreign: Collection[str] = (),
+) -> Rules:
+    """The rules of the main agent, whose profile is `profile`: those of the settings and of the command line. `places`
+    says where each rule of the settings is: (decision, rule) -> place. `foreign`: MCP servers of the project; settings that
+    allow a server by its name mean another one. Raises UsageError for an invalid rule."""
+    permissions = settings.permissions
+    rules: list[Rule] = []
+    listed: list[tuple[Decision, Sequence[str]]]
+    listed = [("deny", permissions.deny), ("ask", permissions.ask), ("allow", permissions.allow)]
+    for decision, texts in listed:
+        rules += [_set(RuleSetting(text, decision), f"permissions.{decision}", places) for text in texts]
+    rules += [_set(named, "permissions.rules", places) for named in permissions.rules]
+    rules = [rule for rule in rules if rule.decision != "allow" or server_of(rule.tool) not in foreign]
+    rules += [_known(parse_rule(text, "deny", TOOLS, source="command line")) for text in deny]
+    rules += [_known(parse_rule(text, "allow", TOOLS, source="command line")) for text in allow]
+    return Rules(mode=mode, tools=TOOLS, rules=rules, profile=profile)
+
+
+def _set(named: RuleSetting, field: str, places: Mapping[tuple[str, str], str]) -> Rule:
+    """A rule of the settings. Raises UsageError with the place of an invalid one."""
+    place = (named.decision, named.rule)
+    try:
+        rule = parse_rule(
+            named.rule, named.decision, TOOLS, profile=named.profile, reason=named.reason, source=places.get(place, "")
+        )
+        return _known(rule)
+    except UsageError as error:
+        from friday_cli.config.rule_locations import rule_places
+
+        with suppress(FileError):
+            places = places or rule_places()
+        where = f"{places[place]}: {field}" if place in places else field
+        raise UsageError(f"{where}: {error.message}", hint=error.hint) from None
+
+
+def profile_rights(parent: Rules, profile: Profile, tools: Iterable[str]) -> Rules:
+    """The rules of an agent with `profile` and these tools: they never allow more than its parent's."""
+    source = f"profile {profile.name}"
+    return parent.child(
+        allowed=frozenset(tools),
+        mode=profile.mode or None,
+        rules=[parse_rule(text, "deny", TOOLS, source=source) for text in profile.deny],
+        only=[parse_rule(text, "allow", TOOLS, source=source) for text in profile.only],
+        profile=profile.name,
+        skills=profile.skills,
+    )
+
+
+def _known(rule: Rule) -> Rule:
+    """The rule itself. Raises UsageError if it names no existing tool: a misspelt rule would protect nothing."""
+    escalated = rule.decision == "allow" and rule.tool in {f"{BASH}_{access}" for access in ESCALATED}
+    if escalated or rule.tool.startswith(EXTERNAL_PREFIXES) or fnmatch.filter(TOOLS.names, rule.tool):
+        return rule
+    near = closest_match(rule.tool, TOOLS.names)
+    hint = f"Did you mean {near}?" if near else f"There are: {', '.join(sorted(TOOLS.names))}."
+    raise UsageError(f"The rule {rule} names no tool.", hint=hint)

@@ -1,0 +1,115 @@
+"""Makes the hooks of a session from the files of the person and of a trusted project."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from friday_cli.config import Settings
+from friday_cli.core.agent.agent import Agent, Hooks, Services
+from friday_cli.core.protocol.events import Envelope, SessionStarted
+from friday_cli.core.protocol.forecast import as_json
+from friday_cli.core.subagents.node import SpawnEstimate
+from friday_cli.core.subagents.tree import SubagentTree
+from friday_cli.extensions.frontmatter import contents
+from friday_cli.extensions.hooks.hook import Hook
+from friday_cli.extensions.hooks.read import HookFile, HookFiles, read_hooks
+from friday_cli.extensions.trust import HOOK_FILES, Trust, trusted_content
+from friday_cli.system.paths import config_dir
+from friday_cli.workspace.local import LocalWorkspace
+
+from ..agent_tools import AgentTools
+from ..program import Program
+from .functions import HookFunctions, hook_functions
+from .input import HookInputs
+from .process import HookProcesses
+from .session_hooks import SessionHooks
+
+
+def hook_files(env: Mapping[str, str], root: Path | None, trusted: Mapping[str, str], *, claude: bool) -> HookFiles:
+    """The hooks files of the person and, if it is trusted (`root` is not None), of a project, whose trusted files are
+    `trusted` with their sha256. `claude`: read those of Claude Code too."""
+    found: list[HookFile] = []
+    problems: list[str] = []
+    own = config_dir(env) / "hooks.json"
+    if own.is_file():
+        raw = contents(own)
+        if isinstance(raw, bytes):
+            found.append(HookFile(own, raw, "user"))
+        else:
+            problems.append(str(raw))
+    for name in (HOOK_FILES if claude else HOOK_FILES[:1]) if root is not None else ():
+        if name in trusted and root is not None:
+            raw = trusted_content(root / name, trusted[name])
+            if isinstance(raw, bytes):
+                found.append(HookFile(root / name, raw, "project", root, trusted))
+            else:
+                problems.append(str(raw))
+    return HookFiles(tuple(found), tuple(problems))
+
+
+def configured_hooks(trust: Trust | None, env: Mapping[str, str], *, claude: bool) -> tuple[list[Hook], list[str]]:
+    """All hooks of the person and of a trusted project, and lines about those that cannot be used."""
+    root = trust.root if trust is not None and trust.ok else None
+    return read_hooks(hook_files(env, root, trust.files if trust is not None else {}, claude=claude))
+
+
+def make_hooks(
+    trust: Trust,
+    settings: Settings,
+    env: Mapping[str, str],
+    services: Services,
+    *,
+    session: str,
+    tools: AgentTools,
+    workspace: LocalWorkspace,
+    program: Program | None = None,
+    apart: bool = False,
+) -> tuple[SessionHooks | None, list[str]]:
+    """The hooks of a session, None if there are none, and lines for the person about those that cannot be used. Those of the
+    `program` that opened it come last. `apart`: the project's files that steer agents are not in the folder that agents work in."""
+    hooks, problems = configured_hooks(trust, env, claude=settings.hooks.claude)
+    unconfined = settings.sandbox.kind == "none"
+    if any(hook.source == "project" for hook in hooks) and not unconfined and not workspace.sandbox_access(""):
+        problems.append("No sandbox works here, so the project's hooks do not run.")
+        hooks = [hook for hook in hooks if hook.source == "user" or hook.blocks]
+    functions = hook_functions(program.hooks if program else {})
+    can_use = program.can_use if program else None
+    if not (hooks or functions or can_use):
+        return None, problems
+
+    async def estimate(agent: Agent, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """The sub-agents that a call starts, the most that they may cost in US dollars (None if a price is unknown), and what
+        each usually uses."""
+        tasks = [task for task in arguments.get("tasks", [arguments]) if isinstance(task, dict)]
+        wanted = [SpawnEstimate(agent.provider, str(task.get("profile", "")), _tokens(task)) for task in tasks]
+        prices = [tools.highest_cost(one) for one in wanted]
+        usual = [await tools.forecast(one, len(str(t.get("task", "")))) for one, t in zip(wanted, tasks, strict=True)]
+        cost = None if None in prices else sum(price for price in prices if price is not None)
+        return {"agents": len(prices), "max_cost": cost, "usual": [as_json(forecast) for forecast in usual]}
+
+    def folder() -> Path:
+        return workspace.overflow.folder() / "hooks"
+
+    processes = HookProcesses(env, Path(os.path.realpath(trust.root)), unconfined=unconfined, apart=apart)
+    inputs = HookInputs(session, folder)
+    made = SessionHooks(
+        [*hooks, *functions], HookFunctions(functions, processes), inputs, services, estimate=estimate, can_use=can_use
+    )
+    return made, problems
+
+
+async def announce(hooks: Hooks, tree: SubagentTree, history: Sequence[Envelope]) -> list[str]:
+    """Run the hooks of SessionStart. `history`: the events before this opening. Returns context for the model."""
+    assert isinstance(hooks, SessionHooks)
+    hooks.known = tree.known
+    first = next((e.event for e in history if isinstance(e.event, SessionStarted)), None)
+    source: Literal["startup", "resume", "fork"] = "startup" if first is None else "fork" if first.forked else "resume"
+    return list(filter(None, [await hooks.session_started(tree.root, source)]))
+
+
+def _tokens(task: Mapping[str, Any]) -> int | None:
+    tokens = task.get("max_tokens")
+    return tokens if isinstance(tokens, int) else None

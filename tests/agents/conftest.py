@@ -1,0 +1,3 @@
+from __future__ import annotations
+
+from tests.session.conftest import harness as harness
