@@ -31,8 +31,8 @@ from friday_cli.core.subagents.tree import SubagentTree
 from friday_cli.extensions.instructions import Instructions
 from friday_cli.extensions.profiles import TOKENS_USEFUL, TURNS, TURNS_HARD, Profile, Profiles
 from friday_cli.llm.models import ModelChoice
-from friday_cli.session.resume import report_from_log
 from friday_cli.tools import task_result
+from friday_cli.tools.delegate.report import report_from_log
 
 from . import output_schema, small_window, system_prompt
 from .agent_rules import profile_rights

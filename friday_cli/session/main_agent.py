@@ -23,10 +23,10 @@ from friday_cli.core.protocol.messages import AnyPart, Image, Message, Text
 from friday_cli.core.subagents.node import AgentRun
 from friday_cli.core.text.untrusted import neutralize_line
 from friday_cli.core.tool_catalog import BASH
+from friday_cli.tools.delegate.report import report_from_log
 
 from . import mentions
 from .open import SessionParts
-from .resume import report_from_log
 
 if TYPE_CHECKING:
     from typing import Unpack

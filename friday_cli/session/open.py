@@ -44,6 +44,7 @@ from friday_cli.extensions import trust
 from friday_cli.store.locks import Ownership
 from friday_cli.store.store import Store, new_id
 from friday_cli.system.paths import config_dir, data_dir, store_path, text_of
+from friday_cli.tools.delegate.report import agent_summary
 from friday_cli.workspace.local import LocalWorkspace
 from friday_cli.workspace.local_files import WorkspaceFiles
 from friday_cli.workspace.process.environment import nesting_depth
@@ -52,7 +53,7 @@ from friday_cli.workspace.sandbox.detect import SandboxChoice
 from . import cleanup
 from .open_context import OpenContext, Options, read_context
 from .permissions import SessionPermissions
-from .resume import EventHistory, agent_summary, resume_root
+from .resume import EventHistory, resume_root
 from .sandbox import sandbox_policy
 from .shared_rate_limit import FileSharedRateLimit
 

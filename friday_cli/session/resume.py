@@ -11,14 +11,11 @@ from friday_cli.core.eventlog.notices import NOTE
 from friday_cli.core.eventlog.replay import AgentRecord, replay
 from friday_cli.core.permissions.rule import parse_rule
 from friday_cli.core.permissions.rules import Rules
-from friday_cli.core.protocol.agent_path import is_under
 from friday_cli.core.protocol.events import Envelope, InboxMessage, Prefix
 from friday_cli.core.protocol.messages import without_thinking
 from friday_cli.core.protocol.tool_info import DELEGATE_TASK, EXTERNAL_PREFIXES
-from friday_cli.core.subagents.node import AgentSummary
 from friday_cli.store.store import Store
-from friday_cli.tools.delegate.report import report
-from friday_cli.view.items import worktree_text
+from friday_cli.tools.delegate.report import report_from_log
 
 TASK_CHARS = 200
 """Characters of a task that are shown to the model."""
@@ -42,23 +39,6 @@ class EventHistory:
         if self._session and (more := await self._store.events(self._session, after=self.last)):
             self.envelopes += more
             self.records = replay(self.envelopes, report_from_log)
-
-
-def agent_summary(record: AgentRecord) -> AgentSummary:
-    """What other agents may know of an agent, from the log."""
-    usage = record.tree_usage if record.end else record.usage
-    return AgentSummary(
-        record.path, record.profile, record.task, record.status, end=record.end, usage=usage,
-        duration_s=record.active_s, receipt=record.receipt, model=record.model, kept=record.kept,
-        result_chars=record.newest_start.result_chars,
-    )  # fmt: skip
-
-
-def report_from_log(record: AgentRecord, records: Mapping[str, AgentRecord]) -> str:
-    """The report on a sub-agent for its parent's model, from the log."""
-    below = [agent_summary(r) for p, r in records.items() if p != record.path and is_under(p, record.path)]
-    worktree = f"Worktree {worktree_text(record.worktree)}" if record.worktree else ""
-    return report(agent_summary(record), below, worktree=worktree)
 
 
 async def resume_root(

@@ -28,8 +28,9 @@ from friday_cli.core.protocol.tool import ToolContext
 from friday_cli.core.subagents.node import AgentRun, ChildNumbers
 from friday_cli.session.open import SessionParts
 from friday_cli.session.permissions import SessionPermissions
-from friday_cli.session.resume import agent_summary, resume_root
+from friday_cli.session.resume import resume_root
 from friday_cli.session.session import Session
+from friday_cli.tools.delegate.report import agent_summary
 from friday_cli.workspace.checkpoints.write_hook import WriteHook
 from friday_cli.workspace.sandbox.detect import SandboxChoice
 from tests.engine_fixture import Arguments, Bench, Profile, make, task_result

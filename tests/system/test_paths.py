@@ -32,7 +32,7 @@ def test_without_home_the_systems_folders_are_used(tmp_path: Path, monkeypatch: 
 
 def test_platformdirs_is_not_loaded_with_home(tmp_path: Path) -> None:
     code = (
-        "import sys; from friday_cli import paths; paths.data_dir(); "
+        "import sys; from friday_cli.system import paths; paths.data_dir(); "
         "print('platformdirs' in sys.modules, end=' '); paths.data_dir({}); print('platformdirs' in sys.modules)"
     )
     done = subprocess.run(

@@ -97,4 +97,4 @@ def _read(path: Path) -> dict[str, ParsedFile]:
 
 def _made_by() -> str:
     here = Path(__file__).parent
-    return cache_file.code_stamp(here, here.parent / "frontmatter.py", here.parents[1] / "tool_catalog.py")
+    return cache_file.code_stamp(here, here.parent / "frontmatter.py", here.parents[1] / "core/tool_catalog.py")

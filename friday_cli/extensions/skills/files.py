@@ -146,7 +146,7 @@ def _settled(stamp: Stamp) -> bool:
 
 def _made_by() -> str:
     here = Path(__file__).parent
-    return cache_file.code_stamp(here, here.parent / "frontmatter.py", here.parents[1] / "tool_catalog.py")
+    return cache_file.code_stamp(here, here.parent / "frontmatter.py", here.parents[1] / "core/tool_catalog.py")
 
 
 def home_folder(env: Mapping[str, str] | None = None) -> Path | None:

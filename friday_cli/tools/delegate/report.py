@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from friday_cli.core.eventlog.replay import AgentRecord
+from friday_cli.core.protocol.agent_path import is_under
 from friday_cli.core.protocol.format import is_demo
 from friday_cli.core.protocol.run_result import RunResult
 from friday_cli.core.subagents.node import AgentSummary
 from friday_cli.core.text.lazy_regex import pattern
 from friday_cli.core.text.untrusted import neutralize
+from friday_cli.view.items import worktree_text
 
 HEAD_SHARE = 0.65
 """Share of a truncated result that its beginning gets; the end gets the rest."""
@@ -66,6 +69,23 @@ def report(
         lines.append(f"Its own sub-agents: {listed}")
         lines += [f"- WARNING about {k.path}: {_inline(warning)}" for k in below for warning in k.receipt.warnings]
     return "\n".join(lines)
+
+
+def agent_summary(record: AgentRecord) -> AgentSummary:
+    """What other agents may know of an agent, from the log."""
+    usage = record.tree_usage if record.end else record.usage
+    return AgentSummary(
+        record.path, record.profile, record.task, record.status, end=record.end, usage=usage,
+        duration_s=record.active_s, receipt=record.receipt, model=record.model, kept=record.kept,
+        result_chars=record.newest_start.result_chars,
+    )  # fmt: skip
+
+
+def report_from_log(record: AgentRecord, records: Mapping[str, AgentRecord]) -> str:
+    """The report on a sub-agent for its parent's model, from the log."""
+    below = [agent_summary(r) for p, r in records.items() if p != record.path and is_under(p, record.path)]
+    worktree = f"Worktree {worktree_text(record.worktree)}" if record.worktree else ""
+    return report(agent_summary(record), below, worktree=worktree)
 
 
 def status_text(known: AgentSummary) -> str:
