@@ -78,9 +78,12 @@ def _stacks(loop: asyncio.AbstractEventLoop) -> str:
     return out.getvalue()
 
 
-def run(main: Coroutine[Any, Any, T]) -> T:
-    """Run `main` on a loop of its own with a virtual clock."""
+def run(main: Coroutine[Any, Any, T], *, eager: bool = False) -> T:
+    """Run `main` on a loop of its own with a virtual clock. With `eager`, tasks begin when they are made, as in the chat
+    (Textual); Python 3.12 or newer."""
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        if eager:
+            runner.get_loop().set_task_factory(asyncio.eager_task_factory)  # type: ignore[attr-defined]
         return runner.run(main)
 
 

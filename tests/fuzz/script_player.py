@@ -30,11 +30,12 @@ DIES = 0.2
 """How many scenes die and are reopened."""
 
 
-def play(seed: int) -> tuple[list[str], Counter[str]]:
-    """What was wrong with the scene of a seed, a deadlock or a crash of the engine included, and what it reached."""
+def play(seed: int, *, eager: bool = False) -> tuple[list[str], Counter[str]]:
+    """What was wrong with the scene of a seed, a deadlock or a crash of the engine included, and what it reached. With
+    `eager`, tasks begin when they are made, as in the chat."""
     reached: Counter[str] = Counter()
     try:
-        return run(_play(seed, reached)), reached
+        return run(_play(seed, reached), eager=eager), reached
     except Stuck as stuck:
         return [f"a deadlock: {stuck}"], reached
     except Exception as error:
