@@ -27,8 +27,9 @@ from friday_cli.core.eventlog.replay import replay
 from friday_cli.core.limits.budget import Budget
 from friday_cli.core.limits.slots import RunSlot
 from friday_cli.core.permissions.approvals import ApprovalQueue
+from friday_cli.core.permissions.decision import Mode
 from friday_cli.core.permissions.rule import Rule
-from friday_cli.core.permissions.rules import Mode, Rules
+from friday_cli.core.permissions.rules import Rules
 from friday_cli.core.permissions.taint import TaintTracker
 from friday_cli.core.protocol.agent_path import depth_of
 from friday_cli.core.protocol.errors import ToolError, UsageError

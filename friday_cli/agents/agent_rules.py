@@ -8,8 +8,9 @@ from contextlib import suppress
 
 from friday_cli.config import Settings
 from friday_cli.config.settings import RuleSetting
+from friday_cli.core.permissions.decision import Mode
 from friday_cli.core.permissions.rule import ESCALATED, Decision, Rule, parse_rule
-from friday_cli.core.permissions.rules import Mode, Rules
+from friday_cli.core.permissions.rules import Rules
 from friday_cli.core.protocol.errors import FileError, UsageError
 from friday_cli.core.protocol.server_calls import server_of
 from friday_cli.core.protocol.tool_info import EXTERNAL_PREFIXES

@@ -9,7 +9,7 @@ from typing import Any, TypedDict
 
 from friday_cli.agents.caller import Caller
 from friday_cli.agents.program import CanUse, HookFunction, Program
-from friday_cli.core.permissions.rules import MODES, Mode
+from friday_cli.core.permissions.decision import MODES, Mode
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.provider import Effort
 from friday_cli.session.open_context import Options

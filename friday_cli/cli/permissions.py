@@ -11,8 +11,10 @@ import typer
 from friday_cli.agents.agent_rules import profile_rights, session_rules
 from friday_cli.command_safety import AnalysisContext, analyze, network_targets, without_sandbox
 from friday_cli.config.rule_locations import rule_places
+from friday_cli.core.permissions.decision import MODES, PermissionDecision, StepOutcome
 from friday_cli.core.permissions.rule import RuleInput
-from friday_cli.core.permissions.rules import MODES, PermissionDecision, Rules, decide, suggested_rule
+from friday_cli.core.permissions.rules import Rules, decide
+from friday_cli.core.permissions.suggest import suggested_rule
 from friday_cli.core.permissions.taint import TaintTracker
 from friday_cli.core.protocol.errors import FridayError, UsageError
 from friday_cli.core.protocol.shell_script import CommandAnalysis
@@ -61,13 +63,13 @@ def list_(as_json: bool = JSON) -> None:
     if as_json:
         fields = ("decision", "profile", "reason", "source")
         found = [{"rule": str(r), **{name: getattr(r, name) for name in fields}} for r in rules.rules]
-        show_json({"mode": rules.mode, "rules": found})
+        show_json({"mode": rules.effective_mode, "rules": found})
         return
     if rules.rules:
         rows = [(r.decision, str(r), r.profile or "all", with_tilde(r.source), r.reason) for r in rules.rules]
         show_table(("DECISION", "RULE", "FOR", "FROM", "REASON"), rows, wide=("RULE", "REASON"))
     none = "" if rules.rules else "; no rules"
-    remark(f"mode {rules.mode}{none}. `friday permissions explain` shows the decision on a call")
+    remark(f"mode {rules.effective_mode}{none}. `friday permissions explain` shows the decision on a call")
     for notice in notices:
         remark(notice)
 
@@ -83,7 +85,8 @@ def explain(
     """Show whether a call is allowed, asked about or denied, and why.
 
     Nothing is run. Each simple command of a shell command is decided separately. `bash_network:` and `bash_outside:` are
-    commands with access beyond the sandbox.
+    commands with access beyond the sandbox. The table has the steps of the decision in their order: the first that decides
+    counts, and of several agents the strictest.
     """
     rules, _ = _rules(mode, profile)
     wanted = _call(call, rules.tools)
@@ -96,13 +99,15 @@ def explain(
                 "tool": wanted.tool, "subjects": list(wanted.subjects), "mode": rules.effective_mode, **_plain(permission),
                 "looks": permission.read_only and _sandbox().supports_read_only,
                 "commands": [{"command": text, **_plain(one)} for text, one in steps], "offered": offered,
-                "after_strangers": later,
+                "after_strangers": later, "order": [_outcome(outcome) for outcome in rules.explain(wanted)],
             }
         )  # fmt: skip
         return
     _show(wanted.tool + (f": {'; '.join(wanted.subjects)}" if wanted.subjects else ""), permission, 0)
     for text, one in steps:
         _show(text, one, 2)
+    rows = [(found.whose, found.step, *_words(found.decision)) for found in rules.explain(wanted)]
+    show_table(("RIGHTS OF", "STEP", "DECISION", "REASON"), rows, wide=("REASON",))
     if permission.read_only and _sandbox().supports_read_only:
         output.remark(ONLY_LOOKS)
     if later:
@@ -132,6 +137,16 @@ def _show(head: str, permission: PermissionDecision, indent: int) -> None:
 
 def _plain(permission: PermissionDecision) -> dict[str, str]:
     return {name: getattr(permission, name) for name in ("decision", "reason", "rule", "source")}
+
+
+def _words(permission: PermissionDecision | None) -> tuple[str, str]:
+    """The decision of a step and its reason; a step that does not decide leaves it to the next one."""
+    return ("next step", "") if permission is None else (_DECISIONS[permission.decision], permission.reason)
+
+
+def _outcome(found: StepOutcome) -> dict[str, str]:
+    decided = {"decision": "", "reason": ""} if found.decision is None else _plain(found.decision)
+    return {"rights_of": found.whose, "step": found.step, **decided}
 
 
 def _rules(mode: str, profile: str) -> tuple[Rules, tuple[str, ...]]:

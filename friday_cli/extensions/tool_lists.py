@@ -57,4 +57,4 @@ def restricting_rules(tools: Collection[str] | None, only: Sequence[str], *, fol
             inside = "/".join(folder.split("/")[-3:])  # how the workspace names it, if it is in there
             rules += [parse_rule(f"{READ_FILE}({top}/**)", "allow") for top in (folder, inside)]
         allowed |= {SKILL, READ_FILE}
-    return Rules(mode="yolo", tools=TOOLS, allowed=frozenset(allowed), only=rules)
+    return Rules(mode=None, tools=TOOLS, allowed=frozenset(allowed), only=rules)

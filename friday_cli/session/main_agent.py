@@ -74,8 +74,10 @@ class MainAgent:
             raise UsageError("The main agent is running.", hint="Send it a message instead, or stop it first.")
         profile = self._addressed_profile(text)
         self._tree.started_now = []
-        self._parts.rules.parent = more.get("bounds")
+        self._parts.rules.narrowed.clear()
         self.agent.rules.narrowed.clear()
+        if (bounds := more.get("bounds")) is not None:
+            self._parts.rules.narrowed["the command"] = bounds
         if self._parts.servers is not None:
             self._parts.servers.person_wrote()
         notes = list(self._parts.notes)

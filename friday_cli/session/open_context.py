@@ -12,7 +12,7 @@ import msgspec
 
 from friday_cli import config
 from friday_cli.agents.caller import Caller
-from friday_cli.core.permissions.rules import Mode
+from friday_cli.core.permissions.decision import Mode
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.provider import Effort
 from friday_cli.core.protocol.tool import Tool

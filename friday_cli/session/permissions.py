@@ -7,8 +7,9 @@ from collections.abc import Collection
 
 from friday_cli.agents.system_prompt import mode_message
 from friday_cli.core.eventlog.log import Log
+from friday_cli.core.permissions.decision import Mode
 from friday_cli.core.permissions.rule import Rule
-from friday_cli.core.permissions.rules import Mode, Rules
+from friday_cli.core.permissions.rules import Rules
 from friday_cli.core.protocol.errors import FridayError, UsageError
 from friday_cli.core.protocol.events import ModeChanged, Notice, RuleAdded, RuleRemoved
 from friday_cli.core.protocol.server_calls import server_of
@@ -30,7 +31,7 @@ class SessionPermissions:
     @property
     def mode(self) -> Mode:
         """Decides which calls need approval where no rule matches."""
-        return self._rules.mode
+        return self._rules.effective_mode
 
     async def set_mode(self, mode: Mode) -> None:
         """Change the mode and tell the main agent."""

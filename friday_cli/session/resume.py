@@ -65,7 +65,9 @@ async def resume_root(
         root.system, root.specs = record.prefix.system, record.prefix.tools
         names = {spec.name for spec in root.specs}
         root.tools = {n: t for n, t in root.tools.items() if n in names or n.startswith(EXTERNAL_PREFIXES)}
-        notes.append(f"{NOTE} The session was resumed. Today is {date.today().isoformat()}; mode: {rules.mode}.")
+        notes.append(
+            f"{NOTE} The session was resumed. Today is {date.today().isoformat()}; mode: {rules.effective_mode}."
+        )
     else:
         root.history = [without_thinking(m) for m in root.history]
         root.context = 0

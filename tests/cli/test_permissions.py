@@ -70,6 +70,18 @@ def test_explain_in_words_in_another_mode_and_for_a_profile(ruled: Console) -> N
     assert fetched["subjects"] == ["domain:example.org"]
 
 
+def test_explain_shows_each_step_in_its_order_up_to_the_one_that_decides(ruled: Console) -> None:
+    order = ruled("permissions", "explain", "bash: rm x", "--json").document["order"]
+    assert [step["step"] for step in order] == ["allowed tools", "allowed skills", "restricted tools", "deny rules"]
+    assert [step["decision"] for step in order] == ["", "", "", "deny"]
+    assert order[-1]["rule"] == "bash(rm *)"
+    below = ruled("permissions", "explain", "read_file: docs/x.md", "--profile", "researcher", "--json").document
+    last = {step["rights_of"]: step for step in below["order"]}
+    assert (last["the session"]["step"], last["the session"]["decision"]) == ("mode", "allow")
+    assert (last["profile researcher"]["step"], last["profile researcher"]["decision"]) == ("deny rules", "deny")
+    assert "deny rules" in ruled("permissions", "explain", "bash: rm x").out
+
+
 @pytest.mark.parametrize("kind", ["landlock", "none"])
 def test_explain_knows_the_sandbox(console: Console, kind: SandboxKind, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(permissions, "detect_sandbox", lambda *_, **__: SandboxChoice(kind))

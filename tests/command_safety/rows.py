@@ -8,8 +8,8 @@ A row is class, mode, decision, commands.
 
 from __future__ import annotations
 
+from friday_cli.core.permissions.decision import Mode
 from friday_cli.core.permissions.rule import Decision
-from friday_cli.core.permissions.rules import Mode
 
 Row = tuple[str, Mode, Decision, tuple[str, ...]]
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from friday_cli.command_safety import AnalysisContext
+from friday_cli.core.permissions.decision import Mode
 from friday_cli.core.permissions.rule import Decision
-from friday_cli.core.permissions.rules import Mode, Rules
+from friday_cli.core.permissions.rules import Rules
 from friday_cli.core.tool_catalog import TOOLS
 from tests.command_safety import workspace_fixture
 from tests.command_safety.rows import MUST_ASK, MUST_PASS

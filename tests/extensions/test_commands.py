@@ -115,7 +115,8 @@ def test_allowed_tools_take_away_and_never_give(root: Path, tmp_path: Path) -> N
     assert bounds is not None
     assert bounds.decide(RuleInput("write_file", "write", ("a",))).decision == "deny"
     assert bounds.decide(RuleInput("bash", "run", ("rm a",))).decision == "deny"
-    rules, context = Rules(mode="ask", tools=TOOLS, parent=bounds), workspace_fixture.virtual_context()
+    rules, context = Rules(mode="ask", tools=TOOLS), workspace_fixture.virtual_context()
+    rules.narrowed["the command"] = bounds
     assert rules.decide(workspace_fixture.bash("git diff a", context)).decision == "allow"  # it only reads
     assert rules.decide(workspace_fixture.bash("ls a", context)).decision == "deny"
     assert rules.decide(RuleInput("read_file", "read", ("a",))).decision == "allow"

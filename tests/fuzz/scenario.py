@@ -17,8 +17,8 @@ from friday_cli.core.agent.agent import Agent, Policy
 from friday_cli.core.agent.model_call import prompt_tokens
 from friday_cli.core.agent.supervision import SYSTEM
 from friday_cli.core.eventlog.replay import AgentRecord, replay
+from friday_cli.core.permissions.decision import MODES
 from friday_cli.core.permissions.rule import Rule
-from friday_cli.core.permissions.rules import MODES
 from friday_cli.core.protocol.agent_path import is_under
 from friday_cli.core.protocol.errors import ToolError, UsageError
 from friday_cli.core.protocol.events import Envelope

@@ -14,7 +14,7 @@ from friday_cli.agents import isolation
 from friday_cli.core.agent import compaction, loop, model_call, supervision, tool_calls
 from friday_cli.core.eventlog import log, replay
 from friday_cli.core.limits import budget, rate_limit, slots
-from friday_cli.core.permissions import approvals, rules
+from friday_cli.core.permissions import approvals, rules, steps
 from friday_cli.core.protocol import messages
 from friday_cli.core.subagents import notifier, resume, resumer, run, tree
 from tests import engine_fixture
@@ -91,7 +91,7 @@ MUTANTS: dict[str, Seed] = {
     "10 the rights of a child ignore its parent": changed(
         rules.Rules, "decide", "[] if self.parent is None else", "[] if True else"),
     "10 the list of allowed tools is not checked": changed(
-        rules.Rules, "_decide", "if self.allowed is not None and call.tool not in self.allowed:", "if False:"),
+        steps.Rights, "has", "return self.allowed is None or tool in self.allowed", "return True"),
     "10 a denied call runs": changed(tool_calls, "_require_permission", "raise PermissionDenied(f\"Not permitted", "return\n    raise PermissionDenied(f\"Not permitted"),
     "11 only one question is open at a time": changed(
         approvals.ApprovalQueue, "permission", "answer = await self._put(path, ask_id, asked)",

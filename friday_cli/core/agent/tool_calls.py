@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ..limits.budget import LimitReached
+from ..permissions.decision import PermissionDecision
 from ..permissions.rule import RuleInput, rerun_after_read_only
-from ..permissions.rules import PermissionDecision, decide
+from ..permissions.rules import decide
 from ..protocol.call_arguments import UnderstoodArguments
 from ..protocol.errors import FridayError, PermissionDenied, ToolError
 from ..protocol.events import Denied, MessageAdded, Notice, ToolFinished, ToolOutput, ToolStarted

@@ -19,7 +19,7 @@ from ..protocol.events import (
     QuestionAsked,
 )
 from .rule import Rule, RuleInput, parse_rule
-from .rules import suggested_rule
+from .suggest import suggested_rule
 
 
 class ApprovalAnswer(msgspec.Struct, frozen=True):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, get_args
 
-from friday_cli.core.permissions.rules import Mode
+from friday_cli.core.permissions.decision import Mode
 from friday_cli.core.protocol.provider import Effort
 
 MODES = {

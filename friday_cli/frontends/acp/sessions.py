@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 import msgspec
 
-from friday_cli.core.permissions.rules import MODES, Mode
+from friday_cli.core.permissions.decision import MODES, Mode
 from friday_cli.core.protocol.errors import FridayError
 from friday_cli.core.protocol.events import ModeChanged, PermissionAsked, QuestionAsked
 from friday_cli.core.protocol.messages import Image, Usage

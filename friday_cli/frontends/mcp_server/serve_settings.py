@@ -16,7 +16,7 @@ from friday_cli.agents.agent_rules import session_rules
 from friday_cli.agents.agent_tools import highest_cost
 from friday_cli.agents.provider_pool import ProviderPool
 from friday_cli.core.limits.budget import Budget
-from friday_cli.core.permissions.rules import Mode
+from friday_cli.core.permissions.decision import Mode
 from friday_cli.core.protocol.errors import FridayError, UsageError
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.protocol.provider import Provider

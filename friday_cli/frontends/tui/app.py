@@ -204,7 +204,7 @@ class FridayApp(App[int]):
             self.exit(0)
 
     def action_mode(self) -> None:
-        from friday_cli.core.permissions.rules import MODES
+        from friday_cli.core.permissions.decision import MODES
 
         if self.controller.session is not None:
             modes = [mode for mode in MODES if mode != "yolo"]

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from friday_cli.core.permissions.dangerous import is_protected, is_secret, secrets
+from friday_cli.core.permissions.decision import MODES
 from friday_cli.core.permissions.rule import RuleInput, parse_rule
-from friday_cli.core.permissions.rules import MODES, Rules
+from friday_cli.core.permissions.rules import Rules
 from friday_cli.core.tool_catalog import TOOLS
 
 

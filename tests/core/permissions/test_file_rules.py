@@ -6,8 +6,9 @@ import msgspec
 import pytest
 
 from friday_cli.command_safety import AnalysisContext
+from friday_cli.core.permissions.decision import MODES, Mode, PermissionDecision
 from friday_cli.core.permissions.rule import Decision, parse_rule
-from friday_cli.core.permissions.rules import MODES, Mode, PermissionDecision, Rules
+from friday_cli.core.permissions.rules import Rules
 from friday_cli.core.tool_catalog import TOOLS
 from tests.command_safety import workspace_fixture
 

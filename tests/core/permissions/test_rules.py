@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
-from collections.abc import Callable
 
 import msgspec
 import pytest
@@ -12,12 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from friday_cli.command_safety import AnalysisContext
-from friday_cli.core.eventlog.log import Log, MemoryJournal
-from friday_cli.core.permissions.approvals import ApprovalAnswer, ApprovalQueue
+from friday_cli.core.permissions.decision import MODES, Mode
 from friday_cli.core.permissions.rule import Decision, Rule, RuleInput, parse_rule
-from friday_cli.core.permissions.rules import MODES, Mode, Rules, decide, suggested_rule
-from friday_cli.core.protocol.errors import ToolError, UsageError
-from friday_cli.core.protocol.events import PermissionAnswered, PermissionAsked, QuestionAnswered
+from friday_cli.core.permissions.rules import Rules, decide
+from friday_cli.core.permissions.suggest import suggested_rule
+from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.tool_info import Effect
 from friday_cli.core.tool_catalog import TOOLS
 from tests.command_safety import workspace_fixture
@@ -514,86 +511,3 @@ def test_a_rule_with_any_arguments_covers_no_option_that_does_more(
 ])  # fmt: skip
 def test_no_rule_is_offered_that_is_wider_than_it_looks(command: str, rule: str) -> None:
     assert suggested_rule(bash(command)) == rule
-
-
-def approval_queue(*, attended: bool = True) -> tuple[ApprovalQueue, MemoryJournal]:
-    journal = MemoryJournal()
-    return ApprovalQueue(Log(journal), interactive=attended), journal
-
-
-async def test_a_question_tells_what_exactly_is_to_be_done_and_the_first_answer_counts() -> None:
-    table, journal = approval_queue()
-    asking = asyncio.create_task(table.permission("a.2", "c1", bash("make all"), reason="mode ask"))
-    await asyncio.sleep(0.1)
-    assert table.pending == {"p1": "a.2"}
-    assert not await table.answer("p1", "yes"), "words are no answer to a permission"
-    assert not await table.answer("p9", ApprovalAnswer("allow"))
-    assert await table.answer("p1", ApprovalAnswer("deny", "always", "not now"))
-    assert not await table.answer("p1", ApprovalAnswer("allow"))
-    assert await asking == ApprovalAnswer("deny", "once", "not now"), "a no is for this call"
-    asked, answered = [e.event for e in journal.envelopes]
-    assert asked == PermissionAsked("p1", "c1", "bash", "make all", "mode ask", "bash(make all)")
-    assert isinstance(answered, PermissionAnswered)
-    assert (answered.id, answered.decision, answered.reason) == ("p1", "deny", "not now")
-    assert table.pending == {}
-
-
-@pytest.mark.parametrize(("command", "scope", "granted"), [
-    ("make all", "session", ["bash(make all) session"]), ("make all", "always", ["bash(make all) always"]),
-    ("make all", "once", []), ("python x.py", "always", []),
-])  # fmt: skip
-async def test_a_yes_for_longer_is_kept_where_a_rule_was_offered(command: str, scope: str, granted: list[str]) -> None:
-    table, _ = approval_queue()
-    kept: list[str] = []
-
-    async def keep(rule: Rule, scope: str) -> None:
-        kept.append(f"{rule} {scope}")
-
-    table._on_rule_granted = keep
-    asking = asyncio.create_task(table.permission("a", "c1", bash(command), reason=""))
-    await asyncio.sleep(0.1)
-    await table.answer("p1", ApprovalAnswer("allow", scope))  # type: ignore[arg-type]
-    assert (await asking).decision == "allow"
-    assert kept == granted
-
-
-async def test_a_yes_for_longer_answers_what_its_rule_covers_and_nothing_else() -> None:
-    table, journal = approval_queue()
-    rules, loosened = rights(), rights(mode="edits")
-
-    async def keep(rule: Rule, scope: str) -> None:
-        rules.rules.append(rule)
-
-    def passes(wanted: RuleInput) -> Callable[[], bool]:
-        return lambda: "allow" in {rules.decide(wanted).decision, loosened.decide(wanted).decision}
-
-    table._on_rule_granted = keep
-    calls = {"a.1": bash("make all"), "a.2": bash("make all"), "a.3": bash("make none"), "a.4": edit("x.py")}
-    asking = [asyncio.create_task(table.permission(p, "c", w, reason="", again=passes(w))) for p, w in calls.items()]
-    await asyncio.sleep(0.1)
-    first = next(ask_id for ask_id, path in table.pending.items() if path == "a.1")
-    await table.answer(first, ApprovalAnswer("allow", "session"))
-    await asyncio.sleep(0.1)
-    assert set(table.pending.values()) == {"a.3", "a.4"}, "the mode lets a.4 pass by now, but nobody said so to it"
-    answered = {e.agent: e.event for e in journal.envelopes if isinstance(e.event, PermissionAnswered)}
-    assert answered["a.2"].reason == "covered by bash(make all)"
-    for task in asking:
-        task.cancel()
-    await asyncio.wait(asking)
-
-
-async def test_a_question_in_words_is_answered_in_words() -> None:
-    table, journal = approval_queue()
-    asking = asyncio.create_task(table.question("a", "c1", "Which?", ["this", "that"]))
-    await asyncio.sleep(0.1)
-    assert not await table.answer("q1", ApprovalAnswer("allow"))
-    assert await table.answer("q1", "this")
-    assert await asking == "this"
-    assert isinstance(journal.envelopes[-1].event, QuestionAnswered)
-
-
-async def test_without_a_person_there_is_no_question() -> None:
-    table, journal = approval_queue(attended=False)
-    with pytest.raises(ToolError, match="No person can answer questions here"):
-        await table.question("a", "c1", "Which?", [])
-    assert journal.envelopes == []

@@ -8,7 +8,8 @@ import pytest
 
 from friday_cli.command_safety import AnalysisContext, analyze
 from friday_cli.core.permissions.rule import RuleInput, parse_rule
-from friday_cli.core.permissions.rules import Rules, suggested_rule
+from friday_cli.core.permissions.rules import Rules
+from friday_cli.core.permissions.suggest import suggested_rule
 from friday_cli.core.tool_catalog import TOOLS
 from friday_cli.workspace.local import LocalWorkspace
 

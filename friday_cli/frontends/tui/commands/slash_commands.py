@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from friday_cli.core.permissions.rules import MODES
+from friday_cli.core.permissions.decision import MODES
 from friday_cli.core.protocol.errors import FridayError, UsageError
 from friday_cli.core.protocol.provider import EFFORTS
 from friday_cli.core.text.sanitize import sanitize

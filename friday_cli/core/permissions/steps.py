@@ -1,0 +1,227 @@
+"""The steps in which a call is decided by the rights of one agent. Their order, in `STEPS`, is the policy."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+
+from ..protocol.shell_script import SimpleCommand
+from ..protocol.tool_info import SKILL, Effect, ToolCatalog
+from ..text.sanitize import sanitize_line
+from .dangerous import is_protected, is_secret
+from .decision import Mode, PermissionDecision, decided_by, strictest
+from .rule import (
+    ESCALATED,
+    Decision,
+    Rule,
+    RuleInput,
+    allowing_rule,
+    allowing_rule_for_step,
+    matching_rule,
+    possible_rule,
+)
+
+_DEFAULTS: dict[str, dict[Effect, Decision]] = {
+    "ask": {"write": "ask", "run": "ask", "net": "ask"},
+    "edits": {"write": "allow", "run": "ask", "net": "ask"},
+    "plan": {"write": "deny", "run": "deny", "net": "ask", "save": "deny"},
+    "auto": {"write": "allow", "run": "ask", "net": "ask"},
+    "confined": {"write": "allow", "net": "ask"},
+    "yolo": {},
+}
+"""The decision of a mode about an effect without a matching rule; "allow" for missing effects."""
+_CHANGES: frozenset[Effect] = frozenset(("write", "run", "save"))
+"""Effects that mode plan denies whatever rules allow, except for read-only commands."""
+_ANSWERS = {"allow": "is allowed", "ask": "needs permission", "deny": "is refused"}
+
+
+class Rights(msgspec.Struct, frozen=True):
+    """The rights of one agent for one decision, without those above it."""
+
+    mode: Mode | None
+    """None: as above."""
+    tools: ToolCatalog
+    rules: Sequence[Rule]
+    """Those that apply to it."""
+    allowed: frozenset[str] | None
+    """Names of the tools that it may call; None for all."""
+    only: Sequence[Rule]
+    """A tool that one of them names may be called only as they say."""
+    may_load: Callable[[str], bool]
+    """Whether it may load the skill of this name."""
+    skill_folders: Mapping[str, str]
+    """Folders outside of the workspace, and the skills that they are of."""
+
+    def has(self, tool: str) -> bool:
+        """Whether it may call the tool at all."""
+        return self.allowed is None or tool in self.allowed
+
+    def refused_skill(self, call: RuleInput) -> str:
+        """The skill that a call loads, or whose files it reads, though this agent may not load it; "" for none."""
+        if call.tool == SKILL:
+            names = list(call.subjects)
+        elif call.effect == "read" and self.skill_folders:
+            folders = self.skill_folders.items()
+            names = [name for at in call.subjects for top, name in folders if at == top or at.startswith(f"{top}/")]
+        else:
+            return ""
+        return next((name for name in names if not self.may_load(name)), "")
+
+
+def decide_by_steps(rights: Rights, call: RuleInput) -> PermissionDecision:
+    """The decision of the first step that makes one; the last step always does."""
+    return next(found for _, step in STEPS if (found := step(rights, call)) is not None)
+
+
+def file_calls(tools: ToolCatalog, effect: Effect, labels: Sequence[str]) -> list[RuleInput]:
+    """The calls of file tools with the same effect on these paths as a command."""
+    return [RuleInput(tool, effect, tuple(labels)) for tool in tools.for_files(effect)]
+
+
+def always_ask_reason(call: RuleInput, mode: Mode = "ask") -> str:
+    """Why a call needs permission in every mode, "" when it does not."""
+    for subject in call.subjects:
+        if call.effect == "write" and is_protected(subject):
+            return f"{subject} is protected: asked in every mode"
+        if call.effect == "read" and is_secret(subject):
+            return f"{subject} may hold secrets: asked in every mode"
+    for step in call.script.steps if call.script else ():
+        if step.danger:
+            return f"{step.danger}: asked in every mode"
+        if bad := next((label for label in (*step.writes, *step.changes) if is_protected(label)), ""):
+            return f"{bad} is protected: asked in every mode"
+        if mode != "yolo" and (bad := next((label for label in step.reads if is_secret(label)), "")):
+            return f"{bad} may hold secrets: asked whatever a rule allows"
+    return ""
+
+
+def _refused_by_allowlist(rights: Rights, call: RuleInput) -> PermissionDecision | None:
+    if rights.has(call.tool):
+        return None
+    return PermissionDecision("deny", f"{call.tool} is not in this agent's list of allowed tools")
+
+
+def _refused_by_skill_list(rights: Rights, call: RuleInput) -> PermissionDecision | None:
+    if refused := rights.refused_skill(call):
+        return PermissionDecision(
+            "deny", f"the skill {sanitize_line(refused, 80)} is not in this agent's list of skills"
+        )
+    return None
+
+
+def _refused_by_only(rights: Rights, call: RuleInput) -> PermissionDecision | None:
+    mine = [rule for rule in rights.only if fnmatch.fnmatchcase(call.tool, rule.tool)]
+    if mine and allowing_rule(mine, call) is None:
+        return PermissionDecision("deny", f"this agent may use {call.tool} only for {', '.join(map(str, mine))}")
+    return None
+
+
+def _denied_by_rule(rights: Rights, call: RuleInput) -> PermissionDecision | None:
+    rule = matching_rule(rights.rules, call, "deny", rights.tools)
+    return None if rule is None else decided_by(rule, "denied by")
+
+
+def _asked_about_by_rule(rights: Rights, call: RuleInput) -> PermissionDecision | None:
+    rule = matching_rule(rights.rules, call, "ask", rights.tools)
+    return None if rule is None else decided_by(rule, "asked about by")
+
+
+def _in_plan_mode(rights: Rights, call: RuleInput) -> PermissionDecision | None:
+    """Mode plan only reads, whatever rules allow."""
+    if rights.mode != "plan" or call.effect not in _CHANGES:
+        return None
+    if call.sandbox_access in ESCALATED:
+        return PermissionDecision("deny", "mode plan stays in the sandbox")
+    if call.script is not None and not call.script.trouble and call.script.steps:
+        other = next((step for step in call.script.steps if not step.read_only), None)
+        if other is None and not always_ask_reason(call, rights.mode):
+            return PermissionDecision("allow", "mode plan: it only reads", read_only=True)
+        if other is not None:
+            return PermissionDecision(
+                "deny", f"mode plan changes nothing, and {other.why} ({sanitize_line(other.raw, 60)})"
+            )
+    return _by_mode(rights, call)
+
+
+def _always_asked_about(rights: Rights, call: RuleInput) -> PermissionDecision | None:
+    reason = always_ask_reason(call, rights.mode or "yolo")
+    return PermissionDecision("ask", reason) if reason else None
+
+
+def _leaving_the_sandbox(rights: Rights, call: RuleInput) -> PermissionDecision | None:
+    """A call that leaves the sandbox needs permission unless a rule for that (`bash_outside(...)`) allows it."""
+    if call.sandbox_access not in ESCALATED or rights.mode in (None, "yolo"):
+        return None
+    name = f"{call.tool}_{call.sandbox_access}"
+    mine = [rule for rule in rights.rules if rule.tool == name]
+    if (rule := allowing_rule(mine, msgspec.structs.replace(call, tool=name))) is not None:
+        return decided_by(rule, "allowed by")
+    words = "with the network on" if call.sandbox_access == "network" else "outside the sandbox, with all your rights"
+    why = f', because: "{sanitize_line(call.justification, 300)}"' if call.justification else ""
+    return PermissionDecision("ask", f"it wants to run {words}{why}")
+
+
+def _unreadable_for_rules(rights: Rights, call: RuleInput) -> PermissionDecision | None:
+    if (unseen := possible_rule(rights.rules, call, rights.tools)) is None:
+        return None
+    rule, why = unseen
+    return PermissionDecision("ask", f"{why}, so the rule {rule} may apply to it", str(rule), rule.source)
+
+
+def _allowed_by_rule(rights: Rights, call: RuleInput) -> PermissionDecision | None:
+    rule = allowing_rule(rights.rules, call)
+    return None if rule is None else decided_by(rule, "allowed by")
+
+
+def _by_commands(rights: Rights, call: RuleInput) -> PermissionDecision | None:
+    if call.script is None or call.script.trouble or not call.script.steps:
+        return None
+    found = [_decide_command(rights, call, step) for step in call.script.steps]
+    only = all(step.read_only for step in call.script.steps) and _by_mode(rights, call).decision != "allow"
+    return msgspec.structs.replace(strictest(found), read_only=only)
+
+
+def _by_mode(rights: Rights, call: RuleInput, why: str = "") -> PermissionDecision:
+    if rights.mode is None:
+        return PermissionDecision("allow", "decided by the rights above")
+    mode = "confined" if rights.mode == "auto" and call.sandbox_access == "confined" else rights.mode
+    decision = _DEFAULTS[mode].get(call.effect, "allow")
+    why = why or (call.script.trouble if call.script else "")
+    more = f" ({why})" if why and decision != "allow" else ""
+    return PermissionDecision(decision, f"mode {rights.mode}: {call.tool} {_ANSWERS[decision]}{more}")
+
+
+def _decide_command(rights: Rights, call: RuleInput, step: SimpleCommand) -> PermissionDecision:
+    """The decision on one simple command."""
+    if step.read_only:
+        return PermissionDecision("allow", step.why)
+    if step.writes and not step.dynamic_arguments:
+        found = [
+            decide_by_steps(rights, wanted)
+            for wanted in file_calls(rights.tools, "write", step.writes)
+            if rights.has(wanted.tool)
+        ]
+        if found:
+            return strictest(found)
+    if (rule := allowing_rule_for_step(rights.rules, call, step)) is not None:
+        return decided_by(rule, "allowed by")
+    return _by_mode(rights, call, step.why or step.dynamic_arguments)
+
+
+STEPS: tuple[tuple[str, Callable[[Rights, RuleInput], PermissionDecision | None]], ...] = (
+    ("allowed tools", _refused_by_allowlist),
+    ("allowed skills", _refused_by_skill_list),
+    ("restricted tools", _refused_by_only),
+    ("deny rules", _denied_by_rule),
+    ("ask rules", _asked_about_by_rule),
+    ("mode plan", _in_plan_mode),
+    ("asked in every mode", _always_asked_about),
+    ("leaving the sandbox", _leaving_the_sandbox),
+    ("rules for what cannot be read", _unreadable_for_rules),
+    ("allow rules", _allowed_by_rule),
+    ("each command by itself", _by_commands),
+    ("mode", _by_mode),
+)
+"""The steps of a decision by the rights of one agent. Their order is the policy: the first that decides is the decision."""
