@@ -22,6 +22,7 @@ from friday_cli import __version__
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.trace_context import trace_fields
 from friday_cli.core.text.sanitize import sanitize_line
+from friday_cli.jsonrpc.framing import MOST_PARTS, parts
 
 from . import elicitation
 from .answers import joined, offered_prompt, offered_tool, part, reply, resource
@@ -29,7 +30,7 @@ from .catalog import DAY_S, MOST_TOOLS, Catalog
 from .connection import ConnectionHost, Reply, ServerCall
 from .entry import ServerEntry
 from .oauth import TRUST_HINT, UNTRUSTED, ServerAuth
-from .stdio import LONGEST, MOST_PARTS, TOO_LONG, parts, stdio_transport
+from .stdio import LONGEST, TOO_LONG, stdio_transport
 from .tasks import Tasks
 from .tokens import uses_oauth
 

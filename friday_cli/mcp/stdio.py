@@ -3,10 +3,8 @@ end the connection."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from typing import NamedTuple
 
 import anyio
 import mcp_types as types
@@ -14,73 +12,19 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.shared.message import SessionMessage
 
 from friday_cli.core.text.sanitize import sanitize_line
+from friday_cli.jsonrpc.framing import MOST_PARTS, Lines, LongMessage
 
 from .connection import ServerStream
 
 LONGEST = 16 * 1024 * 1024
 """Bytes of one message; a longer one is an error."""
-MOST_PARTS = 500_000
-"""Objects and lists in one message: a few bytes each, they take 100 times the memory."""
 TOO_LONG = f"its answer is longer than {LONGEST // 1024 // 1024} MB or has more than {MOST_PARTS:,} parts"
 MAX_STRAY_BYTES = 64 * 1024 * 1024
 """Bytes that a server may write besides messages before the connection is closed."""
-_ENDS = 400
-"""Bytes of the beginning and of the end of a message that is too long, in which its id is looked for."""
-_ID = re.compile(
-    rb'\A\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d+)\s*,|[,{]\s*"id"\s*:\s*(\d+)\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*\Z'
-)
 
 
 class StreamEnd(Exception):
     """No further message of the server can be read; the text says why."""
-
-
-class LongLine(NamedTuple):
-    """A line that is longer than `LONGEST` or has more than `MOST_PARTS`: its two ends and its length in bytes."""
-
-    head: bytes
-    tail: bytes
-    size: int
-
-
-class Lines:
-    """Splits bytes into lines of bounded length."""
-
-    def __init__(self, longest: int = LONGEST) -> None:
-        self._longest = longest
-        self._parts: list[bytes] = []
-        self._size = 0
-        self._head = b""
-
-    def feed(self, data: bytes) -> list[bytes | LongLine]:
-        """The lines that end in `data`."""
-        *ended, rest = data.split(b"\n")
-        lines = []
-        for part in ended:
-            self._add(part)
-            lines.append(self._take())
-        self._add(rest)
-        return lines
-
-    def _add(self, part: bytes) -> None:
-        self._parts.append(part)
-        self._size += len(part)
-        if self._size > self._longest:
-            whole = b"".join(self._parts)
-            self._head = self._head or whole[:_ENDS]
-            self._parts = [whole[-_ENDS:]]
-
-    def _take(self) -> bytes | LongLine:
-        line, size, head = b"".join(self._parts), self._size, self._head
-        self._parts, self._size, self._head = [], 0, b""
-        if size > self._longest or parts(line) > MOST_PARTS:
-            return LongLine(head or line[:_ENDS], line[-_ENDS:], size)
-        return line
-
-
-def parts(data: bytes) -> int:
-    """The objects and lists that may be in JSON text."""
-    return data.count(b"{") + data.count(b"[")
 
 
 Streams = tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]]
@@ -128,18 +72,18 @@ async def stdio_transport(
 
 async def _messages(server: ServerStream, report: Callable[[str], None]) -> AsyncIterator[SessionMessage]:
     """The messages of a server. Raises StreamEnd."""
-    lines, stray = Lines(), 0
+    lines, stray = Lines(LONGEST), 0
     while data := await server.read():
         for line in lines.feed(data):
-            message = _too_long(line) if isinstance(line, LongLine) else _parsed(line)
+            message = _too_long(line) if isinstance(line, LongMessage) else _parsed(line)
             if message is not None:
                 yield SessionMessage(message)
-            elif isinstance(line, LongLine) or line.strip():
-                text = line.head if isinstance(line, LongLine) else line
+            elif isinstance(line, LongMessage) or line.strip():
+                text = line.head if isinstance(line, LongMessage) else line
                 if not stray:
                     shown = sanitize_line(text[:200].decode("utf-8", "replace"), 80)
                     report(f'it writes text that is no message to its standard output, which is left out: "{shown}"')
-                stray += line.size if isinstance(line, LongLine) else len(line)
+                stray += line.size if isinstance(line, LongMessage) else len(line)
                 if stray > MAX_STRAY_BYTES:
                     raise StreamEnd(f"it wrote more than {MAX_STRAY_BYTES // 1024 // 1024} MB that are no messages")
 
@@ -151,14 +95,13 @@ def _parsed(line: bytes) -> types.JSONRPCMessage | None:
         return None
 
 
-def _too_long(line: LongLine) -> types.JSONRPCMessage | None:
+def _too_long(line: LongMessage) -> types.JSONRPCMessage | None:
     """An error in place of an answer that is too long; None if it is no answer. Raises StreamEnd if it has no id."""
     if not line.head.lstrip().startswith(b"{"):
         return None
-    found = _ID.search(line.head) or _ID.search(line.tail)
-    if found is None:
+    if line.ident is None:
         raise StreamEnd(
             f"it sent a message of {line.size:,} bytes; at most {LONGEST:,} are read, with {MOST_PARTS:,} parts"
         )
     error = types.ErrorData(code=types.INTERNAL_ERROR, message=TOO_LONG)
-    return types.JSONRPCError(jsonrpc="2.0", id=int(found[1] or found[2]), error=error)
+    return types.JSONRPCError(jsonrpc="2.0", id=line.ident, error=error)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from friday_cli.frontends.acp.agent import AcpAgent
-from friday_cli.frontends.acp.wire import RpcConnection
+from friday_cli.frontends.acp.run import connect
 from friday_cli.session.session import Options
 
 Answer = Callable[[dict[str, Any]], Any]
@@ -96,7 +96,7 @@ async def editor(
     (theirs, ours), (back, sink) = os.pipe(), os.pipe()
     names = {"permission": "session/request_permission", "question": "elicitation/create"}
     with os.fdopen(theirs, "rb") as source, os.fdopen(sink, "wb", buffering=0) as out:
-        agent.connection = RpcConnection(source, out, handle=agent.handle, told=agent.told)
+        connect(agent, source, out)
         client = Client(ours, back, {names[name]: answer for name, answer in answers.items()})
         serving, reading = asyncio.create_task(agent.connection.serve()), asyncio.create_task(client.read())
         try:

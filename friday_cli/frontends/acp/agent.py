@@ -15,19 +15,20 @@ from friday_cli import __version__
 from friday_cli.core.protocol.errors import FridayError, NotConfigured
 from friday_cli.core.protocol.format import is_caller
 from friday_cli.core.text.sanitize import sanitize_line
+from friday_cli.jsonrpc.connection import INVALID_PARAMS, METHOD_NOT_FOUND, RpcConnection, RpcError
 from friday_cli.session.session import Options
 from friday_cli.store.store import Store
 from friday_cli.system.paths import store_path
 
 from .config_options import has_key
-from .sessions import AcpSession
+from .sessions import NOT_FOUND, AcpSession
 from .updates import ClientAbilities
-from .wire import AUTH_REQUIRED, INVALID_PARAMS, METHOD_NOT_FOUND, NOT_FOUND, RpcConnection, RpcError
 
 VERSION = 1
 PAGE = 50
 """Sessions in one answer to `session/list`."""
 LOGIN = "friday-login"
+AUTH_REQUIRED = -32000
 
 
 class AcpAgent:

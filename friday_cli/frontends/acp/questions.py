@@ -8,12 +8,12 @@ from friday_cli.core.permissions.approvals import ApprovalAnswer
 from friday_cli.core.protocol.events import PermissionAsked, QuestionAsked
 from friday_cli.core.protocol.tool_info import ASK_USER
 from friday_cli.core.text.sanitize import mask, sanitize, sanitize_line
+from friday_cli.jsonrpc.connection import RpcConnection, RpcError
 from friday_cli.view import PendingAsk
 from friday_cli.view.items import tool_run
 
 from .content import call_fields, text_block
 from .updates import SessionUpdates
-from .wire import RpcConnection, RpcError
 
 SUBJECT_CHARS = 8_000
 """Characters of what a call would do."""

@@ -15,6 +15,7 @@ from friday_cli.core.protocol.messages import Image, Usage
 from friday_cli.core.protocol.provider import Effort
 from friday_cli.core.protocol.run_result import RunResult
 from friday_cli.extensions.commands import find_command, load
+from friday_cli.jsonrpc.connection import INVALID_PARAMS, ConnectionEnded, RpcConnection, RpcError
 from friday_cli.session.session import Options, Session
 from friday_cli.view import PendingAsk
 
@@ -22,8 +23,8 @@ from . import config_options
 from .content import prompt_of
 from .questions import ask
 from .updates import ClientAbilities, SessionUpdates, stop_reason
-from .wire import INVALID_PARAMS, NOT_FOUND, RpcConnection, RpcError
 
+NOT_FOUND = -32002
 LULL_S = 0.1
 """Seconds between live events."""
 
@@ -111,8 +112,8 @@ class AcpSession:
 
     async def _put(self, ask_id: str, pending: PendingAsk) -> None:
         assert isinstance(pending.event, PermissionAsked | QuestionAsked)
-        answer = await ask(self._connection, self.updates, pending)
-        await self._session.answer(ask_id, answer)
+        with suppress(ConnectionEnded):  # nobody answers; the session is closed next
+            await self._session.answer(ask_id, await ask(self._connection, self.updates, pending))
 
     # ---- prompts ---------------------------------------------------------------------
 

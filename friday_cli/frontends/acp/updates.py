@@ -15,11 +15,11 @@ from friday_cli.core.protocol.run_result import StopReason
 from friday_cli.core.protocol.tool_info import DELEGATE_TASK, TASK_RESULT
 from friday_cli.core.text.sanitize import code_block, sanitize_line
 from friday_cli.core.tool_catalog import DELEGATE_TASKS
+from friday_cli.jsonrpc.connection import INTERNAL_ERROR
 from friday_cli.view import AgentView, SessionView
 from friday_cli.view.items import ToolRun
 
 from .content import call_content, call_fields, text_block
-from .wire import INTERNAL_ERROR
 
 OUTPUT_EVERY_S = 0.5
 """Seconds between two updates with the output of one running command."""
