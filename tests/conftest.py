@@ -32,7 +32,7 @@ from hypothesis.configuration import storage_directory
 from hypothesis.internal.constants_ast import constants_from_module
 
 from friday_cli.core.text import known_keys
-from friday_cli.system import own_programs
+from friday_cli.system import own_programs, project_search
 
 # a slow machine is no finding
 settings.register_profile("friday", deadline=None, suppress_health_check=list(HealthCheck))
@@ -317,9 +317,11 @@ def _names_leftovers(cancel_all: Callable[[asyncio.AbstractEventLoop], None]) ->
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _guards() -> Iterator[None]:
-    """Install the guards for the whole run."""
+def _guards(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Install the guards for the whole run. No search for a project leaves the temporary folder of a test."""
     with pytest.MonkeyPatch.context() as patch:
+        ceilings = tmp_path_factory.getbasetemp().resolve(), tempfile.gettempdir()
+        patch.setenv(project_search.CEILINGS, os.pathsep.join(map(str, ceilings)))
         patch.setattr(socket.socket, "connect", _guarded_connect(socket.socket.connect))
         patch.setattr(socket.socket, "connect_ex", _guarded_connect(socket.socket.connect_ex))
         patch.setattr(socket, "getaddrinfo", _guarded_lookup(socket.getaddrinfo))

@@ -19,6 +19,7 @@ from friday_cli.core.protocol.events import AnyEvent, Notice, WorktreeChanged
 from friday_cli.core.protocol.workspace import Workspace
 from friday_cli.core.subagents.run import finish_despite_cancel
 from friday_cli.core.subagents.tree import SubagentTree
+from friday_cli.system.project_search import repository_top
 from friday_cli.workspace.local import LocalWorkspace
 
 from .system_prompt import Environment
@@ -49,7 +50,7 @@ class WorktreeIsolation:
         """Whether the session is in a git repository, or has worktrees. Read once, so that a tool list does not change."""
         if self._possible is None:
             root = self._services.workspace.root
-            self._possible = self._folder.exists() or any((above / ".git").exists() for above in (root, *root.parents))
+            self._possible = self._folder.exists() or repository_top(root) is not None
         return self._possible
 
     @property

@@ -12,6 +12,7 @@ from friday_cli.extensions import trust as trust_store
 from friday_cli.extensions import trust_review
 from friday_cli.extensions.trust import Trust
 from friday_cli.system.paths import with_tilde
+from friday_cli.system.project_search import left_out
 
 from .help import HelpCommand
 from .output import confirm, remark, show_hanging, show_table
@@ -46,6 +47,8 @@ def trust(
     if trust_status.state == "broken":
         raise UsageError(trust_status.reason)
     name = with_tilde(trust_status.root)
+    if line := left_out(folder.resolve()):
+        remark(line)
     if revoke:
         trust_store.decide(folder, False)
         remark(f"{name} is no longer trusted")

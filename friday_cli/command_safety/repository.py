@@ -13,6 +13,7 @@ from itertools import islice
 from pathlib import Path
 
 from friday_cli.core.permissions.dangerous import is_secret, masked
+from friday_cli.system.project_search import folders_up
 
 _PROGRAM_SETTINGS = re.compile(
     r"core\.(fsmonitor|attributesfile|alternaterefscommand)|diff\.external|include\.path|includeif\..*"
@@ -165,7 +166,8 @@ def _inside(folder: str, tree: Path | None, roots: tuple[str, ...]) -> bool:
 def exists(directory: str) -> bool:
     """Whether git finds a repository in `directory`."""
     try:
-        return any(_is_certain(git) for git, _ in _repositories(Path(directory)))
+        searched = set(folders_up(Path(directory)))
+        return any(_is_certain(git) and (tree or git) in searched for git, tree in _repositories(Path(directory)))
     except (OSError, ValueError):
         return False
 

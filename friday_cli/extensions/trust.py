@@ -15,6 +15,7 @@ import msgspec
 from friday_cli.core.protocol.errors import FileError, FridayError, UsageError
 from friday_cli.system import atomic_file
 from friday_cli.system.paths import state_dir, text_of
+from friday_cli.system.project_search import repository_top
 
 from . import instructions
 from .frontmatter import contents, has_name
@@ -87,13 +88,10 @@ class _TrustFile(msgspec.Struct):
 
 
 def project_root(folder: Path) -> Path:
-    """The nearest parent of `folder` (or itself) that contains `.git`, links resolved; `folder` itself without one. A
+    """The top of the repository of `folder`, links resolved; `folder` itself without one that counts (see `project_search`). A
     worktree and a submodule (where `.git` is a file) are separate projects: they do not inherit trust."""
     start = folder.resolve()
-    for candidate in (start, *start.parents):
-        if os.path.lexists(candidate / ".git"):
-            return candidate
-    return start
+    return repository_top(start) or start
 
 
 def store_file(env: Mapping[str, str] | None = None) -> Path:

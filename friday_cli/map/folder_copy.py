@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from friday_cli.core.protocol.errors import FridayError, UsageError
+from friday_cli.system.project_search import git_ceiling
 
 MOST = 512 * 1024 * 1024
 """Bytes of a packed folder."""
@@ -31,7 +32,7 @@ class FolderPack(msgspec.Struct, frozen=True):
 def git(folder: Path, *words: str) -> bytes:
     """The output of a git command. Raises FridayError if it fails."""
     argv = ["git", *OPTIONS, *words]
-    env = {**os.environ, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
+    env = {**os.environ, **git_ceiling(folder), "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
     ran = subprocess.run(argv, cwd=folder, env=env, stdin=subprocess.DEVNULL, capture_output=True, check=False)
     if ran.returncode:
         raise FridayError(f"git {words[0]} failed in {folder}: {ran.stderr.decode(errors='replace').strip()[:300]}")

@@ -24,6 +24,7 @@ from friday_cli.extensions.skills.lookup import load as find_skills
 from friday_cli.llm import models
 from friday_cli.llm.models.local_servers import with_server_limits
 from friday_cli.system.paths import cache_dir, config_dir
+from friday_cli.system.project_search import left_out
 from friday_cli.workspace.sandbox.detect import SandboxChoice, detect_sandbox
 
 from .mcp_settings import read_servers
@@ -121,6 +122,7 @@ async def read_context(options: Options, env: Mapping[str, str]) -> OpenContext:
         files=not options.no_mcp,
     )
     notices = (
+        *filter(None, (left_out(cwd),)),
         *choice.notes, *loaded.notices, *notes.notices, *found.announcements, *found.problem_notices(),
         *skills.problem_notices(), *problems, *trust_review.notices(folder_trust, notes),
     )  # fmt: skip

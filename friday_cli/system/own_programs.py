@@ -8,6 +8,9 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Iterable
+from pathlib import Path
+
+from .project_search import nearest_repository
 
 TEMPORARY = ("/tmp", "/var/tmp", "/dev/shm", tempfile.gettempdir())
 """Folders of temporary files."""
@@ -46,12 +49,8 @@ def _projects(workspace: Iterable[str | os.PathLike[str]]) -> tuple[str, ...]:
 
 def _project(folder: str) -> str:
     """The top of the repository around `folder`, or `folder` itself."""
-    top = folder
-    while top != "/":
-        if os.path.lexists(os.path.join(top, ".git")):
-            return top
-        top = os.path.dirname(top)
-    return folder
+    top = nearest_repository(Path(folder))  # also one that others control: what is in it is not trusted
+    return folder if top is None or top == Path("/") else str(top)
 
 
 def _find(name: str, path: str, projects: tuple[str, ...]) -> str | None:

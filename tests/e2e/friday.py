@@ -21,11 +21,21 @@ from friday_cli.frontends.oneshot.options import parse
 from friday_cli.frontends.oneshot.run import ask
 from friday_cli.llm.transport import http, sdk
 from friday_cli.llm.transport.idle_timeout import IdleTimeout
+from friday_cli.system.project_search import CEILINGS
 from tests.servers.fake_model_server import FakeModelServer, Rule, Wire, thinking
 
 KEY = "sk-canary-0123456789abcdefghij"
 ROOT = Path(__file__).parents[2]
-_PASSED = ("PATH", "HOME", "FRIDAY_SANDBOX", "LC_ALL", "TMPDIR", "PYTHONDONTWRITEBYTECODE", "COVERAGE_PROCESS_START")
+_PASSED = (
+    "PATH",
+    "HOME",
+    "FRIDAY_SANDBOX",
+    "LC_ALL",
+    "TMPDIR",
+    "PYTHONDONTWRITEBYTECODE",
+    "COVERAGE_PROCESS_START",
+    CEILINGS,
+)
 MODELS = {"messages": "anthropic/claude-test", "responses": "own/m-1", "chat": "own/m-1"}
 
 

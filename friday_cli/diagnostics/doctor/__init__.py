@@ -16,6 +16,7 @@ from friday_cli.core.text.sanitize import mask, sanitize
 from friday_cli.extensions import profiles, trust
 from friday_cli.llm.models import remember_keys
 from friday_cli.system import paths
+from friday_cli.system.project_search import left_out
 
 from . import machine, mcp_servers, services
 from .fact import DoctorFact, Fact, Facts, Level
@@ -131,6 +132,8 @@ def _settings(project: trust.Trust, loaded: config.Loaded, env: Mapping[str, str
     if project.skills_revised:
         text += f"; changed since, and not used: {', '.join(change[2:] for change in project.skills_revised[:5])}"
     yield Fact("project", text, "bad" if project.state == "broken" else level)
+    if line := left_out(project.root):
+        yield Fact("left out", line, "note")
     directory = loaded.settings.agents.delegation.profiles.directory
     found = profiles.load(directory, project, env=env)
     yield Fact("profiles", ", ".join(found.names()) or "none", "ok" if found.found else "bad")

@@ -10,6 +10,7 @@ from friday_cli.core.protocol.errors import FridayError
 from friday_cli.core.protocol.format import cost, is_demo
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.system.paths import with_tilde
+from friday_cli.system.project_search import repository_top
 from friday_cli.view import network_wait
 
 from .controller import SessionController
@@ -28,10 +29,8 @@ class Folder:
         """Read the branch."""
         from friday_cli.agents.system_prompt import git_head  # loaded with the session, after the first frame
 
-        for folder in (self._cwd, *self._cwd.parents):
-            if head := git_head(folder):
-                self.branch = head.removeprefix("ref: refs/heads/") if head.startswith("ref:") else head[:8]
-                return
+        if (top := repository_top(self._cwd)) and (head := git_head(top)):
+            self.branch = head.removeprefix("ref: refs/heads/") if head.startswith("ref:") else head[:8]
 
 
 def facts(controller: SessionController, folder: Folder, hint: str) -> StatusFacts:

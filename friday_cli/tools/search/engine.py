@@ -21,6 +21,7 @@ from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.tool import ToolContext
 from friday_cli.core.text.lazy_regex import pattern
 from friday_cli.system.own_programs import find_program
+from friday_cli.system.project_search import nearest_repository
 from friday_cli.workspace.fs import gitignore, globs
 
 from . import regex
@@ -216,7 +217,7 @@ def _ripgrep(search: SearchQuery, hidden: bool, ignored: bool) -> list[str]:
     argv += ["--no-ignore-global", "--no-ignore-dot", "--glob=!.git"]  # an ignore file may re-include hidden files
     if ignored:
         argv.append("--no-ignore")
-    elif gitignore.top_of(search.base) is None:
+    elif nearest_repository(search.base) is None:
         # only outside a repository: with these options ripgrep 15 does not detect nested repositories
         argv += ["--no-require-git", "--no-ignore-parent"]
     if hidden:

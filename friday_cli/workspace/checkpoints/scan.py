@@ -12,10 +12,12 @@ from typing import NamedTuple
 
 import msgspec
 
+from friday_cli.system.project_search import nearest_repository
+
 from ..fs import safe_files
 from ..fs.change_detection import BUILD_FOLDERS, SCAN_CPU_S, SKIPPED, now
 from ..fs.folder_watch import FolderWatch
-from ..fs.gitignore import Level, indexed_files, level_of, top_of
+from ..fs.gitignore import Level, indexed_files, level_of
 from .baseline import FileSnapshot
 from .blobs import MEGABYTE
 
@@ -175,7 +177,7 @@ class FolderScanner:
         ignored: list[str] = []
         for root in self.roots:
             level, hidden = level_of(root)
-            top = FolderRules(None if hidden else level, top_of(root) is not None)
+            top = FolderRules(None if hidden else level, nearest_repository(root) is not None)
             for count, (path, status) in enumerate(self._files(str(root), top, rules, ignored, watch)):
                 found[path] = FoundFile(str(root), status)
                 if len(found) > self.limits.files:
@@ -295,7 +297,7 @@ class FolderScanner:
 
     def _rules_now(self) -> object:
         """Something that changes with the ignore rules outside of the watched folders."""
-        tops = [top_of(root) for root in self.roots]
+        tops = [nearest_repository(root) for root in self.roots]
         return tops, [_stamp(file) for file in self._rule_files]
 
 

@@ -8,6 +8,8 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from friday_cli.system.project_search import nearest_repository
+
 from . import globs
 
 _SIZE = 1024 * 1024
@@ -93,14 +95,9 @@ class Level:
         return False
 
 
-def top_of(folder: Path) -> Path | None:
-    """The top of the repository that contains `folder`, None outside a repository."""
-    return next((path for path in (folder, *folder.parents) if os.path.lexists(path / ".git")), None)
-
-
 def level_of(folder: Path) -> tuple[Level, bool]:
     """The rules that apply in `folder`, and whether `folder` itself is ignored."""
-    top = top_of(folder) or folder
+    top = nearest_repository(folder) or folder
     level = Level(str(top), None)
     path = str(top)
     for name in folder.relative_to(top).parts:
@@ -140,7 +137,7 @@ def rules_in(path: Path) -> IgnoreFile:
 
 def indexed_files(folder: Path) -> int:
     """How many files git's index has in the repository that contains `folder`; 0 if that is not known."""
-    if (top := top_of(folder)) is None:
+    if (top := nearest_repository(folder)) is None:
         return 0
     git = str(top / ".git")
     if os.path.isfile(git):

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from friday_cli.core.protocol.errors import UsageError
+from friday_cli.system.project_search import repository_top
 
 SECRETS = (
     "~/.ssh", "~/.aws", "~/.config/gcloud", "~/.azure", "~/.kube", "~/.gnupg", "~/.netrc", "~/.docker", "~/.npmrc", "~/.yarnrc",
@@ -115,12 +117,8 @@ def repository_folders(root: str) -> tuple[str, ...]:
 
 def _git_above(root: str) -> str:
     """The `.git` of the repository around `root`, "" without one."""
-    top = root
-    while not os.path.lexists(git := os.path.join(top, ".git")):
-        if top == (parent := os.path.dirname(top)):
-            return ""
-        top = parent
-    return git
+    top = repository_top(Path(root))
+    return str(top / ".git") if top else ""
 
 
 def _existing(folder: str, names: Sequence[str]) -> list[str]:

@@ -24,6 +24,7 @@ import msgspec
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.system.own_programs import find_program
+from friday_cli.system.project_search import git_ceiling
 
 from ..process.output import unnamed_file
 
@@ -109,7 +110,8 @@ class Git:
         repository with the git folder `git_dir` if it is given. `data` is its input. Raises ToolError if it takes too long
         or prints too much. A cancelled call has ended when this returns."""
         refs = words[0] == "update-ref" or words[:2] == ("worktree", "add")
-        environ = {**self._environ, **({"GIT_DIR": str(git_dir)} if git_dir else {}), **(env or {})}
+        ceiling = {"GIT_DIR": str(git_dir)} if git_dir else git_ceiling(cwd) if cwd else {}
+        environ = {**self._environ, **ceiling, **(env or {})}
         call = _GitCall(refs, [self._program, *_OPTIONS, *map(str, words)], cwd or git_dir, environ)
         task = asyncio.create_task(call.run(data, cut))
         try:
