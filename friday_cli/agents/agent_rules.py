@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 
 from friday_cli.config import Settings
 from friday_cli.config.settings import RuleSetting
@@ -18,6 +19,8 @@ from friday_cli.core.text.suggest import closest_match
 from friday_cli.core.tool_catalog import BASH, TOOLS
 from friday_cli.extensions.profiles import Profile
 
+from .rule_paths import path_readings
+
 NOWHERE: Mapping[tuple[str, str], str] = {}
 
 
@@ -30,30 +33,36 @@ def session_rules(
     profile: str,
     places: Mapping[tuple[str, str], str] = NOWHERE,
     foreign: Collection[str] = (),
+    folder: str = "",
 ) -> Rules:
     """The rules of the main agent, whose profile is `profile`: those of the settings and of the command line. `places`
     says where each rule of the settings is: (decision, rule) -> place. `foreign`: MCP servers of the project; settings that
-    allow a server by its name mean another one. Raises UsageError for an invalid rule."""
+    allow a server by its name mean another one. `folder` is that of the session, whose files a pattern may also name by an
+    absolute path or a link. Raises UsageError for an invalid rule."""
     permissions = settings.permissions
     rules: list[Rule] = []
     listed: list[tuple[Decision, Sequence[str]]]
     listed = [("deny", permissions.deny), ("ask", permissions.ask), ("allow", permissions.allow)]
     for decision, texts in listed:
-        rules += [_set(RuleSetting(text, decision), f"permissions.{decision}", places) for text in texts]
-    rules += [_set(named, "permissions.rules", places) for named in permissions.rules]
+        rules += [_set(RuleSetting(text, decision), f"permissions.{decision}", places, folder) for text in texts]
+    rules += [_set(named, "permissions.rules", places, folder) for named in permissions.rules]
     rules = [rule for rule in rules if rule.decision != "allow" or server_of(rule.tool) not in foreign]
-    rules += [_known(parse_rule(text, "deny", TOOLS, source="command line")) for text in deny]
+    rules += [
+        _known(parse_rule(text, "deny", TOOLS, source="command line", readings=partial(path_readings, folder=folder)))
+        for text in deny
+    ]
     rules += [_known(parse_rule(text, "allow", TOOLS, source="command line")) for text in allow]
-    return Rules(mode=mode, tools=TOOLS, rules=rules, profile=profile)
+    return Rules(mode=mode, tools=TOOLS, rules=rules, profile=profile, folder=folder)
 
 
-def _set(named: RuleSetting, field: str, places: Mapping[tuple[str, str], str]) -> Rule:
+def _set(named: RuleSetting, field: str, places: Mapping[tuple[str, str], str], folder: str) -> Rule:
     """A rule of the settings. Raises UsageError with the place of an invalid one."""
     place = (named.decision, named.rule)
     try:
         rule = parse_rule(
-            named.rule, named.decision, TOOLS, profile=named.profile, reason=named.reason, source=places.get(place, "")
-        )
+            named.rule, named.decision, TOOLS, profile=named.profile, reason=named.reason, source=places.get(place, ""),
+            readings=partial(path_readings, folder=folder),
+        )  # fmt: skip
         return _known(rule)
     except UsageError as error:
         from friday_cli.config.rule_locations import rule_places
@@ -70,7 +79,10 @@ def profile_rights(parent: Rules, profile: Profile, tools: Iterable[str]) -> Rul
     return parent.child(
         allowed=frozenset(tools),
         mode=profile.mode or None,
-        rules=[parse_rule(text, "deny", TOOLS, source=source) for text in profile.deny],
+        rules=[
+            parse_rule(text, "deny", TOOLS, source=source, readings=partial(path_readings, folder=parent.folder))
+            for text in profile.deny
+        ],
         only=[parse_rule(text, "allow", TOOLS, source=source) for text in profile.only],
         profile=profile.name,
         skills=profile.skills,

@@ -15,6 +15,7 @@ from friday_cli.config import Settings
 from friday_cli.config.settings import DelegationSettings
 from friday_cli.core.agent.agent import Services
 from friday_cli.core.limits.forecast import PastRun, forecast
+from friday_cli.core.permissions.rule import RuleInput
 from friday_cli.core.permissions.rules import Rules
 from friday_cli.core.protocol.agent_path import depth_of
 from friday_cli.core.protocol.errors import FridayError, StoreError, ToolError
@@ -22,7 +23,7 @@ from friday_cli.core.protocol.forecast import Forecast
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.protocol.provider import Provider
 from friday_cli.core.protocol.tool import Tool
-from friday_cli.core.protocol.tool_info import ASK_USER, MAP_TASKS, SKILL, WEB_SEARCH, ToolCatalog
+from friday_cli.core.protocol.tool_info import ASK_USER, DELEGATE_TASK, MAP_TASKS, SKILL, WEB_SEARCH, ToolCatalog
 from friday_cli.core.protocol.workspace import Workspace
 from friday_cli.core.subagents.node import AgentSummary, SpawnEstimate, SubagentTask
 from friday_cli.core.subagents.tree import SubagentTree
@@ -42,6 +43,8 @@ from .worktree_changes import WorktreeChanges
 if TYPE_CHECKING:
     from friday_cli.mcp.pool import ServerPool
 
+SUMMARIZER = "summarizer"
+"""The profile that shortens long results."""
 PastRuns = Callable[[str, str], Awaitable[Sequence[PastRun]]]
 """Returns the earlier delegations that a forecast for a profile on a model is made from."""
 
@@ -247,8 +250,10 @@ class SessionDelegation:
             "Summarize this result of a sub-agent for the agent that gave it the task. Keep all figures, paths and sources.\n"
             f"The task was:\n{known.task}\n\nThe result:\n{known.end.text if known.end else ''}"
         )
+        if self._tree.node(path).agent.rules.ruled(RuleInput(DELEGATE_TASK, "spawn", (SUMMARIZER,))) is not None:
+            return None
         try:
-            node = self._tree.spawn(path, SubagentTask("summarizer", task, self_contained=True))
+            node = self._tree.spawn(path, SubagentTask(SUMMARIZER, task, self_contained=True))
         except ToolError:
             return None
         await self._tree.wait(path, [node])

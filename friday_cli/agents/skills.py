@@ -11,7 +11,6 @@ from typing import Literal
 
 from friday_cli.core.agent.agent import Agent, Services
 from friday_cli.core.agent.loaded_skills import loaded_skills
-from friday_cli.core.permissions.rule import RuleInput
 from friday_cli.core.permissions.rules import Rules
 from friday_cli.core.protocol.displays import DelegationDisplay, TextDisplay
 from friday_cli.core.protocol.errors import FridayError, ToolError
@@ -68,6 +67,10 @@ class SessionSkills:
         raise ToolError(
             f"There is no skill {name!r}.", hint=f"Did you mean {near}?" if near else "Find one with query."
         )
+
+    def named(self, name: str) -> Skill | None:
+        """The skill `name`, whoever may load it; None if there is none."""
+        return self._skills.get(name)
 
     def profile_for(self, skill: Skill) -> str:
         """The profile of the sub-agent that runs a skill."""
@@ -164,6 +167,10 @@ class _AgentSkills:
     def visible(self, path: str) -> Sequence[Skill]:
         return self._skills.visible(self._tree.node(path).agent.rules)
 
+    def starts(self, name: str) -> str:
+        skill = self._skills.named(name)
+        return self._skills.profile_for(skill) if skill is not None and skill.fork else ""
+
     async def load(self, ctx: ToolContext, name: str, args: str) -> Output:
         agent = self._tree.node(ctx.agent).agent
         skill = self._skills.find(name, agent.rules)
@@ -184,11 +191,6 @@ class _AgentSkills:
 
     async def _run_as_sub_agent(self, ctx: ToolContext, agent: Agent, loaded: LoadedSkill, args: str) -> Output:
         profile = self._skills.profile_for(loaded.skill)
-        permission = agent.rules.decide(RuleInput(DELEGATE_TASK, "spawn", (profile,)))
-        if permission.decision != "allow":
-            raise ToolError(
-                f"The skill {loaded.skill.name} runs as a sub-agent {profile!r}, which is not permitted here: {permission.reason}."
-            )
         task = f"Carry out the skill {loaded.skill.name}." + (f" Arguments: {args}" if args else "")
         spec = SubagentTask(profile, task, call_id=ctx.call_id, preface=loaded.text)
         async with self._limiter.allow(self._tree, ctx.agent, ctx.call_id, [spec]):

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from friday_cli.core.agent.agent import Services
-from friday_cli.core.permissions.rule import RuleInput
 from friday_cli.core.protocol.agent_path import is_under
-from friday_cli.core.protocol.errors import PermissionDenied, ToolError
+from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.tool import ToolContext
 from friday_cli.core.protocol.workspace import Workspace
 from friday_cli.core.subagents.tree import SubagentTree
@@ -89,7 +88,6 @@ class WorktreeChanges:
         self._idle_worktree(path, by=ctx.agent)
         target = local_workspace(ctx.workspace)
         allowed = self._touched.get(path, ())
-        await self._require_write_permission(ctx, allowed)
         return await self._apply(path, target, allowed)
 
     async def discard(self, ctx: ToolContext, path: str, *, keep_branch: bool) -> str:
@@ -141,26 +139,3 @@ class WorktreeChanges:
         if keep_branch:
             return f"The changes of {made.path} are on the branch {made.metadata.branch}; its worktree was removed."
         return f"The worktree of {made.path}, its branch and its changes were removed."
-
-    async def _require_write_permission(self, ctx: ToolContext, labels: Sequence[str]) -> None:
-        """Apply the rules for file tools to these files. Raises PermissionDenied for a file that the agent may not edit."""
-        rules = self._tree.node(ctx.agent).agent.rules
-        asked = ""
-        for label in labels:
-            for call in rules.file_calls("write", (label,)):
-                permission = rules.decide(call)
-                if permission.decision == "deny" and permission.rule:
-                    raise PermissionDenied(f"Not permitted: {label}: {permission.reason}. Nothing was applied.")
-                if permission.decision == "ask" and permission.rule:
-                    asked = asked or f"{label}: {permission.reason}"
-        if asked:
-            await self._ask(ctx, RuleInput(APPLY_DELEGATION, "write", tuple(labels)), asked)
-
-    async def _ask(self, ctx: ToolContext, call: RuleInput, reason: str) -> None:
-        approvals, agent = self._services.approvals, self._tree.node(ctx.agent).agent
-        if not approvals.interactive:
-            raise PermissionDenied(f"Not permitted: {reason}, and no person can be asked here. Nothing was applied.")
-        async with agent.slot.waiting("waiting_user", ctx.call_id):
-            answer = await approvals.permission(ctx.agent, ctx.call_id, call, reason=reason)
-        if answer.decision == "deny":
-            raise PermissionDenied(f"The user said no to applying this. {answer.reason}".strip())

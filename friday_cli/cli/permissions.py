@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import msgspec
@@ -21,7 +22,7 @@ from friday_cli.core.protocol.shell_script import CommandAnalysis
 from friday_cli.core.protocol.tool_info import TASK_RESULT, WEB_FETCH, ToolCatalog
 from friday_cli.core.protocol.workspace import Access
 from friday_cli.core.tool_catalog import BASH, TOOLS
-from friday_cli.system.paths import cache_dir, with_tilde, working_folder
+from friday_cli.system.paths import cache_dir, text_of, with_tilde, working_folder
 from friday_cli.workspace.local import LocalWorkspace
 from friday_cli.workspace.sandbox.detect import detect_sandbox
 from friday_cli.workspace.sandbox.policy import SandboxPolicy
@@ -136,7 +137,7 @@ def _show(head: str, permission: PermissionDecision, indent: int) -> None:
 
 
 def _plain(permission: PermissionDecision) -> dict[str, str]:
-    return {name: getattr(permission, name) for name in ("decision", "reason", "rule", "source")}
+    return {name: getattr(permission, name) for name in ("decision", "reason", "rule", "source", "effect")}
 
 
 def _words(permission: PermissionDecision | None) -> tuple[str, str]:
@@ -157,7 +158,7 @@ def _rules(mode: str, profile: str) -> tuple[Rules, tuple[str, ...]]:
     trust_status = context.trust_status
     rules = session_rules(
         context.settings, allow=(), deny=(), mode=mode or context.settings.mode, profile="friday",
-        places=rule_places(trust_status.root if trust_status.ok else None),
+        places=rule_places(trust_status.root if trust_status.ok else None), folder=text_of(Path(os.path.realpath(working_folder()))),
     )  # fmt: skip
     if profile:
         found = context.profiles().get(profile)

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from friday_cli.core.permissions.taint import UNREAD
-from friday_cli.core.protocol.shell_script import CommandAnalysis, SimpleCommand
+from friday_cli.core.protocol.shell_script import UNREAD, CommandAnalysis, SimpleCommand
 
 from . import destructive, forbidden_folders, hosts
 from .analyzer import CommandAnalyzer

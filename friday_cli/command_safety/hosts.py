@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from friday_cli.core.permissions.taint import HOST, UNREAD, URL, host_of
+from friday_cli.core.permissions.taint import HOST, URL, host_of
+from friday_cli.core.protocol.shell_script import UNREAD
 
 from .readonly_programs import GIT_QUIET, NETWORK, QUIET
 

@@ -1,4 +1,5 @@
-"""The tools that ship with Friday, one row each. A new tool is a row here and a module in `friday_cli.tools`.
+"""The tools that ship with Friday, one row each. A new tool is a row here and a module in `friday_cli.tools`. Its row says
+what it does to files, agents, hosts and processes (`effects`): permission rules hold for that, whichever tool does it.
 
 Code outside `friday_cli.tools` names a tool by the constants of this module.
 """
@@ -15,6 +16,7 @@ from friday_cli.core.protocol.tool_info import (
     WEB_FETCH,
     WEB_SEARCH,
     ToolCatalog,
+    ToolEffect,
     ToolInfo,
 )
 
@@ -35,59 +37,82 @@ DISCARD_DELEGATION = "discard_delegation"
 
 _AT_ONCE = "Make independent calls in one turn."
 _WEB = "Prefer primary sources on the web and cite their URLs."
+_READS, _WRITES = (ToolEffect("read", "path"),), (ToolEffect("write", "path"),)
+_OWN: tuple[ToolEffect, ...] = ()
+"""Effects of tools that touch only what belongs to the agent."""
 
 TOOLS = ToolCatalog(
     (
         ToolInfo(
-            READ_FILE, "read", "files", by_default=True, prompt_hint=_AT_ONCE, for_files=True,
+            READ_FILE, "read", "files", effects=_READS, spelling="always", by_default=True, prompt_hint=_AT_ONCE,
             aliases=("Read", "NotebookRead", "read_many_files"),
         ),
-        ToolInfo(LIST_DIR, "read", "files", by_default=True, prompt_hint=_AT_ONCE, aliases=("LS", "list_directory")),
         ToolInfo(
-            EDIT_FILE, "write", "files", for_files=True, aliases=("Edit", "MultiEdit", "NotebookEdit", "replace"),
+            LIST_DIR, "read", "files", effects=_READS, by_default=True, prompt_hint=_AT_ONCE, aliases=("LS", "list_directory"),
         ),
         ToolInfo(
-            WRITE_FILE, "write", "files", for_files=True, aliases=("Write",),
+            EDIT_FILE, "write", "files", effects=_WRITES, spelling="always",
+            aliases=("Edit", "MultiEdit", "NotebookEdit", "replace"),
         ),
-        ToolInfo(GLOB, "read", "search", by_default=True, prompt_hint=_AT_ONCE, aliases=("Glob",)),
+        ToolInfo(WRITE_FILE, "write", "files", effects=_WRITES, spelling="always", aliases=("Write",)),
+        ToolInfo(GLOB, "read", "search", effects=_READS, by_default=True, prompt_hint=_AT_ONCE, aliases=("Glob",)),
         ToolInfo(
-            GREP, "read", "search", by_default=True, prompt_hint=_AT_ONCE,
+            GREP, "read", "search", effects=_READS, by_default=True, prompt_hint=_AT_ONCE,
             aliases=("Grep", "search_file_content", "grep_search"),
         ),
         ToolInfo(
-            BASH, "run", "shell", aliases=("Bash", "run_shell_command"),
+            BASH, "run", "shell", effects=(ToolEffect("run", "command"),), spelling="always", aliases=("Bash", "run_shell_command"),
             prompt_hint="Prefer single simple commands: they are easier to approve. Run long ones in the background.",
         ),
-        ToolInfo("bash_output", "own", "shell", aliases=("Bash", "BashOutput", "run_shell_command")),
-        ToolInfo(BASH_KILL, "own", "shell", exact=True, aliases=("Bash", "KillShell", "KillBash", "run_shell_command")),
-        ToolInfo(WEB_FETCH, "net", "web", prompt_hint=_WEB, aliases=("WebFetch",)),
-        # "search" is in the example of ADR 034, see docs/requirements.md
-        ToolInfo(WEB_SEARCH, "net", "web", prompt_hint=_WEB, aliases=("WebSearch", "search", "google_web_search")),
-        ToolInfo("document_query", "read", "documents", by_default=True),
-        ToolInfo(MEMORY_LOAD, "read", "memory", by_default=True),
-        ToolInfo(MEMORY_SAVE, "save", "memory", aliases=("save_memory",)),
+        ToolInfo("bash_output", "own", "shell", effects=_OWN, aliases=("Bash", "BashOutput", "run_shell_command")),
         ToolInfo(
-            "todo", "own", "todo", by_default=True, verifies=False, aliases=("TodoWrite", "TodoRead", "write_todos"),
+            BASH_KILL, "own", "shell", effects=_OWN, exact=True, aliases=("Bash", "KillShell", "KillBash", "run_shell_command"),
         ),
         ToolInfo(
-            ASK_USER, "own", "ask_user", verifies=False, aliases=("AskUserQuestion",),
+            WEB_FETCH, "net", "web", effects=(ToolEffect("net", "url"),), spelling="always", prompt_hint=_WEB,
+            aliases=("WebFetch",),
+        ),
+        # "search" is in the example of ADR 034, see docs/requirements.md
+        ToolInfo(
+            WEB_SEARCH, "net", "web", effects=(ToolEffect("net", "query"),), prompt_hint=_WEB,
+            aliases=("WebSearch", "search", "google_web_search"),
+        ),
+        ToolInfo("document_query", "read", "documents", effects=_READS, by_default=True),
+        ToolInfo(MEMORY_LOAD, "read", "memory", effects=_OWN, by_default=True),
+        ToolInfo(MEMORY_SAVE, "save", "memory", effects=(ToolEffect("save", "scope"),), aliases=("save_memory",)),
+        ToolInfo(
+            "todo", "own", "todo", effects=_OWN, by_default=True, verifies=False,
+            aliases=("TodoWrite", "TodoRead", "write_todos"),
+        ),
+        ToolInfo(
+            ASK_USER, "own", "ask_user", effects=_OWN, verifies=False, aliases=("AskUserQuestion",),
             prompt_hint="`ask_user` is for decisions that only the user can make; offer choices.",
         ),
         ToolInfo(
-            SKILL, "own", "skill", "skills", verifies=False, aliases=("Skill", "activate_skill"),
+            SKILL, "own", "skill", "skills", effects=(ToolEffect("own", "name"), ToolEffect("spawn")), verifies=False, aliases=("Skill", "activate_skill"),
             prompt_hint="`skill` returns instructions that the user has allowed, unlike other tools: load one before you do what "
             "it describes, and follow it for that task. What the user says has precedence.",
         ),
-        ToolInfo(TASK_RESULT, "own", "task_result", "harness", verifies=False, exact=True),
-        ToolInfo(DELEGATE_TASK, "spawn", "delegate", "sub_agents", aliases=("Task", "Agent")),
-        ToolInfo(DELEGATE_TASKS, "spawn", "delegate", "sub_agents"),
-        ToolInfo(MAP_TASKS, "spawn", "batch", "sub_agents", exact=True),
-        ToolInfo(SEARCH_PROFILES, "own", "delegate", "sub_agents", verifies=False, exact=True),
-        ToolInfo("list_sub_agents", "own", "delegate", "sub_agents", verifies=False),
-        ToolInfo(DELEGATION_RESULT, "own", "delegate", "sub_agents"),
-        ToolInfo("message_sub_agent", "own", "delegate", "sub_agents", exact=True),
-        ToolInfo("cancel_sub_agent", "own", "delegate", "sub_agents", exact=True),
-        ToolInfo(APPLY_DELEGATION, "write", "worktree", "sub_agents"),
-        ToolInfo(DISCARD_DELEGATION, "own", "worktree", "sub_agents", exact=True),
+        ToolInfo(TASK_RESULT, "own", "task_result", "harness", effects=_OWN, verifies=False, exact=True),
+        ToolInfo(  # the profile, or that of the agent that `resume` names
+            DELEGATE_TASK, "spawn", "delegate", "sub_agents", effects=(ToolEffect("spawn"),), spelling="always",
+            aliases=("Task", "Agent"),
+        ),
+        ToolInfo(
+            DELEGATE_TASKS, "spawn", "delegate", "sub_agents", effects=(ToolEffect("spawn", "tasks.profile"),),
+            spelling="with a pattern",
+        ),
+        ToolInfo(
+            MAP_TASKS, "spawn", "batch", "sub_agents", effects=(ToolEffect("spawn", "profile"), ToolEffect("read", "file")),
+            spelling="with a pattern", exact=True,
+        ),
+        ToolInfo(SEARCH_PROFILES, "own", "delegate", "sub_agents", effects=_OWN, verifies=False, exact=True),
+        ToolInfo("list_sub_agents", "own", "delegate", "sub_agents", effects=_OWN, verifies=False),
+        ToolInfo(DELEGATION_RESULT, "own", "delegate", "sub_agents", effects=_OWN),
+        ToolInfo("message_sub_agent", "own", "delegate", "sub_agents", effects=_OWN, exact=True),
+        ToolInfo("cancel_sub_agent", "own", "delegate", "sub_agents", effects=_OWN, exact=True),
+        # the files that differ in the worktree of that agent
+        ToolInfo(APPLY_DELEGATION, "write", "worktree", "sub_agents", effects=(ToolEffect("write"),)),
+        ToolInfo(DISCARD_DELEGATION, "own", "worktree", "sub_agents", effects=_OWN, exact=True),
     )
 )  # fmt: skip

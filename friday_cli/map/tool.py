@@ -10,17 +10,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from friday_cli.core.permissions.approvals import ApprovalAnswer
-from friday_cli.core.permissions.rule import RuleInput, matching_rule
+from friday_cli.core.permissions.matching import allowing_rule
+from friday_cli.core.permissions.rule import RuleInput
 from friday_cli.core.protocol.displays import TableDisplay
 from friday_cli.core.protocol.errors import FridayError, ToolError
 from friday_cli.core.protocol.format import pluralize
 from friday_cli.core.protocol.tool import Output, Tool, ToolContext
-from friday_cli.core.protocol.tool_info import DELEGATE_TASK, MAP_TASKS
+from friday_cli.core.protocol.tool_info import MAP_TASKS
 from friday_cli.core.subagents.tree import SubagentTree
 from friday_cli.core.text.known_keys import mask_keys_in
 from friday_cli.core.text.sanitize import escape_json, sanitize_line
 from friday_cli.core.text.untrusted import wrap_untrusted
-from friday_cli.core.tool_catalog import READ_FILE
 from friday_cli.session.item_agents import ItemAgents
 from friday_cli.system.paths import text_of
 from friday_cli.tools.batch import MapArguments, map_tool
@@ -81,21 +81,16 @@ class BatchTool:
             raise ToolError("Give the items by one of items, glob and file.")
         if args.glob and re.search(r"(?<!\{)\{content\}", args.task):
             raise ToolError("Files have the fields path and name: the sub-agents read them with their own rights.")
-        items = args.glob or escape_json(json.dumps(args.items or await self._lines(ctx, args.file, agent, bad)))
+        items = args.glob or escape_json(json.dumps(args.items or await self._lines(ctx, args.file, bad)))
         model = {} if agent.model.startswith("scripted/") else {"model": agent.model}
         return MapJob(
             text_of(self._folder), args.profile, "glob" if args.glob else "list", items, args.task, args.max_cost,
             schema=args.schema, item_cost=args.per_item_cost, sample=0, options=model,
         )  # fmt: skip
 
-    async def _lines(self, ctx: ToolContext, name: str, agent: Agent, bad: list[str]) -> list[object]:
-        """The values of a file of JSON lines, read with the rights of the agent. Raises ToolError."""
+    async def _lines(self, ctx: ToolContext, name: str, bad: list[str]) -> list[object]:
+        """The values of a file of JSON lines. Raises ToolError."""
         path = ctx.workspace.resolve(name)
-        decision = agent.rules.decide(RuleInput(READ_FILE, "read", ctx.workspace.labels(name)))
-        if decision.decision != "allow":
-            raise ToolError(
-                f"{name} may not be read: {decision.reason}.", hint="Read it with read_file first, and give items."
-            )
         values: list[object] = []
         text = (await ctx.workspace.read(path, limit=LONGEST)).decode("utf-8-sig", "replace")
         for number, line in enumerate(text.split("\n"), 1):
@@ -113,9 +108,6 @@ class BatchTool:
             raise ToolError(
                 f"{count:,} items are more than {MOST}, the most of one call. The user can run `friday map`."
             )
-        found = agent.rules.decide(RuleInput(DELEGATE_TASK, "spawn", (args.profile,)))
-        if found.decision == "deny":
-            raise ToolError(f"Not started: {found.reason}.")
         if args.max_cost > (left := agent.budget.left("cost")):
             raise ToolError(
                 f"max_cost {dollars(args.max_cost)} is more than the {dollars(left)} that this session has left."
@@ -195,8 +187,8 @@ class _CallFace:
     def _allowed(self) -> bool:
         """Whether it runs without a question: in mode yolo, or by a rule that names the tool."""
         rules, call = self._agent.rules, RuleInput(MAP_TASKS, "spawn", (self._job.profile,))
-        named = (rule for rule in rules.rules if rule.tool == MAP_TASKS)
-        return rules.effective_mode == "yolo" or matching_rule(named, call, "allow", rules.tools) is not None
+        named = [rule for rule in rules.rules if rule.tool == MAP_TASKS]
+        return rules.effective_mode == "yolo" or allowing_rule(named, call) is not None
 
     def progress(self, progress: Progress, left: int) -> None:
         now = asyncio.get_running_loop().time()

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Annotated, Any
+from urllib.parse import unquote
 
 import msgspec
 
@@ -20,7 +21,8 @@ from friday_cli.core.protocol.server_calls import (
     server_of,
 )
 from friday_cli.core.protocol.tool import Output, Tool, ToolContext
-from friday_cli.core.protocol.tool_info import SERVER_PREFIX, ToolInfo
+from friday_cli.core.protocol.tool_info import SERVER_PREFIX, CallEffect, ToolInfo
+from friday_cli.core.protocol.workspace import Workspace
 from friday_cli.core.text.sanitize import sanitize, sanitize_line
 from friday_cli.core.text.suggest import closest_match
 from friday_cli.core.text.untrusted import wrap_untrusted
@@ -106,9 +108,27 @@ def resource_tools(connection: ServerConnection, output_chars: int) -> list[Tool
     ]
 
 
+def file_labels(uri: str, workspace: Workspace) -> tuple[str, ...]:
+    """The file that the address of a resource names, as rules name it; () for other addresses."""
+    scheme, _, rest = uri.strip().partition(":")
+    if scheme.lower() != "file":
+        return ()
+    if rest.startswith("//"):
+        rest = rest[2:].partition("/")[1] + rest[2:].partition("/")[2]
+    path = unquote(re.split(r"[?#]", rest, maxsplit=1)[0])
+    try:
+        return workspace.labels(path)
+    except ToolError:
+        return (path,)  # a server may read files that an agent may not
+
+
 def _tool(
     entry: ServerEntry, name: str, about: str, schema: dict[str, Any], send: Send, *, reads: bool, output_chars: int
 ) -> Tool:
+    def also(arguments: dict[str, Any], workspace: Workspace) -> tuple[CallEffect, ...]:
+        labels = file_labels(str(arguments.get("uri", "")), workspace) if name.endswith(f"__{READ}") else ()
+        return (CallEffect("read", labels),) if labels else ()
+
     async def run(context: ToolContext, arguments: dict[str, Any]) -> Output:
         call = ServerCall(entry.timeout_s, agent=context.agent, show=context.emit, ask=context.ask)
         reply = await send(call, arguments)
@@ -125,6 +145,7 @@ def _tool(
         schema=schema,
         subjects=lambda arguments, workspace: (_line(arguments),) if arguments else (),
         title=lambda arguments: sanitize_line(arguments_line(arguments), MOST_SUBJECT),
+        also=also,
     )
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from friday_cli.core.permissions.dangerous import is_secret
+from friday_cli.core.permissions.rule import RuleInput
+from friday_cli.core.permissions.rules import Rules
 from friday_cli.core.protocol.errors import ToolError, UsageError
 from friday_cli.core.protocol.messages import Image
 from friday_cli.core.protocol.tool_info import SERVER_PREFIX
@@ -30,10 +32,15 @@ _IMAGES = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".g
 
 
 async def attached(
-    prompt: str, workspace: Workspace, *, profiles: Collection[str] = (), servers: ServerPool | None = None
+    prompt: str,
+    workspace: Workspace,
+    *,
+    rules: Rules,
+    profiles: Collection[str] = (),
+    servers: ServerPool | None = None,
 ) -> tuple[str, tuple[Image, ...], list[str]]:
     """The prompt followed by the text files that it names, its images, and remarks for the person. An `@name` that is
-    no file of the workspace stays as it is. `@SERVER:URI` names a resource of one of `servers`, and a prompt that begins with
+    no file of the workspace stays as it is. What a rule denies or asks about is not attached. `@SERVER:URI` names a resource of one of `servers`, and a prompt that begins with
     `/mcp__SERVER__PROMPT` one of theirs. At the start it names the profile if it is one of `profiles`; `@./NAME`
     always names the file."""
     texts: list[str] = []
@@ -52,6 +59,9 @@ async def attached(
         try:
             server, _, uri = name.partition(":")
             if servers is not None and uri and servers.has(server):
+                from friday_cli.mcp.tools import file_labels  # only loaded with servers
+
+                _refuse_by_rule(rules, file_labels(uri, workspace))
                 reply = await servers.read(server, uri)
                 texts.append(
                     _from_server(f"{SERVER_PREFIX}{name}", wrap_untrusted(reply.text, source=f"MCP server {server}"))
@@ -66,7 +76,8 @@ async def attached(
                 elif "/" in name or "." in name.strip("."):
                     remarks.append(f"@{name}: not attached: the workspace has no such file.")
                 continue
-            part = await _read(found, workspace)
+            _refuse_by_rule(rules, workspace.labels(str(found)))
+            part = await _read(found, workspace, rules)
         except (ToolError, UsageError) as error:
             remarks.append(f"@{name}: {error}")
             continue
@@ -94,12 +105,22 @@ async def _find(name: str, workspace: Workspace) -> Path | None:
     return None
 
 
-async def _read(path: Path, workspace: Workspace) -> str | Image:
+def _refuse_by_rule(rules: Rules, labels: Sequence[str]) -> None:
+    """Raises ToolError for a file that a rule denies reading, or asks about: nobody is asked here."""
+    found = rules.ruled(RuleInput(READ_FILE, "read", tuple(labels))) if labels else None
+    if found is not None:
+        raise ToolError(f"not attached: {found.reason}.")
+
+
+async def _read(path: Path, workspace: Workspace, rules: Rules) -> str | Image:
     label = workspace.label(path)
     if is_secret(label):
         raise ToolError("it may hold secrets and was not attached.")
     if await asyncio.to_thread(path.is_dir):
         names = await asyncio.to_thread(lambda: sorted(p.name + ("/" if p.is_dir() else "") for p in path.iterdir()))
+        labels = {name: workspace.label(path / name) for name in names}
+        withheld = rules.withheld(RuleInput(READ_FILE, "read"), list(labels.values()))
+        names = [name for name in names if labels[name] not in withheld]
         return f'<folder path="{label}">\n' + "\n".join(names[:500]) + "\n</folder>"
     kind = _IMAGES.get(path.suffix.lower())
     if kind:

@@ -223,11 +223,10 @@ def _build(
     taint = _taint(history)
     telemetry = _telemetry(context, session, history)
     log = Log(store.journal(session), last=history.last, earlier=history.envelopes, watch=_watch(taint, telemetry))
-    mode, profile, foreign = options.mode or settings.mode, options.profile or ROOT, context.project_servers
-    rules = session_rules(settings, allow=options.allow, deny=options.deny, mode=mode, profile=profile, foreign=foreign)
+    rules = _rules(options, context)
     persona = context.profiles.get(options.profile) if options.profile else None
     notes: list[str] = []
-    permissions = SessionPermissions(rules, log, notes, foreign)
+    permissions = SessionPermissions(rules, log, notes, context.project_servers)
     overflow_folder = None if store.in_memory else data_dir(env) / "spill" / session
     workspace = _workspace(options, context, overflow_folder, _recorder(context, log, session))
     providers = ProviderPool(settings, env)
@@ -323,6 +322,14 @@ def _set_hooks(
         )  # fmt: skip
         services.hooks, problems = given
         context.notices += (*problems,)
+
+
+def _rules(options: Options, context: OpenContext) -> Rules:
+    """The rules of the session. Raises UsageError for an invalid one."""
+    return session_rules(
+        context.settings, allow=options.allow, deny=options.deny, mode=options.mode or context.settings.mode,
+        profile=options.profile or ROOT, foreign=context.project_servers, folder=text_of(context.cwd),
+    )  # fmt: skip
 
 
 def _workspace(

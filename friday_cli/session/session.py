@@ -135,7 +135,9 @@ class Session:
     async def attach(self, text: str) -> tuple[str, tuple[Image, ...], list[str]]:
         """The text with the content of the files and resources of MCP servers that it names with `@`, or of the prompt of a
         server that it begins with (`/mcp__SERVER__PROMPT`), the images among them, and remarks for the person."""
-        return await attached(text, self._parts.services.workspace, profiles=self.profiles, servers=self.servers)
+        return await attached(
+            text, self._parts.services.workspace, rules=self._main.agent.rules, profiles=self.profiles, servers=self.servers
+        )  # fmt: skip
 
     async def compact(self, instructions: str = "") -> tuple[int, int]:
         """Replace the main agent's history by a summary of it; `instructions` name what the summary must contain.

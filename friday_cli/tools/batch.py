@@ -41,7 +41,6 @@ def map_tool(run: Callable[[ToolContext, MapArguments], Awaitable[Output]]) -> T
             "Run one sub-agent for each of many items (more than about ten) under one cap of cost. The user is asked once. "
             "Returns counts, the first results and the file with all. What an earlier call has done is not paid again."
         ),
-        subjects=lambda args, workspace: (args.profile,),
         title=_title,
     )
 

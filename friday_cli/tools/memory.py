@@ -71,7 +71,6 @@ def tools(memory: StoredMemory) -> list[Tool]:
             save,
             TOOLS["memory_save"],
             args=SaveMemoryArguments,
-            subjects=lambda args, workspace: (args.scope,),
             title=lambda args: f"{args.scope}: {args.text}",
             description=(
                 "Save a note for later sessions: decisions with reasons, preferences of the user, pitfalls. Not "

@@ -12,7 +12,8 @@ from friday_cli.core.protocol.displays import TableDisplay
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.messages import CHARS_PER_TOKEN
 from friday_cli.core.protocol.tool import Output, Tool, ToolContext
-from friday_cli.core.protocol.tool_info import SKILL
+from friday_cli.core.protocol.tool_info import SKILL, CallEffect
+from friday_cli.core.protocol.workspace import Workspace
 from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.core.text.untrusted import neutralize_line
 from friday_cli.core.text.word_search import MOST, Described, find_by_words
@@ -36,6 +37,10 @@ class SkillHost(Protocol):
 
     def visible(self, path: str) -> Sequence[Described]:
         """The skills that the agent `path` may load."""
+        ...
+
+    def starts(self, name: str) -> str:
+        """The profile of the sub-agent that a skill runs as, "" for one that does not."""
         ...
 
     async def load(self, ctx: ToolContext, name: str, args: str) -> Output:
@@ -72,11 +77,15 @@ def skill_tool(host: SkillHost, skills: Sequence[Described], window: int) -> Too
         text = "\n".join(f"- {name}: {description}" for name, description in rows)
         return Output(text or "No skill matches. Try other words.", TableDisplay(("name", "description"), rows))
 
+    def also(args: SkillArguments, workspace: Workspace) -> tuple[CallEffect, ...]:
+        profile = host.starts(args.name)
+        return (CallEffect("spawn", (profile,)),) if profile else ()
+
     return Tool(
         run,
         TOOLS[SKILL],
         args=SkillArguments,
-        subjects=lambda args, workspace: (args.name,) if args.name else (),
+        also=also,
         title=lambda args: f"{args.name} {sanitize_line(args.args, 60)}".strip() or sanitize_line(args.query, 60),
         description=catalog(skills, window),
     )

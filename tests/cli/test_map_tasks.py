@@ -112,7 +112,7 @@ def test_it_is_offered_only_where_it_is_set(console: Console) -> None:
         ({"max_cost": 6}, "more than the $4.50 that this session has left"),
         ({"items": list(range(501)), "task": "{item}"}, "more than 500"),
         ({"items": None, "file": "../outside.jsonl"}, "outside"),
-        ({"items": None, "file": "secret.jsonl"}, "may not be read"),
+        ({"items": None, "file": "secret.jsonl"}, "it reads secret.jsonl, denied by the rule"),
         ({"items": None, "file": "bad.jsonl"}, "bad.jsonl:1: is not JSON"),
     ],
     ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
@@ -135,9 +135,12 @@ def test_lines_of_a_file_that_are_no_json_are_named_and_the_others_run(console: 
 
 @pytest.mark.parametrize(
     ("rules", "words"),
-    [((), "no person can be asked here. 8 items"), (("--deny", "delegate_task(summarizer)"), "Not started")],
+    [
+        ((), "no person can be asked here. 8 items"),
+        (("--deny", "delegate_task(summarizer)"), "it starts the sub-agent summarizer, denied by the rule"),
+    ],
 )
 def test_it_needs_a_yes_and_the_right_to_delegate(console: Console, rules: tuple[str, ...], words: str) -> None:
     ran = ask(console, CALL, *rules, allow="map_tasks" if rules else "")
     assert words in ran.out
-    assert "sub-agent" not in ran.err
+    assert "a.1" not in ran.err

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from friday_cli.core.permissions.rules import Rules
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.messages import ToolCall
+from friday_cli.core.tool_catalog import TOOLS
 from friday_cli.session.attachments import attached
 from friday_cli.session.mentions import addressed, task_of
 from tests.delegation.harness import Harness
@@ -107,12 +109,14 @@ async def test_a_misspelt_profile_is_said(harness: Harness) -> None:
     async with harness.open({}) as s:
         workspace, profiles = s.session._parts.services.workspace, s.session.profiles
         for prompt in ("@reseacher look", " @reseacher: look", "@Researcher look", "@reseacher"):
-            text, _, remarks = await attached(prompt, workspace, profiles=profiles)
+            text, _, remarks = await attached(
+                prompt, workspace, profiles=profiles, rules=Rules(mode="ask", tools=TOOLS)
+            )
             assert text == prompt
             assert len(remarks) == 1
             assert "Did you mean @researcher?" in remarks[0]
         for prompt in ("@researcher look", "@researchers look", "@bob hello", "say @reseacher", "@reseacher/x y"):
-            _, _, remarks = await attached(prompt, workspace, profiles=profiles)
+            _, _, remarks = await attached(prompt, workspace, profiles=profiles, rules=Rules(mode="ask", tools=TOOLS))
             assert "Did you mean" not in "".join(remarks)
 
 
@@ -121,14 +125,22 @@ async def test_attaching_files_does_not_swallow_it(harness: Harness) -> None:
     harness.file("x.txt", "content of x\n")
     async with harness.open({}) as s:
         workspace, profiles = s.session._parts.services.workspace, s.session.profiles
-        text, _, remarks = await attached("@researcher read @x.txt", workspace, profiles=profiles)
+        text, _, remarks = await attached(
+            "@researcher read @x.txt", workspace, profiles=profiles, rules=Rules(mode="ask", tools=TOOLS)
+        )
         assert "a file of that name" not in text
         assert "content of x" in text
         assert remarks == []
         assert addressed(text, profiles) == "researcher"
-        text, _, _ = await attached("@./researcher what is this?", workspace, profiles=profiles)
+        text, _, _ = await attached(
+            "@./researcher what is this?", workspace, profiles=profiles, rules=Rules(mode="ask", tools=TOOLS)
+        )
         assert "a file of that name" in text
-        text, _, _ = await attached("see @researcher", workspace, profiles=profiles)
+        text, _, _ = await attached(
+            "see @researcher", workspace, profiles=profiles, rules=Rules(mode="ask", tools=TOOLS)
+        )
         assert "a file of that name" in text, "only at the start it is a profile"
-        text, _, _ = await attached("@x.txt say what?", workspace, profiles=profiles)
+        text, _, _ = await attached(
+            "@x.txt say what?", workspace, profiles=profiles, rules=Rules(mode="ask", tools=TOOLS)
+        )
         assert "content of x" in text, "a name that is no profile may be a file"

@@ -218,7 +218,7 @@ async def test_a_skill_with_context_fork_runs_as_a_sub_agent(harness: Harness) -
     assert list(s.record("a.1").receipt.skills) == ["review"]
     assert s.record("a").receipt.skills == {}
     denied = await harness.ran({"a": [Say("", [loads]), Say("fin")]}, deny=("delegate_task(researcher)",))
-    assert "runs as a sub-agent 'researcher', which is not permitted here: denied by the rule" in denied.results()[0]
+    assert "it starts the sub-agent researcher, denied by the rule" in denied.results()[0]
 
 
 async def test_a_person_starts_a_skill(harness: Harness) -> None:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import friday_cli.tools
 from friday_cli.agents import system_prompt
 from friday_cli.core.permissions.rule import parse_rule
+from friday_cli.core.protocol.call_arguments import ToolArguments
 from friday_cli.core.protocol.provider import Request
-from friday_cli.core.protocol.tool_info import ToolInfo
+from friday_cli.core.protocol.tool import Output, Tool, ToolContext
+from friday_cli.core.protocol.tool_info import ToolCatalog, ToolEffect, ToolInfo
 from friday_cli.core.tool_catalog import TOOLS
 from friday_cli.llm import models
 from friday_cli.session.open_context import Options
@@ -67,7 +71,7 @@ async def _shout(ctx, args):
 def tools():
     return [Tool(_shout, TOOLS["shout"], args=Args, description="Say it louder.", subjects=lambda args, workspace: (args.text,))]
 """
-ROW = ToolInfo("shout", "net", "shouting", aliases=("Shout",), prompt_hint="`shout` sparingly.")
+ROW = ToolInfo("shout", "net", "shouting", effects=(), aliases=("Shout",), prompt_hint="`shout` sparingly.")
 PROFILE = "---\nname: crier\ndescription: Cries out loud.\nallowedTools: [shout]\n---\nCry."
 
 
@@ -159,9 +163,49 @@ def test_what_the_rows_grant() -> None:
         "list_sub_agents",
         "search_profiles",
     }
-    assert (TOOLS.for_files("read"), set(TOOLS.for_files("write"))) == (("read_file",), {"write_file", "edit_file"})
+    spelled = {row.name: row.spelling for row in TOOLS if row.spelling}
+    assert spelled == {
+        **dict.fromkeys(("read_file", "edit_file", "write_file", "bash", "web_fetch", "delegate_task"), "always"),
+        **dict.fromkeys(("delegate_tasks", "map_tasks"), "with a pattern"),
+    }
     assert TOOLS.granted_by("harness") == {"task_result"}
     assert {row.effect for row in TOOLS if row.grant == "profile"} == {"read", "write", "run", "net", "save", "own"}
+
+
+WHAT_RULES_NAME = re.compile(r"(?:^|_)(?:path|paths|file|files|folder|url|urls|host|profile|profiles|command)$")
+
+
+def test_what_a_tool_does_is_declared_before_it_can_be_used() -> None:
+    """A tool that no rule could meet by its effect is not accepted."""
+    with pytest.raises(ValueError, match="does not say which effects these tools have: peek"):
+        ToolCatalog((ToolInfo("peek", "read", "files"),))
+    row = ToolInfo("peek", "read", "files", effects=(ToolEffect("read", "path"),))
+    with pytest.raises(ValueError, match="peek has the argument 'path', but it does not"):
+        Tool(_peek, row, args=ToolArguments, description="Peek.")
+
+
+def test_every_argument_that_names_a_file_a_host_or_a_profile_is_declared() -> None:
+    """The tools for delegation, skills and worktrees are made by a session; their rows are checked when they are made."""
+    made = [tool for group in TOOLS.groups("profile") for tool in _made(group)]
+    assert len(made) > 12
+    for tool in made:
+        declared = {one.argument.partition(".")[0] for one in tool.info.effects or ()}
+        named = {name for name in tool.args.__struct_fields__ if WHAT_RULES_NAME.search(name)}
+        assert named <= declared, tool.name
+
+
+async def _peek(context: ToolContext, args: ToolArguments) -> Output:
+    return Output("")
+
+
+def _made(group: str) -> list[Tool]:
+    module = importlib.import_module(f"friday_cli.tools.{group}")
+    given: dict[str, Any] = {
+        "memory": {"memory": None},
+        "web": {"private": False, "pdf": None, "search": None},
+        "ask_user": {"attended": True},
+    }
+    return list(module.tools(**given.get(group, {})))
 
 
 # ---- names -----------------------------------------------------------------------------

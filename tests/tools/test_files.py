@@ -424,4 +424,4 @@ async def test_rules_see_the_file_behind_a_link(harness: ToolHarness) -> None:
     for name, more in ("read_file", {}), ("write_file", {"content": ""}), ("edit_file", edits):
         tool = harness.tools[name]
         args = tool.parse({"path": "alias/f", **more})
-        assert tool.subjects(args, harness.workspace) == ("real/f", "alias/f")
+        assert tool.used(args, harness.workspace)[0] == ("real/f", "alias/f")

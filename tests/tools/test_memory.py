@@ -73,6 +73,6 @@ async def test_a_failing_store_is_not_hidden(tmp_path: Path) -> None:
 
 def test_saving_is_ruled_by_scope_and_loading_runs_beside_others(tmp_path: Path) -> None:
     save, load = Shelf().save_tool, Shelf().load_tool
-    assert save.subjects(save.parse({"text": "x", "scope": "user"}), seat(tmp_path).workspace) == ("user",)
+    assert save.used(save.parse({"text": "x", "scope": "user"}), seat(tmp_path).workspace)[0] == ("user",)
     assert (save.effect, load.effect) == ("save", "read")
     assert save.effect not in PARALLEL

@@ -122,6 +122,6 @@ def test_rules_see_the_whole_command_and_it_runs_alone() -> None:
     command = "echo a\nrm -rf b"
     for background in (False, True):
         args = bash.parse({"command": command, "background": background})
-        assert bash.subjects(args, None) == (command,)  # type: ignore[arg-type]
+        assert bash.used(args, None)[0] == (command,)  # type: ignore[arg-type]
     assert bash.title(bash.parse({"command": command})) == "echo a ..."
     assert bash.effect not in PARALLEL

@@ -370,7 +370,7 @@ def test_bad_urls_are_refused_before_any_rule_is_asked(url: str) -> None:
 def test_rules_see_the_host_that_will_be_asked(url: str, host: str, tmp_path: Path) -> None:
     tool: Tool = fetch_tool()
     args = tool.parse({"url": url})
-    assert tool.subjects(args, seat(tmp_path).workspace) == (f"domain:{host}",)
+    assert tool.used(args, seat(tmp_path).workspace)[0] == (f"domain:{host}",)
     assert host_of(checked_url(url)) == host
     assert tool.title(args).isascii()
     for bad in ({}, {"url": 3}, {"url": url, "offset": -1}, {"url": url, "limit": 9}):

@@ -153,7 +153,7 @@ def test_rules_and_people_see_the_query(tmp_path: Path) -> None:
     tool = search_tool({"BRAVE_API_KEY": KEY})
     assert tool is not None
     args = tool.parse({"query": "my words"})
-    assert tool.subjects(args, seat(tmp_path).workspace) == ("my words",)
+    assert tool.used(args, seat(tmp_path).workspace)[0] == ("my words",)
     assert tool.title(args) == "my words"
     for bad in ({}, {"query": ""}, {"query": "x" * 401}, {"query": "x", "count": 0}):
         with pytest.raises(ToolError, match="bad arguments"):

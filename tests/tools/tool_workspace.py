@@ -24,7 +24,7 @@ class ToolHarness:
         """What a call comes to. Raises ToolError as the tool does."""
         tool = self.tools[name]
         args = tool.parse(arguments)
-        tool.subjects(args, self.workspace)
+        tool.used(args, self.workspace)
         tool.title(args)
         return await tool.run(self.context, args)
 

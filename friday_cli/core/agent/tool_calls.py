@@ -160,7 +160,7 @@ async def _run_call(agent: Agent, services: Services, call: ToolCall) -> _CallRe
         tool, args = ready.tool, ready.args
         require = partial(_require_permission, agent, services, asked, ready)
         read_only = await require(ready.wanted) and agent.workspace.supports_read_only
-        context = _context(agent, services, call, read_only=read_only)
+        context = _context(agent, services, call, ready.wanted, read_only=read_only)
         begins = ToolStarted(call.id, tool.name, tool.title(args), tool.begins(args), read_only)
         started, begun = True, now()  # the time a person took to answer does not count
         await services.log.emit(agent.path, begins, durable=tool.effect in CHANGING)
@@ -291,11 +291,12 @@ async def _understand(agent: Agent, services: Services, call: ToolCall) -> tuple
 
 
 def _rule_input(agent: Agent, tool: Tool, args: object) -> RuleInput:
-    subjects = tuple(tool.subjects(args, agent.workspace))
+    subjects, also = tool.used(args, agent.workspace)
     sandbox_access, justification = tool.sandbox_access(args, agent.workspace)
     return RuleInput(
-        tool.name, tool.effect, subjects, tool.script(args, agent.workspace), sandbox_access, justification
-    )
+        tool.name, tool.effect, subjects, tool.script(args, agent.workspace), sandbox_access=sandbox_access,
+        justification=justification, also=also,
+    )  # fmt: skip
 
 
 async def _require_permission(
@@ -348,7 +349,7 @@ def _stricter(found: PermissionDecision, hooked: HookOutcome | None) -> Permissi
     return PermissionDecision("ask", hooked.reason) if found.decision == "allow" else found
 
 
-def _context(agent: Agent, services: Services, call: ToolCall, *, read_only: bool) -> ToolContext:
+def _context(agent: Agent, services: Services, call: ToolCall, wanted: RuleInput, *, read_only: bool) -> ToolContext:
     offset = 0
 
     def emit(text: str) -> None:
@@ -360,4 +361,7 @@ def _context(agent: Agent, services: Services, call: ToolCall, *, read_only: boo
         async with agent.slot.waiting("waiting_user", call.id):
             return await services.approvals.question(agent.path, call.id, question, choices)
 
-    return ToolContext(agent.path, call.id, agent.workspace, agent.seen, emit, ask, read_only=read_only)
+    withheld = partial(agent.rules.withheld, wanted)
+    return ToolContext(
+        agent.path, call.id, agent.workspace, agent.seen, emit, ask, read_only=read_only, withheld=withheld
+    )

@@ -15,14 +15,15 @@ _STRICTNESS: dict[str, int] = {"allow": 0, "ask": 1, "deny": 2}
 
 
 class PermissionDecision(msgspec.Struct, frozen=True):
-    """A decision with its reason as text. `rule` is the rule that decided, "" when it was a mode or `always_ask_reason`, and
-    `source` where the rule is defined. `read_only`: a command is allowed only because it reads, so it may do nothing else."""
+    """A decision with its reason as text. `rule` is the rule that decided, "" when it was a mode or `always_ask_reason`,
+    `source` where the rule is defined, and `effect` the effect that it met, "" if it names the tool. `read_only`: a command is allowed only because it reads, so it may do nothing else."""
 
     decision: Decision
     reason: str = ""
     rule: str = ""
     source: str = ""
     read_only: bool = False
+    effect: str = ""
 
 
 class StepOutcome(NamedTuple):
@@ -39,7 +40,8 @@ def strictest(found: Iterable[PermissionDecision]) -> PermissionDecision:
     return max(found, key=lambda permission: _STRICTNESS[permission.decision])
 
 
-def decided_by(rule: Rule, words: str) -> PermissionDecision:
-    """The decision of a rule. `words` say how it decides, such as "denied by"."""
+def decided_by(rule: Rule, words: str, effect: str = "") -> PermissionDecision:
+    """The decision of a rule. `words` say how it decides, such as "denied by", and `effect` what it met."""
     more = f": {rule.reason}" if rule.reason else ""
-    return PermissionDecision(rule.decision, f"{words} the rule {rule}{more}", str(rule), rule.source)
+    reason = f"{effect}, {words} the rule {rule}{more}" if effect else f"{words} the rule {rule}{more}"
+    return PermissionDecision(rule.decision, reason, str(rule), rule.source, effect=effect)

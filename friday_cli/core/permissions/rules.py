@@ -9,10 +9,12 @@ from typing import Protocol
 
 import msgspec
 
-from ..protocol.tool_info import Effect, ToolCatalog
+from ..protocol.tool_info import ToolCatalog
 from .decision import Mode, PermissionDecision, StepOutcome, decided_by, strictest
-from .rule import Rule, RuleInput, exceeded_by, names_host
-from .steps import STEPS, Rights, decide_by_steps, file_calls
+from .matching import withheld
+from .patterns import names_host
+from .rule import Rule, RuleInput, exceeded_by
+from .steps import STEPS, Rights, decide_by_steps
 
 
 class Taint(Protocol):
@@ -44,6 +46,7 @@ class Rules:
         parent: Rules | None = None,
         profile: str = "",
         skills: tuple[str, ...] | None = None,
+        folder: str = "",
     ) -> None:
         self.mode = mode
         self.tools = tools
@@ -53,6 +56,8 @@ class Rules:
         self.parent = parent
         self.profile = profile
         self.skills = skills
+        self.folder: str = folder if parent is None else parent.folder
+        """That of the session, which patterns of rules may name."""
         self.skill_folders: dict[str, str] = {} if parent is None else parent.skill_folders
         self.narrowed: dict[str, Rules] = {}
 
@@ -117,13 +122,23 @@ class Rules:
         own = self.skills is None or any(fnmatch.fnmatchcase(skill, wanted) for wanted in self.skills)
         return own and (self.parent is None or self.parent.may_load(skill))
 
-    def file_calls(self, effect: Effect, labels: Sequence[str]) -> list[RuleInput]:
-        """The calls of file tools with the same effect on these paths as a command."""
-        return file_calls(self.tools, effect, labels)
+    def ruled(self, call: RuleInput) -> PermissionDecision | None:
+        """The strictest decision on a call by deny and ask rules alone, of this agent and its ancestors; None if none meets
+        it."""
+        found = [] if self.parent is None else [self.parent.ruled(call)]
+        found += [self._rights().ruled(call), *(bound.ruled(call) for bound in self.narrowed.values())]
+        return strictest(met) if (met := [one for one in found if one is not None]) else None
+
+    def withheld(self, call: RuleInput, labels: Sequence[str]) -> set[str]:
+        """Those of the files that a search found which a rule of this agent or its ancestors keeps from its result."""
+        found = withheld(self._binding(), call, labels, self.tools)
+        for other in (*((self.parent,) if self.parent else ()), *self.narrowed.values()):
+            found |= other.withheld(call, labels)
+        return found
 
     def names_host(self, host: str) -> bool:
         """Whether an allow rule names this host or a parent domain."""
-        mine = any(rule.decision == "allow" and names_host(rule, host) for rule in self.rules)
+        mine = any(rule.decision == "allow" and names_host(rule.pattern, host) for rule in self.rules)
         return mine or (self.parent is not None and self.parent.names_host(host))
 
     def _binding(self) -> list[Rule]:

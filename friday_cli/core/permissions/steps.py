@@ -8,20 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from ..protocol.shell_script import SimpleCommand
-from ..protocol.tool_info import SKILL, Effect, ToolCatalog
+from ..protocol.tool_info import SKILL, CallEffect, Effect, ToolCatalog
 from ..text.sanitize import sanitize_line
 from .dangerous import is_protected, is_secret
 from .decision import Mode, PermissionDecision, decided_by, strictest
-from .rule import (
-    ESCALATED,
-    Decision,
-    Rule,
-    RuleInput,
-    allowing_rule,
-    allowing_rule_for_step,
-    matching_rule,
-    possible_rule,
-)
+from .matching import allowing_rule, allowing_rule_for_step, matching_rule, possible_rule
+from .rule import ESCALATED, Decision, Rule, RuleInput
 
 _DEFAULTS: dict[str, dict[Effect, Decision]] = {
     "ask": {"write": "ask", "run": "ask", "net": "ask"},
@@ -62,12 +54,17 @@ class Rights(msgspec.Struct, frozen=True):
         """The skill that a call loads, or whose files it reads, though this agent may not load it; "" for none."""
         if call.tool == SKILL:
             names = list(call.subjects)
-        elif call.effect == "read" and self.skill_folders:
+        elif self.skill_folders:
             folders = self.skill_folders.items()
-            names = [name for at in call.subjects for top, name in folders if at == top or at.startswith(f"{top}/")]
+            read = [at for one in _all_effects(call) if one.effect == "read" for at in one.subjects]
+            names = [name for at in read for top, name in folders if at == top or at.startswith(f"{top}/")]
         else:
             return ""
         return next((name for name in names if not self.may_load(name)), "")
+
+    def ruled(self, call: RuleInput) -> PermissionDecision | None:
+        """The decision of its deny and ask rules; None if none meets the call."""
+        return _denied_by_rule(self, call) or _asked_about_by_rule(self, call)
 
 
 def decide_by_steps(rights: Rights, call: RuleInput) -> PermissionDecision:
@@ -75,17 +72,12 @@ def decide_by_steps(rights: Rights, call: RuleInput) -> PermissionDecision:
     return next(found for _, step in STEPS if (found := step(rights, call)) is not None)
 
 
-def file_calls(tools: ToolCatalog, effect: Effect, labels: Sequence[str]) -> list[RuleInput]:
-    """The calls of file tools with the same effect on these paths as a command."""
-    return [RuleInput(tool, effect, tuple(labels)) for tool in tools.for_files(effect)]
-
-
 def always_ask_reason(call: RuleInput, mode: Mode = "ask") -> str:
     """Why a call needs permission in every mode, "" when it does not."""
-    for subject in call.subjects:
-        if call.effect == "write" and is_protected(subject):
+    for effect, subject in ((one.effect, subject) for one in _all_effects(call) for subject in one.subjects):
+        if effect == "write" and is_protected(subject):
             return f"{subject} is protected: asked in every mode"
-        if call.effect == "read" and is_secret(subject):
+        if effect == "read" and is_secret(subject):
             return f"{subject} may hold secrets: asked in every mode"
     for step in call.script.steps if call.script else ():
         if step.danger:
@@ -95,6 +87,11 @@ def always_ask_reason(call: RuleInput, mode: Mode = "ask") -> str:
         if mode != "yolo" and (bad := next((label for label in step.reads if is_secret(label)), "")):
             return f"{bad} may hold secrets: asked whatever a rule allows"
     return ""
+
+
+def _all_effects(call: RuleInput) -> tuple[CallEffect, ...]:
+    """The effects of a call as modes see them: that of its tool, and those beside it."""
+    return (CallEffect(call.effect, call.subjects), *call.also)
 
 
 def _refused_by_allowlist(rights: Rights, call: RuleInput) -> PermissionDecision | None:
@@ -119,18 +116,18 @@ def _refused_by_only(rights: Rights, call: RuleInput) -> PermissionDecision | No
 
 
 def _denied_by_rule(rights: Rights, call: RuleInput) -> PermissionDecision | None:
-    rule = matching_rule(rights.rules, call, "deny", rights.tools)
-    return None if rule is None else decided_by(rule, "denied by")
+    met = matching_rule(rights.rules, call, "deny", rights.tools)
+    return None if met is None else decided_by(met.rule, "denied by", met.effect)
 
 
 def _asked_about_by_rule(rights: Rights, call: RuleInput) -> PermissionDecision | None:
-    rule = matching_rule(rights.rules, call, "ask", rights.tools)
-    return None if rule is None else decided_by(rule, "asked about by")
+    met = matching_rule(rights.rules, call, "ask", rights.tools)
+    return None if met is None else decided_by(met.rule, "asked about by", met.effect)
 
 
 def _in_plan_mode(rights: Rights, call: RuleInput) -> PermissionDecision | None:
     """Mode plan only reads, whatever rules allow."""
-    if rights.mode != "plan" or call.effect not in _CHANGES:
+    if rights.mode != "plan" or all(one.effect not in _CHANGES for one in _all_effects(call)):
         return None
     if call.sandbox_access in ESCALATED:
         return PermissionDecision("deny", "mode plan stays in the sandbox")
@@ -172,7 +169,18 @@ def _unreadable_for_rules(rights: Rights, call: RuleInput) -> PermissionDecision
 
 def _allowed_by_rule(rights: Rights, call: RuleInput) -> PermissionDecision | None:
     rule = allowing_rule(rights.rules, call)
-    return None if rule is None else decided_by(rule, "allowed by")
+    if rule is None or not all(_is_allowed(rights, call, one) for one in call.also):
+        return None
+    return decided_by(rule, "allowed by")
+
+
+def _is_allowed(rights: Rights, call: RuleInput, effect: CallEffect) -> bool:
+    """Whether the mode, or a rule for this effect, allows an effect beside that of the tool."""
+    names = rights.tools.spellings(effect.effect, pattern=True)
+    alone = [RuleInput(name, effect.effect, effect.subjects) for name in names]
+    return _decision_of_mode(rights.mode, call, effect.effect) == "allow" or any(
+        allowing_rule(rights.rules, one) is not None for one in alone
+    )
 
 
 def _by_commands(rights: Rights, call: RuleInput) -> PermissionDecision | None:
@@ -186,11 +194,18 @@ def _by_commands(rights: Rights, call: RuleInput) -> PermissionDecision | None:
 def _by_mode(rights: Rights, call: RuleInput, why: str = "") -> PermissionDecision:
     if rights.mode is None:
         return PermissionDecision("allow", "decided by the rights above")
-    mode = "confined" if rights.mode == "auto" and call.sandbox_access == "confined" else rights.mode
-    decision = _DEFAULTS[mode].get(call.effect, "allow")
+    found = [PermissionDecision(_decision_of_mode(rights.mode, call, one.effect)) for one in _all_effects(call)]
+    decision = strictest(found).decision
     why = why or (call.script.trouble if call.script else "")
     more = f" ({why})" if why and decision != "allow" else ""
     return PermissionDecision(decision, f"mode {rights.mode}: {call.tool} {_ANSWERS[decision]}{more}")
+
+
+def _decision_of_mode(mode: Mode | None, call: RuleInput, effect: Effect) -> Decision:
+    if mode is None:
+        return "allow"
+    confined = mode == "auto" and call.sandbox_access == "confined"
+    return _DEFAULTS["confined" if confined else mode].get(effect, "allow")
 
 
 def _decide_command(rights: Rights, call: RuleInput, step: SimpleCommand) -> PermissionDecision:
@@ -199,9 +214,9 @@ def _decide_command(rights: Rights, call: RuleInput, step: SimpleCommand) -> Per
         return PermissionDecision("allow", step.why)
     if step.writes and not step.dynamic_arguments:
         found = [
-            decide_by_steps(rights, wanted)
-            for wanted in file_calls(rights.tools, "write", step.writes)
-            if rights.has(wanted.tool)
+            decide_by_steps(rights, RuleInput(tool, "write", step.writes))
+            for tool in rights.tools.spellings("write", pattern=True)
+            if rights.has(tool)
         ]
         if found:
             return strictest(found)

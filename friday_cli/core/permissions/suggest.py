@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 from ..protocol.tool_info import EXTERNAL_PREFIXES, WEB_SEARCH
-from .rule import ESCALATED, RuleInput, allowing_rule, allowing_rule_for_step, parse_rule
+from .matching import allowing_rule, allowing_rule_for_step
+from .rule import ESCALATED, RuleInput, parse_rule
 from .steps import always_ask_reason
 
 

@@ -17,9 +17,11 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 
 from ..protocol.events import Envelope, HookRan, InboxMessage, MessageAdded, SkillLoaded, ToolFinished
+from ..protocol.shell_script import UNREAD
 from ..protocol.tool_info import EXTERNAL_PREFIXES, SERVER_PREFIX, WEB_FETCH, WEB_SEARCH
 from ..text.lazy_regex import pattern
 from ..text.skill_marks import without_skills
+from .matching import LOCAL_HOST
 from .rule import RuleInput
 from .rules import Rules
 
@@ -38,13 +40,11 @@ URL = pattern(r"\b[a-z][a-z0-9+.-]{0,30}://[^\s'\"<>|;()`\\]+", re.I)
 _AUTHORITY = pattern(r"[a-z][a-z0-9+.-]*://(?:[^/?#@\s]*@)?(\[[0-9a-f:.]+\]|[^/?#:\s]+)", re.I)
 _NAMED = pattern(rf"\b{HOST}\b", re.I)
 _TOP = pattern(r".*\.(?:com|org|net|edu|gov|io|dev|ai|app|eu|uk|de|fr|ch|nl|jp|info)", re.I)
-_LOCAL = pattern(r"localhost|.*\.localhost|127\.[\d.]+|0\.0\.0\.0|\[?::1?\]?")
 _ATTACHMENT = pattern(r"\n\n(?:<stdin>|<file path=|<folder path=|\[I ran this command)")
 _PUBLIC = pattern(r"\bhttps?://[^\s'\"<>|;()`\\?]+", re.I)
 """A URL without its query. URLs in files are mostly public, so they are not compared with."""
 _QUOTED = pattern(r"(?:%[0-9A-Fa-f]{2})+")
 _ENCODED = pattern(r"[A-Za-z0-9+]{32,}")
-UNREAD = "a host that the command does not name"
 _READ = frozenset((HookRan, InboxMessage, MessageAdded, SkillLoaded, ToolFinished))
 
 
@@ -140,7 +140,7 @@ class TaintTracker:
         else:
             targets = list(call.script.hosts) if call.script else []
         for host, url in targets:
-            if _LOCAL().fullmatch(host) or rules.names_host(host):
+            if LOCAL_HOST().fullmatch(host) or rules.names_host(host):
                 continue
             if any(host == name or host.endswith("." + name) for name in self._trusted_hosts):
                 continue

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+UNREAD = "a host that the command does not name"
+"""In place of the name of a host, where a network program gets it in another way."""
+
 
 class SimpleCommand(msgspec.Struct, frozen=True):
     """One simple command inside a shell command.

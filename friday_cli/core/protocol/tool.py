@@ -16,7 +16,7 @@ from .events import ToolSpec
 from .messages import Image, Usage
 from .receipt import Finding, ToolFacts
 from .shell_script import CommandAnalysis
-from .tool_info import Effect, ToolInfo
+from .tool_info import CallEffect, Effect, ToolEffect, ToolInfo
 from .workspace import SandboxAccess, Workspace
 
 PARALLEL: frozenset[str] = frozenset(("read", "net", "spawn", "own"))
@@ -61,7 +61,8 @@ class KnownFiles(msgspec.Struct, eq=False):
 class ToolContext(msgspec.Struct, frozen=True):
     """Everything that a running call may use. `emit` shows live output to people; `agent` is the caller's path.
     `ask(question, choices)` waits for a person's answer; it raises ToolError when no person can answer. `read_only`: the call
-    is permitted only because it reads, so it must run where it can do nothing else."""
+    is permitted only because it reads, so it must run where it can do nothing else. `withheld(labels)` are those of the files
+    that a search found which permission rules keep from its result."""
 
     agent: str
     call_id: str
@@ -70,14 +71,16 @@ class ToolContext(msgspec.Struct, frozen=True):
     emit: Callable[[str], None]
     ask: Callable[[str, Sequence[str]], Awaitable[str]]
     read_only: bool = False
+    withheld: Callable[[Sequence[str]], set[str]] = lambda labels: set()
 
 
 class Tool(msgspec.Struct, frozen=True):
     """A tool of an agent. `info` is its row of the catalogue; `args` has its arguments as fields, which the model reads with
     their `msgspec.Meta(description=...)`.
 
-    `subjects(args, workspace)` are the strings that permission rules match, one per thing that the call uses: a path
-    label, a whole command, `domain:host`, a profile name. `script(args, workspace)` is the analysis of a shell command,
+    Permission rules match what the arguments name that its row declares (`ToolInfo.effects`): path labels, whole commands,
+    `domain:host`, profile names. `subjects(args, workspace)` replaces those of its first effect where they are no argument as
+    it is written, `also(args, workspace)` adds effects that depend on more than one argument. `script(args, workspace)` is the analysis of a shell command,
     None for other tools. `title(args)` is one short line for people. `sandbox_access(args, workspace)` is how far beyond a
     sandbox the call goes, and why the model says that it must. `begins(args)` are the facts of a call that is cancelled.
     `schema` replaces that of `args` for a tool of a server: its arguments are a dict, and the server checks them.
@@ -88,13 +91,21 @@ class Tool(msgspec.Struct, frozen=True):
     info: ToolInfo
     args: type[msgspec.Struct]
     description: str
-    subjects: Callable[[Any, Workspace], Sequence[str]] = lambda args, workspace: ()
+    subjects: Callable[[Any, Workspace], Sequence[str]] | None = None
+    also: Callable[[Any, Workspace], Sequence[CallEffect]] = lambda args, workspace: ()
     title: Callable[[Any], str] = lambda args: ""
     script: Callable[[Any, Workspace], CommandAnalysis | None] = lambda args, workspace: None
     sandbox_access: Callable[[Any, Workspace], tuple[SandboxAccess, str]] = lambda args, workspace: ("", "")
     begins: Callable[[Any], ToolFacts] = lambda args: ToolFacts()
     schema: dict[str, Any] | None = None
     forward: Callable[[Any], tuple[str, dict[str, Any]]] | None = None
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for an effect of an argument that the tool does not have: nothing would hold for it."""
+        for declared in self.info.effects or ():
+            name = declared.argument.partition(".")[0]
+            if name and name not in self.args.__struct_fields__:
+                raise ValueError(f"The catalog says that {self.name} has the argument {name!r}, but it does not.")
 
     @property
     def name(self) -> str:
@@ -115,6 +126,14 @@ class Tool(msgspec.Struct, frozen=True):
             return "refused"
         return "left out" if self.effect in ("read", "net", "own") else "descriptions left out"
 
+    def used(self, args: Any, workspace: Workspace) -> tuple[tuple[str, ...], tuple[CallEffect, ...]]:
+        """What a call does: the subjects of its first effect, and its other effects. Raises ToolError for a path that
+        cannot be resolved."""
+        first, *others = self.info.effects or (ToolEffect(self.effect),)
+        subjects = self.subjects(args, workspace) if self.subjects else _named(first, args, workspace)
+        more = [CallEffect(one.effect, _named(one, args, workspace)) for one in others if one.argument]
+        return tuple(subjects), (*(one for one in more if one.subjects), *self.also(args, workspace))
+
     def understand(self, sent: dict[str, Any]) -> UnderstoodArguments:
         """The arguments of a call in our spelling, for `parse`. Raises ToolError."""
         if self.schema is not None:
@@ -132,6 +151,20 @@ class Tool(msgspec.Struct, frozen=True):
             return msgspec.convert(arguments, self.args, strict=False)
         except msgspec.ValidationError as error:
             raise ToolError(f"{self.name}: bad arguments: {error}") from None
+
+
+def _named(declared: ToolEffect, args: Any, workspace: Workspace) -> tuple[str, ...]:
+    """What the argument of a declared effect names, as rules name it."""
+    if not declared.argument:
+        return ()
+    values = [args]
+    for field in declared.argument.split("."):
+        found = (getattr(value, field) for value in values)
+        values = [one for value in found for one in (value if isinstance(value, list | tuple) else (value,))]
+    names = [value for value in values if value]
+    if declared.effect in ("read", "write"):
+        names = [label for name in names for label in workspace.labels(name)]
+    return tuple(dict.fromkeys(names))
 
 
 AS_ELSEWHERE = {"as_elsewhere": True}

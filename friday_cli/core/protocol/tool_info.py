@@ -44,14 +44,37 @@ SERVER_HELPERS = ("mcp_search", "mcp_call", "mcp_list", "mcp_read")
 """Tools to find and call those of MCP servers. They give no right: a call of them is judged as that of the server's tool."""
 
 
+class ToolEffect(msgspec.Struct, frozen=True):
+    """One thing that a tool does, as its row of the catalogue declares it."""
+
+    effect: Effect
+    argument: str = ""
+    """The argument that names what it does it to: a path, a profile, a host, a command (`tasks.profile`: that of each task).
+    "" where only the tool itself can tell (`Tool.subjects`, `Tool.also`)."""
+
+
+class CallEffect(msgspec.Struct, frozen=True):
+    """One thing that a call does, and to what: path labels, profile names, `domain:host`, whole commands."""
+
+    effect: Effect
+    subjects: tuple[str, ...]
+
+
+Spelling = Literal["", "with a pattern", "always"]
+"""Whether a deny or ask rule with a tool's name is about the tool's effect, whichever tool has it: never, if it has a pattern, or
+always."""
+
+
 class ToolInfo(msgspec.Struct, frozen=True):
-    """One row of the catalogue.
+    """One row of the catalogue. `effects` are what the tool does to files, agents, hosts and processes, the one that its subjects
+    are about first; () for one that touches only what belongs to the agent, None where it is not known (tools of servers
+    and programs): such a tool is ruled by its own name only.
 
     `group` is the module below `friday_cli.tools` that makes the tool. `by_default`: a profile without `allowedTools`
     gets it. `aliases` are its names in other programs; an alias may name several tools. `prompt_hint` is the system
-    prompt's line about it; equal hints are shown once. `verifies`: a call of it can back a claim. `for_files`: a rule
-    with a path for it also holds for the files that shell commands read or write. `exact`: an argument that it does not
-    have is refused, although its effect alone would allow to leave it out.
+    prompt's line about it; equal hints are shown once. `verifies`: a call of it can back a claim. `spelling`: whether a
+    rule with its name is a rule about its first effect. `exact`: an argument that it does not have is refused, although its
+    effect alone would allow to leave it out.
     """
 
     name: str
@@ -62,15 +85,20 @@ class ToolInfo(msgspec.Struct, frozen=True):
     aliases: tuple[str, ...] = ()
     prompt_hint: str = ""
     verifies: bool = True
-    for_files: bool = False
     exact: bool = False
+    effects: tuple[ToolEffect, ...] | None = None
+    spelling: Spelling = ""
 
 
 class ToolCatalog:
-    """All tools, by name and in order. `extended` returns a copy with more rows for one session."""
+    """All tools, by name and in order. `extended` returns a copy with more rows for one session. Raises ValueError for a tool of
+    `friday_cli.tools` that does not say what it does."""
 
     def __init__(self, rows: Iterable[ToolInfo]) -> None:
         self.rows = {row.name: row for row in rows}
+        if silent := [row.name for row in self if row.group and row.effects is None]:
+            raise ValueError(f"The catalog does not say which effects these tools have: {', '.join(silent)}.")
+        self._spelled: dict[tuple[Effect, bool], tuple[str, ...]] = {}
         self._granted: dict[Grant, frozenset[str]] = {}  # asked for each tool of each agent
 
     def __iter__(self) -> Iterator[ToolInfo]:
@@ -103,9 +131,14 @@ class ToolCatalog:
         """The groups of the tools with that grant, in order."""
         return tuple(dict.fromkeys(row.group for row in self if row.grant == grant and row.group))
 
-    def for_files(self, effect: Effect) -> tuple[str, ...]:
-        """The tools with that effect whose rules with a path also apply to shell commands."""
-        return tuple(row.name for row in self if row.for_files and row.effect == effect)
+    def spellings(self, effect: Effect, *, pattern: bool) -> tuple[str, ...]:
+        """The tools whose names in a rule, with a `pattern` or without one, are about that effect."""
+        if (effect, pattern) not in self._spelled:
+            kinds = ("always", "with a pattern") if pattern else ("always",)
+            rows = (row for row in self if row.spelling in kinds)
+            names = tuple(row.name for row in rows if row.effects and row.effects[0].effect == effect)
+            self._spelled[effect, pattern] = names
+        return self._spelled[effect, pattern]
 
     def effect(self, name: str) -> Effect | None:
         """The effect of a tool, None for an unknown one. One of a server or a program without a row may do anything:

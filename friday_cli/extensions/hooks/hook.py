@@ -8,7 +8,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from friday_cli.core.permissions.rule import Rule, RuleInput, matching_rule, possible_rule
+from friday_cli.core.permissions.matching import matching_rule, possible_rule
+from friday_cli.core.permissions.rule import Rule, RuleInput
 from friday_cli.core.tool_catalog import TOOLS
 
 Event = Literal[

@@ -114,7 +114,6 @@ class _DelegationTools:
                 TOOLS["delegate_tasks"],
                 args=BatchArguments,
                 description=f"Delegate up to {self._settings.max_batch} independent tasks in parallel and wait for all; results are in their order.",
-                subjects=lambda args, workspace: tuple(dict.fromkeys(task.profile for task in args.tasks)),
                 title=lambda args: f"{len(args.tasks)} tasks",
             ),
             Tool(

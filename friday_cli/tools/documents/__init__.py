@@ -64,7 +64,6 @@ def document_tool(*, timeout_s: float = 60.0, max_bytes: int = 100_000_000) -> T
         run,
         TOOLS["document_query"],
         args=QueryArguments,
-        subjects=lambda args, workspace: (workspace.label(args.path),),
         title=lambda args: f"{args.path}: {args.query or 'pages ' + args.pages}",
         description=(
             "Find passages in a PDF, Markdown or text document: exact quotes with page or lines, best match "

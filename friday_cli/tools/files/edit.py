@@ -120,7 +120,6 @@ WRITE_FILE_TOOL = Tool(
     _write,
     TOOLS["write_file"],
     args=WriteArguments,
-    subjects=lambda args, workspace: workspace.labels(args.path),
     title=lambda args: args.path,
     description=(
         "Create a file, or replace one you have read, with exactly this content; creates missing folders. "
@@ -131,7 +130,6 @@ EDIT_FILE_TOOL = Tool(
     _edit,
     TOOLS["edit_file"],
     args=EditArguments,
-    subjects=lambda args, workspace: workspace.labels(args.path),
     title=lambda args: args.path + (f" ({len(args.edits)} edits)" if len(args.edits) > 1 else ""),
     description=(
         "Replace exact text in a file you have read. Copy each `old` with its blanks, without line "

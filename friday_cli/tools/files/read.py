@@ -143,15 +143,29 @@ async def _list(context: ToolContext, args: ListArguments) -> Output:
     path = context.workspace.resolve(args.path)
     label = context.workspace.label(path)
     found = await context.workspace.entries(path)
+    labels = {entry.name: _labels(context.workspace, path, entry) for entry in found}
+    withheld = context.withheld([label for each in labels.values() for label in each])
+    found = [entry for entry in found if withheld.isdisjoint(labels[entry.name])]
     found.sort(key=lambda entry: (entry.kind != "folder", entry.name))
     shown = found[:MAX_ENTRIES]
     lines = [_entry(entry) for entry in shown]
+    if omitted := len(labels) - len(found):
+        lines.append(f"[{omitted} omitted: a rule denies reading them, or asks first]")
     if len(found) > len(shown):
         lines.append(f"[{len(found) - len(shown):,} more; use glob with a pattern]")
     rows = tuple(
         (entry.name + _MARKS[entry.kind], "" if entry.kind == "folder" else size(entry.size)) for entry in shown
     )
     return Output("\n".join(lines) or f"({label} is empty)", TableDisplay(("name", "size"), rows))
+
+
+def _labels(workspace: Workspace, folder: Path, entry: DirectoryEntry) -> tuple[str, ...]:
+    """The names of an entry for rules: its own, and that of the file behind a link."""
+    path = folder / entry.name
+    try:
+        return workspace.labels(str(path)) if entry.kind == "link" else (workspace.label(path),)
+    except ToolError:  # a link to the outside
+        return (workspace.label(path),)
 
 
 _MARKS = {"folder": "/", "link": "@", "file": "", "other": "="}
@@ -172,7 +186,6 @@ READ_FILE_TOOL = Tool(
     _read,
     TOOLS["read_file"],
     args=ReadArguments,
-    subjects=lambda args, workspace: workspace.labels(args.path),
     title=lambda args: args.path + (f" from line {args.offset}" if args.offset > 1 else ""),
     description=(
         "Read a file as `NUMBER<tab>LINE`, at most 2000 lines a call; the last line tells the next "
@@ -184,7 +197,6 @@ LIST_DIR_TOOL = Tool(
     _list,
     TOOLS["list_dir"],
     args=ListArguments,
-    subjects=lambda args, workspace: workspace.labels(args.path),
     title=lambda args: args.path,
     description=(
         "List one folder, not recursively: folders first, files with size, links with target, hidden names too."

@@ -63,13 +63,14 @@ class Line(msgspec.Struct, frozen=True):
 class SearchResult(msgspec.Struct, frozen=True):
     """Sorted `paths` relative to the base; in mode "list" the first ones of `total`. `rows`: the raw output for each
     path, either numbered lines or a count; parsed only for files that are shown. `partial`: why results may be missing,
-    "" if complete. `secret`: the number of files omitted because they may hold secrets."""
+    "" if complete. `secret`: the number of files omitted because they may hold secrets; `withheld`: because of rules."""
 
     paths: list[str]
     total: int
     rows: dict[str, bytes] = {}
     partial: str = ""
     secret: int = 0
+    withheld: int = 0
 
     def lines(self, path: str) -> list[Line]:
         """The matching lines of a file, and their context."""
@@ -118,9 +119,23 @@ async def run_search(context: ToolContext, search: SearchQuery) -> SearchResult:
                 paths = [path for path in paths if "/." not in path and path[0] != "."]
             return paths if is_ignored is None else [path for path in paths if not is_ignored(path)]
 
-        return _parse_output(printed.out, search, keep, partial)
+        return _without_withheld(context, search, _parse_output(printed.out, search, keep, partial))
 
     return await asyncio.to_thread(collect)
+
+
+def _without_withheld(context: ToolContext, search: SearchQuery, result: SearchResult) -> SearchResult:
+    """`result` without the files that rules keep from the agent. The rules have judged a file that the caller named."""
+    hidden = set() if search.only else context.withheld([search.prefix + path for path in result.paths])
+    if not hidden:
+        return result
+    paths = [path for path in result.paths if search.prefix + path not in hidden]
+    total = result.total - len(hidden)
+    return msgspec.structs.replace(result, paths=paths, total=total, withheld=len(hidden))
+
+
+WITHHELD = "a rule denies reading them, or asks first"
+"""Why files are left out of the result of a search, where rules say so."""
 
 
 def secret(search: SearchQuery, paths: Sequence[str]) -> set[str]:

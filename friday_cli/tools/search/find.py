@@ -59,6 +59,8 @@ async def _glob(context: ToolContext, args: GlobArguments) -> Output:
         remarks.append(f"{more:,} more; narrow the pattern or the path")
     if secret:
         remarks.append(f"{secret} omitted: may hold secrets")
+    if result.withheld:
+        remarks.append(f"{result.withheld} omitted: {engine.WITHHELD}")
     if result.partial:
         remarks.append(result.partial)
     lines = shown or [f"No file matches {args.pattern} in {workspace.label(base)}."]
@@ -70,7 +72,6 @@ GLOB_TOOL = Tool(
     _glob,
     TOOLS["glob"],
     args=GlobArguments,
-    subjects=lambda args, workspace: workspace.labels(args.path),
     title=lambda args: args.pattern + (f" in {args.path}" if args.path != "." else ""),
     description=(
         "Find files by name, sorted by path. A pattern with `/` matches the path relative to `path` "

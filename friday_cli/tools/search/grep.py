@@ -151,12 +151,16 @@ def _content(page: _ResultPage, name: str, result: engine.SearchResult, path: st
 
 
 def _output(args: GrepArguments, page: _ResultPage, total: int, result: engine.SearchResult) -> Output:
+    from . import engine
+
     unit = "matching lines" if args.mode == "content" else "files"
     remarks = []
     if more := total - page.shown:
         remarks.append(f"{more:,} more {unit}; narrow the pattern, path or glob, or raise limit")
     if result.secret:
         remarks.append(f"{result.secret} matching files omitted: may hold secrets")
+    if result.withheld:
+        remarks.append(f"{result.withheld} matching files omitted: {engine.WITHHELD}")
     if result.partial:
         remarks.append(result.partial)
     lines = page.lines or ["No match."]
@@ -170,7 +174,6 @@ GREP_TOOL = Tool(
     _grep,
     TOOLS["grep"],
     args=GrepArguments,
-    subjects=lambda args, workspace: workspace.labels(args.path),
     title=lambda args: (
         args.pattern + (f" in {args.path}" if args.path != "." else "") + (f" ({args.glob})" if args.glob else "")
     ),

@@ -182,7 +182,6 @@ def search_tool_with(run: Callable[[ToolContext, WebSearchArguments], Awaitable[
         run,
         TOOLS[WEB_SEARCH],
         args=WebSearchArguments,
-        subjects=lambda args, workspace: (args.query,),
         title=lambda args: args.query,
         description=(
             "Search the web: title, URL and snippet of each result. For what is not in the workspace and may "

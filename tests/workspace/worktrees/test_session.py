@@ -183,7 +183,7 @@ async def test_children_of_a_batch_change_the_same_file(harness: Harness) -> Non
         ({"deny": ("edit_file(src/**)",)}, "src/"),
         ({"deny": ("write_file(src/**)",)}, "src/"),
         ({"flags": {"permissions.ask": ("edit_file(x)",)}}, "no person can be asked here"),
-        ({"flags": {"permissions.ask": ("edit_file(x)",)}, "deny": ("edit_file(y)",), "attended": True}, "Not permitted: y: "),
+        ({"flags": {"permissions.ask": ("edit_file(x)",)}, "deny": ("edit_file(y)",), "attended": True}, "it changes y, denied by the rule"),
         ({}, ".envrc is protected"),
     ],
 )  # fmt: skip

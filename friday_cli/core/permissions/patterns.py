@@ -1,0 +1,70 @@
+"""Patterns of rules for paths, names and hosts."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import lru_cache
+
+DOMAIN = "domain:"
+"""How the pattern of a rule for a host begins, and its subject."""
+
+
+@lru_cache(maxsize=512)
+def glob(pattern: str) -> re.Pattern[str]:
+    """A path pattern as a regular expression: `*` and `?` do not match `/`, `**` does."""
+    return re.compile(_expression(pattern), re.S)
+
+
+@lru_cache(maxsize=512)
+def strict_glob(*patterns: str) -> re.Pattern[str]:
+    """The patterns of a deny or ask rule as one regular expression for texts of `plain`. A pattern that ends in a name means
+    what is below it, too: a rule for a folder holds for its files."""
+    found = []
+    for pattern in map(plain, patterns):
+        pattern = pattern.removeprefix("./").rstrip("/")
+        below = "" if re.search(r"[*?]", pattern.rpartition("/")[2]) else "(?:/.*)?"
+        found.append(_expression(pattern) + below if pattern not in ("", ".") else ".*")
+    return re.compile("|".join(f"(?:{one})" for one in found), re.S)
+
+
+def plain(text: str) -> str:
+    """A text for comparison: without case, and with composed letters. Some file systems see no difference either."""
+    return (
+        text.lower() if text.isascii() else unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())
+    )
+
+
+def _expression(pattern: str) -> str:
+    out = ""
+    for token in re.split(r"(\*\*/|/\*\*$|\*\*|\*|\?)", pattern.removeprefix("./")):
+        out += {"**/": r"(?:.*/)?", "/**": r"(?:/.*)?", "**": r".*", "*": r"[^/]*", "?": r"[^/]"}.get(
+            token, re.escape(token)
+        )
+    return out
+
+
+def host_pattern(text: str) -> str:
+    """The pattern for the host of an address such as `https://example.org/*`, or of a bare name."""
+    authority = text.partition("://")[2] or text
+    host = re.split(r"[/?#]", authority, maxsplit=1)[0].rpartition("@")[2]
+    return f"{DOMAIN}{host if host.startswith('[') else host.partition(':')[0]}"
+
+
+def names_host(pattern: str, host: str) -> bool:
+    """Whether the pattern of a rule is a domain that is `host` or a parent domain of it."""
+    if not pattern.startswith(DOMAIN):
+        return False
+    host, wanted = _ascii_host(host), _ascii_host(pattern.removeprefix(DOMAIN).strip("."))
+    return host == wanted or host.endswith("." + wanted.removeprefix("*."))
+
+
+def _ascii_host(host: str) -> str:
+    """A host in lower case, with its letters beyond ASCII encoded as in requests."""
+    host = host.lower().rstrip(".")
+    if host.isascii():
+        return host
+    try:
+        return host.encode("idna").decode()
+    except UnicodeError:
+        return host
