@@ -24,7 +24,7 @@ from .fact import DoctorFact, Fact, Facts, Level
 __all__ = ["PACKAGES", "DoctorFact", "Level", "examine"]
 
 PACKAGES = (
-    "typer", "rich", "textual", "markdown-it-py", "anthropic", "openai", "httpx2", "h11", "msgspec", "platformdirs",
+    "typer", "rich", "textual", "markdown-it-py", "anthropic", "openai", "httpx2", "h11", "aiohappyeyeballs", "msgspec", "platformdirs",
     "tomli-w", "tomlkit", "PyYAML", "html-to-markdown", "pypdf", "jsonschema", "referencing", "mcp", "anyio", "tree-sitter", "tree-sitter-bash",
 )  # fmt: skip
 """The dependencies in pyproject.toml."""
