@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from friday_cli.core.agent import model_call
-from friday_cli.core.limits import budget
+from tests.fuzz.mutation import Seed, changed
 from tests.fuzz.seeds import TIMES
 from tests.fuzz.shares import check_trees, play
-from tests.fuzz.test_mutants import Seed, changed
 
 TREES = 200 * TIMES
 LEAST = {"waited for tokens": 200, "completed, done": 400, "completed, tokens": 40, "all fits": 20}
@@ -21,20 +19,24 @@ def test_agents_share_a_budget_without_cut_replies_timeouts_and_deadlocks() -> N
 
 MUTANTS: dict[str, Seed] = {
     "the clock runs while an agent waits for tokens": changed(
-        model_call, "_send", ", waiting=agent.slot.waiting", ""),
+        "_send", "agent.slot.waiting", "lambda *_: __import__('contextlib').nullcontext()"
+    ),
     "a request is sent with less than a usual reply": changed(
-        budget._Queue, "_short", "claim.least if budget.opened else claim.usual", "claim.least"),
+        "_Queue._short", "claim.least if budget.opened else claim.usual", "claim.least"
+    ),
     "a reply may have no more than is reserved": changed(
-        budget.Budget, "_most", "return min(node.pools[quantity].left for node in self.up())", "return reservation.amounts[quantity]"),
+        "Budget._most", "min(ANY for ANY_1 in self.up())", "reservation.amounts[quantity]"
+    ),
     "a reply may have half of what is left": changed(
-        budget.Budget, "_most", "min(node.pools[quantity].left for node in self.up())", "min(node.pools[quantity].left for node in self.up()) / 2"),
+        "Budget._most", "min(ANY for ANY_1 in self.up())", "min(ANY for ANY_1 in self.up()) / 2"
+    ),
     "agents wait for each other's reserve": changed(
-        budget._Queue, "may_come_free", "all(b in waiting for b in others)", "not others"),
-    "a reservation is not returned": changed(budget.Budget, "settle", "self.hold(reservation, -1)", "pass"),
-    "a reservation is not made": changed(budget._Queue, "_reserve", "budget.hold(reservation, 1)", "pass"),
-    "the wrap-up comes while tokens are reserved": changed(
-        budget._Queue, "_short", "held > DUST or", ""),
-}  # fmt: skip
+        "_Queue.may_come_free", "all(ANY in waiting for ANY in others)", "not others"
+    ),
+    "a reservation is not returned": changed("Budget.settle", "self.hold(reservation, -1)", "None"),
+    "a reservation is not made": changed("_Queue._reserve", "budget.hold(reservation, 1)", "None"),
+    "the wrap-up comes while tokens are reserved": changed("_Queue._short", "held > DUST", "False"),
+}
 
 
 @pytest.mark.parametrize("name", MUTANTS)
