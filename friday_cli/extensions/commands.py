@@ -40,7 +40,7 @@ Origin = Literal["user", "project", "claude"]
 
 class CustomCommand(msgspec.Struct, frozen=True):
     """One command. `tools`: the tools it may use (None: all); `only`: rules that restrict them further. `names`: names of
-    its arguments, by position. `skill`: it stands for this skill, whose own text is used."""
+    its arguments, by position. `skill`: it stands for this skill, whose own text is used. `own`: the person wrote it."""
 
     name: str
     text: str
@@ -51,6 +51,7 @@ class CustomCommand(msgspec.Struct, frozen=True):
     only: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
     skill: Skill | None = None
+    own: bool = False
 
     def prompt(self, rest: str) -> str:
         """The prompt, with `rest`, the text after the name, filled in (`prompt_arguments.fill`)."""
@@ -207,6 +208,7 @@ def parse(path: str, name: str, raw: bytes, origin: Origin) -> CustomCommand:
         tools=tools,
         only=only,
         names=prompt_arguments.argument_names(values.get("arguments")),
+        own=origin == "user",
     )
 
 

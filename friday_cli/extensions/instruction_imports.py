@@ -5,29 +5,44 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.text.lazy_regex import pattern
 
 MAX_DEPTH = 5
 """Files that name each other, one below the other."""
 MAX_FILES = 30
 """Files that one AGENTS.md brings in."""
+MAX_TOLD = 5
+"""Files that were left out and are named to the person."""
 _NAMED = pattern(r"(?<![\w`@/])@((?:~?/|\.{1,2}/)?[\w.-][\w./-]*)")
 _FENCE = pattern(r"^[ \t]{0,3}(`{3,}|~{3,})")
 
 
 class Importer:
-    """Reads the files that a text names. `read(path)` returns the text of a file below `root`, with links followed; it raises
-    OSError or ValueError. `notices` say what was not brought in and why; `files` are those that were."""
+    """Reads the files that a text names, if `why_left_out` lets them in. `root`: the folder that they must be in, with links
+    followed. `read(path, asked)` returns the text of a file; it raises OSError, ValueError or ToolError. `names_only`: nothing is
+    brought in, since the folder is not trusted. `files` are those that were brought in."""
 
-    def __init__(self, root: Path, read: Callable[[Path], str]) -> None:
+    def __init__(self, root: Path, read: Callable[[Path, Path], str], *, names_only: bool = False) -> None:
         self._root = root
         self._read = read
+        self._names_only = names_only
+        self._left_out: list[str] = []
         self.files: list[Path] = []
-        self.notices: list[str] = []
 
     def expand(self, text: str, path: Path) -> str:
         """`text`, the content of `path`, with the text of each file after the line that names it."""
         return self._expand(text, (path.resolve(),))
+
+    def notice(self, path: Path) -> str:
+        """One line for the person about what was left out of `path`; "" for nothing."""
+        if not self._left_out:
+            return ""
+        more = len(self._left_out) - MAX_TOLD
+        if self._names_only:
+            names = ", ".join(self._left_out[:MAX_TOLD]) + (f" and {more} more" if more > 0 else "")
+            return f"{path}: not imported, because the folder is not trusted: {names}."
+        return "; ".join(self._left_out[:MAX_TOLD]) + (f"; and {more} more" if more > 0 else "") + "."
 
     def _expand(self, text: str, chain: tuple[Path, ...]) -> str:
         if "@" not in text:
@@ -43,31 +58,33 @@ class Importer:
     def _imported(self, name: str, chain: tuple[Path, ...]) -> str | None:
         """The text of the file `name`, None if it is not brought in. Most words with an @ name no file: they are no problem."""
         where = chain[-1]
-        path = Path(name).expanduser() if name.startswith("~/") else where.parent / name
+        asked = Path(name).expanduser() if name.startswith("~/") else where.parent / name
         try:
-            if not path.is_file():
+            if not asked.is_file():
                 return None
-            path = path.resolve()
+            path = asked.resolve()
         except (OSError, RuntimeError):
             return None
         if path in self.files and path not in chain:
             return None
+        if self._names_only:
+            self._left_out += [told] if (told := f"@{name}") not in self._left_out else []
+            return None
         try:
             if why := self._refusal(path, chain):
                 raise ValueError(why)
-            text = self._read(path)
-        except (OSError, ValueError) as error:
-            why = str(getattr(error, "strerror", None) or error)
-            self.notices.append(f"{where}: @{name} is not imported: {why}.")
+            text = self._read(path, asked)
+        except (OSError, ValueError, ToolError) as error:
+            why = (str(getattr(error, "strerror", None) or error)).removesuffix(".")
+            told = f"{where}: @{name} is not imported: {why}"
+            self._left_out += [told] if told not in self._left_out else []
             return None
         self.files.append(path)
         return f"[@{name}]\n{self._expand(text.strip(), (*chain, path))}\n[end of @{name}]"
 
     def _refusal(self, path: Path, chain: tuple[Path, ...]) -> str:
         """Why a file is not brought in; "" if it is."""
-        if not path.is_relative_to(self._root):
-            return f"it is outside {self._root}"
-        if path in chain:
+        if path in chain and path.is_relative_to(self._root):
             names = " -> ".join(one.name for one in (*chain[chain.index(path) :], path))
             return f"it imports itself ({names})"
         if len(chain) > MAX_DEPTH:

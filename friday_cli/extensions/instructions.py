@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
+from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.text.sanitize import sanitize
+from friday_cli.system import safe_files
+from friday_cli.system.named_files import read_named, why_left_out
 
 from .instruction_imports import Importer
 
@@ -41,24 +43,30 @@ class Instructions(msgspec.Struct, frozen=True):
 
 def read(folder: Path, *, root: Path, config: Path, trusted: bool) -> Instructions:
     """Read the file of the user in `config`, then those from the project `root` down to `folder`. Files that they name
-    with `@path` are filled in, if they are in the same project or folder. A file that cannot be read is skipped with a notice."""
+    with `@path` are filled in, if they are in the same project or folder and `why_left_out` lets them in. Without trust only
+    the files themselves are read: no import, no link. A file that cannot be read is skipped with a notice."""
     files: list[Instruction] = []
     notices: list[str] = []
     remaining = MAX_TOTAL
     for parent, own in _folders(folder.resolve(), root.resolve(), config):
-        if (path := _file_in(parent)) is None:
+        path, skipped = _file_in(parent, links=own or trusted)
+        if skipped:
+            notices.append(f"{skipped} is a link, so it is not read: the folder is not trusted.")
+        if path is None:
             continue
+        source = _Source((config if own else root).resolve(), own)
         try:
-            text = _text(path, None if own else root.resolve())
-            imports = Importer((config if own else root).resolve(), lambda path: sanitize(_text(path, None)))
-        except (OSError, ValueError, RuntimeError) as error:
-            notices.append(f"{path} is skipped: {getattr(error, 'strerror', None) or error}.")
+            text = source.text(path)
+        except (OSError, ValueError, RuntimeError, ToolError) as error:
+            why = str(getattr(error, "strerror", None) or error).removesuffix(".")
+            notices.append(f"{path} is skipped: {why}.")
             continue
         clean = sanitize(text)
         if len(clean) < len(text):
             notices.append(f"{path}: {len(text) - len(clean)} invisible characters were removed.")
+        imports = Importer(source.root, source.imported, names_only=not (own or trusted))
         text = imports.expand(clean, path).strip()
-        notices += imports.notices
+        notices += filter(None, [imports.notice(path)])
         limit = min(MAX_FILE, remaining)
         if len(text) > limit:
             notices.append(f"{path}: only the first {limit:,} of {len(text):,} characters are used.")
@@ -72,16 +80,51 @@ def read(folder: Path, *, root: Path, config: Path, trusted: bool) -> Instructio
 def of_project(folder: Path, root: Path) -> list[Path]:
     """The files from the project `root` down to `folder`, both resolved, and those that they import."""
     found: list[Path] = []
-    for path in filter(None, map(_file_in, _chain(folder, root))):
-        imports = Importer(root, lambda path: sanitize(_text(path, None)))
-        with suppress(OSError, ValueError, RuntimeError):
-            imports.expand(sanitize(_text(path, root)), path)
+    source = _Source(root, False)
+    for parent in _chain(folder, root):
+        path, _ = _file_in(parent)
+        if path is None:
+            continue
+        imports = Importer(root, source.imported)
+        with suppress(OSError, ValueError, RuntimeError, ToolError):
+            imports.expand(sanitize(source.text(path)), path)
         found += [path, *imports.files]
     return list(dict.fromkeys(found))
 
 
-def _file_in(folder: Path) -> Path | None:
-    return next((folder / name for name in NAMES if (folder / name).is_file()), None)
+class _Source:
+    """Reads instruction files of a folder, and what they import. `own`: they are the person's."""
+
+    def __init__(self, root: Path, own: bool) -> None:
+        self.root = root
+        self._own = own
+
+    def text(self, path: Path) -> str:
+        """The text of an instruction file. Raises OSError, ValueError, RuntimeError for a loop of links, and ToolError."""
+        real = path.resolve()
+        if not self._own and real != path and (why := why_left_out(real, self.root)):
+            raise ValueError(f"it links to a file that is left out: {why}")
+        base = (
+            self.root if real.is_relative_to(self.root) else real.parent
+        )  # the person's own may be a link to anywhere
+        return _decoded(safe_files.read(base, real, MAX_BYTES + 1))
+
+    def imported(self, path: Path, asked: Path) -> str:
+        """The text of a file that another names."""
+        return sanitize(_decoded(read_named(path, self.root, MAX_BYTES + 1, asked=asked, by_person=self._own)))
+
+
+def _file_in(folder: Path, *, links: bool = True) -> tuple[Path | None, Path | None]:
+    """The instruction file of a folder, and one before it that is not used because it is a link. Without `links`, a link to
+    the file that is used instead is not worth a word."""
+    skipped: Path | None = None
+    for path in (folder / name for name in NAMES):
+        if not path.is_file():
+            continue
+        if links or not path.is_symlink():
+            return path, None if skipped is None or skipped.resolve() == path else skipped
+        skipped = skipped or path
+    return None, skipped
 
 
 def _folders(folder: Path, root: Path, config: Path) -> Iterator[tuple[Path, bool]]:
@@ -97,11 +140,8 @@ def _chain(folder: Path, root: Path) -> Iterator[Path]:
     yield from reversed(chain)
 
 
-def _text(path: Path, root: Path | None) -> str:
-    if root is not None and not path.resolve().is_relative_to(root):
-        raise ValueError("it links out of the project")
-    with open(path, "rb") as file:
-        if os.fstat(file.fileno()).st_size > MAX_BYTES:
-            raise ValueError(f"it is larger than {MAX_BYTES:,} bytes")
-        raw = file.read(MAX_TOTAL * 4 + 4)
+def _decoded(raw: bytes) -> str:
+    if len(raw) > MAX_BYTES:
+        raise ValueError(f"it is larger than {MAX_BYTES:,} bytes")
+    raw = raw[: MAX_TOTAL * 4 + 4]
     return raw.decode("utf-8-sig", "replace").replace("\r\n", "\n").replace("\r", "\n")

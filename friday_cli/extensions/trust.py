@@ -12,8 +12,9 @@ from typing import Literal
 
 import msgspec
 
-from friday_cli.core.protocol.errors import FileError, FridayError, UsageError
-from friday_cli.system import atomic_file
+from friday_cli.core.protocol.errors import FileError, FridayError, ToolError, UsageError
+from friday_cli.system import atomic_file, safe_files
+from friday_cli.system.named_files import why_left_out
 from friday_cli.system.paths import state_dir, text_of
 from friday_cli.system.project_search import repository_top
 
@@ -234,9 +235,11 @@ def _fingerprint(root: Path) -> dict[str, str]:
         found[".mcp.json"] = hash_of(data)
     top = f"{text_of(root).rstrip('/')}/"
     skills = root / IN_PROJECT[0]
-    for path in (path for folder in folders for path in _files_below(folder, root, skip=skills)):
-        if (data := content(path, root, folder_inside=True)) is not None:
-            found[text_of(path).removeprefix(top)] = hash_of(data)
+    for folder in folders:
+        plain = folder.resolve() == folder  # else what is below it is judged like a link
+        for path in _files_below(folder, root, skip=skills):
+            if (data := content(path, root, folder_inside=plain)) is not None:
+                found[text_of(path).removeprefix(top)] = hash_of(data)
     for path in sorted((root / "profiles").glob("*.md")):
         try:
             data = content(path, root)
@@ -350,9 +353,14 @@ def trusted_content(path: Path, sha: str) -> bytes | FileError:
     return raw
 
 
-def _inside(path: Path, root: Path) -> None:
-    if not path.resolve().is_relative_to(root):
+def _inside(path: Path, root: Path) -> Path:
+    """`path` with links followed. Raises FileError if it is outside `root`, or a link to what may not be in a prompt."""
+    real = path.resolve()
+    if not real.is_relative_to(root):
         raise FileError(str(path), "is outside the project, so it cannot be trusted.")
+    if real != path and (why := why_left_out(real, root)):
+        raise FileError(str(path), f"is a link that cannot be trusted: of the file behind it, {why}.")
+    return real
 
 
 def content(path: Path, root: Path, *, folder_inside: bool = False) -> bytes | None:
@@ -364,12 +372,11 @@ def content(path: Path, root: Path, *, folder_inside: bool = False) -> bytes | N
         facts = path.stat() if link else facts
         if not stat.S_ISREG(facts.st_mode):
             raise FileError(str(path), "is not a regular file, so it cannot be trusted.")
-        if link or not folder_inside:
-            _inside(path, root)
+        real = _inside(path, root) if link or not folder_inside else path
         if facts.st_size > MAX_FILE_BYTES:
             raise FileError(str(path), f"is larger than {MAX_FILE_BYTES:,} bytes, so it cannot be trusted.")
-        return path.read_bytes()
+        return safe_files.read(root, real, MAX_FILE_BYTES)
     except FileNotFoundError:
         return None
-    except (OSError, RuntimeError) as error:
+    except (OSError, RuntimeError, ToolError) as error:
         raise FileError(str(path), f"cannot be read: {error}.") from None

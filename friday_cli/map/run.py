@@ -249,7 +249,7 @@ class MapRun:
         if job.source == "glob":
             from pathlib import Path
 
-            fields = file_item(Path(job.folder, place.where), place.where, self._template.fields).fields
+            fields = file_item(Path(job.folder), place.where, self._template.fields).fields
         if self._template.missing(fields):
             return None
         task = self._template.render(fields)

@@ -8,13 +8,14 @@ import os
 import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any, BinaryIO
 
 import msgspec
 
-from friday_cli.core.protocol.errors import FileError, UsageError
-from friday_cli.workspace.fs.gitignore import level_of, walk_files
-from friday_cli.workspace.fs.globs import compile_glob, names_hidden
+from friday_cli.core.protocol.errors import FileError, ToolError, UsageError
+from friday_cli.system.gitignore import level_of, walk_files
+from friday_cli.system.globs import compile_glob, names_hidden
+from friday_cli.system.named_files import read_named
 
 from .job import MapJob
 from .template import WHOLE, Template
@@ -79,7 +80,7 @@ class Items:
         try:
             if self._read_once is None and not path.is_file():
                 with path.open("rb") as pipe:
-                    self._read_once = pipe.read()
+                    self._read_once = _all_of(pipe, f"--items: {name} gives")
             file = path.open("rb") if self._read_once is None else io.BytesIO(self._read_once)
         except OSError as error:
             raise FileError(name, f"cannot be read: {error.strerror}") from None
@@ -110,14 +111,18 @@ class Items:
         return bad
 
 
-def file_item(path: Path, label: str, fields: frozenset[str]) -> BatchItem:
-    """The item of a file. Its text is a field only if the template names it; otherwise a hash of it is in the item."""
+def file_item(folder: Path, label: str, fields: frozenset[str]) -> BatchItem:
+    """The item of the file `label` below `folder`. Its text is a field only if the template names it; otherwise a hash of it is in
+    the item. A file outside of the folder, or with the name of one with secrets, cannot be used."""
+    path = Path(os.path.realpath(folder / label))
     try:
-        if os.path.getsize(path) > LONGEST:
-            return BatchItem(label, problem=TOO_LARGE)
-        data = path.read_bytes()
+        data = read_named(path, Path(os.path.realpath(folder)), LONGEST + 1, asked=Path(label), by_person=True)
+    except ToolError as error:
+        return BatchItem(label, problem=f"cannot be used: {error.message.removesuffix('.')}")
     except OSError as error:
         return BatchItem(label, problem=f"cannot be read: {error.strerror}")
+    if len(data) > LONGEST:
+        return BatchItem(label, problem=TOO_LARGE)
     named: dict[str, Any] = {WHOLE: label, "path": label, "name": path.name}
     if "content" not in fields:
         return BatchItem(label, named, hashlib.sha256(data).hexdigest())
@@ -127,8 +132,24 @@ def file_item(path: Path, label: str, fields: frozenset[str]) -> BatchItem:
         return BatchItem(label, problem="is not UTF-8 text")
 
 
+def _all_of(pipe: IO[bytes], what: str) -> bytes:
+    """What a pipe or a device gives, to its end. Raises UsageError if that is too much."""
+    if len(data := pipe.read(MOST_OUTPUT + 1)) > MOST_OUTPUT:
+        raise UsageError(f"{what} more than {MOST_OUTPUT:,} bytes. Nothing was started.")
+    return data
+
+
+def _lines(file: BinaryIO) -> Iterator[bytes]:
+    """The lines of a file; of one that is longer than an item may be, only as much as shows that."""
+    while line := file.readline(LONGEST + 1):
+        end = line
+        while len(end) > LONGEST and not end.endswith(b"\n"):
+            end = file.readline(LONGEST + 1)
+        yield line
+
+
 def _plain_items(file: BinaryIO) -> Iterator[BatchItem]:
-    for number, line in enumerate(file, 1):
+    for number, line in enumerate(_lines(file), 1):
         text, where = line.rstrip(b"\r\n").decode("utf-8", "replace"), f"line {number}"
         if len(line) > LONGEST:
             yield BatchItem(where, problem=TOO_LARGE)
@@ -138,7 +159,7 @@ def _plain_items(file: BinaryIO) -> Iterator[BatchItem]:
 
 def _json_items(file: BinaryIO, name: str) -> Iterator[BatchItem]:
     with file:
-        for number, line in enumerate(file, 1):
+        for number, line in enumerate(_lines(file), 1):
             text = line.removeprefix(b"\xef\xbb\xbf").strip()
             if text:
                 yield _json_item(text, f"{name}:{number}")
@@ -163,7 +184,7 @@ def _files(folder: Path, pattern: str, template: Template) -> Iterator[BatchItem
         raise UsageError(f"--glob: {pattern!r} is not a pattern: {error}.") from None
     files = walk_files(str(folder), level_of(folder)[0], hidden=names_hidden(pattern))
     found = (path for path in sorted(os.path.relpath(file.path, folder) for file in files) if wanted.fullmatch(path))
-    return (file_item(folder / path, path, template.fields) for path in found)
+    return (file_item(folder, path, template.fields) for path in found)
 
 
 def _output(command: str, folder: str) -> bytes:
@@ -172,10 +193,11 @@ def _output(command: str, folder: str) -> bytes:
         ["bash", "-c", command], cwd=folder, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL
     ) as process:
         assert process.stdout is not None
-        output = process.stdout.read(MOST_OUTPUT + 1)
-        if len(output) > MOST_OUTPUT:
+        try:
+            output = _all_of(process.stdout, f"--over: {command!r} prints")
+        except UsageError:
             process.kill()
-            raise UsageError(f"--over: {command!r} prints more than {MOST_OUTPUT:,} bytes. Nothing was started.")
+            raise
     if process.returncode:
         raise UsageError(f"--over: {command!r} ended with exit code {process.returncode}. Nothing was started.")
     return output

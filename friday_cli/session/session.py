@@ -25,7 +25,7 @@ from friday_cli.core.protocol.run_result import RunResult, StopReason
 from friday_cli.core.subagents.node import AgentRun, SubagentTask
 from friday_cli.llm import transport
 
-from .attachments import attached
+from .attachments import PromptText, attached
 from .main_agent import MainAgent, PromptExtras
 from .open import SessionParts, open_session
 from .open_context import Options
@@ -132,11 +132,13 @@ class Session:
             self._tree.wake()
         return node.outcome
 
-    async def attach(self, text: str) -> tuple[str, tuple[Image, ...], list[str]]:
+    async def attach(self, prompt: str | PromptText) -> tuple[str, tuple[Image, ...], list[str]]:
         """The text with the content of the files and resources of MCP servers that it names with `@`, or of the prompt of a
-        server that it begins with (`/mcp__SERVER__PROMPT`), the images among them, and remarks for the person."""
+        server that it begins with (`/mcp__SERVER__PROMPT`), the images among them, and remarks for the person. A text is one that
+        the person typed."""
+        prompt = PromptText(prompt) if isinstance(prompt, str) else prompt
         return await attached(
-            text, self._parts.services.workspace, rules=self._main.agent.rules, profiles=self.profiles, servers=self.servers
+            prompt, self._parts.services.workspace, rules=self._main.agent.rules, profiles=self.profiles, servers=self.servers
         )  # fmt: skip
 
     async def compact(self, instructions: str = "") -> tuple[int, int]:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.workspace import DirectoryEntry
+from friday_cli.system import safe_files
 
 from .checkpoints.write_hook import WriteHook
-from .fs import safe_files
 from .fs.roots import HINTS, Roots, reason
 from .fs.transaction import FILE, FileContent, FileWrite, apply_atomically
 from .process.output import OverflowFolder

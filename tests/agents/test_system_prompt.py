@@ -207,4 +207,4 @@ class TestReading:
         (repo / "sub/deep/AGENTS.md").symlink_to(repo / "sub/CLAUDE.md")
         found = self.read(repo)
         assert [file.text for file in found.files] == ["inside", "inside"]
-        assert "links out of the project" in found.notices[0]
+        assert f"it links to a file that is left out: it is outside {repo}" in found.notices[0]

@@ -21,7 +21,7 @@ from tests.cli.console import Console
 from tests.cli.test_map import batch, forget_the_ends, service, states
 from tests.map import random_batches
 from tests.map.service import TASK, Service, lines
-from tests.servers.fake_model_server import Say
+from tests.servers.fake_model_server import Say, Turn
 from tests.workspace.worktrees.repo_fixture import repository
 
 __all__ = ["service"]
@@ -55,6 +55,42 @@ def test_lines_of_a_command_lose_their_ends_and_are_bounded(
     assert (ran.code, states(ran)) == (1, ["done", "done", "skipped"])
     monkeypatch.setattr(sources, "MOST_OUTPUT", 100_000)
     assert "prints more than 100,000 bytes" in console.refused("map", "summarizer", "--over", "yes", *argv)
+
+
+def test_no_secret_and_nothing_outside_is_an_item_of_a_pattern(console: Console, service: Service) -> None:
+    seen: list[str] = []
+
+    def say(turn: Turn) -> Say:
+        seen.append(json.dumps(turn.body))
+        return Say("fin")
+
+    service.say = say
+    (console.project / "keys").mkdir()
+    for name in ("server.pem", "keys/id_rsa", "a.tfstate", ".env"):
+        (console.project / name).write_text("HIDDEN")
+    (console.project / "a.txt").write_text("alpha")
+    (console.project / "b.txt").symlink_to("/etc/passwd")
+    argv = ("--task", "<<{path}>> {content}", "--max-cost", "5", "--yes")
+    ran = console("map", "summarizer", "--glob", "{**/*,.env}", *argv)
+    assert states(ran).count("done") == 1
+    assert (len(seen), "alpha" in seen[0], "HIDDEN" in ran.out) == (1, True, False)
+    for name in ("server.pem", "keys/id_rsa", "a.tfstate", ".env"):
+        assert f"{name}: cannot be used: its name is that of a file with secrets" in ran.err
+
+
+def test_items_without_an_end_and_endless_lines_are_refused(
+    console: Console, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sources, "MOST_OUTPUT", 100_000)
+    argv = ("map", "summarizer", "--task", TASK, "--max-cost", "5", "--yes", "--items")
+    assert "--items: /dev/zero gives more than 100,000 bytes. Nothing was started." in console.refused(
+        *argv, "/dev/zero"
+    )
+    monkeypatch.setattr(sources, "LONGEST", 1_000)
+    (console.project / "long.jsonl").write_text("x" * 50_000 + "\n" + lines(1))
+    ran = console(*argv, "long.jsonl")
+    assert states(ran) == ["skipped", "done"]
+    assert "long.jsonl:1: is larger than" in ran.err
 
 
 def test_a_file_of_results_is_tried_before_anything_is_spent(console: Console, service: Service) -> None:

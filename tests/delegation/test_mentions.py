@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from friday_cli.core.permissions.rules import Rules
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.messages import ToolCall
-from friday_cli.core.tool_catalog import TOOLS
-from friday_cli.session.attachments import attached
 from friday_cli.session.mentions import addressed, task_of
 from tests.delegation.harness import Harness
 from tests.engine_fixture import Say, call, delegate
@@ -107,16 +104,13 @@ async def test_where_it_cannot_be_done_it_is_refused_before_anything_is_spent(ha
 async def test_a_misspelt_profile_is_said(harness: Harness) -> None:
     harness.file("researchers", "a file of that name\n")
     async with harness.open({}) as s:
-        workspace, profiles = s.session._parts.services.workspace, s.session.profiles
         for prompt in ("@reseacher look", " @reseacher: look", "@Researcher look", "@reseacher"):
-            text, _, remarks = await attached(
-                prompt, workspace, profiles=profiles, rules=Rules(mode="ask", tools=TOOLS)
-            )
+            text, _, remarks = await s.session.attach(prompt)
             assert text == prompt
             assert len(remarks) == 1
             assert "Did you mean @researcher?" in remarks[0]
         for prompt in ("@researcher look", "@researchers look", "@bob hello", "say @reseacher", "@reseacher/x y"):
-            _, _, remarks = await attached(prompt, workspace, profiles=profiles, rules=Rules(mode="ask", tools=TOOLS))
+            _, _, remarks = await s.session.attach(prompt)
             assert "Did you mean" not in "".join(remarks)
 
 
@@ -124,23 +118,15 @@ async def test_attaching_files_does_not_swallow_it(harness: Harness) -> None:
     harness.file("researcher", "a file of that name\n")
     harness.file("x.txt", "content of x\n")
     async with harness.open({}) as s:
-        workspace, profiles = s.session._parts.services.workspace, s.session.profiles
-        text, _, remarks = await attached(
-            "@researcher read @x.txt", workspace, profiles=profiles, rules=Rules(mode="ask", tools=TOOLS)
-        )
+        profiles = s.session.profiles
+        text, _, remarks = await s.session.attach("@researcher read @x.txt")
         assert "a file of that name" not in text
         assert "content of x" in text
         assert remarks == []
         assert addressed(text, profiles) == "researcher"
-        text, _, _ = await attached(
-            "@./researcher what is this?", workspace, profiles=profiles, rules=Rules(mode="ask", tools=TOOLS)
-        )
+        text, _, _ = await s.session.attach("@./researcher what is this?")
         assert "a file of that name" in text
-        text, _, _ = await attached(
-            "see @researcher", workspace, profiles=profiles, rules=Rules(mode="ask", tools=TOOLS)
-        )
+        text, _, _ = await s.session.attach("see @researcher")
         assert "a file of that name" in text, "only at the start it is a profile"
-        text, _, _ = await attached(
-            "@x.txt say what?", workspace, profiles=profiles, rules=Rules(mode="ask", tools=TOOLS)
-        )
+        text, _, _ = await s.session.attach("@x.txt say what?")
         assert "content of x" in text, "a name that is no profile may be a file"

@@ -96,7 +96,7 @@ def test_instructions_that_cannot_be_read_break_nothing(root: Path, tmp_path: Pa
     found = instructions.read(root / "src", root=root, config=tmp_path, trusted=True)
     assert found.files == ()
     assert [notice.rpartition(" is skipped: ")[2] for notice in found.notices] == [
-        "it links out of the project.", "it is larger than 1,000,000 bytes.",
+        f"it links to a file that is left out: it is outside {root}.", "it is larger than 1,000,000 bytes.",
     ]  # fmt: skip
 
 

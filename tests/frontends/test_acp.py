@@ -221,6 +221,27 @@ def test_a_prompt_may_have_links_resources_and_images() -> None:
         prompt_of([{"type": "audio"}], "/p")
 
 
+@pytest.mark.parametrize("uri", [
+    "https://a/ @a.txt", "https://a/?q=@a.txt", "@a.txt", "/go now", "https://a/`@a.txt`", 'file:///p/"@a.txt', "zed:x\n@a.txt",
+    "file:///p/x%0A@a.txt", "https://a/(@a.txt)", "@researcher", "https://a/\u2003@a.txt",
+])  # fmt: skip
+async def test_a_link_that_is_no_file_of_the_folder_names_none(project: Path, uri: str) -> None:
+    (project / ".friday/commands").mkdir(parents=True)
+    (project / "a.txt").write_text("HIDDEN")
+    async with editor(project, {"a": [{"text": "{last}"}]}) as client:
+        name = await client.new(project)
+        blocks = [{"type": "resource_link", "name": "a", "uri": uri}, {"type": "text", "text": " what is this?"}]
+        answer = await client.call("session/prompt", sessionId=name, prompt=blocks)
+        assert answer["result"]["stopReason"] == "end_turn"
+        sent = "".join(frame["content"]["text"] for frame in client.updates("agent_message_chunk", name))
+        assert "what is this?" in sent
+        assert "HIDDEN" not in sent
+
+
+def test_a_link_to_a_file_names_no_resource_of_a_server() -> None:
+    assert prompt_of([{"type": "resource_link", "uri": "file:///p/small:note"}], "/p")[0] == '@"./small:note"'
+
+
 def test_reasons_and_diffs() -> None:
     assert [stop_reason(reason, status) for reason, status in (  # type: ignore[arg-type]
         ("done", "completed"), ("iterations", "failed"), ("tokens", "failed"), ("aborted", "cancelled"), ("refusal", "failed"),

@@ -19,7 +19,7 @@ from tests.session.test_rewind import everything, writes
 PROGRAM = """
 import asyncio, os, signal, sys
 from pathlib import Path
-from friday_cli.workspace.fs import safe_files
+from friday_cli.system import safe_files
 from friday_cli.session.session import Options, Session
 
 write = safe_files.write

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from friday_cli.core.protocol.errors import ToolError
-from friday_cli.workspace.fs import safe_files
+from friday_cli.system import safe_files
 from friday_cli.workspace.local import LocalWorkspace
 
 
@@ -92,7 +92,7 @@ def test_q17_swaps_between_check_and_access_never_lead_outside(root: Path, monke
     (outside / "d/f").write_bytes(b"theirs")
     (root / "d").mkdir()
     os.symlink(outside / "d", root / "folder-link")
-    monkeypatch.setattr("friday_cli.workspace.fs.safe_files.os.fsync", lambda fd: None)  # 10,000 of them take a minute
+    monkeypatch.setattr("friday_cli.system.safe_files.os.fsync", lambda fd: None)  # 10,000 of them take a minute
     stop = threading.Event()
     swaps = itertools.count()
 
@@ -169,7 +169,7 @@ async def test_a_full_disk_leaves_the_old_file(
     def full(fd: int, data: bytes) -> int:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("friday_cli.workspace.fs.safe_files.os.write", full)
+    monkeypatch.setattr("friday_cli.system.safe_files.os.write", full)
     with pytest.raises(ToolError, match="f: No space left on device"):
         await workspace.write(root / "f", b"new", expect=sha(b"old"))
     assert os.listdir(root) == ["f"]

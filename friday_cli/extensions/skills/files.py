@@ -16,6 +16,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from friday_cli.system import cache_file
+from friday_cli.system.named_files import why_left_out
 from friday_cli.system.paths import cache_dir, config_dir, text_of
 
 from .skill import FILE as FILE
@@ -250,6 +251,8 @@ def _scan(top: str, root: Path, left: int) -> ScannedSkill | None:
     hashes: dict[str, str] = {}
     try:
         stamps[FILE] = stamp_of(f"{top}/{FILE}")
+        if (real := os.path.realpath(f"{top}/{FILE}")) != f"{top}/{FILE}" and why_left_out(Path(real), root):
+            raise ValueError(real)
         size = 0
         for name in _walk(top, "", root, stamps):
             size += max(0, stamps[name][2])

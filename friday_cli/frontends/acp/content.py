@@ -6,7 +6,7 @@ import base64
 import os
 from collections.abc import Sequence
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from friday_cli.core.protocol.displays import AnyDisplay, CommandDisplay, DiffDisplay, DiffsDisplay
 from friday_cli.core.protocol.errors import ToolError
@@ -19,6 +19,8 @@ from friday_cli.view.items import ToolRun
 
 MOST_CHARS = 100_000
 """Characters of an embedded resource, and of the output of a tool."""
+_OF_ADDRESSES = ":/?#[]!$&'()*+,;=%"
+"""Characters that stay in an address as they are; `@` would name a file."""
 _SEARCHES = frozenset((GREP, GLOB, LIST_DIR, "web_search"))
 _KINDS = {"read": "read", "write": "edit", "run": "execute", "net": "fetch", "spawn": "think", "own": "think"}
 
@@ -69,13 +71,14 @@ def _image(data: str) -> Image:
 
 
 def _link(uri: str, cwd: str) -> str:
+    """A link to a file of the folder as `@path`. Another one is text that names no file and no command, whatever is in it."""
     parts = urlsplit(uri)
-    if parts.scheme != "file":
-        return sanitize_line(uri, 2_000)
     path = unquote(parts.path)
+    if parts.scheme != "file" or '"' in path or "\n" in path:
+        return f"<{quote(uri[:2_000], safe=_OF_ADDRESSES)}>"
     inside = os.path.relpath(path, cwd)
     name = path if inside.startswith("..") else inside
-    return f'@"{name}"' if '"' not in name and "\n" not in name else sanitize_line(name, 2_000)
+    return f'@"{f"./{name}" if ":" in name else name}"'  # a colon could name a resource of a server
 
 
 def kind_of(tool: str) -> str:

@@ -16,6 +16,7 @@ from friday_cli.core.protocol.provider import Effort
 from friday_cli.core.protocol.run_result import RunResult
 from friday_cli.extensions.commands import find_command, load
 from friday_cli.jsonrpc.connection import INVALID_PARAMS, ConnectionEnded, RpcConnection, RpcError
+from friday_cli.session.attachments import PromptText, prompt_of_command
 from friday_cli.session.session import Options, Session
 from friday_cli.view import PendingAsk
 
@@ -147,7 +148,8 @@ class AcpSession:
         for run in self._session.running():  # a sub-agent in the background that ended may have started it
             if run.path == "a":
                 await run.finished()
-        preface, bounds, message = "", None, text
+        preface, bounds = "", None
+        message: str | PromptText = text
         if (
             text.startswith("/")
             and (found := find_command(text, await asyncio.to_thread(load, self.options.cwd))) is not None
@@ -155,7 +157,7 @@ class AcpSession:
             custom, rest = found
             bounds = custom.restrictions()
             if custom.skill is None:
-                message = custom.prompt(rest)
+                message = prompt_of_command(custom, rest)
             else:
                 preface, message, _ = await self._session.skills.load(custom.skill, rest)
         attached, more, remarks = await self._session.attach(message)

@@ -22,6 +22,7 @@ from friday_cli.core.protocol.messages import Image
 from friday_cli.core.protocol.run_result import LIMIT_REASONS, RunResult
 from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.diagnostics.log_file import report_defect, start_log
+from friday_cli.session.attachments import PromptText, prompt_of_command
 from friday_cli.session.session import Session
 from friday_cli.system.paths import store_path, working_folder
 
@@ -210,7 +211,7 @@ async def _steering(values: dict[str, Any], cwd: Path, show: Callable[[str], Non
 class _Command(NamedTuple):
     """What a prompt means. `preface`: text before the message; `note`: for the person."""
 
-    message: str
+    message: str | PromptText
     preface: str = ""
     note: str = ""
     bounds: Rules | None = None
@@ -226,7 +227,7 @@ async def _command(session: Session, prompt: str, cwd: Path, *, trusted: bool) -
         return _Command(prompt, note=unknown_note(prompt, customs))
     custom, rest = found
     if custom.skill is None:
-        return _Command(custom.prompt(rest), note=custom.skipped_note(), bounds=custom.restrictions())
+        return _Command(prompt_of_command(custom, rest), note=custom.skipped_note(), bounds=custom.restrictions())
     preface, message, note = await session.skills.load(custom.skill, rest)
     return _Command(message, preface, note, custom.restrictions())
 
@@ -298,7 +299,7 @@ class _OneShotRun:
 
     async def answer(
         self,
-        prompt: str,
+        prompt: str | PromptText,
         piped: str,
         show: Callable[[str], None],
         send: Callable[[str, tuple[Image, ...]], Awaitable[RunResult]],

@@ -21,6 +21,7 @@ from friday_cli.view import SessionView
 if TYPE_CHECKING:
     from friday_cli.core.permissions.rules import Rules
     from friday_cli.extensions.commands import CustomCommand
+    from friday_cli.session.attachments import PromptText
     from friday_cli.session.observer import SessionObserver
     from friday_cli.session.open_context import Options
     from friday_cli.session.session import Session
@@ -242,7 +243,7 @@ class SessionController:
 
     async def say(
         self,
-        text: str,
+        text: str | PromptText,
         *,
         task: str = "",
         images: tuple[Image, ...] = (),
@@ -261,7 +262,9 @@ class SessionController:
         body = "\n\n".join([*filter(None, [preface]), body, *self._pending_context])
         self._pending_context = []
         if session.idle:
-            session.start(body, task=task or text, images=images, bounds=bounds)
+            session.start(
+                body, task=task or (text if isinstance(text, str) else text.text), images=images, bounds=bounds
+            )
         else:
             await session.send("a", body)
             remarks += ["The agent is at work: the pictures were not sent with it."] if images else []
@@ -275,7 +278,11 @@ class SessionController:
             preface, text, note = await self.require_session().skills.load(custom.skill, rest)
             remarks = await self.say(text, task=task, images=images, bounds=custom.restrictions(), preface=preface)
             return [note, *remarks] if note else remarks
-        remarks = await self.say(custom.prompt(rest), task=task, images=images, bounds=custom.restrictions())
+        from friday_cli.session.attachments import prompt_of_command
+
+        remarks = await self.say(
+            prompt_of_command(custom, rest), task=task, images=images, bounds=custom.restrictions()
+        )
         return [note, *remarks] if (note := custom.skipped_note()) else remarks
 
     async def say_to(self, path: str, text: str, *, max_tokens: int | None = None) -> None:

@@ -20,9 +20,9 @@ from friday_cli.core.permissions.dangerous import secrets
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.tool import ToolContext
 from friday_cli.core.text.lazy_regex import pattern
+from friday_cli.system import gitignore, globs
 from friday_cli.system.own_programs import find_program
 from friday_cli.system.project_search import nearest_repository
-from friday_cli.workspace.fs import gitignore, globs
 
 from . import regex
 from .scan import MAX_LINE_BYTES, ScanRequest

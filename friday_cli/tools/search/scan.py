@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, TypedDict
 
-from friday_cli.workspace.fs.gitignore import level_of, walk_files
+from friday_cli.system.gitignore import level_of, walk_files
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
 """Larger files are not searched."""

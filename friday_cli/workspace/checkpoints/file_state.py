@@ -13,8 +13,7 @@ from typing import Self
 import msgspec
 
 from friday_cli.core.protocol.receipt import KeptFile
-
-from ..fs import safe_files
+from friday_cli.system import safe_files
 
 HASHED = 256_000_000
 """Largest file whose sha256 is computed, in bytes."""

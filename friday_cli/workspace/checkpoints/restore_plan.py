@@ -13,8 +13,8 @@ import msgspec
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.receipt import FileChange, KeptFile
 from friday_cli.core.text.diff import difference
+from friday_cli.system.safe_files import remove_unfinished
 
-from ..fs.safe_files import remove_unfinished
 from ..fs.transaction import (
     FILE,
     LINK,

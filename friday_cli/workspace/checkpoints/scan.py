@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 import msgspec
 
+from friday_cli.system import safe_files
+from friday_cli.system.gitignore import Level, indexed_files, level_of
 from friday_cli.system.project_search import nearest_repository
 
-from ..fs import safe_files
 from ..fs.change_detection import BUILD_FOLDERS, SCAN_CPU_S, SKIPPED, now
 from ..fs.folder_watch import FolderWatch
-from ..fs.gitignore import Level, indexed_files, level_of
 from .baseline import FileSnapshot
 from .blobs import MEGABYTE
 

@@ -11,8 +11,7 @@ from pathlib import Path
 import msgspec
 
 from friday_cli.core.protocol.errors import ToolError
-
-from . import safe_files
+from friday_cli.system import safe_files
 
 LINK, FILE, PROGRAM = 0o120000, 0o100644, 0o100755
 LIMIT = 256_000_000

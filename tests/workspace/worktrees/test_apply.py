@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from friday_cli.core.protocol.errors import ToolError
-from friday_cli.workspace.fs import safe_files
+from friday_cli.system import safe_files
 from friday_cli.workspace.fs.transaction import FileWrite
 from friday_cli.workspace.worktrees.metadata import Worktree
 from tests.workspace.worktrees.conftest import Opener

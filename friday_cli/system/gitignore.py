@@ -13,6 +13,7 @@ from friday_cli.system.project_search import nearest_repository
 from . import globs
 
 _SIZE = 1024 * 1024
+_EXCLUDES = re.compile(r"^[ \t]*excludesfile[ \t]*=[ \t]*\"?([^\"#;\n]+)", re.I | re.M)
 
 
 class IgnoreFile:
@@ -84,15 +85,19 @@ class Level:
 
     def hides(self, path: str, folder: bool) -> bool:
         """Whether `path` (absolute, below this level's folder) is ignored, given that its parents are not."""
+        return self.verdict(path, folder) or False
+
+    def verdict(self, path: str, folder: bool) -> bool | None:
+        """As `hides`; None if no rule of the repository matches."""
         level: Level | None = self
         while level is not None:
             ignored = level._own.is_ignored(path[level._prefix :], folder) if level._own else None
             if ignored is not None:
                 return ignored
             if level._exclude:
-                return level._exclude.is_ignored(path[level._prefix :], folder) or False
+                return level._exclude.is_ignored(path[level._prefix :], folder)
             level = level._above
-        return False
+        return None
 
 
 def level_of(folder: Path) -> tuple[Level, bool]:
@@ -106,6 +111,36 @@ def level_of(folder: Path) -> tuple[Level, bool]:
             return level, True
         level = level.below(path)
     return level, False
+
+
+def is_ignored(path: Path) -> bool:
+    """Whether git ignores the file or folder at `path` (links followed): by the rules of its repository and of those around
+    it, or by the person's own list. False outside of a repository. A file that git tracks all the same counts as ignored."""
+    tops = [folder for folder in path.parents if os.path.lexists(folder / ".git")]
+    if not tops:
+        return False
+    own, level, at = _rules_of_user(), Level(str(tops[-1]), None), str(tops[-1])
+    parts = path.relative_to(tops[-1]).parts
+    for number, name in enumerate(parts):
+        at = f"{at.rstrip('/')}/{name}"
+        folder = number < len(parts) - 1 or os.path.isdir(at)
+        kept = level.verdict(at, folder)
+        if kept is None:
+            kept = own.is_ignored("/".join(parts[: number + 1]), folder)
+        if kept:
+            return True
+        level = level.below(at)
+    return False
+
+
+def _rules_of_user() -> IgnoreFile:
+    """The rules for all repositories of the person: `core.excludesFile` in git's settings, or its default place."""
+    home = os.environ.get("HOME", "")
+    folder = os.environ.get("XDG_CONFIG_HOME") or f"{home}/.config"
+    for settings in (f"{home}/.gitconfig", f"{folder}/git/config"):
+        if found := _EXCLUDES.search(_text(settings)):
+            return IgnoreFile(_text(os.path.expanduser(found[1].strip())))
+    return IgnoreFile(_text(f"{folder}/git/ignore"))
 
 
 def walk_files(folder: str, level: Level | None, *, hidden: bool) -> Iterator[os.DirEntry[str]]:

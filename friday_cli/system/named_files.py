@@ -1,0 +1,39 @@
+"""Which files a text of a project may put into a prompt by naming them: instructions that import files or are links, skills,
+commands, profiles. Files that a person names are judged here as well, more leniently."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from friday_cli.core.permissions.dangerous import is_secret
+from friday_cli.core.protocol.errors import ToolError
+
+from . import safe_files
+from .gitignore import is_ignored
+
+PRIVATE = "its name is that of a file with secrets"
+LOCAL_NOTES = ".local.md"
+"""The end of the names of files that git usually ignores and that are meant for agents all the same."""
+
+
+def why_left_out(path: Path, root: Path, *, asked: Path | None = None, by_person: bool = False) -> str:
+    """Why the content of `path` may not be in a prompt, "" if it may. `path` and `root` have their links followed; `asked` is
+    the path as it was written. `by_person`: the person chose the file, so what git ignores is let in."""
+    if not path.is_relative_to(root):
+        return f"it is outside {root}"
+    inside = path.relative_to(root)
+    if is_secret(inside.as_posix()) or (asked is not None and is_secret(asked.as_posix())):
+        return PRIVATE
+    if by_person:
+        return ""
+    if ".git" in inside.parts:
+        return "it belongs to git"
+    return "git ignores it" if not path.name.endswith(LOCAL_NOTES) and is_ignored(path) else ""
+
+
+def read_named(path: Path, root: Path, limit: int, *, asked: Path | None = None, by_person: bool = False) -> bytes:
+    """At most `limit` bytes of a regular file that `why_left_out` lets in, opened from `root` without following links. Raises
+    ToolError with the reason, and OSError."""
+    if why := why_left_out(path, root, asked=asked, by_person=by_person):
+        raise ToolError(why)
+    return safe_files.read(root, path, limit)
