@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from friday_cli.core.agent.agent import Agent, Services
-from friday_cli.core.agent.model_call import ask_model
+from friday_cli.core.agent.model_call import ModelCall
 from friday_cli.core.protocol.displays import TableDisplay
 from friday_cli.core.protocol.errors import ProviderError, ToolError
 from friday_cli.core.protocol.messages import Usage, user
@@ -52,7 +52,7 @@ class ServiceSearch:
         usage, texts, searches, failure = Usage(), [], list[ServerSearch](), ""
         try:
             for _ in range(REQUESTS):
-                done = await ask_model(search_agent, self._services, quiet=True)
+                done = await ModelCall(search_agent, self._services, quiet=True).send()
                 usage += done.usage
                 texts.append(done.message.text.strip())
                 searches += done.searches

@@ -11,7 +11,7 @@ import msgspec
 from friday_cli.agents.agent_factory import ROOT, AgentFactory
 from friday_cli.agents.agent_tools import PastRuns
 from friday_cli.agents.isolation import WorktreeIsolation
-from friday_cli.core.agent.model_call import prompt_tokens
+from friday_cli.core.agent.next_request import prompt_tokens
 from friday_cli.core.limits.budget import Budget
 from friday_cli.core.limits.forecast import PastRun
 from friday_cli.core.limits.rate_limit import RateLimiter

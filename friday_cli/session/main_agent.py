@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypedDict
 from friday_cli.agents import output_schema
 from friday_cli.core.agent.agent import StopRun
 from friday_cli.core.agent.compaction import compact
-from friday_cli.core.agent.model_call import prompt_tokens
+from friday_cli.core.agent.next_request import prompt_tokens
 from friday_cli.core.eventlog.notices import NOTE
 from friday_cli.core.eventlog.replay import replay
 from friday_cli.core.eventlog.rewind_marks import left_behind

@@ -14,7 +14,7 @@ from typing import Any
 from friday_cli.agents.isolation import WorktreeIsolation
 from friday_cli.agents.worktree_changes import WorktreeChanges
 from friday_cli.core.agent.agent import Agent, Policy
-from friday_cli.core.agent.model_call import prompt_tokens
+from friday_cli.core.agent.next_request import prompt_tokens
 from friday_cli.core.agent.supervision import SYSTEM
 from friday_cli.core.eventlog.replay import AgentRecord, replay
 from friday_cli.core.permissions.decision import MODES

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from friday_cli.core.agent.agent import Policy
-from friday_cli.core.agent.model_call import prompt_tokens
+from friday_cli.core.agent.next_request import prompt_tokens
 from friday_cli.core.protocol.agent_path import is_under
 from friday_cli.core.protocol.events import StatusChanged
 from friday_cli.core.protocol.messages import Message, Text, ToolCall, Usage

@@ -54,7 +54,7 @@ MUTANTS: dict[str, Seed] = {
         "drain_inbox", "await services.log.emit(agent.path, *agent.reading(message))", "None"
     ),
     "8 a compaction is not in the replay": changed("_compacted", "ANY.history = list(event.messages)", "pass"),
-    "9 the wrap-up drops the tools": changed("_request", "ANY.specs", "ANY.specs if tools else ()"),
+    "9 the wrap-up drops the tools": changed("request_with", "ANY.specs", "ANY.specs if tools else ()"),
     "9 a partial reply is put before the last message": changed(
         "add_reply", "agent.history.append(ANY)", "agent.history.insert(-1, ANY)"
     ),

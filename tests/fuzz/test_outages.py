@@ -20,7 +20,7 @@ def test_nothing_ends_that_the_network_did_not_outlive_and_only_cut_replies_are_
 MUTANTS: dict[str, Seed] = {
     "every agent looks for the network by itself": changed("RateLimiter._admit", "self._outage.probing = True", "pass"),
     "the clock runs while the network is away": changed(
-        "_rate_limit_slot", "agent.slot.waiting(ANY, ANY_1)", "__import__('contextlib').nullcontext()"
+        "_Attempt._rate_limit_slot", "ANY.slot.waiting(ANY_1, ANY_2)", "__import__('contextlib').nullcontext()"
     ),
     "an outage counts as tries": changed(
         "RetryPolicy._until_connected", "self._dropped += self._passed_over(gate)", "self._dropped += 7"
@@ -29,11 +29,13 @@ MUTANTS: dict[str, Seed] = {
         "RateLimiter.answered", "self._closed_until = _now()", "self._closed_until += 1000"
     ),
     "a whole reply is asked for again": changed(
-        "_stream",
+        "_Attempt._read_stream",
         "isinstance(chunk, ReplyDone)",
-        "isinstance(chunk, ReplyDone) and (agent.turn, reader._attempt) != (2, 1)",
+        "isinstance(chunk, ReplyDone) and (agent.turn, reply._attempt) != (2, 1)",
     ),
-    "a reply that was cut is free": changed("_stream", "error.usage = reader.usage", "reader.usage = Usage()"),
+    "a reply that was cut is free": changed(
+        "_Attempt._read_stream", "error.usage = self.usage", "self.usage = Usage()"
+    ),
 }
 
 

@@ -11,7 +11,8 @@ from ..protocol.messages import Message, user, without_thinking
 from ..protocol.provider import ReplyDone
 from .agent import Agent, Services, StopRun
 from .loaded_skills import kept_skills
-from .model_call import ask_model, measured, prompt_tokens
+from .model_call import ModelCall
+from .next_request import measured, prompt_tokens
 
 KEEP = """ Write a summary to continue from: everything above will be removed. Keep, in this order:
 1. The task, and every request and limit that the user stated, in the user's own words.
@@ -84,14 +85,14 @@ async def _summary(agent: Agent, services: Services, prompt: str) -> ReplyDone:
     history, model = agent.history, agent.model
     try:
         agent.history = [*history, user(prompt, source="harness")]
-        done = await ask_model(agent, services, tools=False, quiet=True)
+        done = await ModelCall(agent, services, tools=False, quiet=True).send()
     except ProviderError as error:
         if error.kind != "context":
             raise
         agent.history = [user(f"{_without_middle(history, agent.provider.window)}\n\n{prompt}", source="harness")]
         agent.context = agent.sent = 0
         try:
-            done = await ask_model(agent, services, tools=False, quiet=True)
+            done = await ModelCall(agent, services, tools=False, quiet=True).send()
         except ProviderError as again:
             if again.kind != "context":
                 raise

@@ -23,7 +23,8 @@ from ..protocol.tool import FinalReport
 from . import compaction
 from .agent import Agent, Services, StopRun
 from .loop_detector import LoopDetector
-from .model_call import ask_model, prompt_tokens
+from .model_call import ModelCall
+from .next_request import prompt_tokens
 from .tool_calls import run_calls
 
 CONTINUES = 3
@@ -114,18 +115,18 @@ async def _turn(agent: Agent, services: Services, guard: _RepetitionGuard) -> tu
     agent.turn += 1
     await services.log.emit(agent.path, _started(agent))
     try:
-        done = await ask_model(agent, services)
+        done = await ModelCall(agent, services).send()
     except ProviderError as error:
         if error.kind != "context":
             raise
         await save_partial_reply(agent, services)
         await compaction.compact(agent, services)
-        done = await ask_model(agent, services)
+        done = await ModelCall(agent, services).send()
     if done.stop == "context" and not done.message.calls:
         full = AttemptFailed(1, "context", "The context is full.", None, done.usage)
         await services.log.emit(agent.path, full)
         await compaction.compact(agent, services)
-        done = await ask_model(agent, services)
+        done = await ModelCall(agent, services).send()
         if done.stop == "context":
             raise StopRun("context", f"The context of {agent.model} is full and could not be compacted.")
     await add_reply(agent, services, done, _finished(agent, done))
@@ -229,7 +230,7 @@ async def wrap_up(agent: Agent, services: Services, why: str, *, whose: str = ""
     try:
         await services.log.emit(agent.path, _started(agent, wrap_up=True))
         async with asyncio.timeout(services.policy.wrap_up_s):
-            done = await ask_model(agent, services, tools=False)
+            done = await ModelCall(agent, services, tools=False).send()
         await add_reply(agent, services, done, _finished(agent, done))
         if done.stop == "refusal":
             error = f"No wrap-up: {agent.model} refused."

@@ -10,7 +10,7 @@ from ..protocol.errors import ToolError
 from ..protocol.messages import Message, ToolResult, estimate_message
 from ..protocol.workspace import Workspace
 from .agent import Agent
-from .model_call import prompt_tokens
+from .next_request import prompt_tokens
 
 MAX_RESULT_BYTES, KEPT_BYTES = 1_000_000, 100_000
 """Bytes of a result from which on it is saved as a file, and those of its beginning and end that are kept then."""

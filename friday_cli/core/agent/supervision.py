@@ -23,7 +23,7 @@ from ..protocol.messages import Usage, user
 from ..protocol.run_result import RunResult
 from .agent import Agent, Services, Supervision
 from .loop import add_reply, add_system_note, close_calls, provider_failure, run_agent
-from .model_call import ask_model
+from .model_call import ModelCall
 
 T = TypeVar("T")
 
@@ -123,7 +123,7 @@ def _matches_pattern(path: str, pattern: str) -> bool:
 
 async def _ask_intent(agent: Agent, services: Services) -> Intent:
     await add_system_note(agent, services, INTENT)
-    done = await ask_model(agent, services, tools=False)
+    done = await ModelCall(agent, services, tools=False).send()
     await add_reply(agent, services, done)
     await close_calls(agent, services)
     intent = _parse(done.message.text, Intent) or Intent(goal=done.message.text.strip()[:2000])
@@ -150,7 +150,7 @@ async def _ask_supervisor(
         provider_state={},
     )  # fmt: skip
     try:
-        done = await ask_model(judge, services, tools=False, quiet=True)
+        done = await ModelCall(judge, services, tools=False, quiet=True).send()
         ruling = _parse(done.message.text, _Ruling) or _Ruling("pause", "The supervisor's answer could not be read.")
     except (ProviderError, LimitReached) as error:
         ruling = _Ruling("pause", f"The supervisor could not be asked: {error}")

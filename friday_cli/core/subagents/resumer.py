@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from ..agent.agent import Agent
-from ..agent.model_call import measured
+from ..agent.next_request import measured
 from ..eventlog import notices
 from ..limits.budget import OUTPUT_FLOOR, LimitReached
 from ..protocol.agent_path import depth_of, is_under, parent_of

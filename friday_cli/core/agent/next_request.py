@@ -1,0 +1,46 @@
+"""The next request of an agent, and how many tokens it has."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from itertools import takewhile
+
+from ..protocol.errors import ProviderError
+from ..protocol.messages import Message, estimate_message
+from ..protocol.provider import Request, TokenCounter, estimate_request
+from .agent import Agent
+
+log = logging.getLogger(__name__)
+
+
+def prompt_tokens(agent: Agent) -> int:
+    """An estimate of the next request's tokens: the context after the last reply, plus the messages since."""
+    if agent.context:
+        since = takewhile(lambda message: message.role != "assistant", reversed(agent.history))
+        return agent.context + sum(map(estimate_message, since))
+    return estimate_request(request_with(agent, agent.history))
+
+
+async def measured(agent: Agent, most: float, messages: Sequence[Message] | None = None) -> int:
+    """Tokens of a request with `messages` (None: the history). The estimate, or the service's count when the estimate is
+    above `most`: an estimate may be a third too high, which must not cause a compaction or a refusal."""
+    guess = prompt_tokens(agent) if messages is None else estimate_request(request_with(agent, messages))
+    counted = agent.context if messages is None else 0
+    provider = agent.provider
+    if guess <= most or counted > most or not isinstance(provider, TokenCounter):
+        return guess
+    try:
+        return await provider.count_tokens(request_with(agent, agent.history if messages is None else messages))
+    except ProviderError:
+        log.debug("tokens of %s could not be counted", agent.path, exc_info=True)
+        return guess
+
+
+def request_with(agent: Agent, messages: Sequence[Message], max_output: int = 1, *, tools: bool = True) -> Request:
+    """A request with `messages` and the prefix of `agent`. Without `tools` the model may call none of those listed."""
+    return Request(
+        agent=agent.path, system=agent.system, tools=agent.specs, messages=tuple(messages), max_output=max_output,
+        tool_choice="auto" if tools else "none", effort=agent.effort, cache_key=agent.prefix_name,
+        temperature=agent.temperature, provider_state=agent.provider_state,
+    )  # fmt: skip
