@@ -80,7 +80,7 @@ def _ask_and_report(values: dict[str, Any]) -> int:
         if values["debug"]:
             log_path = start_log()
         schema = read_schema(values["json_schema"], "--json-schema")
-        prompt, piped = read_prompt(values["prompt"], show)  # before the event loop, so that Ctrl-C interrupts it
+        prompt, piped = read_prompt(values["prompt"], show)  # before the event loop, so that Ctrl-C stops it
         return asyncio.run(_ask(values, prompt, piped, schema, show, signals))
     except FridayError as error:
         return _fail(values, str(error), error.exit_code)

@@ -24,6 +24,7 @@ from textual.css.query import NoMatches
 from textual.notifications import Notify
 from textual.worker import WorkerFailed
 
+from friday_cli.core.protocol.format import pluralize
 from friday_cli.core.text.sanitize import sanitize
 
 from . import status_text, theme
@@ -160,46 +161,64 @@ class FridayApp(App[int]):
         return self.chat.ready or action in ("quit", "leave_empty", "interrupt")
 
     async def action_back(self) -> None:
-        """Esc: close something, take a queued message back, leave a pane, or interrupt, whichever applies first. Twice
-        when none applies: rewind."""
+        """Esc: close the list or field that has the focus, leave the tree, or stop what runs; then go back to the prompt.
+        Twice when none applies: rewind."""
         chat = self.chat
-        if chat.leave_marking() or chat.find_bar.close() or chat.approval.escape():
+        if chat.leave_marking() or chat.find_bar.close() or chat.approval.escape() or chat.composer.close_list():
             return
         if chat.body.panel.has_focus_within:
             chat.body.leave_panel()
+        elif self.input.running:
+            self.input.stop_run()
+            chat.composer.aim_at_main()
+            chat.composer.area.focus()
+            self.say_note("Stopped.")
         elif not chat.composer.area.has_focus and not chat.welcome:
             chat.composer.area.focus()
-        elif chat.composer.escape() or self.input.shell.stop() or chat.body.close_overlay():
+        elif chat.composer.aim_at_main() or chat.body.close_overlay():
             pass
-        elif self.controller.working:
-            self.run_worker(self.controller.interrupt())
-            self.say_note("Interrupted.")
         elif not chat.composer.text and self.controller.state.root is not None and self.presses.again("rewind"):
             self.input.submit(Draft("/rewind"))
 
     def action_interrupt(self) -> None:
-        """Ctrl+C: copy what is selected, clear what is typed, or interrupt; twice in a row: quit."""
+        """Ctrl+C: copy what is selected, and stop what runs; when nothing runs, clear what is typed. Twice in a row, with an
+        empty prompt: quit."""
         composer = self.chat.composer
         if text := self.screen.get_selected_text() or composer.area.selected_text:
             self.run_worker(self.input.copy_text(text))
             self.screen.clear_selection()
+        if self.input.running:
+            self.input.stop_run()
+            self.presses.again("quit")  # the next one quits
+            self.say_note("Stopped. Ctrl+C again quits.")
+        elif text:
+            pass
         elif composer.text:
             self.presses.again("quit")  # the next one quits
             composer.history.add(composer.text)
             composer.clear()
         elif self.presses.again("quit"):
             self.exit(0)
-        elif self.input.shell.stop():
-            self.say_note("Stopped. Ctrl+C again quits.")
-        elif self.controller.working:
-            self.run_worker(self.controller.interrupt())
-            self.say_note("Interrupted. Ctrl+C again quits.")
         else:
             self.say_note("Ctrl+C again quits.")
 
     def action_leave_empty(self) -> None:
         if self.chat.composer.text:
             self.chat.composer.area.action_delete_right()
+        else:
+            self._leave("Ctrl+D")
+
+    async def action_quit(self) -> None:
+        self._leave("Ctrl+Q")
+
+    def _leave(self, key: str) -> None:
+        """Quit; at the second press where agents are at work, which would end."""
+        count = self.controller.agents_at_work
+        if count and not self.presses.again("leave"):
+            self.say_note(
+                f"{pluralize(count, 'agent')} at work. {key} again stops {'it' if count == 1 else 'them'} and quits.",
+                "warning",
+            )
         else:
             self.exit(0)
 

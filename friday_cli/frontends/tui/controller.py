@@ -241,6 +241,11 @@ class SessionController:
         """Whether the main agent is at work, or its history is being compacted."""
         return self.session is not None and (self._compacting is not None or not self.session.idle)
 
+    @property
+    def agents_at_work(self) -> int:
+        """How many agents of this process would end with the chat."""
+        return len(self.state.working) if self.session is not None else 0
+
     async def say(
         self,
         text: str | PromptText,

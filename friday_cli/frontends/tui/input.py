@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from textual.worker import Worker
 
 from friday_cli.core.protocol.errors import FridayError, NotConfigured
+from friday_cli.core.protocol.format import pluralize
 from friday_cli.core.protocol.messages import Image
 
 from .commands.context import NOTHING
@@ -47,6 +48,10 @@ class InputController:
         """The user's own keys."""
         self.shell = ShellRunner(app)
         self._sending = asyncio.Lock()  # one message after the other: each may start the agent
+        self._stopping = False
+        """Whether the user stopped the run that is about to end: what is typed from then on is sent after it."""
+        self._behind_run = False
+        """Whether the queue waits for the end of a run that the user has not stopped."""
         self._reported: frozenset[str] = frozenset()
         """Problems of custom commands that were shown."""
 
@@ -88,7 +93,22 @@ class InputController:
         else:
             await self.send(text, draft.images)
 
+    @property
+    def running(self) -> bool:
+        """Whether something runs that the user can stop, and has not stopped yet."""
+        return self.shell.running or (self.controller.working and not self._stopping)
+
+    def stop_run(self) -> None:
+        """Stop the main agent with its sub-agents, a compaction, and the user's own command. The queue goes back into the
+        prompt: a stop sends nothing."""
+        self._app.chat.composer.take_back_queue()
+        self.shell.stop()
+        if self.controller.working:
+            self._stopping, self._behind_run = True, False
+            self._app.run_worker(self.controller.interrupt())
+
     def _queue(self, draft: Draft, *, first: bool = False) -> None:
+        self._behind_run = self.controller.working and not self._stopping
         self._app.chat.composer.queue.put(draft, first=first)
         self._app.refresher.schedule_refresh()
 
@@ -110,7 +130,12 @@ class InputController:
                 await self._report(self.controller.say_custom(custom, rest, task=draft.text, images=draft.images))
 
     def send_waiting(self) -> None:
-        """Deliver what waits in the queue, or the message of the command line: the agent has nothing to do."""
+        """Deliver what waits in the queue, or the message of the command line: the agent has nothing to do. After a run that
+        was stopped the queue goes back into the prompt instead."""
+        root, behind_run = self.controller.state.root, self._behind_run
+        self._stopping = self._behind_run = False
+        if behind_run and root is not None and root.end is not None and root.end.status == "cancelled":
+            self._app.chat.composer.take_back_queue()
         waiting = self._app.chat.composer.queue.take()
         if waiting is None and self.first:
             waiting, self.first = Draft(self.first), ""
@@ -130,7 +155,7 @@ class InputController:
         if self.controller.working and (restricted or draft.images):
             what = "A command that restricts tools" if restricted else "A picture"
             self._queue(draft, first=True)
-            self.say_note(f"{what} waits until the agent is done; Esc interrupts it.")
+            self.say_note(f"{what} waits until the agent is done; Esc stops it.")
         elif custom is None:
             await self.send(draft.text, draft.images)
         else:
@@ -224,6 +249,11 @@ class InputController:
         self.say_note(f"Copied {len(text):,} characters.")
 
     async def leave(self) -> None:
+        """Quit. Asks first where agents are at work, which would end."""
+        if count := self.controller.agents_at_work:
+            title = f"{pluralize(count, 'agent')} at work. Quit and stop {'it' if count == 1 else 'them'}?"
+            if await self.choose(title, (("stay", "Stay"), ("quit", "Quit"))) != "quit":
+                return
         self._app.exit(0)
 
     def look_for(self, text: str) -> None:
@@ -256,7 +286,7 @@ class ShellRunner:
         """Run a command; `keep` lets the agent read its output. Where that is not possible, the command goes back into the
         prompt."""
         app, controller = self._app, self._app.controller
-        if self._running is not None and self._running.is_running:
+        if self.running:
             refusal = "A command of yours still runs; Esc stops it."
         elif controller.session is None:
             refusal = str(controller.observer.refusal) if controller.observer else "No session is open yet."
@@ -266,13 +296,14 @@ class ShellRunner:
         app.say_note(refusal, "warning")
         app.chat.composer.put(("!" if keep else "!!") + command)
 
-    def stop(self) -> bool:
-        """Stop the command; False when none runs."""
-        running = self._running
-        if running is None or not running.is_running:
-            return False
-        running.cancel()
-        return True
+    @property
+    def running(self) -> bool:
+        return self._running is not None and self._running.is_running
+
+    def stop(self) -> None:
+        """Stop the command, if one runs."""
+        if self._running is not None:
+            self._running.cancel()
 
     async def _run(self, command: str, keep: bool) -> None:
         body, schedule_refresh = self._app.chat.body, self._app.refresher.schedule_refresh

@@ -101,9 +101,9 @@ def hint(controller: SessionController, place: Place, *, pane: bool, queued: boo
     if place in _HINTS:
         return _HINTS[place]
     if len(state.agents) > 1 and not pane:
-        return "Ctrl+T agents" + (" · Esc interrupts" if working else "")
+        return "Ctrl+T agents" + (" · Esc stops" if working else "")
     if working:
-        return "Enter sends now · Esc edits" if queued else "Enter queues · Esc interrupts"
+        return "Enter sends now · Up edits · Esc stops" if queued else "Enter queues · Esc stops"
     return "F1 help · / commands · Shift+Tab mode"
 
 

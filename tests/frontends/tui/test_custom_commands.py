@@ -74,13 +74,13 @@ async def test_allowed_tools_hold_for_the_run_and_no_longer(tmp_path: Path, home
 
 async def test_a_narrower_command_waits_for_its_own_run(tmp_path: Path, home: Path) -> None:
     put(home, "look", "---\nallowed-tools: Read\n---\nLook here.")
-    slow = {"text": "one two three four", "chunk_delay_s": 60.0}
-    async with opened(tmp_path, {"a": [slow, {"text": "Looked."}]}) as chat:
+    slow = does("bash", command="until [ -e go ]; do sleep 0.05; done")
+    async with opened(tmp_path, {"a": [slow, {"text": "Done."}, {"text": "Looked."}]}, mode="yolo") as chat:
         await chat.say("first")
         await chat.until(lambda: chat.app.controller.working)
         await chat.say("/look", shows="queued: /look")
         await chat.press("enter")  # what narrows cannot join a run that has begun
         await chat.until(lambda: "restricts tools" in chat.frame and "queued: /look" in chat.frame)
-        await chat.stop("a")
+        (tmp_path / "go").touch()
         await chat.shows("Looked.")
         assert "› Look here." in chat.frame

@@ -62,7 +62,7 @@ async def test_a_file_that_is_no_toml_changes_nothing(tmp_path: Path, home: Path
 
 def test_hints_name_the_keys_that_hold() -> None:
     mine = {"app.tree": "f7,f8", "agent.cancel": "ctrl+k"}
-    assert keys.respelled("Ctrl+T agents · Esc interrupts", mine) == "F7 agents · Esc interrupts"
+    assert keys.respelled("Ctrl+T agents · Esc stops", mine) == "F7 agents · Esc stops"
     assert keys.respelled("Enter opens · x cancels · Esc", mine) == "Enter opens · Ctrl+K cancels · Esc"
     page = keys.keys_page()
     for words, name in keys.HINTED.items():

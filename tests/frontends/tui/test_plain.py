@@ -83,7 +83,7 @@ def test_ctrl_c_interrupts_and_twice_quits(tmp_path: Path) -> None:
     with Terminal(tmp_path, "--plain", "-i", "begin", "-m", scripted(tmp_path, slow)) as terminal:
         terminal.until(b"/help lists the commands")
         terminal.until(b"Tool list_dir")  # it is at work
-        terminal.type(b"\x03", until=b"Interrupted. Ctrl-C again quits.")
+        terminal.type(b"\x03", until=b"Stopped. Ctrl-C again quits.")
         terminal.until(b"Done: cancelled")
         said = -1
         while terminal.read(0.1):  # two presses are one wish where little time is between them

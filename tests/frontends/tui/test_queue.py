@@ -9,10 +9,12 @@ import pytest
 from textual import events
 
 from friday_cli.core.protocol.messages import Image
-from tests.frontends.tui.chat import Chat, opened
+from tests.frontends.tui.chat import Chat, does, opened
 
 TWO = {"a": [{"text": "One."}, {"text": "Two."}, {"text": "Three."}]}
 BUSY = {"a": [{"text": "one two three", "chunk_delay_s": 60.0}, {"text": "Next."}]}
+WAITS = {"a": [does("bash", command="until [ -e go ]; do sleep 0.05; done"), {"text": "Done."}, {"text": "Next."}]}
+"""At work until the file `go` is there."""
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
@@ -32,23 +34,86 @@ async def queued(chat: Chat, *texts: str) -> None:
 
 
 async def test_messages_wait_are_shown_and_go_as_one(tmp_path: Path) -> None:
-    async with opened(tmp_path, BUSY) as chat:
+    async with opened(tmp_path, WAITS, mode="yolo") as chat:
         await queued(chat, "first", "second")
-        await chat.stop("a")
+        (tmp_path / "go").touch()
         await chat.shows("Next.")
         chat.has("› first", "second")
         assert "queued:" not in chat.frame
 
 
-async def test_up_and_esc_take_the_last_one_back_and_a_click_the_one_under_the_mouse(tmp_path: Path) -> None:
+@pytest.mark.parametrize("key", ["escape", "ctrl+c", "x"])
+async def test_a_stop_sends_nothing_and_puts_the_queue_back_into_the_prompt(tmp_path: Path, key: str) -> None:
+    async with opened(tmp_path, BUSY) as chat:
+        await queued(chat, "first", "second")
+        await chat.type("a draft")
+        if key == "x":  # in the tree, or from another program
+            await chat.session.stop("a", level="abort")
+        else:
+            await chat.press(key)
+        await chat.until(lambda: not chat.app.controller.working and chat.composer.queue.empty)
+        assert chat.composer.text == "first\n\nsecond\na draft"
+        assert chat.state.agents["a"].status == "cancelled"
+        await chat.press("ctrl+c")
+        assert chat.composer.text == ""
+        await chat.press("up")
+        assert chat.composer.text == "first\n\nsecond\na draft"
+        assert "› first" not in chat.frame
+        await chat.press("enter")
+        await chat.shows("Next.")
+
+
+@pytest.mark.parametrize("key", ["ctrl+d", "ctrl+q"])
+async def test_quitting_names_the_agents_at_work_and_wants_a_second_press(tmp_path: Path, key: str) -> None:
+    async with opened(tmp_path, BUSY) as chat:
+        await queued(chat)
+        await chat.press(
+            key, shows=f"1 agent at work. {key.capitalize().replace('+d', '+D').replace('+q', '+Q')} again"
+        )
+        assert chat.app.is_running
+        await chat.press(key)
+        await chat.until(lambda: chat.app.return_code is not None)
+        assert chat.app.return_value == 0
+
+
+async def test_exit_asks_where_agents_are_at_work(tmp_path: Path) -> None:
+    async with opened(tmp_path, BUSY) as chat:
+        await queued(chat)
+        await chat.say("/exit", shows="1 agent at work. Quit and stop it?")
+        await chat.press("enter")  # the first choice is to stay
+        await chat.until(lambda: "Quit and stop it?" not in chat.frame)
+        assert chat.app.controller.working
+
+
+async def test_marked_text_is_copied_and_the_run_stops_all_the_same(tmp_path: Path) -> None:
+    async with opened(tmp_path, BUSY) as chat:
+        await queued(chat)
+        await chat.type("mark me")
+        chat.composer.area.select_all()
+        await chat.press("ctrl+c", shows="Copied 7 characters.")
+        await chat.idle()
+        assert chat.composer.text == "mark me"
+        assert chat.state.agents["a"].status == "cancelled"
+
+
+async def test_what_is_sent_while_the_run_is_being_stopped_is_sent_after_it(tmp_path: Path) -> None:
+    async with opened(tmp_path, BUSY) as chat:
+        await queued(chat, "first")
+        await chat.press("escape", "ctrl+u", "d", "o", "enter")
+        await chat.shows("Next.")
+        chat.has("› do")
+
+
+async def test_up_takes_the_last_one_back_and_a_click_the_one_under_the_mouse(tmp_path: Path) -> None:
     async with opened(tmp_path, BUSY) as chat:
         await queued(chat, "first", "second")
         await chat.press("up")
         assert chat.composer.text == "second"
         assert "queued: second" not in chat.frame
-        await chat.press("escape")
-        assert chat.composer.text == "first\nsecond"
-        assert "queued:" not in chat.frame
+        assert chat.app.controller.working
+        chat.composer.clear()
+        await chat.press("up")
+        assert chat.composer.text == "first"
         assert chat.app.controller.working
         chat.composer.clear()
         for text in ("first", "second"):
@@ -110,13 +175,13 @@ async def test_a_picture_on_the_clipboard_is_pasted(tmp_path: Path, monkeypatch:
 
 async def test_a_picture_waits_for_a_beginning(tmp_path: Path) -> None:
     (tmp_path / "cat.png").write_bytes(PNG)
-    async with opened(tmp_path, BUSY) as chat:
+    async with opened(tmp_path, WAITS, mode="yolo") as chat:
         await queued(chat)
         chat.composer.area.post_message(events.Paste(str(tmp_path / "cat.png")))
         await chat.shows("[Image #1 cat.png]")
         await chat.press("enter", "enter")
         await chat.until(lambda: "A picture waits" in chat.frame and "queued: [Image #1 cat.png]" in chat.frame)
-        await chat.stop("a")
+        (tmp_path / "go").touch()
         await chat.shows("Next.")
         assert len(await pictures(chat)) == 1
 

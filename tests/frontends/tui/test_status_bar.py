@@ -49,8 +49,8 @@ async def test_the_hint_is_about_the_place_where_the_keys_go(tmp_path: Path) -> 
     async with opened(tmp_path, {"a": [delegates("first"), {"text": "Done."}], "a.1": [SLOW]}, size=(150, 30)) as chat:
         await chat.say("go")
         await chat.until(lambda: "a.1" in chat.state.agents)
-        await chat.shows("Enter queues · Esc interrupts")
-        await chat.say("next", shows="Enter sends now · Esc edits")
+        await chat.shows("Enter queues · Esc stops")
+        await chat.say("next", shows="Enter sends now · Up edits · Esc stops")
         await chat.press("ctrl+t", "home", "down", shows="Enter opens · x cancels")
         await chat.press("enter", shows="Enter full screen · x cancels")
         chat.log.focus()
@@ -70,7 +70,7 @@ async def test_a_hint_too_long_for_half_a_small_screen_keeps_its_first_keys(tmp_
         line = draw_line(facts, Styles.of(chat.app), 60).plain
         assert line.endswith(" Enter opens · x cancels")
         assert "1 needs you · 1 agent at work" in line
-        facts = StatusFacts(mode="edits", running=1, waiting=1, badge="scripted", hint="Ctrl+T agents · Esc interrupts")
+        facts = StatusFacts(mode="edits", running=1, waiting=1, badge="scripted", hint="Ctrl+T agents · Esc stops")
         assert draw_line(facts, Styles.of(chat.app), 60).plain.endswith(" 1 waiting Ctrl+T agents")
 
 

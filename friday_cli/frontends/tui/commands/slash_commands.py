@@ -116,7 +116,7 @@ async def run(chat: CommandContext, draft: Draft) -> bool:
         return own is not None
     try:
         if found.idle and chat.controller.working:
-            raise UsageError(f"/{found.name} cannot run while the agent is working. Esc interrupts it.")
+            raise UsageError(f"/{found.name} cannot run while the agent is working. Esc stops it.")
         await found.run(chat, rest.strip())
     except FridayError as error:
         chat.say_note(str(error), "error")

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from textual.binding import Binding, BindingType
 
 EVERYWHERE: list[BindingType] = [
-    Binding("escape", "back", "Close, undo or interrupt; twice: rewind", id="app.back"),
-    Binding("ctrl+c", "interrupt", "Copy, clear, interrupt; twice: quit", id="app.interrupt"),
+    Binding("escape", "back", "Close or stop; twice: rewind", id="app.back"),
+    Binding("ctrl+c", "interrupt", "Stop; copy, clear; twice: quit", id="app.interrupt"),
     Binding("ctrl+d", "leave_empty", "Quit, when the prompt is empty", id="app.quit"),
     Binding("ctrl+q", "quit", "Quit", show=False, priority=True, id="app.quit_now"),
     Binding("shift+tab", "mode", "Next mode: what passes without asking", priority=True, id="app.mode"),
@@ -39,7 +39,7 @@ A key is changed in `keys.toml` in Friday's config folder, by its name: `"transc
 HINTED = {
     "Ctrl+T agents": "app.tree", "Ctrl+Y answers": "app.answer", "Shift+Tab mode": "app.mode", "F1 help": "app.help",
     "Enter opens": "tree.open", "a answers": "tree.answer", "x cancels": "agent.cancel", "m writes": "agent.message", "f filters": "tree.filter",
-    "v marks": "transcript.mark", "/ searches": "transcript.find", "Esc interrupts": "app.back",
+    "v marks": "transcript.mark", "/ searches": "transcript.find", "Esc stops": "app.back",
 }  # fmt: skip
 """Hints that name a key which users can change."""
 

@@ -120,7 +120,7 @@ class PlainChat:
             self._leave(0)
         elif self.controller.working:
             self._begin(self.controller.interrupt())
-            self._say("Interrupted. Ctrl-C again quits.")
+            self._say("Stopped. Ctrl-C again quits.")
         else:
             self._say("Ctrl-C again quits.")
 

@@ -145,10 +145,19 @@ class Composer(Vertical):
         self._edit_queued(message.index)
         self.area.focus()
 
-    def escape(self) -> bool:
-        """Close the list, else edit a queued message, else write to the main agent again. False if none applies."""
-        if self.completer.cancel() or self._edit_queued():
-            return True
+    def take_back_queue(self) -> None:
+        """Put the queued messages back into the prompt, above what is typed: nothing of them is sent."""
+        if drafts := self.queue.take_all():
+            text = "\n\n".join(draft.text for draft in drafts)
+            shown = self.area.chips.add_paste(text) if len(text) > MAX_RESTORED else text
+            self.put(f"{shown}\n{self.area.text}".rstrip("\n"))
+
+    def close_list(self) -> bool:
+        """Close the list of completions. False if it is not open."""
+        return self.completer.cancel()
+
+    def aim_at_main(self) -> bool:
+        """Write to the main agent again. False if the prompt does already."""
         aimed = bool(self._recipient)
         if aimed:
             self.aim("")

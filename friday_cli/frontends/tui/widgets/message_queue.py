@@ -66,6 +66,12 @@ class MessageQueue(Static):
         self._show()
         return draft
 
+    def take_all(self) -> list[Draft]:
+        """Take out all messages, in order."""
+        taken, self._drafts = self._drafts, []
+        self._show()
+        return taken
+
     def _show(self) -> None:
         self.display = bool(self._drafts)
         text = Text(no_wrap=True, overflow="ellipsis")
@@ -75,7 +81,7 @@ class MessageQueue(Static):
             text.append(f"queued: {sanitize_line(draft.text, 300)}{pictures}\n", style="dim")
         if left > 0:
             text.append(f"… and {left} more\n", style="dim")
-        text.append("Enter: send now · Up or Esc: change the last · click: change that one", style="dim italic")
+        text.append("Enter: send now · Up: change the last · click: change that one · Esc: stop", style="dim italic")
         self.update(text)
 
     def on_click(self, event: events.Click) -> None:
