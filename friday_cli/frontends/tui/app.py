@@ -1,7 +1,7 @@
 """The chat as a Textual app: mounts the chat screen, opens the session in it, and holds the keys that work everywhere.
 
 What the app does is in its parts, each a plain attribute: `controller` (the session), `input` (what the user types),
-`agents` (stop and continue agents), `refresher` (the screen follows the session), `themes`, `notifier`. `chat` is the screen
+`agents` (stop and continue agents), `run_stop` (stop the run), `leaving` (how the chat ends), `refresher` (the screen follows the session), `themes`, `notifier`. `chat` is the screen
 with its widgets.
 """
 
@@ -11,10 +11,10 @@ import asyncio
 import gc
 import importlib
 import os
-import signal
 import sys
 import time
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -24,7 +24,6 @@ from textual.css.query import NoMatches
 from textual.notifications import Notify
 from textual.worker import WorkerFailed
 
-from friday_cli.core.protocol.format import pluralize
 from friday_cli.core.text.sanitize import sanitize
 
 from . import status_text, theme
@@ -34,8 +33,10 @@ from .controller import Make, SessionController
 from .input import InputController
 from .keys import keys
 from .keys.double_press import DoublePress
+from .leaving import Leaving
 from .notifications import TerminalNotifier
 from .refresh import BEAT_S, ScreenRefresher
+from .run_stop import RunStop
 from .state import keymap, preferences
 from .theme import ThemeController
 from .widgets.message_queue import Draft
@@ -85,6 +86,8 @@ class FridayApp(App[int]):
         self.controller = SessionController(options, on_change=self.refresher.changed, env=env)
         self.input = InputController(self, first)
         self.agents = AgentActions(self)
+        self.run_stop = RunStop(self)
+        self.leaving = Leaving(self)
         self.themes = ThemeController(self)
         self.notifier = TerminalNotifier(self, self.controller)
         self.presses = DoublePress(self.clear_notifications)
@@ -95,7 +98,7 @@ class FridayApp(App[int]):
             return super().get_driver_class()
         from .terminal.driver import Listening
 
-        return Listening
+        return partial(Listening, on_closed=self.leaving.window_closed)  # type: ignore[return-value]
 
     def get_default_screen(self) -> ChatScreen:
         self.chat = ChatScreen(self)
@@ -112,12 +115,7 @@ class FridayApp(App[int]):
         self.themes.show(preferences.read().theme or theme.AUTO)
         self.notifier.ask_for_status()
         self.chat.composer.area.focus()
-        loop = asyncio.get_running_loop()
-        for number, code in ((signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)):
-            try:
-                loop.add_signal_handler(number, self.exit, code)
-            except (NotImplementedError, RuntimeError, ValueError):
-                pass  # not the main thread: a test
+        self.leaving.handle_signals()
         self.theme_changed_signal.subscribe(self, lambda _: self.chat.restyle())
         self.app_resume_signal.subscribe(self, lambda _: self.action_redraw())  # the shell had the terminal meanwhile
         # keys that were typed so far are shown before the session is opened
@@ -168,8 +166,8 @@ class FridayApp(App[int]):
             return
         if chat.body.panel.has_focus_within:
             chat.body.leave_panel()
-        elif self.input.running:
-            self.input.stop_run()
+        elif self.run_stop.possible:
+            self.run_stop.stop()
             chat.composer.aim_at_main()
             chat.composer.area.focus()
             self.say_note("Stopped.")
@@ -187,8 +185,8 @@ class FridayApp(App[int]):
         if text := self.screen.get_selected_text() or composer.area.selected_text:
             self.run_worker(self.input.copy_text(text))
             self.screen.clear_selection()
-        if self.input.running:
-            self.input.stop_run()
+        if self.run_stop.possible:
+            self.run_stop.stop()
             self.presses.again("quit")  # the next one quits
             self.say_note("Stopped. Ctrl+C again quits.")
         elif text:
@@ -206,21 +204,10 @@ class FridayApp(App[int]):
         if self.chat.composer.text:
             self.chat.composer.area.action_delete_right()
         else:
-            self._leave("Ctrl+D")
+            self.leaving.by_key("Ctrl+D")
 
     async def action_quit(self) -> None:
-        self._leave("Ctrl+Q")
-
-    def _leave(self, key: str) -> None:
-        """Quit; at the second press where agents are at work, which would end."""
-        count = self.controller.agents_at_work
-        if count and not self.presses.again("leave"):
-            self.say_note(
-                f"{pluralize(count, 'agent')} at work. {key} again stops {'it' if count == 1 else 'them'} and quits.",
-                "warning",
-            )
-        else:
-            self.exit(0)
+        self.leaving.by_key("Ctrl+Q")
 
     def action_mode(self) -> None:
         from friday_cli.core.permissions.decision import MODES

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from textual.worker import Worker
 
 from friday_cli.core.protocol.errors import FridayError, NotConfigured
-from friday_cli.core.protocol.format import pluralize
 from friday_cli.core.protocol.messages import Image
 
 from .commands.context import NOTHING
@@ -48,10 +47,6 @@ class InputController:
         """The user's own keys."""
         self.shell = ShellRunner(app)
         self._sending = asyncio.Lock()  # one message after the other: each may start the agent
-        self._stopping = False
-        """Whether the user stopped the run that is about to end: what is typed from then on is sent after it."""
-        self._behind_run = False
-        """Whether the queue waits for the end of a run that the user has not stopped."""
         self._reported: frozenset[str] = frozenset()
         """Problems of custom commands that were shown."""
 
@@ -93,22 +88,8 @@ class InputController:
         else:
             await self.send(text, draft.images)
 
-    @property
-    def running(self) -> bool:
-        """Whether something runs that the user can stop, and has not stopped yet."""
-        return self.shell.running or (self.controller.working and not self._stopping)
-
-    def stop_run(self) -> None:
-        """Stop the main agent with its sub-agents, a compaction, and the user's own command. The queue goes back into the
-        prompt: a stop sends nothing."""
-        self._app.chat.composer.take_back_queue()
-        self.shell.stop()
-        if self.controller.working:
-            self._stopping, self._behind_run = True, False
-            self._app.run_worker(self.controller.interrupt())
-
     def _queue(self, draft: Draft, *, first: bool = False) -> None:
-        self._behind_run = self.controller.working and not self._stopping
+        self._app.run_stop.on_queued()
         self._app.chat.composer.queue.put(draft, first=first)
         self._app.refresher.schedule_refresh()
 
@@ -132,10 +113,7 @@ class InputController:
     def send_waiting(self) -> None:
         """Deliver what waits in the queue, or the message of the command line: the agent has nothing to do. After a run that
         was stopped the queue goes back into the prompt instead."""
-        root, behind_run = self.controller.state.root, self._behind_run
-        self._stopping = self._behind_run = False
-        if behind_run and root is not None and root.end is not None and root.end.status == "cancelled":
-            self._app.chat.composer.take_back_queue()
+        self._app.run_stop.on_idle()
         waiting = self._app.chat.composer.queue.take()
         if waiting is None and self.first:
             waiting, self.first = Draft(self.first), ""
@@ -249,12 +227,7 @@ class InputController:
         self.say_note(f"Copied {len(text):,} characters.")
 
     async def leave(self) -> None:
-        """Quit. Asks first where agents are at work, which would end."""
-        if count := self.controller.agents_at_work:
-            title = f"{pluralize(count, 'agent')} at work. Quit and stop {'it' if count == 1 else 'them'}?"
-            if await self.choose(title, (("stay", "Stay"), ("quit", "Quit"))) != "quit":
-                return
-        self._app.exit(0)
+        await self._app.leaving.by_command()
 
     def look_for(self, text: str) -> None:
         focused, chat = self._app.focused, self._app.chat

@@ -211,3 +211,30 @@ async def test_a_note_is_shown_to_its_last_word_on_a_small_screen(tmp_path: Path
     async with opened(tmp_path, {"a": []}, size=(60, 20)) as chat:
         chat.app.notify(words, markup=False, timeout=3600)
         await chat.until(lambda: "@reseacher:" in chat.frame and "@researcher?" in chat.frame)
+
+
+async def test_a_chip_is_one_thing_for_the_cursor_for_deleting_selecting_and_undo(tmp_path: Path) -> None:
+    async with opened(tmp_path, TWO) as chat:
+        area, text = chat.composer.area, "\n".join(f"line {n}" for n in range(40))
+        await chat.type("ab")
+        area.post_message(events.Paste(text))
+        chip = "[Pasted #1 +40 lines]"
+        await chat.until(lambda: area.text == f"ab{chip}")
+        await chat.press("left")
+        assert area.cursor_location == (0, 2)
+        await chat.press("right")
+        assert area.cursor_location == (0, 2 + len(chip))
+        await chat.press("shift+left")
+        assert area.selected_text == chip
+        area.move_cursor((0, 5))
+        assert area.cursor_location == (0, 2)
+        await chat.press("delete")
+        assert area.text == "ab"
+        await chat.press("ctrl+z")
+        assert chat.composer.text == f"ab{text}"
+        await chat.press("end", "backspace")
+        assert area.text == "ab"
+        await chat.press("ctrl+z")
+        await chat.press("enter")
+        await chat.shows("One.")
+        assert str(chat.state.agents["a"].task) == f"ab{text}"

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import re
 import signal
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -49,6 +51,81 @@ def test_a_whole_day_in_one_terminal(tmp_path: Path) -> None:
         terminal.until_quiet(seconds=0.3)
         terminal.type(b"\x04")
         terminal.ends_clean(0)
+
+
+SLOWLY = {"text": "First words, then nothing more", "chunk_delay_s": 30.0}
+CLOSED: dict[str, tuple[dict[str, Any], list[tuple[bytes, bytes]]]] = {
+    "idle": ({"a": [{"text": "x"}]}, []),
+    "a draft": ({"a": [{"text": "x"}]}, [(b"half a sent", b"half a sent")]),
+    "a reply": ({"a": [SLOWLY]}, [(b"go\r", b"First")]),
+    "a command": (
+        {"a": [{"calls": [{"name": "bash", "arguments": {"command": "echo $$ > pid; sleep 600"}}]}]},
+        [(b"go\r", b"sleep 600")],
+    ),
+    "a child": (
+        {
+            "a": [{"calls": [{"name": "delegate_task", "arguments": {"profile": "general", "task": "Look"}}]}],
+            "a.1": [SLOWLY],
+        },
+        [(b"go\r", b"a.1")],
+    ),
+    "a dialog": ({"a": [{"text": "x"}]}, [(b"/rewind\r", b"")]),
+    "help": ({"a": [{"text": "x"}]}, [(b"/help\r", b"")]),
+    "many keys": ({"a": [{"text": "x"}]}, [(b"k" * 90 + b"\x01", b""), (b"word \x7f" * 3_000, b"")]),
+    "a paste": ({"a": [{"text": "x"}]}, [(b"line of a paste\r" * 5_000, b"")]),
+    "quitting": ({"a": [SLOWLY]}, [(b"go\r", b"First"), (b"\x11\x11", b"")]),
+}
+"""What the chat does when its window is closed: the scenario, and what is typed with what it shows."""
+
+
+@pytest.mark.parametrize("state", CLOSED)
+def test_a_closed_window_ends_the_program_its_commands_and_its_hold_of_the_session(tmp_path: Path, state: str) -> None:
+    agents, typed = CLOSED[state]
+    with Terminal(tmp_path, "--yolo", "-m", scripted(tmp_path, agents)) as terminal:
+        terminal.until(b"F1 help")
+        for keys, shown in typed:
+            terminal.type(keys)
+            if shown:
+                terminal.until(shown)
+        if state == "a command":
+            wait_for(tmp_path / "pid")
+        terminal.hang_up(seconds=20.0)
+    if state == "a command":
+        pid = int((tmp_path / "pid").read_text())
+        ended_by(pid)
+    if state == "a draft":
+        with Terminal(tmp_path, "-m", scripted(tmp_path, agents)) as terminal:
+            terminal.until(b"half a sent")
+    elif typed and typed[0][0] == b"go\r":
+        with Terminal(tmp_path, "-c", "-m", scripted(tmp_path, {"a": [{"text": "Welcome back."}]})) as terminal:
+            terminal.until(b"F1 help")
+            terminal.type(b"again\r", until=b"Welcome back.")
+
+
+def test_a_paste_that_the_terminal_does_not_mark_is_one_chip_and_not_sent(tmp_path: Path) -> None:
+    with Terminal(tmp_path, "-m", scripted(tmp_path, {"a": [{"text": "Read."}]})) as terminal:
+        terminal.until(b"F1 help")
+        terminal.type(b"".join(b"line %d of a paste\r" % n for n in range(5_000)), until=b"[Pasted #1 +")
+        terminal.until_quiet()
+        assert b"queued" not in terminal.out
+        terminal.type(b"\r", until=b"Read.")
+
+
+def wait_for(path: Path) -> None:
+    end = time.monotonic() + 60
+    while not (path.exists() and path.read_text().strip()):
+        assert time.monotonic() < end, f"{path.name} did not come"
+        time.sleep(0.05)
+
+
+def ended_by(pid: int) -> None:
+    """Wait until no process of this number runs."""
+    end = time.monotonic() + 20
+    while (
+        Path(f"/proc/{pid}").exists() and "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    ):
+        assert time.monotonic() < end, "the command still runs"
+        time.sleep(0.05)
 
 
 def test_the_tree_is_in_sight_in_a_narrow_and_in_a_wide_window_and_profiles_are_shown(tmp_path: Path) -> None:

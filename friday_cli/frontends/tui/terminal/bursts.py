@@ -19,6 +19,8 @@ LONG = 100
 """Characters in one piece that were not typed even if there is no line end among them."""
 MAX_CHARS = 10_000_000
 """A burst is handed on when it has so many characters."""
+MAX_SEQUENCE = 20
+"""Characters of an escape sequence that is waited for."""
 
 _SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|O.|[^\[\]O])", re.DOTALL)
 _PASTE_BEGINS, _PASTE_ENDS = "\x1b[200~", "\x1b[201~"
@@ -39,17 +41,19 @@ class Bursts:
         self._held = ""
         self._held_is_paste = False
         self._bracketed = False
+        self._sequence = ""
         self._last = float("-inf")
 
     @property
     def waiting(self) -> bool:
         """Whether text is held until it is clear what it is: `end` must be called after `QUIET_S` without input."""
-        return bool(self._held)
+        return bool(self._held or self._sequence)
 
     def feed(self, data: str, now: float) -> Iterator[str | Pasted]:
         """What is decided by the next piece of input, which was read at `now` (seconds, monotonic)."""
         fast = now - self._last < FAST_S
         self._last = now
+        data, self._sequence = self._sequence + data, ""
         for text, keys in self._split(data):
             if text:
                 yield from self._text(text, fast)
@@ -60,12 +64,14 @@ class Bursts:
 
     def end(self) -> Iterator[str | Pasted]:
         """What was held: no more of it comes."""
-        held, is_paste = self._held, self._held_is_paste
-        self._held, self._held_is_paste = "", False
+        held, is_paste, sequence = self._held, self._held_is_paste, self._sequence
+        self._held, self._held_is_paste, self._sequence = "", False, ""
         if is_paste:
             yield Pasted(held)
         elif held:
             yield held
+        if sequence:
+            yield sequence
 
     def _text(self, text: str, fast: bool) -> Iterator[str | Pasted]:
         """Characters and line ends, without control characters."""
@@ -77,10 +83,8 @@ class Bursts:
             self._held, self._held_is_paste = text, True
             if len(text) > MAX_CHARS:
                 yield from self.end()
-        elif bare and text[-1] in "\r\n":  # typed, unless more follows at once
-            self._held = text
-        elif not bare and fast and len(text) == 1:
-            self._held = text
+        elif text[-1] in "\r\n" and (bare or (fast and len(text) == 1)):
+            self._held = text  # typed, unless more follows at once
         elif len(text) > LONG:
             yield Pasted(text)
         else:
@@ -108,6 +112,10 @@ class Bursts:
                 at = first + 1
                 continue
             found = _SEQUENCE.match(data, first)
+            if found is None and data.startswith("\x1b[", first) and len(data) - first <= MAX_SEQUENCE:
+                self._sequence = data[first:]  # its end comes with the next piece
+                yield data[at:first], ""
+                return
             stop = found.end() if found else len(data)
             self._bracketed = data[first:stop] == _PASTE_BEGINS
             yield data[at:first], data[first:stop]

@@ -8,17 +8,24 @@ from __future__ import annotations
 
 import os
 import re
+import selectors
+import time
+from codecs import getincrementaldecoder
 from collections.abc import Callable, Iterable
-from functools import partial
 from typing import Any
 
+from textual import events
 from textual._xterm_parser import XTermParser
 from textual.drivers import linux_driver
 from textual.drivers._writer_thread import WriterThread
 from textual.message import Message
 
+from .bursts import QUIET_S, Bursts, Pasted
+
 QUERIES = {"11": "\x1b]11;?\x07", "7501": "\x1b]7501;?\x1b\\"}
 """What asks for the colour of the background, and whether OSC 7501 is read, by the number that the answer begins with too."""
+READ_BYTES = 65_536
+"""Bytes read from the terminal at once."""
 _ANSWER = re.compile(r"\x1b\](11|7501);([^\x07\x1b]{0,60})(?:\x07|\x1b\\)")
 _META_ENTER = "\x1b\r"
 """Alt+Enter of a terminal without the newer protocol of keys: Textual reads Enter."""
@@ -72,8 +79,10 @@ class Listening(linux_driver.LinuxDriver):
 
     _lent = False
 
-    def __init__(self, *args: Any, **more: Any) -> None:
+    def __init__(self, *args: Any, on_closed: Callable[[], object], **more: Any) -> None:
+        """`on_closed` is called on the event loop when the terminal is closed."""
         super().__init__(*args, **more)
+        self._on_closed = on_closed
         self._awaited: dict[str, Callable[[str], object]] = {}
         self._asked: set[str] = set()
 
@@ -102,9 +111,44 @@ class Listening(linux_driver.LinuxDriver):
         if not self._lent:
             super().write(data)
 
+    def _sigcont_application(self, *_: object) -> None:
+        """Take the terminal again after a stop. A closed window sends the same signal, with nothing to take; and where nobody
+        gave the terminal back before the stop, a second thread would read the keys."""
+        if self._auto_restart and not self._must_signal_resume:
+            if not os.isatty(self.fileno):
+                return
+            self.suspend_application_mode()
+        super()._sigcont_application()
+
     def run_input_thread(self) -> None:
-        linux_driver.XTermParser = partial(KeyParser, self._awaited)  # type: ignore[attr-defined, assignment]
-        super().run_input_thread()  # which makes its parser by that name
+        """Read keys and pastes until `exit_event`. Where the terminal is closed, the app is told, and the thread ends."""
+        parser, bursts = KeyParser(self._awaited, self._debug), Bursts()
+        decode = getincrementaldecoder("utf-8")("replace").decode
+        with selectors.DefaultSelector() as selector:
+            selector.register(self.fileno, selectors.EVENT_READ)
+            while not self.exit_event.is_set():
+                if not selector.select(QUIET_S if bursts.waiting else 0.1):
+                    self._dispatch(parser, bursts.end())
+                    continue
+                try:
+                    data = os.read(self.fileno, READ_BYTES)
+                except OSError:
+                    data = b""
+                if not data:
+                    self._loop.call_soon_threadsafe(self._on_closed)
+                    return
+                self._dispatch(parser, bursts.feed(decode(data), time.monotonic()))
+            self._dispatch(parser, bursts.end())
+
+    def _dispatch(self, parser: KeyParser, found: Iterable[str | Pasted]) -> None:
+        for piece in found:
+            if isinstance(piece, Pasted):
+                self.process_message(events.Paste(piece.text))
+            else:
+                for message in parser.feed(piece):
+                    self.process_message(message)
+        for message in parser.tick():
+            self.process_message(message)
 
 
 def is_light(colour: str) -> bool | None:

@@ -61,6 +61,11 @@ class Composer(Vertical):
         if draft := self.history.draft:
             self.put(self.area.chips.add_paste(draft) if len(draft) > MAX_RESTORED else draft)
 
+    def keep_draft(self) -> None:
+        """Keep what is typed and what is queued for the next start."""
+        self.take_back_queue()
+        self.history.keep_draft(self.area.chips.bare(self.area.text))
+
     async def on_unmount(self) -> None:
         self.history.keep_draft(self._draft)
         await self._files.close()

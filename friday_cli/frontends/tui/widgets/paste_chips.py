@@ -35,6 +35,11 @@ class PasteChips:
         self._images[number] = image
         return f"[Image #{number}{' ' + sanitize_line(name, 40).replace(']', ')') if name else ''}]"
 
+    def spans(self, line: str) -> list[tuple[int, int]]:
+        """Where the chips of a line begin and end, in characters."""
+        found = [*_PASTE().finditer(line), *_IMAGE().finditer(line)]
+        return [m.span() for m in found if int(m[1]) in (self._pastes if m.re is _PASTE() else self._images)]
+
     def full(self, text: str) -> str:
         """`text` with pastes in place of their chips."""
         return _PASTE().sub(lambda found: self._pastes.get(int(found[1]), found[0]), text)

@@ -11,6 +11,7 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Input, TextArea
+from textual.widgets.text_area import Selection
 
 from friday_cli.core.protocol.errors import FridayError
 from friday_cli.core.text.sanitize import sanitize
@@ -75,15 +76,42 @@ class Prompt(TextArea):
         by: int
 
     def __init__(self) -> None:
+        self.chips = PasteChips()
         super().__init__(id="prompt", soft_wrap=True, show_line_numbers=False, tab_behavior="focus", compact=True,
                          highlight_cursor_line=False, placeholder="Ask, or / for commands, @ for files, ! for a command")  # fmt: skip
-        self.chips = PasteChips()
         self.ignore_change = False
         """Whether the next change is not typed, and completion ignores it."""
 
     async def _on_key(self, event: events.Key) -> None:
         if not await _run_binding(self, event):
             await super()._on_key(event)
+
+    def validate_selection(self, selection: Selection) -> Selection:
+        """A chip is one thing: neither the cursor nor the end of a selection is inside it."""
+        return Selection(self._outside(selection.start), self._outside(selection.end))
+
+    def get_cursor_left_location(self) -> tuple[int, int]:
+        return self._outside(super().get_cursor_left_location(), left=True)
+
+    def get_cursor_right_location(self) -> tuple[int, int]:
+        return self._outside(super().get_cursor_right_location(), left=False)
+
+    def get_cursor_word_left_location(self) -> tuple[int, int]:
+        return self._outside(super().get_cursor_word_left_location(), left=True)
+
+    def get_cursor_word_right_location(self) -> tuple[int, int]:
+        return self._outside(super().get_cursor_word_right_location(), left=False)
+
+    def _outside(self, location: tuple[int, int], *, left: bool | None = None) -> tuple[int, int]:
+        """`location` (row, column), moved to the begin or the end of the chip that it is inside of; without `left` to the
+        nearer one."""
+        row, column = location
+        if row >= self.document.line_count:
+            return location
+        for begin, end in self.chips.spans(self.document.get_line(row)):
+            if begin < column < end:
+                return row, begin if left or (left is None and column - begin < end - column) else end
+        return location
 
     @property
     def composer(self) -> ComposerActions:

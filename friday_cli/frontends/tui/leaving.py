@@ -1,0 +1,83 @@
+"""How the chat ends: by a key, by `/exit`, by a signal, or because its window is closed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable
+from functools import partial
+from threading import Timer
+from typing import TYPE_CHECKING
+
+from friday_cli.core.protocol.format import pluralize
+
+if TYPE_CHECKING:
+    from .app import FridayApp
+
+CLOSE_S = 1.7
+"""Seconds after which a process whose terminal is closed ends, whatever it does."""
+HANG_UP = 129
+"""The exit code then: 128 and the number of SIGHUP."""
+
+
+class Leaving:
+    """Ends the app. Agents at work are named first, except where nobody can be asked."""
+
+    def __init__(self, app: FridayApp) -> None:
+        self._app = app
+        self._hang_up: asyncio.Future[None] | None = None
+
+    def handle_signals(self) -> None:
+        """Let SIGTERM, SIGINT and SIGHUP end the app."""
+        loop, leave = asyncio.get_running_loop(), self._app.exit
+        on_signal: dict[int, Callable[[], object]] = {
+            signal.SIGTERM: partial(leave, 143),
+            signal.SIGINT: partial(leave, 130),
+            signal.SIGHUP: self._on_hang_up,
+        }
+        for number, call in on_signal.items():
+            try:
+                loop.add_signal_handler(number, call)
+            except (NotImplementedError, RuntimeError, ValueError):
+                pass  # not the main thread: a test
+
+    def by_key(self, key: str) -> None:
+        """Quit; at the second press of `key` where agents are at work, which would end."""
+        count = self._app.controller.agents_at_work
+        if count and not self._app.presses.again("leave"):
+            them = "it" if count == 1 else "them"
+            words = f"{pluralize(count, 'agent')} at work. {key} again stops {them} and quits."
+            self._app.say_note(words, "warning")
+        else:
+            self._app.exit(0)
+
+    async def by_command(self) -> None:
+        """Quit. Asks first where agents are at work, which would end."""
+        if count := self._app.controller.agents_at_work:
+            title = f"{pluralize(count, 'agent')} at work. Quit and stop {'it' if count == 1 else 'them'}?"
+            if await self._app.input.choose(title, (("stay", "Stay"), ("quit", "Quit"))) != "quit":
+                return
+        self._app.exit(0)
+
+    def _on_hang_up(self) -> None:
+        if sys.__stdin__ is not None and sys.__stdin__.isatty():
+            self._app.exit(HANG_UP)  # the signal of a person or a program: the terminal is there, and is left as it was
+        else:
+            self.window_closed()
+
+    def window_closed(self) -> None:
+        """Close the session and end the process within `CLOSE_S`, whatever else waits to be done, such as keys that were read
+        and widgets to be taken down. Called on the event loop; the second time without effect."""
+        if self._hang_up is None:
+            Timer(CLOSE_S, os._exit, (HANG_UP,)).start()
+            self._hang_up = asyncio.ensure_future(self._close_session())
+
+    async def _close_session(self) -> None:
+        try:
+            if self._app.chat.ready:
+                self._app.chat.composer.keep_draft()
+            await self._app.controller.close()
+        finally:
+            os._exit(HANG_UP)

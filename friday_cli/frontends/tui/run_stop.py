@@ -1,0 +1,44 @@
+"""Stops what runs, and decides what becomes of the messages that waited for it: a stop sends nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .app import FridayApp
+
+
+class RunStop:
+    """The run of the main agent, a compaction, and the user's own command, as one thing that a key stops."""
+
+    def __init__(self, app: FridayApp) -> None:
+        self._app = app
+        self._stopping = False
+        """Whether the user stopped the run that is about to end: what is typed from then on is sent after it."""
+        self._behind_run = False
+        """Whether the queue waits for the end of a run that the user has not stopped."""
+
+    @property
+    def possible(self) -> bool:
+        """Whether something runs that the user has not stopped yet."""
+        return self._app.input.shell.running or (self._app.controller.working and not self._stopping)
+
+    def stop(self) -> None:
+        """Stop all of it. The queue goes back into the prompt."""
+        app = self._app
+        app.chat.composer.take_back_queue()
+        app.input.shell.stop()
+        if app.controller.working:
+            self._stopping, self._behind_run = True, False
+            app.run_worker(app.controller.interrupt())
+
+    def on_queued(self) -> None:
+        """A message was put into the queue."""
+        self._behind_run = self._app.controller.working and not self._stopping
+
+    def on_idle(self) -> None:
+        """The run has ended. What waited for one that was stopped elsewhere goes back into the prompt."""
+        root, behind_run = self._app.controller.state.root, self._behind_run
+        self._stopping = self._behind_run = False
+        if behind_run and root is not None and root.end is not None and root.end.status == "cancelled":
+            self._app.chat.composer.take_back_queue()
