@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from friday_cli.core.agent.agent import Services
+from friday_cli.core.permissions.rule import RuleInput
 from friday_cli.core.protocol.agent_path import is_under
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.tool import ToolContext
 from friday_cli.core.protocol.workspace import Workspace
 from friday_cli.core.subagents.tree import SubagentTree
 from friday_cli.core.text.untrusted import neutralize, neutralize_line
-from friday_cli.core.tool_catalog import APPLY_DELEGATION, DISCARD_DELEGATION
+from friday_cli.core.tool_catalog import APPLY_DELEGATION, DISCARD_DELEGATION, READ_FILE
 from friday_cli.tools.worktree import AppliedChanges
 from friday_cli.workspace.local import LocalWorkspace
 
@@ -60,7 +62,24 @@ class WorktreeChanges:
             f"{APPLY_DELEGATION}(id={path!r}) applies them, {DISCARD_DELEGATION}(id={path!r}) deletes them "
             "(keep_branch=true: keeps them on the branch)."
         )
-        return neutralize("\n".join([*lines, "The difference:", made.text]))
+        if hidden := self._withheld(made):
+            lines.append(
+                f"The difference is not shown: a rule denies reading {neutralize_line(hidden)}, or asks first."
+            )
+        else:
+            lines += ["The difference:", made.text]
+        return neutralize("\n".join(lines))
+
+    def _withheld(self, made: Worktree) -> str:
+        """A changed file of a worktree whose content a rule keeps from the agent that waits for it, "" for none."""
+        reader, above = self._tree.root, made.path.rpartition(".")[0]
+        while above:
+            with suppress(KeyError):
+                reader = self._tree.node(above).agent
+                break
+            above = above.rpartition(".")[0]
+        labels = self._isolation.worktrees.touched(made, local_workspace(reader.workspace))
+        return min(reader.rules.withheld(RuleInput(READ_FILE, "read"), labels), default="")
 
     def pending_note(self, path: str) -> str:
         """Tells that changes in an agent's worktree wait for a decision; "" if none do."""

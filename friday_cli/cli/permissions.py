@@ -21,7 +21,7 @@ from friday_cli.core.protocol.errors import FridayError, UsageError
 from friday_cli.core.protocol.shell_script import CommandAnalysis
 from friday_cli.core.protocol.tool_info import TASK_RESULT, WEB_FETCH, ToolCatalog
 from friday_cli.core.protocol.workspace import Access
-from friday_cli.core.tool_catalog import BASH, TOOLS
+from friday_cli.core.tool_catalog import BASH, GLOB, GREP, LIST_DIR, TOOLS
 from friday_cli.system.paths import cache_dir, text_of, with_tilde, working_folder
 from friday_cli.workspace.local import LocalWorkspace
 from friday_cli.workspace.sandbox.detect import detect_sandbox
@@ -109,6 +109,12 @@ def explain(
         _show(text, one, 2)
     rows = [(found.whose, found.step, *_words(found.decision)) for found in rules.explain(wanted)]
     show_table(("RIGHTS OF", "STEP", "DECISION", "REASON"), rows, wide=("REASON",))
+    if (
+        (hidden := rules.keeping_from_searches())
+        and permission.decision == "allow"
+        and wanted.tool in (GLOB, GREP, LIST_DIR)
+    ):
+        output.remark(f"files that {', '.join(map(str, hidden))} names are left out of its result")
     if permission.read_only and _sandbox().supports_read_only:
         output.remark(ONLY_LOOKS)
     if later:

@@ -82,6 +82,21 @@ def test_explain_shows_each_step_in_its_order_up_to_the_one_that_decides(ruled: 
     assert "deny rules" in ruled("permissions", "explain", "bash: rm x").out
 
 
+def test_explain_says_which_rule_met_which_effect(console: Console) -> None:
+    console.configure('[permissions]\ndeny = ["Read(private/**)", "Agent(coder)"]\nask = ["Edit(src/**)"]\n')
+    met = {
+        "grep: private": "it reads private", "document_query: ./private/x.md": "it reads private/x.md", "write_file: src/a.py": "it changes src/a.py",
+        "delegate_tasks: coder": "it starts the sub-agent coder", "bash: cat private/x": "it reads private/x", "read_file: private/x": "",
+    }  # fmt: skip
+    for call, effect in met.items():
+        document = console("permissions", "explain", call, "--json").document
+        assert (document["decision"] != "allow", document["effect"]) == (True, effect), call
+        assert document["rule"] in ("read_file(private/**)", "delegate_task(coder)", "edit_file(src/**)")
+    searched = console("permissions", "explain", "grep: src")
+    assert "allowed" in searched.out
+    assert "files that read_file(private/**) names are left out of its result" in searched.err
+
+
 @pytest.mark.parametrize("kind", ["landlock", "none"])
 def test_explain_knows_the_sandbox(console: Console, kind: SandboxKind, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(permissions, "detect_sandbox", lambda *_, **__: SandboxChoice(kind))

@@ -11,7 +11,7 @@ import msgspec
 
 from ..protocol.tool_info import ToolCatalog
 from .decision import Mode, PermissionDecision, StepOutcome, decided_by, strictest
-from .matching import withheld
+from .matching import is_about, withheld
 from .patterns import names_host
 from .rule import Rule, RuleInput, exceeded_by
 from .steps import STEPS, Rights, decide_by_steps
@@ -128,6 +128,15 @@ class Rules:
         found = [] if self.parent is None else [self.parent.ruled(call)]
         found += [self._rights().ruled(call), *(bound.ruled(call) for bound in self.narrowed.values())]
         return strictest(met) if (met := [one for one in found if one is not None]) else None
+
+    def keeping_from_searches(self) -> list[Rule]:
+        """The deny and ask rules of this agent and its ancestors for files that are left out of the results of searches."""
+        found = [
+            rule
+            for rule in self._binding()
+            if rule.pattern and rule.decision != "allow" and is_about(rule, "read", self.tools)
+        ]
+        return found if self.parent is None else [*self.parent.keeping_from_searches(), *found]
 
     def withheld(self, call: RuleInput, labels: Sequence[str]) -> set[str]:
         """Those of the files that a search found which a rule of this agent or its ancestors keeps from its result."""

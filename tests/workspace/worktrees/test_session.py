@@ -199,6 +199,21 @@ async def test_rules_for_files_apply_to_an_apply(harness: Harness, options: Mapp
     assert {"src/x", "x", "y"}.isdisjoint(listing(harness.project))
 
 
+@pytest.mark.parametrize("decision", ["deny", "ask"])
+async def test_a_difference_with_a_file_that_a_rule_keeps_from_the_parent_is_not_shown(
+    harness: Harness, decision: str
+) -> None:
+    rule = ("read_file(b)",)
+    options: dict[str, Any] = {"deny": rule} if decision == "deny" else {"flags": {"permissions.ask": rule}}
+    child = [bash("echo more >> b"), writes("x", "x\n"), DONE]
+    (harness.project / "b").write_text("CANARY\n")
+    session = await ran(harness, {"a": [isolated(), says("go on"), DONE], "a.1": child}, **options)
+    report = (await harness.results(session.id, "a"))[0][1]
+    assert "- b +1 -0" in report
+    assert "CANARY" not in report
+    assert "The difference is not shown: a rule denies reading b, or asks first." in report
+
+
 async def test_the_question_to_a_person_lists_every_path(harness: Harness) -> None:
     harness.plays({"a": [isolated(), applies(), DONE], "a.1": X_AND_Y})
     async with harness.session(mode="ask", attended=True, allow=("write_file", "edit_file")) as session:
