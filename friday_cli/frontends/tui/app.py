@@ -98,7 +98,7 @@ class FridayApp(App[int]):
             return super().get_driver_class()
         from .terminal.driver import Listening
 
-        return partial(Listening, on_closed=self.leaving.window_closed)  # type: ignore[return-value]
+        return partial(Listening, on_closed=lambda: self.leaving.window_closed())  # type: ignore[return-value]
 
     def get_default_screen(self) -> ChatScreen:
         self.chat = ChatScreen(self)
