@@ -182,8 +182,9 @@ def _right(rules: Rules, name: str, effect: str) -> str:
         return "deny"
     said = {rule.decision for rule in rules.rules if rule.tool == name}
     default = {"write": "ask", "run": "ask", "net": "ask"}
+    modes: dict[str | None, dict[str, str]]
     modes = {"ask": default, "edits": {**default, "write": "allow"}, "auto": {**default, "write": "allow"},
-             "plan": {**default, "write": "deny", "run": "deny", "save": "deny"}, "yolo": {}}  # fmt: skip
+             "plan": {**default, "write": "deny", "run": "deny", "save": "deny"}, "yolo": {}, None: {}}  # fmt: skip
     return next((d for d in ("deny", "ask", "allow") if d in said), modes[rules.mode].get(effect, "allow"))
 
 

@@ -42,7 +42,7 @@ MUTANTS: dict[str, Seed] = {
         "SubagentTree._mark_stopped", 'why if node.path == path else "parent"', "why"
     ),
     "6 the cancellation of a tool by itself counts as a stop": changed(
-        "_run_call", "if being_stopped(): ...", "if True: ..."
+        "_Call.run", "if being_stopped(): ...", "if True: ..."
     ),
     "6 a limit replaces the reason of a stop": changed("run", 'node.why or "aborted"', '"aborted"'),
     "7 a run slot is held while waiting": changed("RunSlot.waiting", "len(self._waits) >= self._parallel", "False"),
@@ -62,7 +62,9 @@ MUTANTS: dict[str, Seed] = {
     "10 the list of allowed tools is not checked": changed(
         "Rights.has", "self.allowed is None or tool in self.allowed", "True"
     ),
-    "10 a denied call runs": changed("_require_permission", "raise PermissionDenied(ANY, hint=hint)", "return False"),
+    "10 a denied call runs": changed(
+        "_Call._require_permission", "raise PermissionDenied(ANY, hint=hint)", "return False"
+    ),
     "11 only one question is open at a time": changed(
         "ApprovalQueue.permission",
         "answer = await self._put(path, ask_id, asked)",

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -18,7 +18,6 @@ from ..protocol.call_arguments import UnderstoodArguments
 from ..protocol.errors import FridayError, PermissionDenied, ToolError
 from ..protocol.events import Denied, MessageAdded, Notice, ToolFinished, ToolOutput, ToolStarted
 from ..protocol.messages import Message, ResultStatus, ToolCall, ToolResult, user
-from ..protocol.receipt import ToolFacts
 from ..protocol.tool import CHANGING, PARALLEL, FinalReport, Output, Tool, ToolContext
 from ..protocol.trace_context import TRACEPARENT
 from ..text.suggest import closest_match
@@ -135,7 +134,7 @@ async def _run_scheduled(
     try:
         if after is not None:
             await after.wait()
-        ran = await _run_call(agent, services, call)
+        ran = await _Call(agent, services, call).run()
     finally:
         if done is not None:
             done.set()
@@ -146,119 +145,171 @@ async def _run_scheduled(
     return ran
 
 
-async def _run_call(agent: Agent, services: Services, call: ToolCall) -> _CallResult:
-    """One call from permission to result. A tool that is cancelled may still return what it has. Raises only StopRun,
-    LimitReached and CancelledError."""
-    begun: float | None = None
-    status: ResultStatus = "error"
-    output = Output("")
-    started, ready, asked = False, _Prepared(), call
-    now = asyncio.get_running_loop().time
-    try:
-        call = _forwarded(agent, call)
-        await _prepare(agent, services, call, ready)
-        tool, args = ready.tool, ready.args
-        require = partial(_require_permission, agent, services, asked, ready)
-        read_only = await require(ready.wanted) and agent.workspace.supports_read_only
-        context = _context(agent, services, call, ready.wanted, read_only=read_only)
-        begins = ToolStarted(call.id, tool.name, tool.title(args), tool.begins(args), read_only)
-        started, begun = True, now()  # the time a person took to answer does not count
-        await services.log.emit(agent.path, begins, durable=tool.effect in CHANGING)
-        output = Output(STOPPED, facts=begins.facts)  # for the case that it is cancelled
-        ran = await tool.run(context, args)
-        if ran.denied:
-            begun = None
-            await require(rerun_after_read_only(ready.wanted, ran.denied), printed=ran.text)
-            begun = now()
-            await services.log.emit(agent.path, msgspec.structs.replace(begins, looks=False), durable=True)
-            ran = await tool.run(msgspec.structs.replace(context, read_only=False), args)
-        output = ran
-        if services.hooks is not None:
-            ran = await _after_call(agent, services, call, ready, ran, now() - begun)
-        kept = await save_long(agent.workspace, ran.text)
-        output = ran if kept is ran.text else msgspec.structs.replace(ran, text=kept)
-        status = "cancelled" if being_stopped() else "error" if output.error else "ok"
-    except PermissionDenied as error:
-        started, status, output = True, "denied", Output(str(error))
-    except FridayError as error:
-        output = Output(str(error), error=True)
-        if services.hooks is not None and begun is not None:
-            output = await _after_call(agent, services, call, ready, output, now() - begun)
-    except asyncio.CancelledError:
-        if being_stopped():
-            status = "cancelled"
-            raise
-        output = Output(f"{call.name} failed: a task that it waited for was cancelled.")  # this task was not cancelled
-    except (StopRun, LimitReached) as error:
-        output = Output(str(error), facts=output.facts)
-        raise
-    except Exception as error:  # a defect in a tool must not end the run; the log file has the traceback
-        log.exception("tool %s failed", call.name)
-        output = Output(f"{call.name} failed unexpectedly: {type(error).__name__}: {error}")
-    finally:
-        if started:
-            took = 0.0 if begun is None else now() - begun
-            facts = ready.facts(output)
-            agent.receipt_builder.add(call.name, status, facts)
-            finished = ToolFinished(
-                call.id, call.name, status, took, output.display, facts,
-                text=ready.text(output), images=output.images, usage=output.usage,
-            )  # fmt: skip
-            services.log.emit_soon(agent.path, finished, *(Notice(text, "warning") for text in output.warnings))
-    return _CallResult(ToolResult(call.id, ready.text(output), status, output.images), output.ends)
-
-
-class _Prepared:
-    """A call before it runs: what `_prepare` found. `notes` come after its result, `rewritten` is what hooks changed."""
+class _Understood(NamedTuple):
+    """A call whose tool the agent has. `args` are its `arguments` as the tool takes them, `wanted` what it would do."""
 
     tool: Tool
-    args: msgspec.Struct | dict[str, Any]
     arguments: dict[str, Any]
+    args: msgspec.Struct | dict[str, Any]
     wanted: RuleInput
 
-    def __init__(self) -> None:
-        self.hooked: HookOutcome | None = None
-        self.notes: list[str] = []
-        self.rewritten: tuple[str, ...] = ()
 
-    def text(self, output: Output) -> str:
+class _Call:
+    """One call, from permission to result. `state`: `received` from the model; `understood`: its tool and arguments are known,
+    and hooks saw them; `running`; `asked again`: it ran read-only, and a person is asked whether it may run once more."""
+
+    def __init__(self, agent: Agent, services: Services, call: ToolCall) -> None:
+        self._agent, self._services = agent, services
+        self._sent = self._call = call
+        self._state: Literal["received", "understood", "running", "asked again"] = "received"
+        self._began = 0.0
+        self._known: _Understood | None = None
+        self._hooked = HookOutcome()
+        self._notes: list[str] = []
+        """What the model reads after the result."""
+        self._status: ResultStatus = "error"
+        self._output = Output("")
+        """What it has so far."""
+
+    async def run(self) -> _CallResult:
+        """The result. A tool that is cancelled may still return what it has. Raises only StopRun, LimitReached and
+        CancelledError."""
+        try:
+            await self._run(await self._understand())
+            self._status = "cancelled" if being_stopped() else "error" if self._output.error else "ok"
+        except PermissionDenied as error:
+            self._status, self._output = "denied", Output(str(error))
+        except FridayError as error:
+            self._output = Output(str(error), error=True)
+            self._output = await self._after_hooks(self._output)
+        except asyncio.CancelledError:
+            if being_stopped():
+                self._status = "cancelled"
+                raise  # otherwise not this task was cancelled
+            self._output = Output(f"{self._call.name} failed: a task that it waited for was cancelled.")
+        except (StopRun, LimitReached) as error:
+            self._output = Output(str(error), facts=self._output.facts)
+            raise
+        except Exception as error:  # a defect in a tool must not end the run; the log file has the traceback
+            log.exception("tool %s failed", self._call.name)
+            words = f"{self._call.name} failed unexpectedly: {type(error).__name__}: {error}"
+            self._output = Output(words)
+        finally:
+            if self._status == "denied" or self._state in ("running", "asked again"):
+                self._log_end()
+        output = self._output
+        return _CallResult(ToolResult(self._call.id, self._text, self._status, output.images), output.ends)
+
+    async def _understand(self) -> _Understood:
+        """Find the tool and read the arguments, and let hooks rewrite them. Raises what `_understand` does."""
+        agent, services = self._agent, self._services
+        call = self._call = _forwarded(agent, self._sent)
+        tool, sent = await _understand(agent, services, call)
+        self._notes.append(sent.note)
+        known = _as_understood(agent, tool, sent.arguments)
+        if services.hooks is not None:
+            hooked = self._hooked = await services.hooks.before_call(agent, call, tool, known.arguments, known.wanted)
+            if hooked.stop:
+                raise StopRun("hook", hooked.stop)
+            self._notes += [hooked.note, hooked.context]
+            if hooked.arguments is not None:  # what will run is what is judged
+                known = _as_understood(agent, tool, hooked.arguments)
+        self._known, self._state = known, "understood"
+        return known
+
+    async def _run(self, known: _Understood) -> None:
+        """Run the tool as far as it is permitted. Raises whatever the tool raises."""
+        agent, tool, args = self._agent, known.tool, known.args
+        read_only = await self._require_permission(known, known.wanted) and agent.workspace.supports_read_only
+        context = _context(agent, self._services, self._call, known.wanted, read_only=read_only)
+        begins = ToolStarted(self._call.id, tool.name, tool.title(args), tool.begins(args), read_only)
+        await self._start(begins, durable=tool.effect in CHANGING)
+        self._output = Output(STOPPED, facts=begins.facts)  # for the case that it is cancelled
+        ran = await tool.run(context, args)
+        if ran.denied:
+            self._state = "asked again"
+            again = rerun_after_read_only(known.wanted, ran.denied)
+            await self._require_permission(known, again, printed=ran.text)
+            await self._start(msgspec.structs.replace(begins, looks=False), durable=True)
+            ran = await tool.run(msgspec.structs.replace(context, read_only=False), args)
+        self._output = ran
+        ran = await self._after_hooks(ran)
+        kept = await save_long(agent.workspace, ran.text)
+        self._output = ran if kept is ran.text else msgspec.structs.replace(ran, text=kept)
+
+    async def _start(self, begins: ToolStarted, *, durable: bool) -> None:
+        self._state, self._began = "running", _now()  # the time a person took to answer does not count
+        await self._services.log.emit(self._agent.path, begins, durable=durable)
+
+    async def _after_hooks(self, ran: Output) -> Output:
+        """The output of a call that ran, after the hooks saw it. Raises StopRun when one stops the run."""
+        hooks, known = self._services.hooks, self._known
+        if hooks is None or known is None or self._state != "running" or being_stopped():
+            return ran
+        took_s = _now() - self._began
+        after = await hooks.after_call(
+            self._agent, self._call, known.tool, known.arguments, known.wanted, (ran, took_s)
+        )
+        self._notes.append(after.context)
+        if after.stop:
+            raise StopRun("hook", after.stop)
+        return ran if after.output is None else msgspec.structs.replace(ran, text=after.output)
+
+    @property
+    def _text(self) -> str:
         """The result as the model reads it."""
-        return "\n".join(filter(None, (output.text, *self.notes)))
+        return "\n".join(filter(None, (self._output.text, *self._notes)))
 
-    def facts(self, output: Output) -> ToolFacts:
-        """What the call did."""
-        return msgspec.structs.replace(output.facts, rewritten=self.rewritten) if self.rewritten else output.facts
+    def _log_end(self) -> None:
+        call, output, path = self._call, self._output, self._agent.path
+        took = _now() - self._began if self._state == "running" else 0.0
+        facts = output.facts
+        if self._hooked.arguments is not None:
+            facts = msgspec.structs.replace(facts, rewritten=(self._hooked.rewritten,))
+        self._agent.receipt_builder.add(call.name, self._status, facts)
+        finished = ToolFinished(
+            call.id, call.name, self._status, took, output.display, facts,
+            text=self._text, images=output.images, usage=output.usage,
+        )  # fmt: skip
+        self._services.log.emit_soon(path, finished, *(Notice(text, "warning") for text in output.warnings))
 
+    async def _require_permission(self, known: _Understood, wanted: RuleInput, *, printed: str = "") -> bool:
+        """Wait until the prepared call may run. Returns whether it must run read-only. Raises PermissionDenied with the reason,
+        and with what it `printed` if it already ran read-only."""
+        agent, services, arguments, hooked = self._agent, self._services, known.arguments, self._hooked
 
-async def _prepare(agent: Agent, services: Services, call: ToolCall, ready: _Prepared) -> None:
-    """Understand a call, and let hooks rewrite it. Raises what `_understand` does."""
-    tool, sent = await _understand(agent, services, call)
-    ready.notes.append(sent.note)
-    ready.tool, ready.arguments, ready.args = tool, sent.arguments, tool.parse(sent.arguments)
-    ready.wanted = _rule_input(agent, tool, ready.args)
-    if services.hooks is None:
-        return
-    hooked = ready.hooked = await services.hooks.before_call(agent, call, tool, ready.arguments, ready.wanted)
-    if hooked.stop:
-        raise StopRun("hook", hooked.stop)
-    ready.notes += [hooked.note, hooked.context]
-    if hooked.arguments is not None:  # what will run is what is judged
-        ready.arguments, ready.args = hooked.arguments, tool.parse(hooked.arguments)
-        ready.wanted, ready.rewritten = _rule_input(agent, tool, ready.args), (hooked.rewritten,)
+        def decision() -> PermissionDecision:
+            found = decide(wanted, arguments, agent.rules, services.taint, granted=hooked.grant)
+            return _stricter(found, self._hooked)
 
+        def passes() -> bool:
+            return decision().decision == "allow"
 
-async def _after_call(
-    agent: Agent, services: Services, call: ToolCall, ready: _Prepared, ran: Output, took_s: float
-) -> Output:
-    """The output of a call after the hooks saw it. Raises StopRun when one stops the run."""
-    assert services.hooks is not None
-    if being_stopped():
-        return ran
-    after = await services.hooks.after_call(agent, call, ready.tool, ready.arguments, ready.wanted, (ran, took_s))
-    ready.notes.append(after.context)
-    if after.stop:
-        raise StopRun("hook", after.stop)
-    return ran if after.output is None else msgspec.structs.replace(ran, text=after.output)
+        permission = decision()
+        if permission.decision == "ask" and services.hooks is not None:
+            asked = await services.hooks.permission(agent, self._sent, known.tool, arguments, wanted)
+            if asked.stop:
+                raise StopRun("hook", asked.stop)
+            if asked.decision == "allow" and hooked.decision != "ask":
+                hooked = asked
+            permission = _stricter(decision(), asked)
+        looked = f"What it printed read-only:\n{printed}" if printed else ""
+        if permission.decision == "allow":
+            return permission.read_only
+        if permission.decision == "ask" and services.approvals.interactive:
+            async with agent.slot.waiting("waiting_user", self._sent.id):
+                shown = None if arguments == self._sent.arguments else arguments
+                answer = await services.approvals.permission(
+                    agent.path, self._sent.id, wanted, reason=permission.reason, arguments=shown, again=passes
+                )
+            if answer.decision == "allow":
+                return wanted.effect == "run" and agent.rules.effective_mode == "plan"
+            words = f": {answer.reason}" if answer.reason else "."
+            raise PermissionDenied(f"The user denied this {wanted.tool} call{words}", hint=looked)
+        reason = permission.reason + (", and no person can be asked here" if permission.decision == "ask" else "")
+        await services.log.emit(agent.path, Denied(self._sent.id, wanted.tool, "\n".join(wanted.subjects), reason))
+        hint = f"Continue without it, or report what you could not do. {looked}".strip()
+        raise PermissionDenied(f"Not permitted: {reason}.", hint=hint)
 
 
 def _forwarded(agent: Agent, call: ToolCall) -> ToolCall:
@@ -290,59 +341,20 @@ async def _understand(agent: Agent, services: Services, call: ToolCall) -> tuple
     return tool, tool.understand(call.arguments)
 
 
-def _rule_input(agent: Agent, tool: Tool, args: object) -> RuleInput:
+def _as_understood(agent: Agent, tool: Tool, arguments: dict[str, Any]) -> _Understood:
+    args = tool.parse(arguments)
     subjects, also = tool.used(args, agent.workspace)
     sandbox_access, justification = tool.sandbox_access(args, agent.workspace)
-    return RuleInput(
+    wanted = RuleInput(
         tool.name, tool.effect, subjects, tool.script(args, agent.workspace), sandbox_access=sandbox_access,
         justification=justification, also=also,
     )  # fmt: skip
+    return _Understood(tool, arguments, args, wanted)
 
 
-async def _require_permission(
-    agent: Agent, services: Services, call: ToolCall, ready: _Prepared, wanted: RuleInput, *, printed: str = ""
-) -> bool:
-    """Wait until the prepared call may run. Returns whether it must run read-only. Raises PermissionDenied with the reason,
-    and with what it `printed` if it already ran read-only."""
-    arguments, hooked = ready.arguments, ready.hooked
-
-    def decision() -> PermissionDecision:
-        found = decide(wanted, arguments, agent.rules, services.taint, granted=hooked.grant if hooked else None)
-        return _stricter(found, ready.hooked)
-
-    def passes() -> bool:
-        return decision().decision == "allow"
-
-    permission = decision()
-    if permission.decision == "ask" and services.hooks is not None:
-        asked = await services.hooks.permission(agent, call, ready.tool, arguments, wanted)
-        if asked.stop:
-            raise StopRun("hook", asked.stop)
-        if asked.decision == "allow" and not (hooked is not None and hooked.decision == "ask"):
-            hooked = asked
-        permission = _stricter(decision(), asked)
-    looked = f"What it printed read-only:\n{printed}" if printed else ""
-    if permission.decision == "allow":
-        return permission.read_only
-    if permission.decision == "ask" and services.approvals.interactive:
-        async with agent.slot.waiting("waiting_user", call.id):
-            shown = None if arguments == call.arguments else arguments
-            answer = await services.approvals.permission(
-                agent.path, call.id, wanted, reason=permission.reason, arguments=shown, again=passes
-            )
-        if answer.decision == "allow":
-            return wanted.effect == "run" and agent.rules.effective_mode == "plan"
-        words = f": {answer.reason}" if answer.reason else "."
-        raise PermissionDenied(f"The user denied this {wanted.tool} call{words}", hint=looked)
-    reason = permission.reason + (", and no person can be asked here" if permission.decision == "ask" else "")
-    await services.log.emit(agent.path, Denied(call.id, wanted.tool, "\n".join(wanted.subjects), reason))
-    hint = f"Continue without it, or report what you could not do. {looked}".strip()
-    raise PermissionDenied(f"Not permitted: {reason}.", hint=hint)
-
-
-def _stricter(found: PermissionDecision, hooked: HookOutcome | None) -> PermissionDecision:
+def _stricter(found: PermissionDecision, hooked: HookOutcome) -> PermissionDecision:
     """`found`, unless the hooks deny the call, or ask about one that would be allowed."""
-    if hooked is None or hooked.decision not in ("deny", "ask") or found.decision == "deny":
+    if hooked.decision not in ("deny", "ask") or found.decision == "deny":
         return found
     if hooked.decision == "deny":
         return PermissionDecision("deny", hooked.reason)
@@ -365,3 +377,7 @@ def _context(agent: Agent, services: Services, call: ToolCall, wanted: RuleInput
     return ToolContext(
         agent.path, call.id, agent.workspace, agent.seen, emit, ask, read_only=read_only, withheld=withheld
     )
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
