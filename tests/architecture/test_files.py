@@ -16,7 +16,7 @@ LINES, TEST_LINES, FUNCTION_LINES = 400, 600, 60
 ARGUMENTS = 6
 """Positional arguments at most: more are passed by name, so that a reader sees which is which."""
 FOREIGN = re.compile(
-    "|".join(("/" + "work/(?:main|shared|venv)", r"(?<!\w)/" + "root/", r"\." + "pyenv", "/tmp/" + "bash_jobs"))
+    "|".join(("/" + "work/(?:main|shared|venv)", r"(?<!\w)/" + "root/", r"\." + "pyenv/", "/tmp/" + "bash_jobs"))
 )
 ROOTS = ("friday_cli", "tests", "docs", "profiles", ".ci")
 TOP = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "AGENTS.md", "pyproject.toml")

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from friday_cli.system.project_search import CEILINGS
+
 PROJECT = Path(__file__).parents[2]
 PAGES = ("docs/delegation.md", "docs/profiles.md", "docs/skills.md", "docs/worktrees.md")
 
@@ -87,7 +89,8 @@ def test_an_example_of_the_pages_does_what_the_page_says(example: Example, tmp_p
         (place / name).parent.mkdir(parents=True, exist_ok=True)
         (place / name).write_text(body, encoding="utf-8")
     env = {"PATH": f"{programs}{os.pathsep}{os.environ['PATH']}", "HOME": str(tmp_path),
-           "FRIDAY_HOME": str(tmp_path / "home"), "PYTHONPATH": str(PROJECT), "LC_ALL": "C.UTF-8", "FRIDAY_SANDBOX": "none"}  # fmt: skip
+           "FRIDAY_HOME": str(tmp_path / "home"), "PYTHONPATH": str(PROJECT), "LC_ALL": "C.UTF-8", "FRIDAY_SANDBOX": "none",
+           CEILINGS: os.environ[CEILINGS]}  # fmt: skip
     ran = subprocess.run(["bash", "-eu", "-o", "pipefail", "-c", example.commands], cwd=place, env=env,
                          capture_output=True, text=True, timeout=60)  # fmt: skip
     assert unlike(example.output, ran.stdout.splitlines()) == "", f"{ran.stdout}\n{ran.stderr}"
