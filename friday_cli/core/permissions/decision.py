@@ -40,6 +40,11 @@ def strictest(found: Iterable[PermissionDecision]) -> PermissionDecision:
     return max(found, key=lambda permission: _STRICTNESS[permission.decision])
 
 
+def stricter(one: Decision, other: Decision) -> Decision:
+    """The stricter of two decisions."""
+    return max(one, other, key=_STRICTNESS.__getitem__)
+
+
 def decided_by(rule: Rule, words: str, effect: str = "") -> PermissionDecision:
     """The decision of a rule. `words` say how it decides, such as "denied by", and `effect` what it met."""
     more = f": {rule.reason}" if rule.reason else ""

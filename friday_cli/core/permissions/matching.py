@@ -41,16 +41,17 @@ def matching_rule(rules: Iterable[Rule], call: RuleInput, decision: Decision, to
     for rule in rules:
         if rule.decision != decision:
             continue
-        if fnmatch.fnmatchcase(call.tool, rule.tool):
+        if _is_named(call.tool, rule.tool):
             if not rule.pattern:
                 return MetRule(rule, "")
             parts = _parts(call) if parts is None else parts
             if any(matches(rule, call.effect, part) for part in parts):
                 return MetRule(rule, "")
-        if rule.tool != "*":
+        for kind in _meant_effects(rule.tool, bool(rule.pattern), tools):
             effects = list(effects_of(call, tools)) if effects is None else effects
-            if met := next(filter(None, (_met(rule, effect, tools) for effect in effects)), ""):
-                return MetRule(rule, met)
+            for effect in effects:
+                if effect.effect == kind and (met := _met(rule, effect)):
+                    return MetRule(rule, met)
     return None
 
 
@@ -72,14 +73,24 @@ def effects_of(call: RuleInput, tools: ToolCatalog) -> Iterator[CallEffect]:
 
 def is_about(rule: Rule, effect: Effect, tools: ToolCatalog) -> bool:
     """Whether a deny or ask rule is about an effect, whichever tool has it."""
-    names = tools.spellings(effect, pattern=bool(rule.pattern))
-    return rule.tool != "*" and (rule.tool in names or any(fnmatch.fnmatchcase(name, rule.tool) for name in names))
+    return effect in _meant_effects(rule.tool, bool(rule.pattern), tools)
 
 
-def _met(rule: Rule, effect: CallEffect, tools: ToolCatalog) -> str:
-    """The part of an effect that a rule meets, in words; "" for none."""
-    if not is_about(rule, effect.effect, tools):
-        return ""
+@lru_cache(maxsize=512)
+def _meant_effects(name: str, pattern: bool, tools: ToolCatalog) -> tuple[Effect, ...]:
+    """The effects that a rule with this name of a tool, with a pattern or without one, is about."""
+    found = (kind for kind in _VERBS if any(_is_named(tool, name) for tool in tools.spellings(kind, pattern=pattern)))
+    return () if name == "*" else tuple(found)
+
+
+@lru_cache(maxsize=2048)
+def _is_named(tool: str, name: str) -> bool:
+    """Whether the name in a rule, perhaps with wildcards, is that of a tool."""
+    return fnmatch.fnmatchcase(tool, name)
+
+
+def _met(rule: Rule, effect: CallEffect) -> str:
+    """The part of an effect that a rule about it meets, in words; "" for none."""
     found: Iterable[str] = effect.subjects
     if rule.pattern:
         found = (subject for subject in effect.subjects if matches(rule, effect.effect, subject))
@@ -94,7 +105,7 @@ def withheld(rules: Iterable[Rule], call: RuleInput, labels: Sequence[str], tool
     it and was not asked for this call."""
     patterns: list[re.Pattern[str]] = []
     for rule in rules:
-        if rule.decision == "allow" or not (fnmatch.fnmatchcase(call.tool, rule.tool) or is_about(rule, "read", tools)):
+        if rule.decision == "allow" or not (_is_named(call.tool, rule.tool) or is_about(rule, "read", tools)):
             continue
         asked = rule.decision == "ask" and any(matches(rule, "read", subject) for subject in call.subjects)
         if rule.pattern and not asked:
@@ -110,7 +121,7 @@ def possible_rule(rules: Iterable[Rule], call: RuleInput, tools: ToolCatalog) ->
     for rule in rules if script is not None else ():
         if rule.decision == "allow" or not rule.pattern or script is None:
             continue
-        if fnmatch.fnmatchcase(call.tool, rule.tool) and (why := _unread_command(rule, script)):
+        if _is_named(call.tool, rule.tool) and (why := _unread_command(rule, script)):
             return rule, why
         if is_about(rule, "net", tools) and (script.trouble or any(host == UNREAD for host, _ in script.hosts)):
             return rule, script.trouble or f"it contacts {UNREAD}"
@@ -160,7 +171,7 @@ def _parts(call: RuleInput) -> tuple[str, ...]:
 
 def allowing_rule(rules: Sequence[Rule], call: RuleInput) -> Rule | None:
     """The allow rule of the first subject, when each subject has one. Each command of a compound one needs a rule."""
-    fitting = [r for r in rules if r.decision == "allow" and fnmatch.fnmatchcase(call.tool, r.tool)]
+    fitting = [r for r in rules if r.decision == "allow" and _is_named(call.tool, r.tool)]
     for rule in fitting:
         if not rule.pattern:
             return rule
@@ -178,7 +189,7 @@ def allowing_rule_for_step(rules: Sequence[Rule], call: RuleInput, step: SimpleC
     if step.dynamic_arguments or step.dynamic_program or step.writes:
         return None
     for rule in rules:
-        if rule.decision != "allow" or not rule.pattern or not fnmatch.fnmatchcase(call.tool, rule.tool):
+        if rule.decision != "allow" or not rule.pattern or not _is_named(call.tool, rule.tool):
             continue
         if re.search(r"[*?\[]", rule.pattern.split(" ", 1)[0]) and not step.suggest:
             continue  # a rule without a program name never covers a program that runs others
@@ -191,7 +202,7 @@ def allowing_rule_for_step(rules: Sequence[Rule], call: RuleInput, step: SimpleC
 
 def matches(rule: Rule, effect: Effect, subject: str) -> bool:
     """Whether the pattern of a rule matches one subject of a call: for deny and ask rules without regard to case."""
-    if hosts := [one for one in (rule.pattern, *rule.readings) if one.startswith(DOMAIN)]:
+    if effect == "net" and (hosts := [one for one in (rule.pattern, *rule.readings) if one.startswith(DOMAIN)]):
         host = subject.removeprefix(DOMAIN) if subject.startswith(DOMAIN) else ""
         return host != "" and any(names_host(one, host) for one in hosts)
     if effect == "run":

@@ -11,7 +11,7 @@ from ..protocol.shell_script import SimpleCommand
 from ..protocol.tool_info import SKILL, CallEffect, Effect, ToolCatalog
 from ..text.sanitize import sanitize_line
 from .dangerous import is_protected, is_secret
-from .decision import Mode, PermissionDecision, decided_by, strictest
+from .decision import Mode, PermissionDecision, decided_by, stricter, strictest
 from .matching import allowing_rule, allowing_rule_for_step, matching_rule, possible_rule
 from .rule import ESCALATED, Decision, Rule, RuleInput
 
@@ -69,16 +69,19 @@ class Rights(msgspec.Struct, frozen=True):
 
 def decide_by_steps(rights: Rights, call: RuleInput) -> PermissionDecision:
     """The decision of the first step that makes one; the last step always does."""
-    return next(found for _, step in STEPS if (found := step(rights, call)) is not None)
+    for _, step in STEPS:
+        if (found := step(rights, call)) is not None:
+            return found
+    raise AssertionError("the last step decides")
 
 
 def always_ask_reason(call: RuleInput, mode: Mode = "ask") -> str:
     """Why a call needs permission in every mode, "" when it does not."""
-    for effect, subject in ((one.effect, subject) for one in _all_effects(call) for subject in one.subjects):
-        if effect == "write" and is_protected(subject):
-            return f"{subject} is protected: asked in every mode"
-        if effect == "read" and is_secret(subject):
-            return f"{subject} may hold secrets: asked in every mode"
+    for effect in _all_effects(call):
+        if effect.effect == "write" and (bad := next(filter(is_protected, effect.subjects), "")):
+            return f"{bad} is protected: asked in every mode"
+        if effect.effect == "read" and (bad := next(filter(is_secret, effect.subjects), "")):
+            return f"{bad} may hold secrets: asked in every mode"
     for step in call.script.steps if call.script else ():
         if step.danger:
             return f"{step.danger}: asked in every mode"
@@ -194,8 +197,9 @@ def _by_commands(rights: Rights, call: RuleInput) -> PermissionDecision | None:
 def _by_mode(rights: Rights, call: RuleInput, why: str = "") -> PermissionDecision:
     if rights.mode is None:
         return PermissionDecision("allow", "decided by the rights above")
-    found = [PermissionDecision(_decision_of_mode(rights.mode, call, one.effect)) for one in _all_effects(call)]
-    decision = strictest(found).decision
+    decision = _decision_of_mode(rights.mode, call, call.effect)
+    for one in call.also:
+        decision = stricter(decision, _decision_of_mode(rights.mode, call, one.effect))
     why = why or (call.script.trouble if call.script else "")
     more = f" ({why})" if why and decision != "allow" else ""
     return PermissionDecision(decision, f"mode {rights.mode}: {call.tool} {_ANSWERS[decision]}{more}")
