@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from friday_cli.config.loader import text as settings_text
 from friday_cli.core.protocol.errors import FileError, FridayError, UsageError
 from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.system.paths import config_dir
@@ -85,14 +86,8 @@ def read(
 
 def load(path: Path) -> dict[str, Any]:
     """The entries of a file, {} if it does not exist. Raises FileError."""
-    try:
-        with open(path, "rb") as file:
-            raw = file.read(LARGEST + 1)
-    except FileNotFoundError:
-        return {}
-    except OSError as failed:
-        raise FileError(str(path), f"cannot be read: {failed.strerror}.") from None
-    return entries_in(str(path), raw)
+    content = settings_text(path)
+    return entries_in(str(path), content.encode()) if content else {}
 
 
 def entries_in(file: str, raw: bytes) -> dict[str, Any]:

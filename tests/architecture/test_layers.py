@@ -38,7 +38,7 @@ ROOMS = {
     "httpx2": ("friday_cli.llm.transport", "friday_cli.tools.web", "friday_cli.llm.models", "friday_cli.mcp"),
     "mcp": ("friday_cli.mcp", "friday_cli.frontends.mcp_server"),
     "mcp_types": ("friday_cli.mcp", "friday_cli.frontends.mcp_server"),
-    "anyio": ("friday_cli.mcp",),
+    "anyio": ("friday_cli.mcp", "friday_cli.frontends.mcp_server"),
     "msgspec": ("friday_cli",),
     **dict.fromkeys(("opentelemetry", "google", "requests"), ("friday_cli.telemetry.sdk",)),
     "ray": ("friday_cli.map.ray_engine", "friday_cli.map.ray_worker"),

@@ -409,6 +409,43 @@ async def test_the_task_of_a_killed_server_can_be_read_from_the_next_one(harness
     assert again.structured_content["status"] == "interrupted"
 
 
+@pytest.mark.parametrize("answer", [{"result": None}, {}, {"result": "yes"}])
+async def test_an_answer_without_a_result_is_a_denial(harness: Harness, answer: dict[str, Any]) -> None:
+    harness.plays({"a.*": [does(("write_file", {"path": "new.txt", "content": "x"})), DONE]})
+    harness.profile("writer", 'allowedTools: "*"')
+    words = ["-m", "friday_cli", "mcp", "serve", "-m", f"scripted:{harness.scenario}"]
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, *words, stdin=pipe, stdout=pipe, cwd=harness.project, limit=2**20
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+
+    def send(**frame: Any) -> None:
+        assert process.stdin is not None
+        process.stdin.write(json.dumps({"jsonrpc": "2.0"} | frame).encode() + b"\n")
+
+    client = {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {"elicitation": {}},
+        "clientInfo": {"name": "t", "version": "1"},
+    }
+    send(id=1, method="initialize", params=client)
+    assert json.loads(await process.stdout.readline())["id"] == 1
+    send(method="notifications/initialized")
+    send(id=2, method="tools/call", params={"name": "delegate_task", "arguments": {"profile": "writer", "task": "go"}})
+    result = None
+    while result is None:
+        frame = json.loads(await process.stdout.readline())
+        if frame.get("method") == "elicitation/create":
+            send(id=frame["id"], **answer)
+        elif frame.get("id") == 2:
+            result = frame["result"]
+    assert not (harness.project / "new.txt").exists()
+    process.stdin.close()
+    await process.wait()
+
+
 async def test_a_signal_ends_the_server_and_what_it_runs(harness: Harness, tmp_path: Path) -> None:
     harness.plays({"a.*": [does(("bash", {"command": wait_for(tmp_path / "never")}))]})
     async with _process(harness) as (process, send):

@@ -127,7 +127,7 @@ def test_an_unknown_key_is_named_and_the_server_is_used(files: Files, key: str, 
 @pytest.mark.parametrize(("text", "problem"), [
     ('{"mcpServers": {"a": {"command": "x"},}}', ":1: is not valid JSON: "), ("[]", ": mcpServers: expected an object of servers by name."),
     ('{"servers": {}}', ': mcpServers: is missing. Write {"mcpServers": {"NAME": {...}}}.'), ('{"mcpServers": []}', ": mcpServers: expected an object"),
-    ("[" * 100_000, ": "), ("\udcff", ": is not UTF-8 text."),
+    ("[" * 100_000, ": "), ("\udcff", ":1: is not UTF-8 text."),
 ])  # fmt: skip
 def test_a_broken_file_is_one_line_and_the_other_files_load(files: Files, text: str, problem: str) -> None:
     files.file.write_bytes(text.encode("utf-8", "surrogateescape"))

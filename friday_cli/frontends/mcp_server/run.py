@@ -6,10 +6,14 @@ import asyncio
 import logging
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import AsyncIterable, Mapping
 from typing import Any
 
+import anyio
+import mcp_types as types
+from anyio.streams.memory import MemoryObjectSendStream
 from mcp.server.stdio import stdio_server
+from mcp.shared.message import SessionMessage
 
 from .serve_settings import ServeSettings
 from .server import build_server
@@ -42,5 +46,33 @@ async def _serve(settings: ServeSettings) -> None:
 
 async def _over_stdio(host: FridayTools) -> None:
     server = build_server(host)
-    async with stdio_server() as (received, sent):
-        await server.run(received, sent, server.create_initialization_options())
+    async with stdio_server() as (received, sent), anyio.create_task_group() as tasks:
+        forward, checked = anyio.create_memory_object_stream[SessionMessage | Exception]()
+        tasks.start_soon(_forward, received, forward)
+        await server.run(checked, sent, server.create_initialization_options())
+        tasks.cancel_scope.cancel()
+
+
+async def _forward(
+    received: AsyncIterable[SessionMessage | Exception], forward: MemoryObjectSendStream[SessionMessage | Exception]
+) -> None:
+    """Hand on what the client sends. An answer that is none, such as one without a result, becomes an error: the library
+    drops it, and what was asked would wait for ever."""
+    async with forward:
+        async for message in received:
+            wrong = _answered_id(message) if isinstance(message, Exception) else None
+            if wrong is not None:
+                error = types.ErrorData(code=types.INVALID_REQUEST, message="The answer has no result.")
+                message = SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=wrong, error=error))
+            await forward.send(message)
+
+
+def _answered_id(invalid: Exception) -> int | str | None:
+    """The id of the request that an invalid message answers; None if it answers none."""
+    problems = invalid.errors() if hasattr(invalid, "errors") else []  # of pydantic, which only the library imports
+    for problem in problems:
+        found = problem["input"]
+        if isinstance(found, dict) and "method" not in found and isinstance(found.get("id"), int | str):
+            answered: int | str = found["id"]
+            return answered
+    return None

@@ -29,6 +29,7 @@ from friday_cli.system.paths import store_path, working_folder
 from ..options import session_options
 from .input import read_prompt
 from .output import JsonWriter, OutputWriter, StreamWriter, TextWriter
+from .pipe_output import pipe_output
 from .terminal import remark
 
 if TYPE_CHECKING:
@@ -73,8 +74,23 @@ def _ask_into_file(values: dict[str, Any]) -> int:
 
 
 def _ask_and_report(values: dict[str, Any]) -> int:
-    show = (lambda text: None) if values["quiet"] else remark
     signals = _SignalHandler()
+    with pipe_output() as output:
+        code = 1
+        try:
+            code = _answer_or_report(values, signals)
+        finally:
+            stopped = bool(signals.code) or (values["timeout"] is not None and code == EXIT_LIMIT)
+            try:
+                output.finish(wait=not stopped)
+            except BrokenPipeError:
+                if not code:
+                    raise
+    return code
+
+
+def _answer_or_report(values: dict[str, Any], signals: _SignalHandler) -> int:
+    show = (lambda text: None) if values["quiet"] else remark
     log_path: Path | None = None
     try:
         if values["debug"]:

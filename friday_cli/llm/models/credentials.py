@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from friday_cli.config.loader import text as settings_text
 from friday_cli.config.settings import ProviderSettings
 from friday_cli.core.protocol.errors import FileError, UsageError
 from friday_cli.core.text import known_keys
@@ -136,17 +137,13 @@ def _validated(value: str, where: str) -> str:
 
 
 def _read(path: Path) -> dict[str, str]:
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError:
+    if not (content := settings_text(path)):
         return {}
-    except OSError as error:
-        raise FileError(str(path), f"cannot be read: {error.strerror}.") from None
     import tomllib  # takes 2 ms; most runs read no such file
 
     try:
-        return msgspec.convert(tomllib.loads(content.decode()), _KeyFile).keys
-    except (tomllib.TOMLDecodeError, msgspec.ValidationError, UnicodeDecodeError):
+        return msgspec.convert(tomllib.loads(content), _KeyFile).keys
+    except (tomllib.TOMLDecodeError, msgspec.ValidationError):
         # `from None` and without the error's text: it could quote a key
         raise FileError(
             str(path), 'is not a list of keys.', hint='Write lines such as anthropic = "..." under [keys], or remove it '

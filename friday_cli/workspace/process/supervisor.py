@@ -58,6 +58,9 @@ def main(fd: int) -> None:
     """Serve requests from the socket `fd` until Friday closes its end."""
     gc.disable()
     gc.freeze()  # forked processes share memory that is not written to
+    signal.pthread_sigmask(
+        signal.SIG_SETMASK, []
+    )  # the parent of Friday may have blocked SIGCHLD; commands get none blocked
     friday = pidfd(os.getppid())
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     prctl(PR_SET_CHILD_SUBREAPER, 1)
