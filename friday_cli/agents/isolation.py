@@ -16,7 +16,7 @@ from friday_cli.core.eventlog.replay import AgentRecord
 from friday_cli.core.protocol.agent_path import parent_of
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.events import AnyEvent, Notice, WorktreeChanged
-from friday_cli.core.protocol.workspace import Workspace
+from friday_cli.core.protocol.workspace import Workspace, whole
 from friday_cli.core.subagents.run import finish_despite_cancel
 from friday_cli.core.subagents.tree import SubagentTree
 from friday_cli.system.project_search import repository_top
@@ -192,6 +192,7 @@ class WorktreeIsolation:
 
 def local_workspace(workspace: Workspace) -> LocalWorkspace:
     """`workspace` if it can have worktrees. Raises ToolError if it cannot."""
+    workspace = whole(workspace)
     if not isinstance(workspace, LocalWorkspace):
         raise ToolError("This workspace cannot have worktrees.")
     return workspace

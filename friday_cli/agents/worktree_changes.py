@@ -11,7 +11,7 @@ from friday_cli.core.permissions.rule import RuleInput
 from friday_cli.core.protocol.agent_path import is_under
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.tool import ToolContext
-from friday_cli.core.protocol.workspace import Workspace
+from friday_cli.core.protocol.workspace import Workspace, whole
 from friday_cli.core.subagents.tree import SubagentTree
 from friday_cli.core.text.untrusted import neutralize, neutralize_line
 from friday_cli.core.tool_catalog import APPLY_DELEGATION, DISCARD_DELEGATION, READ_FILE
@@ -96,7 +96,7 @@ class WorktreeChanges:
 
     def touched(self, path: str, workspace: Workspace) -> Sequence[str]:
         """Every path that applying the changes of the agent `path` would change, as rules name it."""
-        made = self._isolation.of(path)
+        made, workspace = self._isolation.of(path), whole(workspace)
         if made is None or not made.open or not isinstance(workspace, LocalWorkspace):
             return ()
         self._touched[path] = self._isolation.worktrees.touched(made, workspace)

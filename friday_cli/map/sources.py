@@ -182,7 +182,8 @@ def _files(folder: Path, pattern: str, template: Template) -> Iterator[BatchItem
         wanted = compile_glob(pattern)
     except ValueError as error:
         raise UsageError(f"--glob: {pattern!r} is not a pattern: {error}.") from None
-    files = walk_files(str(folder), level_of(folder)[0], hidden=names_hidden(pattern))
+    folder = Path(os.path.realpath(folder))
+    files = walk_files(str(folder), str(folder), level_of(folder)[0], hidden=names_hidden(pattern))
     found = (path for path in sorted(os.path.relpath(file.path, folder) for file in files) if wanted.fullmatch(path))
     return (file_item(folder, path, template.fields) for path in found)
 

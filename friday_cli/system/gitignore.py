@@ -7,10 +7,12 @@ import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from friday_cli.system.project_search import nearest_repository
 
 from . import globs
+from .beneath import FOLDER, opened_folder
 
 _SIZE = 1024 * 1024
 _EXCLUDES = re.compile(r"^[ \t]*excludesfile[ \t]*=[ \t]*\"?([^\"#;\n]+)", re.I | re.M)
@@ -143,26 +145,68 @@ def _rules_of_user() -> IgnoreFile:
     return IgnoreFile(_text(f"{folder}/git/ignore"))
 
 
-def walk_files(folder: str, level: Level | None, *, hidden: bool) -> Iterator[os.DirEntry[str]]:
-    """The files below `folder`, without those that its rules `level` hide (None: no rules). Links are not followed, and
-    `.git` is left out; so are names that begin with a dot, unless `hidden` is set."""
-    pending = [(folder, level)]
-    while pending:
-        folder, level = pending.pop()
-        try:
-            with os.scandir(folder) as entries:
-                for entry in entries:
+class WalkedFile(NamedTuple):
+    """A file of a walk. `folder` is an open descriptor of its folder until the next file is asked for."""
+
+    path: str
+    name: str
+    folder: int
+
+
+def walk_files(root: str, folder: str, level: Level | None, *, hidden: bool) -> Iterator[WalkedFile]:
+    """The files below `folder`, which is in `root`, without those that its rules `level` hide (None: no rules). No link is
+    followed, also none that is put in place of a folder meanwhile. `.git` is left out; so are names that begin with a dot, unless
+    `hidden` is set."""
+    parts = [part for part in os.path.relpath(folder, root).split(os.sep) if part != os.curdir]
+    try:
+        with opened_folder(root, parts) as opened:
+            yield from _below(os.open(os.curdir, FOLDER, dir_fd=opened), folder, level, hidden)
+    except OSError:
+        return  # removed meanwhile, or not readable
+
+
+def _below(opened: int, folder: str, level: Level | None, hidden: bool) -> Iterator[WalkedFile]:
+    """The files below an open folder, whose descriptor is closed at the end."""
+    stack = [(opened, folder, level, list[str]())]
+    unread = True
+    try:
+        while stack:
+            opened, folder, level, waiting = stack[-1]
+            if unread:
+                unread = False
+                for entry in _listed(opened):
                     if entry.name == ".git" or (not hidden and entry.name.startswith(".")) or entry.is_symlink():
                         continue
                     is_folder = entry.is_dir(follow_symlinks=False)
-                    if level is not None and level.hides(entry.path, is_folder):
+                    path = f"{folder}/{entry.name}"
+                    if level is not None and level.hides(path, is_folder):
                         continue
                     if is_folder:
-                        pending.append((entry.path, level and level.below(entry.path)))
+                        waiting.append(entry.name)
                     elif entry.is_file(follow_symlinks=False):
-                        yield entry
-        except OSError:
-            continue  # removed meanwhile, or not readable
+                        yield WalkedFile(path, entry.name, opened)
+            if not waiting:
+                os.close(stack.pop()[0])
+                continue
+            name = waiting.pop()
+            try:
+                below = os.open(name, FOLDER, dir_fd=opened)
+            except OSError:
+                continue  # removed, replaced by a link, or not readable
+            path = f"{folder}/{name}"
+            stack.append((below, path, level and level.below(path), []))
+            unread = True
+    finally:
+        for opened, *_ in stack:
+            os.close(opened)
+
+
+def _listed(opened: int) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(opened) as entries:
+            return list(entries)
+    except OSError:
+        return []
 
 
 def rules_in(path: Path) -> IgnoreFile:

@@ -20,7 +20,8 @@ from typing import Literal
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.workspace import DirectoryEntry
 
-_WALK = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+from .beneath import FILE, opened_folder
+
 LOCK_S = 5.0
 """Seconds that a write waits for another program that holds the lock of the folder."""
 _locks: weakref.WeakValueDictionary[Path, threading.Lock] = weakref.WeakValueDictionary()
@@ -29,22 +30,10 @@ _Kind = Literal["file", "folder", "link", "other"]
 _KINDS: dict[int, _Kind] = {stat.S_IFREG: "file", stat.S_IFDIR: "folder", stat.S_IFLNK: "link"}
 
 
-@contextlib.contextmanager
-def open_parent(root: Path, path: Path, *, make: bool = False) -> Iterator[int]:
+def open_parent(root: Path, path: Path, *, make: bool = False) -> contextlib.AbstractContextManager[int]:
     """A descriptor of the parent folder of `path`, opened from `root` without following any link. `make` creates missing
     folders. Raises OSError."""
-    fd = os.open(root, _WALK)
-    try:
-        for name in path.parent.relative_to(root).parts:
-            if make:
-                with contextlib.suppress(FileExistsError):
-                    os.mkdir(name, dir_fd=fd)
-            below = os.open(name, _WALK, dir_fd=fd)
-            os.close(fd)
-            fd = below
-        yield fd
-    finally:
-        os.close(fd)
+    return opened_folder(root, path.parent.relative_to(root).parts, make=make)
 
 
 def read(root: Path, path: Path, limit: int) -> bytes:
@@ -57,7 +46,7 @@ def read(root: Path, path: Path, limit: int) -> bytes:
 
 def _read(folder: int, name: str, limit: int) -> bytes:
     _require_file(os.stat(name, dir_fd=folder, follow_symlinks=False))  # opening a device can have side effects
-    fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    fd = os.open(name, FILE, dir_fd=folder)
     with os.fdopen(fd, "rb", buffering=0) as file:
         size = _require_file(os.fstat(fd)).st_size
         pieces, room = [], limit

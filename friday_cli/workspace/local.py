@@ -86,9 +86,17 @@ class LocalWorkspace(WorkspaceFiles):
         return await commands.finished(running, agent, timeout_s)
 
     async def execute(
-        self, argv: Sequence[str], *, agent: str, timeout_s: float, limit: int, cwd: Path | None = None
+        self,
+        argv: Sequence[str],
+        *,
+        agent: str,
+        timeout_s: float,
+        limit: int,
+        cwd: Path | None = None,
+        looks: bool = False,
     ) -> ProgramResult:
-        return await self._commands.starter.execute(argv, agent, timeout_s=timeout_s, limit=limit, cwd=cwd)
+        starter = self._commands.starter
+        return await starter.execute(argv, agent, timeout_s=timeout_s, limit=limit, cwd=cwd, looks=looks)
 
     async def start(self, command: str, *, agent: str, access: Access = "") -> BackgroundJob:
         return await self._commands.start(command, agent=agent, access=access)

@@ -57,6 +57,40 @@ async def test_can_use_only_tightens(harness: Harness, name: str) -> None:
     assert not (harness.project / "other").exists()
 
 
+SWAPPED = {
+    "read_file": {"path": "f.txt"}, "document_query": {"path": "f.txt", "query": "HIDDEN"},
+    "grep": {"pattern": "HIDDEN", "path": "f.txt"}, "list_dir": {"path": "folder"}, "glob": {"pattern": "*", "path": "folder"},
+    "edit_file": {"path": "f.txt", "edits": [{"old": "HIDDEN", "new": "x"}]},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("target", [".env", "../outside/id_rsa"])
+@pytest.mark.parametrize("tool", SWAPPED)
+async def test_what_is_swapped_in_after_the_decision_is_not_opened(harness: Harness, tool: str, target: str) -> None:
+    """The judge of the program runs after the rules; it stands for a command in the background."""
+    secret = harness.project / target
+    (harness.project / "folder").mkdir()
+    secret.parent.mkdir(exist_ok=True)
+    secret.write_text("HIDDEN\n")
+    (harness.project / "private").mkdir()
+    (harness.project / "private/HIDDEN.txt").write_text("x")
+    (harness.project / "f.txt").write_text("plain\n")
+    harness.plays({"a": [does((tool, SWAPPED[tool])), says("done")]})
+
+    async def swap(request: friday.ToolRequest) -> bool:
+        (harness.project / "f.txt").unlink()
+        (harness.project / "f.txt").symlink_to(target)
+        (harness.project / "folder").rmdir()
+        (harness.project / "folder").symlink_to("private" if target == ".env" else "../outside")
+        return True
+
+    result = await friday.run("go", **given(harness, mode="edits", can_use=swap))
+    ((status, text),) = await harness.results(result.session, "a")
+    assert (status, "HIDDEN" in text, "id_rsa" in text.replace("outside/id_rsa", "")) == ("error", False, False)
+    assert "replaced by a link" in text or "outside the workspace" in text
+    assert secret.read_text() == "HIDDEN\n"
+
+
 async def test_a_judge_cannot_change_the_call(harness: Harness) -> None:
     async def can_use(request: friday.ToolRequest) -> bool:
         request.arguments["word"] = "other"

@@ -5,8 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from friday_cli.core.permissions.dangerous import is_secret
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.tool import KnownFiles, Output, Tool, ToolContext
+from friday_cli.core.protocol.workspace import for_one_call
 from friday_cli.workspace.local import LocalWorkspace
 
 
@@ -27,6 +31,14 @@ class ToolHarness:
         tool.used(args, self.workspace)
         tool.title(args)
         return await tool.run(self.context, args)
+
+    async def judged(self, name: str, **arguments: Any) -> str:
+        """The text of a call that runs as an agent's does: with the paths that the rules judged. A secret is refused."""
+        tool, workspace = self.tools[name], for_one_call(self.workspace)
+        args = tool.parse(arguments)
+        if any(is_secret(subject) for subject in tool.used(args, workspace)[0]):
+            raise ToolError("it may hold secrets")
+        return (await tool.run(msgspec.structs.replace(self.context, workspace=workspace), args)).text
 
     async def text(self, name: str, **arguments: Any) -> str:
         return (await self(name, **arguments)).text

@@ -20,6 +20,7 @@ from ..protocol.events import Denied, MessageAdded, Notice, ToolFinished, ToolOu
 from ..protocol.messages import Message, ResultStatus, ToolCall, ToolResult, user
 from ..protocol.tool import CHANGING, PARALLEL, FinalReport, Output, Tool, ToolContext
 from ..protocol.trace_context import TRACEPARENT
+from ..protocol.workspace import Workspace, for_one_call
 from ..text.suggest import closest_match
 from .agent import Agent, HookOutcome, Services, StopRun
 from .result_budget import save_long, truncate_results
@@ -146,12 +147,14 @@ async def _run_scheduled(
 
 
 class _Understood(NamedTuple):
-    """A call whose tool the agent has. `args` are its `arguments` as the tool takes them, `wanted` what it would do."""
+    """A call whose tool the agent has. `args` are its `arguments` as the tool takes them, `wanted` what it would do.
+    `workspace` opens what its paths led to when that was found out."""
 
     tool: Tool
     arguments: dict[str, Any]
     args: msgspec.Struct | dict[str, Any]
     wanted: RuleInput
+    workspace: Workspace
 
 
 class _Call:
@@ -221,7 +224,7 @@ class _Call:
         """Run the tool as far as it is permitted. Raises whatever the tool raises."""
         agent, tool, args = self._agent, known.tool, known.args
         read_only = await self._require_permission(known, known.wanted) and agent.workspace.supports_read_only
-        context = _context(agent, self._services, self._call, known.wanted, read_only=read_only)
+        context = _context(agent, self._services, self._call, known, read_only=read_only)
         begins = ToolStarted(self._call.id, tool.name, tool.title(args), tool.begins(args), read_only)
         await self._start(begins, durable=tool.effect in CHANGING)
         self._output = Output(STOPPED, facts=begins.facts)  # for the case that it is cancelled
@@ -343,13 +346,14 @@ async def _understand(agent: Agent, services: Services, call: ToolCall) -> tuple
 
 def _as_understood(agent: Agent, tool: Tool, arguments: dict[str, Any]) -> _Understood:
     args = tool.parse(arguments)
-    subjects, also = tool.used(args, agent.workspace)
-    sandbox_access, justification = tool.sandbox_access(args, agent.workspace)
+    workspace = for_one_call(agent.workspace)
+    subjects, also = tool.used(args, workspace)
+    sandbox_access, justification = tool.sandbox_access(args, workspace)
     wanted = RuleInput(
-        tool.name, tool.effect, subjects, tool.script(args, agent.workspace), sandbox_access=sandbox_access,
+        tool.name, tool.effect, subjects, tool.script(args, workspace), sandbox_access=sandbox_access,
         justification=justification, also=also,
     )  # fmt: skip
-    return _Understood(tool, arguments, args, wanted)
+    return _Understood(tool, arguments, args, wanted, workspace)
 
 
 def _stricter(found: PermissionDecision, hooked: HookOutcome) -> PermissionDecision:
@@ -361,7 +365,7 @@ def _stricter(found: PermissionDecision, hooked: HookOutcome) -> PermissionDecis
     return PermissionDecision("ask", hooked.reason) if found.decision == "allow" else found
 
 
-def _context(agent: Agent, services: Services, call: ToolCall, wanted: RuleInput, *, read_only: bool) -> ToolContext:
+def _context(agent: Agent, services: Services, call: ToolCall, known: _Understood, *, read_only: bool) -> ToolContext:
     offset = 0
 
     def emit(text: str) -> None:
@@ -373,9 +377,9 @@ def _context(agent: Agent, services: Services, call: ToolCall, wanted: RuleInput
         async with agent.slot.waiting("waiting_user", call.id):
             return await services.approvals.question(agent.path, call.id, question, choices)
 
-    withheld = partial(agent.rules.withheld, wanted)
+    withheld = partial(agent.rules.withheld, known.wanted)
     return ToolContext(
-        agent.path, call.id, agent.workspace, agent.seen, emit, ask, read_only=read_only, withheld=withheld
+        agent.path, call.id, known.workspace, agent.seen, emit, ask, read_only=read_only, withheld=withheld
     )
 
 

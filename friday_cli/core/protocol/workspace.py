@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol, cast
 
 import msgspec
 
 from ..text.sanitize import sanitize_line
+from .errors import ToolError
 from .receipt import FileChange
 
 Access = Literal["", "read_only", "network", "outside"]
@@ -143,9 +144,17 @@ class Workspace(Protocol):
         """Run a shell command in a new process session. All its processes have ended when this returns."""
 
     async def execute(
-        self, argv: Sequence[str], *, agent: str, timeout_s: float, limit: int, cwd: Path | None = None
+        self,
+        argv: Sequence[str],
+        *,
+        agent: str,
+        timeout_s: float,
+        limit: int,
+        cwd: Path | None = None,
+        looks: bool = False,
     ) -> ProgramResult:
-        """Run a program for Friday itself, without a shell. At most `limit` bytes of its output are read."""
+        """Run a program for Friday itself, without a shell. At most `limit` bytes of its output are read. `looks`: in the sandbox
+        of read-only commands, if there is one here."""
 
     async def keep_output(self, data: bytes) -> str:
         """Write a long result to a new file in the folder with long outputs; returns its path. Raises ToolError."""
@@ -163,3 +172,40 @@ class Workspace(Protocol):
 
     async def close(self) -> None:
         """End the processes of all agents."""
+
+
+def for_one_call(workspace: Workspace) -> Workspace:
+    """`workspace` for one call of a tool: what a path of the call leads to is what permission rules judged."""
+    return cast(Workspace, _WorkspaceOfCall(workspace))
+
+
+def whole(workspace: Workspace) -> Workspace:
+    """The workspace behind one of `for_one_call`, or `workspace` itself."""
+    return workspace.of_all_calls if isinstance(workspace, _WorkspaceOfCall) else workspace
+
+
+class _WorkspaceOfCall:
+    """Remembers what each path led to when it was resolved first. A path that leads elsewhere later is refused, and files are
+    opened without following links: so nothing is opened but what was judged."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self.of_all_calls = workspace
+        self._found: dict[str, Path] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.of_all_calls, name)
+
+    def resolve(self, path: str, *, write: bool = False) -> Path:
+        found = self.of_all_calls.resolve(path, write=write)
+        if self._found.setdefault(path, found) != found:
+            raise ToolError(f"{path!r} was replaced by a link, or a link in it was changed.", hint="Try again.")
+        return found
+
+    def label(self, path: str | Path) -> str:
+        return self.of_all_calls.label(self.resolve(path) if isinstance(path, str) else path)
+
+    def labels(self, path: str) -> tuple[str, ...]:
+        found, names = self.resolve(path), self.of_all_calls.labels(path)
+        if names[0] != self.of_all_calls.label(found):
+            raise ToolError(f"{path!r} was replaced by a link, or a link in it was changed.", hint="Try again.")
+        return names

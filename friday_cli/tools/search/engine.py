@@ -90,12 +90,14 @@ async def run_search(context: ToolContext, search: SearchQuery) -> SearchResult:
     """Run a search. Raises ToolError for an invalid pattern."""
     matches = _matcher(search.glob)
     hidden = globs.names_hidden(search.glob)
+    argv = await _command(context, search, hidden)
     printed = await context.workspace.execute(
-        await _command(context, search, hidden),
+        argv,
         agent=context.agent,
         timeout_s=TIMEOUT_S,
         limit=MAX_BYTES,
         cwd=search.base,
+        looks=argv[0] == "rg",
     )
     if printed.exit_code not in (0, 1, None) and not printed.out and printed.err.strip():
         raise regex.refused(printed.err)
@@ -213,6 +215,7 @@ async def _command(context: ToolContext, search: SearchQuery, hidden: bool) -> l
         regex.check_python(search.pattern)
     name = globs.last_name(search.glob)
     request = ScanRequest(
+        root=str(next((root for root in context.workspace.roots if search.base.is_relative_to(root)), search.base)),
         base=str(search.base),
         only=str(search.base / search.only) if search.only else "",
         mode=search.mode,

@@ -15,7 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, TypedDict
 
-from friday_cli.system.gitignore import level_of, walk_files
+from friday_cli.system.beneath import FILE, opened_folder
+from friday_cli.system.gitignore import WalkedFile, level_of, walk_files
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
 """Larger files are not searched."""
@@ -25,8 +26,9 @@ _MARKS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", 
 
 
 class ScanRequest(TypedDict):
-    """A search. Mode "list" prints all files; `name`: a regular expression for the file name."""
+    """A search in `base`, which is in `root`. Mode "list" prints all files; `name`: a regular expression for the file name."""
 
+    root: str
     base: str
     only: str
     mode: str
@@ -48,33 +50,43 @@ def scan(request: ScanRequest, out: BinaryIO) -> None:
     base = request["base"]
     flags = re.IGNORECASE if request["ignore_case"] else 0
     pattern = re.compile(request["pattern"], flags)
-    if request["only"]:
-        paths: Iterator[str] = iter((request["only"],))
-    else:
-        level = level_of(Path(base))[0] if request["ignore"] else None
-        name = re.compile(request["name"], re.S)
-        files = walk_files(base, level, hidden=request["hidden"])
-        paths = (file.path for file in files if not request["name"] or name.fullmatch(file.name))
     separator = b""
-    for path in paths:
-        relative = os.fsencode("./" * bool(request["only"]) + os.path.relpath(path, base))
+    for file in _files(request):
+        relative = os.fsencode("./" * bool(request["only"]) + os.path.relpath(file.path, base))
         if request["mode"] == "list":
             out.write(relative + b"\0")
-        elif (text := _text(path)) is not None and (
+        elif (text := _text(file)) is not None and (
             found := _report(relative, text, pattern, request["mode"], request["context"])
         ):
             out.write(separator + found)
             separator = b"\n" if request["mode"] == "content" else b""
 
 
-def _text(path: str) -> str | None:
-    """The text of a file; None if it is binary or cannot be read."""
+def _files(request: ScanRequest) -> Iterator[WalkedFile]:
+    """The files to search, each with an open folder."""
+    base, only = request["base"], request["only"]
+    if not only:
+        level = level_of(Path(base))[0] if request["ignore"] else None
+        name = re.compile(request["name"], re.S)
+        files = walk_files(request["root"], base, level, hidden=request["hidden"])
+        yield from (file for file in files if not request["name"] or name.fullmatch(file.name))
+        return
+    parts = Path(only).parent.relative_to(request["root"]).parts
     try:
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-            found = os.fstat(file.fileno())
+        with opened_folder(request["root"], parts) as folder:
+            yield WalkedFile(only, os.path.basename(only), folder)
+    except OSError:
+        return  # removed, or replaced by a link
+
+
+def _text(file: WalkedFile) -> str | None:
+    """The text of a file; None if it is binary, a link by now, or cannot be read."""
+    try:
+        with open(os.open(file.name, FILE, dir_fd=file.folder), "rb") as opened:
+            found = os.fstat(opened.fileno())
             if not stat.S_ISREG(found.st_mode) or found.st_size > MAX_FILE_BYTES:
                 return None
-            data = file.read(MAX_FILE_BYTES)
+            data = opened.read(MAX_FILE_BYTES)
     except OSError:
         return None
     for mark, encoding in _MARKS:

@@ -26,6 +26,8 @@ from .piped import OutputPipes, PipedProgram, PipedResult, run_piped
 if TYPE_CHECKING:
     from .server import Pipes, ServerProcess, ServerProgram
 
+LISTED_S = 10.0
+"""Age in seconds up to which a list of the secret files of the folder serves for a program of Friday's own."""
 COMMAND_BYTES = 128 * 1024 - 1
 """Longest command in bytes: Linux's limit for one argument."""
 
@@ -106,16 +108,23 @@ class CommandStarter:
         return started
 
     async def execute(
-        self, argv: Sequence[str], agent: str, *, timeout_s: float, limit: int, cwd: Path | None
+        self, argv: Sequence[str], agent: str, *, timeout_s: float, limit: int, cwd: Path | None, looks: bool
     ) -> ProgramResult:
         """As `Workspace.execute`."""
         path = self._settings.environ.get("PATH")
         program = argv[0] if os.path.isabs(argv[0]) else find_program(argv[0], path, self._roots)
         if program is None:
             raise ToolError(f"The program {argv[0]} was not found.")
-        request = self._supervisor.request(
-            [program, *argv[1:]], cwd or self._roots[0], self._settings.environ, limits={"fsize": limit + 1}
-        )
+        folder, environ, sandbox = cwd or self._roots[0], self._settings.environ, self._settings.sandbox
+        plan: SandboxPlan | None = None
+        if looks and sandbox is not None:
+            roots = (*self._roots, *(() if any(folder.is_relative_to(root) for root in self._roots) else (folder,)))
+            plan = await asyncio.to_thread(
+                sandbox.plan, roots, folder, show=None, access="read_only", secrets_age_s=LISTED_S
+            )
+            environ = environ if plan is None else sandbox.environ(environ, plan)
+        argv = [program, *argv[1:]]
+        request = self._supervisor.request(argv, folder, environ, plan=plan, limits={"fsize": limit + 1})
         timed_out = False
         with unnamed_file() as out, unnamed_file() as err:
             process = await self._reserve(agent, into=(out.fileno(), err.fileno()))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import shutil
 import tempfile
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -51,6 +53,7 @@ class SandboxPolicy:
         wanted = (*readable_paths(environ, self._home), *absolute_paths(environ, read)) if self._home else ()
         self._show = tuple(path for path in wanted if not any(inside(path, top) for top in denied))
         self._tmp: dict[bool, str] = {}
+        self._secrets: dict[tuple[str, ...], tuple[float, tuple[str, ...]]] = {}
         self._creating = threading.Lock()
         self._mount_points: set[str] = set()
 
@@ -65,9 +68,12 @@ class SandboxPolicy:
         """Whether a command can be made read-only."""
         return self.choice.read_only_kind != "none"
 
-    def plan(self, roots: Sequence[Path], cwd: Path, *, show: Path | None, access: Access) -> SandboxPlan | None:
+    def plan(
+        self, roots: Sequence[Path], cwd: Path, *, show: Path | None, access: Access, secrets_age_s: float = 0.0
+    ) -> SandboxPlan | None:
         """The plan of a command in `cwd` that may write below `roots` and read in `show`; None if it is not confined. With
-        the access `read_only` it can write nothing but its temp folder. Blocks."""
+        the access `read_only` it can write nothing but its temp folder; `secrets_age_s`: the list of secret files may be as old
+        as that (seconds). Blocks."""
         if self.choice.kind == "none" or access == "outside" or (access == "read_only" and not self.supports_read_only):
             return None
         more = [text for text in map(str, self.readable) if not any(inside(text, top) for top in self._refused)]
@@ -86,7 +92,7 @@ class SandboxPolicy:
                     *_TEMPORARY,
                     *hidden,
                     *self._deny,
-                    *read_only_command.secret_files(folders),
+                    *self._secret_files(tuple(folders), secrets_age_s),
                 ),
                 show=shown,
                 read_only=tuple(dict.fromkeys(folders)),
@@ -118,6 +124,13 @@ class SandboxPolicy:
         """What is hidden in the home. A folder of the commands that contains the home hides nothing but secrets."""
         whole = any(inside(self._home, os.path.realpath(root)) for root in roots)
         return () if whole or not self._home else hidden_paths(self._home)
+
+    def _secret_files(self, folders: tuple[str, ...], age_s: float) -> tuple[str, ...]:
+        """As `read_only_command.secret_files`."""
+        at, known = self._secrets.get(folders, (-math.inf, ()))
+        if time.monotonic() - at > age_s:
+            at, known = self._secrets[folders] = time.monotonic(), read_only_command.secret_files(folders)
+        return known
 
     def _temporary(self, *, read_only: bool = False) -> str:
         with self._creating:
