@@ -33,35 +33,35 @@ def session_rules(
     profile: str,
     places: Mapping[tuple[str, str], str] = NOWHERE,
     foreign: Collection[str] = (),
-    folder: str = "",
+    folders: Sequence[str] = (),
 ) -> Rules:
     """The rules of the main agent, whose profile is `profile`: those of the settings and of the command line. `places`
     says where each rule of the settings is: (decision, rule) -> place. `foreign`: MCP servers of the project; settings that
-    allow a server by its name mean another one. `folder` is that of the session, whose files a pattern may also name by an
-    absolute path or a link. Raises UsageError for an invalid rule."""
+    allow a server by its name mean another one. `folders` are those of the session and of the project: deny and ask rules hold for their files
+    however a pattern names them. Raises UsageError for an invalid rule."""
     permissions = settings.permissions
     rules: list[Rule] = []
     listed: list[tuple[Decision, Sequence[str]]]
     listed = [("deny", permissions.deny), ("ask", permissions.ask), ("allow", permissions.allow)]
     for decision, texts in listed:
-        rules += [_set(RuleSetting(text, decision), f"permissions.{decision}", places, folder) for text in texts]
-    rules += [_set(named, "permissions.rules", places, folder) for named in permissions.rules]
+        rules += [_set(RuleSetting(text, decision), f"permissions.{decision}", places, folders) for text in texts]
+    rules += [_set(named, "permissions.rules", places, folders) for named in permissions.rules]
     rules = [rule for rule in rules if rule.decision != "allow" or server_of(rule.tool) not in foreign]
     rules += [
-        _known(parse_rule(text, "deny", TOOLS, source="command line", readings=partial(path_readings, folder=folder)))
+        _known(parse_rule(text, "deny", TOOLS, source="command line", readings=partial(path_readings, folders=folders)))
         for text in deny
     ]
     rules += [_known(parse_rule(text, "allow", TOOLS, source="command line")) for text in allow]
-    return Rules(mode=mode, tools=TOOLS, rules=rules, profile=profile, folder=folder)
+    return Rules(mode=mode, tools=TOOLS, rules=rules, profile=profile, folders=folders)
 
 
-def _set(named: RuleSetting, field: str, places: Mapping[tuple[str, str], str], folder: str) -> Rule:
+def _set(named: RuleSetting, field: str, places: Mapping[tuple[str, str], str], folders: Sequence[str]) -> Rule:
     """A rule of the settings. Raises UsageError with the place of an invalid one."""
     place = (named.decision, named.rule)
     try:
         rule = parse_rule(
             named.rule, named.decision, TOOLS, profile=named.profile, reason=named.reason, source=places.get(place, ""),
-            readings=partial(path_readings, folder=folder),
+            readings=partial(path_readings, folders=folders),
         )  # fmt: skip
         return _known(rule)
     except UsageError as error:
@@ -80,7 +80,7 @@ def profile_rights(parent: Rules, profile: Profile, tools: Iterable[str]) -> Rul
         allowed=frozenset(tools),
         mode=profile.mode or None,
         rules=[
-            parse_rule(text, "deny", TOOLS, source=source, readings=partial(path_readings, folder=parent.folder))
+            parse_rule(text, "deny", TOOLS, source=source, readings=partial(path_readings, folders=parent.folders))
             for text in profile.deny
         ],
         only=[parse_rule(text, "allow", TOOLS, source=source) for text in profile.only],

@@ -22,6 +22,7 @@ from friday_cli.core.protocol.shell_script import CommandAnalysis
 from friday_cli.core.protocol.tool_info import TASK_RESULT, WEB_FETCH, ToolCatalog
 from friday_cli.core.protocol.workspace import Access
 from friday_cli.core.tool_catalog import BASH, GLOB, GREP, LIST_DIR, TOOLS
+from friday_cli.extensions import trust
 from friday_cli.system.paths import cache_dir, text_of, with_tilde, working_folder
 from friday_cli.workspace.local import LocalWorkspace
 from friday_cli.workspace.sandbox.detect import detect_sandbox
@@ -161,10 +162,11 @@ def _rules(mode: str, profile: str) -> tuple[Rules, tuple[str, ...]]:
     if mode and mode not in MODES:
         raise UsageError(f"Unknown mode {mode!r}.", hint=f"Available: {', '.join(MODES)}.")
     context = load_context()
-    trust_status = context.trust_status
+    trust_status, cwd = context.trust_status, Path(os.path.realpath(working_folder()))
     rules = session_rules(
         context.settings, allow=(), deny=(), mode=mode or context.settings.mode, profile="friday",
-        places=rule_places(trust_status.root if trust_status.ok else None), folder=text_of(Path(os.path.realpath(working_folder()))),
+        places=rule_places(trust_status.root if trust_status.ok else None),
+        folders=(text_of(cwd), text_of(trust.project_root(cwd))),
     )  # fmt: skip
     if profile:
         found = context.profiles().get(profile)

@@ -328,7 +328,7 @@ def _rules(options: Options, context: OpenContext) -> Rules:
     """The rules of the session. Raises UsageError for an invalid one."""
     return session_rules(
         context.settings, allow=options.allow, deny=options.deny, mode=options.mode or context.settings.mode,
-        profile=options.profile or ROOT, foreign=context.project_servers, folder=text_of(context.cwd),
+        profile=options.profile or ROOT, foreign=context.project_servers, folders=(text_of(context.cwd), text_of(context.root)),
     )  # fmt: skip
 
 

@@ -125,7 +125,7 @@ def possible_rule(rules: Iterable[Rule], call: RuleInput, tools: ToolCatalog) ->
             return rule, why
         if is_about(rule, "net", tools) and (script.trouble or any(host == UNREAD for host, _ in script.hosts)):
             return rule, script.trouble or f"it contacts {UNREAD}"
-        folders = [re.split(r"[*?\[]", one.removeprefix("./"))[0] for one in (rule.pattern, *rule.readings)]
+        folders = [re.split(r"[*?\[{]", one.removeprefix("./"))[0] for one in (rule.pattern, *rule.readings)]
         for effect, words, tops in _folders(script):
             if not is_about(rule, effect, tools):
                 continue

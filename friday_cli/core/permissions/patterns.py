@@ -19,13 +19,39 @@ def glob(pattern: str) -> re.Pattern[str]:
 @lru_cache(maxsize=512)
 def strict_glob(*patterns: str) -> re.Pattern[str]:
     """The patterns of a deny or ask rule as one regular expression for texts of `plain`. A pattern that ends in a name means
-    what is below it, too: a rule for a folder holds for its files."""
+    what is below it, too: a rule for a folder holds for its files. `[ab]` and `{a,b}` mean themselves and what they mean to
+    other programs."""
     found = []
-    for pattern in map(plain, patterns):
+    for pattern in dict.fromkeys(one for each in patterns for one in _alternatives(plain(each))):
         pattern = pattern.removeprefix("./").rstrip("/")
         below = "" if re.search(r"[*?]", pattern.rpartition("/")[2]) else "(?:/.*)?"
         found.append(_expression(pattern) + below if pattern not in ("", ".") else ".*")
-    return re.compile("|".join(f"(?:{one})" for one in found), re.S)
+    return re.compile("|".join(f"(?:{_CLASS.sub(_class, one)})" for one in found), re.S)
+
+
+def _class(found: re.Match[str]) -> str:
+    """`[a-z]` in an escaped pattern as itself, or one of these letters."""
+    letters = f"[{'^/' if found[1] else ''}{found[2]}]".replace(r"\-", "-")
+    try:
+        re.compile(letters)
+    except re.error:
+        return found[0]
+    return f"(?:{found[0]}|{letters})"
+
+
+_BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
+_CLASS = re.compile(r"\\\[(!|\\\^)?((?:(?!\\\]|/).)+)\\\]")
+"""`[a-z]` in an escaped pattern."""
+_MOST_ALTERNATIVES = 200
+
+
+def _alternatives(pattern: str) -> list[str]:
+    """A pattern, and those that its braces stand for."""
+    found = [pattern]
+    for one in found:
+        if len(found) < _MOST_ALTERNATIVES and (braces := _BRACES.search(one)):
+            found += [one[: braces.start()] + word + one[braces.end() :] for word in braces[1].split(",")]
+    return found
 
 
 def plain(text: str) -> str:
@@ -42,6 +68,12 @@ def _expression(pattern: str) -> str:
             token, re.escape(token)
         )
     return out
+
+
+def any_depth(pattern: str) -> str:
+    """A pattern of Claude Code for deny and ask rules: as in a .gitignore file, a name without a folder is meant in every
+    folder."""
+    return pattern if "/" in pattern.rstrip("/") or not pattern.strip("*") else f"**/{pattern}"
 
 
 def host_pattern(text: str) -> str:

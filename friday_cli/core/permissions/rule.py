@@ -12,7 +12,7 @@ from ..protocol.errors import UsageError
 from ..protocol.shell_script import CommandAnalysis
 from ..protocol.tool_info import DELEGATE_TASK, SERVER_PREFIX, CallEffect, Effect, ToolCatalog
 from ..protocol.workspace import SandboxAccess
-from .patterns import DOMAIN, host_pattern
+from .patterns import DOMAIN, any_depth, host_pattern
 
 Decision = Literal["allow", "ask", "deny"]
 
@@ -59,6 +59,8 @@ def parse_rule(
     if tools is not None:
         if name != name.lower():
             tool = next(iter(tools.named(name)), name)
+            if decision != "allow" and tools.effect(tool) in ("read", "write"):
+                pattern = any_depth(pattern)
         if tools.effect(tool) == "run" and pattern.endswith(":*"):
             pattern = pattern[:-2] + " *"
     if pattern.startswith(_ESTIMATE) and (tool != DELEGATE_TASK or decision == "allow" or _limit(pattern) is None):

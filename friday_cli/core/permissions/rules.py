@@ -46,7 +46,7 @@ class Rules:
         parent: Rules | None = None,
         profile: str = "",
         skills: tuple[str, ...] | None = None,
-        folder: str = "",
+        folders: Sequence[str] = (),
     ) -> None:
         self.mode = mode
         self.tools = tools
@@ -56,8 +56,8 @@ class Rules:
         self.parent = parent
         self.profile = profile
         self.skills = skills
-        self.folder: str = folder if parent is None else parent.folder
-        """That of the session, which patterns of rules may name."""
+        self.folders: Sequence[str] = folders if parent is None else parent.folders
+        """Those of the session and of the project, which patterns of rules may name."""
         self.skill_folders: dict[str, str] = {} if parent is None else parent.skill_folders
         self.narrowed: dict[str, Rules] = {}
 

@@ -30,7 +30,7 @@ def read(home: Path, env: Mapping[str, str], project: Path) -> Found:
     for decision in DECISIONS:
         entries = permissions.get(decision) if isinstance(permissions, dict) else None
         for entry in entries if isinstance(entries, list) else ():
-            for rule in rules_of(str(entry)):
+            for rule in rules_of(str(entry), decision):
                 found.add_rule(folder / "settings.json", decision, rule)
     for _, path, raw in markdown_files(folder / "agents"):
         if profiles.lookup.is_profile(raw):

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from friday_cli.core.permissions.patterns import any_depth
 from friday_cli.core.permissions.rule import parse_rule
 from friday_cli.core.protocol.errors import FridayError
 from friday_cli.core.protocol.tool_info import SERVER_PREFIX
@@ -142,12 +143,14 @@ def profile_text(profile: Profile) -> str:
     return markdown(front, profile.prompt)
 
 
-def rules_of(entry: str) -> list[str]:
+def rules_of(entry: str, decision: str) -> list[str]:
     """The rules for one entry of Claude's permission lists, such as `Bash(npm run:*)`."""
     names, pattern = claude_import.parse_entry(entry, imported=True)
     if pattern and pattern.startswith("//"):
         pattern = pattern[1:]  # an absolute path
     names = (BASH,) if BASH in names else names
+    if pattern and decision != "allow" and TOOLS.effect(names[0]) in ("read", "write"):
+        pattern = any_depth(pattern)
     return [claude_import.rule(name, pattern) if pattern else name for name in names]
 
 

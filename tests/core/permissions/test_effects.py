@@ -63,7 +63,7 @@ class Ground:
             rule.replace("{root}", str(self.root)),
             decision,
             TOOLS,
-            readings=partial(path_readings, folder=str(self.root)),
+            readings=partial(path_readings, folders=(str(self.root),)),
         )
         return Rules(mode="yolo", tools=TOOLS, rules=[parsed]).child(allowed=None)
 
@@ -256,6 +256,52 @@ def test_no_random_spelling_passes_a_rule(ground: Ground) -> None:
         if found != decision and not (shells(tool) and found == "ask"):
             passed.append((seed, rule, tool, target, found))
     assert passed == []
+
+
+@pytest.mark.parametrize(("rule", "denied", "allowed"), [
+    ("read_file([Pp]ublic/**)", ("public/x.txt", "Public/y"), ("xublic/x",)), ("read_file({public,other}/*.{txt,md})", ("public/x.txt", "other/y.md"), ("public/x.py",)),
+    ("read_file(k[!a]y/x)", ("kby/x", "k[!a]y/x"), ("kay/x", "k/y/x")), ("read_file(x[a-c].txt)", ("xb.txt", "x[a-c].txt"), ("xd.txt",)),
+    ("read_file(x[z-a]y)", ("x[z-a]y",), ("xzy",)), ("read_file(a[b)", ("a[b", "a[b/c"), ("ab",)), ("read_file({a})", ("{a}",), ("a",)),
+    ("Read(*.pem)", ("x.pem", "deep/er/x.pem"), ("x.txt",)), ("Read(.env)", (".env", "deep/.env", "deep/.env/x"), ("env", "x.env")),
+    ("read_file(*.pem)", ("x.pem", "X.PEM"), ("deep/x.pem",)), ("Read(secret/)", ("deep/secret/x", "secret/x"), ("secrets/x",)),
+    ("Read(src/*.py)", ("src/x.py",), ("deep/src/x.py", "src/deep/x.py")),
+])  # fmt: skip
+def test_patterns_as_other_programs_read_them(
+    ground: Ground, rule: str, denied: tuple[str, ...], allowed: tuple[str, ...]
+) -> None:
+    found = {name: ground.decision(rule, RuleInput("grep", "read", (name,)), "deny") for name in (*denied, *allowed)}
+    assert [name for name, decision in found.items() if decision == "deny"] == list(denied)
+
+
+def test_an_allow_rule_takes_its_pattern_as_it_is_written() -> None:
+    for text, name in (
+        ("edit_file([ab])", "a"),
+        ("edit_file({a,b})", "a"),
+        ("edit_file(src)", "src/a"),
+        ("Edit(a)", "src/a"),
+        ("edit_file(A)", "a"),
+    ):
+        allow = [parse_rule(text, "allow", TOOLS)]
+        assert (
+            Rules(mode="ask", tools=TOOLS, rules=allow).decide(RuleInput("edit_file", "write", (name,))).decision
+            == "ask"
+        ), text
+
+
+def test_a_rule_of_a_project_holds_in_its_subfolders(ground: Ground) -> None:
+    """A session in `public` is still one of the project, whose rules name files from its own folder."""
+    below = LocalWorkspace(ground.root / "public", extra=(ground.root,))
+    deny = parse_rule(
+        "read_file(src/**)",
+        "deny",
+        TOOLS,
+        readings=partial(path_readings, folders=(str(ground.root / "public"), str(ground.root))),
+    )
+    rules = Rules(mode="yolo", tools=TOOLS, rules=[deny])
+    line = "cat ../src/a.py"
+    assert rules.decide(RuleInput("bash", "run", (line,), analyze(line, AnalysisContext(below)))).decision == "deny"
+    assert rules.decide(RuleInput("read_file", "read", below.labels("../src/a.py"))).decision == "deny"
+    assert rules.decide(RuleInput("read_file", "read", below.labels("x.txt"))).decision == "allow"
 
 
 HOSTS = ("web_fetch(domain:evil.example)", "WebFetch(domain:evil.example)", "web_fetch(domain:*.example)", "web_fetch(domain:EVIL.example.)",
