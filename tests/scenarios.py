@@ -77,7 +77,7 @@ def tree(session: str = "s") -> list[Envelope]:
         ("a", said("I ask a researcher.", ToolCall("c1", "delegate_task", {"task": "read main.py"}))),
         ("a", ToolStarted("c1", "delegate_task", "researcher")),
         ("a.1", AgentStarted(1, "researcher", "read main.py", "acme/tiny", "a", "c1")),
-        ("a", StatusChanged("waiting_child", "a.1")),
+        ("a", StatusChanged("waiting_child", agents=("a.1",))),
         ("a.1", MessageAdded(user("read main.py", source="parent"))),
         ("a.1", TurnStarted(1)),
         ("a.1", said("", ToolCall("c1", "read_file", {"path": "main.py"}))),

@@ -65,7 +65,7 @@ class SpawnLimiter:
             words = f"{pluralize(len(specs), 'more agent')}, {count} in this turn; {cost}"
             if not self._services.approvals.interactive:
                 raise ToolError(f"Not started: {words}. That is {exceeded}, and no person can be asked here.")
-            async with slot.waiting("waiting_user", call_id):
+            async with slot.waiting("waiting_user"):
                 answer = await self._answer(path, call_id, words, "; ".join((exceeded, *_usual(specs))))
             if answer is None:
                 continue  # the agent that had asked was stopped
@@ -89,7 +89,7 @@ class SpawnLimiter:
             asked = "" if found.decision == "deny" else ", and no person can be asked here"
             raise ToolError(f"Not started: {words}: {found.reason}{asked}.")
         call = RuleInput(DELEGATE_TASK, "spawn", (words,))
-        async with agent.slot.waiting("waiting_user", call_id):
+        async with agent.slot.waiting("waiting_user"):
             answer = await self._services.approvals.permission(
                 path, call_id, call, reason="; ".join((found.reason, *_usual(specs)))
             )

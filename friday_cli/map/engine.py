@@ -118,14 +118,14 @@ class EmbeddedEngine:
 
     async def run(self, work: Work) -> Done:
         budget = self.budgets[work.key] = Budget(ITEM, cost=work.cost, parent=self._above)
-        call = f"{self.items.call or NAME}{OF_ITEM}"
+        batch = self.items.call or NAME
         checked: list[str] = []
 
         async def check(agent: Agent, outcome: RunResult) -> str:
             return await self._check(work, agent, outcome, checked)
 
         task = SubagentTask(
-            work.profile, work.task, max_cost=work.cost, call_id=call + work.key[:32], schema=work.schema, budget=budget,
+            work.profile, work.task, max_cost=work.cost, call_id=f"{batch}{OF_ITEM}{work.key[:32]}", batch=batch, schema=work.schema, budget=budget,
             self_contained=work.self_contained, verify=check if work.check else None, forget=True,
         )  # fmt: skip
         try:

@@ -170,7 +170,7 @@ class _CallFace:
             self.note(question)
             return True
         call = RuleInput(MAP_TASKS, "spawn", (f"{self._job.profile}: {question}",))
-        async with agent.slot.waiting("waiting_user", ctx.call_id):
+        async with agent.slot.waiting("waiting_user"):
             question_open = self._services.approvals.permission(
                 ctx.agent, ctx.call_id, call, reason="one answer for all items"
             )

@@ -21,7 +21,6 @@ from friday_cli.core.protocol.messages import Usage, user
 from friday_cli.core.protocol.provider import Provider
 from friday_cli.core.protocol.receipt import Receipt, ReceiptBuilder
 from friday_cli.core.protocol.run_result import RunResult
-from friday_cli.core.protocol.tool_info import OF_ITEM
 from friday_cli.core.subagents.node import SpawnEstimate, SubagentTask
 from friday_cli.core.subagents.run import finish_despite_cancel
 from friday_cli.core.subagents.tree import SubagentTree
@@ -191,7 +190,7 @@ class ItemAgents:
         if self._close is not None:
             await self._tree.stop("a")
             return
-        mine = [node.path for node in self._tree.running("a") if node.spec.call_id.startswith(f"{self.call}{OF_ITEM}")]
+        mine = [node.path for node in self._tree.running("a") if node.spec.batch == self.call]
         await asyncio.gather(*(self._tree.stop(path, why="parent") for path in mine))
 
     async def close(self) -> None:

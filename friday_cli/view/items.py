@@ -21,7 +21,6 @@ from friday_cli.core.protocol.format import diffstat, pluralize
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.protocol.receipt import Finding, Receipt
 from friday_cli.core.protocol.server_calls import arguments_line, meant_call, tool_label
-from friday_cli.core.protocol.tool_info import OF_ITEM
 from friday_cli.core.text.sanitize import sanitize
 
 OUTPUT_KEPT = 64_000
@@ -250,21 +249,17 @@ class AgentView(AgentState):
     @property
     def batch(self) -> str:
         """The id of the call of `map_tasks` that it does an item for, the caller for `friday map`, "" if it does none."""
-        call, mark, _ = self.newest_start.call_id.rpartition(OF_ITEM)
-        return call if mark else ""
+        return self.newest_start.batch
 
     @property
     def waits_for_network(self) -> bool:
         """Whether it has no connection to its model."""
-        return self.status == "waiting_rate" and self.waiting.startswith("network")
+        return self.status == "waiting_rate" and self.waiting.reason == "network"
 
     @property
     def wait_until(self) -> float:
         """When its wait for a rate limit or a connection ends, in Unix seconds."""
-        try:
-            return self.clock.since + float(self.waiting.rpartition(" ")[2])
-        except ValueError:
-            return self.clock.since
+        return self.clock.since + (self.waiting.wait_s or 0.0)
 
     def active_s(self, now: float) -> float:
         """Active seconds of all its runs; the time of an open run counts until `now`."""

@@ -230,7 +230,7 @@ def _notice(state: SessionView, agent: AgentView, event: events.Notice, at: floa
 
 def awaited_children(agents: Mapping[str, AgentView], agent: AgentView) -> list[AgentView]:
     """The children that an agent in status `waiting_child` waits for. With parallel calls the status names only one."""
-    found = {*agent.waiting.split(), *agent.children} & agents.keys()
+    found = {*agent.waiting.agents, *agent.children} & agents.keys()
     children = (agents[path] for path in sorted(found, key=lambda path: (len(path), path)))
     return [child for child in children if not child.ended and not child.background]
 

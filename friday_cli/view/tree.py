@@ -30,6 +30,8 @@ GLYPHS = {
     "interrupted": "!",
 }
 """One symbol per status; it is always shown together with the status text."""
+BUSY: dict[str | None, str | None] = {None: "the service is busy", "rate": "rate limit"}
+"""Words for the reasons of a wait for a service that are no words for a person themselves."""
 BATCH_SHOWN = 5
 """A batch with more items does not show those that completed."""
 RESULT_LINES, RESULT_CHARS = 3, 200
@@ -155,16 +157,14 @@ def _waits(state: SessionView, agent: AgentView, now: float) -> str:
         return budget_wait(agent)
     if agent.waits_for_network:
         return network_wait(state, now)
-    kind, _, wait = agent.waiting.rpartition(": ")
-    if kind == "cache":
+    if (why := agent.waiting.reason) == "cache":
         return "waits until the service has cached what its request begins with"
-    reason = {"": "the service is busy", "rate": "rate limit"}.get(kind, sanitize_line(kind, 20))
-    return f"waits {sanitize_line(wait, 12)} s: {reason}"
+    return f"waits {agent.waiting.wait_s or 0.0:.1f} s: {BUSY.get(why, why)}"
 
 
 def budget_wait(agent: AgentView) -> str:
     """What an agent with the status `waiting_budget` waits for: a part of a limit that others have reserved."""
-    return "waits for cost budget" if agent.waiting == "cost" else "waits for tokens"
+    return "waits for cost budget" if agent.waiting.reason == "cost" else "waits for tokens"
 
 
 def network_wait(state: SessionView, now: float) -> str:

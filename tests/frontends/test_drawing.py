@@ -111,26 +111,26 @@ def test_a_child_that_ended_with_warnings_keeps_its_line() -> None:
 @pytest.mark.parametrize(
     ("status", "detail", "later", "words"),
     [
-        ("queued", "", 0.0, "waiting for a slot"),
-        ("waiting_child", "a.1.1 a.1.2", 0.0, "waiting for sub-agents"),
-        ("waiting_user", "c1", 0.0, "waiting for an answer"),
-        ("waiting_budget", "tokens", 0.0, "waits for tokens"),
-        ("waiting_budget", "cost", 0.0, "waits for cost budget"),
-        ("waiting_rate", "12.0", 0.0, "rate limit: 12 s"),
-        ("waiting_rate", "12.0", 4.5, "rate limit: 8 s"),
-        ("waiting_rate", "12.0", 13.0, "waiting for its turn"),
-        ("waiting_rate", "server: 2.0", 0.5, "retrying in 2 s"),
-        ("waiting_rate", "odd", 0.5, "waiting for its turn"),
+        ("queued", (), 0.0, "waiting for a slot"),
+        ("waiting_child", (None, None, ("a.1.1", "a.1.2")), 0.0, "waiting for sub-agents"),
+        ("waiting_user", (), 0.0, "waiting for an answer"),
+        ("waiting_budget", ("tokens",), 0.0, "waits for tokens"),
+        ("waiting_budget", ("cost",), 0.0, "waits for cost budget"),
+        ("waiting_rate", (None, 12.0), 0.0, "rate limit: 12 s"),
+        ("waiting_rate", (None, 12.0), 4.5, "rate limit: 8 s"),
+        ("waiting_rate", (None, 12.0), 13.0, "waiting for its turn"),
+        ("waiting_rate", ("server", 2.0), 0.5, "retrying in 2 s"),
+        ("waiting_rate", (), 0.5, "waiting for its turn"),
     ],
 )
-def test_what_an_agent_waits_for(status: Any, detail: str, later: float, words: str) -> None:
-    scene = Scene().child("a.1").tell("a.1", StatusChanged(status, detail))
+def test_what_an_agent_waits_for(status: Any, detail: tuple[Any, ...], later: float, words: str) -> None:
+    scene = Scene().child("a.1").tell("a.1", StatusChanged(status, *detail))
     assert f"  {words}  " in scene.lines(later=later)[0]
 
 
 def test_one_line_says_when_the_network_is_tried_again_for_all() -> None:
-    scene = Scene().child("a.1").child("a.2").tell("a.1", StatusChanged("waiting_rate", "network: 8.0"))
-    scene.tell("a.2", StatusChanged("waiting_rate", "network: 1.0"))
+    scene = Scene().child("a.1").child("a.2").tell("a.1", StatusChanged("waiting_rate", "network", 8.0))
+    scene.tell("a.2", StatusChanged("waiting_rate", "network", 1.0))
     line, first, second = scene.lines(later=0.5)
     assert line == "  no network, trying again in 8 s"
     assert "  no network  " in first

@@ -20,7 +20,9 @@ def test_nothing_ends_that_the_network_did_not_outlive_and_only_cut_replies_are_
 MUTANTS: dict[str, Seed] = {
     "every agent looks for the network by itself": changed("RateLimiter._admit", "self._outage.probing = True", "pass"),
     "the clock runs while the network is away": changed(
-        "_Attempt._rate_limit_slot", "ANY.slot.waiting(ANY_1, ANY_2)", "__import__('contextlib').nullcontext()"
+        "_Attempt._rate_limit_slot",
+        "ANY.slot.waiting(ANY_1, ANY_2, wait_s=ANY_3)",
+        "__import__('contextlib').nullcontext()",
     ),
     "an outage counts as tries": changed(
         "RetryPolicy._until_connected", "self._dropped += self._passed_over(gate)", "self._dropped += 7"

@@ -161,7 +161,7 @@ def abandoned(session: str) -> list[ev.Envelope]:
             ("a.2", said("then I mend", ToolCall("t2", "delegate_task", {}))),
             ("a.2.1", ev.AgentStarted(1, "coder", "deep", "m", "a.2", "t2")), ("a.2.1", ev.StatusChanged("running")),
             ("a.2.1", ev.TurnFinished(1, Usage(3, cost_usd=None))), ("a.2.1", ev.PermissionAsked("q1", "t3", "bash", "rm")),
-            ("a.2.1", ev.StatusChanged("waiting_user", "q1")), ("a", ev.QuestionAsked("q2", "t4", "Which?")), at=2_000.0,
+            ("a.2.1", ev.StatusChanged("waiting_user")), ("a", ev.QuestionAsked("q2", "t4", "Which?")), at=2_000.0,
             first=23,
         ),
     ]  # fmt: skip

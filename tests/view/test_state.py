@@ -211,15 +211,15 @@ def test_questions_of_many_agents_stand_open_together() -> None:
                               ("a", ev.QuestionAsked("q1", "c9", "Which?", ("x", "y"))),
                               ("a.1", said("", ToolCall("c1", "bash", {}))),
                               ("a.1", ev.PermissionAsked("q2", "c1", "bash", "rm -r build", "writes", "bash(rm *)")),
-                              ("a.1", StatusChanged("waiting_user", "q2"))))  # fmt: skip
+                              ("a.1", StatusChanged("waiting_user"))))  # fmt: skip
     assert {ask: (found.agent, found.profile, found.task) for ask, found in state.asks.items()} == {
         "q1": ("a", "general", "all"),
         "q2": ("a.1", "coder", "build it"),
     }
     child = state.agents["a.1"]
     assert (
-        list(child.asks), child.status, child.waiting, child.calls["c1"].status,
-    ) == (["q2"], "waiting_user", "q2", "waiting")  # fmt: skip
+        list(child.asks), child.status, child.calls["c1"].status,
+    ) == (["q2"], "waiting_user", "waiting")  # fmt: skip
     for envelope in numbered(("a.1", ev.PermissionAnswered("q2", "deny", reason="no")),
                              ("a", ev.Denied("c7", "web", "x", "rule"))):  # fmt: skip
         state.apply(envelope)
@@ -260,7 +260,7 @@ def test_active_time_stops_while_an_agent_or_all_that_it_waits_for_waits() -> No
         Envelope(3, 100.0, "a.2", child),
         Envelope(4, 100.0, "a.1", StatusChanged("running")),
         Envelope(5, 100.0, "a.2", StatusChanged("running")),
-        Envelope(6, 110.0, "a", StatusChanged("waiting_child", "a.1 a.2")),
+        Envelope(6, 110.0, "a", StatusChanged("waiting_child", agents=("a.1", "a.2"))),
         Envelope(7, 120.0, "a.1", StatusChanged("waiting_user")),
         Envelope(8, 130.0, "a.2", StatusChanged("waiting_rate")),
         Envelope(9, 200.0, "a.2", StatusChanged("running")),

@@ -54,7 +54,7 @@ def test_agents_at_work_say_what_they_do() -> None:
                               ("a.1", StatusChanged("running")), ("a.1", TurnStarted(1)),
                               ("a.1", said("", ToolCall("c", "bash", {}))), ("a.1", ToolStarted("c", "bash", "make test")),
                               ("a.2", AgentStarted(1, "coder", "two", "m", "a")), ("a.2", StatusChanged("running")),
-                              ("a.2", StatusChanged("waiting_rate", "rate: 4.0")),
+                              ("a.2", StatusChanged("waiting_rate", "rate", 4.0)),
                               ("a.3", AgentStarted(1, "coder", "three", "m", "a")), ("a.3", StatusChanged("running")),
                               ("a.3", TurnFinished(1, Usage(1500, cost_usd=None))),
                               ("a.3", AgentFinished(1, "failed", "tokens", limit_of="a", usage=Usage(1500, cost_usd=None))),

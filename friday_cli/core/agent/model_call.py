@@ -26,6 +26,7 @@ from ..protocol.provider import (
     UsageChunk,
 )
 from ..protocol.trace_context import TRACEPARENT
+from ..protocol.waiting import WaitReason
 from .agent import Agent, Services
 from .next_request import measured, request_with
 from .prefix_check import broken_prefix, last_request
@@ -82,7 +83,7 @@ class ModelCall:
         if wait is None:
             return error.transient and await self._fall_back()
         if error.kind not in GATED:  # after the others the rate limiter waits
-            async with agent.slot.waiting("waiting_rate", f"{error.kind}: {wait:.1f}"):
+            async with agent.slot.waiting("waiting_rate", error.kind, wait_s=round(wait, 1)):
                 await asyncio.sleep(wait)
         return True
 
@@ -162,7 +163,7 @@ class _Attempt:
             return await self._send_reserved()
         key = provider.rate_limit_key
         prefix = (key, provider.model, agent.effort, agent.system, tuple(spec.name for spec in agent.specs))
-        waiting = partial(agent.slot.waiting, "waiting_rate", "cache: 0")
+        waiting = partial(agent.slot.waiting, "waiting_rate", "cache", wait_s=0.0)
         async with self._services.prefixes.first_request(key, prefix, waiting) as self._on_first_chunk:
             return await self._send_reserved()
 
@@ -201,8 +202,8 @@ class _Attempt:
         succeeded = False
         try:
             while not self._number:
-                offline = "network: " if gate.outage_s is not None else ""
-                async with self._agent.slot.waiting("waiting_rate", f"{offline}{gate.wait_s:.1f}"):
+                reason: WaitReason | None = None if gate.outage_s is None else "network"
+                async with self._agent.slot.waiting("waiting_rate", reason, wait_s=round(gate.wait_s, 1)):
                     self._number = await gate.acquire(again=again)
                 if gate.wait_s > 0:  # a back-off began meanwhile
                     gate.release(self._number)

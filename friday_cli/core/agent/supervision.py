@@ -167,7 +167,7 @@ async def _ask_person(
         + "\n".join(f"- {reason}" for reason in reasons)
         + f"\nIts result:\n{outcome.text[:2000]}"
     )
-    async with agent.slot.waiting("waiting_user", agent.path):
+    async with agent.slot.waiting("waiting_user"):
         answer = await services.approvals.question(agent.path, "", question, ("accept", "redo", "refuse"))
     word, _, rest = answer.strip().partition(" ")
     known: dict[str, Literal["accept", "redo"]] = {"accept": "accept", "redo": "redo"}

@@ -300,7 +300,7 @@ class _Call:
         if permission.decision == "allow":
             return permission.read_only
         if permission.decision == "ask" and services.approvals.interactive:
-            async with agent.slot.waiting("waiting_user", self._sent.id):
+            async with agent.slot.waiting("waiting_user"):
                 shown = None if arguments == self._sent.arguments else arguments
                 answer = await services.approvals.permission(
                     agent.path, self._sent.id, wanted, reason=permission.reason, arguments=shown, again=passes
@@ -374,7 +374,7 @@ def _context(agent: Agent, services: Services, call: ToolCall, known: _Understoo
         offset += len(text)
 
     async def ask(question: str, choices: Sequence[str]) -> str:
-        async with agent.slot.waiting("waiting_user", call.id):
+        async with agent.slot.waiting("waiting_user"):
             return await services.approvals.question(agent.path, call.id, question, choices)
 
     withheld = partial(agent.rules.withheld, known.wanted)

@@ -46,7 +46,7 @@ class AgentState(msgspec.Struct):
 
     `newest_start` is the start of its newest run, with its budgets. `end` is how that run ended, None while it is open,
     `kept` the newest good result of all its runs.
-    `waiting` is what it waits for. `sent` estimates the usage of a request without a reply yet. `usage` and the receipt are its own over its life; `tree_usage`, from the end of a run,
+    `waiting` is the newest change of its status: with a waiting `status`, what it waits for. `sent` estimates the usage of a request without a reply yet. `usage` and the receipt are its own over its life; `tree_usage`, from the end of a run,
     includes its descendants. `context` is the tokens of its conversation. `asks` are its open questions by id.
     """
 
@@ -55,7 +55,7 @@ class AgentState(msgspec.Struct):
     end: RunResult | None = None
     kept: RunResult | None = None
     status: Status = "queued"
-    waiting: str = ""
+    waiting: events.StatusChanged = events.StatusChanged("queued")
     model: str = ""
     mode: str = ""
     background: bool = False
@@ -120,7 +120,7 @@ def fold_event(state: AgentState, event: events.AnyEvent, at: float) -> bool:
             state.context = event.context or state.context
         case events.StatusChanged():
             if state.end is None and event.status not in ENDED:
-                state.status, state.waiting = event.status, event.detail
+                state.status, state.waiting = event.status, event
                 waits_for_child = event.status == "waiting_child" and not state.parent  # it counts for the root only
                 state.clock.set_running(event.status == "running" or waits_for_child, at)
         case events.AgentStarted():
@@ -155,14 +155,14 @@ def fold_event(state: AgentState, event: events.AnyEvent, at: float) -> bool:
 
 def _started(state: AgentState, event: events.AgentStarted, at: float) -> None:
     state.newest_start, state.end, state.model = event, None, event.model
-    state.status, state.waiting = "queued" if event.parent else "running", ""
+    state.status = "queued" if event.parent else "running"
     state.mode, state.background, state.turn = event.mode or state.mode, event.background, 0
     state.receipt_builder.begin()
     state.clock.begin(at, runs=not event.parent)
 
 
 def _finished(state: AgentState, event: events.AgentFinished) -> None:
-    state.end, state.status, state.waiting = event.result_of_run, event.status, ""
+    state.end, state.status = event.result_of_run, event.status
     state.kept = event.result_of_run.to_keep(state.kept)
     state.tree_usage, state.sent = event.tree_usage, Usage()
     if event.usage != Usage():

@@ -19,11 +19,12 @@ import msgspec
 from ..protocol.messages import Usage
 from ..protocol.run_result import Status
 
+Quantity = Literal["tokens", "cost"]
 LimitName = Literal["iterations", "tokens", "cost", "time"]
 Amounts = tuple[float, float]
 """Tokens and US dollars."""
 
-Waiting = Callable[[Status, str], AbstractAsyncContextManager[None]]
+Waiting = Callable[[Status, Quantity | None], AbstractAsyncContextManager[None]]
 """The context in which an agent waits, with its status and what it waits for."""
 
 WRAP_UP_TOKENS = 4000
@@ -48,7 +49,7 @@ class LimitReached(Exception):
 class Pool(msgspec.Struct, eq=False):
     """One quantity of one budget. `limit` None means no limit. `kept` is reserved for wrap-ups at or below this level."""
 
-    name: Literal["tokens", "cost"]
+    name: Quantity
     limit: float | None
     spent: float = 0
     reserved: float = 0
@@ -108,11 +109,11 @@ class Budget:
             yield node
             node = node.parent
 
-    def left(self, what: Literal["tokens", "cost"]) -> float:
+    def left(self, what: Quantity) -> float:
         """The amount that may still be spent, by the limits of all levels; infinite without a limit."""
         return max(0.0, min((node.tokens if what == "tokens" else node.cost).left for node in self.up()))
 
-    def tightest(self, what: Literal["tokens", "cost"]) -> Budget:
+    def tightest(self, what: Quantity) -> Budget:
         """The budget, of this one and those above it, with the least left; the outermost of several."""
         nodes = list(self.up())
         return min(reversed(nodes), key=lambda node: (node.tokens if what == "tokens" else node.cost).left)
@@ -271,7 +272,7 @@ class _Claim(msgspec.Struct, eq=False):
     reservation: asyncio.Future[Reservation] = msgspec.field(
         default_factory=lambda: asyncio.get_running_loop().create_future()
     )
-    short: str = ""
+    short: Quantity | None = None
 
 
 class _Queue:
@@ -324,9 +325,10 @@ class _Queue:
             return 0.0
         return sum(b.kept[node.pools.index(pool)] for b in others)
 
-    def _short(self, claim: _Claim, claimed: dict[Pool, float], *, final: bool) -> str:
-        """The name of what a request must wait for, "" when it can be sent. `claimed` is what those before it wait for."""
-        budget, short = claim.budget, ""
+    def _short(self, claim: _Claim, claimed: dict[Pool, float], *, final: bool) -> Quantity | None:
+        """What a request must wait for, None when it can be sent. `claimed` is what those before it wait for."""
+        budget = claim.budget
+        short: Quantity | None = None
         if final:
             budget.check(claim.least)
         needed = claim.least if budget.opened else claim.usual

@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from ..eventlog.log import Log
-from ..protocol.events import StatusChanged
 from ..protocol.run_result import Status
+from ..protocol.waiting import StatusChanged, WaitReason
 from .clock import Clock
 
 
@@ -30,7 +30,7 @@ class RunSlot:
         self._log = log
         self._slots = slots
         self._parallel = 1
-        self._waits: list[tuple[Status, str]] = []
+        self._waits: list[StatusChanged] = []
         self._active = self._needed = self._held = False
         self._taking = asyncio.Lock()
 
@@ -58,10 +58,18 @@ class RunSlot:
         await self._resume()
 
     @asynccontextmanager
-    async def waiting(self, status: Status, detail: str = "", *, resume: bool = True) -> AsyncIterator[None]:
-        """Wait for something inside the context. `detail` says for what. Without `resume` it is not ended: a
-        call of `resume_single` must follow."""
-        entry = (status, detail)
+    async def waiting(
+        self,
+        status: Status,
+        reason: WaitReason | None = None,
+        *,
+        wait_s: float | None = None,
+        agents: tuple[str, ...] = (),
+        resume: bool = True,
+    ) -> AsyncIterator[None]:
+        """Wait for something inside the context; `StatusChanged` has the meaning of what it is for. Without `resume` it is not
+        ended: a call of `resume_single` must follow."""
+        entry = StatusChanged(status, reason, wait_s, agents)
         self._waits.append(entry)
         if len(self._waits) >= self._parallel:
             self.release()
@@ -82,7 +90,7 @@ class RunSlot:
             if self._needed and not self._held and self._slots is not None:
                 if self._slots.locked():
                     self._stop_clocks()
-                    self._set_status("queued", "")
+                    self._report(StatusChanged("queued"))
                 await self._slots.acquire()
                 self._held = True
             if not self._active:
@@ -116,11 +124,11 @@ class RunSlot:
     def show(self) -> None:
         """Report the status of the agent."""
         if self._active or not self._waits:
-            self._set_status("running", "")
+            self._report(StatusChanged("running"))
         else:
-            self._set_status(*self._waits[-1])
+            self._report(self._waits[-1])
 
-    def _set_status(self, status: Status, detail: str) -> None:
-        if status != self.status:
-            self.status = status
-            self._log.emit_soon(self.path, StatusChanged(status, detail))
+    def _report(self, change: StatusChanged) -> None:
+        if change.status != self.status:
+            self.status = change.status
+            self._log.emit_soon(self.path, change)

@@ -18,6 +18,8 @@ from .live_events import ToolOutput as ToolOutput
 from .messages import NO_USAGE, Image, Message, ResultStatus, Usage
 from .receipt import CommandRun, FileChange, Finding, KeptFile, Receipt, ToolFacts
 from .run_result import RESULT_CHARS, RunResult, Status, StopReason
+from .tool_info import OF_ITEM
+from .waiting import StatusChanged as StatusChanged
 
 SCHEMA = 1
 """Version of the event format, written in the first event of a session."""
@@ -47,7 +49,8 @@ class AgentStarted(Event, frozen=True, tag="agent_started"):
     """First event of a run of an agent; `run` counts from 1. Budgets: `tokens` and `cost_usd` for all its runs, `turns` and
     `time_s` (active seconds) for this one; 0 or None: no limit. `max_depth` of nesting (main agent 0); `result_chars` read at once.
     `forecast` is what such a delegation usually uses; None for a main agent, a resumed run and in older logs. `traceparent`
-    is the W3C trace context of the program that started the run of a main agent."""
+    is the W3C trace context of the program that started the run of a main agent. `batch` is the call of `map_tasks` that it does
+    an item for, the caller for `friday map`; older logs have it in `call_id` only."""
 
     run: int
     profile: str
@@ -66,6 +69,11 @@ class AgentStarted(Event, frozen=True, tag="agent_started"):
     result_chars: int = RESULT_CHARS
     forecast: Forecast | None = None
     traceparent: str = ""
+    batch: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.batch and OF_ITEM in self.call_id:
+            msgspec.structs.force_setattr(self, "batch", self.call_id.rpartition(OF_ITEM)[0])
 
 
 class AgentFinished(Event, frozen=True, tag="agent_finished"):
@@ -163,13 +171,6 @@ class ToolFinished(Event, frozen=True, tag="tool_finished"):
     text: str | None = None
     images: tuple[Image, ...] = ()
     usage: Usage = NO_USAGE
-
-
-class StatusChanged(Event, frozen=True, tag="status_changed"):
-    """An agent waits or resumes. `detail` is for what: paths, the id of a question, seconds, `tokens` or `cost`."""
-
-    status: Status
-    detail: str = ""
 
 
 class InboxMessage(Event, frozen=True, tag="inbox_message"):

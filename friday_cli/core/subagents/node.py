@@ -38,7 +38,7 @@ class SubagentTask(msgspec.Struct, frozen=True):
     includes all input, so a result without tool calls is not suspicious. `preface` is text before the task in its first message.
     `forecast`: what such a delegation usually uses. `budget` pays for it instead of its parent's. `verify` checks its result
     before its run ends; the agent corrects what it returns. `forget`: once it has ended, only the log knows it and what it
-    started, for a parent of very many.
+    started, for a parent of very many. `batch`: as in `AgentStarted`.
     """
 
     profile: str
@@ -50,6 +50,7 @@ class SubagentTask(msgspec.Struct, frozen=True):
     timeout_s: float | None = None
     max_depth: int | None = None
     call_id: str = ""
+    batch: str = ""
     background: bool = False
     fork: bool = False
     schema: dict[str, Any] | None = None

@@ -158,6 +158,7 @@ def _announce(tree: RunHost, node: AgentRun, message: Message | None) -> None:
         model=agent.model,
         parent=parent_of(agent.path),
         call_id=spec.call_id,
+        batch=spec.batch,
         background=spec.background,
         tools=tuple(agent.tools),
         mode=agent.rules.effective_mode,

@@ -155,7 +155,7 @@ class SubagentTree:
         """Wait until all `nodes` ended or went to the background. When the waiting call is cancelled, they are stopped."""
         waiter = self._nodes[parent].agent
         try:
-            async with waiter.slot.waiting("waiting_child", " ".join(n.path for n in nodes), resume=False):
+            async with waiter.slot.waiting("waiting_child", agents=tuple(n.path for n in nodes), resume=False):
                 await asyncio.gather(*(_finished_or_background(node, waiter.slot.subtree_clock) for node in nodes))
         except asyncio.CancelledError:
             mine = [n for n in nodes if not n.background]

@@ -87,7 +87,7 @@ class ProgressLines:
                     return "no network"
                 if left <= 0:
                     return "waiting for its turn"
-                return f"retrying in {left} s" if " " in agent.waiting else f"rate limit: {left} s"
+                return f"retrying in {left} s" if agent.waiting.reason else f"rate limit: {left} s"
         if (current := agent.current) is not None:
             return sanitize_line(f"{current.label} {current.title}", 80)
         silent = now - self.last_event.get(agent.path, now)

@@ -51,7 +51,7 @@ async def test_nothing_ends_and_one_request_at_a_time_looks_for_the_network(seco
     assert all(later - before >= 0.5 for before, later in zip(model.refused, model.refused[1:], strict=False))
     assert bench.finished("a.1").duration_s <= 4, "the clock does not run without a network"
     assert asyncio.get_running_loop().time() <= 1.5 + seconds + 20
-    told = {e.detail.partition(":")[0] for e in bench.of(StatusChanged) if e.status == "waiting_rate"}
+    told = {e.reason for e in bench.of(StatusChanged) if e.status == "waiting_rate"}
     assert told == {"network"}
     assert [a.partial for a in bench.of(AttemptFailed) if a.partial] == ["half"] * CHILDREN
 

@@ -94,7 +94,7 @@ def session() -> list[tuple[float, str, AnyEvent]]:
         (3, "a.1", MessageAdded(user(tasks["c1"], source="parent"))),
         (3, "a.2", AgentStarted(1, "analyst", tasks["c2"], MODEL, "a", "c2", tokens=40_000)),
         (3, "a.2", MessageAdded(user(tasks["c2"], source="parent"))),
-        (3, "a", StatusChanged("waiting_child", "a.1")),
+        (3, "a", StatusChanged("waiting_child", agents=("a.1",))),
         (4, "a.1", StatusChanged("running")),
         (4, "a.1", TurnStarted(1)),
         (5, "a.1", MessageAdded(Message("assistant", (Text("I look for the pause."), grep)))),
@@ -124,7 +124,7 @@ def permission() -> list[tuple[float, str, AnyEvent]]:
     subject = "pytest -q tests/test_retry.py"
     return [
         (15, "a.2", MessageAdded(Message("assistant", (Text("I run them."), wish)))),
-        (15, "a.2", StatusChanged("waiting_user", "p1")),
+        (15, "a.2", StatusChanged("waiting_user")),
         (15, "a.2", PermissionAsked("p1", "b1", "bash", subject, "It runs code of this folder.", "bash(pytest *)")),
     ]
 

@@ -49,12 +49,12 @@ def rows(path: str, width: int, *more: tuple[str, AnyEvent], branch: Branch | No
 
 
 def test_what_it_waits_for_and_all_its_figures_stand_in_45_columns() -> None:
-    top, low = rows("a", 45, ("a", StatusChanged("waiting_child", "a.1 a.2")))
+    top, low = rows("a", 45, ("a", StatusChanged("waiting_child", agents=("a.1", "a.2"))))
     assert top.startswith("▾◦ friday Why does the retry not wait")
     assert top.endswith(" s")
     assert low.startswith("│ waits for a.1 a.2 ")
     assert low.endswith("Σ$0.054")
-    waits = ("a", StatusChanged("waiting_child", "a.1 a.2"))
+    waits = ("a", StatusChanged("waiting_child", agents=("a.1", "a.2")))
     ended = ("a.1", AgentFinished(1, "completed", "done", usage=SPENT))
     assert rows("a", 45, waits, ended)[1].startswith("│ waits for a.2 ")
     first = "├ ● analyst Read the tests of the retr… 4.0 s"
@@ -72,13 +72,13 @@ def test_a_command_that_runs_is_read_before_the_figures_are(width: int) -> None:
 
 @pytest.mark.parametrize("width", [30, 45, 60])
 def test_it_says_what_is_asked_and_why_it_ended(width: int) -> None:
-    waits = ("a.2", StatusChanged("waiting_user", "p"))
+    waits = ("a.2", StatusChanged("waiting_user"))
     asked = rows("a.2", width, waits, ("a.2", PermissionAsked("p", "c", "bash", "make all")))
     assert "analyst needs you" in asked[0]
     assert "bash make all" in asked[1]
     failed = rows("a.2", width, ("a.2", AgentFinished(1, "failed", "provider", error="no such model")))
     assert "failed (provider)" in failed[1]
-    assert "waits 4.0 s: rate " in rows("a.2", width, ("a.2", StatusChanged("waiting_rate", "rate: 4.0")))[1]
+    assert "waits 4.0 s: rate " in rows("a.2", width, ("a.2", StatusChanged("waiting_rate", "rate", 4.0)))[1]
     assert "waits for tokens" in rows("a.2", width, ("a.2", StatusChanged("waiting_budget", "tokens")))[1]
 
 
