@@ -19,6 +19,7 @@ from friday_cli.session.session import Session
 from friday_cli.store.store import Store
 from friday_cli.system.paths import store_path
 from friday_cli.view import SessionView
+from friday_cli.view.follower import SessionFollower
 
 from .options import CALLER_NAME, OpenOptions, session_options
 from .results import AgentResult, agent_result
@@ -74,24 +75,18 @@ class OpenSession:
         self._session, self._program = session, session.program
         self._prompting: PromptRun | None = None
         self._turn = asyncio.Lock()
-        self._read_on = asyncio.Condition()
-        self._reader = asyncio.create_task(self._read(), name=f"events of {session.id}")
         self._prompts: list[PromptRun] = []
+        self._follower = SessionFollower(session, self._fold)
 
-    async def _read(self) -> None:
-        async for envelope in self._session.events():
-            self.view.apply(envelope)
-            if self._prompting is not None:
-                self._prompting.put(envelope)
-            if envelope.seq is not None:
-                async with self._read_on:
-                    self._read_on.notify_all()
+    def _fold(self, envelope: Envelope, replayed: bool) -> None:
+        self.view.apply(envelope)
+        if self._prompting is not None:
+            self._prompting.put(envelope)
 
     async def _up_to_date(self) -> None:
         """Wait until the view has all events that are in the log now."""
         last = self._program.last_event
-        async with self._read_on:
-            await self._read_on.wait_for(lambda: self.view.seq >= last or self._reader.done())
+        await self._follower.until(lambda: self.view.seq >= last)
 
     # ---- the main agent ------------------------------------------------------------
 
@@ -157,8 +152,7 @@ class OpenSession:
         path = ""
         try:
             path = await asyncio.shield(starting)
-            async with self._read_on:
-                await self._read_on.wait_for(lambda: self.view.agents[path].ended or self._reader.done())
+            await self._follower.until(lambda: self.view.agents[path].ended)
         except asyncio.CancelledError:
             await finish_despite_cancel(self._stop_started(starting))
             raise
@@ -186,7 +180,7 @@ class OpenSession:
         return end.error or end.summary("a")
 
     def _require_open(self) -> None:
-        if self._reader.done():
+        if self._follower.ended:
             raise UsageError(f"Session {self.id[:8]} is closed.", hint="Open it again with `resume`.")
 
     async def _stop_started(self, starting: asyncio.Future[str]) -> None:
@@ -233,7 +227,7 @@ class OpenSession:
 
     async def close(self) -> None:
         """Stop all agents and write all events; `open` does this at the end of its block."""
-        if self._reader.done():
+        if self._follower.ended:
             return
         loop = asyncio.get_running_loop()
         last = _open_sessions[loop] == 1
@@ -241,9 +235,7 @@ class OpenSession:
         try:
             await self._session.close(last=last)
         finally:
-            await self._reader
-            async with self._read_on:
-                self._read_on.notify_all()
+            await self._follower.finished()
             await asyncio.gather(*(made.ended() for made in self._prompts), return_exceptions=True)
 
 

@@ -52,9 +52,9 @@ class SessionObserver:
             await store.close()
             raise
 
-    async def events(self, after: int = 0, *, lull_s: float = 0.0) -> AsyncIterator[Envelope]:
+    async def events(self, after: int = 0, *, lull_s: float = 0.0, late: bool = False) -> AsyncIterator[Envelope]:
         """All durable events above number `after`, then the events that the other process adds, at most half a second later,
-        until the observer is closed. Live events are not shared between processes, so `lull_s` has no effect."""
+        until the observer is closed. Live events are not shared between processes, so `lull_s` and `late` have no effect."""
         newest = after
         while not self._closed.is_set():
             try:

@@ -129,7 +129,7 @@ class AcpAgent:
             if name not in rows:
                 raise RpcError(NOT_FOUND, f"There is no session {sanitize_line(name, 80)!r}.")
             session = await self._open(options)
-        await session.begin(replay=replay)
+        await session.begin(replay=replay).wait()
         self._in_background(self._announce(session))
         return {"configOptions": session.config()}
 

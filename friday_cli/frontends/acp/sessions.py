@@ -10,7 +10,7 @@ import msgspec
 
 from friday_cli.core.permissions.decision import MODES, Mode
 from friday_cli.core.protocol.errors import FridayError
-from friday_cli.core.protocol.events import ModeChanged, PermissionAsked, QuestionAsked
+from friday_cli.core.protocol.events import Envelope, ModeChanged, PermissionAsked, QuestionAsked
 from friday_cli.core.protocol.messages import Image, Usage
 from friday_cli.core.protocol.provider import Effort
 from friday_cli.core.protocol.run_result import RunResult
@@ -19,6 +19,7 @@ from friday_cli.jsonrpc.connection import INVALID_PARAMS, ConnectionEnded, RpcCo
 from friday_cli.session.attachments import PromptText, prompt_of_command
 from friday_cli.session.session import Options, Session
 from friday_cli.view import PendingAsk
+from friday_cli.view.follower import SessionFollower
 
 from . import config_options
 from .content import prompt_of
@@ -39,12 +40,12 @@ class AcpSession:
         self.updates = SessionUpdates(session.id, str(options.cwd), client)
         self._session, self._connection, self._client = session, connection, client
         self._asking: dict[str, asyncio.Task[None]] = {}
-        self._reader: asyncio.Task[None] | None = None
+        self._follower: SessionFollower | None = None
+        self._replay = False
         self._turn: asyncio.Task[Any] | None = None
         self._models: tuple[str, ...] = ()
         self._reopening = asyncio.Lock()
         self._closed = False
-        self._moved = asyncio.Event()
 
     @classmethod
     async def open(cls, options: Options, connection: RpcConnection, client: ClientAbilities) -> AcpSession:
@@ -53,35 +54,22 @@ class AcpSession:
         made._models = await config_options.model_names(options.cwd)
         return made
 
-    def begin(self, *, replay: bool) -> asyncio.Task[None]:
-        """Send updates from now on. `replay`: the client gets the history first; the task is done when it has it."""
-        history = asyncio.Event()
-        self._reader = asyncio.create_task(self._read(history, replay=replay), name=f"acp {self.id}")
-        return asyncio.create_task(self._when(history))
+    def begin(self, *, replay: bool) -> asyncio.Event:
+        """Send updates from now on. `replay`: the client gets the history first; the event is set when it has it."""
+        self._replay = replay
+        self._follower = SessionFollower(self._session, self._send_updates, lull_s=LULL_S)
+        return self._follower.caught_up
 
-    async def _when(self, event: asyncio.Event) -> None:
-        await event.wait()
-
-    async def _read(self, history: asyncio.Event, *, replay: bool) -> None:
-        since = self._session.since
-        if not since:
-            history.set()
-        async for envelope in self._session.events(lull_s=LULL_S):
-            old = envelope.seq is not None and envelope.seq <= since
-            found = self.updates.apply(envelope, replayed=old)
-            if not old or replay:
-                for session_id, update in found:
-                    self.send(update, session_id)
-            if envelope.seq is not None and envelope.seq >= since:
-                history.set()
-            if old:
-                continue
-            if isinstance(envelope.event, ModeChanged):
-                self.send({"sessionUpdate": "config_option_update", "configOptions": self.config()})
-            self._ask_and_withdraw()
-            self._moved.set()
-        history.set()
-        self._moved.set()
+    def _send_updates(self, envelope: Envelope, replayed: bool) -> None:
+        found = self.updates.apply(envelope, replayed=replayed)
+        if not replayed or self._replay:
+            for session_id, update in found:
+                self.send(update, session_id)
+        if replayed:
+            return
+        if isinstance(envelope.event, ModeChanged):
+            self.send({"sessionUpdate": "config_option_update", "configOptions": self.config()})
+        self._ask_and_withdraw()
 
     def send(self, update: dict[str, Any], session_id: str = "") -> None:
         """Send one update."""
@@ -172,9 +160,8 @@ class AcpSession:
             last = (await self._session.history())[-1].seq or 0
         except FridayError:
             return  # the session was closed, and all was sent then
-        while self.updates.view.seq < last and self._reader is not None and not self._reader.done():
-            self._moved.clear()
-            await self._moved.wait()
+        if self._follower is not None:
+            await self._follower.until(lambda: self.updates.view.seq >= last)
 
     async def cancel(self, path: str) -> None:
         """Stop an agent and all below it. Background sub-agents of the main agent continue if the client can cancel them."""
@@ -236,12 +223,12 @@ class AcpSession:
             raise RpcError(INVALID_PARAMS, str(error)) from None
         finally:
             self.updates = SessionUpdates(self.id, str(options.cwd), self._client)
-            await self.begin(replay=False)
+            await self.begin(replay=False).wait()
 
     async def _stop_reading(self) -> None:
         await self._session.close(last=False)
-        if self._reader is not None:
-            await self._reader
+        if self._follower is not None:
+            await self._follower.finished()
 
     async def close(self) -> None:
         """Stop all agents and release the session."""

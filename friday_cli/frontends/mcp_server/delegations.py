@@ -26,6 +26,7 @@ from friday_cli.session.session import Session
 from friday_cli.store.store import Store
 from friday_cli.system.paths import store_path, text_of
 from friday_cli.view import SessionView, ToolRun, activity_text
+from friday_cli.view.follower import SessionFollower
 
 from .job import Action, Client, JobState
 from .questions import answer_of, questions
@@ -45,15 +46,8 @@ class OpenCall:
     def __init__(self, session: Session, call: ToolCall) -> None:
         self.session, self.call = session, call
         self.view = SessionView()
-        self._changed = asyncio.Event()
-        self._reader = asyncio.create_task(self._read())
+        self._follower = SessionFollower(session, lambda envelope, replayed: self.view.apply(envelope), lull_s=0.5)
         self.running: asyncio.Task[None] | None = None
-
-    async def _read(self) -> None:
-        async for envelope in self.session.events(lull_s=0.5):
-            self.view.apply(envelope)
-            changed, self._changed = self._changed, asyncio.Event()
-            changed.set()
 
     async def run(self, text: str) -> None:
         """Run the call to its end, and close the session."""
@@ -61,12 +55,12 @@ class OpenCall:
             await self.session.prompt(text)
         finally:
             await self.session.close(last=False)
-            await self._reader
+            await self._follower.finished()
 
     async def changed(self, timeout_s: float) -> None:
         """Return after the next event, or at the end of the call."""
         assert self.running
-        waiter = asyncio.create_task(self._changed.wait())
+        waiter = asyncio.create_task(self._follower.changed())
         await asyncio.wait([waiter, self.running], timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
         waiter.cancel()
 

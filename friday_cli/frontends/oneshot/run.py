@@ -17,7 +17,7 @@ import msgspec
 
 from friday_cli.agents.output_schema import read_schema, unfenced
 from friday_cli.core.protocol.errors import TRANSIENT, FridayError, StoreError, UsageError
-from friday_cli.core.protocol.events import AttemptFailed
+from friday_cli.core.protocol.events import AttemptFailed, Envelope
 from friday_cli.core.protocol.messages import Image
 from friday_cli.core.protocol.run_result import LIMIT_REASONS, RunResult
 from friday_cli.core.text.sanitize import sanitize_line
@@ -25,6 +25,7 @@ from friday_cli.diagnostics.log_file import report_defect, start_log
 from friday_cli.session.attachments import PromptText, prompt_of_command
 from friday_cli.session.session import Session
 from friday_cli.system.paths import store_path, working_folder
+from friday_cli.view.follower import SessionFollower
 
 from ..options import session_options
 from .input import read_prompt
@@ -309,7 +310,7 @@ class _OneShotRun:
         self._failure = ""
         self._write_error: OSError | None = None
         self._stopping: asyncio.Task[int] | None = None
-        self._reader = asyncio.create_task(self._read())
+        self._follower = SessionFollower(session, self._write, late=True)
         signals.on_first = self._stop
         signals.on_second = lambda: writer.abandon(signals.code)
 
@@ -352,23 +353,22 @@ class _OneShotRun:
         try:
             await self._session.close()
         finally:
-            await self._reader
+            await self._follower.finished()
 
-    async def _read(self) -> None:
-        async for envelope in self._session.events(late=True):
-            if envelope.seq is not None and log.isEnabledFor(logging.DEBUG):
-                log.debug("%s %s", envelope.agent, sanitize_line(repr(envelope.event), 300))
-            if envelope.seq is not None and envelope.seq <= self._session.since:
-                self._writer.replay(envelope)
-                continue
-            if envelope.agent == self._writer.path and isinstance(envelope.event, AttemptFailed):
-                self._failure = envelope.event.error
-            if self._write_error is None:
-                try:
-                    self._writer.apply(envelope)
-                except OSError as error:  # the output is closed: stop spending tokens
-                    self._write_error = error
-                    self._stop()
+    def _write(self, envelope: Envelope, replayed: bool) -> None:
+        if envelope.seq is not None and log.isEnabledFor(logging.DEBUG):
+            log.debug("%s %s", envelope.agent, sanitize_line(repr(envelope.event), 300))
+        if replayed:
+            self._writer.replay(envelope)
+            return
+        if envelope.agent == self._writer.path and isinstance(envelope.event, AttemptFailed):
+            self._failure = envelope.event.error
+        if self._write_error is None:
+            try:
+                self._writer.apply(envelope)
+            except OSError as error:  # the output is closed: stop spending tokens
+                self._write_error = error
+                self._stop()
 
     def _stop(self) -> None:
         self._stopping = asyncio.ensure_future(self._session.stop("a"))

@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from friday_cli.core.protocol.errors import BudgetSpent, FridayError, UsageError
+from friday_cli.core.protocol.events import Envelope
 from friday_cli.core.protocol.messages import Image
 from friday_cli.view import SessionView
+from friday_cli.view.follower import EventSource, SessionFollower
 
 if TYPE_CHECKING:
     from friday_cli.core.permissions.rules import Rules
@@ -51,47 +53,36 @@ def proposed_tokens(spent: BudgetSpent) -> int:
 
 
 class EventFold:
-    """The state of one session that is shown, and the task that folds its events into it. `on_change` is called when the
-    state has changed."""
+    """The state of one session that is shown; its events are folded into it. `on_change` is called when the state has
+    changed."""
 
     def __init__(self, on_change: Callable[[], None]) -> None:
         self.state = SessionView()
         self.dirty: set[str] = set()
         """Paths of the agents that have changed; the reader empties the set."""
-        self.failure: BaseException | None = None
-        """The defect that ended the task; the screen no longer follows the session."""
         self._on_change = on_change
-        self._caught_up = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+        self._follower: SessionFollower | None = None
 
-    async def start(self, source: Session | SessionObserver) -> None:
+    async def start(self, source: EventSource) -> None:
         """Fold the events of `source`. Returns when those from before its opening are folded."""
-        self._task = asyncio.create_task(self._fold(source), name="fold events")
-        self._task.add_done_callback(self._ended)
-        await self._caught_up.wait()
+        self._follower = SessionFollower(
+            source, self._fold, after=self.state.seq, lull_s=LULL_S, on_failure=self._on_change
+        )
+        await self._follower.caught_up.wait()
 
     async def stop(self, *, cancel: bool) -> None:
-        """Wait until the task has ended; `cancel` it first, when the source does not end by itself."""
-        if self._task is not None:
-            if cancel:
-                self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        """Wait until all events are folded; with `cancel` stop now, when the source does not end by itself."""
+        if self._follower is not None:
+            await (self._follower.cancel() if cancel else self._follower.until(lambda: False))
 
-    async def _fold(self, source: Session | SessionObserver) -> None:
-        if source.since <= self.state.seq:
-            self._caught_up.set()
-        async for envelope in source.events(self.state.seq, lull_s=LULL_S):
-            self.dirty.update(self.state.apply(envelope) or ("a",))
-            if self._caught_up.is_set():
-                self._on_change()
-            elif (envelope.seq or 0) >= source.since:
-                self._caught_up.set()
+    @property
+    def failure(self) -> BaseException | None:
+        """The defect that ended the folding; the screen no longer follows the session."""
+        return self._follower.failure if self._follower is not None else None
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        """Record a defect: without it the screen would just stop changing."""
-        self._caught_up.set()
-        if not task.cancelled() and (error := task.exception()) is not None:
-            self.failure = error
+    def _fold(self, envelope: Envelope, replayed: bool) -> None:
+        self.dirty.update(self.state.apply(envelope) or ("a",))
+        if not replayed:
             self._on_change()
 
 
