@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from friday_cli.core.protocol.errors import FridayError, UsageError
+from friday_cli.core.protocol.errors import FridayError, Unwritable, UsageError
 from friday_cli.frontends.options import SESSION, SHARED, Option
 from friday_cli.system.paths import text_of, working_folder
 
@@ -248,9 +248,11 @@ async def _renewed(store: MapStore, name: str) -> MapJob:
 
 
 async def _with_store(store: MapStore, action: str, name: str) -> int:
-    from friday_cli.map import report
+    from friday_cli.map import recovery, report
 
     try:
+        with suppress(Unwritable):  # what a dead process left stays as it is until there is room
+            await recovery.recover(store, os.environ)
         if action == "status" and not name:
             return await _list(store)
         batch = await store.batch(name)
@@ -295,7 +297,7 @@ async def _list(store: MapStore) -> int:
             f"{counts.done:,}",
             f"{missing:,}",
         )
-        rows.append((*cells, f"{dollars(batch.spent)} of {dollars(batch.job.cost)}"))
+        rows.append((*cells, f"{dollars(batch.spent, estimated=batch.estimated)} of {dollars(batch.job.cost)}"))
     if rows:
         show_table(
             ("ID", "CHANGED", "STATE", "PROFILE", "DONE", "MISSING", "SPENT"), rows, right=("DONE", "MISSING", "SPENT")

@@ -118,6 +118,7 @@ class EmbeddedEngine:
 
     async def run(self, work: Work) -> Done:
         budget = self.budgets[work.key] = Budget(ITEM, cost=work.cost, parent=self._above)
+        budget.needs_log = True
         batch = self.items.call or NAME
         checked: list[str] = []
 

@@ -89,6 +89,8 @@ def item_caps(job: MapJob, provider: Provider, count: int, prompt: int, highest:
     return cap, (cap if given is not None else min(cap, SPARE * least))
 
 
-def dollars(value: float) -> str:
-    """US dollars with at least two digits that count."""
+def dollars(value: float, *, estimated: float = 0.0) -> str:
+    """US dollars with at least two digits that count. `~` before them: a part is `estimated`."""
+    if estimated:
+        return f"~{dollars(value)}"
     return f"${value:.2f}" if value >= 0.1 or not value else f"${value:.4f}" if value >= 0.001 else f"${value:.6f}"

@@ -13,9 +13,10 @@ from friday_cli.agents.output_schema import unfenced
 from friday_cli.core.protocol.format import pluralize, seconds
 from friday_cli.core.text.sanitize import sanitize_line
 
+from .charges import ItemRow
 from .plan import dollars
 from .scheduler import Progress
-from .store import BatchRow, Counts, ItemRow, MapStore, Place
+from .store import BatchRow, Counts, MapStore, Place
 
 SHOWN = {"failed": 20, "skipped": 20, "waiting": 5, "done": 5}
 """Items of each state that a short report names, so that its first line is still on the screen."""
@@ -40,11 +41,8 @@ def receipt_line(place: Place) -> str:
     parts += ["started, no end yet"] if row.state == "running" else []
     if row.attempts:
         tries = f", {row.attempts} tries" if row.attempts > 1 else ""
-        parts.append(
-            f"{dollars(row.cost)}{tries}, {row.agent[:8]}{row.agent[36:]}"
-            if row.agent
-            else f"{dollars(row.cost)}{tries}"
-        )
+        cost = f"{dollars(row.cost, estimated=row.estimated)}{tries}"
+        parts.append(f"{cost}, {row.agent[:8]}{row.agent[36:]}" if row.agent else cost)
     parts += [row.receipt] if row.receipt else []
     parts += [f"branch {row.branch}"] if row.branch else []
     return sanitize_line(f"{place.where}: {'; '.join(parts) or 'not started'}", LINE)
@@ -59,7 +57,7 @@ def summary(batch: BatchRow, counts: Counts) -> str:
         for n, name in ((counts.failed, "failed"), (counts.skipped, "skipped"), (waiting, "waiting"))
         if n
     ]
-    spent = f"{dollars(batch.spent)} of {dollars(batch.job.cost)}"
+    spent = f"{dollars(batch.spent, estimated=batch.estimated)} of {dollars(batch.job.cost)}"
     return f"batch {batch.id}: {pluralize(counts.total, 'item')}: {', '.join(parts)}; {spent} spent"
 
 

@@ -182,11 +182,12 @@ class MapRun:
             raise UsageError(text, hint="Run `git init` and commit first, or leave --isolation out.")
         plan.item_caps(job, provider, 1, 1, None)  # an unknown price is reported now
         batch = await store.begin(job)
-        await recovery.recover(store, engine, job, self._env)
+        await recovery.recover(store, self._env, own=job.id)
         identity = profile_digest(profile)
         largest = await self._add_places(identity, model)
+        if left := await store.left(job.id):
+            await store.reopen(job.id)
         batch = await store.batch(job.id)
-        left = await store.left(job.id)
         first = SubagentTask(job.profile, largest or "x", schema=job.schema)
         caps = plan.item_caps(
             job, provider, left, engine.items.first_request(first), engine.items.highest_cost(profile)

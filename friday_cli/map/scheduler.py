@@ -9,10 +9,12 @@ import msgspec
 from msgspec.structs import replace
 
 from friday_cli.core.limits.budget import DUST, Budget, Reservation
+from friday_cli.core.protocol.errors import StoreError
 
+from .charges import ItemRow
 from .engine import Done, Engine, Work
 from .plan import dollars
-from .store import ItemRow, MapStore
+from .store import MapStore
 
 WARM_S = 30.0
 """Seconds that the others wait for the first item, which writes the shared prefix to the service's cache."""
@@ -49,6 +51,8 @@ class Scheduler:
         self._cap, self._parallel, self._changed = cap, parallel, changed
         self._warm = False
         self._running: set[asyncio.Task[None]] = set()
+        self._unwritten: list[ItemRow] = []
+        """The ends of items that could not be stored."""
 
     def next_step(self) -> None:
         """The work that follows is not that of items: it is not shown as their progress."""
@@ -119,8 +123,8 @@ class Scheduler:
         self.progress.took_s += asyncio.get_running_loop().time() - begun
         if done.stop:
             self.stop(done.error)
-        await self._store.finish(work.key, self._batch, _row(work, done))
         self._budget.settle(held, done.tokens, done.cost)
+        await self._finish(self._row(work, done))
         progress = self.progress
         setattr(progress, done.state, getattr(progress, done.state) + 1)
         progress.running -= 1
@@ -128,15 +132,24 @@ class Scheduler:
         progress.active_s += done.active_s
         self._changed(progress)
 
+    async def _finish(self, row: ItemRow) -> None:
+        """Store the end of an item. If that fails, nothing starts any more, and the end is stored with the last one if it can be: the
+        item's start stays in the store, from which a later process charges it."""
+        try:
+            await self._store.finish(row, self._batch)
+        except StoreError as error:
+            self.stop(str(error))
+            self._unwritten.append(row)
+
     async def _ended(self) -> None:
         while self._running:
-            ended, _ = await asyncio.wait(self._running)
-            for task in ended:
-                task.result()
+            await asyncio.wait(self._running)
+        unwritten, self._unwritten = self._unwritten, []
+        for row in unwritten:
+            await self._finish(row)
 
-
-def _row(work: Work, done: Done) -> ItemRow:
-    return ItemRow(
-        work.key, done.state, agent=done.agent, cost=done.cost, tokens=done.tokens, active_s=done.active_s, result=done.result,
-        error=done.error, receipt=done.receipt, branch=done.branch,
-    )  # fmt: skip
+    def _row(self, work: Work, done: Done) -> ItemRow:
+        return ItemRow(
+            work.key, done.state, session=self._engine.session, agent=done.agent, cost=done.cost, tokens=done.tokens,
+            active_s=done.active_s, result=done.result, error=done.error, receipt=done.receipt, branch=done.branch,
+        )  # fmt: skip

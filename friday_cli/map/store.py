@@ -20,37 +20,20 @@ from friday_cli.store.schema import connect_tables
 from friday_cli.store.writer import StoreWriter
 from friday_cli.system.paths import data_dir
 
+from . import charges
+from .charges import ItemRow
 from .job import MapJob, as_row
 from .sources import BatchItem
 
 T = TypeVar("T")
 DAY_S = 86_400.0
-State = Literal["new", "running", "done", "failed", "waiting"]
 Claim = Literal["claimed", "taken", "cancelled"]
 NEW_ITEM = "INSERT OR IGNORE INTO items VALUES (?, ?, 'new', '', '', '', 0, 0, 0, 0, 0, '', '', '', '', ?)"
 COLUMNS = (
-    "key, state, batch, session, agent, attempts, reserved, cost, tokens, active_s, result, error, receipt, branch"
+    "i.key, i.state, i.batch, i.session, i.agent, i.attempts, i.reserved, i.cost, i.tokens, i.active_s, i.result, i.error,"
+    " i.receipt, i.branch, coalesce((SELECT e.cost FROM estimates e WHERE e.folder = i.folder AND e.name = i.key), 0)"
 )
-
-
-class ItemRow(msgspec.Struct, frozen=True):
-    """The work of an item. `session` and `agent` are of its newest try; `reserved` is the cap of a running one in US dollars.
-    `cost` and `tokens` are those of all tries. `result` is what the agent returned, `error` why it is not done."""
-
-    key: str
-    state: State
-    batch: str = ""
-    session: str = ""
-    agent: str = ""
-    attempts: int = 0
-    reserved: float = 0.0
-    cost: float = 0.0
-    tokens: int = 0
-    active_s: float = 0.0
-    result: str = ""
-    error: str = ""
-    receipt: str = ""
-    branch: str = ""
+"""Those of an `ItemRow`, of the table `items` as `i`."""
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -80,7 +63,8 @@ class Counts(msgspec.Struct, frozen=True):
 
 class BatchRow(msgspec.Struct, frozen=True):
     """A batch. `approved`: the highest cap that the person agreed to. `spent`: US dollars since it was begun, also for what a
-    dead process did not finish. `reason`: why its last process stopped before the end. `reduced`: its reduced result."""
+    dead process did not finish; `estimated` is the part of it that no service counted. `reason`: why its last process stopped
+    before the end. `reduced`: its reduced result."""
 
     id: str
     folder: str
@@ -92,6 +76,7 @@ class BatchRow(msgspec.Struct, frozen=True):
     reduced: str
     created: float
     updated: float
+    estimated: float
 
 
 def _create(db: sqlite3.Connection) -> None:
@@ -106,6 +91,8 @@ def _create(db: sqlite3.Connection) -> None:
         "CREATE INDEX IF NOT EXISTS items_running ON items(folder, batch) WHERE state = 'running'",
         "CREATE TABLE IF NOT EXISTS places(batch TEXT NOT NULL, number INTEGER NOT NULL, key TEXT NOT NULL, place TEXT NOT NULL,"
         " fields TEXT NOT NULL, content TEXT NOT NULL, problem TEXT NOT NULL, PRIMARY KEY(batch, number)) WITHOUT ROWID",
+        "CREATE TABLE IF NOT EXISTS estimates(folder TEXT NOT NULL, name TEXT NOT NULL, cost REAL NOT NULL,"
+        " PRIMARY KEY(folder, name)) WITHOUT ROWID",  # name: the key of an item, or the id of a batch
     ):
         db.execute(statement)
 
@@ -144,19 +131,22 @@ class MapStore:
     # ---- batches ----------------------------------------------------------------
 
     async def begin(self, job: MapJob) -> BatchRow:
-        """The batch of a job, made if there is none. What an ended one spent does not count for the next."""
+        """The batch of a job, made if there is none. An ended one stays so until `reopen`."""
         now, text = time.time(), as_json(job)
 
         def work(db: sqlite3.Connection) -> None:
             db.execute(
                 "INSERT INTO batches VALUES (?, ?, ?, 'open', 0, 0, '', '', ?, ?) ON CONFLICT(id) DO UPDATE SET job = excluded.job,"
-                " approved = CASE state WHEN 'ended' THEN 0 ELSE approved END,"
-                " spent = CASE state WHEN 'ended' THEN 0 ELSE spent END, state = 'open', reason = '', reduced = '', updated = ?",
+                " state = CASE state WHEN 'ended' THEN state ELSE 'open' END, reason = '', reduced = '', updated = ?",
                 (job.id, self.folder, text, now, now, now),
             )
 
         await self._do(work)
         return await self.batch(job.id)
+
+    async def reopen(self, batch: str) -> None:
+        """Items of the batch are to be run. What it spent before it ended does not count for them."""
+        await self._do(lambda db: charges.reopen(db, self.folder, batch))
 
     async def batch(self, prefix: str) -> BatchRow:
         """The batch of this folder with this id, or the beginning of it. Raises UsageError if there is not exactly one."""
@@ -172,7 +162,10 @@ class MapStore:
         """The batches of the folder, the newest first."""
 
         def work(db: sqlite3.Connection) -> list[BatchRow]:
-            rows = db.execute("SELECT * FROM batches WHERE folder = ? ORDER BY updated DESC", (self.folder,)).fetchall()
+            rows = db.execute(
+                "SELECT b.*, coalesce((SELECT e.cost FROM estimates e WHERE e.folder = b.folder AND e.name = b.id), 0)"
+                " FROM batches b WHERE folder = ? ORDER BY updated DESC", (self.folder,),
+            )  # fmt: skip
             return [_batch(row) for row in rows]
 
         return await self._do(work)
@@ -205,6 +198,8 @@ class MapStore:
             if old:
                 unnamed = "state != 'running' AND key NOT IN (SELECT key FROM places)"
                 db.execute(f"DELETE FROM items WHERE updated < ? AND {unnamed}", (before,))
+                named = "name NOT IN (SELECT key FROM items) AND name NOT IN (SELECT id FROM batches)"
+                db.execute(f"DELETE FROM estimates WHERE {named}")
 
         if days > 0:
             await self._do(work)
@@ -236,11 +231,10 @@ class MapStore:
 
     async def places(self, batch: str, after: int = -1, most: int = 200) -> list[Place]:
         """The next items of a batch with their work."""
-        columns = ", ".join(f"i.{name}" for name in COLUMNS.split(", "))
 
         def work(db: sqlite3.Connection) -> list[Place]:
             rows = db.execute(
-                f"SELECT p.number, p.place, p.fields, p.content, p.problem, {columns} FROM places p LEFT JOIN items i"
+                f"SELECT p.number, p.place, p.fields, p.content, p.problem, {COLUMNS} FROM places p LEFT JOIN items i"
                 " ON i.folder = ? AND i.key = p.key WHERE p.batch = ? AND p.number > ? ORDER BY p.number LIMIT ?",
                 (self.folder, batch, after, most),
             )
@@ -279,7 +273,7 @@ class MapStore:
         """The work with a key."""
         found = await self._do(
             lambda db: db.execute(
-                f"SELECT {COLUMNS} FROM items WHERE folder = ? AND key = ?", (self.folder, key)
+                f"SELECT {COLUMNS} FROM items i WHERE folder = ? AND key = ?", (self.folder, key)
             ).fetchone()
         )
         return None if found is None else ItemRow(*found)
@@ -303,28 +297,23 @@ class MapStore:
 
         return await self._do(work)
 
-    async def finish(self, key: str, batch: str, row: ItemRow) -> None:
-        """Record how a try of an item ended, and charge it to the batch. `row.cost` and `row.tokens` are those of this try."""
-
-        def work(db: sqlite3.Connection) -> None:
-            db.execute(
-                "UPDATE items SET state = ?, agent = ?, reserved = 0, cost = cost + ?, tokens = tokens + ?, active_s = ?,"
-                " result = ?, error = ?, receipt = ?, branch = ?, updated = ? WHERE folder = ? AND key = ?",
-                (row.state, row.agent, row.cost, row.tokens, row.active_s, row.result, row.error, row.receipt, row.branch,
-                 time.time(), self.folder, key),
-            )  # fmt: skip
-            db.execute("UPDATE batches SET spent = spent + ? WHERE id = ?", (row.cost, batch))
-
-        await self._do(work)
+    async def finish(self, row: ItemRow, batch: str) -> None:
+        """Record how a try of an item ended, and charge it to the batch, once. `row.cost`, `row.estimated` and `row.tokens` are those
+        of this try, which `row.session` made."""
+        await self._do(lambda db: charges.finish(db, self.folder, row, batch))
 
     async def running(self) -> list[ItemRow]:
         """The items of the folder whose try has no end in the store."""
         rows = await self._do(
             lambda db: db.execute(
-                f"SELECT {COLUMNS} FROM items WHERE folder = ? AND state = 'running'", (self.folder,)
+                f"SELECT {COLUMNS} FROM items i WHERE folder = ? AND state = 'running'", (self.folder,)
             ).fetchall()
         )
         return [ItemRow(*row) for row in rows]
+
+    async def usual(self, batch: str) -> tuple[list[str], float | None]:
+        """The newest sessions with items of a batch, and the mean cost of its done items in US dollars; None without any."""
+        return await self._do(lambda db: charges.usual(db, self.folder, batch))
 
     async def renew(self, batch: str) -> int:
         """Let the failed items of a batch be tried again. Returns their number."""

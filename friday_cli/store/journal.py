@@ -203,17 +203,28 @@ _PROJECTIONS: dict[type, Callable[[sqlite3.Connection, int, Envelope, Any], obje
 
 def read_events(db: sqlite3.Connection, session: str, *, after: int = 0, agent: str | None = None) -> list[Envelope]:
     """The events of a session after number `after`. An event that cannot be decoded is replaced by a notice."""
+    where = "seq > ?"
+    values: list[object] = [after]
+    if agent is not None:
+        where += " AND agent = ?"
+        values.append(agent)
+    return _select(db, session, f"{where} ORDER BY seq", values)
+
+
+def newest_events(db: sqlite3.Connection, session: str, kinds: Sequence[str], most: int) -> list[Envelope]:
+    """The newest events of some kinds in a session, at most `most`, in order. See `read_events`."""
+    where = f"kind IN ({', '.join('?' * len(kinds))}) ORDER BY seq DESC LIMIT ?"
+    return _select(db, session, where, [*kinds, most])[::-1]
+
+
+def _select(db: sqlite3.Connection, session: str, where: str, values: Sequence[object]) -> list[Envelope]:
     from friday_cli.core.protocol.decode import decode_event
 
-    query = "SELECT seq, at, agent, kind, CAST(body AS BLOB) FROM events WHERE session = ? AND seq > ?"
-    values: list[object] = [key_of(db, session), after]
-    if agent is not None:
-        query += " AND agent = ?"
-        values.append(agent)
+    query = f"SELECT seq, at, agent, kind, CAST(body AS BLOB) FROM events WHERE session = ? AND {where}"
     with collecting_later():
         return [
             Envelope(seq, at, path, _event(decode_event, seq, what, body))
-            for seq, at, path, what, body in db.execute(query + " ORDER BY seq", values)
+            for seq, at, path, what, body in db.execute(query, [key_of(db, session), *values])
         ]
 
 

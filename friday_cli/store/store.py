@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 from friday_cli.core.limits.forecast import PastRun
@@ -16,7 +16,7 @@ from friday_cli.system.paths import text_of
 
 from . import delegations, locks, sessions
 from .crash_recovery import recovery_events
-from .journal import SessionJournal, append_events, encodable, key_of, read_events, remove
+from .journal import SessionJournal, append_events, encodable, key_of, newest_events, read_events, remove
 from .listing import list_sessions, unfinished_sessions
 from .locks import Ownership
 from .memory import StoredNotes
@@ -90,6 +90,10 @@ class Store:
     async def events(self, session: str, *, after: int = 0, agent: str | None = None) -> list[Envelope]:
         """The events of a session after number `after`, of one agent or of all."""
         return await self._reader.read(lambda db: read_events(db, session, after=after, agent=agent))
+
+    async def newest(self, session: str, kinds: Sequence[str], most: int) -> list[Envelope]:
+        """The newest events of some kinds in a session, at most `most`, in order."""
+        return await self._reader.read(lambda db: newest_events(db, session, kinds, most))
 
     async def follow(self, session: str, *, after: int = 0) -> AsyncIterator[list[Envelope]]:
         """The events of a session after number `after`, then new events of the process that owns the session. Ends when

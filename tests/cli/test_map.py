@@ -272,7 +272,19 @@ def test_what_a_killed_process_had_logged_is_recovered(console: Console, service
     assert console.ok("sessions", "delete", console("sessions", "list").rows[-1][0], "--yes")
     lost = batch(console, lines(3))
     assert (lost.code, service.requests) == (0, 4), lost
-    assert "$0.50" in console("map", "status").out  # without the log it is charged with all that it may have cost
+    assert console("map", "status").rows[0][-1].startswith("~$0.000")  # without the log it costs what the others do
+
+
+def test_the_same_command_on_an_ended_batch_keeps_what_it_cost(console: Console, service: Service) -> None:
+    batch(console, lines(3))
+    spent = console("map", "status").rows[0][-1]
+    assert spent.startswith("$0.000450 of")
+    assert batch(console, lines(3)).code == 0
+    assert console("map", "status").rows[0][-1] == spent
+    batch(console, lines(4))
+    assert (
+        console("map", "status").rows[0][-1].startswith("$0.000150 of")
+    )  # what an ended one spent does not count for the next
 
 
 def test_batches_that_were_not_used_for_long_are_removed(console: Console, service: Service) -> None:

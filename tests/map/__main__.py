@@ -1,7 +1,7 @@
 """`python -m tests.map [NAME...]`: batches of 2,000 items against a service that counts. Each prints what it found.
 
 kill: `kill -9` at ten random moments. quota: the service refuses from request 700 on. equal: 2,000 equal items. cost: processor
-time and memory. caps: a hundred random batches never pass their caps.
+time and memory. caps: a hundred random batches never pass their caps. books: 50 batches with random kills and filling disks.
 """
 
 from __future__ import annotations
@@ -46,13 +46,16 @@ class Place:
 
     def start(self, *more: str) -> subprocess.Popen[str]:
         """Start the batch in a process of its own."""
-        argv = [
-            sys.executable, "-m", "friday_cli", "map", "summarizer", "--items", "items.jsonl", "--task", TASK, "--max-cost", "100",
-            "--parallel", str(PARALLEL), "--yes", "--output", "results.jsonl", *more,
-        ]  # fmt: skip
+        limits = () if "--max-cost" in more else ("--max-cost", "100", "--parallel", str(PARALLEL))
+        argv = ("--items", "items.jsonl", "--task", TASK, *limits, "--yes", "--output", "results.jsonl", *more)
+        return self.begin("map", "summarizer", *argv)
+
+    def begin(self, *argv: str) -> subprocess.Popen[str]:
+        """Start a command of Friday."""
         return subprocess.Popen(
-            argv, cwd=self.project, env=self.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-        )
+            [sys.executable, "-m", "friday_cli", *argv], cwd=self.project, env=self.env, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True,
+        )  # fmt: skip
 
     def run(self, *more: str) -> tuple[int, str]:
         """The exit code and the output of a batch that runs to its end."""
@@ -205,7 +208,14 @@ def caps(runs: int = 100) -> Sequence[str]:
     return run_many(runs)
 
 
-CHECKS: tuple[Callable[[], Sequence[str]], ...] = (kill, quota, equal, cost, caps)
+def books(runs: int = 50) -> Sequence[str]:
+    """Random kills and filling disks."""
+    from tests.map.books import run_books
+
+    return run_books(runs)
+
+
+CHECKS: tuple[Callable[[], Sequence[str]], ...] = (kill, quota, equal, cost, caps, books)
 
 
 def main() -> int:

@@ -218,7 +218,7 @@ def signals(nodes: Nodes, folder: str) -> Sequence[str]:
             )
             if (first, code) != (expected, 0) or more[0] > 4 or service.requests > ITEMS + 8:
                 problems.append(f"{number.name}: {out[:800]}")
-            if float(str(spent)) < service.paid - 1e-9:
+            if float(str(spent)) < 0.95 * service.paid:  # what the workers of a killed command used is estimated
                 problems.append(f"{number.name}: less was charged than the service counted")
     return problems
 

@@ -22,12 +22,13 @@ import msgspec
 from friday_cli.core.limits.budget import Budget
 from friday_cli.core.limits.retry import RetryPolicy
 from friday_cli.core.protocol.errors import ProviderError
+from friday_cli.map.charges import ItemRow
 from friday_cli.map.cluster_limits import ClusterLimits, ClusterRateLimiter, Used
 from friday_cli.map.engine import Done, Work
 from friday_cli.map.job import MapJob
 from friday_cli.map.scheduler import Scheduler
 from friday_cli.map.sources import BatchItem
-from friday_cli.map.store import Claim, ItemRow, MapStore
+from friday_cli.map.store import Claim, MapStore
 from tests.virtual import run as run_virtual
 
 LANE = "service"
@@ -200,7 +201,7 @@ async def commits(count: int, parallel: int) -> tuple[float, float, float]:
             for key, _ in left:
                 await store.claim(key, batch=job.id, session="s", reserved=0.1)
                 await store.finish(
-                    key, job.id, ItemRow(key, "done", cost=0.01, result=result, receipt="tools run: none")
+                    ItemRow(key, "done", session="s", cost=0.01, result=result, receipt="tools run: none"), job.id
                 )
 
         begun = time.perf_counter()

@@ -171,6 +171,9 @@ class _Attempt:
         """Reserve tokens, wait for the rate limit, send the request. The reservation comes first: no slot of the rate limit
         is held while the agent waits for tokens."""
         agent, services, provider = self._agent, self._services, self._provider
+        if services.log.failure is not None and any(budget.needs_log for budget in agent.budget.up()):
+            words = f"No request was sent, because its start cannot be stored: {services.log.failure}"
+            raise ProviderError("config", words)
         prompt = self._prompt = await measured(agent, provider.window - OUTPUT_FLOOR)
         room = provider.window - prompt
         if room < OUTPUT_FLOOR:

@@ -85,6 +85,8 @@ class Budget:
         self.kept: Amounts = (0.0, 0.0)
         """Its own wrap-up reserve."""
         self.opened = False
+        self.needs_log = False
+        """No request that it pays for is sent once the log cannot be stored: what is spent must outlive the process."""
         self._keeps = True  # of a run; an agent without one has no wrap-up
         self._queue: _Queue = parent._queue if parent else _Queue()
 
