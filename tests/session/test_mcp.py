@@ -404,6 +404,28 @@ async def test_resources_and_prompts(harness: Harness) -> None:
     assert [event.tool for event in started][:2] == ["mcp__small__mcp_list", "mcp__small__mcp_read"]
 
 
+async def test_a_resource_with_the_address_of_a_file_is_ruled_as_that_file(harness: Harness) -> None:
+    servers(small=entry("resources"))
+    (harness.project / "private").mkdir()
+    (harness.project / "link").symlink_to("private")
+    root = harness.project
+    uris = [
+        f"file://{root}/private/key", f"FILE://localhost{root}/priv%61te/key", f"file:{root}/x/../private/key", f"file://{root}/link/key",
+        " file:private/key", f"file://{root}/private/key#x",
+    ]  # fmt: skip
+    read = [does(("mcp_read", {"server": "small", "uri": uri})) for uri in (*uris, "note://one")]
+    harness.plays({"a": [says("first"), *read, says("done")]})
+    async with harness.session(allow=ALLOW, deny=("Read(private/**)",)) as session:
+        await session.prompt("start")
+        await session.prompt("go")
+        text, _, remarks = await session.attach(f"Read @small:{uris[0]} and @small:note://one")
+    assert [status for status, _ in await harness.results(session.id, "a")] == [*["denied"] * len(uris), "ok"]
+    assert "The text of note://one." in text
+    assert [remark.partition(": ")[2] for remark in remarks] == [
+        "not attached: denied by the rule read_file(private/**)."
+    ]
+
+
 async def test_a_long_result_is_shortened_and_kept_as_a_file(harness: Harness) -> None:
     config_dir().mkdir(parents=True, exist_ok=True)
     (config_dir() / "config.toml").write_text("[tools]\noutput_chars = 2000\n")

@@ -258,6 +258,21 @@ def test_no_random_spelling_passes_a_rule(ground: Ground) -> None:
     assert passed == []
 
 
+def test_no_search_shows_a_file_that_a_random_rule_keeps(ground: Ground) -> None:
+    """A search over a folder passes, and leaves the files out."""
+    files = {f"{DECOMPOSED}/key.txt", f"{DECOMPOSED}/deep/more/notes.md"}
+    others = ["src/a.py", "public/x.txt"]
+    for seed in variants():
+        rng = random.Random(seed)
+        rule, decision = ruled(rng, DECOMPOSED, "link", READ_RULES), rng.choice(("deny", "ask"))
+        rights = ground.rights(rule, decision)
+        call = RuleInput(rng.choice(("grep", "glob", "list_dir")), "read", (".",))
+        if rights.decide(call).decision == "allow":
+            kept = rights.withheld(call, [*others, *files])
+            assert files <= kept, (seed, rule)
+            assert "/**" not in rule or kept.isdisjoint(others) or "**/**" in rule, (seed, rule)
+
+
 @pytest.mark.parametrize(("rule", "denied", "allowed"), [
     ("read_file([Pp]ublic/**)", ("public/x.txt", "Public/y"), ("xublic/x",)), ("read_file({public,other}/*.{txt,md})", ("public/x.txt", "other/y.md"), ("public/x.py",)),
     ("read_file(k[!a]y/x)", ("kby/x", "k[!a]y/x"), ("kay/x", "k/y/x")), ("read_file(x[a-c].txt)", ("xb.txt", "x[a-c].txt"), ("xd.txt",)),
