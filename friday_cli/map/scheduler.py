@@ -126,7 +126,9 @@ class Scheduler:
         self._budget.settle(held, done.tokens, done.cost)
         await self._finish(self._row(work, done))
         progress = self.progress
-        setattr(progress, done.state, getattr(progress, done.state) + 1)
+        progress.done += done.state == "done"
+        progress.failed += done.state == "failed"
+        progress.waiting += done.state == "waiting"
         progress.running -= 1
         progress.cost += done.cost
         progress.active_s += done.active_s

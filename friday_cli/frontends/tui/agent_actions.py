@@ -9,12 +9,13 @@ from friday_cli.core.protocol.errors import BudgetSpent, FridayError
 from friday_cli.core.protocol.format import pluralize
 from friday_cli.view import worktree_text
 
+from .chat_screen import ChatScreen
+from .chat_services import ChatServices
 from .controller import proposed_tokens
+from .widgets.chat_request import AgentAction
 
 if TYPE_CHECKING:
     from friday_cli.core.permissions.approvals import ApprovalAnswer
-
-    from .app import FridayApp
 
 SHOWN = 6
 """Changed files of a worktree that are named."""
@@ -23,8 +24,8 @@ SHOWN = 6
 class AgentActions:
     """The actions, each of which reports by a note how it ended. Call `begin` with one of them."""
 
-    def __init__(self, app: FridayApp) -> None:
-        self._app = app
+    def __init__(self, services: ChatServices, chat: ChatScreen) -> None:
+        self._services, self._controller, self._chat = services, services.controller, chat
 
     def begin(self, action: Callable[..., Awaitable[None]], *arguments: Any) -> None:
         """Run an action without waiting for it."""
@@ -33,82 +34,94 @@ class AgentActions:
             try:
                 await action(*arguments)
             except FridayError as error:
-                self._app.say_note(str(error), "error")
+                self._services.say_note(str(error), "error")
 
-        self._app.run_worker(run())
+        self._services.app.run_worker(run())
+
+    async def carry_out(self, action: AgentAction, path: str) -> None:
+        """What keys and clicks ask for. Raises FridayError."""
+        match action:
+            case "cancel" | "abort":
+                await self.stop(path, action)
+            case "write":
+                await self.write(path)
+            case "background":
+                await self.background(path)
+            case "copy_result":
+                await self.copy_result(path)
+            case "decide_worktree":
+                await self.decide_worktree(path)
 
     async def answer(self, ask_id: str, answer: ApprovalAnswer | str) -> None:
         """Answer a question or a permission request."""
-        await self._app.controller.require_session().answer(ask_id, answer)
+        await self._controller.require_session().answer(ask_id, answer)
 
     async def stop(self, path: str, level: Literal["cancel", "abort"]) -> None:
         """Stop an agent with its sub-agents; asks for a second press when there are sub-agents at work."""
-        controller = self._app.controller
+        controller = self._controller
         below = sum(agent.path.startswith(path + ".") for agent in controller.state.working)
-        if below and not self._app.presses.again(f"{level} {path}"):
+        if below and not self._services.presses.again(f"{level} {path}"):
             key = "x" if level == "cancel" else "X"
             text = f"{pluralize(below, 'agent')} below {path} would end too. {key} again: {level} all."
-            return self._app.say_note(text, "warning")
+            return self._services.say_note(text, "warning")
         if path == "a":
             controller.cancel_compaction()
         count = await controller.require_session().stop(path, level=level)
-        self._app.say_note(f"{pluralize(count, 'agent')} ended." if count else f"{path} has ended already.")
+        self._services.say_note(f"{pluralize(count, 'agent')} ended." if count else f"{path} has ended already.")
 
     async def background_newest(self) -> None:
         """Let the newest sub-agent that its parent waits for continue in the background."""
-        working = self._app.controller.state.working
+        working = self._controller.state.working
         waited = [agent.path for agent in working if agent.path != "a" and not agent.background]
         if waited:
             await self.background(waited[-1])
         else:
-            self._app.say_note("No sub-agent is being waited for.")
+            self._services.say_note("No sub-agent is being waited for.")
 
     async def write(self, path: str) -> None:
         """Address the prompt to an agent."""
-        agent = self._app.controller.state.agents.get(path)
-        self._app.chat.composer.aim(path if path != "a" else "", agent.profile if agent else "")
+        agent = self._controller.state.agents.get(path)
+        self._chat.composer.aim(path if path != "a" else "", agent.profile if agent else "")
 
     async def tell(self, path: str, text: str) -> None:
         """Send a message to a sub-agent. For one that has spent its tokens, the user is asked for more. Raises
         FridayError."""
         try:
-            await self._app.controller.say_to(path, text)
+            await self._controller.say_to(path, text)
         except BudgetSpent as spent:
             from .widgets.number_dialog import NumberDialog
 
             title = f"{spent.message}\nHow many more tokens?"
-            more = await self._app.push_screen_wait(NumberDialog(title, proposed_tokens(spent)))
+            more = await self._services.app.push_screen_wait(NumberDialog(title, proposed_tokens(spent)))
             if more is None:
-                self._app.input.offer(text)
+                self._chat.offer(text)
             else:
-                await self._app.controller.say_to(path, text, max_tokens=more)
+                await self._controller.say_to(path, text, max_tokens=more)
 
     async def copy_result(self, path: str) -> None:
         """Copy the result of an agent."""
-        agent = self._app.controller.state.agents.get(path)
+        agent = self._controller.state.agents.get(path)
         result = (agent.earlier or agent.end) if agent else None
         if result and result.text:
-            await self._app.input.copy_text(result.text)
+            await self._services.copy_text(result.text)
         else:
-            self._app.say_note(f"{path} has no result yet.")
+            self._services.say_note(f"{path} has no result yet.")
 
     async def background(self, path: str) -> None:
         """Let a sub-agent continue in the background."""
-        done = await self._app.controller.require_session().detach(path)
+        done = await self._controller.require_session().detach(path)
         how = "continues in the background" if done else "cannot continue in the background now"
-        self._app.say_note(f"{path} {how}.")
+        self._services.say_note(f"{path} {how}.")
 
     async def decide_worktree(self, path: str) -> None:
         """Ask what to do with the changes of an agent in its worktree, and do it."""
-        agent = self._app.controller.state.agents.get(path)
+        agent = self._controller.state.agents.get(path)
         made = agent.worktree if agent else None
         if agent is None or made is None or made.state not in ("opened", "changed"):
             how = f" now: {worktree_text(made)}" if made else ""
-            return self._app.say_note(f"{path} has no worktree{how}.")
-        from .widgets.choice_dialog import Chooser
-
+            return self._services.say_note(f"{path} has no worktree{how}.")
         if not agent.ended:
-            return self._app.say_note(f"{path} is still running in its worktree.")
+            return self._services.say_note(f"{path} is still running in its worktree.")
         count = len(made.files)
         names = ", ".join(file.path for file in made.files[:SHOWN]) + (" ..." if count > SHOWN else "")
         choices = [
@@ -117,25 +130,25 @@ class AgentActions:
             ("discard", "Discard it"),
             ("leave", "Decide later"),
         ]
-        ask = self._app.push_screen_wait
-        choice = await ask(Chooser(f"Worktree of {path} {worktree_text(made)}\n{names}", choices))
+        choose = self._services.choose
+        choice = await choose(f"Worktree of {path} {worktree_text(made)}\n{names}", choices)
         if choice == "apply" and (conflict := await self._apply_worktree(path)):
             why, _, diff = conflict.partition("\nWhat the worktree changed in them:\n")
             rest = choices[1:][::-1]
-            choice = await ask(Chooser(why, rest, about={key: diff for key, _ in rest} if diff else {}))
+            choice = await choose(why, rest, about={key: diff for key, _ in rest} if diff else {})
         if choice == "discard" and count:
             sure = [("", "No, keep it"), ("discard", f"Yes, discard {pluralize(count, 'changed file')}")]
-            choice = await ask(Chooser(f"What {path} changed is only in its worktree: {names}", sure))
+            choice = await choose(f"What {path} changed is only in its worktree: {names}", sure)
         if choice == "keep" or choice == "discard":
             keep = choice == "keep"
-            await self._app.controller.require_session().discard_worktree(path, keep_branch=keep)
-            self._app.say_note(f"The work of {path} is {'kept on its branch' if keep else 'discarded'}.")
+            await self._controller.require_session().discard_worktree(path, keep_branch=keep)
+            self._services.say_note(f"The work of {path} is {'kept on its branch' if keep else 'discarded'}.")
 
     async def _apply_worktree(self, path: str) -> str:
         """Apply the changes of a worktree to the folder. Returns why that is not possible."""
         try:
-            files = await self._app.controller.require_session().apply_worktree(path)
+            files = await self._controller.require_session().apply_worktree(path)
         except FridayError as error:
             return str(error)
-        self._app.say_note(f"{pluralize(len(files), 'file')} of {path} applied.")
+        self._services.say_note(f"{pluralize(len(files), 'file')} of {path} applied.")
         return ""

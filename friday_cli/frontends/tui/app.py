@@ -1,8 +1,8 @@
 """The chat as a Textual app: mounts the chat screen, opens the session in it, and holds the keys that work everywhere.
 
 What the app does is in its parts, each a plain attribute: `controller` (the session), `input` (what the user types),
-`agents` (stop and continue agents), `run_stop` (stop the run), `leaving` (how the chat ends), `refresher` (the screen follows the session), `themes`, `notifier`. `chat` is the screen
-with its widgets.
+`agents` (stop and continue agents), `leaving` (how the chat ends), `refresher` (the screen follows the session), `themes`,
+`notifier`. `chat` is the screen with its widgets. Parts know each other and `services`, not the app.
 """
 
 from __future__ import annotations
@@ -16,29 +16,28 @@ import time
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-from textual import events
+from textual import events, on
 from textual.app import App, ComposeResult, ScreenStackError
 from textual.css.query import NoMatches
 from textual.notifications import Notify
 from textual.worker import WorkerFailed
 
-from friday_cli.core.text.sanitize import sanitize
-
 from . import status_text, theme
 from .agent_actions import AgentActions
 from .chat_screen import ChatScreen
+from .chat_services import ChatServices
 from .controller import Make, SessionController
-from .input import InputController
+from .input import InputController, carry_out
 from .keys import keys
 from .keys.double_press import DoublePress
 from .leaving import Leaving
 from .notifications import TerminalNotifier
 from .refresh import BEAT_S, ScreenRefresher
-from .run_stop import RunStop
 from .state import keymap, preferences
 from .theme import ThemeController
+from .widgets.chat_request import ChatRequest
 from .widgets.message_queue import Draft
 
 if TYPE_CHECKING:
@@ -54,7 +53,7 @@ def _palette() -> type[Provider]:
 
 
 class FridayApp(App[int]):
-    """After it ran, `failure` is the error that ended it, if any."""
+    """After it ran, `services.failure` is the error that ended it, if any."""
 
     TITLE = "Friday"
     CSS_PATH = "app.tcss"
@@ -65,7 +64,8 @@ class FridayApp(App[int]):
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (80, "-medium"), (100, "-docked"), (120, "-wide")]  # noqa: RUF012
     BINDINGS = keys.EVERYWHERE
 
-    chat: ChatScreen
+    input: InputController
+    refresher: ScreenRefresher
 
     def __init__(
         self,
@@ -82,16 +82,25 @@ class FridayApp(App[int]):
             os.environ.pop("NO_COLOR", None)  # an empty one means nothing, but Textual tests only for its presence
         super().__init__(ansi_color=True if no_color else None)
         self.cwd, self._pick = cwd, pick
-        self.refresher = ScreenRefresher(self)
-        self.controller = SessionController(options, on_change=self.refresher.changed, env=env)
-        self.input = InputController(self, first)
-        self.agents = AgentActions(self)
-        self.run_stop = RunStop(self)
-        self.leaving = Leaving(self)
+        self.controller = SessionController(options, on_change=lambda: self.refresher.changed(), env=env)
+        self.services = services = ChatServices(
+            self,
+            cwd,
+            self.controller,
+            DoublePress(self.clear_notifications),
+            keymap.read(keys.names),
+            schedule_refresh=lambda: self.refresher.schedule_refresh(),
+            refresh=lambda: self.refresher.refresh(),
+        )
+        self.chat = chat = ChatScreen(
+            services, lambda *typed: self.input.completions(*typed), lambda: self.input.customs
+        )
+        self.agents = AgentActions(services, chat)
+        self.leaving = Leaving(services, chat)
         self.themes = ThemeController(self)
         self.notifier = TerminalNotifier(self, self.controller)
-        self.presses = DoublePress(self.clear_notifications)
-        self.failure: BaseException | None = None
+        self.input = InputController(services, chat, self.agents, self.themes, self.leaving.by_command, first)
+        self.refresher = ScreenRefresher(services, chat, self.notifier, self.input.send_waiting)
 
     def get_driver_class(self) -> type[Driver]:
         if sys.platform == "win32" or "TEXTUAL_DRIVER" in os.environ:
@@ -101,7 +110,6 @@ class FridayApp(App[int]):
         return partial(Listening, on_closed=lambda: self.leaving.window_closed())  # type: ignore[return-value]
 
     def get_default_screen(self) -> ChatScreen:
-        self.chat = ChatScreen(self)
         return self.chat
 
     def compose(self) -> ComposeResult:
@@ -110,8 +118,7 @@ class FridayApp(App[int]):
 
     def on_mount(self) -> None:
         self.animation_level = "none"
-        self.input.keys = keymap.read(keys.names)
-        self.set_keymap(self.input.keys.chosen)
+        self.set_keymap(self.services.keys.chosen)
         self.themes.show(preferences.read().theme or theme.AUTO)
         self.notifier.ask_for_status()
         self.chat.composer.area.focus()
@@ -132,16 +139,16 @@ class FridayApp(App[int]):
         self.themes.use_settings(await asyncio.to_thread(theme.configured, self.cwd) or self.themes.chosen)
         self.input.profiles = await asyncio.to_thread(status_text.profiles, self.cwd, self.controller.options.trusted)
         await self.input.load_customs()
-        for problem in self.input.keys.problems[:3]:
-            self.say_note(problem, "warning")
+        for problem in self.services.keys.problems[:3]:
+            self.services.say_note(problem, "warning")
         await asyncio.to_thread(importlib.import_module, f"{__package__}.widgets.markdown")  # draws the first reply
         if not gc.isenabled():
             gc.freeze()  # what was loaded stays; from now on cycles must be collected, or a long chat would grow
             gc.enable()
 
-    def say_note(self, text: str, level: Literal["information", "warning", "error"] = "information") -> None:
-        """Show a text for some seconds; it is never markup."""
-        self.notify(sanitize(text), severity=level, markup=False, timeout=3 if level == "information" else 6)
+    @on(ChatRequest)
+    def _carry_out(self, request: ChatRequest) -> None:
+        carry_out(request, self.input, self.agents, self.services)
 
     def on_notify(self, event: Notify) -> None:
         """Keep one older note at most, and no note twice. Textual shows the new one."""
@@ -166,16 +173,18 @@ class FridayApp(App[int]):
             return
         if chat.body.panel.has_focus_within:
             chat.body.leave_panel()
-        elif self.run_stop.possible:
-            self.run_stop.stop()
+        elif self.input.run_stop.possible:
+            self.input.run_stop.stop()
             chat.composer.aim_at_main()
             chat.composer.area.focus()
-            self.say_note("Stopped.")
+            self.services.say_note("Stopped.")
         elif not chat.composer.area.has_focus and not chat.welcome:
             chat.composer.area.focus()
         elif chat.composer.aim_at_main() or chat.body.close_overlay():
             pass
-        elif not chat.composer.text and self.controller.state.root is not None and self.presses.again("rewind"):
+        elif (
+            not chat.composer.text and self.controller.state.root is not None and self.services.presses.again("rewind")
+        ):
             self.input.submit(Draft("/rewind"))
 
     def action_interrupt(self) -> None:
@@ -183,22 +192,22 @@ class FridayApp(App[int]):
         empty prompt: quit."""
         composer = self.chat.composer
         if text := self.screen.get_selected_text() or composer.area.selected_text:
-            self.run_worker(self.input.copy_text(text))
+            self.run_worker(self.services.copy_text(text))
             self.screen.clear_selection()
-        if self.run_stop.possible:
-            self.run_stop.stop()
-            self.presses.again("quit")  # the next one quits
-            self.say_note("Stopped. Ctrl+C again quits.")
+        if self.input.run_stop.possible:
+            self.input.run_stop.stop()
+            self.services.presses.again("quit")  # the next one quits
+            self.services.say_note("Stopped. Ctrl+C again quits.")
         elif text:
             pass
         elif composer.text:
-            self.presses.again("quit")  # the next one quits
+            self.services.presses.again("quit")  # the next one quits
             composer.history.add(composer.text)
             composer.clear()
-        elif self.presses.again("quit"):
+        elif self.services.presses.again("quit"):
             self.exit(0)
         else:
-            self.say_note("Ctrl+C again quits.")
+            self.services.say_note("Ctrl+C again quits.")
 
     def action_leave_empty(self) -> None:
         if self.chat.composer.text:
@@ -249,7 +258,7 @@ class FridayApp(App[int]):
         found = error.error if isinstance(error, WorkerFailed) else error
         if isinstance(found, (NoMatches, ScreenStackError)) and not self.is_running:
             return
-        self.failure = self.failure or error
+        self.services.failure = self.services.failure or error
         super()._handle_exception(error)
 
     def _print_error_renderables(self) -> None:

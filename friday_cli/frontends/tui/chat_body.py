@@ -11,18 +11,17 @@ from typing import TYPE_CHECKING
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal
+from textual.message import Message
 
+from .chat_services import ChatServices
 from .state import preferences
-from .terminal.clipboard import copy, has_desktop
 from .widgets import WIDE
 from .widgets.blocks import RenderContext
-from .widgets.message_queue import Draft
 from .widgets.styles import TextRenderer
 from .widgets.transcript import Transcript
-from .widgets.transcript_messages import CopyText, ForkRequested, Links, OpenAgent
+from .widgets.transcript_messages import OpenAgent
 
 if TYPE_CHECKING:
-    from .app import FridayApp
     from .widgets.agent_panel import AgentPanel
     from .widgets.agent_tree import AgentTree
 
@@ -32,9 +31,15 @@ class ChatBody(Horizontal):
 
     panel: AgentPanel
 
-    def __init__(self, friday: FridayApp, context: RenderContext) -> None:
+    class PanelToggled(Message):
+        """The panel was shown or hidden."""
+
+    class Left(Message):
+        """The user goes back to the prompt."""
+
+    def __init__(self, services: ChatServices, context: RenderContext) -> None:
         super().__init__(id="body")
-        self._friday = friday
+        self._services = services
         self.context = context
         self.transcript = Transcript(context, id="chat")
         self.panel_wanted: bool | None = None
@@ -61,21 +66,19 @@ class ChatBody(Horizontal):
         """Draw with another renderer."""
         self.context.renderer = renderer
         self.transcript.redraw()
-        if self._friday.chat.ready:
-            self.panel.redraw()
 
     def show_panel(self) -> None:
         """Show or hide the panel."""
         wanted = self.panel_wanted
         if wanted is None:
-            wanted = self.app.size.width >= WIDE and len(self._friday.controller.state.agents) > 1
+            wanted = self.app.size.width >= WIDE and len(self._services.controller.state.agents) > 1
         self.panel.set_class(wanted, "shown")
         self.panel.resizer.fit()
-        self._friday.chat.strip.follow(self.context, hidden=wanted)
 
     def _want_panel(self, wanted: bool) -> None:
         self.panel_wanted = wanted
         self.show_panel()
+        self.post_message(self.PanelToggled())
 
     def focus_tree(self) -> None:
         """Show the tree of agents and go there."""
@@ -92,7 +95,7 @@ class ChatBody(Horizontal):
     def leave_panel(self, *, hide: bool = False) -> None:
         """Go one step back from the panel: out of the full screen, to the tree, or to the prompt. A panel over the
         transcript is hidden, another one only on request (`hide`)."""
-        panel, prompt = self.panel, self._friday.chat.composer.area
+        panel = self.panel
         if panel.has_class("full"):
             panel.fill(False)
         elif panel.alone and not hide:
@@ -100,13 +103,13 @@ class ChatBody(Horizontal):
         elif hide or self.app.size.width < WIDE:
             child = self.context.state.agents.get(panel.child)
             running = child is not None and not child.ended
-            if running and (hide or panel.inside) and not self._friday.presses.again("close"):
+            if running and (hide or panel.inside) and not self._services.presses.again("close"):
                 text = f"{panel.child} is still running. Press again to hide it; it keeps running."
-                return self._friday.say_note(text, "warning")
+                return self._services.say_note(text, "warning")
             self._want_panel(False)
-            prompt.focus()
+            self.post_message(self.Left())
         else:
-            prompt.focus()
+            self.post_message(self.Left())
 
     def close_overlay(self) -> bool:
         """Hide the panel where it lies over the transcript; False when it does not."""
@@ -125,7 +128,7 @@ class ChatBody(Horizontal):
         path, panel = message.path, self.panel
         if panel.inside and panel.child == path:
             panel.fill(not panel.has_class("full"))
-            self._friday.refresher.schedule_refresh()
+            self._services.schedule_refresh()
         elif path == "a":
             self.transcript.focus()
         else:
@@ -135,33 +138,7 @@ class ChatBody(Horizontal):
 
     def on_agent_tree_agent_selected(self, message: AgentTree.AgentSelected) -> None:
         self.panel.open(message.path)
-        self._friday.refresher.schedule_refresh()
-
-    def on_agent_panel_action_requested(self, message: AgentPanel.ActionRequested) -> None:
-        agents = self._friday.agents
-        agents.begin(getattr(agents, message.action), message.path, *message.arguments)
+        self._services.schedule_refresh()
 
     def on_transcript_marking(self) -> None:
-        self._friday.refresher.schedule_refresh()
-
-    def on_transcript_fork_requested(self, message: ForkRequested) -> None:
-        self._friday.input.submit(Draft(f"/fork {message.number}"))
-
-    def on_transcript_copy_text(self, message: CopyText) -> None:
-        self._friday.run_worker(self._friday.input.copy_text(message.text))
-
-    def on_transcript_links(self, message: Links) -> None:
-        self._friday.run_worker(_follow_link(self._friday, message.urls))
-
-
-async def _follow_link(app: FridayApp, urls: list[str]) -> None:
-    """Copy the link that the user chooses, and open it when there is a desktop: a browser in the terminal would write over
-    the chat."""
-    from .widgets.choice_dialog import Chooser
-
-    url = await app.push_screen_wait(Chooser("Which link?", [(url, url) for url in urls[:50]]))
-    if url:
-        await copy(app, url)
-        if has_desktop():
-            app.open_url(url)
-        app.say_note(f"Copied: {url}")
+        self._services.schedule_refresh()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from textual import on
@@ -12,6 +13,7 @@ from textual.events import Click, Key, Resize
 from textual.screen import Screen
 
 from .chat_body import ChatBody
+from .chat_services import ChatServices
 from .notifications import place_toasts
 from .state import keymap
 from .state.file_index import FileIndex
@@ -20,6 +22,8 @@ from .status_text import Place
 from .widgets import WIDE
 from .widgets.agent_block import make_block
 from .widgets.blocks import RenderContext
+from .widgets.chat_request import AskAnswered
+from .widgets.completer import Suggest
 from .widgets.composer import Composer
 from .widgets.status_bar import StatusLine
 from .widgets.styles import Styles, TextRenderer
@@ -29,7 +33,8 @@ from .widgets.transcript_messages import TextTyped
 from .widgets.welcome import Welcome
 
 if TYPE_CHECKING:
-    from .app import FridayApp
+    from friday_cli.extensions.commands import CustomCommands
+
     from .widgets.agent_strip import AgentStrip
     from .widgets.agent_tree import AgentTree
     from .widgets.approval_panel import Approval
@@ -47,17 +52,18 @@ class ChatScreen(Screen[None]):
     find_bar: FindBar
     approval: Approval
 
-    def __init__(self, friday: FridayApp) -> None:
+    def __init__(self, services: ChatServices, suggest: Suggest, customs: Callable[[], CustomCommands]) -> None:
+        """`suggest` completes what is typed, `customs` are the user's own commands."""
         super().__init__()
-        self._friday = friday
+        self._services, self._suggest, self.customs = services, suggest, customs
         self.furnished = asyncio.Event()
         """Set when all widgets are there."""
 
     def first_widgets(self) -> ComposeResult:
         """Make the widgets of the first picture."""
-        cwd = self._friday.cwd
-        self.body = ChatBody(self._friday, self.new_context())
-        self.composer = Composer(PromptHistory(cwd), FileIndex(cwd), self._friday.input.completions, id="composer")
+        cwd = self._services.cwd
+        self.body = ChatBody(self._services, self.new_context())
+        self.composer = Composer(PromptHistory(cwd), FileIndex(cwd), self._suggest, id="composer")
         self.status = StatusLine(id="status")
         yield self.body
         yield self.composer
@@ -65,7 +71,7 @@ class ChatScreen(Screen[None]):
 
     def on_mount(self) -> None:
         self.screen_layout_refresh_signal.subscribe(self, lambda _: _laid_out(self))
-        self.watch(self._friday, "app_focus", self._app_focused, init=False)
+        self.watch(self.app, "app_focus", self._app_focused, init=False)
 
     def _app_focused(self, focused: bool) -> None:
         if focused and self.ready:
@@ -87,12 +93,12 @@ class ChatScreen(Screen[None]):
     @property
     def ready(self) -> bool:
         """Whether all widgets are there: not before `furnish`, and not while the app is taken down."""
-        return self.furnished.is_set() and self._friday.is_running
+        return self.furnished.is_set() and self._services.app.is_running
 
     def new_context(self) -> RenderContext:
         """What transcripts draw the open session with."""
-        renderer = TextRenderer(Styles.of(self._friday))
-        return RenderContext(self._friday.controller.state, renderer, time.time, make_block)
+        renderer = TextRenderer(Styles.of(self._services.app))
+        return RenderContext(self._services.controller.state, renderer, time.time, make_block)
 
     def reset(self) -> None:
         """Show the session that was opened."""
@@ -102,9 +108,10 @@ class ChatScreen(Screen[None]):
 
     def restyle(self) -> None:
         """Draw in the colours of the current theme."""
-        self.body.restyle(TextRenderer(Styles.of(self._friday)))
+        self.body.restyle(TextRenderer(Styles.of(self._services.app)))
         if self.ready:
-            self._friday.refresher.follow_status()
+            self.body.panel.redraw()
+            self._services.refresh()
 
     @property
     def welcome(self) -> Welcome | None:
@@ -121,7 +128,7 @@ class ChatScreen(Screen[None]):
     @property
     def place(self) -> Place:
         """Where the keys go."""
-        focused, panel = self._friday.focused, self.body.panel
+        focused, panel = self._services.app.focused, self.body.panel
         if isinstance(focused, Transcript):
             child: Place = "whole" if panel.has_class("full") else "child"
             return "marking" if focused.marker.caret is not None else child if panel.inside else "chat"
@@ -135,7 +142,7 @@ class ChatScreen(Screen[None]):
 
     def leave_marking(self) -> bool:
         """End the marking of text with keys; False when there is none."""
-        focused = self._friday.focused
+        focused = self._services.app.focused
         return isinstance(focused, Transcript) and focused.marker.end()
 
     def on_descendant_focus(self) -> None:
@@ -145,7 +152,7 @@ class ChatScreen(Screen[None]):
         if self.approval.has_class("brief") and not brief:
             self.approval.grace.restart()  # the panel grows: the mouse may have been pressed on something else
         self.approval.set_class(brief, "brief")
-        self._friday.refresher.schedule_refresh()
+        self._services.schedule_refresh()
 
     def on_key(self, event: Key) -> None:
         """Insert a printable key without a binding into the prompt, also while no widget has the focus yet."""
@@ -159,7 +166,7 @@ class ChatScreen(Screen[None]):
     def on_resize(self, event: Resize) -> None:
         if self.ready and event.size.width < WIDE and self.body.panel_wanted is None:
             self.body.panel.remove_class("shown", "full")  # there is no room beside the transcript
-        self._friday.refresher.schedule_refresh()
+        self._services.schedule_refresh()
 
     @on(Click, "#strip")
     def _open_from_strip(self, event: Click) -> None:
@@ -169,22 +176,28 @@ class ChatScreen(Screen[None]):
         if path:
             self.body.panel.open(path)
 
-    def on_composer_submitted(self, message: Composer.Submitted) -> None:
-        self._friday.input.submit(message.draft, message.path)
+    def offer(self, text: str) -> None:
+        """Put a text into the prompt, unless it has one."""
+        if not self.composer.text:
+            self.composer.put(text)
+        self.composer.area.focus()
 
-    def on_composer_send_queue(self) -> None:
-        self._friday.input.send_queue()
+    @on(ChatBody.PanelToggled)
+    def follow_strip(self) -> None:
+        """Show in the strip who works, unless the panel shows it."""
+        self.strip.follow(self.body.context, hidden=self.body.panel.has_class("shown"))
 
-    def on_composer_shell_command(self, message: Composer.ShellCommand) -> None:
-        self._friday.input.shell.start(message.command, keep=message.keep)
+    @on(ChatBody.Left)
+    def _focus_prompt(self) -> None:
+        self.composer.area.focus()
 
     def on_prompt_scroll_chat(self, message: Prompt.ScrollChat) -> None:
         transcript = self.body.transcript
         (transcript.action_page_up if message.by < 0 else transcript.action_page_down)()
 
-    def on_approval_answered(self, message: Approval.Answered) -> None:
-        self._friday.agents.begin(self._friday.agents.answer, message.ask_id, message.answer)
-        if len(self._friday.controller.state.asks) <= 1:
+    @on(AskAnswered)
+    def _leave_last_ask(self) -> None:
+        if len(self._services.controller.state.asks) <= 1:
             self.composer.area.focus()
 
     @on(TextTyped)
@@ -201,11 +214,9 @@ class ChatScreen(Screen[None]):
     def on_agent_tree_answer_requested(self, message: AgentTree.AnswerRequested) -> None:
         self.approval.show_for(message.path)
 
-    async def on_welcome_chosen(self, message: Welcome.Chosen) -> None:
+    async def on_welcome_chosen(self) -> None:
         await self.show_welcome(False)
         self.composer.area.focus()
-        self._friday.input.first = self._friday.input.first or message.first
-        self._friday.run_worker(self._friday.input.reopen(model=message.model))
 
 
 def _laid_out(chat: ChatScreen) -> None:

@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
-
-from textual.worker import Worker
 
 from friday_cli.core.protocol.errors import FridayError, NotConfigured
 from friday_cli.core.protocol.messages import Image
 
-from .commands.context import NOTHING
+from .agent_actions import AgentActions
+from .chat_screen import ChatScreen
+from .chat_services import ChatServices
 from .controller import addressed
-from .state.keymap import Keys
-from .terminal.clipboard import copy
+from .run_stop import RunStop
+from .shell_runner import ShellRunner
+from .terminal.clipboard import copy, has_desktop
+from .theme import ThemeController
 from .widgets import NARROW
 from .widgets.blocks import CardBlock
+from .widgets.chat_request import AgentRequest, AskAnswered, ChatRequest
 from .widgets.completion_popup import Completion
+from .widgets.composer import Composer
 from .widgets.message_queue import Draft
-from .widgets.shell_block import ShellBlock
 from .widgets.transcript import Transcript
+from .widgets.transcript_messages import CopyText, ForkRequested, Links
+from .widgets.welcome import Welcome
 
 if TYPE_CHECKING:
     from friday_cli.extensions.commands import CustomCommand, CustomCommands
     from friday_cli.workspace.checkpoints.review import FileDiff
 
-    from .app import FridayApp
     from .widgets.diff_review import ReviewActions
     from .widgets.profile_dialog import ProfileActions
 
@@ -34,18 +38,26 @@ if TYPE_CHECKING:
 class InputController:
     """Delivers what the user types. It is the `CommandContext` of the screen."""
 
-    def __init__(self, app: FridayApp, first: str) -> None:
-        self._app = app
-        self.controller = app.controller
-        self.say_note = app.say_note
+    def __init__(
+        self,
+        services: ChatServices,
+        chat: ChatScreen,
+        agents: AgentActions,
+        themes: ThemeController,
+        leave: Callable[[], Coroutine[Any, Any, None]],
+        first: str,
+    ) -> None:
+        self._app, self._services, self._chat, self._agents, self._themes = services.app, services, chat, agents, themes
+        self.controller, self.keys = services.controller, services.keys
+        self.say_note, self.copy_text, self.choose = services.say_note, services.copy_text, services.choose
+        self.offer, self.leave = chat.offer, leave
         self.first = first
         """The message of the command line, until it is sent."""
         self.profiles: list[tuple[str, str]] = []
         """(name, description) of the profiles of the folder, when they are loaded."""
         self._customs: CustomCommands | None = None
-        self.keys = Keys()
-        """The user's own keys."""
-        self.shell = ShellRunner(app)
+        self.shell = ShellRunner(services, chat)
+        self.run_stop = RunStop(services, chat, self.shell)
         self._sending = asyncio.Lock()  # one message after the other: each may start the agent
         self._reported: frozenset[str] = frozenset()
         """Problems of custom commands that were shown."""
@@ -66,18 +78,18 @@ class InputController:
         command that it names."""
         from .commands import slash_commands
 
-        app, chat, text = self._app, self._app.chat, draft.text
+        chat, text = self._chat, draft.text
         if not path:
             path, text = addressed(self.controller.state, text)
         await chat.furnished.wait()
-        if not path and app.size.width < NARROW:
+        if not path and self._app.size.width < NARROW:
             chat.body.close_overlay()  # the reply comes in the transcript behind it
         if not text.startswith("/") and _read_only(self):
             self.offer(draft.text)
         elif path:
             if draft.images:
                 self.say_note("Pictures go to the main agent only; the words were sent.", "warning")
-            await self._report(self._app.agents.tell(path, text))
+            await self._report(self._agents.tell(path, text))
         elif text.startswith("/") and await slash_commands.run(self, draft):
             pass
         elif slash_commands.is_command(text):
@@ -89,13 +101,13 @@ class InputController:
             await self.send(text, draft.images)
 
     def _queue(self, draft: Draft, *, first: bool = False) -> None:
-        self._app.run_stop.on_queued()
-        self._app.chat.composer.queue.put(draft, first=first)
-        self._app.refresher.schedule_refresh()
+        self.run_stop.on_queued()
+        self._chat.composer.queue.put(draft, first=first)
+        self._services.schedule_refresh()
 
     async def send(self, text: str, images: tuple[Image, ...] = ()) -> None:
         """Send a message to the main agent now."""
-        self._app.chat.body.transcript.position.following = True
+        self._chat.body.transcript.position.following = True
         async with self._sending:
             await self._report(self.controller.say(text, images=images))
 
@@ -107,14 +119,14 @@ class InputController:
             elif self.controller.session is None or self.controller.working:
                 self._queue(draft)
             else:
-                self._app.chat.body.transcript.position.following = True
+                self._chat.body.transcript.position.following = True
                 await self._report(self.controller.say_custom(custom, rest, task=draft.text, images=draft.images))
 
     def send_waiting(self) -> None:
         """Deliver what waits in the queue, or the message of the command line: the agent has nothing to do. After a run that
         was stopped the queue goes back into the prompt instead."""
-        self._app.run_stop.on_idle()
-        waiting = self._app.chat.composer.queue.take()
+        self.run_stop.on_idle()
+        waiting = self._chat.composer.queue.take()
         if waiting is None and self.first:
             waiting, self.first = Draft(self.first), ""
         if waiting is not None:
@@ -122,7 +134,7 @@ class InputController:
 
     def send_queue(self) -> None:
         """Send what waits in the queue now; an agent at work reads it at its next turn."""
-        if waiting := self._app.chat.composer.queue.take():
+        if waiting := self._chat.composer.queue.take():
             self._app.run_worker(self._send_while_working(waiting))
 
     async def _send_while_working(self, draft: Draft) -> None:
@@ -159,26 +171,25 @@ class InputController:
         return [Completion(f"@{name} ", f"@{name}", f"sub-agent: {description}") for name, description in found]
 
     def show_card(self, markdown: str) -> None:
-        body = self._app.chat.body
+        body = self._chat.body
         body.transcript.add(CardBlock(body.context, markdown))
 
     async def reopen(self, **changes: Any) -> bool:
-        app, wrong = self._app, None
+        wrong = None
         try:
             wrong = await self.controller.switch(**changes)
         except NotConfigured as error:
             wrong = error
-            await app.chat.show_welcome(True)
+            await self._chat.show_welcome(True)
         except FridayError as error:
-            app.failure = error
-            app.exit(error.exit_code)
+            self._services.fail(error)
             return False
         else:
-            await app.chat.show_welcome(False)
+            await self._chat.show_welcome(False)
             if wrong is not None:
                 self.say_note(str(wrong), "error")
-        app.chat.reset()
-        app.refresher.refresh()
+        self._chat.reset()
+        self._services.refresh()
         return wrong is None
 
     async def pick_session(self) -> None:
@@ -188,7 +199,7 @@ class InputController:
             if session:
                 self._app.run_worker(self.reopen(resume=session, sub_agents=None))
 
-        await self._app.push_screen(Picker(self._app.cwd), picked)
+        await self._app.push_screen(Picker(self._services.cwd), picked)
 
     async def load_customs(self) -> None:
         from .commands import slash_commands
@@ -199,45 +210,25 @@ class InputController:
             self.say_note(text, "warning")
         self._reported = frozenset(problems)
 
-    async def choose(
-        self, title: str, choices: Sequence[tuple[str, str]], *, at: int = 0, about: Mapping[str, str] = NOTHING
-    ) -> str | None:
-        from .widgets.choice_dialog import Chooser
-
-        return await self._app.push_screen_wait(Chooser(title, choices, at=at, about=about))
-
     async def review(self, rows: Sequence[FileDiff], actions: ReviewActions) -> None:
         from .widgets.diff_review import Review
 
-        await self._app.push_screen_wait(Review(rows, self._app.chat.body.context.renderer, actions))
+        await self._app.push_screen_wait(Review(rows, self._chat.body.context.renderer, actions))
 
     async def show_profiles(self, actions: ProfileActions) -> None:
         from .widgets.profile_dialog import ProfileDialog
 
         await self._app.push_screen_wait(ProfileDialog(actions))
 
-    def offer(self, text: str) -> None:
-        composer = self._app.chat.composer
-        if not composer.text:
-            composer.put(text)
-        composer.area.focus()
-
-    async def copy_text(self, text: str) -> None:
-        await copy(self._app, text)
-        self.say_note(f"Copied {len(text):,} characters.")
-
-    async def leave(self) -> None:
-        await self._app.leaving.by_command()
-
     def look_for(self, text: str) -> None:
-        focused, chat = self._app.focused, self._app.chat
+        focused, chat = self._app.focused, self._chat
         chat.find_bar.open(focused if isinstance(focused, Transcript) else chat.body.transcript, text)
 
     def focus_tree(self) -> None:
-        self._app.chat.body.focus_tree()
+        self._chat.body.focus_tree()
 
     def use_theme(self, name: str) -> None:
-        self.say_note(f"Theme: {self._app.themes.choose(name)}")
+        self.say_note(f"Theme: {self._themes.choose(name)}")
 
 
 def _read_only(chat: InputController) -> bool:
@@ -248,53 +239,36 @@ def _read_only(chat: InputController) -> bool:
     return observer is not None
 
 
-class ShellRunner:
-    """Runs the user's shell commands, one at a time, and shows their output in the transcript."""
+def carry_out(request: ChatRequest, typed: InputController, agents: AgentActions, services: ChatServices) -> None:
+    """Have done what the user asked for in a widget."""
+    match request:
+        case Composer.Submitted():
+            typed.submit(request.draft, request.path)
+        case Composer.SendQueue():
+            typed.send_queue()
+        case Composer.ShellCommand():
+            typed.shell.start(request.command, keep=request.keep)
+        case AskAnswered():
+            agents.begin(agents.answer, request.ask_id, request.answer)
+        case AgentRequest():
+            agents.begin(agents.carry_out, request.action, request.path)
+        case ForkRequested():
+            typed.submit(Draft(f"/fork {request.number}"))
+        case CopyText():
+            services.app.run_worker(services.copy_text(request.text))
+        case Links():
+            services.app.run_worker(_follow_link(services, request.urls))
+        case Welcome.Chosen():
+            typed.first = typed.first or request.first
+            services.app.run_worker(typed.reopen(model=request.model))
 
-    def __init__(self, app: FridayApp) -> None:
-        self._app = app
-        self._running: Worker[None] | None = None
 
-    def start(self, command: str, *, keep: bool) -> None:
-        """Run a command; `keep` lets the agent read its output. Where that is not possible, the command goes back into the
-        prompt."""
-        app, controller = self._app, self._app.controller
-        if self.running:
-            refusal = "A command of yours still runs; Esc stops it."
-        elif controller.session is None:
-            refusal = str(controller.observer.refusal) if controller.observer else "No session is open yet."
-        else:
-            self._running = app.run_worker(self._run(command, keep))
-            return
-        app.say_note(refusal, "warning")
-        app.chat.composer.put(("!" if keep else "!!") + command)
-
-    @property
-    def running(self) -> bool:
-        return self._running is not None and self._running.is_running
-
-    def stop(self) -> None:
-        """Stop the command, if one runs."""
-        if self._running is not None:
-            self._running.cancel()
-
-    async def _run(self, command: str, keep: bool) -> None:
-        body, schedule_refresh = self._app.chat.body, self._app.refresher.schedule_refresh
-        block = ShellBlock(body.context, command, kept=keep)
-        body.transcript.add(block)
-
-        def show(text: str) -> None:
-            block.put(text)
-            schedule_refresh()
-
-        try:
-            code, output = await self._app.controller.run(command, show, keep=keep)
-        except FridayError as error:
-            block.end("failed", str(error))
-        except asyncio.CancelledError:
-            block.end("stopped by you", block.text().partition("\n")[2])
-            raise
-        else:
-            block.end("stopped" if code is None else f"exit {code}", output)
-        finally:
-            schedule_refresh()
+async def _follow_link(services: ChatServices, urls: list[str]) -> None:
+    """Copy the link that the user chooses, and open it when there is a desktop: a browser in the terminal would write over
+    the chat."""
+    url = await services.choose("Which link?", [(url, url) for url in urls[:50]])
+    if url:
+        await copy(services.app, url)
+        if has_desktop():
+            services.app.open_url(url)
+        services.say_note(f"Copied: {url}")

@@ -9,12 +9,11 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from threading import Timer
-from typing import TYPE_CHECKING
 
 from friday_cli.core.protocol.format import pluralize
 
-if TYPE_CHECKING:
-    from .app import FridayApp
+from .chat_screen import ChatScreen
+from .chat_services import ChatServices
 
 CLOSE_S = 1.7
 """Seconds after which a process whose terminal is closed ends, whatever it does."""
@@ -25,13 +24,13 @@ HANG_UP = 129
 class Leaving:
     """Ends the app. Agents at work are named first, except where nobody can be asked."""
 
-    def __init__(self, app: FridayApp) -> None:
-        self._app = app
+    def __init__(self, services: ChatServices, chat: ChatScreen) -> None:
+        self._services, self._chat = services, chat
         self._hang_up: asyncio.Future[None] | None = None
 
     def handle_signals(self) -> None:
         """Let SIGTERM, SIGINT and SIGHUP end the app."""
-        loop, leave = asyncio.get_running_loop(), self._app.exit
+        loop, leave = asyncio.get_running_loop(), self._services.app.exit
         on_signal: dict[int, Callable[[], object]] = {
             signal.SIGTERM: partial(leave, 143),
             signal.SIGINT: partial(leave, 130),
@@ -45,25 +44,27 @@ class Leaving:
 
     def by_key(self, key: str) -> None:
         """Quit; at the second press of `key` where agents are at work, which would end."""
-        count = self._app.controller.agents_at_work
-        if count and not self._app.presses.again("leave"):
+        count = self._services.controller.agents_at_work
+        if count and not self._services.presses.again("leave"):
             them = "it" if count == 1 else "them"
             words = f"{pluralize(count, 'agent')} at work. {key} again stops {them} and quits."
-            self._app.say_note(words, "warning")
+            self._services.say_note(words, "warning")
         else:
-            self._app.exit(0)
+            self._services.app.exit(0)
 
     async def by_command(self) -> None:
         """Quit. Asks first where agents are at work, which would end."""
-        if count := self._app.controller.agents_at_work:
+        if count := self._services.controller.agents_at_work:
             title = f"{pluralize(count, 'agent')} at work. Quit and stop {'it' if count == 1 else 'them'}?"
-            if await self._app.input.choose(title, (("stay", "Stay"), ("quit", "Quit"))) != "quit":
+            if await self._services.choose(title, (("stay", "Stay"), ("quit", "Quit"))) != "quit":
                 return
-        self._app.exit(0)
+        self._services.app.exit(0)
 
     def _on_hang_up(self) -> None:
         if sys.__stdin__ is not None and sys.__stdin__.isatty():
-            self._app.exit(HANG_UP)  # the signal of a person or a program: the terminal is there, and is left as it was
+            self._services.app.exit(
+                HANG_UP
+            )  # the signal of a person or a program: the terminal is there, and is left as it was
         else:
             self.window_closed()
 
@@ -76,8 +77,8 @@ class Leaving:
 
     async def _close_session(self) -> None:
         try:
-            if self._app.chat.ready:
-                self._app.chat.composer.keep_draft()
-            await self._app.controller.close()
+            if self._chat.ready:
+                self._chat.composer.keep_draft()
+            await self._services.controller.close()
         finally:
             os._exit(HANG_UP)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.markup import escape
 
+from .chat_screen import ChatScreen
 from .commands import slash_commands
-
-if TYPE_CHECKING:
-    from .app import FridayApp
+from .widgets.composer import Composer
+from .widgets.message_queue import Draft
 
 
 class Palette(Provider):
@@ -28,21 +27,18 @@ class Palette(Provider):
                 yield Hit(score, matcher.highlight(f"/{name}"), partial(self._run, name, usage), help=escape(help))
 
     def _listed(self) -> list[tuple[str, str, str]]:
-        return slash_commands.listed(self._app.input.customs)
+        return slash_commands.listed(self._chat.customs())
 
     @property
-    def _app(self) -> FridayApp:
-        from .app import FridayApp
-
-        assert isinstance(self.app, FridayApp)
-        return self.app
+    def _chat(self) -> ChatScreen:
+        chat = self.app.screen_stack[0]
+        assert isinstance(chat, ChatScreen)
+        return chat
 
     def _run(self, name: str, usage: str) -> None:
-        from .widgets.message_queue import Draft
-
-        composer = self._app.chat.composer
+        composer = self._chat.composer
         if usage and not usage.startswith("["):
             composer.put(f"/{name} ")
             composer.area.focus()
         else:
-            self._app.input.submit(Draft(f"/{name}"))
+            composer.post_message(Composer.Submitted(Draft(f"/{name}"), ""))

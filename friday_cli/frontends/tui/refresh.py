@@ -8,13 +8,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from . import status_text
+from .chat_screen import ChatScreen
+from .chat_services import ChatServices
 from .keys import keys
-
-if TYPE_CHECKING:
-    from .app import FridayApp
+from .notifications import TerminalNotifier
 
 SOON_S, BEAT_S, CLOCK_S = 0.005, 0.05, 1.0
 """Seconds until an update after a pause, between two updates, and between two when only clocks run."""
@@ -23,11 +22,14 @@ ECHO_S, LATE_S = 0.02, 0.15
 
 
 class ScreenRefresher:
-    """Updates the widgets of the chat screen."""
+    """Updates the widgets of the chat screen. `on_idle` is called when the main agent has nothing to do."""
 
-    def __init__(self, app: FridayApp) -> None:
-        self._app = app
-        self.folder = status_text.Folder(app.cwd)
+    def __init__(
+        self, services: ChatServices, chat: ChatScreen, notifier: TerminalNotifier, on_idle: Callable[[], None]
+    ) -> None:
+        self._services, self._chat, self._notifier, self._on_idle = services, chat, notifier, on_idle
+        self._controller = services.controller
+        self.folder = status_text.Folder(services.cwd)
         self.typed_at = 0.0
         """When the last key came, by the monotonic clock in seconds."""
         self._timer: asyncio.TimerHandle | None = None
@@ -44,13 +46,13 @@ class ScreenRefresher:
 
     @property
     def _root_ended(self) -> bool:
-        root = self._app.controller.state.root
+        root = self._controller.state.root
         return root is not None and root.ended
 
     @property
     def quiet(self) -> bool:
         """Whether the screen shows everything that is known of the session."""
-        return self._timer is None and not self._app.controller.fold.dirty
+        return self._timer is None and not self._controller.fold.dirty
 
     def schedule_refresh(self) -> None:
         """Plan an update because the screen changed."""
@@ -68,12 +70,12 @@ class ScreenRefresher:
     def call_in(self, seconds: float, call: Callable[[], object]) -> asyncio.TimerHandle:
         """Call `call` on the app after so many seconds. A timer of Textual 8.2 never fires when the process is not scheduled
         for its whole time while it is set, which happens for times of some milliseconds."""
-        return asyncio.get_running_loop().call_later(seconds, self._app.call_next, call)
+        return asyncio.get_running_loop().call_later(seconds, self._services.app.call_next, call)
 
     def refresh(self) -> None:
         """Update every widget; the only place where the screen follows the session."""
         self._timer = None
-        app, controller, chat = self._app, self._app.controller, self._app.chat
+        controller, chat = self._controller, self._chat
         if not chat.ready:
             return
         now = time.monotonic()
@@ -84,17 +86,18 @@ class ScreenRefresher:
         if controller.fold.failure is not None:
             raise controller.fold.failure
         for text in controller.told:
-            app.say_note(text, "warning")
+            self._services.say_note(text, "warning")
         controller.told.clear()
         dirty, controller.fold.dirty = controller.fold.dirty, set()
         chat.body.transcript.follow()
         chat.body.show_panel()
+        chat.follow_strip()
         chat.body.panel.follow(dirty)
         self._follow_asks()
         if not controller.working and controller.session is not None:
-            app.input.send_waiting()
+            self._on_idle()
         self.follow_status()
-        app.notifier.follow()
+        self._notifier.follow()
         self._refreshed_at, self._root_had_ended = time.monotonic(), self._root_ended
         self._pause = max(BEAT_S, 3 * (time.thread_time() - begun))
         if controller.working and self._root_ended:
@@ -103,13 +106,13 @@ class ScreenRefresher:
             self._schedule_in(CLOCK_S)
 
     def _follow_asks(self) -> None:
-        chat = self._app.chat
-        asks = set(self._app.controller.state.asks)
-        focused, composer, panel = self._app.focused, chat.composer, chat.approval
+        chat = self._chat
+        asks = set(self._controller.state.asks)
+        focused, composer, panel = self._services.app.focused, chat.composer, chat.approval
         had_keys = focused is not None and panel in focused.ancestors_with_self
         panel.follow()
         if asks - self._asks_before:
-            self._app.notifier.notify("Friday needs you")
+            self._notifier.notify("Friday needs you")
             if focused is composer.area and not composer.text and not composer.popup.open:
                 panel.focus()
         elif had_keys and not asks:  # answered elsewhere, or the agent was stopped
@@ -118,7 +121,7 @@ class ScreenRefresher:
 
     def follow_status(self) -> None:
         """Update the status line and the border of the prompt."""
-        chat, controller = self._app.chat, self._app.controller
+        chat, controller = self._chat, self._controller
         panel, composer = chat.body.panel, chat.composer
         composer.show_mode(controller.mode)
         composer.watch_only(status_text.read_only_reason(controller))
@@ -129,5 +132,5 @@ class ScreenRefresher:
             queued=not composer.queue.empty,
             chosen=panel.agents.selected,
         )
-        facts = status_text.facts(controller, self.folder, keys.respelled(hint, self._app.input.keys.chosen))
+        facts = status_text.facts(controller, self.folder, keys.respelled(hint, self._services.keys.chosen))
         chat.status.show(facts, chat.body.context.renderer.styles)

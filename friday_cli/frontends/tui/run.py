@@ -73,9 +73,9 @@ async def _chat(values: Mapping[str, Any], cwd: Path) -> int:
                 sys.__stderr__.write(ends)  # the stream that Textual writes to
                 sys.__stderr__.flush()
         await app.controller.close()
-    if app.failure is not None:
-        print(f"friday: {sanitize(_error_text(app.failure))}", file=sys.stderr)
-        code = app.failure.exit_code if isinstance(app.failure, FridayError) else 1
+    if app.services.failure is not None:
+        print(f"friday: {sanitize(_error_text(app.services.failure))}", file=sys.stderr)
+        code = app.services.failure.exit_code if isinstance(app.services.failure, FridayError) else 1
     _print_saved(app.controller.last)
     return code or 0
 

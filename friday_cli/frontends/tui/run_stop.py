@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from .app import FridayApp
+from .chat_screen import ChatScreen
+from .chat_services import ChatServices
+from .shell_runner import ShellRunner
 
 
 class RunStop:
     """The run of the main agent, a compaction, and the user's own command, as one thing that a key stops."""
 
-    def __init__(self, app: FridayApp) -> None:
-        self._app = app
+    def __init__(self, services: ChatServices, chat: ChatScreen, shell: ShellRunner) -> None:
+        self._services, self._controller, self._chat, self._shell = services, services.controller, chat, shell
         self._stopping = False
         """Whether the user stopped the run that is about to end: what is typed from then on is sent after it."""
         self._behind_run = False
@@ -21,24 +20,23 @@ class RunStop:
     @property
     def possible(self) -> bool:
         """Whether something runs that the user has not stopped yet."""
-        return self._app.input.shell.running or (self._app.controller.working and not self._stopping)
+        return self._shell.running or (self._controller.working and not self._stopping)
 
     def stop(self) -> None:
         """Stop all of it. The queue goes back into the prompt."""
-        app = self._app
-        app.chat.composer.take_back_queue()
-        app.input.shell.stop()
-        if app.controller.working:
+        self._chat.composer.take_back_queue()
+        self._shell.stop()
+        if self._controller.working:
             self._stopping, self._behind_run = True, False
-            app.run_worker(app.controller.interrupt())
+            self._services.app.run_worker(self._controller.interrupt())
 
     def on_queued(self) -> None:
         """A message was put into the queue."""
-        self._behind_run = self._app.controller.working and not self._stopping
+        self._behind_run = self._controller.working and not self._stopping
 
     def on_idle(self) -> None:
         """The run has ended. What waited for one that was stopped elsewhere goes back into the prompt."""
-        root, behind_run = self._app.controller.state.root, self._behind_run
+        root, behind_run = self._controller.state.root, self._behind_run
         self._stopping = self._behind_run = False
         if behind_run and root is not None and root.end is not None and root.end.status == "cancelled":
-            self._app.chat.composer.take_back_queue()
+            self._chat.composer.take_back_queue()

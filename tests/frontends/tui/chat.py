@@ -164,8 +164,8 @@ async def opened(
     app = FridayApp(lambda: made, cwd=folder, first=first)
     async with running(app, size=size) as chat:
         if ready:
-            await chat.until(lambda: app.controller.session is not None or app.failure is not None)
-            assert app.failure is None, app.failure
+            await chat.until(lambda: app.controller.session is not None or app.services.failure is not None)
+            assert app.services.failure is None, app.services.failure
         yield chat
         if app.controller.session is not None and app.controller.working:
             await chat.stop()

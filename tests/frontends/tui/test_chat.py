@@ -97,4 +97,4 @@ async def test_work_that_outlives_the_panes_is_no_defect(tmp_path: Path) -> None
     async with opened(tmp_path, {"a": [{"text": "x"}]}) as chat:
         work = chat.app.run_worker(late())
     assert isinstance(work.error, (NoMatches, ScreenStackError))
-    assert chat.app.failure is None
+    assert chat.app.services.failure is None

@@ -112,7 +112,7 @@ async def test_q37_no_widget_reads_foreign_text_as_markup(tmp_path: Path, home: 
                 await chat.pilot.pause(0.3)
                 look(chat)
                 await chat.press("escape")
-        chat.app.say_note(EVIL, "error")  # type: ignore[attr-defined]
+        chat.app.services.say_note(EVIL, "error")
         await chat.pilot.pause(0.1)
         assert chat.app.is_running
     assert parsed == []

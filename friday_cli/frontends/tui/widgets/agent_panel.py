@@ -7,7 +7,6 @@ or the transcript, not both.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
@@ -29,6 +28,7 @@ from .agent_block import status_style, summary
 from .agent_row import has_pending_worktree
 from .agent_tree import AgentTree
 from .blocks import RenderContext
+from .chat_request import AgentAction, AgentRequest
 from .styles import Styles
 from .transcript import Transcript
 
@@ -42,8 +42,8 @@ class AgentPanel(Vertical):
     """See the module. `child` is the path of the sub-agent whose transcript is open, "" for none."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("x", "request('stop', 'cancel')", "Cancel: it returns what it has", id="agent.cancel"),
-        Binding("X", "request('stop', 'abort')", "Abort: it ends now", id="agent.abort"),
+        Binding("x", "request('cancel')", "Cancel: it returns what it has", id="agent.cancel"),
+        Binding("X", "request('abort')", "Abort: it ends now", id="agent.abort"),
         Binding("m", "request('write')", "Write to it; an ended one resumes", id="agent.message"),
         Binding("b", "request('background')", "Continue it in the background", id="agent.background"),
         Binding(
@@ -51,13 +51,6 @@ class AgentPanel(Vertical):
         ),
         Binding("r,c", "request('copy_result')", "Copy its result", id="agent.copy"),
     ]
-
-    @dataclass
-    class ActionRequested(AgentTree.AgentMessage):
-        """The user wants to do something to the agent; `action` is the name of a method of `AgentActions`."""
-
-        action: str
-        arguments: tuple[str, ...] = ()
 
     def __init__(self, context: RenderContext, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -147,9 +140,9 @@ class AgentPanel(Vertical):
         self.log_view.redraw()
         self._update_header()
 
-    def action_request(self, action: str, *arguments: str) -> None:
+    def action_request(self, action: AgentAction) -> None:
         """Request an action on the agent that keys act on."""
-        self.post_message(self.ActionRequested(self.in_hand, action, arguments))
+        self.post_message(AgentRequest(self.in_hand, action))
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         self.resizer.start_drag(event)

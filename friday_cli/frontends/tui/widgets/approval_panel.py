@@ -6,14 +6,12 @@ Keys and clicks count only after half a second, and a single click only selects:
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.message import Message
 
 from friday_cli.core.protocol.events import QuestionAsked
 from friday_cli.view import PendingAsk
@@ -22,10 +20,11 @@ from ..state import keymap
 from .approval_options import AnswerField, ApprovalChoices, options_of
 from .approval_request import RequestBody, RequestHead
 from .blocks import RenderContext
+from .chat_request import AskAnswered
 from .transcript_messages import TextTyped
 
 if TYPE_CHECKING:
-    from friday_cli.core.permissions.approvals import ApprovalAnswer
+    pass
 
 LOW, MIN_BODY = 26, 2
 """Rows below which a screen is low, and the panel may take more of it; rows of the request that are always visible."""
@@ -70,13 +69,6 @@ class Approval(Vertical, can_focus=True):
         Binding("pagedown", "page(1)", "Scroll down what is asked", show=False, id="approval.page_down"),
         *(Binding(str(n), f"key('{n}')", f"Answer {n}", show=False, id=f"approval.{n}") for n in range(1, 10)),
     ]
-
-    @dataclass
-    class Answered(Message):
-        """The user answered an ask."""
-
-        ask_id: str
-        answer: ApprovalAnswer | str
 
     def __init__(self, context: RenderContext, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -176,11 +168,11 @@ class Approval(Vertical, can_focus=True):
             self._field.open(option)
             self._fit()
         else:
-            self.post_message(self.Answered(self._ask_id, option.answer))
+            self.post_message(AskAnswered(self._ask_id, option.answer))
 
     def on_answer_field_answer_submitted(self, message: AnswerField.AnswerSubmitted) -> None:
         self.escape()
-        self.post_message(self.Answered(self._ask_id, message.answer))
+        self.post_message(AskAnswered(self._ask_id, message.answer))
 
     def escape(self) -> bool:
         """Close the answer field. False if it was not open."""

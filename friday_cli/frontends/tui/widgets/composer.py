@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 from textual.app import ComposeResult
 from textual.containers import Vertical
-from textual.message import Message
 from textual.widgets import OptionList, TextArea
 
 from friday_cli.core.text.sanitize import sanitize_line
 
 from ..state.file_index import FileIndex
 from ..state.prompt_history import PromptHistory
+from .chat_request import ChatRequest
 from .completer import Completer, Suggest
 from .completion_popup import Popup
 from .message_queue import Draft, MessageQueue
@@ -26,20 +26,20 @@ class Composer(Vertical):
     """See the module. `area` is the prompt, `queue` the messages that wait until the agent is idle."""
 
     @dataclass
-    class Submitted(Message):
+    class Submitted(ChatRequest):
         """A message for the agent at `path`; "" means the main agent."""
 
         draft: Draft
         path: str
 
     @dataclass
-    class ShellCommand(Message):
+    class ShellCommand(ChatRequest):
         """A command that the user wants to run. `keep`: the agent sees the command and its output."""
 
         command: str
         keep: bool
 
-    class SendQueue(Message):
+    class SendQueue(ChatRequest):
         """Enter on an empty prompt: send the queue now."""
 
     def __init__(self, history: PromptHistory, files: FileIndex, suggest: Suggest, *, id: str | None = None) -> None:

@@ -6,6 +6,7 @@ puts a caret into the text: arrows mark from there, `v` begins at the caret, `c`
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import ClassVar
 
 from rich.segment import Segment
@@ -194,8 +195,8 @@ class Transcript(ScrollView, can_focus=True):
             self.position.toggle_fold(self.position.top + event.get_content_offset_capture(self).y)
 
     def action_entry(self, command: str, *arguments: object) -> None:
-        """Run a method of `CurrentEntry`: its name and its arguments are in the binding."""
-        getattr(self.entry, command)(*arguments)
+        """Run one of `ENTRY_COMMANDS`: its name and its arguments are in the binding."""
+        ENTRY_COMMANDS[command](self.entry, *arguments)
 
     def action_mark(self, dx: int = 0, dy: int = 0) -> None:
         """Extend the marked text, or begin to mark; without a distance begin at the caret."""
@@ -208,9 +209,8 @@ class Transcript(ScrollView, can_focus=True):
         """Move the caret while text is marked, else scroll."""
         if self.marker.caret is not None:
             self.marker.move_to(direction)
-        elif direction not in ("left", "right"):
-            prefix = "action_" if direction.startswith("page") else "action_scroll_"
-            getattr(self, prefix + direction)()
+        elif direction in SCROLLS:
+            SCROLLS[direction](self)
 
     def action_scroll_end(self) -> None:
         self.position.following = True  # heights on the way are estimates: no distance says where the end is
@@ -233,3 +233,22 @@ class Transcript(ScrollView, can_focus=True):
         event.stop()
         self._leaving = True
         self.post_message(TextTyped(event.text))
+
+
+ENTRY_COMMANDS: dict[str, Callable[..., None]] = {
+    "step": CurrentEntry.step,
+    "fold": CurrentEntry.fold,
+    "open_agent": CurrentEntry.open_agent,
+    "jump": CurrentEntry.jump,
+    "find_next": CurrentEntry.find_next,
+    "fork": CurrentEntry.fork,
+    "choose_link": CurrentEntry.choose_link,
+}
+SCROLLS: dict[str, Callable[[Transcript], None]] = {
+    "up": Transcript.action_scroll_up,
+    "down": Transcript.action_scroll_down,
+    "page_up": Transcript.action_page_up,
+    "page_down": Transcript.action_page_down,
+    "home": Transcript.action_scroll_home,
+    "end": Transcript.action_scroll_end,
+}

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from textual.message import Message
 
+from .chat_request import ChatRequest
+
 
 @dataclass
 class OpenAgent(Message, namespace="transcript"):
@@ -15,21 +17,21 @@ class OpenAgent(Message, namespace="transcript"):
 
 
 @dataclass
-class CopyText(Message, namespace="transcript"):
+class CopyText(ChatRequest, namespace="transcript"):
     """The user wants `text` on the clipboard."""
 
     text: str
 
 
 @dataclass
-class Links(Message, namespace="transcript"):
+class Links(ChatRequest, namespace="transcript"):
     """The user wants to choose one of the links of an entry."""
 
     urls: list[str]
 
 
 @dataclass
-class ForkRequested(Message, namespace="transcript"):
+class ForkRequested(ChatRequest, namespace="transcript"):
     """The user wants a second session that begins before their message `number`, counted from 1."""
 
     number: int

@@ -12,13 +12,13 @@ from textual import events, work
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
-from textual.message import Message
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from friday_cli.core.protocol.errors import FridayError
 from friday_cli.core.text.sanitize import sanitize_line
 
+from .chat_request import ChatRequest
 from .text_input import TextField
 
 _PREFIXES = (
@@ -37,7 +37,7 @@ class Welcome(Vertical):
     """See the module."""
 
     @dataclass
-    class Chosen(Message):
+    class Chosen(ChatRequest):
         """Open a session with `model`, None for the configured one; `first` is the first message, "" for none."""
 
         model: str | None
