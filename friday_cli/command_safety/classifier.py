@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 import msgspec
 
-from friday_cli.core.permissions.dangerous import is_protected
+from friday_cli.core.permissions.runs_later import is_protected
 from friday_cli.core.protocol.shell_script import SimpleCommand
 
 from . import destructive, embedded_languages, git, open_ended, programs, text_scan, wrappers

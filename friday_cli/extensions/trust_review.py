@@ -115,7 +115,10 @@ def _hooks(trust_status: trust.Trust) -> tuple[list[tuple[str, str]], set[str]]:
                 named.update(sanitize_line(script, 200) for script, _ in hook.scripts)
                 when = f"{hook.event} {hook.matcher}".strip()
                 scripts = "".join(f"; {script} has the sha256 {sha[:12]}" for script, sha in hook.scripts)
-                found.append((sanitize_line(name, 200), sanitize_line(f"runs on {when}: {hook.name}{scripts}", 4000)))
+                writes = f"; may write {', '.join(hook.entry.writes)}" if hook.entry.writes else ""
+                found.append(
+                    (sanitize_line(name, 200), sanitize_line(f"runs on {when}: {hook.name}{scripts}{writes}", 4000))
+                )
             found += [(sanitize_line(name, 200), sanitize_line(problem, 400)) for problem in problems]
     return found, named
 
@@ -154,7 +157,7 @@ def _skill(trust_status: trust.Trust, top: str, below: list[str]) -> str:
 def _about(root: Path, name: str) -> str:
     if name in trust.HOOK_FILES:
         more = "" if name == trust.HOOK_FILES[0] else ", used with the setting hooks.claude"
-        return f"hooks, which can deny and ask, in the sandbox{more}"
+        return f"hooks, which can deny and ask, in the sandbox, and write only what they name{more}"
     if name in PROJECT_FILES:
         return f"settings; they can only restrict yours{_settings(root / name)}"
     if not name.endswith(".md"):

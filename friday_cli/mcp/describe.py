@@ -45,7 +45,8 @@ def effect(written: WrittenEntry) -> str:
         host = urlsplit(written.url.replace("${", "%7B").replace("}", "%7D")).hostname or "?"
         return f"MCP server at {_visible(host)}: {address(written, hide=False)}"
     folder = f" in the folder {_visible(written.cwd)}" if written.cwd else ""
-    return f"MCP server, run in the sandbox with network access{folder}: {command_line(written, hide=False)}"
+    writes = f", may write {', '.join(map(_visible, written.writes))}" if written.writes else ""
+    return f"MCP server, run in the sandbox with network access{folder}{writes}: {command_line(written, hide=False)}"
 
 
 def secret_keys(written: WrittenEntry | ServerEntry) -> tuple[str, ...]:

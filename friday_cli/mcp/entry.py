@@ -64,6 +64,8 @@ class WrittenEntry(Struct, frozen=True, omit_defaults=True, rename={"enabled_too
     else `search`."""
     sandbox: bool | None = None
     """Whether the program runs in the sandbox of commands. Not set: only a project's servers do."""
+    writes: tuple[str, ...] = ()
+    """Folders of the project, relative to it, that a project's server may write. Without them it writes nothing there."""
     readonly: bool = False
     """Whether tools that the server calls read-only run without asking. Only in your own files."""
     description: str = ""
@@ -95,6 +97,7 @@ class ServerEntry(Struct, frozen=True):
     expose: Expose | None = None
     sandbox: bool = False
     network: bool = False
+    writes: tuple[str, ...] = ()
     readonly: bool = False
     description: str = ""
     oauth: OAuthSettings | None = None

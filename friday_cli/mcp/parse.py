@@ -15,6 +15,7 @@ from friday_cli.core.protocol.errors import FileError
 from friday_cli.core.text import known_keys
 from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.core.text.suggest import closest_match
+from friday_cli.system.paths import is_below
 from friday_cli.workspace.process.environment import is_secret
 
 from .entry import STARTUP_TIMEOUT_S, TIMEOUT_S, EntryOrigin, ServerEntry, WrittenEntry
@@ -79,6 +80,8 @@ def check(file: str, name: str, data: object) -> tuple[WrittenEntry, list[str]]:
             if (problem := type_error(value, fields()[key])) is not None:
                 raise error(file, name, f"{sanitize_line(problem, 200)}.", key=key) from None
         raise
+    if wrong := next((path for path in written.writes if not is_below(path)), ""):
+        raise error(file, name, f"{sanitize_line(wrong, 60)!r} is not a folder below the project.", key="writes")
     if written.enabled or written.command or written.url:
         _check_transport(file, name, written)
     return written, notices
@@ -125,7 +128,7 @@ def resolve(name: str, written: WrittenEntry, source: EntrySource, env: Mapping[
         cwd=_folder(name, written.cwd, source), url=expanded.url, headers=expanded.headers,
         timeout_s=timeout_s, startup_timeout_s=written.startup_timeout_s or STARTUP_TIMEOUT_S,
         enabled=written.enabled, enabled_tools=written.enabled_tools, disabled_tools=written.disabled_tools,
-        expose=written.expose, sandbox=source.confined or bool(written.sandbox), network=source.confined,
+        expose=written.expose, sandbox=source.confined or bool(written.sandbox), network=source.confined, writes=written.writes,
         readonly=written.readonly and not source.confined, description=sanitize_line(written.description, 400),
         oauth=written.oauth, origin=source.origin, file=source.file,
     )  # fmt: skip

@@ -85,3 +85,8 @@ def working_folder(named: str | None = None) -> Path:
         return Path(os.path.realpath(named or "."))
     except OSError:
         raise UsageError("The current folder no longer exists.", hint="Change to another folder.") from None
+
+
+def is_below(path: str) -> bool:
+    """Whether a path that a file names is relative and names something below its folder."""
+    return not (os.path.isabs(path) or path in ("", ".") or ".." in Path(path).parts or "\0" in path)

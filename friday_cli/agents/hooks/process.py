@@ -48,7 +48,7 @@ class HookProcesses:
         try:
             program = PipedProgram(
                 self._argv(hook, workspace, folder), given, with_trace(self._environ), timeout_s=hook.entry.timeout, limit=LIMIT,
-                cwd=folder, confined=confined,
+                cwd=folder, confined=confined, writes=tuple(folder / path for path in hook.entry.writes),
             )  # fmt: skip
             ran = await workspace.piped(program, agent)
         except ToolError as error:

@@ -1,4 +1,4 @@
-"""Files that need permission in every mode: those that can run code or grant rights later, and those with secrets."""
+"""Files with secrets, which need permission in every mode."""
 
 from __future__ import annotations
 
@@ -7,19 +7,6 @@ from collections.abc import Sequence
 
 from ..text.lazy_regex import pattern
 
-_PROTECTED = pattern(
-    # folders of git, Friday and other agents, editors, hooks, CI, keys
-    r"(?:.*/)?(?:\.git|\.friday|\.claude|\.codex|\.cursor|\.gemini|\.vscode|\.vs|\.idea|\.zed|\.fleet|\.devcontainer|\.husky|\.githooks|"
-    r"\.lefthook|\.ssh|\.gnupg|\.github/(?:workflows|actions)|\.circleci|\.buildkite|\.woodpecker|\.gitea/workflows|\.forgejo/workflows)(?:/.*)?"
-    # Friday's own, and what a desktop starts, below a home
-    r"|(?:.*/)?\.(?:config|local/share|local/state|cache)/friday(?:/.*)?|(?:.*/)?\.config/(?:fish|systemd|autostart|git|nvim)(?:/.*)?"
-    # files
-    r"|(?:.*/)?(?:\.gitmodules|\.gitconfig|\.mcp\.json|\.envrc|\.bashrc|\.bash_(?:profile|login|logout|aliases)|\.profile|\.zsh(?:rc|env)|"
-    r"\.z(?:profile|login|logout)|\.kshrc|\.cshrc|\.tcshrc|\.inputrc|\.exrc|\.n?vimrc|\.nvim\.lua|\.dir-locals\.el|\.pam_environment|"
-    r"\.gitlab-ci\.yml|\.travis\.yml|\.drone\.yml|\.woodpecker\.ya?ml|jenkinsfile|azure-pipelines\.ya?ml|bitbucket-pipelines\.yml|"
-    r"appveyor\.yml|\.pre-commit-config\.ya?ml|lefthook(?:-local)?\.ya?ml|\.devcontainer\.json|.*\.code-workspace)",
-    re.S,  # a folder's name may hold a line end
-)
 _PASSWORD = pattern(r"(://[^/\s@:]*:)[^/\s@]+(?=@)|(://)[^/\s@:]{20,}(?=@)|(extraheader\s*=).*", re.I)
 _GIT_SETTINGS = pattern(r"(?:.*/)?\.git/(?:.*/)?config(?:\.worktree)?", re.S)
 _SECRET = pattern(
@@ -37,11 +24,6 @@ _SECRET = pattern(
     # the end of its name
     r"|(?<=\.)(?:(?<=[^/\0.]\.)env|pem|key|p12|pfx|jks|keystore|kdbx?|ppk|tfstate(?:\.backup)?|tfvars)(?=\0))"
 )
-
-
-def is_protected(path: str) -> bool:
-    """Whether a change of `path` could run code or grant rights later (git's and editors' folders, hooks, Friday's own)."""
-    return _PROTECTED().fullmatch(path.lower()) is not None
 
 
 def masked(path: str, text: str) -> str:

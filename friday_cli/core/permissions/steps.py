@@ -10,10 +10,11 @@ import msgspec
 from ..protocol.shell_script import SimpleCommand
 from ..protocol.tool_info import SKILL, CallEffect, Effect, ToolCatalog
 from ..text.sanitize import sanitize_line
-from .dangerous import is_protected, is_secret
+from .dangerous import is_secret
 from .decision import Mode, PermissionDecision, decided_by, stricter, strictest
 from .matching import allowing_rule, allowing_rule_for_step, matching_rule, possible_rule
 from .rule import ESCALATED, Decision, Rule, RuleInput
+from .runs_later import is_protected
 
 _DEFAULTS: dict[str, dict[Effect, Decision]] = {
     "ask": {"write": "ask", "run": "ask", "net": "ask"},

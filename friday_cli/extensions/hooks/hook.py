@@ -24,6 +24,7 @@ TIMEOUT_S = 60.0
 NAME_CHARS = 60
 """Characters of a hook's command that a line for people or models shows: the reason beside it matters more."""
 _NAMES = re.compile(r"[A-Za-z0-9_\-|, ]*")
+_LIST = re.compile(r"[A-Za-z0-9_\- ]*(?:\.?\*)?(?:[|,][A-Za-z0-9_\- ]*(?:\.?\*)?)*")
 
 
 class HookEntry(msgspec.Struct, frozen=True, rename="camel"):
@@ -43,13 +44,16 @@ class HookEntry(msgspec.Struct, frozen=True, rename="camel"):
     """What happens if it fails, is ended or answers nonsense: a warning, or the same as if it had denied."""
     run_async: bool = msgspec.field(default=False, name="async")
     """Whether nothing waits for it. Its answer does not count."""
+    writes: tuple[str, ...] = ()
+    """Folders of the project, relative to it, that a project's hook may write. Without them it writes nothing there. Only in
+    `.friday/hooks.json`."""
     status_message: str = ""
     """Shown to people while it runs."""
 
 
 class HookGroup(msgspec.Struct, frozen=True):
     """Hooks with the same matcher. Empty or `*` matches all; letters, digits, `_`, `-`, `|` and `,` are names; anything else is a
-    regular expression over the whole name."""
+    regular expression over the whole name. In a project's file a name may end in `*` or `.*`, and anything else matches all."""
 
     hooks: tuple[HookEntry, ...]
     """The programs."""
@@ -93,6 +97,11 @@ class Hook(msgspec.Struct, frozen=True):
             return True
         if _NAMES.fullmatch(text):
             return any(name.strip() in subjects for name in re.split(r"[|,]", text))
+        if self.source == "project":  # a pattern of a project could take for ever
+            if not is_list_of_names(text):
+                return True
+            parts = [part.strip() for part in re.split(r"[|,]", text)]
+            return any(_fits(part, subject) for part in parts for subject in subjects)
         return any(re.fullmatch(text, subject) for subject in subjects)
 
     def applies(self, call: RuleInput | None) -> bool:
@@ -101,6 +110,15 @@ class Hook(msgspec.Struct, frozen=True):
             return True
         rules = (self.rule,)
         return matching_rule(rules, call, "deny", TOOLS) is not None or possible_rule(rules, call, TOOLS) is not None
+
+
+def is_list_of_names(matcher: str) -> bool:
+    """Whether the matcher is a name, a name that ends in `*` or `.*`, or a list of them."""
+    return _LIST.fullmatch(matcher) is not None
+
+
+def _fits(part: str, subject: str) -> bool:
+    return subject.startswith(part.rstrip(".*")) if part.endswith("*") else subject == part
 
 
 def hooks_schema() -> dict[str, Any]:

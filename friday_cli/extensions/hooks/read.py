@@ -16,13 +16,15 @@ from friday_cli.core.permissions.rule import parse_rule
 from friday_cli.core.protocol.errors import FileError, UsageError
 from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.core.tool_catalog import TOOLS
-from friday_cli.system.paths import text_of
+from friday_cli.system.paths import is_below, text_of
 
-from .hook import EVENTS, Hook, HookEntry
+from .hook import EVENTS, Hook, HookEntry, is_list_of_names
 
 JSON_HINT = "JSON has no comments and no comma after the last item, and each bracket is closed."
 _PROJECT_DIR = re.compile(r"\$\{?(?:CLAUDE|FRIDAY)_PROJECT_DIR\}?")
 _SHELL_SIGNS = re.compile(r"[\s;&|()<>`'\"=]+")
+_WRITING_FILES = ("hooks.json",)
+"""Files of a project whose hooks may write what their `writes` names; those of other assistants may not."""
 _OTHER_KINDS = ("prompt", "agent", "http", "mcp_tool")
 
 
@@ -83,7 +85,10 @@ def _hooks_of(file: HookFile) -> Iterator[Hook | str]:
                 yield f'{where}: it must have "hooks": [...].'
                 continue
             for entry in entries:
-                yield _hook(file, event, group.get("matcher") or "", entry, where)
+                yield (found := _hook(file, event, group.get("matcher") or "", entry, where))
+                if isinstance(found, Hook) and file.source == "project" and not is_list_of_names(found.matcher):
+                    matcher = sanitize_line(found.matcher, 60)
+                    yield f"{where}: a project's matcher is a list of names, which may end in *; {matcher!r} matches everything."
 
 
 def _hook(file: HookFile, event: str, matcher: object, entry: object, where: str) -> Hook | str:
@@ -92,7 +97,12 @@ def _hook(file: HookFile, event: str, matcher: object, entry: object, where: str
     try:
         found = msgspec.convert(entry, HookEntry)
         text = msgspec.convert(matcher, str).strip()
-        re.compile("" if text == "*" else text)
+        if file.source == "user":
+            re.compile("" if text == "*" else text)
+        elif file.path.name not in _WRITING_FILES:
+            found = msgspec.structs.replace(found, writes=())
+        if wrong := next((path for path in found.writes if not is_below(path)), ""):
+            return f"{where}: writes: {sanitize_line(wrong, 60)!r} is not a folder below the project."
         rule = parse_rule(found.condition, "deny", TOOLS, source=where) if found.condition else None
     except re.error as error:
         return f"{where}: the matcher is no regular expression: {error}."

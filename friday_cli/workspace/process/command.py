@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from friday_cli.core.permissions.dangerous import is_protected
+from friday_cli.core.permissions.runs_later import is_protected
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.receipt import FileChange
 from friday_cli.core.protocol.workspace import tamper_warning

@@ -25,7 +25,8 @@ READ = 256 * 1024
 
 class ServerProgram(NamedTuple):
     """What to run. `environ` is its whole environment. `confined`: in the sandbox of commands, with the network only if
-    `network`. `cwd` None: the folder of the workspace. `data`: a folder of the server, which is made, and which it can write in the sandbox."""
+    `network`. `cwd` None: the folder of the workspace. `data`: a folder of the server, which is made, and which it can write in the sandbox.
+    `writes`: what else it may write there, and it reads no secret file of the workspace (None: as commands)."""
 
     argv: Sequence[str]
     environ: Mapping[str, str]
@@ -33,6 +34,7 @@ class ServerProgram(NamedTuple):
     confined: bool = False
     network: bool = False
     data: Path | None = None
+    writes: tuple[Path, ...] | None = None
 
 
 class Pipes:

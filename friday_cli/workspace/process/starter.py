@@ -173,6 +173,10 @@ class CommandStarter:
                 plan = sandbox.plan(roots, cwd, show=self._settings.overflow.path, access=access)
             if sandbox is None or plan is None:
                 raise ToolError("It must run in a sandbox, and there is none on this machine.")
+            if program.writes is not None:
+                data = [] if program.data is None else [program.data]
+                secrets = read_only_command.secret_files([os.path.realpath(root) for root in self._roots])
+                plan = plan._replace(deny=(*plan.deny, *secrets)).writing_only([*map(str, (*program.writes, *data))])
             environ = sandbox.environ(environ, plan, keep=tuple(environ))
         return self._supervisor.request([found, *words], cwd, environ, plan=plan)
 
@@ -186,6 +190,8 @@ class CommandStarter:
             plan = await asyncio.to_thread(sandbox.plan, self._roots, cwd, show=show, access="")
             if plan is not None:
                 environ = sandbox.environ(environ, plan)
+                if program.writes is not None:
+                    plan = plan.writing_only([*map(str, program.writes)])
         request = self._supervisor.request(program.argv, cwd, environ, plan=plan)
         pipes = OutputPipes(program.given)
         return await run_piped(await self._with_pipes(agent, pipes), pipes, request, program)

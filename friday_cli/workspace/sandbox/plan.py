@@ -29,6 +29,12 @@ class SandboxPlan(NamedTuple):
     freeze: tuple[str, ...] = ()
     read_only: tuple[str, ...] = ()
 
+    def writing_only(self, paths: Sequence[str]) -> SandboxPlan:
+        """The same plan, which may write nothing but `paths` and its temp folder."""
+        tops = [os.path.realpath(path) for path in paths]
+        kept = (path for path in self.freeze if any(path == top or path.startswith(f"{top}/") for top in tops))
+        return self._replace(write=tuple(tops), freeze=tuple(kept))
+
     def fields(self) -> list[bytes]:
         """The plan as NUL-free fields of a request; the first is the number of fields."""
         texts = [self.kind, self.program, self.tmp, self.cwd, "1" if self.network else ""]

@@ -13,7 +13,7 @@ import stat
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from friday_cli.core.permissions.dangerous import is_protected
+from friday_cli.core.permissions.runs_later import is_protected
 
 from .protected_paths import writable_folder
 

@@ -6,10 +6,12 @@ import os
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from friday_cli.agents.hooks.setup import configured_hooks
 from friday_cli.core.protocol.events import AgentFinished, HookRan, Notice
+from friday_cli.extensions.hooks.read import HookFile, HookFiles, read_hooks
 from friday_cli.extensions.trust import decide
 from friday_cli.system.paths import config_dir
 from tests.agents.hooks.hook_files import Recorder, answer, hook, own_hooks, project_hooks
@@ -84,6 +86,49 @@ async def test_a_projects_hook_that_misbehaves_in_the_sandbox_gives_one_line(
     assert [words for words in wanted if not any(words in line for line in told)] == [], told
     assert [status for status, _ in await harness.results(session.id, "a")] == ["ok"]
     assert not (home / "written").exists()
+
+
+LATER = ".git/hooks/pre-commit .vscode/tasks.json .envrc reports/a"
+
+
+async def test_a_projects_hook_writes_only_what_its_entry_names(
+    harness: Harness, home: Path, landlock: dict[str, str]
+) -> None:
+    tries = f"for f in {LATER}; do mkdir -p $(dirname $f); echo x > $f; done; true"
+    (harness.project / "reports").mkdir()
+    project_hooks(harness.project, {PRE: [hook(tries)], "SessionStart": [hook(tries, writes=["reports"])]})
+    decide(harness.project, True)
+    harness.plays({"a": [ECHO, says("done")]})
+    await harness.ran(allow=("bash",), flags=landlock)
+    assert [name for name in LATER.split() if (harness.project / name).exists()] == ["reports/a"]
+
+
+@pytest.mark.parametrize("path", ["/etc", "../x", ".", "a/../../b"])
+def test_what_a_hook_may_write_is_below_the_project(tmp_path: Path, path: str) -> None:
+    data = msgspec.json.encode({"hooks": {PRE: [{"hooks": [{"command": "true", "writes": [path]}]}]}})
+    hooks, problems = read_hooks(HookFiles((HookFile(tmp_path / "hooks.json", data, "project", tmp_path),)))
+    assert hooks == []
+    assert "is not a folder below the project" in problems[0]
+
+
+def test_hooks_of_other_assistants_write_nothing(tmp_path: Path) -> None:
+    data = msgspec.json.encode({"hooks": {PRE: [{"hooks": [{"command": "true", "writes": ["reports"]}]}]}})
+    ((found,), _) = read_hooks(HookFiles((HookFile(tmp_path / "settings.json", data, "project", tmp_path),)))
+    assert found.entry.writes == ()
+
+
+@pytest.mark.parametrize(
+    ("matcher", "subject", "fits"),
+    [("Bash", "Bash", True), ("Bash|Edit*", "EditFile", True), ("mcp__db__.*", "mcp__db__read", True), ("Edit*", "Bash", False),
+     ("(m|c|p|_|x|[a-z_0-9]+)+!", "mcp__x__" + "y" * 60, True)],
+)  # fmt: skip
+def test_a_projects_matcher_is_no_pattern_that_can_take_for_ever(
+    tmp_path: Path, matcher: str, subject: str, fits: bool
+) -> None:
+    data = msgspec.json.encode({"hooks": {PRE: [{"matcher": matcher, "hooks": [{"command": "true"}]}]}})
+    ((found,), problems) = read_hooks(HookFiles((HookFile(tmp_path / "hooks.json", data, "project", tmp_path),)))
+    assert found.matches((subject,)) is fits
+    assert [p for p in problems if "matches everything" in p] == (problems if "!" in matcher else [])
 
 
 DECISIONS: dict[str, tuple[list[str], str, str]] = {

@@ -6,15 +6,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from friday_cli.core.permissions.dangerous import is_protected, is_secret, secrets
+from friday_cli.core.permissions.dangerous import is_secret, secrets
 from friday_cli.core.permissions.decision import MODES
 from friday_cli.core.permissions.rule import RuleInput, parse_rule
 from friday_cli.core.permissions.rules import Rules
+from friday_cli.core.permissions.runs_later import is_protected
 from friday_cli.core.tool_catalog import TOOLS
 
 
 @pytest.mark.parametrize(
-    "path", ["a.py", "src/git.py", ".gitignore", ".github/README.md", "docs/.gitkeep", "gitconfig.md"]
+    "path",
+    [
+        "a.py",
+        "src/git.py",
+        ".gitignore",
+        ".github/README.md",
+        "docs/.gitkeep",
+        "gitconfig.md",
+        "node_modules/left-pad/index.js",
+        ".venv/lib/x.py",
+        "src/opencode.py",
+        "cargo/config.toml",
+        "x.yarnrc.yml",
+        ".hg/store",
+    ],
 )
 def test_other_places_are_not_protected(path: str) -> None:
     assert not is_protected(path)
@@ -42,7 +57,10 @@ def test_of_many_paths_those_are_seen_that_are_seen_one_by_one(paths: list[str])
                                   ".gitmodules", ".mcp.json", ".husky/pre-commit", "a\nb/.git/hooks/x", ".git/hooks/pre-commit", ".friday/config.toml", "/home/me/.config/friday/config.toml", "/home/me/.local/share/friday/friday.db",
                                   ".bashrc", "/home/me/.zshenv", "/home/me/.config/fish/config.fish", "/home/me/.ssh/authorized_keys", ".github/workflows/ci.yml",
                                   ".github/actions/x/action.yml", ".circleci/config.yml", "Jenkinsfile", ".vscode/tasks.json", "x.code-workspace", ".devcontainer/devcontainer.json",
-                                  ".githooks/pre-push", "lefthook.yml", ".pre-commit-config.yaml", ".cursor/mcp.json", ".nvim.lua"])  # fmt: skip
+                                  ".githooks/pre-push", "lefthook.yml", ".pre-commit-config.yaml", ".cursor/mcp.json", ".nvim.lua",
+                                  ".opencode/plugin/x.ts", "opencode.json", ".lefthook.yml", "a/.lefthook-local.toml", ".hg/hgrc", ".jj/repo/config.toml", ".gdbinit", ".LLDBinit",
+                                  ".yarnrc.yml", ".cargo/config.toml", "mise.toml", ".mise.toml", ".pnpmfile.cjs", ".mvn/extensions.xml", ".venv/bin/python", "venv/bin/activate",
+                                  "web/node_modules/.bin/tsc", ".qwen/settings.json", "gradle/wrapper/gradle-wrapper.jar"])  # fmt: skip
 def test_q23_protected_writes_ask_in_every_mode_and_against_every_rule(path: str) -> None:
     for mode in MODES:
         rules = Rules(
