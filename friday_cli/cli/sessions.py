@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import shutil
 from contextlib import suppress
-from typing import Literal
+from pathlib import Path
 
 import typer
 
@@ -19,15 +18,17 @@ from friday_cli.store.records import StatRow
 from friday_cli.store.repair import repair as repaired
 from friday_cli.store.retention import KEPT
 from friday_cli.system.paths import data_dir, store_path, with_tilde
-from friday_cli.view.export import export as exported
+from friday_cli.view.reports import FORMATS, FormatName, RecordedSession, write_file
 
 from . import rewind
 from .help import add_family
 from .output import confirm, remark, show_json, show_table
 from .session_args import JSON, NAME, YES
-from .session_lookup import Record, open_store, read, refuse_agent, whole_session
+from .session_lookup import open_store, read, refuse_agent, whole_session
 from .sessions_list import list_, price
 from .sessions_show import show
+
+FORM = typer.Option("md", "--format", "-f", help=f"{', '.join(form.about for form in FORMATS.values())}.")
 
 
 def register(app: typer.Typer, about: str) -> None:
@@ -43,9 +44,7 @@ def register(app: typer.Typer, about: str) -> None:
 
 def export(
     name: str = NAME,
-    form: Literal["md", "json", "atif", "otlp"] = typer.Option(
-        "md", "--format", "-f", help="Markdown, JSON with every event, ATIF (a common trajectory format), or OTLP (traces)."
-    ),
+    form: FormatName = FORM,
     file: str | None = typer.Option(
         None, "--output", "-o", metavar="FILE", help="Write to this file instead of standard output.", show_default=False
     ),
@@ -60,31 +59,12 @@ def export(
 
     with suppress(FridayError):  # the keys of the settings are masked; a session can be exported without them
         load_context()
-    if form == "otlp":
-        text = _otlp(record)
-    else:
-        text = exported(record.envelopes, form, version=__version__, title=record.title)
+    text = FORMATS[form].write(RecordedSession(record.id, record.envelopes, __version__, record.title))
     if file is None or file == "-":
         print(text, end="")
         return
-    try:
-        with open(file, "w", encoding="utf-8", newline="\n") as target:
-            target.write(text)
-    except OSError as error:
-        raise FridayError(f"{file} cannot be written: {error.strerror}.") from None
+    write_file(Path(file), text, replace=True)
     remark(f"exported session {record.id[:8]} to {file}")
-
-
-def _otlp(record: Record) -> str:
-    """The spans of a session. Raises FridayError without the extra `otel`."""
-    from friday_cli.telemetry.session import folded
-    from friday_cli.telemetry.settings import MISSING, installed, wants_content
-
-    if not installed():
-        raise FridayError(f"OTLP is not available: {MISSING}")
-    from friday_cli.telemetry.sdk import as_otlp_json
-
-    return as_otlp_json(folded(record.envelopes, content=wants_content(os.environ)), record.id)
 
 
 def rename(

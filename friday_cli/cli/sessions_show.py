@@ -82,7 +82,7 @@ set_parameters(show, [parameter("name", str, LAST)], OPTIONS)
 
 
 def _document(session: str, title: str, state: SessionView, path: str, tree: bool) -> dict[str, Any]:
-    from friday_cli.view.export import agent_json  # takes 5 ms, and is not needed for text
+    from friday_cli.view.reports.json_report import agent_json  # takes 5 ms, and is not needed for text
 
     top = path or "a"
     agents = [agent_json(state, a) for a in state.agents.values() if a.run and is_under(a.path, top)]

@@ -10,7 +10,7 @@ from typing import Any
 from friday_cli.core.protocol.agent_path import depth_of
 from friday_cli.core.protocol.events import AgentStarted
 from friday_cli.core.protocol.messages import Message, Text, Thinking, ToolCall, ToolResult, Usage
-from friday_cli.view.export import clean
+from friday_cli.core.text.sanitize import clean
 
 OPERATION = "gen_ai.operation.name"
 PROVIDER = "gen_ai.provider.name"

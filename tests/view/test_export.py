@@ -11,11 +11,15 @@ from friday_cli.core.protocol.decode import decode_envelope
 from friday_cli.core.protocol.displays import DiffDisplay
 from friday_cli.core.protocol.events import AgentStarted, Envelope, MessageAdded, encode
 from friday_cli.core.protocol.messages import Image, Message, Text, ToolCall, ToolResult, user
-from friday_cli.view.export import export
+from friday_cli.view.reports import FORMATS, FormatName, RecordedSession
 from tests.scenarios import logs, numbered, results, said, tree
 
 KEY = "sk-" + "ant-api03-" + "x" * 40
 FEW = settings(max_examples=40)
+
+
+def export(log: list[Envelope], form: FormatName, *, version: str, title: str = "") -> str:
+    return FORMATS[form].write(RecordedSession("7f3a", log, version, title))
 
 
 def atif(log: list[Envelope]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from typing import Any
 
 from .known_keys import mask_keys
 from .lazy_regex import pattern
@@ -120,3 +121,14 @@ def mask(text: str) -> str:
     if ("=" in text or ":" in text) and _NAMES().search(text):
         text = _NAMED().sub(lambda found: f"{found['name']}[secret]", text)
     return text
+
+
+def clean(value: Any) -> Any:
+    """`value` with all strings in it, including the keys of objects, sanitized and masked."""
+    if isinstance(value, str):
+        return mask(sanitize(value))
+    if isinstance(value, dict):
+        return {clean(name): clean(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [clean(item) for item in value]
+    return value

@@ -17,7 +17,7 @@ from friday_cli.core.protocol.tool_info import DELEGATE_TASK
 from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.core.tool_catalog import APPLY_DELEGATION, DELEGATE_TASKS, DISCARD_DELEGATION
 from friday_cli.view import SessionView, ToolRun
-from friday_cli.view.export import agent_markdown
+from friday_cli.view.reports.markdown import agent_markdown
 
 from . import results, schemas
 from .delegations import Delegations, SessionJob

@@ -128,6 +128,15 @@ async def test_an_export_is_headed_by_the_title_of_the_session(tmp_path: Path) -
     assert path.read_text().startswith("# A title\n")
 
 
+@pytest.mark.parametrize(("form", "words"), [("json", '"events"'), ("atif", '"steps"'), ("otlp", '"resourceSpans"')])
+async def test_an_export_has_the_format_that_is_named(tmp_path: Path, form: str, words: str) -> None:
+    async with opened(tmp_path, HELLO, size=(110, 40)) as chat:
+        await chat.ask("hello")
+        await chat.say(f"/export {form}", shows="Written to")
+        path = tmp_path / f"friday-{chat.session.id[:8]}.json"
+    assert words in path.read_text()
+
+
 def test_the_table_of_commands_has_no_two_of_a_name() -> None:
     names = [name for c in slash_commands.COMMANDS for name in (c.name, *c.aliases)]
     assert len(names) == len(set(names))

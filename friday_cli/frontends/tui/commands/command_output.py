@@ -173,36 +173,26 @@ def diff_card(rows: Sequence[FileDiff]) -> str:
 
 
 async def export_file(controller: SessionController, rest: str) -> Path:
-    """Write the session to a file; `rest` is "[FORMAT] [FILE]". Returns its path. Raises UsageError."""
+    """Write the session to a file; `rest` is "[FORMAT] [FILE]". Returns its path. Raises FridayError."""
     from friday_cli import __version__
     from friday_cli.store.store import Store
     from friday_cli.system.paths import store_path
-    from friday_cli.view.export import FORMS, export
+    from friday_cli.view.reports import FORMATS, RecordedSession, write_file
 
     words = rest.split(maxsplit=1)
-    named = [form for form in FORMS if words[:1] == [form]]
-    form, words = (named[0], words[1:]) if named else ("md", words)
+    named = [form for name, form in FORMATS.items() if words[:1] == [name]]
+    form, words = (named[0], words[1:]) if named else (FORMATS["md"], words)
     session = controller.session
     if session is None:
         raise UsageError("No session is open.")
-    name = words[0] if words else f"friday-{session.id[:8]}.{'md' if form == 'md' else 'json'}"
+    name = words[0] if words else f"friday-{session.id[:8]}.{form.suffix}"
     path = controller.options.cwd / os.path.expanduser(name)  # noqa: ASYNC240 - asks no disk
     title = ""
     if session.kept:
         async with Store(store_path()) as store:
             title = await store.title(session.id)
-    text = export(await session.history(), form, version=__version__, title=title)
-
-    def write() -> None:
-        try:
-            with path.open("x", encoding="utf-8") as file:
-                file.write(text)
-        except FileExistsError:
-            raise UsageError(f"{path} is there already.", hint="Name another file: /export md FILE.") from None
-        except OSError as error:
-            raise UsageError(f"{path} cannot be written: {error.strerror}.") from None
-
-    await asyncio.to_thread(write)
+    recorded = RecordedSession(session.id, await session.history(), __version__, title)
+    await asyncio.to_thread(lambda: write_file(path, form.write(recorded), replace=False))
     return path
 
 

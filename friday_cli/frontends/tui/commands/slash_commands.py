@@ -321,7 +321,7 @@ async def _rename(chat: CommandContext, rest: str) -> None:
     chat.say_note("Renamed.")
 
 
-@command("export", "Write the session to a file: md, json or atif", usage="[FORMAT] [FILE]")
+@command("export", "Write the session to a file: md, json, atif or otlp", usage="[FORMAT] [FILE]")
 async def _export(chat: CommandContext, rest: str) -> None:
     chat.say_note(f"Written to {await command_output.export_file(chat.controller, rest)}.")
 

@@ -1,188 +1,38 @@
-"""Exports a session as Markdown, Friday's JSON or ATIF v1.7.
-
-ATIF is Harbor's Agent Trajectory Interchange Format (RFC 0001 of harbor-framework/harbor). In all formats control
-characters are removed, and text that looks like a secret is masked.
-"""
+"""A session as ATIF v1.7, Harbor's Agent Trajectory Interchange Format (RFC 0001 of harbor-framework/harbor)."""
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any, Literal, get_args
-
-import msgspec
+from typing import Any
 
 from friday_cli.core.protocol import events
-from friday_cli.core.protocol.displays import DiffDisplay
 from friday_cli.core.protocol.events import Compacted, Envelope, Prefix
 from friday_cli.core.protocol.messages import Image, Message, Thinking, ToolCall, ToolResult, Usage
-from friday_cli.core.text.sanitize import code_block, mask, sanitize, sanitize_line
 
-from .items import AgentView, Item, MessageItem, NoteItem, ResultItem, finding_text
-from .state import SessionView
-from .tree import render_tree
+from ..items import AgentView
+from ..state import SessionView
+from .json_report import dump, end_json
+from .recorded_session import RecordedSession
 
-Format = Literal["md", "json", "atif"]
-FORMS: tuple[Format, ...] = get_args(Format)
 ATIF = "ATIF-v1.7"
 
 
-def export(envelopes: Sequence[Envelope], form: Format, *, version: str, title: str = "") -> str:
-    """The session of `envelopes` (durable, in order) as text that ends with a newline. `version` is Friday's version.
-    `title` heads the Markdown, by default the first prompt."""
-    if form == "md":
-        return _markdown(envelopes, version, title)
-    return (_json if form == "json" else _atif)(envelopes, version)
-
-
-def clean(value: Any) -> Any:
-    """`value` with all strings in it, including the keys of objects, sanitized and masked."""
-    if isinstance(value, str):
-        return mask(sanitize(value))
-    if isinstance(value, dict):
-        return {clean(name): clean(item) for name, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [clean(item) for item in value]
-    return value
-
-
-def _dump(document: dict[str, Any]) -> str:
-    return json.dumps(clean(msgspec.to_builtins(document)), ensure_ascii=False, indent=2) + "\n"
-
-
-# ---- Friday's JSON ----------------------------------------------------------------------------------------------
-
-
-def _json(envelopes: Sequence[Envelope], version: str) -> str:
-    state = SessionView.of(envelopes)
-    return _dump(
-        {
-            "schema": 1,
-            "session_id": state.session,
-            "cwd": state.cwd,
-            "friday_version": version,
-            "agents": [agent_json(state, agent) for agent in state.agents.values() if agent.run],
-            "events": envelopes,
-        }
-    )
-
-
-def agent_json(state: SessionView, agent: AgentView) -> dict[str, Any]:
-    """An agent and its usage as JSON. The strings are not sanitized or masked."""
-    return {
-        **{name: getattr(agent, name) for name in ("path", "parent", "profile", "task", "model", "status")},
-        **_end_json(agent),
-        "runs": agent.run,
-        "turns": agent.turns,
-        "context_tokens": agent.context,
-        "window_tokens": agent.window or None,
-        "usage": msgspec.structs.asdict(agent.usage),
-        "tree_usage": msgspec.structs.asdict(state.usage_of(agent.path)),
-        "duration_s": agent.active_s(state.at),
-        "receipt": agent.receipt,
-    }
-
-
-def _end_json(agent: AgentView) -> dict[str, Any]:
-    end = agent.end
-    return {
-        "stop_reason": end.stop_reason if end else None,
-        "result": agent.result,
-        "error": end.error if end else "",
-        "partial": end is not None and end.partial,
-        "findings": end.findings if end else (),
-        "earlier_result": agent.earlier.text if agent.earlier else None,
-    }
-
-
-# ---- Markdown ---------------------------------------------------------------------------------------------------
-
-
-def _markdown(envelopes: Sequence[Envelope], version: str, title: str) -> str:
-    state = SessionView.of(envelopes)
-    tasks = (e.event.task for e in envelopes if isinstance(e.event, events.AgentStarted) and not e.event.parent)
-    title = sanitize_line(title or next(tasks, ""), 100)
-    out = [f"# {_inline(title) or 'A session without a task'}", ""]
-    out += [f"Session {_code(state.session)} in {_code(state.cwd)}, written by Friday {version}.", ""]
-    out.append(code_block("\n".join(render_tree(state))))
-    for agent in state.agents.values():
-        if agent.run:
-            out += ["", *_transcript(agent)]
-    return mask("\n".join(out).rstrip() + "\n")
-
-
-def agent_markdown(agent: AgentView) -> str:
-    """The conversation of one agent as Markdown that ends with a newline."""
-    return mask("\n".join(_transcript(agent)).rstrip() + "\n")
-
-
-def _transcript(agent: AgentView) -> list[str]:
-    out = [f"## {agent.path} {_inline(sanitize_line(agent.profile, 40))}", ""]
-    for item in agent.transcript:
-        out += _item(item)
-    return out
-
-
-def _item(item: Item) -> list[str]:
-    if isinstance(item, MessageItem):
-        who = "Friday" if item.role == "assistant" else {"person": "You"}.get(item.source, item.source.capitalize())
-        images = f" ({item.images} images omitted)" if item.images else ""
-        body = _quote(f"{item.text}{images}") if item.text or images else []
-        return [f"### {who}", "", *_details("Thinking", item.thinking), *body, ""]
-    if isinstance(item, ResultItem):
-        receipt = [_inline(sanitize_line(row, 400)) for row in item.receipt.lines()]
-        findings = [_inline(sanitize_line(finding_text(finding), 1000)) for finding in item.findings]
-        return ["### Result", "", *_quote(item.text), "", *(f"- {row}" for row in (*findings, *receipt)), ""]
-    if isinstance(item, NoteItem):
-        return [f"*{item.level}: {_inline(sanitize_line(item.text, 400))}*", ""]
-    head = f"**{_inline(sanitize_line(item.label, 60))}** {_code(sanitize_line(item.title, 200)) if item.title else ''}".rstrip()
-    children = f", started {', '.join(item.agents)}" if item.agents else ""
-    arguments = json.dumps(clean(item.arguments), ensure_ascii=False)
-    shown = item.display.diff if isinstance(item.display, DiffDisplay) else item.text
-    language = "diff" if isinstance(item.display, DiffDisplay) else ""
-    blocks = [f"{head} ({item.status}{children})", code_block(arguments, "json"), code_block(shown, language)]
-    return [row for block in blocks for row in (block, "")]
-
-
-def _inline(text: str) -> str:
-    """One line of untrusted text with all Markdown characters escaped."""
-    return re.sub(r"([\\`*_\[\]<>#|!~&$])", r"\\\1", text)
-
-
-def _code(text: str) -> str:
-    text = sanitize(text, keep="")
-    ticks = "`" * (max((len(run) for run in re.findall("`+", text)), default=0) + 1)
-    return f"{ticks} {text} {ticks}" if "`" in text else f"`{text}`" if text else "-"
-
-
-def _quote(text: str) -> list[str]:
-    """Untrusted Markdown as a quote, so that it cannot imitate a heading of the transcript."""
-    return [f"> {row}".rstrip() for row in sanitize(text).split("\n")]
-
-
-def _details(title: str, text: str) -> list[str]:
-    return [f"{title}:", "", code_block(text), ""] if text.strip() else []
-
-
-# ---- ATIF -------------------------------------------------------------------------------------------------------
-
-
-def _atif(envelopes: Sequence[Envelope], version: str) -> str:
-    state = SessionView.of(envelopes)
+def as_atif(session: RecordedSession) -> str:
+    """The trajectory of the main agent, with those of its sub-agents inside."""
+    state = SessionView.of(session.envelopes)
     by_agent: dict[str, list[Envelope]] = {}
-    for envelope in envelopes:
+    for envelope in session.envelopes:
         by_agent.setdefault(envelope.agent, []).append(envelope)
 
     def trajectory(agent: AgentView) -> dict[str, Any]:
-        document = _AgentSteps(state, agent, version).build(by_agent.get(agent.path, []))
+        document = _AgentSteps(state, agent, session.version).build(by_agent.get(agent.path, []))
         children = [trajectory(state.agents[path]) for path in agent.children]
         if children:
             document["subagent_trajectories"] = children
         return document
 
-    return _dump(trajectory(state.root or AgentView("a")))
+    return dump(trajectory(state.root or AgentView("a")))
 
 
 class _AgentSteps:
@@ -238,7 +88,7 @@ class _AgentSteps:
                 "total_steps": len(self._steps),
                 "extra": {"tree": _metrics(tree), "duration_s": agent.active_s(state.at), "turns": agent.turns},
             },
-            "extra": {"task": agent.task, "status": agent.status, **_end_json(agent), "receipt": agent.receipt},
+            "extra": {"task": agent.task, "status": agent.status, **end_json(agent), "receipt": agent.receipt},
         }
 
     def _name(self, path: str) -> str:
