@@ -22,15 +22,15 @@ from friday_cli import __version__
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.trace_context import trace_fields
 from friday_cli.core.text.sanitize import sanitize_line
-from friday_cli.jsonrpc.framing import MOST_PARTS, parts
 
 from . import elicitation
 from .answers import joined, offered_prompt, offered_tool, part, reply, resource
 from .catalog import DAY_S, MOST_TOOLS, Catalog
 from .connection import ConnectionHost, Reply, ServerCall
 from .entry import ServerEntry
+from .limited_body import LimitedBody
 from .oauth import TRUST_HINT, UNTRUSTED, ServerAuth
-from .stdio import LONGEST, TOO_LONG, stdio_transport
+from .stdio import LONGEST, stdio_transport
 from .tasks import Tasks
 from .tokens import uses_oauth
 
@@ -141,11 +141,11 @@ class ServerClient:
     async def _answered(self, response: httpx2.Response) -> None:
         self._status = response.status_code if response.status_code >= 400 else 0
         if response.headers.get("content-encoding", "identity") != "identity":
-            response.stream = _Limited(response.stream, 0, "its answer is compressed, which was not asked for")  # type: ignore[arg-type]
+            response.stream = LimitedBody(response.stream, 0, "its answer is compressed, which was not asked for")  # type: ignore[arg-type]
         elif not response.headers.get("content-type", "").startswith(
             "text/event-stream"
         ):  # its events have a limit each
-            response.stream = _Limited(response.stream)  # type: ignore[arg-type]
+            response.stream = LimitedBody(response.stream)  # type: ignore[arg-type]
 
     def _stream_ended(self, problem: str) -> None:
         self._problem = problem
@@ -326,24 +326,6 @@ async def _optional(send: Callable[[], Awaitable[list[Any]]]) -> list[Any]:
         if error.code == types.METHOD_NOT_FOUND:
             return []
         raise
-
-
-class _Limited(httpx2.AsyncByteStream):
-    """The body of an answer, up to `most` bytes and MOST_PARTS; `problem` says what is wrong with one that has more."""
-
-    def __init__(self, stream: httpx2.AsyncByteStream, most: int = LONGEST, problem: str = TOO_LONG) -> None:
-        self._stream, self._most, self._problem = stream, most, problem
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        size = found = 0
-        async for data in self._stream:
-            size, found = size + len(data), found + parts(data)
-            if size > self._most or found > MOST_PARTS:
-                raise httpx2.StreamError(self._problem)
-            yield data
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()
 
 
 async def _ended_with(process: Any) -> str:

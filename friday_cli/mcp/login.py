@@ -12,14 +12,14 @@ from urllib.parse import parse_qs, urlsplit
 
 import httpx2
 from mcp.client.auth import OAuthFlowError, OAuthRegistrationError
-from mcp.shared._httpx_utils import create_mcp_http_client
 
 from friday_cli.core.protocol.errors import FridayError, UsageError
 from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.system import own_programs
 
 from .entry import ServerEntry
-from .oauth import Consent, ServerAuth, failure_text
+from .login_network import LoginNetwork, LoginRefused
+from .oauth import Consent, ServerAuth, failure_text, http_client
 from .tokens import Login, LoginFile
 
 CONSENT_S = 600.0
@@ -32,17 +32,19 @@ _LONGEST_PASTE = 20_000
 Show = Callable[[str], None]
 
 
-async def log_in(entry: ServerEntry, show: Show, *, browser: bool = True) -> Login:
-    """Let a person log in to the server, store the login and return it. `show` prints what the person has to do.
+async def log_in(entry: ServerEntry, show: Show, *, browser: bool = True, network: LoginNetwork | None = None) -> Login:
+    """Let a person log in to the server, store the login and return it. `show` prints what the person has to do. `network` sends
+    the requests.
 
     `browser` False: the person opens the address anywhere and pastes the address of the page that does not load.
     Raises FridayError.
     """
     async with _listening(entry) as listener:
         consent = listener.consent(show) if browser else _paste(show)
-        auth = ServerAuth(entry, consent=consent, redirect_uri=listener.redirect_uri, force=True)
+        network = network or LoginNetwork(entry.url)
+        auth = ServerAuth(entry, consent=consent, redirect_uri=listener.redirect_uri, force=True, network=network)
         try:
-            async with create_mcp_http_client(headers=dict(entry.headers), auth=auth) as client:
+            async with http_client(network, headers=dict(entry.headers), auth=auth) as client:
                 response = await client.post(entry.url, json=_PING, headers=_HEADERS)
         except OAuthRegistrationError as failed:
             hint = "If the service gave you a client id, put it into the server's entry as oauth.clientId."
@@ -51,7 +53,7 @@ async def log_in(entry: ServerEntry, show: Show, *, browser: bool = True) -> Log
         except TimeoutError:
             hint = f"Run `friday mcp login {entry.name}` again."
             raise FridayError(f"No login to {entry.name} within {CONSENT_S / 60:g} minutes.", hint=hint) from None
-        except (OAuthFlowError, httpx2.HTTPError, OSError) as failed:
+        except (LoginRefused, OAuthFlowError, httpx2.HTTPError, httpx2.StreamError, OSError, ValueError) as failed:
             raise FridayError(f"The login to {entry.name} failed: {failure_text(failed)}.") from None
     login = LoginFile(entry).read()
     if login is None or response.status_code in (401, 403):
@@ -132,7 +134,7 @@ def _paste(show: Show) -> Consent:
 
 
 async def _line() -> str:
-    """One line of standard input. Raises OAuthFlowError if it ends."""
+    """One line of standard input. Raises LoginRefused if it ends."""
     loop, typed = asyncio.get_running_loop(), b""
     handle, ready = sys.stdin.fileno(), asyncio.Event()
     try:
@@ -152,7 +154,7 @@ async def _line() -> str:
     finally:
         loop.remove_reader(handle)
     if not typed.strip():
-        raise OAuthFlowError("nothing was pasted")
+        raise LoginRefused("nothing was pasted")
     return typed.decode("utf-8", "replace").strip()
 
 

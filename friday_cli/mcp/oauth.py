@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import httpx2
-from mcp.client.auth import OAuthClientProvider, OAuthFlowError
+from mcp.client.auth import OAuthClientProvider, OAuthFlowError, OAuthRegistrationError, OAuthTokenError
 from mcp.client.auth.utils import (
     extract_field_from_www_auth,
     extract_resource_metadata_from_www_auth,
@@ -22,7 +22,6 @@ from mcp.client.auth.utils import (
     is_valid_client_metadata_url,
     union_scopes,
 )
-from mcp.shared._httpx_utils import create_mcp_http_client
 from mcp.shared.auth import (
     AuthorizationCodeResult,
     OAuthClientInformationFull,
@@ -36,6 +35,7 @@ from friday_cli.core.protocol.errors import FridayError
 from friday_cli.core.text.sanitize import mask, sanitize_line
 
 from .entry import OAuthSettings, ServerEntry
+from .login_network import LoginNetwork, LoginRefused
 from .tokens import Login, LoginFile
 
 RENEW_S = 60.0
@@ -45,7 +45,13 @@ logging.getLogger("mcp").propagate = False  # it logs what servers send; a perso
 logging.getLogger("mcp").addHandler(logging.NullHandler())
 UNTRUSTED = "CERTIFICATE_VERIFY_FAILED"
 TRUST_HINT = "Set SSL_CERT_FILE to a file with the CA certificates of your network"
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
+REQUEST_S = 30.0
+"""Seconds without a byte of an answer during a login."""
+_REFUSALS = frozenset((
+    "access_denied", "invalid_request", "unauthorized_client", "unsupported_response_type", "invalid_scope", "server_error",
+    "temporarily_unavailable",
+))  # fmt: skip
+"""What an issuer may answer instead of a code (RFC 6749, 4.1.2.1)."""
 
 Consent = Callable[[str], Awaitable[str]]
 """Lets a person open this address and returns the address to which the browser was sent back."""
@@ -60,8 +66,15 @@ class ServerAuth(OAuthClientProvider):
     """
 
     def __init__(
-        self, entry: ServerEntry, *, consent: Consent | None = None, redirect_uri: str = "", force: bool = False
+        self,
+        entry: ServerEntry,
+        *,
+        consent: Consent | None = None,
+        redirect_uri: str = "",
+        force: bool = False,
+        network: LoginNetwork | None = None,
     ) -> None:
+        self._network = network
         settings = entry.oauth or OAuthSettings()
         by_document = is_valid_client_metadata_url(settings.client_id)
         self._fixed_client = "" if by_document else settings.client_id
@@ -186,7 +199,7 @@ class ServerAuth(OAuthClientProvider):
     async def _refresh(self, stored: Login) -> str:
         """Renew `stored`, and store the new one. Raises httpx2.HTTPError, OAuthFlowError, OSError."""
         self._take(stored)
-        async with create_mcp_http_client() as client:
+        async with http_client(LoginNetwork(self.context.server_url)) as client:
             response = await client.send(await self._refresh_token(), follow_redirects=False)
         if response.status_code not in (200, 400, 401):  # not an answer about this login
             raise FridayError(f"HTTP {response.status_code}")
@@ -245,12 +258,12 @@ class ServerAuth(OAuthClientProvider):
         return httpx2.Response(response.status_code, headers=headers, request=response.request)
 
     async def _show_address(self, address: str) -> None:
-        """Keep the address for `_await_redirect`. Raises OAuthFlowError for one that would carry secrets in the clear."""
-        server, metadata = self.context.server_url, self.context.oauth_metadata
-        for url in (server, address, *([str(metadata.token_endpoint)] if metadata else [])):
-            local = urlsplit(url).hostname in LOOPBACK and urlsplit(server).hostname in LOOPBACK
-            if urlsplit(url).scheme != "https" and not local:
-                raise OAuthFlowError(f"{sanitize_line(url.partition('?')[0], 200)} is not https")
+        """Keep the address for `_await_redirect`. Raises LoginRefused if it, or another one that was found, may not be used."""
+        assert self._network
+        found = self.context.oauth_metadata
+        more = (found.issuer, found.token_endpoint, found.registration_endpoint) if found else ()
+        for url in (self.context.server_url, address, *(str(one) for one in more if one)):
+            await self._network.require(url)
         self._address = address
 
     async def _await_redirect(self) -> AuthorizationCodeResult:
@@ -258,7 +271,12 @@ class ServerAuth(OAuthClientProvider):
         query = parse_qs(urlsplit(await self._consent(self._address)).query)
         found = {name: values[0] for name, values in query.items()}
         if "error" in found:
-            raise OAuthFlowError(f"{found['error']} {found.get('error_description', '')}".strip())
+            raise LoginRefused(
+                f"the issuer answered {found['error'] if found['error'] in _REFUSALS else 'with an error'}"
+            )
+        metadata = self.context.oauth_metadata
+        if metadata and found.get("iss", str(metadata.issuer)).rstrip("/") != str(metadata.issuer).rstrip("/"):
+            raise LoginRefused("the answer names another issuer")
         return AuthorizationCodeResult(code=found.get("code", ""), state=found.get("state"), iss=found.get("iss"))
 
 
@@ -281,10 +299,33 @@ class _Storage:
         """Nothing: it is stored with the tokens."""
 
 
+def http_client(network: LoginNetwork, **more: Any) -> httpx2.AsyncClient:
+    """A client for the requests of a login or of its renewal."""
+    return httpx2.AsyncClient(transport=network, timeout=REQUEST_S, **more)
+
+
 def failure_text(failed: BaseException) -> str:
-    """Why a request to a server or an issuer failed, as one line without secrets and without a final dot."""
-    text = sanitize_line(mask(str(failed)), 300).rstrip(".") or type(failed).__name__
-    return f"its certificate is not trusted ({text}). {TRUST_HINT}" if UNTRUSTED in text else text
+    """Why a request to a server or an issuer failed, as one line without a final dot: in our words, because those of the library
+    have parts of what the service answered."""
+    match failed:
+        case FridayError():
+            return sanitize_line(mask(str(failed)), 300).rstrip(".")
+        case OAuthRegistrationError():
+            return "the service did not register Friday"
+        case OAuthTokenError():
+            return "the service gave no token"
+        case OAuthFlowError() | ValueError():
+            return "its answers do not fit a login"
+        case httpx2.ConnectError() if UNTRUSTED in str(failed):
+            return f"its certificate is not trusted. {TRUST_HINT}"
+        case httpx2.ConnectError():
+            return "it cannot be reached"
+        case httpx2.TimeoutException() | TimeoutError():
+            return "no answer in time"
+        case OSError():
+            return failed.strerror or "the network failed"
+        case _:
+            return "its answer could not be read"
 
 
 def _field(response: httpx2.Response, name: str) -> str | None:

@@ -153,7 +153,7 @@ async def test_the_entry_decides_client_and_scope(home: Path, service: OAuthServ
 
 async def test_an_answer_of_another_issuer_is_refused(home: Path, service: OAuthService) -> None:
     service.iss = "https://else.example"
-    with pytest.raises(FridayError, match=r"The login to notes failed: .*iss mismatch"):
+    with pytest.raises(FridayError, match=r"The login to notes failed: .*the answer names another issuer"):
         await logged_in(service)
     assert not LoginFile(entry(service)).read()
     assert "POST /token 200" not in service.requests

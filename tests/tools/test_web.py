@@ -17,9 +17,9 @@ import pytest
 
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.tool import Output, Tool, ToolContext
+from friday_cli.system.web_address import checked_url, forbidden_reason, host_of
 from friday_cli.tools.documents import pdf_text
 from friday_cli.tools.web import fetch_tool
-from friday_cli.tools.web.address import checked_url, forbidden_reason, host_of
 from friday_cli.tools.web.page import decoded, markdown
 from tests.servers.site import Handler, head, page, redirect, site
 from tests.tools.tool_context import call, seat

@@ -7,7 +7,7 @@ import codecs
 import re
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
@@ -22,26 +22,21 @@ from friday_cli.core.protocol.tool import Output, Tool, ToolContext
 from friday_cli.core.text.lazy_regex import pattern
 from friday_cli.core.text.untrusted import visible, wrap_untrusted
 from friday_cli.core.tool_catalog import TOOLS
-
-from .address import checked_url, forbidden_reason, host_of, system_addresses
+from friday_cli.system.web_address import Resolver, checked_url, host_of, route, system_addresses
 
 if TYPE_CHECKING:
     import ssl
 
     import httpx2
 
-Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
-"""Returns the IP addresses of a host and port; raises OSError if there are none."""
 PdfReader = Callable[[bytes], Awaitable[str]]
 """Returns the text of a PDF; raises ToolError if it has none."""
 
 MAX_REDIRECTS = 5
-MAX_ADDRESSES = 4
 _CONNECT_S = 10.0
 _ERROR_CHARS = 2_000
 _CACHED_PAGES = 16
 _CACHE_S = 900.0
-_INTERNAL_SUFFIXES = (".local", ".localhost", ".internal", ".lan", ".home.arpa")
 _TEXT_TYPE = pattern(
     r"text/|application/([\w.-]+\+)?(json|xml|yaml|toml|javascript|ecmascript|x-ndjson|x-sh|sql|graphql)|"
     r"application/x-(yaml|javascript|python|httpd-php|tex)|[\w.-]+/[\w.-]+\+(json|xml)|message/|image/svg"
@@ -112,7 +107,7 @@ class Fetcher:
         """Connect to a checked address. The address is pinned, so that a later DNS answer cannot change it."""
         import httpx2
 
-        addresses, proxy = await self._route(url)
+        addresses, proxy = await route(url, self._resolve, private=self._private)
         if url.scheme == "https" and self._tls is None:
             self._tls = await asyncio.to_thread(httpx2.create_ssl_context)
         headers = {
@@ -139,38 +134,6 @@ class Fetcher:
                 finally:
                     await response.aclose()
                 return
-
-    async def _route(self, url: httpx2.URL) -> tuple[list[str], str | None]:
-        """The addresses to connect to, best first, and the proxy or None. A proxy gets the host name and resolves it
-        itself; hosts known to be internal are refused before that. Raises ToolError."""
-        host, proxy = host_of(url), _proxy_for(url)
-        try:
-            found = list(await self._resolve(host, url.port or (443 if url.scheme == "https" else 80)))
-        except (OSError, UnicodeError):
-            found = []
-        for address in found:
-            if why := forbidden_reason(address, private=self._private):
-                raise ToolError(
-                    f"{url}: refused: {host} is {why} ({address}). Only the user can allow private addresses, in the settings."
-                )
-        if proxy and not any(forbidden_reason(address) for address in found):
-            internal = not found and ("." not in host or host.endswith(_INTERNAL_SUFFIXES))
-            if not internal or self._private:
-                return [host], proxy
-        if not found:
-            raise ToolError(f"{url}: host {host} not found. Check its spelling and the network.")
-        return found[:MAX_ADDRESSES], None
-
-
-def _proxy_for(url: httpx2.URL) -> str | None:
-    """The proxy that the environment sets for `url`, or None."""
-    from urllib.request import getproxies, proxy_bypass
-
-    proxies = getproxies()
-    proxy = proxies.get(url.scheme) or proxies.get("all")
-    if not proxy or proxy_bypass(host_of(url)):
-        return None
-    return proxy if "://" in proxy else f"http://{proxy}"
 
 
 async def read_capped(response: httpx2.Response, limit: int) -> tuple[bytes, bool]:

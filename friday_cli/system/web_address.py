@@ -6,6 +6,7 @@ import asyncio
 import ipaddress
 import re
 import socket
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
 from friday_cli.core.protocol.errors import ToolError
@@ -14,6 +15,10 @@ from friday_cli.core.text.untrusted import visible
 if TYPE_CHECKING:
     import httpx2
 
+Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
+"""Returns the IP addresses of a host and port; raises OSError if there are none."""
+MAX_ADDRESSES = 4
+_INTERNAL_SUFFIXES = (".local", ".localhost", ".internal", ".lan", ".home.arpa")
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 _METADATA = frozenset(
@@ -92,3 +97,36 @@ async def system_addresses(host: str, port: int) -> list[str]:
     """The addresses of a host by the system resolver, without duplicates. Raises OSError."""
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(row[4][0]) for row in found))
+
+
+async def route(url: httpx2.URL, resolve: Resolver, *, private: bool) -> tuple[list[str], str | None]:
+    """The addresses to connect to, best first, and the proxy or None. A proxy gets the host name and resolves it
+    itself; hosts known to be internal are refused before that. Raises ToolError."""
+    host, proxy = host_of(url), _proxy_for(url)
+    try:
+        found = list(await resolve(host, url.port or (443 if url.scheme == "https" else 80)))
+    except (OSError, UnicodeError):
+        found = []
+    for address in found:
+        if why := forbidden_reason(address, private=private):
+            raise ToolError(
+                f"{url}: refused: {host} is {why} ({address}). Only the user can allow private addresses, in the settings."
+            )
+    if proxy and not any(forbidden_reason(address) for address in found):
+        internal = not found and ("." not in host or host.endswith(_INTERNAL_SUFFIXES))
+        if not internal or private:
+            return [host], proxy
+    if not found:
+        raise ToolError(f"{url}: host {host} not found. Check its spelling and the network.")
+    return found[:MAX_ADDRESSES], None
+
+
+def _proxy_for(url: httpx2.URL) -> str | None:
+    """The proxy that the environment sets for `url`, or None."""
+    from urllib.request import getproxies, proxy_bypass
+
+    proxies = getproxies()
+    proxy = proxies.get(url.scheme) or proxies.get("all")
+    if not proxy or proxy_bypass(host_of(url)):
+        return None
+    return proxy if "://" in proxy else f"http://{proxy}"
