@@ -47,15 +47,15 @@ def unfinished_sessions(db: sqlite3.Connection) -> list[str]:
 
 def list_sessions(db: sqlite3.Connection, cwd: str | None, limit: int | None) -> list[SessionRow]:
     """Sessions in which an agent ran, the newest first."""
-    of_folder = "" if cwd is None else "s.cwd = ?1 AND "
+    of_folder = "" if cwd is None else "s.cwd = :cwd AND "
     rows = db.execute(  # chosen first, so that nothing is added up for the others
         "WITH chosen AS MATERIALIZED (SELECT s.key FROM sessions s WHERE"
         f" {of_folder} EXISTS (SELECT 1 FROM agents a WHERE a.session = s.key)"
-        " ORDER BY s.updated DESC, s.key DESC LIMIT ?2)"
+        " ORDER BY s.updated DESC, s.key DESC LIMIT :most)"
         " SELECT s.id, s.cwd, s.title, s.model, s.created, s.updated,"
         " max(iif(a.depth = 0, a.status, '')), max(iif(a.depth = 0, a.stop_reason, '')), sum(a.depth > 0),"
         f" sum({TOKENS}), {COST} FROM chosen JOIN sessions s USING (key) JOIN agents a ON a.session = s.key"
         " GROUP BY s.key ORDER BY s.updated DESC, s.key DESC",
-        (cwd, -1 if limit is None else limit),
+        {"cwd": cwd, "most": -1 if limit is None else limit},
     )
     return [SessionRow(*row) for row in rows]

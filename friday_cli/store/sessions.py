@@ -27,7 +27,8 @@ def find(db: sqlite3.Connection, prefix: str) -> str:
     rows: list[tuple[str, str]] = []
     if re.fullmatch(r"[0-9a-f-]{1,36}", wanted):
         rows = db.execute(
-            "SELECT id, title FROM sessions WHERE id >= ?1 AND id < ?1 || 'g' ORDER BY updated DESC", (wanted,)
+            "SELECT id, title FROM sessions WHERE id >= :wanted AND id < :wanted || 'g' ORDER BY updated DESC",
+            {"wanted": wanted},
         ).fetchall()
     if len(rows) == 1:
         return rows[0][0]

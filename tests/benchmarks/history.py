@@ -65,9 +65,9 @@ def multiply(path: Path, count: int) -> None:
         tables = {name: [row[1] for row in db.execute(f"PRAGMA table_info({name})")] for name in ("agents", "events")}
         for key in range(10, 10 + count - 1):
             db.execute(
-                "INSERT INTO sessions SELECT ?1, printf('%08x-0000-4000-8000-000000000000', ?1), cwd, title, model,"
-                " created - ?1, updated - ?1 FROM sessions WHERE key = 1",
-                (key,),
+                "INSERT INTO sessions SELECT :key, printf('%08x-0000-4000-8000-000000000000', :key), cwd, title, model,"
+                " created - :key, updated - :key FROM sessions WHERE key = 1",
+                {"key": key},
             )
             for table, columns in tables.items():
                 others = ", ".join(columns[1:])

@@ -36,7 +36,8 @@ def _elsewhere(outside_tmp: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own_programs._found.clear()
 
 
-def test_only_trusted_places_are_searched(outside_tmp: Path, tmp_path: Path) -> None:
+def test_only_trusted_places_are_searched(outside_tmp: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(own_programs, "TEMPORARY", (str(tmp_path),))  # --basetemp may name any folder
     project, mark = outside_tmp / "project", outside_tmp / "mark"
     (project / ".git").mkdir(parents=True)
     good = program(outside_tmp / "good", "tool", mark)
