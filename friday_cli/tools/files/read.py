@@ -143,16 +143,16 @@ async def _list(context: ToolContext, args: ListArguments) -> Output:
     path = context.workspace.resolve(args.path)
     label = context.workspace.label(path)
     found = await context.workspace.entries(path)
-    labels = {entry.name: _labels(context.workspace, path, entry) for entry in found}
-    withheld = context.withheld([label for each in labels.values() for label in each])
-    found = [entry for entry in found if withheld.isdisjoint(labels[entry.name])]
     found.sort(key=lambda entry: (entry.kind != "folder", entry.name))
-    shown = found[:MAX_ENTRIES]
+    first = found[:MAX_ENTRIES]
+    labels = {entry.name: _labels(context.workspace, path, entry) for entry in first}
+    withheld = context.withheld([label for each in labels.values() for label in each])
+    shown = [entry for entry in first if withheld.isdisjoint(labels[entry.name])]
     lines = [_entry(entry) for entry in shown]
-    if omitted := len(labels) - len(found):
+    if omitted := len(first) - len(shown):
         lines.append(f"[{omitted} omitted: a rule denies reading them, or asks first]")
-    if len(found) > len(shown):
-        lines.append(f"[{len(found) - len(shown):,} more; use glob with a pattern]")
+    if len(found) > len(first):
+        lines.append(f"[{len(found) - len(first):,} more; use glob with a pattern]")
     rows = tuple(
         (entry.name + _MARKS[entry.kind], "" if entry.kind == "folder" else size(entry.size)) for entry in shown
     )
