@@ -57,13 +57,9 @@ def notes() -> Iterable[Completion]:
     """Notes of every project, the newest first."""
     import asyncio
 
-    from .session_lookup import open_store
+    from friday_cli.session import lists
 
-    async def found() -> list[Completion]:
-        async with open_store() as store:
-            return [] if store is None else [(item.id, item.text) for item in await store.notes.list_notes(None)]
-
-    return asyncio.run(found())
+    return [(item.id, item.text) for item in asyncio.run(lists.notes(None))]
 
 
 @_no_errors

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar
+from collections.abc import Sequence
 
 import typer
 
-from friday_cli.core.protocol.errors import UsageError
-from friday_cli.extensions.trust import project_root
+from friday_cli.session import lists
 from friday_cli.store.records import MemoryItem
-from friday_cli.store.store import Store
 from friday_cli.system.paths import with_tilde, working_folder
 
 from . import completion, output
 from .help import add_family
 from .output import confirm, remark, show_json, show_painted, show_table
 from .session_args import JSON, YES
-from .session_lookup import open_store
 
-T = TypeVar("T")
 _IDS = typer.Argument(
     metavar="ID", help="Numbers of the notes in the list.", autocompletion=completion.notes, show_default=False
 )  # fmt: skip
@@ -41,7 +36,11 @@ def list_(
 
     A note of a sub-agent, and one for all projects, is pending: only its agent sees it until `friday memory promote`.
     """
-    rows = [row for row in asyncio.run(_notes(everywhere)) if not (pending and row.promoted)]
+    rows = [
+        row
+        for row in asyncio.run(lists.notes(None if everywhere else working_folder()))
+        if not (pending and row.promoted)
+    ]
     if as_json:
         show_json(rows)
         return
@@ -61,7 +60,7 @@ def list_(
 def show(number: str = typer.Argument(metavar="ID", help="Number of the note.", autocompletion=completion.notes,
                                       show_default=False), as_json: bool = JSON) -> None:  # fmt: skip
     """Show a note and its author."""
-    item = asyncio.run(_with_store(lambda store: store.notes.get(number)))
+    [item] = asyncio.run(lists.find_notes([number]))
     if as_json:
         show_json(item)
         return
@@ -74,7 +73,7 @@ def show(number: str = typer.Argument(metavar="ID", help="Number of the note.", 
 
 def promote(numbers: list[str] = _IDS) -> None:
     """Make pending notes visible to every agent, yours in all projects."""
-    changed = [item.id for item in asyncio.run(_with_store(lambda store: store.notes.promote(numbers)))]
+    changed = [item.id for item in asyncio.run(lists.promote_notes(numbers))]
     if changed:
         remark(f"promoted {_note_numbers(changed)}: visible to every agent")
     else:
@@ -83,30 +82,12 @@ def promote(numbers: list[str] = _IDS) -> None:
 
 def forget(numbers: list[str] = _IDS, yes: bool = YES) -> None:
     """Delete notes. This cannot be undone."""
-    for item in asyncio.run(_with_store(lambda store: _find_notes(store, numbers))):
+    for item in asyncio.run(lists.find_notes(numbers)):
         show_painted((f"{item.id}  ", "cyan"), (" ".join(item.text.split())[:200], ""))
     if not confirm(f"Delete {_note_numbers(numbers)}?", yes=yes, otherwise="Nothing was deleted"):
         return
-    deleted = asyncio.run(_with_store(lambda store: store.notes.forget(numbers)))
+    deleted = asyncio.run(lists.forget_notes(numbers))
     remark(f"deleted {_note_numbers([item.id for item in deleted])}")
-
-
-async def _notes(everywhere: bool) -> list[MemoryItem]:
-    project = None if everywhere else str(project_root(working_folder()))
-    async with open_store() as store:
-        return [] if store is None else await store.notes.list_notes(project)
-
-
-async def _with_store(work: Callable[[Store], Awaitable[T]]) -> T:
-    """Run `work` with the store. Raises UsageError if there are no notes."""
-    async with open_store() as store:
-        if store is None:
-            raise UsageError("There are no notes yet.")
-        return await work(store)
-
-
-async def _find_notes(store: Store, numbers: Sequence[str]) -> list[MemoryItem]:
-    return [await store.notes.get(number) for number in numbers]
 
 
 def _state(item: MemoryItem) -> str:

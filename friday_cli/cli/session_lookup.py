@@ -9,8 +9,9 @@ import msgspec
 
 from friday_cli.core.protocol.errors import Unwritable, UsageError
 from friday_cli.core.protocol.events import Envelope
+from friday_cli.session.lists import open_store
 from friday_cli.store.store import Store
-from friday_cli.system.paths import existing_store_path, working_folder
+from friday_cli.system.paths import working_folder
 from friday_cli.view import SessionView
 
 
@@ -26,17 +27,6 @@ class Record(msgspec.Struct, frozen=True):
     def __repr__(self) -> str:
         """Short, because asyncio.run builds the repr of its result, and that of all events takes a second."""
         return f"Record({self.id!r}, {len(self.envelopes)} events)"
-
-
-@asynccontextmanager
-async def open_store() -> AsyncIterator[Store | None]:
-    """Open the store; None if it does not exist, so that reading creates no files."""
-    path = existing_store_path()
-    if path is None:
-        yield None
-        return
-    async with Store(path) as store:
-        yield store
 
 
 async def reconcile() -> bool:

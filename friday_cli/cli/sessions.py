@@ -14,6 +14,7 @@ from friday_cli.core.protocol.errors import FridayError, UsageError
 from friday_cli.core.protocol.format import pluralize, seconds, tokens
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.text.sanitize import sanitize_line
+from friday_cli.session import lists
 from friday_cli.store.records import StatRow
 from friday_cli.store.repair import repair as repaired
 from friday_cli.store.retention import KEPT
@@ -24,7 +25,7 @@ from . import rewind
 from .help import add_family
 from .output import confirm, remark, show_json, show_table
 from .session_args import JSON, NAME, YES
-from .session_lookup import open_store, read, refuse_agent, whole_session
+from .session_lookup import read, refuse_agent, whole_session
 from .sessions_list import list_, price
 from .sessions_show import show
 
@@ -147,15 +148,13 @@ async def _rename(name: str, title: str) -> str:
 
 
 async def _delete(session: str) -> None:
-    async with open_store() as store:
-        assert store is not None
-        await store.delete(session)
+    await lists.delete(session)
     for folder in KEPT:
         shutil.rmtree(data_dir() / folder / session, ignore_errors=True)
 
 
 async def _stats() -> list[StatRow]:
-    async with open_store() as store:
+    async with lists.open_store() as store:
         if store is None:
             return []
         await store.reconcile()

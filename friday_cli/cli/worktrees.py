@@ -15,6 +15,7 @@ import typer
 from friday_cli.core.eventlog.log import Log
 from friday_cli.core.protocol.errors import FridayError, StoreError, UsageError
 from friday_cli.core.protocol.format import diffstat, pluralize
+from friday_cli.session.lists import open_store
 from friday_cli.session.rewind import without_agents
 from friday_cli.store.locks import Ownership
 from friday_cli.store.store import Store
@@ -29,7 +30,6 @@ from . import completion, output
 from .help import add_family
 from .output import confirm, remark, show_json, show_painted, show_table
 from .session_args import JSON, YES
-from .session_lookup import open_store
 
 _ID = typer.Argument(
     metavar="ID", autocompletion=completion.worktrees, show_default=False,

@@ -16,9 +16,8 @@ from friday_cli.core.protocol.errors import FridayError, NotConfigured
 from friday_cli.core.protocol.format import is_caller
 from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.jsonrpc.connection import INVALID_PARAMS, METHOD_NOT_FOUND, RpcConnection, RpcError
+from friday_cli.session import lists
 from friday_cli.session.session import Options
-from friday_cli.store.store import Store
-from friday_cli.system.paths import store_path
 
 from .config_options import has_key
 from .sessions import NOT_FOUND, AcpSession
@@ -124,9 +123,7 @@ class AcpAgent:
         options = msgspec.structs.replace(self._options(params), resume=name)
         async with self._changing:
             await self._close_known(name)
-            async with Store(store_path()) as store:
-                rows = {row.id for row in await store.list_sessions()}
-            if name not in rows:
+            if name not in {row.id for row in await lists.sessions()}:
                 raise RpcError(NOT_FOUND, f"There is no session {sanitize_line(name, 80)!r}.")
             session = await self._open(options)
         await session.begin(replay=replay).wait()
@@ -150,8 +147,7 @@ class AcpAgent:
     async def _list(self, params: dict[str, Any]) -> dict[str, Any]:
         cwd, cursor = params.get("cwd"), params.get("cursor")
         first = int(cursor) if isinstance(cursor, str) and cursor.isdigit() else 0
-        async with Store(store_path()) as store:
-            rows = await store.list_sessions(cwd if isinstance(cwd, str) else None)
+        rows = await lists.sessions(cwd if isinstance(cwd, str) else None)
         rows = [row for row in rows if not is_caller(row.model)]
         page = [
             {
@@ -175,10 +171,10 @@ class AcpAgent:
 
     async def _delete(self, params: dict[str, Any]) -> dict[str, Any]:
         name = _text(params, "sessionId")
-        async with self._changing, Store(store_path()) as store:
+        async with self._changing:
             await self._close_known(name)
             try:
-                await store.delete(name)
+                await lists.delete(name)
             except FridayError as error:
                 raise RpcError(NOT_FOUND, str(error)) from None
         return {}

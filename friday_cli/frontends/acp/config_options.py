@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, get_args
 
 from friday_cli.core.permissions.decision import Mode
@@ -17,21 +15,6 @@ MODES = {
     "auto": ("Auto", "As edits, and commands in the sandbox."),
 }
 """`--yolo` is given on the command line only."""
-
-
-async def model_names(cwd: Path) -> tuple[str, ...]:
-    """Full names of the models that can be used in a folder, without looking for local servers."""
-    return await asyncio.to_thread(_names, cwd)
-
-
-def _names(cwd: Path) -> tuple[str, ...]:
-    from friday_cli import config
-    from friday_cli.extensions import trust
-    from friday_cli.llm import models
-
-    found = trust.is_trusted(cwd)
-    settings = config.load(project=found.root if found.ok else None).settings
-    return tuple(name for row in models.list_services(settings) if row.usable for name in row.models)
 
 
 def has_key() -> bool:

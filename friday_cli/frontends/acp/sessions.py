@@ -16,6 +16,7 @@ from friday_cli.core.protocol.provider import Effort
 from friday_cli.core.protocol.run_result import RunResult
 from friday_cli.extensions.commands import find_command, load
 from friday_cli.jsonrpc.connection import INVALID_PARAMS, ConnectionEnded, RpcConnection, RpcError
+from friday_cli.session import lists
 from friday_cli.session.attachments import PromptText, prompt_of_command
 from friday_cli.session.session import Options, Session
 from friday_cli.view import PendingAsk
@@ -43,7 +44,7 @@ class AcpSession:
         self._follower: SessionFollower | None = None
         self._replay = False
         self._turn: asyncio.Task[Any] | None = None
-        self._models: tuple[str, ...] = ()
+        self._models: list[str] = []
         self._reopening = asyncio.Lock()
         self._closed = False
 
@@ -51,7 +52,7 @@ class AcpSession:
     async def open(cls, options: Options, connection: RpcConnection, client: ClientAbilities) -> AcpSession:
         """Open a new session, or the one in `options.resume`. Raises FridayError."""
         made = cls(await Session.open(options), options, connection, client)
-        made._models = await config_options.model_names(options.cwd)
+        made._models = await lists.model_names(options.cwd, local=False)
         return made
 
     def begin(self, *, replay: bool) -> asyncio.Event:

@@ -24,7 +24,7 @@ from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.diagnostics.log_file import report_defect, start_log
 from friday_cli.session.attachments import PromptText, prompt_of_command
 from friday_cli.session.session import Session
-from friday_cli.system.paths import store_path, working_folder
+from friday_cli.system.paths import working_folder
 from friday_cli.view.follower import SessionFollower
 
 from ..options import session_options
@@ -258,10 +258,9 @@ async def _session_to_resume(values: dict[str, Any], cwd: Path) -> str | None:
         flags = [f"--{name.strip('_').replace('_', '-')}" for name in given]
         raise UsageError(f"{' and '.join(flags)} cannot be combined.")
     wanted = values["resume"] or (values["resume_agent"] or "").partition(":")[0]
-    from friday_cli.store.store import Store
+    from friday_cli.session import lists
 
-    async with Store(store_path()) as store:
-        return await (store.choose("", cwd) if values["continue_"] else store.find(wanted))
+    return await (lists.session_to_resume("", cwd) if values["continue_"] else lists.find_session(wanted))
 
 
 def _agent_of(values: dict[str, Any]) -> str:

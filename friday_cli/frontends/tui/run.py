@@ -122,8 +122,6 @@ async def _session_to_resume(values: Mapping[str, Any], cwd: Path) -> str | None
     """The id of the session to resume; None for a new one."""
     if not (values.get("continue_") or values.get("resume")):
         return None
-    from friday_cli.store.store import Store
-    from friday_cli.system.paths import store_path
+    from friday_cli.session import lists
 
-    async with Store(store_path()) as store:
-        return await store.choose(values.get("resume") or "", cwd)
+    return await lists.session_to_resume(values.get("resume") or "", cwd)

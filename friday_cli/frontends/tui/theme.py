@@ -105,9 +105,9 @@ class ThemeController:
 
 def configured(cwd: Path) -> str:
     """The theme that the settings of a folder name, "" where they cannot be read."""
-    from .commands.command_output import settings
+    from friday_cli.session import lists
 
     try:
-        return settings(cwd).theme
+        return lists.settings(cwd).theme
     except FridayError:
         return ""

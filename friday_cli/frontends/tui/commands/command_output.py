@@ -14,12 +14,12 @@ import msgspec
 from friday_cli.core.protocol.errors import FridayError, UsageError
 from friday_cli.core.protocol.format import cost, is_demo, pluralize, price, tokens
 from friday_cli.core.text.sanitize import code_block, sanitize_line
+from friday_cli.session import lists
 from friday_cli.view import MessageItem, NoteItem, ResultItem, SessionView, ToolRun
 
 from ..controller import SessionController
 
 if TYPE_CHECKING:
-    from friday_cli.config import Settings
     from friday_cli.workspace.checkpoints.review import FileDiff
 
 MODE_HELP = (
@@ -68,49 +68,25 @@ def profile_names(cwd: Path, *, trusted: bool) -> list[tuple[str, str]]:
     standing = trust.is_trusted(cwd)
     if trusted:
         standing = msgspec.structs.replace(standing, state="trusted")
-    delegation = settings(cwd).agents.delegation
+    delegation = lists.settings(cwd).agents.delegation
     found = profiles.load(delegation.profiles.directory, standing, token_cap=delegation.token_budget.max)
     return [(name, found.get(name).description) for name in found.names()]
-
-
-async def model_names(cwd: Path) -> list[str]:
-    """Full names of the models that can be used now, including local servers."""
-    from friday_cli.llm import models
-    from friday_cli.llm.models.local_servers import probe
-
-    known = await asyncio.to_thread(settings, cwd)
-    found = await probe(known.providers, os.environ)
-    rows = models.list_services(known, found=found)
-    return [name for row in rows if row.usable for name in row.models]
 
 
 def check_model(name: str, cwd: Path) -> None:
     """Raises UsageError for a model that is not known, NotConfigured for one without its key."""
     from friday_cli.llm import models
 
-    known = settings(cwd)
+    known = lists.settings(cwd)
     models.create_provider(models.resolve(name, known), known)
-
-
-def settings(cwd: Path) -> Settings:
-    """The settings of a folder."""
-    from friday_cli import config
-    from friday_cli.extensions import trust
-
-    standing = trust.is_trusted(cwd)
-    return config.load(project=standing.root if standing.ok else None).settings
 
 
 async def change_memory(rest: str) -> str:
     """Promote or forget notes. Returns a report. Raises UsageError."""
-    from friday_cli.store.store import Store
-    from friday_cli.system.paths import store_path
-
     verb, *numbers = rest.split()
     if verb not in ("promote", "forget") or not numbers:
         raise UsageError("Write /memory promote ID or /memory forget ID; /memory lists the notes.")
-    async with Store(store_path()) as store:
-        done = await (store.notes.promote(numbers) if verb == "promote" else store.notes.forget(numbers))
+    done = await (lists.promote_notes(numbers) if verb == "promote" else lists.forget_notes(numbers))
     count = pluralize(len(done), "note")
     return f"{count} visible to every agent now." if verb == "promote" else f"{count} forgotten."
 
@@ -143,17 +119,6 @@ def cost_card(state: SessionView) -> str:
     return head + "\n\n" + (table(columns, rows) if rows else "Nothing has run yet.")
 
 
-def rule_places(cwd: Path) -> dict[tuple[str, str], str]:
-    """(decision, rule) -> the file and line of a rule in the settings."""
-    from friday_cli.config.rule_locations import rule_places
-    from friday_cli.extensions import trust
-    from friday_cli.system.paths import with_tilde
-
-    standing = trust.is_trusted(cwd)
-    found = rule_places(standing.root if standing.ok else None)
-    return {rule: with_tilde(place) for rule, place in found.items()}
-
-
 def rules_card(mode: str, state: SessionView, rules: Sequence[tuple[str, str, str]]) -> str:
     """The mode and the rules, each with its decision and source; "" is a rule of this session."""
     rows = [(decision, code(rule), code(place) or "this session") for rule, decision, place in rules]
@@ -175,8 +140,6 @@ def diff_card(rows: Sequence[FileDiff]) -> str:
 async def export_file(controller: SessionController, rest: str) -> Path:
     """Write the session to a file; `rest` is "[FORMAT] [FILE]". Returns its path. Raises FridayError."""
     from friday_cli import __version__
-    from friday_cli.store.store import Store
-    from friday_cli.system.paths import store_path
     from friday_cli.view.reports import FORMATS, RecordedSession, write_file
 
     words = rest.split(maxsplit=1)
@@ -187,10 +150,7 @@ async def export_file(controller: SessionController, rest: str) -> Path:
         raise UsageError("No session is open.")
     name = words[0] if words else f"friday-{session.id[:8]}.{form.suffix}"
     path = controller.options.cwd / os.path.expanduser(name)  # noqa: ASYNC240 - asks no disk
-    title = ""
-    if session.kept:
-        async with Store(store_path()) as store:
-            title = await store.title(session.id)
+    title = await lists.title(session.id) if session.kept else ""
     recorded = RecordedSession(session.id, await session.history(), __version__, title)
     await asyncio.to_thread(lambda: write_file(path, form.write(recorded), replace=False))
     return path
@@ -198,12 +158,7 @@ async def export_file(controller: SessionController, rest: str) -> Path:
 
 async def memory_card(cwd: Path) -> str:
     """The notes of a folder."""
-    from friday_cli.extensions.trust import project_root
-    from friday_cli.store.store import Store
-    from friday_cli.system.paths import store_path
-
-    async with Store(store_path()) as store:
-        notes = await store.notes.list_notes(str(await asyncio.to_thread(project_root, cwd)))
+    notes = await lists.notes(cwd)
     rows = [(code(n.id, 20), code(n.text, 160), code(n.agent, 20), "yes" if n.promoted else "no") for n in notes]
     return table(("id", "note", "by", "counts for all"), rows) if rows else "No notes are kept for this folder."
 

@@ -7,8 +7,9 @@ import os
 from typing import TYPE_CHECKING
 
 from friday_cli.core.protocol.errors import FridayError, UsageError
+from friday_cli.session import lists
 
-from .command_output import code, settings, table
+from .command_output import code, table
 from .context import CommandContext
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ class ChatProfileActions:
 
         path = row.path
         if row.origin == "shipped":
-            directory = settings(self._chat.controller.options.cwd).agents.delegation.profiles.directory
+            directory = lists.settings(self._chat.controller.options.cwd).agents.delegation.profiles.directory
             path = profiles.user_folder(directory) / f"{row.name}.md"
             if os.path.lexists(path):
                 raise UsageError(f"{path} already exists.", hint="Edit it, or remove it first.")

@@ -17,6 +17,7 @@ from friday_cli.core.protocol.errors import FridayError, UsageError
 from friday_cli.core.protocol.provider import EFFORTS
 from friday_cli.core.text.sanitize import sanitize
 from friday_cli.extensions.commands import CustomCommands, find_command, load
+from friday_cli.session import lists
 from friday_cli.view import MessageItem
 
 from ..state.keymap import file as keys_file
@@ -143,7 +144,7 @@ async def _model(chat: CommandContext, rest: str) -> None:
     if not rest:
         session = chat.controller.session
         now = session.model if session else "none"
-        names = await command_output.model_names(chat.controller.options.cwd)
+        names = await lists.model_names(chat.controller.options.cwd)
         rest = await chat.choose(f"The model is {now}. /model NAME takes any other one.", [(n, n) for n in names]) or ""
     if rest and chat.controller.session is not None:
         await asyncio.to_thread(
@@ -237,7 +238,7 @@ async def _permissions(chat: CommandContext, rest: str) -> None:
     verb, _, wanted = rest.partition(" ")
     if not rest:
         state = chat.controller.state
-        places = await asyncio.to_thread(command_output.rule_places, chat.controller.options.cwd)
+        places = await asyncio.to_thread(lists.rule_places, chat.controller.options.cwd)
         found = session.permissions.rules() if session else []
         rows = [(str(r), r.decision, r.source or places.get((r.decision, str(r)), "")) for r in found]
         rows = rows or [(added.rule, added.decision, "") for added in state.rules]
@@ -254,7 +255,7 @@ async def _revoke(chat: CommandContext, wanted: str) -> None:
     found = {str(r): r for r in session.permissions.rules() if r.decision == "allow" and r.source != "command line"}
     if not found:
         raise UsageError("No rule was allowed for this session or for always.")
-    places = await asyncio.to_thread(command_output.rule_places, chat.controller.options.cwd)
+    places = await asyncio.to_thread(lists.rule_places, chat.controller.options.cwd)
     rows = [(name, f"{name} ({places.get(('allow', name)) or 'this session'})") for name in found]
     wanted = wanted or await chat.choose("Which rule should be removed?", rows) or ""
     if not wanted:
@@ -295,12 +296,7 @@ async def _resume(chat: CommandContext, rest: str) -> None:
     if not rest:
         await chat.pick_session()
         return
-    from friday_cli.store.store import Store
-    from friday_cli.system.paths import store_path
-
-    async with Store(store_path()) as store:
-        found = await store.find(rest)
-    await chat.reopen(resume=found, sub_agents=None)
+    await chat.reopen(resume=await lists.find_session(rest), sub_agents=None)
 
 
 @command("new", "Begin a new session; this one is kept", aliases=("clear",), idle=True)
@@ -310,14 +306,10 @@ async def _new(chat: CommandContext, rest: str) -> None:
 
 @command("rename", "Give the session a title", usage="TITLE")
 async def _rename(chat: CommandContext, rest: str) -> None:
-    from friday_cli.store.store import Store
-    from friday_cli.system.paths import store_path
-
     session = chat.controller.session
     if not rest or session is None:
         raise UsageError("Write the title after it: /rename TITLE.")
-    async with Store(store_path()) as store:
-        await store.rename(session.id, rest)
+    await lists.rename(session.id, rest)
     chat.say_note("Renamed.")
 
 

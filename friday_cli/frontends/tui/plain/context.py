@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.text.sanitize import sanitize_line, show_invisible
 from friday_cli.extensions.commands import CustomCommand, CustomCommands
+from friday_cli.session import lists
 
 from ..commands import profiles, slash_commands
 from ..commands.command_output import diff_card
@@ -66,12 +67,7 @@ class PlainContext:
             self.say_note(remark, "warning")
 
     async def pick_session(self) -> None:
-        from friday_cli.store.store import Store
-        from friday_cli.system.paths import store_path
-
-        async with Store(store_path()) as store:
-            found = await store.list_sessions(self.controller.options.cwd)
-        for known in found[:20]:
+        for known in (await lists.sessions(self.controller.options.cwd))[:20]:
             self._say(f"{known.id[:8]}: {sanitize_line(known.title, 100)}")
         self._say("/resume ID resumes one.")
 

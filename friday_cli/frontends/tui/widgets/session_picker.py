@@ -19,9 +19,9 @@ from textual.widgets.option_list import Option
 
 from friday_cli.core.protocol.format import pluralize
 from friday_cli.core.text.sanitize import sanitize_line
+from friday_cli.session import lists
 from friday_cli.store.records import SessionRow
-from friday_cli.system.paths import store_path
-from friday_cli.view import MessageItem, SessionView
+from friday_cli.view import MessageItem
 
 from .text_input import TextField
 
@@ -54,13 +54,8 @@ class Picker(ModalScreen[str | None]):
             yield Static(id="preview")
 
     async def on_mount(self) -> None:
-        from friday_cli.store.store import Store
-
-        async with Store(store_path()) as store:
-            self._rows = await store.list_sessions(self._cwd)
-            for row in self._rows[:MARKED]:
-                if (owner := await store.owner_pid(row.id)) is not None:
-                    self._owners[row.id] = owner
+        self._rows = await lists.sessions(self._cwd)
+        self._owners = await lists.owners([row.id for row in self._rows[:MARKED]])
         self._offer("")
         self.query_one(Input).focus()
 
@@ -95,11 +90,7 @@ class Picker(ModalScreen[str | None]):
 
     @work(exclusive=True)
     async def _preview(self, row: SessionRow) -> None:
-        from friday_cli.store.store import Store
-
-        async with Store(store_path()) as store:
-            state = SessionView.of(await store.events(row.id, agent="a"))
-        root = state.root
+        root = (await lists.main_transcript(row.id)).root
         messages = [item for item in root.transcript if isinstance(item, MessageItem)][-6:] if root else []
         text = Text(no_wrap=True, overflow="ellipsis")
         for item in messages:

@@ -1,0 +1,161 @@
+"""What is stored on this machine and set for a folder, as rows: the command line prints them, frontends draw them.
+
+Every function that reads the store may raise StoreError.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from friday_cli import config
+from friday_cli.config.settings import Settings
+from friday_cli.core.protocol.errors import UsageError
+from friday_cli.extensions import trust
+from friday_cli.store.records import MemoryItem, SessionRow
+from friday_cli.system.paths import existing_store_path, store_path, with_tilde
+from friday_cli.view import SessionView
+
+if TYPE_CHECKING:
+    from friday_cli.store.memory import StoredNotes
+    from friday_cli.store.store import Store
+
+
+@asynccontextmanager
+async def open_store() -> AsyncIterator[Store | None]:
+    """Open the store; None if it does not exist, so that reading creates no files."""
+    path = existing_store_path()
+    if path is None:
+        yield None
+        return
+    from friday_cli.store.store import Store  # SQLite, which a look at the settings does not need
+
+    async with Store(path) as store:
+        yield store
+
+
+# ---- sessions ------------------------------------------------------------------------------------------------------
+
+
+async def sessions(cwd: str | Path | None = None) -> list[SessionRow]:
+    """The sessions of the folder `cwd`, or all, the newest first."""
+    async with open_store() as store:
+        return [] if store is None else await store.list_sessions(cwd)
+
+
+async def owners(ids: Sequence[str]) -> dict[str, int]:
+    """The ids of the processes in which sessions are open, by session."""
+    async with open_store() as store:
+        found = {} if store is None else {name: await store.owner_pid(name) for name in ids}
+    return {name: pid for name, pid in found.items() if pid is not None}
+
+
+async def main_transcript(session: str) -> SessionView:
+    """The stored view of a session with its main agent only."""
+    async with _sessions() as store:
+        return SessionView.of(await store.events(session, agent="a"))
+
+
+async def find_session(prefix: str) -> str:
+    """The id that begins with `prefix`. Raises UsageError if there is not exactly one."""
+    async with _sessions() as store:
+        return await store.find(prefix)
+
+
+async def session_to_resume(prefix: str, cwd: Path) -> str:
+    """The id of the session with the prefix, or, for "", of the last one in the folder `cwd`. Raises UsageError."""
+    async with _sessions() as store:
+        return await store.choose(prefix, cwd)
+
+
+async def title(session: str) -> str:
+    """The title of a session, "" if it has none."""
+    async with _sessions() as store:
+        return await store.title(session)
+
+
+async def rename(session: str, text: str) -> None:
+    """Change the title of a session."""
+    async with _sessions() as store:
+        await store.rename(session, text)
+
+
+async def delete(session: str) -> None:
+    """Delete a session with its agents. Raises UsageError if it does not exist, or a process has it open."""
+    async with _sessions() as store:
+        await store.delete(session)
+
+
+def _sessions() -> Store:
+    from friday_cli.store.store import Store
+
+    return Store(store_path())
+
+
+# ---- notes ---------------------------------------------------------------------------------------------------------
+
+
+async def notes(cwd: Path | None) -> list[MemoryItem]:
+    """The notes of the person and of the project of a folder, or of all projects, the newest first."""
+    project = None if cwd is None else str(await asyncio.to_thread(trust.project_root, cwd))
+    async with open_store() as store:
+        return [] if store is None else await store.notes.list_notes(project)
+
+
+async def find_notes(numbers: Sequence[str]) -> list[MemoryItem]:
+    """The notes with these numbers. Raises UsageError for one that does not exist."""
+    async with _kept_notes() as kept:
+        return [await kept.get(number) for number in numbers]
+
+
+async def promote_notes(numbers: Sequence[str]) -> list[MemoryItem]:
+    """Make notes visible to every agent; returns those that were not before. Raises UsageError."""
+    async with _kept_notes() as kept:
+        return await kept.promote(numbers)
+
+
+async def forget_notes(numbers: Sequence[str]) -> list[MemoryItem]:
+    """Delete notes and return them. Raises UsageError."""
+    async with _kept_notes() as kept:
+        return await kept.forget(numbers)
+
+
+@asynccontextmanager
+async def _kept_notes() -> AsyncIterator[StoredNotes]:
+    async with open_store() as store:
+        if store is None:
+            raise UsageError("There are no notes yet.")
+        yield store.notes
+
+
+# ---- settings of a folder ------------------------------------------------------------------------------------------
+
+
+def settings(cwd: Path) -> Settings:
+    """The settings of a folder, with those of its project if it is trusted. Raises FileError."""
+    standing = trust.is_trusted(cwd)
+    return config.load(project=standing.root if standing.ok else None).settings
+
+
+def rule_places(cwd: Path) -> dict[tuple[str, str], str]:
+    """(decision, rule) -> the file and line of a rule in the settings of a folder. Raises FileError."""
+    from friday_cli.config import rule_locations
+
+    standing = trust.is_trusted(cwd)
+    found = rule_locations.rule_places(standing.root if standing.ok else None)
+    return {rule: with_tilde(place) for rule, place in found.items()}
+
+
+async def model_names(cwd: Path, *, local: bool = True) -> list[str]:
+    """Full names of the models that can be used now. `local`: ask servers on this machine too."""
+    from friday_cli.llm import models
+    from friday_cli.llm.models.local_servers import probe
+
+    known = await asyncio.to_thread(settings, cwd)
+    found = await probe(known.providers, os.environ) if local else None
+    rows = await asyncio.to_thread(models.list_services, known, found=found)
+    return [name for row in rows if row.usable for name in row.models]
