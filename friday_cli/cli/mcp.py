@@ -1,7 +1,8 @@
-"""`friday mcp`: the MCP servers whose tools agents can use. Nothing in this file starts a server or opens a connection."""
+"""`friday mcp`: the MCP servers whose tools agents can use. Only `login` opens a connection."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections.abc import Callable, Sequence
@@ -11,16 +12,18 @@ from typing import Any
 import msgspec
 import typer
 
-from friday_cli.core.protocol.errors import FileError, UsageError
+from friday_cli.core.protocol.errors import FileError, FridayError, UsageError
+from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.extensions import trust
 from friday_cli.mcp import describe, edit, read
 from friday_cli.mcp.catalog import CatalogCache
 from friday_cli.mcp.entry import ServerEntry
 from friday_cli.mcp.names import MAX_SERVER, server_name
 from friday_cli.mcp.parse import TABLE, check
+from friday_cli.mcp.tokens import logins_dir, remove_logins, uses_oauth
 from friday_cli.system.paths import with_tilde, working_folder
 
-from . import mcp_call, mcp_login, mcp_serve, output
+from . import mcp_call, mcp_serve, output
 from .help import add_family
 from .mcp_lookup import NAME, find, untrusted_note
 from .project_context import load_context
@@ -33,13 +36,14 @@ _WORDS = typer.Argument(
 )  # fmt: skip
 _ENV = typer.Option([], "--env", "-e", metavar="KEY=VALUE", help="A variable of the program; may be repeated.")
 _HEADER = typer.Option([], "--header", "-H", metavar="'KEY: VALUE'", help="An HTTP header; may be repeated.")
+_NO_BROWSER = typer.Option(False, "--no-browser", help="Print the address and read the pasted redirect.")
 
 
 def register(app: typer.Typer, about: str) -> None:
     """Add the family `mcp`."""
     commands: dict[str, Callable[..., None]] = {
-        "list": list_, "show": show, "add": add, "add-json": add_json, "remove": remove, "login": mcp_login.login,
-        "logout": mcp_login.logout, "tools": mcp_call.tools, "call": mcp_call.call, "serve": mcp_serve.serve,
+        "list": list_, "show": show, "add": add, "add-json": add_json, "remove": remove, "login": login,
+        "logout": logout, "tools": mcp_call.tools, "call": mcp_call.call, "serve": mcp_serve.serve,
     }  # fmt: skip
     add_family(app, "mcp", about, commands)
 
@@ -58,9 +62,42 @@ def list_(as_json: bool = JSON) -> None:
         raise typer.Exit(1)
 
 
+def login(name: str = NAME, no_browser: bool = _NO_BROWSER) -> None:
+    """Log in to an MCP server with OAuth. The login is stored in a file that only you can read.
+
+    On a machine without a browser use --no-browser: open the printed address anywhere, log in, and paste the address of the
+    page that does not load.
+    """
+    entry = find(name)
+    if not uses_oauth(entry):
+        why = "is a program" if entry.transport == "stdio" else "has an Authorization header in its entry"
+        raise UsageError(f"The server {name} {why}: it has no login.")
+    from friday_cli.mcp.login import log_in, summary  # imports the library mcp: 0.8 s
+
+    try:
+        stored = asyncio.run(log_in(entry, output.remark, browser=not no_browser))
+    except KeyboardInterrupt:
+        raise FridayError(f"The login to {name} was cancelled.") from None
+    output.remark(f"logged in to {name}: {summary(stored)}")
+
+
+def logout(name: str = NAME) -> None:
+    """Remove the stored login to an MCP server."""
+    if not remove_logins(name):
+        raise UsageError(f"No login to {sanitize_line(name)} in {with_tilde(logins_dir())}.")
+    output.remark(f"removed the login to {name}")
+
+
 def _show_list(entries: Sequence[ServerEntry], problems: Sequence[str]) -> None:
     rows = [
-        (entry.name, _state(entry), _tools(entry), _source(entry), describe.server_line(entry)) for entry in entries
+        (
+            entry.name,
+            _state(entry),
+            _tools(entry),
+            "you" if entry.origin == "user" else entry.origin,
+            describe.server_line(entry),
+        )
+        for entry in entries
     ]
     if rows:
         output.show_table(("NAME", "STATE", "TOOLS", "FROM", "SERVER"), rows, wide=("SERVER",))
@@ -212,10 +249,6 @@ def _age(seconds: float) -> str:
         if seconds >= length:
             return f"{seconds // length:.0f} {unit} ago"
     return "just now"
-
-
-def _source(entry: ServerEntry) -> str:
-    return "you" if entry.origin == "user" else entry.origin
 
 
 def _filter(entry: ServerEntry) -> str:

@@ -40,7 +40,10 @@ def list_(as_json: bool = JSON) -> None:
                           "problems": list(problems)})  # fmt: skip
         return
     if plugins:
-        table = [(one.name, one.version, _whose(one), _counts(one), one.description) for one in plugins]
+        table = [
+            (one.name, one.version, "you" if one.origin == "user" else "project", _counts(one), one.description)
+            for one in plugins
+        ]
         output.show_table(("NAME", "VERSION", "FROM", "BRINGS", "DESCRIPTION"), table, wide=("DESCRIPTION", "BRINGS"))
     elif not problems:
         output.remark("no plugins; `friday plugins add FOLDER` adds one")
@@ -137,10 +140,6 @@ def _lasting(source: str) -> str:
     """The source as it is kept: a path of the file system absolute."""
     path = Path(os.path.expanduser(source))
     return str(path.resolve()) if path.exists() else source
-
-
-def _whose(plugin: Plugin) -> str:
-    return "you" if plugin.origin == "user" else "project"
 
 
 def _counts(plugin: Plugin) -> str:

@@ -113,13 +113,11 @@ class _TreePrinter:
             return
         for path in dict.fromkeys(changed):
             agent = self._state.agents[path]
-            if self._within(agent) and agent.run and self._last_status.get(path) != agent.status:
+            within = not self._path or f"{path}.".startswith(f"{self._path}.")
+            if within and agent.run and self._last_status.get(path) != agent.status:
                 self._last_status[path] = agent.status
                 output.show(agent_line(self._state, agent, now=time.time()))
         sys.stdout.flush()
-
-    def _within(self, agent: AgentView) -> bool:
-        return not self._path or f"{agent.path}.".startswith(f"{self._path}.")
 
     def _redraw(self) -> None:
         height = max(1, shutil.get_terminal_size().lines - 2)

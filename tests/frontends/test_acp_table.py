@@ -116,7 +116,7 @@ async def test_loads_and_a_change_at_once_come_one_after_the_other(project: Path
 
 CHILD = """
 import signal, sys
-from friday_cli.frontends.acp.stdio import claim_stdout
+from friday_cli.frontends.acp.run import claim_stdout
 signal.signal(signal.SIGUSR1, lambda *_: None)
 sink = claim_stdout()
 print("not a message")
