@@ -20,7 +20,7 @@ from friday_cli.agents.spawn_limits import SpawnLimiter
 from friday_cli.agents.worktree_changes import WorktreeChanges
 from friday_cli.command_safety import network_targets
 from friday_cli.config.settings import DelegationSettings
-from friday_cli.core.agent.agent import Agent, Inbox, Policy, Services, Supervision
+from friday_cli.core.agent.agent import Agent, Conversation, Inbox, Policy, Services, Supervision
 from friday_cli.core.agent.supervision import strictest
 from friday_cli.core.eventlog.log import Journal, Log, MemoryJournal
 from friday_cli.core.eventlog.replay import replay
@@ -330,7 +330,7 @@ class Bench:
         budget = parent.budget.child(path, tokens=tokens, cost=profile.cost if spec.max_cost is None else spec.max_cost)
         allowed = None if profile.tools is None else frozenset(profile.tools)
         rules = parent.rules.child(allowed=allowed, mode=profile.mode, rules=profile.rules)
-        given = {name: t for name, t in parent.tools.items() if name not in TOOLS.granted_by("sub_agents")}
+        given = {name: t for name, t in parent.conversation.tools.items() if name not in TOOLS.granted_by("sub_agents")}
         table = {name: t for name, t in given.items() if profile.loose or rules.may(name)}
         deepest = min(parent.max_depth, spec.max_depth or parent.max_depth)
         offers = profile.offers if depth_of(path) < deepest else ()
@@ -366,7 +366,9 @@ class Bench:
             if self.apart and place is not None:
                 await self.apart.cancel(place)
             raise
-        agent.tools = {name: t for name, t in agent.tools.items() if name in records[path].newest_start.tools}
+        agent.conversation.tools = {
+            name: t for name, t in agent.conversation.tools.items() if name in records[path].newest_start.tools
+        }
         restore(agent, records)
         self.agents.setdefault(path, agent)
         return agent
@@ -376,12 +378,19 @@ class Bench:
             await self.apart.run_ended(tree, path)
 
     def _forked(self, agent: Agent, parent: Agent, task: str) -> Message:
-        agent.provider, agent.cache_key = parent.provider, parent.cache_key
-        agent.system, agent.specs = parent.system, parent.specs
-        agent.history = closed(parent.history, why="Continued elsewhere.")
-        agent.context, agent.sent, agent.cache_missed = parent.context, parent.sent, parent.cache_missed
-        listed = {spec.name for spec in parent.specs}
-        agent.tools = {name: t for name, t in agent.tools.items() if name in listed}
+        agent.conversation.provider, agent.conversation.cache_key = (
+            parent.conversation.provider,
+            parent.conversation.cache_key,
+        )
+        agent.conversation.system, agent.conversation.specs = parent.conversation.system, parent.conversation.specs
+        agent.conversation.history = closed(parent.conversation.history, why="Continued elsewhere.")
+        agent.conversation.context, agent.conversation.sent, agent.conversation.cache_missed = (
+            parent.conversation.context,
+            parent.conversation.sent,
+            parent.conversation.cache_missed,
+        )
+        listed = {spec.name for spec in parent.conversation.specs}
+        agent.conversation.tools = {name: t for name, t in agent.conversation.tools.items() if name in listed}
         return user(f"You are a fork. {task}", source="parent")
 
     def _agent(
@@ -395,11 +404,14 @@ class Bench:
             table = {**table, **made}
         specs: tuple[ToolSpec, ...] = tuple(t.spec for t in table.values())
         agent = Agent(
-            path=path, profile=name, provider=profile.model or self.model, system=f"You are {name}.", specs=specs,
-            tools=table, rules=rules, budget=budget,
+            path=path, profile=name,
+            conversation=Conversation(
+                profile.model or self.model, f"You are {name}.", specs, table, name, fallback=self.fallback
+            ),
+            rules=rules, budget=budget,
             slot=RunSlot(path, log=self.log, slots=tree.slots if parent else None), inbox=Inbox(path, self.log),
             max_turns=profile.turns, time_s=profile.time_s, max_depth=self.policy.max_depth, workspace=parent.workspace if parent else self.workspace,
-            accept=profile.accept, fallback=self.fallback, parent=parent,
+            accept=profile.accept, parent=parent,
             subagent_notes=lambda: "\n".join(tree.notes(path)),
         )  # fmt: skip
         if parent and self.apart:
@@ -461,12 +473,12 @@ class Bench:
         """The end of an agent: status, reason, result and whether that is partial. Memory and log must agree."""
         outcome, event = self.outcome(path), self.finished(path)
         assert event.result_of_run == outcome
-        assert strict(self.agents[path].history) == []
+        assert strict(self.agents[path].conversation.history) == []
         return outcome.status, outcome.stop_reason, outcome.text, outcome.partial
 
     def results(self, path: str = "a") -> list[str]:
         """The results of an agent's calls, as "status: text"."""
-        return [f"{r.status}: {r.text}" for m in self.agents[path].history for r in m.results]
+        return [f"{r.status}: {r.text}" for m in self.agents[path].conversation.history for r in m.results]
 
     def requests(self, path: str = "a") -> list[Request]:
         return [r for r in self.model.requests if r.agent == path]

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
 from friday_cli.config import Settings
-from friday_cli.core.agent.agent import Agent, Inbox, Services
+from friday_cli.core.agent.agent import Agent, Conversation, Inbox, Services
 from friday_cli.core.agent.supervision import strictest
 from friday_cli.core.eventlog.replay import AgentRecord, replay
 from friday_cli.core.limits.budget import Budget
@@ -20,10 +19,10 @@ from friday_cli.core.protocol.agent_path import is_under
 from friday_cli.core.protocol.errors import FridayError, ToolError, UsageError
 from friday_cli.core.protocol.events import Notice, Prefix, ToolSpec
 from friday_cli.core.protocol.format import is_demo
-from friday_cli.core.protocol.messages import Message, Usage, closed, user
+from friday_cli.core.protocol.messages import Message, Usage
 from friday_cli.core.protocol.provider import Provider
 from friday_cli.core.protocol.tool import Tool
-from friday_cli.core.protocol.tool_info import ASK_USER, SERVER_HELPERS, SERVER_PREFIX, SKILL, TASK_RESULT, WEB_SEARCH
+from friday_cli.core.protocol.tool_info import ASK_USER, SERVER_HELPERS, SKILL, TASK_RESULT, WEB_SEARCH
 from friday_cli.core.protocol.workspace import Workspace
 from friday_cli.core.subagents.node import SubagentTask
 from friday_cli.core.subagents.resume import budget_left, restore
@@ -38,6 +37,7 @@ from . import output_schema, small_window, system_prompt
 from .agent_rules import profile_rights
 from .agent_tools import AgentTools
 from .caller import Caller, budget_below, drive, model_below
+from .first_message import first_message, fork
 from .isolation import WorktreeIsolation
 from .provider_pool import ProviderPool
 from .servers import described, with_server_notes, with_servers
@@ -110,14 +110,14 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         )  # fmt: skip
         agent.max_turns = limits.max_turns or (persona and persona.max_iterations) or ROOT_TURNS
         agent.time_s = limits.timeout or (persona and persona.timeout) or 0.0
-        agent.effort = self.root.choice.effort
-        agent.temperature = persona.temperature if persona else None
+        agent.conversation.effort = self.root.choice.effort
+        agent.conversation.temperature = persona.temperature if persona else None
         agent.supervision = self.settings.agents.delegation.supervision
         self._note_missing_tools(agent, persona)
         _note_small_window(agent, self.root.choice)
         if self.settings.fallback_model:
-            agent.fallback, _ = self.providers.named(self.settings.fallback_model, "fallback_model")
-            _check_price(agent.fallback, budget)
+            agent.conversation.fallback, _ = self.providers.named(self.settings.fallback_model, "fallback_model")
+            _check_price(agent.conversation.fallback, budget)
         if targets and self.settings.subagent_model and not is_demo(provider.name):
             self.providers.named(self.settings.subagent_model, "subagent_model")  # an unusable one is reported now
         if caller:
@@ -126,18 +126,20 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
 
     async def before_run(self, tree: SubagentTree, agent: Agent) -> None:
         """Implements `Services.before_run`: give the main agent the tools of MCP servers that have changed."""
+        conversation = agent.conversation
         servers, persona = self.tools.servers, self.root.profile
         if servers is None or agent.path != "a" or not await servers.prepare_run():
             return
-        targets, model = self.tools.targets("a", persona, self.services.policy.max_depth), model_below(agent.provider)
+        model = model_below(conversation.provider)
+        targets = self.tools.targets("a", persona, self.services.policy.max_depth)
         tools = self.tools.of_root(tree, model, persona, self.root.rules, targets=targets)
-        agent.tools = self.tools.with_skills(tree, tools, agent.rules, model.window, persona)
-        agent.rules.allowed = _root_allowed(agent.tools) if persona else None
-        before = agent.specs, agent.system
-        agent.specs = self._specs(agent.tools, persona, model.window)
-        agent.system = with_server_notes(agent.system, servers, agent.tools, persona)
-        if agent.run > 1 and (agent.specs, agent.system) != before:
-            agent.start_events.append(Prefix(agent.model, agent.system, agent.specs))
+        conversation.tools = self.tools.with_skills(tree, tools, agent.rules, model.window, persona)
+        agent.rules.allowed = _root_allowed(conversation.tools) if persona else None
+        before = conversation.specs, conversation.system
+        conversation.specs = self._specs(conversation.tools, persona, model.window)
+        conversation.system = with_server_notes(conversation.system, servers, conversation.tools, persona)
+        if agent.run > 1 and (conversation.specs, conversation.system) != before:
+            agent.start_events.append(Prefix(agent.model, conversation.system, conversation.specs))
 
     def _specs(self, tools: Mapping[str, Tool], profile: Profile | None, window: int) -> tuple[ToolSpec, ...]:
         return self.schemas.specs(described(self.tools.servers, listed_tools(tools, window), profile))
@@ -146,12 +148,11 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         """A sub-agent for `spec` and its first message. Raises ToolError, with a message for the parent's model."""
         agent, profile = self._new_child(tree, parent, spec, path)
         if spec.fork:
-            first = _fork(
-                agent, parent, profile, spec, self.isolation.environment_for(agent.workspace, self.environment)
-            )
+            environment = self.isolation.environment_for(agent.workspace, self.environment)
+            first = fork(agent, parent, profile, spec, environment)
         else:
             chars = self.settings.agents.delegation.context_chars
-            first = _first_message(spec, path, chars, self.overflow_folder)
+            first = first_message(spec, path, chars, self.overflow_folder)
         return agent, self.skills.with_preface(first, agent, profile, spec.preface)
 
     def _new_child(self, tree: SubagentTree, parent: Agent, spec: SubagentTask, path: str) -> tuple[Agent, Profile]:
@@ -159,7 +160,9 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         delegation = self.settings.agents.delegation
         try:
             profile = self._target(parent, spec)
-            provider, effort = self.providers.for_child(parent.provider, profile, parent.effort)
+            provider, effort = self.providers.for_child(
+                parent.conversation.provider, profile, parent.conversation.effort
+            )
             most = delegation.token_budget.max
             tokens = min(most, profile.max_token_budget or delegation.token_budget.default, spec.max_tokens or most)
             check = output_schema.checker(spec.schema) if spec.schema is not None else None
@@ -169,8 +172,8 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         except FridayError as error:
             raise ToolError(str(error)) from None
         agent = self._child(tree, parent, spec, path, profile=profile, provider=provider, budget=budget, check=check)
-        agent.effort, agent.temperature = effort, profile.temperature
-        if note := self.providers.substitution_note(parent.provider, profile, provider):
+        agent.conversation.effort, agent.conversation.temperature = effort, profile.temperature
+        if note := self.providers.substitution_note(parent.conversation.provider, profile, provider):
             agent.start_events.append(Notice(note, "warning"))
         return agent, profile
 
@@ -200,7 +203,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         budget: Budget,
         check: Callable[[str], str] | None,
     ) -> Agent:
-        inherited = {name: t for name, t in parent.tools.items() if name != TASK_RESULT}
+        inherited = {name: t for name, t in parent.conversation.tools.items() if name != TASK_RESULT}
         inherited = self.tools.with_service_search(tree, inherited, provider, parent.rules)
         max_depth = min(parent.max_depth, spec.max_depth or parent.max_depth)
         targets = self.tools.targets(path, profile, max_depth)
@@ -229,7 +232,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         delegation = self.settings.agents.delegation
         agent.time_s = _least(profile.timeout or delegation.default_timeout, spec.timeout_s) or 0.0
         agent.result_chars = min(delegation.result_chars, profile.result_chars or delegation.result_chars)
-        agent.fallback = parent.fallback
+        agent.conversation.fallback = parent.conversation.fallback
         _note_few_tokens(agent)
         self._note_missing_tools(agent, profile)
         return agent
@@ -268,23 +271,24 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
 
     def _restore_model_and_tools(self, agent: Agent, record: AgentRecord) -> None:
         """Give `agent` its earlier model, and no tool that it did not have, even if profiles and settings changed since."""
+        conversation = agent.conversation
         profile, before = self.profiles.get(record.profile), record.newest_start.tools
-        left = {name: t for name, t in agent.tools.items() if name in before}
-        agent.tools = with_servers(self.tools.servers, left, profile)
-        agent.rules.allowed = frozenset((*agent.tools, *SERVER_HELPERS))
-        agent.specs = self._specs(agent.tools, profile, agent.provider.window)
+        left = {name: t for name, t in conversation.tools.items() if name in before}
+        conversation.tools = with_servers(self.tools.servers, left, profile)
+        agent.rules.allowed = frozenset((*conversation.tools, *SERVER_HELPERS))
+        conversation.specs = self._specs(conversation.tools, profile, conversation.provider.window)
         model = record.prefix.model if record.prefix else agent.model
-        if model == agent.model or is_demo(agent.provider.name):
+        if model == agent.model or is_demo(conversation.provider.name):
             return
         try:
-            agent.provider, _ = self.providers.named(model, f"the model of {agent.path}")
+            conversation.provider, _ = self.providers.named(model, f"the model of {agent.path}")
         except FridayError as error:
             text = f"{agent.path} resumes with {agent.model} instead of {model}: {error}"
             agent.start_events.append(Notice(text, "warning"))
 
     def _note_missing_tools(self, agent: Agent, profile: Profile | None) -> None:
         """Tell the person, once in a session for each tool, that an agent cannot use it here though its profile lists it."""
-        searches = not _search_missing(profile, agent.tools, agent.rules)
+        searches = not _search_missing(profile, agent.conversation.tools, agent.rules)
         missing = {} if searches else {WEB_SEARCH: f"{UNAVAILABLE}. `friday doctor` says more."}
         if _lists(profile, ASK_USER) and not self.services.approvals.interactive:
             missing[ASK_USER] = "in this run there is no person who could answer."
@@ -299,10 +303,12 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
     ) -> Agent:  # fmt: skip
         changes = WorktreeChanges(tree, self.isolation, self.services)
         used = self.profiles.get(profile) if parent else self.root.profile
+        conversation = Conversation(
+            provider, with_server_notes(system, self.tools.servers, tools, used),
+            self._specs(tools, used, provider.window), tools, profile,
+        )  # fmt: skip
         return Agent(
-            path=path, profile=profile, provider=provider, system=with_server_notes(system, self.tools.servers, tools, used),
-            specs=self._specs(tools, used, provider.window),
-            tools=tools, rules=rules, budget=budget,
+            path=path, profile=profile, conversation=conversation, rules=rules, budget=budget,
             slot=RunSlot(path, log=self.services.log, slots=tree.slots if parent else None),
             inbox=Inbox(path, self.services.log), max_turns=ROOT_TURNS, time_s=0.0,
             max_depth=self.services.policy.max_depth, workspace=workspace,
@@ -329,35 +335,9 @@ def _note_few_tokens(agent: Agent) -> None:
 def _note_small_window(agent: Agent, choice: ModelChoice) -> None:
     """Tell the person about a main model with a small context window, if its local server did not report that."""
     told = any("context window" in note for note in choice.notes)
-    if (text := small_window.warning(agent.provider)) and not told and not is_demo(agent.provider.name):
+    provider = agent.conversation.provider
+    if (text := small_window.warning(provider)) and not told and not is_demo(provider.name):
         agent.start_events.append(Notice(text, "warning"))
-
-
-def _fork(
-    agent: Agent, parent: Agent, profile: Profile, spec: SubagentTask, environment: system_prompt.Environment
-) -> Message:
-    """Let `agent` continue its parent's conversation with an identical prefix; calls it may not make are refused."""
-    agent.provider, agent.effort, agent.cache_key = parent.provider, parent.effort, parent.prefix_name
-    agent.system, agent.specs = parent.system, parent.specs
-    agent.history = closed(parent.history, why="Continues in the main agent; you are a fork of it.")
-    agent.context, agent.sent, agent.cache_missed = parent.context, parent.sent, parent.cache_missed
-    listed = {spec.name for spec in parent.specs}
-    mine = [name for name in agent.tools if name in listed]
-    agent.tools = {n: t for n, t in agent.tools.items() if n in listed or n.startswith(SERVER_PREFIX)}
-    about = system_prompt.COPY.format(folder=environment.copy_of)
-    moved = f"[Your folder is now {environment.folder}. {about}]\n\n" if environment.copy_of else ""
-    return user(system_prompt.fork_message(profile, agent.path, moved + spec.task, mine), source="parent")
-
-
-def _first_message(spec: SubagentTask, path: str, limit: int, overflow_folder: Callable[[], Path]) -> Message:
-    """The task of a sub-agent, with at most `limit` characters of its context; the rest is in a file."""
-    rest = ""
-    if len(spec.context) > limit:
-        with suppress(OSError):  # then the message says that the rest is missing
-            file = overflow_folder() / f"context-{path}.txt"
-            file.write_text(spec.context, encoding="utf-8")
-            rest = str(file)
-    return user(system_prompt.task_message(spec.task, spec.context, limit=limit, rest=rest), source="parent")
 
 
 def _root_allowed(tools: Iterable[str]) -> frozenset[str]:

@@ -223,7 +223,7 @@ class SessionDelegation:
         self.pending_note = changes.pending_note
 
     async def with_forecasts(self, path: str, specs: Sequence[SubagentTask]) -> list[SubagentTask]:
-        above = self._tree.node(path).agent.provider
+        above = self._tree.node(path).agent.conversation.provider
         async with self._turn:
             return [
                 replace(

@@ -65,9 +65,10 @@ def model_below(provider: Provider) -> Provider:
 
 def drive(agent: Agent, caller: Caller) -> None:
     """Let `caller` make the calls of the main agent."""
-    agent.provider = CallerProvider(caller, agent.provider)
+    conversation = agent.conversation
+    conversation.provider = CallerProvider(caller, conversation.provider)
     if caller.alone:
-        agent.system, agent.fallback = "", None
+        conversation.system, conversation.fallback = "", None
 
 
 def budget_below(parent: Agent, caller: Caller | None) -> Budget:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from friday_cli.core.agent.agent import Agent, Services
+from friday_cli.core.agent.agent import Agent, Conversation, Services
 from friday_cli.core.agent.model_call import ModelCall
 from friday_cli.core.protocol.displays import TableDisplay
 from friday_cli.core.protocol.errors import ProviderError, ToolError
@@ -45,7 +45,7 @@ class ServiceSearch:
 
     async def _run(self, ctx: ToolContext, args: WebSearchArguments) -> Output:
         agent = self._tree.node(ctx.agent).agent
-        provider = self._providers.searching(agent.provider)
+        provider = self._providers.searching(agent.conversation.provider)
         if provider is None:
             raise ToolError(f"{WEB_SEARCH} is not available: {UNAVAILABLE}.")
         search_agent = _search_agent(agent, provider, args)
@@ -58,7 +58,7 @@ class ServiceSearch:
                 searches += done.searches
                 if done.stop != "pause_turn":
                     break
-                search_agent.history.append(done.message)
+                search_agent.conversation.history.append(done.message)
         except ProviderError as error:
             failure = str(error)
         finally:
@@ -69,11 +69,8 @@ class ServiceSearch:
 def _search_agent(agent: Agent, provider: Provider, args: WebSearchArguments) -> Agent:
     """What sends the requests of a search: `agent` with its budget, but without its conversation and tools."""
     query = user(f"Query: {args.query}\nList at most {args.count} pages.", source="harness")
-    return msgspec.structs.replace(
-        agent, provider=provider, system=SYSTEM, specs=(), tools={}, history=[query], usage=Usage(), context=0, sent=0,
-        cache_missed=False, fallback=None, effort="low", temperature=None, cache_key=WEB_SEARCH, streaming="", texts=[],
-        provider_state={},
-    )  # fmt: skip
+    conversation = Conversation(provider, SYSTEM, (), {}, WEB_SEARCH, effort="low", history=[query])
+    return msgspec.structs.replace(agent, conversation=conversation, usage=Usage())
 
 
 def _output(

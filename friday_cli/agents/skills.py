@@ -114,7 +114,7 @@ class SessionSkills:
 
     def restore(self, agent: Agent) -> None:
         """Let a resumed agent read the files of the skills in its conversation again."""
-        for name in loaded_skills(agent.history):
+        for name in loaded_skills(agent.conversation.history):
             if (skill := self._skills.get(name)) is not None and agent.rules.may_load(name):
                 self._allow_reading(agent, skill)
 
@@ -144,7 +144,7 @@ class PersonSkills:
         """What the main agent reads when the person starts a skill: its instructions, a message, and a remark for the person. A
         skill that runs as a sub-agent is started by the agent. Raises FridayError if its file cannot be used."""
         more = f" with these arguments: {arguments}" if arguments else ""
-        if skill.fork and skill.by_model and SKILL in self._root.tools:
+        if skill.fork and skill.by_model and SKILL in self._root.conversation.tools:
             return "", f"Run the skill {skill.name} with the tool `{SKILL}`{more}", ""
         loaded = await asyncio.to_thread(skill.load, arguments)
 
@@ -178,9 +178,9 @@ class _AgentSkills:
             loaded = await asyncio.to_thread(skill.load, args)
         except FridayError as error:
             raise ToolError(str(error)) from None
-        if skill.fork and DELEGATE_TASK in agent.tools:
+        if skill.fork and DELEGATE_TASK in agent.conversation.tools:
             return await self._run_as_sub_agent(ctx, agent, loaded, args)
-        before = loaded_skills(agent.history).get(name, "")
+        before = loaded_skills(agent.conversation.history).get(name, "")
         if before.partition("\n")[0] == loaded.text.partition("\n")[0]:
             more = f" Its arguments are now: {args}" if args else ""
             return Output(f"The skill {name} is already loaded: follow its instructions above.{more}")

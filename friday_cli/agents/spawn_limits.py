@@ -41,7 +41,7 @@ class SpawnLimiter:
         self, tree: SubagentTree, path: str, call_id: str, specs: Sequence[SubagentTask]
     ) -> AsyncIterator[None]:
         """Inside, the agent `path` may start `specs`. Raises ToolError if a person refuses, or no person can be asked."""
-        provider = tree.node(path).agent.provider
+        provider = tree.node(path).agent.conversation.provider
         wanted = [SpawnEstimate(provider, spec.profile, spec.max_tokens) for spec in specs]
         self._coming += wanted
         try:

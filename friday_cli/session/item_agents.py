@@ -108,7 +108,9 @@ class ItemAgents:
 
     def provider(self, profile: Profile) -> Provider:
         """The model that agents with `profile` use. Raises FridayError if it cannot be used."""
-        return self._factory.providers.for_child(self._root.provider, profile, self._root.effort)[0]
+        return self._factory.providers.for_child(
+            self._root.conversation.provider, profile, self._root.conversation.effort
+        )[0]
 
     def first_request(self, task: SubagentTask) -> int:
         """Tokens of the first request for a task, estimated. Raises ToolError if no agent can be made for it."""
@@ -116,12 +118,12 @@ class ItemAgents:
         agent, message = self._factory.build(
             self._tree, self._root, msgspec.structs.replace(task, budget=budget), "a.0"
         )
-        agent.history.append(message)
+        agent.conversation.history.append(message)
         return prompt_tokens(agent)
 
     def highest_cost(self, profile: Profile) -> float | None:
         """US dollars that an agent with `profile` may cost at most; None if the price is unknown."""
-        full = self._factory.tools.highest_cost(SpawnEstimate(self._root.provider, profile.name, None))
+        full = self._factory.tools.highest_cost(SpawnEstimate(self._root.conversation.provider, profile.name, None))
         return full if profile.max_cost is None or full is None else min(full, profile.max_cost)
 
     async def past_runs(self, profile: str, model: str) -> Sequence[PastRun]:

@@ -90,7 +90,7 @@ class MainAgent:
             notes.append(mentions.note(profile))
             accept = mentions.demand(self.agent, self._tree, profile, accept)
         self.agent.accept = accept
-        if BASH in self.agent.tools:
+        if BASH in self.agent.conversation.tools:
             self._parts.workspace.write_hook.expect_commands()
         parts: tuple[AnyPart, ...] = (*(Text(note + "\n\n") for note in notes), Text(body), *more.get("images", ()))
         return self._tree.run_root(more.get("task") or text, Message("user", parts))
@@ -115,7 +115,7 @@ class MainAgent:
         """Implements `Session.compact`."""
         agent = self.agent
         with self.while_idle("compacted"):
-            if len(agent.history) < 2:
+            if len(agent.conversation.history) < 2:
                 raise UsageError("There is nothing to compact yet.")
             before = prompt_tokens(agent)
             agent.slot = RunSlot("a", log=self._log, slots=None)
@@ -137,7 +137,11 @@ class MainAgent:
             record = (await asyncio.to_thread(replay, envelopes, report_from_log))["a"]
             self._tree.left = left_behind(envelopes)
             agent = self.agent
-            agent.history, agent.context, agent.sent = record.history, record.context, 0
+            agent.conversation.history, agent.conversation.context, agent.conversation.sent = (
+                record.history,
+                record.context,
+                0,
+            )
             agent.seen.hashes.clear()
             while not agent.inbox.empty():
                 agent.inbox.take()

@@ -53,11 +53,13 @@ def demand(root: Agent, tree: SubagentTree, profile: str, then: Callable[[str], 
     """A check of the answer: it fails until the main agent has tried to delegate to `profile`; then `then` decides. A
     refused attempt counts, since the agent can do no more."""
     before = {known.path for known in tree.below(root.path)}
-    begun = len(root.history)
+    begun = len(root.conversation.history)
 
     def complaint(answer: str) -> str:
         started = any(k.profile == profile and k.path not in before for k in tree.below(root.path))
-        if started or any(_delegates_to(call, profile, tree) for m in root.history[begun:] for call in m.calls):
+        if started or any(
+            _delegates_to(call, profile, tree) for m in root.conversation.history[begun:] for call in m.calls
+        ):
             return then(answer)
         return (
             f"it came without the delegation that the user asked for by @{profile}; call {DELEGATE_TASK} with the profile "

@@ -46,10 +46,11 @@ async def resume_root(
 ) -> None:
     """Give the main agent what the log has of it, and `rules` the rules granted then. The system prompt and the tools stay as
     they were, unless the model is another one. `notes` gets what its model must know."""
+    conversation = root.conversation
     record = records["a"]
-    root.history, root.usage, root.run = record.history, record.usage, record.run
+    conversation.history, root.usage, root.run = record.history, record.usage, record.run
     root.receipt_builder = record.receipt_builder
-    root.context = record.context
+    conversation.context = record.context
     for path, other in records.items():
         if path != "a":
             root.below += other.usage
@@ -62,16 +63,18 @@ async def resume_root(
     root.budget.charge(root.tree_usage.billed, root.tree_usage.cost_usd)
     rules.rules += [parse_rule(added.rule, added.decision) for added in record.rules]
     if record.prefix and record.prefix.model == root.model:
-        root.system, root.specs = record.prefix.system, record.prefix.tools
-        names = {spec.name for spec in root.specs}
-        root.tools = {n: t for n, t in root.tools.items() if n in names or n.startswith(EXTERNAL_PREFIXES)}
+        conversation.system, conversation.specs = record.prefix.system, record.prefix.tools
+        names = {spec.name for spec in conversation.specs}
+        conversation.tools = {
+            n: t for n, t in conversation.tools.items() if n in names or n.startswith(EXTERNAL_PREFIXES)
+        }
         notes.append(
             f"{NOTE} The session was resumed. Today is {date.today().isoformat()}; mode: {rules.effective_mode}."
         )
     else:
-        root.history = [without_thinking(m) for m in root.history]
-        root.context = 0
-        await log.emit("a", Prefix(root.model, root.system, root.specs))
+        conversation.history = [without_thinking(m) for m in conversation.history]
+        conversation.context = 0
+        await log.emit("a", Prefix(root.model, conversation.system, conversation.specs))
     if lost := [r for r in records.values() if r.path != "a" and _is_lost(r, after=record.begun)]:
         listed = "\n".join(f"- {r.path} ({r.profile}): {' '.join(r.task.split())[:TASK_CHARS]}" for r in lost)
         notes.append(

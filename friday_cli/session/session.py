@@ -91,17 +91,17 @@ class Session:
     @property
     def effort(self) -> Effort | None:
         """How hard the main agent's model thinks; None: the model's default."""
-        return self._main.agent.effort
+        return self._main.agent.conversation.effort
 
     @property
     def badge(self) -> str:
         """A short mark for a model that a person must not mistake for another, like the demo; else ""."""
-        return self._main.agent.provider.badge
+        return self._main.agent.conversation.provider.badge
 
     @property
     def context_window(self) -> int:
         """Tokens that the main agent's model can read; 0 if unknown."""
-        return self._main.agent.provider.window
+        return self._main.agent.conversation.provider.window
 
     @property
     def idle(self) -> bool:

@@ -49,7 +49,9 @@ def dispatch_looks_in_the_roots_tools(patch: Patch) -> None:
         while top.parent is not None:
             top = top.parent
         agent.rules.allowed = None
-        return understand(msgspec.structs.replace(agent, tools={**top.tools, **agent.tools}), *rest)
+        tools = {**top.conversation.tools, **agent.conversation.tools}
+        conversation = msgspec.structs.replace(agent.conversation, tools=tools)
+        return understand(msgspec.structs.replace(agent, conversation=conversation), *rest)
 
     patch.setattr(tool_calls, "_understand", lax)
 

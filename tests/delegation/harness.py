@@ -221,7 +221,7 @@ class Harness:
         session = await Session.open(Options(self.project, **given), env=self.env)
         self.ids.append(session.id)
         model = play if isinstance(play, Actors) else Actors(play)
-        session._main.agent.provider = model
+        session._main.agent.conversation.provider = model
         try:
             yield ScriptedSession(session, model)
         finally:

@@ -87,7 +87,9 @@ async def test_a_continued_child_keeps_its_model(harness: Harness) -> None:
     harness.env["ANTHROPIC_API_KEY"] = "sk-canary-0123456789"
     async with harness.open({"a": [Say("", [delegate("researcher", "look")]), Say("x"), Say("", [again("a.1")])]}) as s:
         await s.session.prompt("go")
-        s.root.provider = other = Actors({"a": [Say("", [again("a.1")])], "a.1": [Say("two")]}, model="other")
+        s.root.conversation.provider = other = Actors(
+            {"a": [Say("", [again("a.1")])], "a.1": [Say("two")]}, model="other"
+        )
         await s.session.prompt("continue it")
         assert [r.agent for r in other.requests] == ["a", "a.1", "a"]
         words = s.of(Notice, "a.1")[-1].text

@@ -161,7 +161,7 @@ async def test_skills_survive_compaction_twice_and_a_resume(harness: Harness) ->
         assert first.messages[-1].text == "go"
         assert "already loaded" in s.results()[-1]
         (message,) = kept_skills(
-            s.root.history, [], 20_000
+            s.root.conversation.history, [], 20_000
         )  # a smaller window keeps the newest only, and names the other
         assert list(loaded_skills([message])) == ["pdf"]
         assert "These skills did not fit: long." in message.text
@@ -239,7 +239,7 @@ async def test_a_person_starts_a_skill(harness: Harness) -> None:
         await s.session.prompt(f"{preface}\n\n{body}", task="/pdf form")
         heard = s.heard()[0]
         assert "Fill form." in heard
-        assert list(loaded_skills(s.root.history)) == ["pdf"]
+        assert list(loaded_skills(s.root.conversation.history)) == ["pdf"]
         shown = [
             item.text
             for item in SessionView.of(s.envelopes).agents["a"].transcript

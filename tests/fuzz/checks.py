@@ -161,7 +161,7 @@ def check_calls(scene: Scene, log: Sequence[ev.Envelope]) -> list[str]:
 
 def _permitted(scene: Scene, path: str, call_id: str, name: str, yes: set[tuple[str, str]]) -> list[str]:
     """Rights are looked at from outside: every agent on the way up must let the call pass, or a person said yes."""
-    tools = scene.agent(path).tools
+    tools = scene.agent(path).conversation.tools
     if name not in tools:
         return [f"{path} ran {name}, which is not among its tools"]
     effect = tools[name].effect
@@ -193,14 +193,16 @@ def check_histories(scene: Scene, log: Sequence[ev.Envelope]) -> list[str]:
     faults = []
     records = log_reader.replay(log)
     for path, agent in scene.bench.agents.items():
-        if agent.history or path in scene.bench.tree.runs:  # one that died before its task and was refused has none
-            faults += [f"history of {path}: {fault}" for fault in strict(agent.history)]
+        if (
+            agent.conversation.history or path in scene.bench.tree.runs
+        ):  # one that died before its task and was refused has none
+            faults += [f"history of {path}: {fault}" for fault in strict(agent.conversation.history)]
         if path not in scene.bench.tree.runs:
             continue  # made anew for one below it that goes on: it does nothing, and with another model it may have no thinking
         if path not in records:
             faults.append(f"{path} is not in the log")
             continue
-        kept, memory = records[path].history, agent.history
+        kept, memory = records[path].history, agent.conversation.history
         if kept != memory:
             faults.append(f"the log tells another history of {path}:\n{kept}\n{memory}")
         if (end := records[path].end) is None or end.status not in ENDED:

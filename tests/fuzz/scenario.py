@@ -116,7 +116,7 @@ class Scene(RandomUser):
             place=self._place if self.copies else None,
         )  # fmt: skip
         bench.workspace = bench.services.workspace = bench.root.workspace = Machine(self)
-        bench.root.specs += (make("hidden", self._hidden).spec,)
+        bench.root.conversation.specs += (make("hidden", self._hidden).spec,)
         return bench
 
     def _place(self, bench: Bench) -> WorktreeIsolation:
@@ -293,8 +293,8 @@ class Scene(RandomUser):
             estimate_request(request)
             if request.system == SYSTEM
             else prompt
-            if agent.cache_missed
-            else max(0, prompt - agent.sent)
+            if agent.conversation.cache_missed
+            else max(0, prompt - agent.conversation.sent)
         )
         usual = fresh + min(request.max_output, agent.budget.usual)  # where less is free, less is reserved
         self.in_flight[agent.path] = min(usual, agent.budget.tokens.reserved)
@@ -307,7 +307,7 @@ class Scene(RandomUser):
     def spent(self, request: Request, usage: Usage) -> None:
         """Note by how much the reservation of a request was too small: that much may be overspent."""
         agent, reserved = self.bench.agents[request.agent], self.in_flight[request.agent]
-        sent = 0 if request.system == SYSTEM else agent.sent
+        sent = 0 if request.system == SYSTEM else agent.conversation.sent
         counted = usage.billed if usage.cached else max(0, usage.input - sent) + usage.output
         self.misjudged[agent.path] += max(0, counted - reserved)
         self.largest[agent.path] = max(self.largest.get(agent.path, 0), counted)

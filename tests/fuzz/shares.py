@@ -104,7 +104,7 @@ class TruncatingModel(TreeModel):
         turn = self._asked[path] = self._asked.get(path, -1) + 1
         wraps_up = request.tool_choice == "none"
         whole = 200 if wraps_up or turn >= len(mine.replies) else mine.replies[turn]
-        fresh = max(0, prompt_tokens(agent) - agent.sent)
+        fresh = max(0, prompt_tokens(agent) - agent.conversation.sent)
         if not wraps_up:
             self._look(request, whole, fresh)
         self.at_once += 1
@@ -117,7 +117,7 @@ class TruncatingModel(TreeModel):
             self.at_once -= 1
             self.open.discard(path)
         output = min(whole, request.max_output)
-        usage = Usage(input=fresh + agent.sent, output=output, cached=False)
+        usage = Usage(input=fresh + agent.conversation.sent, output=output, cached=False)
         self.largest = max(self.largest, fresh + output)
         calls = self.calls_of(mine, path, turn) if not wraps_up and output == whole else ()
         stop = "max_tokens" if output < whole else "tool_use" if calls else "end_turn"

@@ -74,7 +74,7 @@ async def test_they_are_told_once_wherever_the_process_dies() -> None:
     begun = end_of(log, "a.1")
     for died in range(begun, len(log) + 1):
         scene = await reopened(log, died)
-        heard = [m.text for m in scene.bench.root.history if m.role == "user" and "a.1" in m.text]
+        heard = [m.text for m in scene.bench.root.conversation.history if m.role == "user" and "a.1" in m.text]
         assert len(heard) + len(told(scene)) == 1, f"died at {died}"
         whole = scene.bench.envelopes
         twice = await reopened(whole, len(whole))
@@ -112,7 +112,7 @@ async def test_thinking_that_was_dropped_with_a_model_does_not_come_back_when_a_
     second, third = other.requests
     assert third.messages[: len(second.messages)] == second.messages
     record = replay(bench.envelopes)["a.1"]
-    assert record.history == bench.agents["a.1"].history
+    assert record.history == bench.agents["a.1"].conversation.history
 
 
 class Slow(MemoryJournal):
@@ -139,7 +139,7 @@ async def test_a_stop_in_the_middle_of_a_change_to_the_fallback_model_leaves_no_
     await bench.tree.stop("a", level="cancel", why="cancelled")
     assert node.outcome.text == "all I have"
     assert not [p for r in spare.requests for m in r.messages for p in m.parts if isinstance(p, Thinking)]
-    assert replay(bench.envelopes)["a"].history == bench.root.history
+    assert replay(bench.envelopes)["a"].history == bench.root.conversation.history
 
 
 @virtual

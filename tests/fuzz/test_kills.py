@@ -130,7 +130,7 @@ async def goes_on(
     outcome = await session.prompt("where were we?")
     if (outcome.status, outcome.text) != ("completed", "I go on from there."):
         faults.append(f"it does not go on: {outcome}")
-    faults += lost_results(before, session._main.agent.history, reached)
+    faults += lost_results(before, session._main.agent.conversation.history, reached)
     again = random.choice([*{path for path in replay(before) if path != "a"}, ""])
     if again:
         outcome = await session.resume_agent(again, "go on with yours", max_tokens=50_000)

@@ -12,7 +12,7 @@ MOST = SCENES
 """Scenes with fixed seeds that are tried: those of every run of the suite, which find nothing without a mutant."""
 
 MUTANTS: dict[str, Seed] = {
-    "1 open calls are left open at the end of a run": changed("close_calls", "open_calls(agent.history)", "()"),
+    "1 open calls are left open at the end of a run": changed("close_calls", "open_calls(ANY)", "()"),
     "2 a task is cancelled more than once": changed(
         "stop", "not task.done() and not task.cancelling()", "not task.done()"
     ),
@@ -56,7 +56,7 @@ MUTANTS: dict[str, Seed] = {
     "8 a compaction is not in the replay": changed("_compacted", "ANY.history = list(event.messages)", "pass"),
     "9 the wrap-up drops the tools": changed("request_with", "ANY.specs", "ANY.specs if tools else ()"),
     "9 a partial reply is put before the last message": changed(
-        "add_reply", "agent.history.append(ANY)", "agent.history.insert(-1, ANY)"
+        "add_reply", "conversation.history.append(ANY)", "conversation.history.insert(-1, ANY)"
     ),
     "10 the rights of a child ignore its parent": changed("Rules.decide", "[self.parent.decide(call, extra)]", "[]"),
     "10 the list of allowed tools is not checked": changed(

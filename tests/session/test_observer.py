@@ -121,7 +121,7 @@ async def test_the_observer_is_live_and_takes_over_when_the_first_ends(harness: 
         harness.plays({"a": [says("three")]})
         session = await observer.take_over()
         await face.end()
-        assert session._main.agent.history[-1].text == "two"
+        assert session._main.agent.conversation.history[-1].text == "two"
         assert (await session.prompt("third")).text == "three"
         await session.close()
 

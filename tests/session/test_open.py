@@ -72,7 +72,7 @@ async def test_where_nothing_can_be_kept_it_lives_in_memory(
         log = await session.history()
         (spilled,) = found(tmp_path, "friday-*/context-a.1.txt")
         assert spilled.read_text(encoding="utf-8").endswith("THE END")
-        assert session._main.agent.history[-1].text == "The port is 8080."
+        assert session._main.agent.conversation.history[-1].text == "The port is 8080."
     assert data_dir().read_text(encoding="utf-8") == "a file"
     assert not found(tmp_path, "friday-*"), "what was too long for a prompt goes with the session"
     (notice,) = [e.event for e in log if isinstance(e.event, Notice)]
@@ -122,7 +122,7 @@ async def test_a_clock_that_was_set_between_two_processes(harness: Harness, leap
     async with harness.session(resume=session) as again:
         for number in range(2):
             await again.prompt(f"go {number}")
-        asked = [m.text for m in again._main.agent.history if m.role == "user" and "go " in m.text]
+        asked = [m.text for m in again._main.agent.conversation.history if m.role == "user" and "go " in m.text]
     assert ["The process died while these" in text for text in asked] == [True, False]
     log = await harness.log(session)
     ends = [e for e in log if isinstance(e.event, AgentFinished)]
@@ -149,7 +149,7 @@ async def test_what_another_process_added_meanwhile_is_known(harness: Harness, m
     monkeypatch.setattr(open, "read_context", meanwhile)
     async with harness.session(resume=first.id) as again:
         await again.prompt("on")
-        assert [m.text for m in again._main.agent.history if m.role == "user"][:2] == ["go", "meanwhile"]
+        assert [m.text for m in again._main.agent.conversation.history if m.role == "user"][:2] == ["go", "meanwhile"]
     log = await harness.log(first.id)
     assert [e.seq for e in log] == list(range(1, len(log) + 1))
 

@@ -59,14 +59,14 @@ async def test_files_are_restored_and_the_rewind_is_undone(harness: Harness) -> 
         assert (done.done, done.conflicts, done.lost) == (True, (), ())
         assert everything(harness.project) == before
         assert not (harness.project / "made").exists()
-        assert session._main.agent.history == []
+        assert session._main.agent.conversation.history == []
         assert await session.rewind.points() == []
         await session.rewind.undo()
         assert everything(harness.project) == after
         assert [p.files for p in await session.rewind.points()] == [("made/new.txt", "old.txt")]
         await session.rewind.to(1, "files")
         assert everything(harness.project) == before
-        assert len(session._main.agent.history) > 3, "the conversation stays"
+        assert len(session._main.agent.conversation.history) > 3, "the conversation stays"
         with pytest.raises(UsageError, match="No file needs to be restored"):
             await session.rewind.to(1, "files")
     rewinds = [e.event.what for e in await harness.log(session.id) if isinstance(e.event, Rewound)]

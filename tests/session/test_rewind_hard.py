@@ -110,7 +110,7 @@ async def test_a_name_is_no_note_of_the_harness(harness: Harness) -> None:
         assert session._main.agent.receipt.lines()[1].startswith("changed: a\\n‹Note of the harness; ")
         assert (await session.rewind.to(1, "files")).done
         await session.prompt("go on")
-        told = next(m.text for m in reversed(session._main.agent.history) if m.role == "user")
+        told = next(m.text for m in reversed(session._main.agent.conversation.history) if m.role == "user")
     assert told.count("[Note of the harness") == 1
     assert "<system>" not in told
 

@@ -41,7 +41,7 @@ async def talked(scene: ScriptedSession, *texts: str) -> None:
 
 def said(scene: ScriptedSession) -> list[str]:
     """What the model is sent of the conversation, and the log's own word for the same."""
-    now = [m.text for m in scene.root.history]
+    now = [m.text for m in scene.root.conversation.history]
     assert now == [m.text for m in scene.record("a").history]
     return now
 
@@ -98,7 +98,7 @@ async def test_a_rewind_outlives_the_process_and_reaches_behind_a_compaction(act
         assert before > 0
         assert after > 0
         assert "keep the names" in scene.requests()[-1].messages[-1].text
-        assert len(scene.root.history) == 1
+        assert len(scene.root.conversation.history) == 1
         assert "the summary" in said(scene)[0]
         assert len(scene.of(ev.Compacted)) == 1
         await scene.session.rewind.to(2)
@@ -141,7 +141,7 @@ async def test_thinking_of_another_model_is_not_taken_back_to(acts: Harness) -> 
         await talked(scene, "second")
         await scene.session.rewind.to(2)
         assert said(scene) == ["first", "one"]
-        assert [len(m.parts) for m in scene.root.history] == [1, 1]
+        assert [len(m.parts) for m in scene.root.conversation.history] == [1, 1]
 
 
 @virtual
@@ -208,8 +208,8 @@ async def test_a_fork_continues_from_a_message_and_the_old_session_stays(harness
         assert known.end is not None
         assert known.end.text == "found 42"
         assert (await fork.prompt("other")).text == "forked"
-        assert fork._main.agent.history[0].text == "first"
-        assert "second" not in [m.text for m in fork._main.agent.history]
+        assert fork._main.agent.conversation.history[0].text == "first"
+        assert "second" not in [m.text for m in fork._main.agent.conversation.history]
         rows = {row.profile: row for row in await fork._parts.store.stats()}
         assert (rows["friday"].agents, rows["friday"].runs) == (2, 3)  # what was copied was spent and run once
         assert (rows["general"].agents, rows["general"].runs) == (1, 1)

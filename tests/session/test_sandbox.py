@@ -38,7 +38,7 @@ async def _answers(session: Session, allow: bool) -> None:
 
 
 def results(session: Session) -> list[ToolResult]:
-    return [result for message in session._main.agent.history for result in message.results]
+    return [result for message in session._main.agent.conversation.history for result in message.results]
 
 
 async def test_in_mode_auto_only_confined_commands_pass_unasked(harness: Harness, choice: SandboxChoice) -> None:
@@ -79,8 +79,8 @@ async def test_without_a_sandbox_mode_auto_asks_and_says_so(harness: Harness) ->
     assert results(session)[0].status == "denied"
     notices = [e.event.text for e in await harness.log(session.id) if isinstance(e.event, Notice)]
     assert len([text for text in notices if text.startswith("sandbox: none (switched off in the settings)")]) == 1
-    assert "outside" not in str(session._main.agent.tools["bash"].spec.schema)
-    assert "run in a sandbox" not in session._main.agent.system
+    assert "outside" not in str(session._main.agent.conversation.tools["bash"].spec.schema)
+    assert "run in a sandbox" not in session._main.agent.conversation.system
 
 
 async def test_a_kind_that_does_not_work_opens_nothing(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,10 +143,10 @@ async def test_what_a_command_changed_before_it_was_stopped_is_told(harness: Har
 
 async def test_the_model_knows(harness: Harness, choice: SandboxChoice) -> None:
     session = await play(harness, choice.kind)
-    assert "Commands run in a sandbox" in session._main.agent.system
-    assert "network is off" in session._main.agent.system
+    assert "Commands run in a sandbox" in session._main.agent.conversation.system
+    assert "network is off" in session._main.agent.conversation.system
     session = await play(harness, choice.kind, network=True)
-    assert "network is off" not in session._main.agent.system
+    assert "network is off" not in session._main.agent.conversation.system
 
 
 async def test_friday_s_own_folders_are_closed_to_commands(harness: Harness, choice: SandboxChoice) -> None:

@@ -54,7 +54,7 @@ class HookInputs:
         if event not in _WITHOUT_MODE:
             out["permission_mode"] = MODES[agent.rules.effective_mode]
         if event not in _WITHOUT_EFFORT:
-            out["effort"] = {"level": agent.effort or "medium"}
+            out["effort"] = {"level": agent.conversation.effort or "medium"}
         if agent.parent is not None:
             out |= {"agent_id": agent.path, "agent_type": agent.profile}
         tokens, cost = agent.budget.left("tokens"), agent.budget.left("cost")
@@ -70,18 +70,19 @@ class HookInputs:
 
     def transcript(self, agent: Agent) -> str:
         """The path of the transcript of `agent` as JSON lines, with its messages so far; "" if it cannot be written."""
+        conversation = agent.conversation
         try:
             top = self._folder()
             path = top / "transcript.jsonl" if agent.parent is None else top / "subagents" / f"agent-{agent.path}.jsonl"
             known, count = self._written.get(agent.path, (0, 0))
-            new = known != id(agent.history) or count > len(agent.history)
-            rows = agent.history[0 if new else count :]
+            new = known != id(conversation.history) or count > len(conversation.history)
+            rows = conversation.history[0 if new else count :]
             if rows or new:
                 path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
                 flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | (os.O_TRUNC if new else os.O_APPEND)
                 with os.fdopen(os.open(path, flags, 0o600), "ab") as file:
                     file.write(b"".join(self._row(agent, message) for message in rows))
-            self._written[agent.path] = id(agent.history), len(agent.history)
+            self._written[agent.path] = id(conversation.history), len(conversation.history)
         except OSError:
             return ""
         return str(path)

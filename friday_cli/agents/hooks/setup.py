@@ -84,7 +84,9 @@ def make_hooks(
         """The sub-agents that a call starts, the most that they may cost in US dollars (None if a price is unknown), and what
         each usually uses."""
         tasks = [task for task in arguments.get("tasks", [arguments]) if isinstance(task, dict)]
-        wanted = [SpawnEstimate(agent.provider, str(task.get("profile", "")), _tokens(task)) for task in tasks]
+        wanted = [
+            SpawnEstimate(agent.conversation.provider, str(task.get("profile", "")), _tokens(task)) for task in tasks
+        ]
         prices = [tools.highest_cost(one) for one in wanted]
         usual = [await tools.forecast(one, len(str(t.get("task", "")))) for one, t in zip(wanted, tasks, strict=True)]
         cost = None if None in prices else sum(price for price in prices if price is not None)

@@ -78,77 +78,91 @@ class Inbox:
         return message
 
 
-class Agent(msgspec.Struct, eq=False):
-    """The data of one agent. Tokens and cost count over its life; `max_turns` and `time_s` (active seconds) are per run.
-    `max_depth` is how deep the agents below it may be nested; the main agent is 0.
+class Conversation(msgspec.Struct, eq=False):
+    """The conversation of an agent with a model, and how its requests are made."""
 
-    `specs` is the frozen tool list that the model sees, `tools` those that may be called. `supervision` says who checks
-    its result; `accept` returns what is wrong with a final answer, "" for nothing. `subagent_notes` lists its sub-agents
-    for its compacted history. `context` is the tokens of the conversation after the last reply, `sent` those of its
-    prompt; `cache_missed`: the provider's cache was not used for it. `usage_doubted`: a usage that its service reported
-    was not possible. `last_request` is compared with the next one; `told_broken_prefix` is the run in which the person was told
-    that a service did not use its cache. `cache_key` is `prefix_name`, if that is not the profile. `below` is
-    the usage of its descendants. `start_events` are logged right after its next start. `on_read`: what is done, and logged,
-    when it reads a message with a text. `texts` are the replies of this
-    run, `streaming` the text of an unfinished one. `provider_state` is what the provider keeps of the conversation.
-    `result_chars`: characters of its result that its parent reads at once.
-    """
-
-    path: str
-    profile: str
     provider: Provider
     system: str
     specs: tuple[ToolSpec, ...]
+    """The tool list that the model sees; it does not change within a prefix."""
     tools: dict[str, Tool]
-    rules: Rules
-    budget: Budget
-    slot: RunSlot
-    inbox: Inbox
-    max_turns: int
-    time_s: float
-    max_depth: int
-    workspace: Workspace
-    cache_key: str = ""
+    """The tools that may be called."""
+    cache_key: str
+    """Equal for agents whose requests begin alike, also in other sessions."""
     effort: Effort | None = None
     temperature: float | None = None
     fallback: Provider | None = None
-    supervision: Supervision = "unsupervised"
-    accept: Callable[[str], str] = lambda text: ""
+    """The model that answers if the first one does not."""
     history: list[Message] = []
-    seen: KnownFiles = msgspec.field(default_factory=KnownFiles)
-    parent: Agent | None = None
-    subagent_notes: Callable[[], str] = lambda: ""
-    usage: Usage = msgspec.field(default_factory=Usage)
-    below: Usage = msgspec.field(default_factory=Usage)
-    receipt_builder: ReceiptBuilder = msgspec.field(default_factory=ReceiptBuilder)
-    run: int = 0
-    turn: int = 0
     context: int = 0
+    """Tokens of the conversation after the last reply."""
     sent: int = 0
+    """Tokens of the prompt of the last reply."""
     cache_missed: bool = False
-    usage_doubted: bool = False
+    """Whether the service did not use its cache for the last reply."""
     last_request: LastRequest | None = None
+    """What the next request is compared with."""
     told_broken_prefix: int = 0
-    texts: list[str] = []
-    streaming: str = ""
+    """The run in which the person was told that the service did not use its cache."""
     provider_state: dict[str, Any] = {}
-    start_events: list[AnyEvent] = []
-    on_read: dict[str, Callable[[], AnyEvent]] = {}
-    result_chars: int = RESULT_CHARS
+    """What the provider keeps of the conversation."""
 
     @property
     def model(self) -> str:
         return f"{self.provider.name}/{self.provider.model}"
 
+
+class Agent(msgspec.Struct, eq=False):
+    """What every agent has, whoever makes its calls. Tokens and cost count over its life; `max_turns` and `time_s`
+    (active seconds) are per run."""
+
+    path: str
+    profile: str
+    conversation: Conversation
+    rules: Rules
+    budget: Budget
+    slot: RunSlot
+    inbox: Inbox
+    workspace: Workspace
+    max_turns: int
+    time_s: float
+    max_depth: int
+    """How deep the agents below it may be nested; the main agent is 0."""
+    supervision: Supervision = "unsupervised"
+    """Who checks its result."""
+    accept: Callable[[str], str] = lambda text: ""
+    """Returns what is wrong with a final answer, "" for nothing."""
+    seen: KnownFiles = msgspec.field(default_factory=KnownFiles)
+    parent: Agent | None = None
+    subagent_notes: Callable[[], str] = lambda: ""
+    """Lists its sub-agents for its compacted history."""
+    usage: Usage = msgspec.field(default_factory=Usage)
+    below: Usage = msgspec.field(default_factory=Usage)
+    """The usage of its descendants."""
+    usage_doubted: bool = False
+    """Whether the person was told of a reported usage that is not possible."""
+    receipt_builder: ReceiptBuilder = msgspec.field(default_factory=ReceiptBuilder)
+    run: int = 0
+    turn: int = 0
+    texts: list[str] = []
+    """The replies of this run."""
+    streaming: str = ""
+    """The text of an unfinished reply."""
+    start_events: list[AnyEvent] = []
+    """Logged right after its next start."""
+    on_read: dict[str, Callable[[], AnyEvent]] = {}
+    """What is done, and logged, when it reads a message with a text."""
+    result_chars: int = RESULT_CHARS
+    """Characters of its result that its parent reads at once."""
+
+    @property
+    def model(self) -> str:
+        return self.conversation.model
+
     def reading(self, message: Message, *, withheld: bool = False) -> list[AnyEvent]:
         """The events to log when it reads `message`; none if hooks withheld it."""
         acts = [self.on_read.pop(text) for text in list(self.on_read) if text in message.text]
         return [] if withheld else [*(act() for act in acts), MessageAdded(message)]
-
-    @property
-    def prefix_name(self) -> str:
-        """Equal for agents whose requests begin alike, also in other sessions."""
-        return self.cache_key or self.profile
 
     @property
     def receipt(self) -> Receipt:

@@ -29,14 +29,15 @@ HEADER = f"{NOTE} The conversation so far was replaced by this summary."
 
 async def needed(agent: Agent, services: Services) -> bool:
     """Whether the next request would fill more than `compact_at` of the window."""
-    most = agent.provider.window * services.policy.compact_at
-    return len(agent.history) > 2 and await measured(agent, most) > most
+    most = agent.conversation.provider.window * services.policy.compact_at
+    return len(agent.conversation.history) > 2 and await measured(agent, most) > most
 
 
 async def compact(agent: Agent, services: Services, *, requested: bool = False, instructions: str = "") -> None:
     """Replace the history by its summary, which starts a new prefix. Raises StopRun when the result does not fit.
     `requested`: a person asks for it between two runs, so no message is left to be answered. `instructions` are
     theirs."""
+    conversation = agent.conversation
     if services.hooks is not None:
         hooked = await services.hooks.compaction(agent, requested=requested, instructions=instructions)
         if hooked.decision == "deny" and requested:
@@ -44,9 +45,9 @@ async def compact(agent: Agent, services: Services, *, requested: bool = False, 
         if hooked.decision == "deny":
             return
     before = prompt_tokens(agent)
-    history = agent.history
+    history = conversation.history
     request = [] if requested else _last_request(history)
-    most = agent.provider.window * 0.9
+    most = conversation.provider.window * 0.9
     if request and (size := await measured(agent, most, request)) > most:
         words = f"The message does not fit the window of {agent.model}: {size} tokens with instructions and tools."
         raise StopRun("context", words)
@@ -57,20 +58,20 @@ async def compact(agent: Agent, services: Services, *, requested: bool = False, 
         texts.append("Sub-agents of this session:\n" + agents)
     if request:
         texts.append("The last request follows unchanged. Continue with it where the summary ends.")
-    skills = kept_skills(history, request, agent.provider.window)
-    agent.history = [user("\n\n".join(texts), source="harness"), *skills, *request]
-    agent.context = agent.sent = 0
+    skills = kept_skills(history, request, conversation.provider.window)
+    conversation.history = [user("\n\n".join(texts), source="harness"), *skills, *request]
+    conversation.context = conversation.sent = 0
     after = await measured(agent, most)
     await services.log.emit(
         agent.path,
-        Compacted(tuple(agent.history), before, after, done.usage),
-        Prefix(agent.model, agent.system, agent.specs),
+        Compacted(tuple(conversation.history), before, after, done.usage),
+        Prefix(agent.model, conversation.system, conversation.specs),
     )
     if services.hooks is not None:
         hooked = await services.hooks.compacted(agent, requested=requested, summary=done.message.text.strip())
         if hooked.context:
-            agent.history.append(user(hooked.context, source="harness"))
-            await services.log.emit(agent.path, MessageAdded(agent.history[-1]))
+            conversation.history.append(user(hooked.context, source="harness"))
+            await services.log.emit(agent.path, MessageAdded(conversation.history[-1]))
     if after > most:
         raise StopRun("context", f"The summary ({after} tokens) does not fit the window of {agent.model}.")
 
@@ -82,15 +83,18 @@ def _last_request(history: list[Message]) -> list[Message]:
 
 async def _summary(agent: Agent, services: Services, prompt: str) -> ReplyDone:
     """Ask for the summary after the whole history, or after a shortened one when that does not fit."""
-    history, model = agent.history, agent.model
+    conversation = agent.conversation
+    history, model = conversation.history, agent.model
     try:
-        agent.history = [*history, user(prompt, source="harness")]
+        conversation.history = [*history, user(prompt, source="harness")]
         done = await ModelCall(agent, services, tools=False, quiet=True).send()
     except ProviderError as error:
         if error.kind != "context":
             raise
-        agent.history = [user(f"{_without_middle(history, agent.provider.window)}\n\n{prompt}", source="harness")]
-        agent.context = agent.sent = 0
+        conversation.history = [
+            user(f"{_without_middle(history, conversation.provider.window)}\n\n{prompt}", source="harness")
+        ]
+        conversation.context = conversation.sent = 0
         try:
             done = await ModelCall(agent, services, tools=False, quiet=True).send()
         except ProviderError as again:
@@ -99,7 +103,7 @@ async def _summary(agent: Agent, services: Services, prompt: str) -> ReplyDone:
             words = f"The context of {agent.model} is full and could not be compacted: {again.message}"
             raise StopRun("context", words) from None
     finally:
-        agent.history = history if agent.model == model else [without_thinking(m) for m in history]
+        conversation.history = history if agent.model == model else [without_thinking(m) for m in history]
     if not done.message.text.strip():
         raise StopRun("context", f"{agent.model} gave no summary when its context was full.")
     return done

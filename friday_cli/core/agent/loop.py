@@ -138,8 +138,9 @@ async def _turn(agent: Agent, services: Services, guard: _RepetitionGuard) -> tu
 
 
 def _started(agent: Agent, *, wrap_up: bool = False) -> TurnStarted:
-    provider, prompt = agent.provider, prompt_tokens(agent)
-    again = 0 if agent.cache_missed else min(agent.sent, prompt)
+    conversation = agent.conversation
+    provider, prompt = conversation.provider, prompt_tokens(agent)
+    again = 0 if conversation.cache_missed else min(conversation.sent, prompt)
     sent, reply = Usage(input=prompt - again, cache_read=again), provider.cost(Usage(output=1_000_000))
     request = msgspec.structs.replace(sent, cost_usd=provider.cost(sent), estimated=True)
     return TurnStarted(
@@ -148,20 +149,21 @@ def _started(agent: Agent, *, wrap_up: bool = False) -> TurnStarted:
 
 
 def _finished(agent: Agent, done: ReplyDone) -> TurnFinished:
-    return TurnFinished(agent.turn, done.usage, done.stop, done.usage.context, agent.provider.window)
+    return TurnFinished(agent.turn, done.usage, done.stop, done.usage.context, agent.conversation.provider.window)
 
 
 async def add_reply(agent: Agent, services: Services, done: ReplyDone, *also: AnyEvent) -> None:
     """Add an assistant message to the history, and log it together with the events `also`."""
+    conversation = agent.conversation
     usage = done.usage
-    agent.sent = usage.input + usage.cache_read + usage.cache_write
-    agent.context = usage.context
-    agent.cache_missed = usage.cached and agent.sent > 0 and not (usage.cache_read or usage.cache_write)
+    conversation.sent = usage.input + usage.cache_read + usage.cache_write
+    conversation.context = usage.context
+    conversation.cache_missed = usage.cached and conversation.sent > 0 and not (usage.cache_read or usage.cache_write)
     if text := done.message.text.strip():
         agent.texts.append(text)
     events: list[AnyEvent] = list(also)
     if done.message.parts:  # providers reject an empty one in a request
-        agent.history.append(done.message)
+        conversation.history.append(done.message)
         events.insert(0, MessageAdded(done.message))
     if done.message.calls:  # they run only when the log has them
         await services.log.emit(agent.path, *events)
@@ -172,7 +174,7 @@ async def add_reply(agent: Agent, services: Services, done: ReplyDone, *also: An
 async def add_system_note(agent: Agent, services: Services, text: str) -> None:
     """Add a note of the harness to the history."""
     message = user(text, source="harness")
-    agent.history.append(message)
+    agent.conversation.history.append(message)
     await services.log.emit(agent.path, MessageAdded(message))
 
 
@@ -188,7 +190,7 @@ async def drain_inbox(agent: Agent, services: Services) -> None:
                 message = user(f"{NOTE} A message of the user was withheld by a hook of the user.", source="harness")
             elif hooked.context:
                 await add_system_note(agent, services, hooked.context)
-        agent.history.append(message)
+        agent.conversation.history.append(message)
         await services.log.emit(agent.path, *agent.reading(message))
 
 
@@ -209,10 +211,10 @@ def may_continue(agent: Agent) -> bool:
 
 async def close_calls(agent: Agent, services: Services) -> None:
     """Add a `cancelled` result for each call of the history that has none."""
-    if left := open_calls(agent.history):
+    if left := open_calls(agent.conversation.history):
         results = tuple(ToolResult(c.id, "Stopped before it was run.", "cancelled") for c in left)
         message = Message("tool", results, "harness")
-        agent.history.append(message)
+        agent.conversation.history.append(message)
         await services.log.emit(agent.path, MessageAdded(message))
 
 
@@ -255,7 +257,7 @@ async def save_partial_reply(agent: Agent, services: Services) -> None:
     if text := agent.streaming.strip():
         agent.streaming = ""
         await add_reply(agent, services, ReplyDone(Message("assistant", (Text(text),)), Usage(), "other"))
-        agent.context = agent.sent = 0
+        agent.conversation.context = agent.conversation.sent = 0
 
 
 class _RepetitionGuard:
@@ -263,12 +265,12 @@ class _RepetitionGuard:
 
     def __init__(self, agent: Agent, services: Services) -> None:
         self._agent, self._services = agent, services
-        self._loops = LoopDetector([name for name, tool in agent.tools.items() if tool.effect == "write"])
+        self._loops = LoopDetector([name for name, tool in agent.conversation.tools.items() if tool.effect == "write"])
         self._unreadable = 0
 
     async def check(self) -> None:
         """Check the newest turn. Raises StopRun."""
-        reply, results = self._agent.history[-2], self._agent.history[-1]
+        reply, results = self._agent.conversation.history[-2], self._agent.conversation.history[-1]
         self._unreadable = self._unreadable + 1 if all(c.error for c in reply.calls) else 0
         if self._unreadable >= UNREADABLE_TURNS:
             raise StopRun("loop", f"{self._unreadable} turns in a row had tool arguments that cannot be read.")

@@ -73,7 +73,7 @@ class ModelCall:
         """Log a failed attempt and wait, or change to the fallback model. False if the request is given up."""
         agent, services, patience = self.agent, self.services, self._patience
         offline_s = services.policy.offline_s if self._other_fallback is None else FALLBACK_AFTER_S
-        wait = patience.next_delay(services.rate_limiter(agent.provider.rate_limit_key), error, offline_s)
+        wait = patience.next_delay(services.rate_limiter(agent.conversation.provider.rate_limit_key), error, offline_s)
         if patience.asked_too_long and error.retry_after and not error.hint:
             error.hint = f"It asks to wait for {_duration_text(error.retry_after)}."
         usage = error.usage if isinstance(error.usage, Usage) else Usage()
@@ -90,23 +90,24 @@ class ModelCall:
     @property
     def _other_fallback(self) -> Provider | None:
         """The configured fallback model, unless the agent uses it already."""
-        used, spare = self.agent.provider, self.agent.fallback
+        used, spare = self.agent.conversation.provider, self.agent.conversation.fallback
         return None if spare is None or (spare.name, spare.model) == (used.name, used.model) else spare
 
     async def _fall_back(self) -> bool:
         """Switch to the configured fallback model, once. Starts a new prefix and drops thinking. False without a fallback."""
         agent, spare = self.agent, self._other_fallback
+        conversation = agent.conversation
         if spare is None:
             return False
-        old, agent.provider, agent.fallback = agent.model, spare, None
-        agent.context = agent.sent = 0
-        agent.provider_state = {}
+        old, conversation.provider, conversation.fallback = agent.model, spare, None
+        conversation.context = conversation.sent = 0
+        conversation.provider_state = {}
         # Before the log has it, because the task may be cancelled there.
-        agent.history = [without_thinking(m) for m in agent.history]
+        conversation.history = [without_thinking(m) for m in conversation.history]
         await self.services.log.emit(
             agent.path,
             Notice(f"{old} does not answer; continuing with the fallback model {agent.model}.", "warning"),
-            Prefix(agent.model, agent.system, agent.specs),
+            Prefix(agent.model, conversation.system, conversation.specs),
         )
         self._patience = RetryPolicy()
         return True
@@ -114,14 +115,18 @@ class ModelCall:
     async def _report_broken_prefix(self, attempt: _Attempt) -> None:
         """Say once in a run that the service did not use its cache for a request, and what changed."""
         agent = self.agent
+        conversation = agent.conversation
         if attempt.request is None:
             return
         now = asyncio.get_running_loop().time()
-        before, agent.last_request = agent.last_request, last_request(agent.model, attempt.request, attempt.usage, now)
-        if before is None or not agent.sent or agent.told_broken_prefix == agent.run:
+        before, conversation.last_request = (
+            conversation.last_request,
+            last_request(agent.model, attempt.request, attempt.usage, now),
+        )
+        if before is None or not conversation.sent or conversation.told_broken_prefix == agent.run:
             return  # the first request of a prefix
-        if (notice := broken_prefix(before, agent.last_request, attempt.usage)) is not None:
-            agent.told_broken_prefix = agent.run
+        if (notice := broken_prefix(before, conversation.last_request, attempt.usage)) is not None:
+            conversation.told_broken_prefix = agent.run
             await self.services.log.emit(agent.path, notice)
 
     async def _report_doubt(self, attempt: _Attempt) -> None:
@@ -141,7 +146,7 @@ class _Attempt:
 
     def __init__(self, call: ModelCall, *, again: bool) -> None:
         self._agent, self._services = call.agent, call.services
-        self._provider = call.agent.provider
+        self._provider = call.agent.conversation.provider
         self._tools, self._quiet, self._again = call.tools, call.quiet, again
         self.reply = _PartialReply(call)
         self.request: Request | None = None
@@ -159,10 +164,12 @@ class _Attempt:
     async def send(self) -> ReplyDone:
         """The reply. The first request of a prefix waits for an agent whose request begins alike."""
         agent, provider = self._agent, self._provider
-        if agent.sent:
+        conversation = agent.conversation
+        if conversation.sent:
             return await self._send_reserved()
         key = provider.rate_limit_key
-        prefix = (key, provider.model, agent.effort, agent.system, tuple(spec.name for spec in agent.specs))
+        specs = tuple(spec.name for spec in conversation.specs)
+        prefix = (key, provider.model, conversation.effort, conversation.system, specs)
         waiting = partial(agent.slot.waiting, "waiting_rate", "cache", wait_s=0.0)
         async with self._services.prefixes.first_request(key, prefix, waiting) as self._on_first_chunk:
             return await self._send_reserved()
@@ -174,15 +181,16 @@ class _Attempt:
         if services.log.failure is not None and any(budget.needs_log for budget in agent.budget.up()):
             words = f"No request was sent, because its start cannot be stored: {services.log.failure}"
             raise ProviderError("config", words)
+        conversation = agent.conversation
         prompt = self._prompt = await measured(agent, provider.window - OUTPUT_FLOOR)
         room = provider.window - prompt
         if room < OUTPUT_FLOOR:
             words = f"The conversation ({prompt} tokens) does not fit the window of {agent.model}."
             raise ProviderError("context", words)
-        fresh = prompt if agent.cache_missed else max(0, prompt - agent.sent)
+        fresh = prompt if conversation.cache_missed else max(0, prompt - conversation.sent)
         want = min(provider.max_output, services.policy.max_output, room)
         reservation = await agent.budget.reserve(fresh, want, price=provider.cost, waiting=agent.slot.waiting)
-        self.request = request = request_with(agent, agent.history, reservation.output, tools=self._tools)
+        self.request = request = request_with(agent, conversation.history, reservation.output, tools=self._tools)
         self._most_context = provider.window + reservation.output
         output = 0
         outer = TRACEPARENT.set("" if services.trace is None else services.trace(agent.path, ""))
@@ -294,7 +302,7 @@ class _Attempt:
         """The usage with its price. When the provider reports no cache figures, input that was sent before in the same prefix
         counts as read from a cache."""
         cost = self._provider.cost(usage) if usage.context else 0.0
-        again = 0 if usage.cached else min(usage.input, self._agent.sent)
+        again = 0 if usage.cached else min(usage.input, self._agent.conversation.sent)
         return msgspec.structs.replace(
             usage, input=usage.input - again, cache_read=usage.cache_read + again, cost_usd=cost
         )

@@ -16,22 +16,24 @@ log = logging.getLogger(__name__)
 
 def prompt_tokens(agent: Agent) -> int:
     """An estimate of the next request's tokens: the context after the last reply, plus the messages since."""
-    if agent.context:
-        since = takewhile(lambda message: message.role != "assistant", reversed(agent.history))
-        return agent.context + sum(map(estimate_message, since))
-    return estimate_request(request_with(agent, agent.history))
+    conversation = agent.conversation
+    if conversation.context:
+        since = takewhile(lambda message: message.role != "assistant", reversed(conversation.history))
+        return conversation.context + sum(map(estimate_message, since))
+    return estimate_request(request_with(agent, conversation.history))
 
 
 async def measured(agent: Agent, most: float, messages: Sequence[Message] | None = None) -> int:
     """Tokens of a request with `messages` (None: the history). The estimate, or the service's count when the estimate is
     above `most`: an estimate may be a third too high, which must not cause a compaction or a refusal."""
+    conversation = agent.conversation
     guess = prompt_tokens(agent) if messages is None else estimate_request(request_with(agent, messages))
-    counted = agent.context if messages is None else 0
-    provider = agent.provider
+    counted = conversation.context if messages is None else 0
+    provider = conversation.provider
     if guess <= most or counted > most or not isinstance(provider, TokenCounter):
         return guess
     try:
-        return await provider.count_tokens(request_with(agent, agent.history if messages is None else messages))
+        return await provider.count_tokens(request_with(agent, conversation.history if messages is None else messages))
     except ProviderError:
         log.debug("tokens of %s could not be counted", agent.path, exc_info=True)
         return guess
@@ -39,8 +41,10 @@ async def measured(agent: Agent, most: float, messages: Sequence[Message] | None
 
 def request_with(agent: Agent, messages: Sequence[Message], max_output: int = 1, *, tools: bool = True) -> Request:
     """A request with `messages` and the prefix of `agent`. Without `tools` the model may call none of those listed."""
+    conversation = agent.conversation
     return Request(
-        agent=agent.path, system=agent.system, tools=agent.specs, messages=tuple(messages), max_output=max_output,
-        tool_choice="auto" if tools else "none", effort=agent.effort, cache_key=agent.prefix_name,
-        temperature=agent.temperature, provider_state=agent.provider_state,
+        agent=agent.path, system=conversation.system, tools=conversation.specs, messages=tuple(messages),
+        max_output=max_output, tool_choice="auto" if tools else "none", effort=conversation.effort,
+        cache_key=conversation.cache_key, temperature=conversation.temperature,
+        provider_state=conversation.provider_state,
     )  # fmt: skip

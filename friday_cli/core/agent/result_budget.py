@@ -34,11 +34,12 @@ async def save_long(workspace: Workspace, text: str) -> str:
 def truncate_results(agent: Agent, results: Sequence[ToolResult]) -> tuple[ToolResult, ...]:
     """The results, with the longest truncated when the budget cannot pay for all of them. Of the wrap-up reserve
     half is used for them at most, because the agent needs it for its last answer."""
-    room = agent.budget.room(agent.provider.cost)
+    conversation = agent.conversation
+    room = agent.budget.room(conversation.provider.cost)
     if room == float("inf"):
         return tuple(results)
     known = prompt_tokens(agent)
-    room -= known if agent.cache_missed else max(0, known - agent.sent)
+    room -= known if conversation.cache_missed else max(0, known - conversation.sent)
     share = max(LEAST, _share([_tokens(result) for result in results], room))
     return tuple(result if _tokens(result) <= share else _cut(result, share) for result in results)
 

@@ -21,7 +21,7 @@ from ..protocol.errors import ProviderError
 from ..protocol.events import IntentStated, Verdict
 from ..protocol.messages import Usage, user
 from ..protocol.run_result import RunResult
-from .agent import Agent, Services, Supervision
+from .agent import Agent, Conversation, Services, Supervision
 from .loop import add_reply, add_system_note, close_calls, provider_failure, run_agent
 from .model_call import ModelCall
 
@@ -105,7 +105,8 @@ async def run_supervised(agent: Agent, services: Services, task: str) -> RunResu
 def differences(intent: Intent, agent: Agent, outcome: RunResult) -> list[str]:
     """The differences between intent, receipt and result of a run, as sentences. No model is asked."""
     receipt = agent.receipt_builder.run
-    reasons = audit(agent.receipt_builder, outcome.text, outcome.claims, [tool.info for tool in agent.tools.values()])
+    tools = [tool.info for tool in agent.conversation.tools.values()]
+    reasons = audit(agent.receipt_builder, outcome.text, outcome.claims, tools)
     changed = [f.path for f in receipt.files]
     if unplanned := [p for p in changed if not any(_matches_pattern(p, pattern) for pattern in intent.changes)]:
         reasons.append(f"changed without stating it: {', '.join(unplanned[:10])}")
@@ -143,12 +144,11 @@ async def _ask_supervisor(
         "# Receipt, made by the harness\n" + "\n".join(agent.receipt_builder.run.lines()),
         "# Differences\n" + "\n".join(f"- {reason}" for reason in reasons),
     ))  # fmt: skip
-    judge = msgspec.structs.replace(
-        agent, provider=services.supervisor or agent.provider, system=SYSTEM, specs=(), tools={},
-        history=[user(text, source="harness")], usage=Usage(), context=0, sent=0, cache_missed=False, fallback=None,
-        temperature=None, cache_key="supervisor", streaming="", texts=[],
-        provider_state={},
+    asked = Conversation(
+        services.supervisor or agent.conversation.provider, SYSTEM, (), {}, "supervisor",
+        effort=agent.conversation.effort, history=[user(text, source="harness")],
     )  # fmt: skip
+    judge = msgspec.structs.replace(agent, conversation=asked, usage=Usage())
     try:
         done = await ModelCall(judge, services, tools=False, quiet=True).send()
         ruling = _parse(done.message.text, _Ruling) or _Ruling("pause", "The supervisor's answer could not be read.")

@@ -52,13 +52,16 @@ async def run_calls(agent: Agent, services: Services, calls: Sequence[ToolCall])
     Calls whose effect is in `PARALLEL` run at the same time, the rest one after the other in call order. Those after the
     first `MAX_CALLS` are not run. Raises StopRun or LimitReached when a call ends the run; all calls have results then
     too."""
+    conversation = agent.conversation
     calls, excess = calls[:MAX_CALLS], calls[MAX_CALLS:]
     if excess:
         text = f"{agent.model} sent {len(calls) + len(excess):,} tool calls in one reply. Only the first {MAX_CALLS} are run."
         await services.log.emit(agent.path, Notice(text, "warning"))
     tasks: list[asyncio.Task[_CallResult]] = []
-    on_machine = any((tool := agent.tools.get(call.name)) and tool.effect not in SLOTLESS for call in calls)
-    serial = [i for i, c in enumerate(calls) if (tool := agent.tools.get(c.name)) and tool.effect not in PARALLEL]
+    on_machine = any((tool := conversation.tools.get(call.name)) and tool.effect not in SLOTLESS for call in calls)
+    serial = [
+        i for i, c in enumerate(calls) if (tool := conversation.tools.get(c.name)) and tool.effect not in PARALLEL
+    ]
     before: asyncio.Event | None = None
     # Only one serial call runs at a time.
     await agent.slot.start_parallel(len(calls) - max(0, len(serial) - 1), on_machine=on_machine)
@@ -78,7 +81,7 @@ async def run_calls(agent: Agent, services: Services, calls: Sequence[ToolCall])
         results = tuple(_settled(task, call) for task, call in zip(tasks, calls, strict=True))
         results += tuple(ToolResult(call.id, NOT_RUN, "error") for call in excess)
         message = Message("tool", truncate_results(agent, results), "harness")
-        agent.history.append(message)
+        conversation.history.append(message)
         services.log.emit_soon(agent.path, MessageAdded(message))
     stopped = ""
     if services.hooks is not None:
@@ -100,7 +103,7 @@ async def _after_batch(
     hooked = await services.hooks.after_batch(agent, {call.id: call for call in calls}, results)
     if hooked.context:
         message = user(hooked.context, source="harness")
-        agent.history.append(message)
+        agent.conversation.history.append(message)
         await services.log.emit(agent.path, MessageAdded(message))
     return hooked.stop
 
@@ -317,7 +320,7 @@ class _Call:
 
 def _forwarded(agent: Agent, call: ToolCall) -> ToolCall:
     """The call that `call` is treated as: itself, or one of a server's tools. Raises ToolError."""
-    tool = agent.tools.get(call.name)
+    tool = agent.conversation.tools.get(call.name)
     if tool is None or tool.forward is None or call.error:
         return call
     name, arguments = tool.forward(tool.parse(tool.understand(call.arguments).arguments))
@@ -327,12 +330,13 @@ def _forwarded(agent: Agent, call: ToolCall) -> ToolCall:
 async def _understand(agent: Agent, services: Services, call: ToolCall) -> tuple[Tool, UnderstoodArguments]:
     """Read a call and its arguments. Raises PermissionDenied for a tool that the agent does not have, ToolError for wrong
     arguments."""
-    tool = agent.tools.get(call.name)
+    conversation = agent.conversation
+    tool = conversation.tools.get(call.name)
     if tool is None:
-        listed = any(spec.name == call.name for spec in agent.specs)
+        listed = any(spec.name == call.name for spec in conversation.specs)
         listed = listed or (call.name in agent.rules.tools.granted_by("profile") and agent.rules.may(call.name))
-        names = ", ".join(sorted(spec.name for spec in agent.specs if spec.name in agent.tools))
-        near = "" if listed else closest_match(call.name, agent.tools)
+        names = ", ".join(sorted(spec.name for spec in conversation.specs if spec.name in conversation.tools))
+        near = "" if listed else closest_match(call.name, conversation.tools)
         reason = "it cannot be used now" if listed else "the agent does not have this tool"
         await services.log.emit(agent.path, Denied(call.id, call.name, "", reason))
         raise PermissionDenied(

@@ -45,8 +45,9 @@ def _used(records: Mapping[str, AgentRecord], path: str) -> Usage:
 def restore(agent: Agent, records: Mapping[str, AgentRecord]) -> None:
     """Restore the history, usage, receipt and prefix of `agent`, whose budget is the rest of it. With another model the
     thinking is dropped."""
+    conversation = agent.conversation
     record = records[agent.path]
-    agent.history, agent.usage, agent.run = record.history, record.usage, record.run
+    conversation.history, agent.usage, agent.run = record.history, record.usage, record.run
     agent.receipt_builder = record.receipt_builder
     for other in records.values():
         if other.path != agent.path and is_under(other.path, agent.path):
@@ -59,7 +60,7 @@ def restore(agent: Agent, records: Mapping[str, AgentRecord]) -> None:
             pool.limit += spent
             pool.spent += spent
     if record.prefix and record.prefix.model == agent.model:
-        agent.system, agent.specs = record.prefix.system, record.prefix.tools
+        conversation.system, conversation.specs = record.prefix.system, record.prefix.tools
     else:
-        agent.start_events.append(Prefix(agent.model, agent.system, agent.specs))
-        agent.history = [without_thinking(m) for m in agent.history]
+        agent.start_events.append(Prefix(agent.model, conversation.system, conversation.specs))
+        conversation.history = [without_thinking(m) for m in conversation.history]

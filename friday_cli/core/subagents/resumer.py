@@ -129,12 +129,12 @@ def _give_more(by: str | None) -> str:
 async def _require_budget(agent: Agent, message: Message, asked: int | None, by: str | None) -> None:
     """Raises BudgetSpent when the token limit of a restored agent cannot pay for its conversation with `message`, ToolError
     when another limit cannot: more tokens are no remedy then. `asked` is the tokens that it was to get."""
-    budget, provider = agent.budget, agent.provider
+    budget, provider = agent.budget, agent.conversation.provider
     tokens, cost = budget.usable()
     each = (provider.cost(Usage(input=1000)) or 0.0) / 1000
     affordable = cost / each if each else float("inf")
     room = tokens - OUTPUT_FLOOR
-    needed = await measured(agent, min(room, affordable), [*agent.history, message])
+    needed = await measured(agent, min(room, affordable), [*agent.conversation.history, message])
     text = f"{agent.path} was not continued: its conversation has about {needed:,} tokens, and "
     if needed > room:
         above = budget.parent.left("tokens") - OUTPUT_FLOOR if budget.parent else float("inf")

@@ -114,12 +114,12 @@ async def _begin(tree: RunHost, node: AgentRun, message: Message | None) -> RunR
     refused = hooked is not None and hooked.decision == "deny"
     added = [user(hooked.context, source="harness")] if hooked is not None and hooked.context else []
     if message is not None:
-        agent.history.pop()
+        agent.conversation.history.pop()
         if refused:
             agent.reading(message, withheld=True)
             message = user(f"{NOTE} A hook withheld the message that was here.", source="harness")
         added.append(message)
-    agent.history += added
+    agent.conversation.history += added
     if added:
         await tree.services.log.emit(agent.path, *(event for one in added for event in agent.reading(one)))
     return RunResult("failed", "hook", "", hooked.reason) if refused and hooked else None
@@ -150,7 +150,8 @@ async def _sent_back(tree: RunHost, node: AgentRun, outcome: RunResult, times: i
 
 def _announce(tree: RunHost, node: AgentRun, message: Message | None) -> None:
     agent, spec = node.agent, node.spec
-    prefix = Prefix(agent.model, agent.system, agent.specs)
+    conversation = agent.conversation
+    prefix = Prefix(agent.model, conversation.system, conversation.specs)
     started = AgentStarted(
         run=agent.run,
         profile=agent.profile,
@@ -160,7 +161,7 @@ def _announce(tree: RunHost, node: AgentRun, message: Message | None) -> None:
         call_id=spec.call_id,
         batch=spec.batch,
         background=spec.background,
-        tools=tuple(agent.tools),
+        tools=tuple(conversation.tools),
         mode=agent.rules.effective_mode,
         tokens=int(agent.budget.tokens.limit or 0),
         cost_usd=agent.budget.cost.limit,
@@ -175,7 +176,7 @@ def _announce(tree: RunHost, node: AgentRun, message: Message | None) -> None:
     events += agent.start_events
     agent.start_events.clear()
     if node.spec.fork and agent.run == 1:
-        given = tuple(agent.history[:-1])
+        given = tuple(conversation.history[:-1])
         events.append(Compacted(given, 0, sum(map(estimate_message, given))))
     if message:
         events += agent.reading(message)
@@ -223,7 +224,7 @@ async def _end(tree: RunHost, node: AgentRun, outcome: RunResult, begun: float) 
         log.exception("processes of %s", agent.path)
         await services.log.emit(agent.path, Notice(f"Processes of {agent.path} may be left: {error}", "error"))
     agent.budget.close_reserve()
-    needed = [] if node.spec.self_contained else [tool.info for tool in agent.tools.values()]
+    needed = [] if node.spec.self_contained else [tool.info for tool in agent.conversation.tools.values()]
     root, failed = agent.path == "a", outcome.stop_reason == "reported" and not outcome.error
     agent.receipt_builder.warn(
         *audit(agent.receipt_builder, outcome.text, outcome.claims, needed, root=root, reports_failure=failed)

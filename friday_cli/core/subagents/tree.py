@@ -108,7 +108,7 @@ class SubagentTree:
             agent, message = self._host.build(self, node.agent, spec, path)
         except LimitReached as limit:
             raise ToolError(f"No agent was started: the {limit.limit} budget of {limit.whose} is used up.") from None
-        self.started_now.append(SpawnEstimate(node.agent.provider, spec.profile, spec.max_tokens))
+        self.started_now.append(SpawnEstimate(node.agent.conversation.provider, spec.profile, spec.max_tokens))
         return self.run(agent, spec, message)
 
     def living_parent(self, parent: str) -> AgentRun:
@@ -133,7 +133,7 @@ class SubagentTree:
         agent.texts.clear()
         agent.receipt_builder.begin()
         if message is not None:
-            agent.history.append(message)
+            agent.conversation.history.append(message)
         node.task = asyncio.create_task(run(self, node, message), name=f"agent {agent.path}")
         return node
 

@@ -196,7 +196,7 @@ class _DelegationTools:
 
     def _tasks_left(self, ctx: ToolContext) -> int:
         """How many tasks the calls of this reply may still delegate, the earlier ones counted in their order."""
-        history = self._tree.node(ctx.agent).agent.history
+        history = self._tree.node(ctx.agent).agent.conversation.history
         calls = next(m.calls for m in reversed(history) if any(call.id == ctx.call_id for call in m.calls))
         earlier = takewhile(lambda call: call.id != ctx.call_id, calls)
         return max(0, self._settings.max_batch - sum(map(task_count, earlier)))

@@ -102,14 +102,14 @@ async def test_a_compaction_is_reported_and_can_be_blocked(harness: Harness, tmp
     })  # fmt: skip
     harness.plays({"a": [says("one"), says("The summary.")]})
     async with harness.after_run(flags=OFF) as session:
-        before: list[Any] = list(session._main.agent.history)
+        before: list[Any] = list(session._main.agent.conversation.history)
         if happens:
             await session.compact("keep the names")
         else:
             with pytest.raises(Exception, match=r"more|enough"):
                 await session.compact("keep the names")
-            assert session._main.agent.history == before
-        texts = [message.text for message in session._main.agent.history]
+            assert session._main.agent.conversation.history == before
+        texts = [message.text for message in session._main.agent.conversation.history]
     (asked,) = recorder.inputs("PreCompact")
     assert (asked["trigger"], asked["custom_instructions"]) == ("manual", "keep the names")
     assert [one["compact_summary"] for one in recorder.inputs("PostCompact")] == ["The summary."] * happens

@@ -345,7 +345,7 @@ async def test_a_prompt_can_be_blocked_and_gets_context(harness: Harness) -> Non
         assert (ended.status, ended.stop_reason) == ("failed", "hook")
         assert "rude" in ended.error
         assert (await session.prompt("good words")).text == "done"
-        texts = [message.text for message in session._main.agent.history]
+        texts = [message.text for message in session._main.agent.conversation.history]
     assert not any("bad words" in text for text in texts)
     assert any("and be kind" in text for text in texts)
 

@@ -72,7 +72,7 @@ async def test_the_users_words_survive_any_number_of_compactions() -> None:
         words = [m.text for m in event.messages]
         assert words.count("find the bug, but touch nothing under vendor/") == 1
     record = replay(bench.envelopes)["a"]
-    assert record.history == bench.root.history
+    assert record.history == bench.root.conversation.history
     assert strict(record.history) == []
 
 
@@ -145,7 +145,7 @@ async def test_a_model_that_gives_no_summary_ends_the_run_and_loses_nothing() ->
     assert (outcome.status, outcome.stop_reason) == ("failed", "context")
     assert "turn 1" in outcome.text
     assert bench.of(Compacted) == []
-    assert replay(bench.envelopes)["a"].history == bench.root.history
+    assert replay(bench.envelopes)["a"].history == bench.root.conversation.history
 
 
 async def test_a_first_message_that_is_too_long_is_not_compacted_for_ever() -> None:

@@ -73,7 +73,7 @@ async def test_a_child_that_hands_its_whole_task_on_is_told_once_and_then_stoppe
     end = bench.finished("a.1")
     assert (end.status, end.stop_reason, end.result) == ("failed", "loop", "let me\n\nagain")
     assert bench.results("a.1")[0].startswith("error: This is your whole task")
-    assert strict(bench.agents["a.1"].history) == []
+    assert strict(bench.agents["a.1"].conversation.history) == []
 
 
 @pytest.mark.parametrize(("own", "task", "same"), [

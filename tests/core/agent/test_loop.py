@@ -51,7 +51,9 @@ async def test_turns_used_up(wrap: Say, end: tuple[str, ...]) -> None:
     assert bench.ended() == end
     assert bench.finished().limit_of == "a"
     assert [r.tool_choice for r in bench.model.requests] == ["auto", "auto", "none"]
-    assert [r.tools for r in bench.model.requests] == [bench.root.specs] * 3, "the tools stay listed: the prefix holds"
+    assert [r.tools for r in bench.model.requests] == [bench.root.conversation.specs] * 3, (
+        "the tools stay listed: the prefix holds"
+    )
     assert [e.wrap_up for e in bench.of(ev.TurnStarted)] == [False, False, True]
 
 
@@ -71,7 +73,7 @@ async def test_results_are_cut_to_what_the_budget_can_read(tokens: int, cost: fl
         Model({"a": turns}, price=1e-6), [make("read", read)], me=Profile(tokens=tokens, cost=cost, time_s=0)
     )
     assert bench.ended() == ("completed", "tokens" if tokens else "cost", "what I have", False)
-    small, *large = bench.root.history[2].results
+    small, *large = bench.root.conversation.history[2].results
     assert small.text == f"20 begins{'é' * 20}ends"
     for result in large:
         assert re.fullmatch(
@@ -106,7 +108,7 @@ async def test_time_used_up_while_the_model_writes_keeps_what_it_wrote() -> None
 
     bench = await ran(Slow({"a": [Say("half an answer"), Say("", [call("x")])]}), me=Profile(time_s=7, tokens=0))
     assert bench.ended() == ("timeout", "time", "half an answer", True)
-    assert [m.role for m in bench.root.history] == ["user", "assistant", "user", "assistant", "tool"]
+    assert [m.role for m in bench.root.conversation.history] == ["user", "assistant", "user", "assistant", "tool"]
 
 
 async def test_a_refusal_is_said_and_not_tried_again() -> None:
@@ -155,7 +157,7 @@ async def test_what_is_said_is_in_the_log_before_it_is_acted_upon() -> None:
         "AgentStarted", "Prefix", "MessageAdded", "TurnStarted", "MessageAdded", "TurnFinished", "ToolStarted",
         "ToolFinished", "MessageAdded", "TurnStarted", "MessageAdded", "TurnFinished", "AgentFinished",
     ]  # fmt: skip
-    assert [e.message for e in bench.of(ev.MessageAdded)] == bench.root.history
+    assert [e.message for e in bench.of(ev.MessageAdded)] == bench.root.conversation.history
     assert [e.turn for e in bench.of(ev.TurnFinished)] == [1, 2]
 
 

@@ -19,11 +19,11 @@ LOST = Usage(input=5_100, output=5)
 def changed(agent: Agent, what: str) -> None:
     match what:
         case "system":
-            agent.system += " Be brief."
+            agent.conversation.system += " Be brief."
         case "tools":
-            agent.specs = tuple(spec for spec in agent.specs if spec.name != "look")
+            agent.conversation.specs = tuple(spec for spec in agent.conversation.specs if spec.name != "look")
         case "message":
-            agent.history[0] = user("another task")
+            agent.conversation.history[0] = user("another task")
 
 
 @pytest.mark.parametrize(

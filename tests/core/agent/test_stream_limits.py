@@ -90,7 +90,7 @@ class Told(Model):
 async def test_a_broken_reply_costs_the_input_that_was_told_and_an_estimate_of_what_came(end: str, output: int) -> None:
     model = Told(end)
     bench = Bench(model, me=Profile(time_s=0, tokens=0))
-    bench.root.system = "y" * 80_000
+    bench.root.conversation.system = "y" * 80_000
     node = bench.begin()
     await until(lambda: bool(bench.root.usage.context) if end == "cut" else bool(model.requests) or bench.root.turn > 0)
     await bench.tree.stop("a")

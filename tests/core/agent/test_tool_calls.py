@@ -36,7 +36,7 @@ async def test_every_call_has_one_result_in_call_order_whatever_became_of_it() -
         Model({"a": [Say("", wishes)]}), [LOOK, make("defect", defect), make("own_cancel", own_cancel, effect="net")]
     )
     assert bench.ended()[:2] == ("completed", "done")
-    assert [r.call_id for r in bench.root.history[2].results] == [w.id for w in wishes]
+    assert [r.call_id for r in bench.root.conversation.history[2].results] == [w.id for w in wishes]
     results = bench.results()
     assert results[:4] == [
         "ok: did slow", "error: no it", "error: defect failed unexpectedly: KeyError: 'x'",
@@ -54,7 +54,7 @@ async def test_of_very_many_calls_in_one_reply_the_first_are_run_and_the_others_
     wishes = [call("look", text=str(number)) for number in range(1000)]
     bench = await ran(Model({"a": [Say("", wishes), Say("done")]}), [LOOK])
     assert bench.ended()[:2] == ("completed", "done")
-    assert [r.call_id for r in bench.root.history[2].results] == [w.id for w in wishes]
+    assert [r.call_id for r in bench.root.conversation.history[2].results] == [w.id for w in wishes]
     results = bench.results()
     assert results[:128] == [f"ok: did {number}" for number in range(128)]
     assert set(results[128:]) == {
@@ -143,7 +143,7 @@ async def test_a_very_long_result_becomes_a_file_and_the_model_is_told_its_path(
     bench = Bench(Model({"a": [Say("", [call("read")]), Say("done")]}), [make("read", read)])
     bench.workspace.keep_output = keep_output  # type: ignore[attr-defined]
     await bench.prompt()
-    (result,) = bench.root.history[2].results
+    (result,) = bench.root.conversation.history[2].results
     (finished,) = bench.of(ToolFinished)
     assert finished.text == result.text
     assert result.text.startswith("begins")
@@ -166,14 +166,14 @@ async def test_a_result_that_cannot_be_saved_is_cut_and_that_is_said() -> None:
     bench = Bench(Model({"a": [Say("", [call("read")]), Say("done")]}), [make("read", read)])
     bench.workspace.keep_output = keep_output  # type: ignore[attr-defined]
     await bench.prompt()
-    assert "It could not be saved: No space left on device. ...]" in bench.root.history[2].results[0].text
+    assert "It could not be saved: No space left on device. ...]" in bench.root.conversation.history[2].results[0].text
 
 
 async def test_the_same_calls_with_the_same_results_are_warned_about_and_then_stopped() -> None:
     bench = await ran(Model(lambda request, count: Say("again", [call("look", text="x")])), [LOOK])
     assert bench.ended()[:2] == ("failed", "loop")
     assert len(bench.model.requests) == 5
-    notes = [m.text for m in bench.root.history if m.role == "user" and m.source == "harness"]
+    notes = [m.text for m in bench.root.conversation.history if m.role == "user" and m.source == "harness"]
     assert len(notes) == 2
     assert "the same calls 3 times" in notes[0]
 
@@ -188,7 +188,7 @@ async def test_calls_that_alternate_with_the_same_results_are_a_loop(size: int, 
     assert bench.ended()[:2] == ("failed", "loop")
     assert f"same {size} turns of calls" in bench.outcome("a").error
     assert len(bench.model.requests) == turns
-    notes = [m.text for m in bench.root.history if m.role == "user" and m.source == "harness"]
+    notes = [m.text for m in bench.root.conversation.history if m.role == "user" and m.source == "harness"]
     assert [f"the same {size} turns of calls 3 times" in note for note in notes] == [True], "one warning a round"
 
 
@@ -207,7 +207,7 @@ async def test_calls_that_differ_in_a_number_or_in_spaces_are_a_loop(texts: list
     assert bench.ended()[:2] == ("failed", "loop")
     assert len(bench.model.requests) == turns
     assert "nearly the same" in bench.outcome("a").error
-    warned = [m.text for m in bench.root.history if m.role == "user" and m.source == "harness"]
+    warned = [m.text for m in bench.root.conversation.history if m.role == "user" and m.source == "harness"]
     assert ["5 times" in note for note in warned] == [True, False, False], "three rounds before it is stopped"
 
 

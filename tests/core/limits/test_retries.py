@@ -112,7 +112,9 @@ async def test_a_model_is_no_fallback_for_itself() -> None:
     bench = Bench(Model({"a": [thinking, *failing("stall", 9)]}), [make("look")], fallback=same)
     assert (await bench.prompt()).stop_reason == "provider"
     assert (same.requests, bench.of(Notice)) == ([], [])
-    assert any(isinstance(p, Thinking) for m in bench.root.history for p in m.parts), "it is the log's history still"
+    assert any(isinstance(p, Thinking) for m in bench.root.conversation.history for p in m.parts), (
+        "it is the log's history still"
+    )
 
 
 async def test_requests_of_one_agent_share_a_cache_key_and_a_growing_prefix() -> None:

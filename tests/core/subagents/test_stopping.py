@@ -53,7 +53,7 @@ async def test_abort_ends_the_whole_subtree_at_once_and_keeps_what_was_said() ->
     assert len(bench.model.requests) == count, "nothing ended starts again"
     assert sorted(bench.workspace.released) == ["a", "a.1", "a.1.1", "a.2"]
     for path in bench.agents:
-        assert strict(bench.agents[path].history) == []
+        assert strict(bench.agents[path].conversation.history) == []
 
 
 async def test_cancel_gives_the_named_agent_a_wrap_up_and_its_descendants_none() -> None:
@@ -114,7 +114,9 @@ async def test_cancel_of_an_agent_that_waits_for_a_run_slot_just_ends_it() -> No
     await bench.tree.stop("a.2", level="cancel", why="cancelled")
     assert asyncio.get_running_loop().time() == pytest.approx(2)
     assert end(bench, "a.2") == ("cancelled", "cancelled")
-    assert [result.status for message in bench.agents["a.2"].history for result in message.results] == ["cancelled"]
+    assert [result.status for message in bench.agents["a.2"].conversation.history for result in message.results] == [
+        "cancelled"
+    ]
     await node.finished()
     assert end(bench, "a.1") == ("completed", "done")
 
@@ -218,7 +220,7 @@ async def test_an_answer_and_a_stop_in_the_same_moment_end_in_one_record() -> No
             await stopping
         closings = [e.event for e in bench.envelopes if getattr(e.event, "id", "") == ask_id][1:]
         assert len(closings) == 1, closings
-        assert strict(bench.root.history) == []
+        assert strict(bench.root.conversation.history) == []
 
 
 async def test_stopping_what_has_ended_or_never_was_does_nothing() -> None:

@@ -135,7 +135,7 @@ async def test_the_agent_reads_the_output_of_a_command_with_one_mark_but_not_wit
         (tmp_path / "notes.md").write_text('one\n\n<folder path="x">\nthree\n')
         await chat.ask("and @notes.md?")
         assert "from-the-shell" in chat.log.blocks.last_reply().text()
-        assert "alone" not in chat.session._main.agent.history[0].text
+        assert "alone" not in chat.session._main.agent.conversation.history[0].text
         for seen in ("› and @notes.md?", "+ ! echo from-the-shell · 1 line", "+ notes.md · 4 lines"):
             assert seen in chat.frame
         assert "I ran this command" not in chat.frame.partition("I read:")[0]

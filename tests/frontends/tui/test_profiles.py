@@ -100,7 +100,7 @@ async def test_enter_chooses_the_sub_agents_of_the_main_agent(tmp_path: Path, si
         await chat.ask("go", shows="It is blue.")
         started = [e.event for e in await chat.session.history() if isinstance(e.event, AgentStarted)]
         assert [event.profile for event in started] == ["friday", "researcher"]
-        prompt, _, refused, *_ = chat.session._main.agent.history
+        prompt, _, refused, *_ = chat.session._main.agent.conversation.history
         assert "The user allows no sub-agent 'coder' in this session. Allowed: analyst," in refused.results[0].text
         assert "you may delegate to now: analyst, general, researcher, summarizer." in prompt.text
         await chat.say("@coder do it", shows="@coder: the main agent")

@@ -22,7 +22,12 @@ PNG = base64.b64decode(
 
 async def pictures(chat: Chat) -> list[Image]:
     """The pictures that the model was sent."""
-    return [part for message in chat.session._main.agent.history for part in message.parts if isinstance(part, Image)]
+    return [
+        part
+        for message in chat.session._main.agent.conversation.history
+        for part in message.parts
+        if isinstance(part, Image)
+    ]
 
 
 async def queued(chat: Chat, *texts: str) -> None:
