@@ -18,12 +18,14 @@ from friday_cli.core.permissions.rules import Rules, decide
 from friday_cli.core.permissions.suggest import suggested_rule
 from friday_cli.core.permissions.taint import TaintTracker
 from friday_cli.core.protocol.errors import FridayError, UsageError
+from friday_cli.core.protocol.server_calls import READ
 from friday_cli.core.protocol.shell_script import CommandAnalysis
-from friday_cli.core.protocol.tool_info import TASK_RESULT, WEB_FETCH, ToolCatalog
+from friday_cli.core.protocol.tool_info import SKILL, TASK_RESULT, WEB_FETCH, CallEffect, ToolCatalog
 from friday_cli.core.protocol.workspace import Access
 from friday_cli.core.tool_catalog import BASH, GLOB, GREP, LIST_DIR, TOOLS
 from friday_cli.extensions import trust
 from friday_cli.system.paths import cache_dir, text_of, with_tilde, working_folder
+from friday_cli.tools.delegate.arguments import DEFAULT_PROFILE
 from friday_cli.workspace.local import LocalWorkspace
 from friday_cli.workspace.sandbox.detect import detect_sandbox
 from friday_cli.workspace.sandbox.policy import SandboxPolicy
@@ -197,7 +199,25 @@ def _call(text: str, tools: ToolCatalog) -> RuleInput:
             raise UsageError(str(error)) from None
     if tool == WEB_FETCH and "://" in subject:
         return RuleInput(tool, effect, (f"domain:{urlsplit(subject).hostname or ''}",))
-    return RuleInput(tool, effect, (subject,))
+    return RuleInput(tool, effect, (subject,), also=_also(tool, subject))
+
+
+def _also(tool: str, subject: str) -> tuple[CallEffect, ...]:
+    """What a call does besides what its subject says: the sub-agent that a skill runs as, the file of a resource."""
+    if tool == SKILL:
+        from friday_cli.extensions.skills import lookup  # only for a call of a skill
+
+        context = load_context()
+        skill = lookup.load(working_folder(), context.trust_status).found.get(subject.removeprefix("/"))
+        if skill is not None and skill.fork:
+            known = skill.agent in context.profiles().found
+            return (CallEffect("spawn", (skill.agent if known else DEFAULT_PROFILE,)),)
+    if tool.endswith(f"__{READ}"):
+        from friday_cli.mcp.tools import file_labels  # only for a resource
+
+        labels = file_labels(subject, LocalWorkspace(working_folder()))
+        return (CallEffect("read", labels),) if labels else ()
+    return ()
 
 
 def _sandbox() -> SandboxPolicy:

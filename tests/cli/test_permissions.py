@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from friday_cli.cli import permissions
+from friday_cli.system.paths import config_dir
 from friday_cli.workspace.sandbox.detect import SandboxChoice
 from friday_cli.workspace.sandbox.plan import SandboxKind
 from tests.cli.console import Console
@@ -92,6 +93,15 @@ def test_explain_says_which_rule_met_which_effect(console: Console) -> None:
         document = console("permissions", "explain", call, "--json").document
         assert (document["decision"] != "allow", document["effect"]) == (True, effect), call
         assert document["rule"] in ("read_file(private/**)", "delegate_task(coder)", "edit_file(src/**)")
+    folder = config_dir() / "skills/fork"
+    folder.mkdir(parents=True)
+    (folder / "SKILL.md").write_text("---\nname: fork\ndescription: Forks.\ncontext: fork\nagent: coder\n---\nDo.\n")
+    for call, rule in (
+        ("skill: fork", "delegate_task(coder)"),
+        ("mcp__files__mcp_read: file:private/x", "read_file(private/**)"),
+    ):
+        document = console("permissions", "explain", call, "--json").document
+        assert (document["decision"], document["rule"]) == ("deny", rule), call
     searched = console("permissions", "explain", "grep: src")
     assert "allowed" in searched.out
     assert "files that read_file(private/**) names are left out of its result" in searched.err
