@@ -70,7 +70,7 @@ class SpawnLimiter:
             if answer is None:
                 continue  # the agent that had asked was stopped
             if answer.decision == "deny":
-                raise ToolError(f"The user said no to {words}. {answer.reason}".strip())
+                raise ToolError(f"The user declined {words}. {answer.reason}".strip())
             self._raise(count, price)
 
     async def _approve_by_rules(
@@ -94,7 +94,7 @@ class SpawnLimiter:
                 path, call_id, call, reason="; ".join((found.reason, *_usual(specs)))
             )
         if answer.decision == "deny":
-            raise ToolError(f"The user said no to {words}. {answer.reason}".strip())
+            raise ToolError(f"The user declined {words}. {answer.reason}".strip())
 
     async def _answer(self, path: str, call_id: str, words: str, exceeded: str) -> ApprovalAnswer | None:
         """The answer of the person to this question, or to the one that is open already; None if that was withdrawn."""

@@ -138,43 +138,43 @@ def _job(values: dict[str, Any], folder: str) -> MapJob:
 def _run(job: MapJob, *, yes: bool) -> int:
     from friday_cli.map.run import prepare
 
-    from .map_progress import progress_face
+    from .map_progress import progress_frontend
 
     prepared = prepare(job, os.environ)  # before the event loop: it reads files and runs commands
-    face = progress_face(yes=yes)
+    frontend = progress_frontend(yes=yes)
     for item in prepared.bad[:20]:
-        face.note(f"{item.where}: {item.problem}; it is skipped")
+        frontend.note(f"{item.where}: {item.problem}; it is skipped")
     if more := len(prepared.bad) - 20:
-        face.note(f"{more:,} more items are skipped") if more > 0 else None
-    return asyncio.run(_execute(prepared, face))
+        frontend.note(f"{more:,} more items are skipped") if more > 0 else None
+    return asyncio.run(_execute(prepared, frontend))
 
 
-async def _execute(prepared: Any, face: Any) -> int:
+async def _execute(prepared: Any, frontend: Any) -> int:
     from friday_cli.map import report
     from friday_cli.map.run import MapRun
     from friday_cli.map.store import MapStore
 
     job = prepared.job
     store = MapStore(job.folder, os.environ)
-    run = MapRun(prepared, store, face)
+    run = MapRun(prepared, store, frontend)
     gc.freeze()  # imported modules stay; only objects of the batch are collected from here on
     gc.set_threshold(20_000)
     gc.enable()
-    code = _watch(run, face)
+    code = _watch(run, frontend)
     try:
         batch, counts = await run.run(_options(job))
-        face.close()
+        frontend.close()
         async for line in report.lines(store, batch, counts):
-            face.note(line)
+            frontend.note(line)
         await _put_results(store, batch.id, job, run.reduced)
         whole = counts.done == counts.total and (not job.reduce or run.reduced)
         return code() or (0 if whole else 1)
     finally:
-        face.close()
+        frontend.close()
         await store.close()
 
 
-def _watch(run: Any, face: Any) -> Any:
+def _watch(run: Any, frontend: Any) -> Any:
     """At the first SIGINT no item starts any more, at the second one or another signal what runs is stopped, then the process
     is ended. Returns what gives the exit code of the signal, 0 without one."""
     received: list[int] = []
@@ -186,7 +186,7 @@ def _watch(run: Any, face: Any) -> Any:
             os._exit(received[0])
         run.interrupt("it was interrupted")
         if len(received) == 1 and number == signal.SIGINT:
-            face.note("no further item starts; Ctrl+C again stops those that run")
+            frontend.note("no further item starts; Ctrl+C again stops those that run")
         else:
             stopping.append(asyncio.get_running_loop().create_task(run.stop()))
 

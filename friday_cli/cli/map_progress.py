@@ -18,8 +18,8 @@ EVERY_S = 10.0
 """Seconds between two plain lines."""
 
 
-class PlainFace:
-    """Implements `Face` with lines on standard error."""
+class PlainFrontend:
+    """Implements `MapFrontend` with lines on standard error."""
 
     def __init__(self, *, yes: bool) -> None:
         self._yes, self._last = yes, 0.0
@@ -57,8 +57,8 @@ class PlainFace:
         pass
 
 
-class TableFace(PlainFace):
-    """Implements `Face` with a table that is redrawn in place."""
+class TableFrontend(PlainFrontend):
+    """Implements `MapFrontend` with a table that is redrawn in place."""
 
     def __init__(self, *, yes: bool) -> None:
         super().__init__(yes=yes)
@@ -93,6 +93,6 @@ class TableFace(PlainFace):
             live.stop()
 
 
-def progress_face(*, yes: bool) -> PlainFace:
+def progress_frontend(*, yes: bool) -> PlainFrontend:
     """How a batch shows its progress here."""
-    return TableFace(yes=yes) if sys.stderr is not None and sys.stderr.isatty() else PlainFace(yes=yes)
+    return TableFrontend(yes=yes) if sys.stderr is not None and sys.stderr.isatty() else PlainFrontend(yes=yes)

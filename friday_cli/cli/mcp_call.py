@@ -100,7 +100,7 @@ def _show_tools(entry: ServerEntry, catalog: Catalog) -> None:
     about = {tool.name: tool for tool in catalog.tools}
     for shown, own in tool_names(entry.name, about).items():
         tool = about[own]
-        reads = " (read-only, it says)" if tool.reads else ""
+        reads = " (read-only, it says)" if tool.read_only else ""
         output.show_hanging(4, (shown, "cyan"), (reads, "dim"))
         if tool.description:
             output.show_hanging(4, ("    ", ""), (sanitize_line(tool.description, 300), ""))

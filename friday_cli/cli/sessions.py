@@ -94,7 +94,7 @@ def delete(name: str = NAME, yes: bool = YES) -> None:
 def stats(as_json: bool = JSON) -> None:
     """Show statistics of runs by profile and model.
 
-    A run that reached a limit is no success. CACHED: the share of the input that was read from a cache. p50 and p95:
+    A run that reached a limit does not count as a success. CACHED: the share of the input that was read from a cache. p50 and p95:
     percentiles of the duration. Last, what half and nine of ten delegations to
     a profile use at most, with their own sub-agents.
     """

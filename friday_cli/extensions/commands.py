@@ -87,7 +87,7 @@ def unknown_note(prompt: str, customs: CustomCommands) -> str:
         return ""
     near = closest_match(match[1], customs.found)
     more = f" Did you mean /{near}?" if near else ""
-    return f"/{match[1]} is no command or skill, so it is sent as text.{more}"
+    return f"/{match[1]} is not a command or skill, so it is sent as text.{more}"
 
 
 def load(

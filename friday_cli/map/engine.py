@@ -43,7 +43,7 @@ NO_FAULT = frozenset(("quota", "auth", "config", "not_found", "rate", "overloade
 """Failures of a service that say nothing about the item: it waits, and no further item starts."""
 
 
-class Work(msgspec.Struct, frozen=True):
+class ItemTask(msgspec.Struct, frozen=True):
     """What is to be done for an item, as data that another process could do too. `cost`: its cap in US dollars; where the batch
     has less left, it may start with `least`. `fields`: of the item, for the check. `self_contained`: the task includes all input."""
 
@@ -59,7 +59,7 @@ class Work(msgspec.Struct, frozen=True):
     self_contained: bool = True
 
 
-class Done(msgspec.Struct, frozen=True):
+class ItemResult(msgspec.Struct, frozen=True):
     """How the work of an item ended. `stop`: no other work can be done now. `changed`: files were changed."""
 
     state: Literal["done", "failed", "waiting"]
@@ -84,7 +84,7 @@ class Engine(Protocol):
     async def budget(self, name: str, cost: float) -> Budget:
         """The budget of the batch, which may still spend `cost` US dollars. Called once, before `run`."""
 
-    async def run(self, work: Work) -> Done:
+    async def run(self, work: ItemTask) -> ItemResult:
         """Do the work of an item. Raises only CancelledError."""
 
     async def stop(self) -> None:
@@ -116,7 +116,7 @@ class EmbeddedEngine:
     async def budget(self, name: str, cost: float) -> Budget:
         return Budget(name, cost=cost)
 
-    async def run(self, work: Work) -> Done:
+    async def run(self, work: ItemTask) -> ItemResult:
         budget = self.budgets[work.key] = Budget(ITEM, cost=work.cost, parent=self._above)
         budget.needs_log = True
         batch = self.items.call or NAME
@@ -133,15 +133,15 @@ class EmbeddedEngine:
             end = await self.items.run(task, isolated=work.isolation)
         except ToolError as error:
             if self._above is not None:  # a limit of the session, not of the item
-                return Done("waiting", error=str(error), stop=True)
-            return Done("failed", error=str(error), cost=budget.cost.spent, tokens=int(budget.tokens.spent))
+                return ItemResult("waiting", error=str(error), stop=True)
+            return ItemResult("failed", error=str(error), cost=budget.cost.spent, tokens=int(budget.tokens.spent))
         finally:
             del self.budgets[work.key]
         done = _done(end, f"{self.session}:{end.path}", budget.cost.spent, work.schema is not None)
         rows = (f"{how} ({times} times)" if times > 1 else how for how, times in Counter(checked).items())
         return replace(done, receipt="; ".join((done.receipt, *rows)))
 
-    async def _check(self, work: Work, agent: Agent, outcome: RunResult, checked: list[str]) -> str:
+    async def _check(self, work: ItemTask, agent: Agent, outcome: RunResult, checked: list[str]) -> str:
         """Run the check command where the agent worked. Returns what it found wrong; how it ended is added to `checked`."""
         if outcome.status != "completed" or outcome.stop_reason != "done":
             return ""
@@ -177,12 +177,12 @@ class EmbeddedEngine:
         await self.items.close()
 
 
-def _done(end: ItemEnd, agent: str, cost: float, as_json: bool) -> Done:
+def _done(end: ItemEnd, agent: str, cost: float, as_json: bool) -> ItemResult:
     outcome = end.outcome
     text, error = outcome.text[:RESULT_CHARS], outcome.error or outcome.summary(end.path)
     if text and not outcome.error:
         error = f"{error}: {text[:ERROR_CHARS].strip()}"
-    known = Done(
+    known = ItemResult(
         "failed", text, error, agent=agent, cost=cost, tokens=end.usage.billed, active_s=end.active_s,
         receipt="; ".join(end.receipt.facts()), branch=end.branch,
         changed=bool(end.receipt.files),

@@ -34,7 +34,7 @@ from friday_cli.system.paths import config_dir
 
 from . import folder_copy
 from .cluster_limits import ClusterLimits
-from .engine import Done, EmbeddedEngine, Work
+from .engine import EmbeddedEngine, ItemResult, ItemTask
 from .job import MapJob
 from .ray_worker import Handed, Setup, identity, run_item
 
@@ -88,7 +88,7 @@ class RayEngine:
         self._limits = actor.options(name=f"limits of {name} {self.session}", namespace=NAMESPACE).remote(cost, env)
         return Budget(name, cost=cost)
 
-    async def run(self, work: Work) -> Done:
+    async def run(self, work: ItemTask) -> ItemResult:
         tokens, cost, lost = 0, 0.0, ""
         for number in range(TRIES):
             left = work.cost - cost
@@ -98,17 +98,17 @@ class RayEngine:
                 handed, used = await self._try(f"{work.key} {number}", replace(work, cost=left))
             except RayError as error:
                 why = f"the cluster does not answer ({type(error).__name__})"
-                return Done("waiting", error=why, cost=work.cost, stop=True)  # what it used is not known
+                return ItemResult("waiting", error=why, cost=work.cost, stop=True)  # what it used is not known
             if isinstance(handed, Handed):
                 done = await self._keep(handed)
                 receipt = "; ".join(part for part in (lost and f"{lost}: tried again", done.receipt) if part)
                 return replace(done, cost=done.cost + cost, tokens=done.tokens + tokens, receipt=receipt)
             lost, tokens, cost = handed, tokens + used[0], cost + used[1]
         if self._stopped:
-            return Done("waiting", error="it was stopped", cost=cost, tokens=tokens)
-        return Done("failed", error=lost, cost=cost, tokens=tokens)
+            return ItemResult("waiting", error="it was stopped", cost=cost, tokens=tokens)
+        return ItemResult("failed", error=lost, cost=cost, tokens=tokens)
 
-    async def _try(self, name: str, work: Work) -> tuple[Handed | str, tuple[int, float]]:
+    async def _try(self, name: str, work: ItemTask) -> tuple[Handed | str, tuple[int, float]]:
         """Let a worker do the work. Returns what it handed back, or how it died, and its tokens and US dollars. Raises RayError."""
         await self._limits.begin.remote(name, work.cost)
         if not self._stopped:
@@ -127,7 +127,7 @@ class RayEngine:
         known = (ended.done.tokens, ended.done.cost) if isinstance(ended, Handed) else None
         return ended, await self._limits.end.remote(name, known)
 
-    async def _keep(self, handed: Handed) -> Done:
+    async def _keep(self, handed: Handed) -> ItemResult:
         """Store what a worker handed back."""
         done, session = handed.done, handed.session
         if handed.events:

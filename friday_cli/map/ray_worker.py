@@ -22,7 +22,7 @@ from friday_cli.session.open_context import Options
 from friday_cli.system.paths import config_dir
 
 from .cluster_limits import ClusterRateLimiter, Used
-from .engine import Done, EmbeddedEngine, Work
+from .engine import EmbeddedEngine, ItemResult, ItemTask
 from .folder_copy import FolderPack, bundle_branch, unpack
 from .job import profile_digest
 
@@ -45,7 +45,7 @@ class Setup(msgspec.Struct, frozen=True):
 class Handed(msgspec.Struct, frozen=True):
     """What a worker hands back: how an item ended, the new events of its session, and the commits of the item's branch."""
 
-    done: Done
+    done: ItemResult
     session: str = ""
     events: list[Envelope] = []
     bundle: bytes = b""
@@ -70,7 +70,7 @@ class Worker:
         self._temporary = tempfile.TemporaryDirectory(prefix=f"{PREFIX}{os.getpid()}-", ignore_cleanup_errors=True)
         self._try, self._key = "", ""
 
-    async def run(self, name: str, work: Work) -> Handed:
+    async def run(self, name: str, work: ItemTask) -> Handed:
         """Do the work of an item; `name` is that of the try."""
         self._try, self._key = name, work.key
         try:
@@ -85,7 +85,7 @@ class Worker:
                 await engine.items.keep_branch(done.agent.partition(":")[2])
                 bundle = bundle_branch(self._folder, done.branch, self._setup.folder.head)
         except FridayError as error:
-            return Handed(mask_keys_in(Done("waiting", error=f"A worker cannot run it: {error}", stop=True)))
+            return Handed(mask_keys_in(ItemResult("waiting", error=f"A worker cannot run it: {error}", stop=True)))
         events = await engine.items.events(self._seen)
         self._seen = events[-1].seq or self._seen if events else self._seen
         return mask_keys_in(Handed(done, engine.session, events, bundle))
@@ -144,7 +144,7 @@ _worker: Worker | None = None
 _loop = asyncio.new_event_loop()
 
 
-def run_item(setup: list[Any], limits: Any, name: str, work: Work) -> Handed:
+def run_item(setup: list[Any], limits: Any, name: str, work: ItemTask) -> Handed:
     """The Ray task of an item. `setup` has one reference to a `Setup`, which is read once in a process."""
     global _worker
     if _worker is None:

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable
 
 from friday_cli.core.text.untrusted import wrap_untrusted
 
-from .engine import Work
+from .engine import ItemTask
 from .job import digest
 from .store import MapStore
 
@@ -74,11 +74,11 @@ class Reduction:
         self._profile, self._identity, self._template, self._caps = profile, identity, template, caps
         self._missing = f"{missing} items have no result; say so. " if missing else ""
 
-    async def works(self, results: AsyncIterator[tuple[str, str]]) -> AsyncIterator[Work]:
+    async def works(self, results: AsyncIterator[tuple[str, str]]) -> AsyncIterator[ItemTask]:
         """The work of a step that reads `results`."""
         self.made = []
         async for text in groups(results):
             task = TASK.format(missing=self._missing, template=self._template, results=text)
             key = digest(("reduce", task, self._identity))
             self.made.append(key)
-            yield Work(key, self._profile, task, *self._caps(task))
+            yield ItemTask(key, self._profile, task, *self._caps(task))

@@ -22,7 +22,7 @@ from friday_cli.core.subagents.node import SubagentTask
 from friday_cli.session.session import Options
 
 from . import plan, recovery, reduce
-from .engine import EmbeddedEngine, Engine, Work
+from .engine import EmbeddedEngine, Engine, ItemTask
 from .job import MapJob, item_key, profile_digest
 from .scheduler import Progress, Scheduler
 from .sources import BatchItem, Items, file_item
@@ -34,7 +34,7 @@ PAGE = 200
 NEVER = re.compile(r"\s*(?:/bin/|/usr/bin/)?false\s*|\s*exit\s+0*[1-9]\d*\s*")
 
 
-class Face(Protocol):
+class MapFrontend(Protocol):
     """How a batch speaks with a person."""
 
     def note(self, text: str) -> None:
@@ -113,9 +113,11 @@ def _require_check(job: MapJob, env: Mapping[str, str]) -> None:
 class MapRun:
     """One process's part of a batch. `store` is of the job's folder."""
 
-    def __init__(self, prepared: Prepared, store: MapStore, face: Face, env: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, prepared: Prepared, store: MapStore, frontend: MapFrontend, env: Mapping[str, str] | None = None
+    ) -> None:
         self.job, self._template, self._items = prepared.job, prepared.template, prepared.items
-        self._store, self._face = store, face
+        self._store, self._frontend = store, frontend
         self._env = os.environ if env is None else env
         self._engine: Engine | None = None
         self._scheduler: Scheduler | None = None
@@ -141,7 +143,7 @@ class MapRun:
             title = f"map {job.profile}: {items} (batch {job.id})"
             engine = await self._open(options, title)
             try:
-                await self._go(engine)
+                await self._run_batch(engine)
             finally:
                 await engine.close()
             return await self._end()
@@ -149,7 +151,7 @@ class MapRun:
     async def run_with(self, engine: Engine) -> tuple[BatchRow, Counts]:
         """`run` with agents of a session that exists."""
         with self._store.own(self.job.id):
-            await self._go(engine)
+            await self._run_batch(engine)
             return await self._end()
 
     async def _open(self, options: Options, title: str) -> Engine:
@@ -168,7 +170,7 @@ class MapRun:
         await store.prune(self._engine.items.retention_days)
         return await store.batch(job.id), counts
 
-    async def _go(self, engine: Engine) -> None:
+    async def _run_batch(self, engine: Engine) -> None:
         job, store = self.job, self._store
         self._engine = engine
         profile = engine.items.profile(job.profile)
@@ -200,7 +202,7 @@ class MapRun:
             budget,
             cap=job.cost,
             parallel=job.parallel,
-            changed=lambda progress: self._face.progress(progress, left),
+            changed=lambda progress: self._frontend.progress(progress, left),
         )
         if self._reason:
             scheduler.stop(self._reason)
@@ -233,7 +235,7 @@ class MapRun:
         await store.add_places(job.id, number, page)
         return longest
 
-    async def _works(self, caps: tuple[float, float], identity: str, model: str) -> AsyncIterator[Work]:
+    async def _works(self, caps: tuple[float, float], identity: str, model: str) -> AsyncIterator[ItemTask]:
         """The work of the items that are to be run, in order."""
         after = -1
         while places := await self._store.places(self.job.id, after, PAGE):
@@ -244,7 +246,7 @@ class MapRun:
                     if work is not None:
                         yield work
 
-    def _work(self, place: Place, caps: tuple[float, float], identity: str, model: str) -> Work | None:
+    def _work(self, place: Place, caps: tuple[float, float], identity: str, model: str) -> ItemTask | None:
         """The work of an item; None if its file has changed since it was read."""
         job, fields = self.job, msgspec.json.decode(place.fields)
         if job.source == "glob":
@@ -258,7 +260,7 @@ class MapRun:
         if item_key(job, task, place.content, profile=identity, model=model) != place.row.key:
             return None
         whole = job.source != "glob" or "content" in self._template.fields
-        return Work(
+        return ItemTask(
             place.row.key, job.profile, task, *caps, fields=fields, schema=job.schema, check=job.check, isolation=job.isolation,
             self_contained=whole,
         )  # fmt: skip
@@ -267,15 +269,15 @@ class MapRun:
         self,
         scheduler: Scheduler,
         engine: Engine,
-        works: AsyncIterator[Work],
+        works: AsyncIterator[ItemTask],
         left: int,
         named: tuple[str, str],
     ) -> None:
         """Run a sample, show the forecast, and ask for the one yes. Raises UsageError where no one can be asked."""
-        job, face = self.job, self._face
+        job, frontend = self.job, self._frontend
         before = plan.forecast(await engine.items.past_runs(*named), left, job.parallel)
         cap = plan.dollars(job.cost)
-        face.can_confirm(f"{before.text()}, cap {cap}")
+        frontend.can_confirm(f"{before.text()}, cap {cap}")
         if 0 < job.sample < left:
             await scheduler.run(works, most=job.sample)
             if scheduler.reason:
@@ -290,12 +292,12 @@ class MapRun:
         failed = f"; {scheduler.progress.failed} of the sample failed" if scheduler.progress.failed else ""
         loop = asyncio.get_running_loop()
         asked = loop.time()
-        agreed = await face.confirm(f"{before.text()}, cap {cap}{failed}")
+        agreed = await frontend.confirm(f"{before.text()}, cap {cap}{failed}")
         scheduler.progress.begun += loop.time() - asked  # the rate is that of the work
         if agreed:
             await self._store.update(job.id, approved=job.cost)
         else:
-            scheduler.stop("you did not agree")
+            scheduler.stop("you declined")
 
     async def _reduce(self, scheduler: Scheduler, identity: str, cap: float) -> None:
         job, store = self.job, self._store
@@ -305,8 +307,8 @@ class MapRun:
         missing = counts.total - counts.done
         step = reduce.Reduction(job.reduce, identity, self._template_text, self._reduce_cost(cap), missing)
         results = reduce.results_of_batch(store, job.id)
-        scheduler.next_step()
-        self._face.note(f"combining {counts.done:,} results")
+        scheduler.hide_progress()
+        self._frontend.note(f"combining {counts.done:,} results")
         while True:
             await scheduler.run(step.works(results), add=True)
             rows = [await store.item(key) for key in step.made]

@@ -12,7 +12,7 @@ from friday_cli.core.limits.budget import DUST, Budget, Reservation
 from friday_cli.core.protocol.errors import StoreError
 
 from .charges import ItemRow
-from .engine import Done, Engine, Work
+from .engine import Engine, ItemResult, ItemTask
 from .plan import dollars
 from .store import MapStore
 
@@ -54,7 +54,7 @@ class Scheduler:
         self._unwritten: list[ItemRow] = []
         """The ends of items that could not be stored."""
 
-    def next_step(self) -> None:
+    def hide_progress(self) -> None:
         """The work that follows is not that of items: it is not shown as their progress."""
         self._changed = lambda progress: None
 
@@ -62,7 +62,7 @@ class Scheduler:
         """Start no further items. The first reason is kept."""
         self.reason = self.reason or reason
 
-    async def run(self, works: AsyncIterator[Work], *, most: int | None = None, add: bool = False) -> None:
+    async def run(self, works: AsyncIterator[ItemTask], *, most: int | None = None, add: bool = False) -> None:
         """Run `works` until they or the budget end, `most` of them. Returns when all that were started have ended."""
         try:
             count = 0
@@ -82,7 +82,7 @@ class Scheduler:
         finally:
             await self._ended()
 
-    async def _room(self, work: Work) -> float:
+    async def _room(self, work: ItemTask) -> float:
         """Wait until an item may start, or nothing may. Returns the cap that it can have."""
         while not self.reason:
             free = self._budget.free(1)
@@ -95,7 +95,7 @@ class Scheduler:
             await asyncio.wait(self._running, return_when=asyncio.FIRST_COMPLETED)
         return 0.0
 
-    async def _start(self, work: Work, *, add: bool) -> bool:
+    async def _start(self, work: ItemTask, *, add: bool) -> bool:
         held = Reservation((0.0, work.cost))
         self._budget.hold(held, 1)
         try:
@@ -117,7 +117,7 @@ class Scheduler:
         self._changed(self.progress)
         return True
 
-    async def _work(self, work: Work, held: Reservation) -> None:
+    async def _work(self, work: ItemTask, held: Reservation) -> None:
         begun = asyncio.get_running_loop().time()
         done = await self._engine.run(work)
         self.progress.took_s += asyncio.get_running_loop().time() - begun
@@ -150,7 +150,7 @@ class Scheduler:
         for row in unwritten:
             await self._finish(row)
 
-    def _row(self, work: Work, done: Done) -> ItemRow:
+    def _row(self, work: ItemTask, done: ItemResult) -> ItemRow:
         return ItemRow(
             work.key, done.state, session=self._engine.session, agent=done.agent, cost=done.cost, tokens=done.tokens,
             active_s=done.active_s, result=done.result, error=done.error, receipt=done.receipt, branch=done.branch,

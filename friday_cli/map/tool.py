@@ -119,32 +119,32 @@ class BatchTool:
             self._session, self._tree, factory, isolation=factory.isolation, past_runs=self._past_runs, call=ctx.call_id
         )
         store = MapStore(job.folder, self._env)
-        face = _CallFace(self._tree, agent, ctx, job)
-        run = MapRun(prepared, store, face, self._env)
+        frontend = _CallFrontend(self._tree, agent, ctx, job)
+        run = MapRun(prepared, store, frontend, self._env)
         try:
             async with agent.slot.waiting("waiting_child", resume=False):
-                batch, counts = await _unless_stopped(run, face, EmbeddedEngine(items, above=agent.budget))
+                batch, counts = await _unless_stopped(run, frontend, EmbeddedEngine(items, above=agent.budget))
             return await _output(ctx, store, batch, counts, bad)
         finally:
             await store.close()
 
 
-async def _unless_stopped(run: MapRun, face: _CallFace, engine: EmbeddedEngine) -> tuple[BatchRow, Counts]:
+async def _unless_stopped(run: MapRun, frontend: _CallFrontend, engine: EmbeddedEngine) -> tuple[BatchRow, Counts]:
     """Run a batch. If the call is stopped its agents are stopped, and what is done is returned."""
     running = asyncio.create_task(run.run_with(engine))
     try:
         return await asyncio.shield(running)
     except asyncio.CancelledError:
         run.interrupt("it was stopped")
-        face.withdraw()
+        frontend.withdraw()
         while not running.done():
             await engine.items.stop()
             await asyncio.wait([running], timeout=0.05)  # one may have been about to start
         return running.result()
 
 
-class _CallFace:
-    """Implements `Face` for a call of the tool."""
+class _CallFrontend:
+    """Implements `MapFrontend` for a call of the tool."""
 
     def __init__(self, tree: SubagentTree, agent: Agent, ctx: ToolContext, job: MapJob) -> None:
         self._services, self._agent, self._ctx, self._job = tree.services, agent, ctx, job
@@ -180,7 +180,7 @@ class _CallFace:
             raise ToolError(f"The call was stopped before {question} began.")
         answer = self._asking.result()
         if answer.decision == "deny":
-            raise ToolError(f"The user said no to {question}. {answer.reason}".strip())
+            raise ToolError(f"The user declined {question}. {answer.reason}".strip())
         return True
 
     @property

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from friday_cli.system import cache_file
 from friday_cli.system.paths import cache_dir
@@ -19,12 +19,12 @@ DAY_S = 24 * 3600.0
 
 
 class OfferedTool(Struct, frozen=True, omit_defaults=True):
-    """A tool as its server describes it. `reads`: the server says that it changes nothing, which may be untrue."""
+    """A tool as its server describes it. `read_only`: the server says that it changes nothing, which may be untrue."""
 
     name: str
     description: str = ""
     schema: dict[str, Any] = {}
-    reads: bool = False
+    read_only: bool = field(default=False, name="reads")
 
 
 class OfferedPrompt(Struct, frozen=True, omit_defaults=True):

@@ -82,10 +82,10 @@ async def _messages(server: ServerStream, report: Callable[[str], None]) -> Asyn
                 text = line.head if isinstance(line, LongMessage) else line
                 if not stray:
                     shown = sanitize_line(text[:200].decode("utf-8", "replace"), 80)
-                    report(f'it writes text that is no message to its standard output, which is left out: "{shown}"')
+                    report(f'it writes text that is not a message to its standard output, which is left out: "{shown}"')
                 stray += line.size if isinstance(line, LongMessage) else len(line)
                 if stray > MAX_STRAY_BYTES:
-                    raise StreamEnd(f"it wrote more than {MAX_STRAY_BYTES // 1024 // 1024} MB that are no messages")
+                    raise StreamEnd(f"it wrote more than {MAX_STRAY_BYTES // 1024 // 1024} MB that are not messages")
 
 
 def _parsed(line: bytes) -> types.JSONRPCMessage | None:

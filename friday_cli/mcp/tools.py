@@ -77,14 +77,14 @@ def server_tool(connection: ServerConnection, name: str, offered: OfferedTool, o
         return await connection.call(offered.name, arguments, call)
 
     about = sanitize(offered.description)[:MOST_DESCRIPTION] or f"The tool {offered.name} of the MCP server."
-    reads = offered.reads and connection.entry.readonly
+    read_only = offered.read_only and connection.entry.readonly
     return _tool(
         connection.entry,
         name,
         about,
         offered.schema or {"type": "object"},
         send,
-        reads=reads,
+        read_only=read_only,
         output_chars=output_chars,
     )
 
@@ -103,7 +103,7 @@ def resource_tools(connection: ServerConnection, output_chars: int) -> list[Tool
     prefix, schema = f"{SERVER_PREFIX}{entry.name}__", {"type": "object"}
     made = ((LIST, "Lists the resources.", listed), (READ, "Reads a resource.", read))
     return [
-        _tool(entry, prefix + name, about, schema, send, reads=entry.readonly, output_chars=output_chars)
+        _tool(entry, prefix + name, about, schema, send, read_only=entry.readonly, output_chars=output_chars)
         for name, about, send in made
     ]
 
@@ -123,7 +123,7 @@ def file_labels(uri: str, workspace: Workspace) -> tuple[str, ...]:
 
 
 def _tool(
-    entry: ServerEntry, name: str, about: str, schema: dict[str, Any], send: Send, *, reads: bool, output_chars: int
+    entry: ServerEntry, name: str, about: str, schema: dict[str, Any], send: Send, *, read_only: bool, output_chars: int
 ) -> Tool:
     def also(arguments: dict[str, Any], workspace: Workspace) -> tuple[CallEffect, ...]:
         labels = file_labels(str(arguments.get("uri", "")), workspace) if name.endswith(f"__{READ}") else ()
@@ -139,7 +139,7 @@ def _tool(
 
     return Tool(
         run=run,
-        info=ToolInfo(name, "read" if reads else "run"),
+        info=ToolInfo(name, "read" if read_only else "run"),
         args=_Arguments,
         description=about,
         schema=schema,

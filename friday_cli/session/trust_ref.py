@@ -47,7 +47,7 @@ async def take(cwd: Path, ref: str, env: Mapping[str, str]) -> TrustedCommit:
         contents = _contents(await git("cat-file", "--batch", cwd=root, data=data))
     except ToolError as error:
         raise UsageError(
-            f"--trust-ref: {ref!r} is no commit in {root}: {error.message}",
+            f"--trust-ref: {ref!r} is not a commit in {root}: {error.message}",
             hint="In CI fetch it first, for instance with `fetch-depth: 0`.",
         ) from None
     held = tempfile.TemporaryDirectory(prefix="friday-ref-")

@@ -158,7 +158,7 @@ def _waits(state: SessionView, agent: AgentView, now: float) -> str:
     if agent.waits_for_network:
         return network_wait(state, now)
     if (why := agent.waiting.reason) == "cache":
-        return "waits until the service has cached what its request begins with"
+        return "waits for the service to cache the start of its request"
     return f"waits {agent.waiting.wait_s or 0.0:.1f} s: {BUSY.get(why, why)}"
 
 

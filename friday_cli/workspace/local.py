@@ -93,10 +93,10 @@ class LocalWorkspace(WorkspaceFiles):
         timeout_s: float,
         limit: int,
         cwd: Path | None = None,
-        looks: bool = False,
+        read_only: bool = False,
     ) -> ProgramResult:
         starter = self._commands.starter
-        return await starter.execute(argv, agent, timeout_s=timeout_s, limit=limit, cwd=cwd, looks=looks)
+        return await starter.execute(argv, agent, timeout_s=timeout_s, limit=limit, cwd=cwd, read_only=read_only)
 
     async def start(self, command: str, *, agent: str, access: Access = "") -> BackgroundJob:
         return await self._commands.start(command, agent=agent, access=access)

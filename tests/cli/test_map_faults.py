@@ -191,7 +191,7 @@ def test_the_completed_items_of_a_batch_are_one_line_of_its_session(console: Con
 def test_the_rate_does_not_count_the_time_of_the_answer(console: Console, service: Service) -> None:
     begun: set[float] = set()
 
-    class SlowPerson(random_batches.QuietFace):
+    class SlowPerson(random_batches.QuietFrontend):
         async def confirm(self, question: str) -> bool:
             loop = asyncio.get_running_loop()
             clock = loop.time

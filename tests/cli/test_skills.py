@@ -64,7 +64,9 @@ def test_what_a_person_starts_by_name(console: Console) -> None:
     assert "denied: a todo" in console.ok(*ask, "/pdf form").err
     assert "  · Skill pdf (sha256 " in console.ok("sessions", "show").out
     assert "skill: pdf (sha256 " in console.ok("sessions", "show", "--tree").out
-    assert "/pfd is no command or skill, so it is sent as text. Did you mean /pdf?" in console.ok(*ask, "/pfd form").err
+    assert (
+        "/pfd is not a command or skill, so it is sent as text. Did you mean /pdf?" in console.ok(*ask, "/pfd form").err
+    )
     assert "no command" not in console.ok(*ask, "/etc/hosts is what?").err
     hook = {"type": "command", "command": "echo 'not now' >&2; exit 2"}
     (console.friday_home / "hooks.json").write_text(json.dumps({"hooks": {"UserPromptSubmit": [{"hooks": [hook]}]}}))

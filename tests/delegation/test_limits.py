@@ -145,7 +145,7 @@ async def test_a_no_starts_nothing_and_the_model_is_told_why(harness: Harness, a
         await asking
     assert len(s.agents()) == 20
     if attended:
-        refused = "error: The user said no to 3 more agents, 23 in this turn; at an unknown price. too many"
+        refused = "error: The user declined 3 more agents, 23 in this turn; at an unknown price. too many"
         assert s.results()[2] == refused
     else:
         assert "That is more than 20 agents in one turn, and no person can be asked here." in s.results()[2]

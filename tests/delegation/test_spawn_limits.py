@@ -58,9 +58,7 @@ async def test_what_was_refused_or_could_not_be_started_counts_neither_in_number
     script = {"a": [*ghosts, Say("", tasks(3)), Say("", tasks(2)), Say("fin")]}
     async with harness.open(Actors(script, price=1e-5), attended=True) as s:
         assert await answered(s, NO) == ["more than $1.00"]
-        assert s.results()[3].startswith(
-            "error: The user said no to 3 more agents, 3 in this turn; at most about $1.50."
-        )
+        assert s.results()[3].startswith("error: The user declined 3 more agents, 3 in this turn; at most about $1.50.")
         assert len(s.agents()) == 2
 
 
@@ -73,7 +71,7 @@ async def test_calls_of_one_reply_that_are_too_many_together_ask_once(
     async with harness.open(script, attended=True) as s:
         assert len(await answered(s, answer)) == 1
         assert len(s.agents()) == count
-        assert sum(result.startswith("error: The user said no to 1 more agent,") for result in s.results()) == 7 - count
+        assert sum(result.startswith("error: The user declined 1 more agent,") for result in s.results()) == 7 - count
 
 
 async def test_who_waits_for_the_answer_to_anothers_question_asks_itself_when_that_one_is_stopped(
@@ -101,7 +99,7 @@ async def test_who_waits_for_the_answer_to_anothers_question_asks_itself_when_th
     ([0.2], "deny", [], ""),
     ([0.9], "deny", [], "Not started: 2 agents, usually up to $"),
     ([0.9], "ask", [YES], ""),
-    ([0.9], "ask", [NO], "The user said no to 2 agents, usually up to $"),
+    ([0.9], "ask", [NO], "The user declined 2 agents, usually up to $"),
 ], ids=["unknown", "below", "above", "a yes", "a no"])  # fmt: skip
 async def test_a_rule_reads_what_delegations_usually_cost(
     harness: Harness, monkeypatch: pytest.MonkeyPatch, costs: list[float], decision: str,

@@ -20,8 +20,8 @@ from tests.map.service import TASK, Service, item_of, serving
 from tests.servers.fake_model_server import Say, Turn
 
 
-class QuietFace:
-    """Implements `Face`: agrees to everything."""
+class QuietFrontend:
+    """Implements `MapFrontend`: agrees to everything."""
 
     def note(self, text: str) -> None: ...
 
@@ -70,7 +70,7 @@ def random_batch(rng: random.Random, folder: Path, service: Service) -> tuple[Ma
 async def _run(job: MapJob) -> str:
     store = MapStore(job.folder, os.environ)
     try:
-        run = MapRun(await asyncio.to_thread(prepare, job, os.environ), store, QuietFace())
+        run = MapRun(await asyncio.to_thread(prepare, job, os.environ), store, QuietFrontend())
         batch, counts = await run.run(session_options({"mode": "auto"}, Path(job.folder), resume=None))
         return f"{counts} spent {batch.spent:.4f} {batch.reason}"
     except FridayError as error:

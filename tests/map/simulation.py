@@ -24,7 +24,7 @@ from friday_cli.core.limits.retry import RetryPolicy
 from friday_cli.core.protocol.errors import ProviderError
 from friday_cli.map.charges import ItemRow
 from friday_cli.map.cluster_limits import ClusterLimits, ClusterRateLimiter, Used
-from friday_cli.map.engine import Done, Work
+from friday_cli.map.engine import ItemResult, ItemTask
 from friday_cli.map.job import MapJob
 from friday_cli.map.scheduler import Scheduler
 from friday_cli.map.sources import BatchItem
@@ -81,7 +81,7 @@ class SimulatedEngine:
         self._limits = ClusterLimits(cost, None)
         return Budget(name, cost=cost)
 
-    async def run(self, work: Work) -> Done:
+    async def run(self, work: ItemTask) -> ItemResult:
         tokens, cost = 0, 0.0
         for number in range(2):
             name = f"{work.key} {number}"
@@ -94,8 +94,8 @@ class SimulatedEngine:
                 cost += self._limits.end(name, None)[1]
             else:
                 self._limits.end(name, (0, spent))
-                return Done("done", cost=cost + spent, tokens=tokens)
-        return Done("failed", error="its worker died", cost=cost)
+                return ItemResult("done", cost=cost + spent, tokens=tokens)
+        return ItemResult("failed", error="its worker died", cost=cost)
 
     async def _try(self, name: str, cap: float) -> float:
         used = [0.0, 0.0]
@@ -144,7 +144,7 @@ class NoStore:
     async def claim(self, key: str, **_: Any) -> Claim:
         return "claimed"
 
-    async def finish(self, key: str, batch: str, row: ItemRow) -> None:
+    async def finish(self, row: ItemRow, batch: str) -> None:
         self.states[row.state] += 1
         self.spent += row.cost
 
@@ -153,9 +153,9 @@ async def batch(count: int, workers: int, cap: float, engine: SimulatedEngine) -
     """Run a batch. Returns virtual seconds, the store, and why it stopped."""
     store = NoStore()
 
-    async def works() -> AsyncIterator[Work]:
+    async def works() -> AsyncIterator[ItemTask]:
         for number in range(count):
-            yield Work(str(number), "worker", "", 4 * HELD, HELD)
+            yield ItemTask(str(number), "worker", "", 4 * HELD, HELD)
 
     scheduler = Scheduler(
         "batch", store, engine, await engine.budget("batch", cap), cap=cap, parallel=workers, changed=lambda progress: None  # type: ignore[arg-type]

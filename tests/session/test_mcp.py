@@ -313,7 +313,7 @@ async def test_the_first_session_of_a_searched_server_has_its_tools_and_its_word
         ),
         (
             ["babble"],
-            'MCP server small: it writes text that is no message to its standard output, which is left out: "Welcome to the server!"',
+            'MCP server small: it writes text that is not a message to its standard output, which is left out: "Welcome to the server!"',
         ),
     ],
 )

@@ -54,7 +54,7 @@ async def test_on_yes_it_runs_again_as_usual(harness: Harness, choice: SandboxCh
     assert len(asked) == 1
     assert "it ran read-only, and failed: wc: ./.env: Permission denied" in asked[0]
     started = await events(harness, session, ToolStarted)
-    assert [event.looks for event in started if isinstance(event, ToolStarted)] == [True, True, False]
+    assert [event.read_only for event in started if isinstance(event, ToolStarted)] == [True, True, False]
     assert len(await events(harness, session, ToolFinished)) == 2
 
 
@@ -80,7 +80,7 @@ async def test_a_rule_or_mode_that_allows_commands_makes_none_read_only(
     for mode in ("auto", "yolo"):
         session, _ = await play(harness, choice.kind, COUNT, mode=mode)
         assert [status for status, _ in await harness.results(session.id, "a")] == ["ok"]
-        assert [event.looks for event in await events(harness, session, ToolStarted)] == [False]  # type: ignore[attr-defined]
+        assert [event.read_only for event in await events(harness, session, ToolStarted)] == [False]  # type: ignore[attr-defined]
 
 
 async def test_without_a_sandbox_only_literal_commands_pass(harness: Harness) -> None:

@@ -101,10 +101,10 @@ async def test_a_program_that_looks_for_friday_reads_no_secret(root: Path, choic
     try:
         for turn in range(2):
             ran = await workspace.execute(
-                ["cat", "a", "b", ".env", "plain.txt"], agent="a", timeout_s=20, limit=10_000, looks=True
+                ["cat", "a", "b", ".env", "plain.txt"], agent="a", timeout_s=20, limit=10_000, read_only=True
             )
             assert (ran.out, ran.exit_code) == (b"plain", 1), (turn, ran.err)
-        ran = await workspace.execute(["touch", "made"], agent="a", timeout_s=20, limit=10_000, looks=True)
+        ran = await workspace.execute(["touch", "made"], agent="a", timeout_s=20, limit=10_000, read_only=True)
         assert not (root / "made").exists()
     finally:
         await workspace.close()

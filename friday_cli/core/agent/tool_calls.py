@@ -236,7 +236,7 @@ class _Call:
             self._state = "asked again"
             again = rerun_after_read_only(known.wanted, ran.denied)
             await self._require_permission(known, again, printed=ran.text)
-            await self._start(msgspec.structs.replace(begins, looks=False), durable=True)
+            await self._start(msgspec.structs.replace(begins, read_only=False), durable=True)
             ran = await tool.run(msgspec.structs.replace(context, read_only=False), args)
         self._output = ran
         ran = await self._after_hooks(ran)

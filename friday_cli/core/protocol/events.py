@@ -149,13 +149,13 @@ class MessageAdded(Event, frozen=True, tag="message_added"):
 
 
 class ToolStarted(Event, frozen=True, tag="tool_started"):
-    """A permitted call runs; with `looks` it is read-only. `title` is for people; `facts` hold if cancelled."""
+    """A permitted call runs; it may be `read_only`. `title` is for people; `facts` hold if cancelled."""
 
     call_id: str
     tool: str
     title: str = ""
     facts: ToolFacts = ToolFacts()
-    looks: bool = False
+    read_only: bool = msgspec.field(default=False, name="looks")
 
 
 class ToolFinished(Event, frozen=True, tag="tool_finished"):

@@ -151,9 +151,9 @@ class Workspace(Protocol):
         timeout_s: float,
         limit: int,
         cwd: Path | None = None,
-        looks: bool = False,
+        read_only: bool = False,
     ) -> ProgramResult:
-        """Run a program for Friday itself, without a shell. At most `limit` bytes of its output are read. `looks`: in the sandbox
+        """Run a program for Friday itself, without a shell. At most `limit` bytes of its output are read. `read_only`: in the sandbox
         of read-only commands, if there is one here."""
 
     async def keep_output(self, data: bytes) -> str:

@@ -105,7 +105,7 @@ def _hook(file: HookFile, event: str, matcher: object, entry: object, where: str
             return f"{where}: writes: {sanitize_line(wrong, 60)!r} is not a folder below the project."
         rule = parse_rule(found.condition, "deny", TOOLS, source=where) if found.condition else None
     except re.error as error:
-        return f"{where}: the matcher is no regular expression: {error}."
+        return f"{where}: the matcher is not a regular expression: {error}."
     except (msgspec.ValidationError, UsageError) as error:
         return f"{where}: {sanitize_line(str(error), 200)}"
     scripts = tuple(scripts_of(found, file.root, file.trusted)) if file.root is not None else ()

@@ -50,7 +50,7 @@ def fetched(source: str, into: Path) -> Path:
         return _unpacked(path, into)
     if not path.is_dir():
         raise UsageError(
-            f"{source} is no folder and no zip file.", hint="A git address needs the id of a commit: URL@COMMIT."
+            f"{source} is neither a folder nor a zip file.", hint="A git address needs the id of a commit: URL@COMMIT."
         )
     return path
 
@@ -73,7 +73,7 @@ def plugin_folder(top: Path, name: str) -> Path:
             raise UsageError(f"The plugin {name} is not in this folder: {listed[name]}.")
         return path
     if not listed:
-        raise UsageError(f"{top} is no plugin: it has no {MANIFEST}.")
+        raise UsageError(f"{top} is not a plugin: it has no {MANIFEST}.")
     names = ", ".join(sorted(listed)[:40])
     raise UsageError(
         f"{top} has several plugins." if not name else f"There is no plugin {name!r}.",

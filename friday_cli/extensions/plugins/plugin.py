@@ -102,7 +102,7 @@ def read(files: PluginFiles, origin: Origin = "user") -> Plugin:
     elif claude:
         manifest = claude
     else:
-        raise FileError(text_of(files.root / MANIFEST), "is missing: this folder is no plugin.")
+        raise FileError(text_of(files.root / MANIFEST), "is missing: this folder is not a plugin.")
     prefix = manifest["name"].replace(".", "-")
     skills = [found[1] for found in files.matching(r"(skills/[^/]+)/SKILL\.md")]
     agents, commands = [], {}

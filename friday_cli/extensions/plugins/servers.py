@@ -139,7 +139,7 @@ def _program(command: str, plugin: Plugin, places: Mapping[str, str]) -> str:
         if not path.startswith(places["PLUGIN_ROOT"] + "/"):
             raise ValueError("command is outside of the plugin.")
         if path.removeprefix(places["PLUGIN_ROOT"] + "/") not in plugin.files.files:
-            raise ValueError("command is no file of the plugin.")
+            raise ValueError("command is not a file of the plugin.")
         return path
     if not command or re.search(r"[\s/\\\0]", command):
         raise ValueError("command must be one name, or a path that begins with ./")
@@ -157,7 +157,7 @@ def _folder(written: str, plugin: Plugin, places: Mapping[str, str], filled: str
         raise ValueError("cwd is outside of the plugin.")
     below = path[len(top) + 1 :]
     if below and not data and not any(name.startswith(f"{below}/") for name in plugin.files.files):
-        raise ValueError("cwd is no folder of the plugin.")
+        raise ValueError("cwd is not a folder of the plugin.")
     return path
 
 

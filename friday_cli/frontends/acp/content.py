@@ -63,7 +63,7 @@ def _image(data: str) -> Image:
     try:
         content = base64.b64decode(data, validate=True)
         if not picture.media_type(content):
-            raise ValueError("It is no PNG, JPEG, GIF or WebP.")
+            raise ValueError("It is not a PNG, JPEG, GIF or WebP.")
         return picture.image(content)[0]
     except (ValueError, ToolError) as error:
         why = error.message if isinstance(error, ToolError) else str(error)

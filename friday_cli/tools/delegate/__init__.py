@@ -92,7 +92,7 @@ class _DelegationTools:
         self._tree = tree
         self._host = host
         self._settings = settings
-        self._wholetask_count = 0
+        self._whole_task_count = 0
 
     def tools(self) -> list[Tool]:
         search = [search_tool(self._settings.searchable)] if self._settings.searchable else []
@@ -302,8 +302,8 @@ class _DelegationTools:
         """Refuse to delegate the whole task of a sub-agent: a ToolError first, the second time its run is stopped."""
         if depth_of(path) == 0 or not _same_task(self._tree.node(path).spec.task, task):
             return
-        self._wholetask_count += 1
-        if self._wholetask_count > 1:
+        self._whole_task_count += 1
+        if self._whole_task_count > 1:
             raise StopRun("loop", "It delegated its whole task instead of working on it.")
         raise ToolError("This is your whole task: do it yourself, or delegate a part of it.")
 

@@ -97,7 +97,7 @@ async def run_search(context: ToolContext, search: SearchQuery) -> SearchResult:
         timeout_s=TIMEOUT_S,
         limit=MAX_BYTES,
         cwd=search.base,
-        looks=argv[0] == "rg",
+        read_only=argv[0] == "rg",
     )
     if printed.exit_code not in (0, 1, None) and not printed.out and printed.err.strip():
         raise regex.refused(printed.err)

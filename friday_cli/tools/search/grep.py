@@ -42,7 +42,7 @@ class GrepArguments(ToolArguments, frozen=True):
     ] = "content"
     context: Annotated[int, Meta(description="Lines around a match.", ge=0, le=20)] = 0
     ignore_case: bool = False
-    literal: Annotated[bool, Meta(description="The pattern is no regex.")] = False
+    literal: Annotated[bool, Meta(description="The pattern is not a regex.")] = False
     limit: Annotated[int, Meta(description="Most lines, or files.", ge=1, le=MAX_RESULTS)] = 200
 
     @classmethod

@@ -108,7 +108,7 @@ class CommandStarter:
         return started
 
     async def execute(
-        self, argv: Sequence[str], agent: str, *, timeout_s: float, limit: int, cwd: Path | None, looks: bool
+        self, argv: Sequence[str], agent: str, *, timeout_s: float, limit: int, cwd: Path | None, read_only: bool
     ) -> ProgramResult:
         """As `Workspace.execute`."""
         path = self._settings.environ.get("PATH")
@@ -117,7 +117,7 @@ class CommandStarter:
             raise ToolError(f"The program {argv[0]} was not found.")
         folder, environ, sandbox = cwd or self._roots[0], self._settings.environ, self._settings.sandbox
         plan: SandboxPlan | None = None
-        if looks and sandbox is not None:
+        if read_only and sandbox is not None:
             roots = (*self._roots, *(() if any(folder.is_relative_to(root) for root in self._roots) else (folder,)))
             plan = await asyncio.to_thread(
                 sandbox.plan, roots, folder, show=None, access="read_only", secrets_age_s=LISTED_S

@@ -156,7 +156,7 @@ async def test_neither_a_deleted_chip_nor_a_path_of_something_else_sends_a_pictu
         assert await pictures(chat) == []
         (tmp_path / "cat.png").write_text("not a picture")
         chat.composer.area.post_message(events.Paste(str(tmp_path / "cat.png")))
-        await chat.shows("is no PNG")
+        await chat.shows("is not a PNG")
         assert chat.composer.text == str(tmp_path / "cat.png")
 
 

@@ -153,7 +153,7 @@ async def test_what_cannot_be_done_is_said(tmp_path: Path) -> None:
         for words, answer in (
             ("/rewind", "There is no message to rewind to yet."),
             ("/fork", "There is nothing to fork yet."),
-            ("/rewind everything", "is no argument of /rewind"),
+            ("/rewind everything", "is not an argument of /rewind"),
             ("/rewind 7", "There is no message 7"),
         ):
             await chat.say(words)

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from friday_cli.workspace.checkpoints.review import FileDiff
 
 MODE_HELP = (
-    ("ask", "reading in the folder passes, everything else asks"),
-    ("edits", "file changes in the folder pass too"),
-    ("plan", "nothing that changes anything"),
-    ("auto", "as edits, and commands where a sandbox holds them"),
+    ("ask", "Reads are allowed. Everything else needs your approval."),
+    ("edits", "Reads and edits in this folder are allowed."),
+    ("plan", "Read-only."),
+    ("auto", "Edits are allowed; so are commands that run inside the sandbox."),
 )
-"""The modes that can be chosen, and what passes in each."""
+"""The modes that can be chosen, and what is allowed in each."""
 
 INIT = (
     "Look at this project and write a file AGENTS.md for coding agents: what it is, where things are, how to build, test "

@@ -127,7 +127,7 @@ async def fork(chat: CommandContext, rest: str) -> None:
     if not number:
         return
     if number != "all" and not number.isdecimal():
-        raise UsageError(f"{number} is no number of a message.", hint="Write /fork NUMBER, or /fork all.")
+        raise UsageError(f"{number} is not the number of a message.", hint="Write /fork NUMBER, or /fork all.")
     at = None if number == "all" else int(number)
     name = await session.rewind.fork(at)
     if chat.controller.working:
@@ -152,7 +152,7 @@ def _arguments(rest: str) -> tuple[str, What | None, Resolve]:
             resolve = _ANSWERS[word]
         else:
             raise UsageError(
-                f"{sanitize_line(word, 40)} is no argument of /rewind.",
+                f"{sanitize_line(word, 40)} is not an argument of /rewind.",
                 hint="Write /rewind [NUMBER | undo] [both | conversation | files] [overwrite | leave].",
             )
     return number, what, resolve

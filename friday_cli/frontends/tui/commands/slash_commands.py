@@ -187,7 +187,7 @@ async def _mode(chat: CommandContext, rest: str) -> None:
             await chat.controller.require_session().permissions.set_mode(mode)
 
 
-@command("plan", "Mode plan: nothing that changes anything")
+@command("plan", "Mode plan: read-only")
 async def _plan(chat: CommandContext, rest: str) -> None:
     await chat.controller.require_session().permissions.set_mode("plan")
 

@@ -61,7 +61,7 @@ def _picture(data: bytes, name: str) -> Image:
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         kind = "image/webp"
     if not kind:
-        raise UsageError(f"{name} is no PNG, JPEG, GIF or WebP picture, so it was not attached.")
+        raise UsageError(f"{name} is not a PNG, JPEG, GIF or WebP picture, so it was not attached.")
     return Image(kind, base64.b64encode(data).decode())
 
 
