@@ -40,6 +40,11 @@ def _repair_streams() -> None:
 def _run(argv: list[str]) -> int:
     if argv[:1] in (["-p"], ["--print"]):  # the flag of other assistants
         argv = ["ask", *argv[1:]]
+    elif "--" in argv and (argv[0] == "--" or argv[0].startswith("-")):  # behind it nothing is an option
+        at = argv.index("--")
+        argv = [*argv[:at], "-i", " ".join(argv[at + 1 :])]
+    elif argv and " " in argv[0].strip() and not argv[0].startswith("-"):  # a message, which begins the chat
+        argv = [*argv[1:], "-i", argv[0]]
     try:
         if argv in (["--version"], ["-V"], ["-v"]):
             from friday_cli import __version__
@@ -59,6 +64,8 @@ def _run(argv: list[str]) -> int:
             from friday_cli.frontends.tui.options import wants_chat
 
             values = chat_options(argv)
+            if values is None and len(argv) > 1 and " " in argv[-1]:
+                values = chat_options([*argv[:-1], "-i", argv[-1]])
             if values is not None and wants_chat(argv):
                 from friday_cli.frontends.tui.run import main
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 import time
 from collections import Counter
@@ -325,6 +326,15 @@ def _subject(call: DeniedCall) -> str:
     return sanitize_line(show_deceptive(" ⏎ ".join(call.subject.splitlines())), 200)
 
 
+def _run_again(call: DeniedCall) -> str:
+    """How a call is allowed that was denied because nobody could be asked; "" where nobody sits at a terminal."""
+    if not sys.stdin.isatty():
+        return ""
+    rule = f"{call.tool}({call.subject})" if call.subject and "\n" not in call.subject else call.tool
+    option = "--mode edits" if call.tool in ("edit_file", "write_file") else f"--allow {shlex.quote(rule)}"
+    return f"to allow it, run again with {option}; or continue in the chat, which asks you: friday -c"
+
+
 def _remarks(state: SessionView, outcome: RunResult, denied: Sequence[DeniedCall]) -> list[str]:
     """Messages after the answer: how the run ended, which calls were denied, which worktrees need a decision."""
     error = f": {outcome.error}" if outcome.error else ""
@@ -338,6 +348,8 @@ def _remarks(state: SessionView, outcome: RunResult, denied: Sequence[DeniedCall
         )
     if len(denials) > MAX_DENIALS:
         lines.append(f"{pluralize(len(denials) - MAX_DENIALS, 'more call')} denied")
+    if again := next((_run_again(call) for call in denied if "no person can be asked" in call.reason), ""):
+        lines.append(again)
     for path, view in state.agents.items():
         if view.worktree is not None and view.worktree.state == "changed":
             command = f"friday worktrees apply {state.session[:8]}:{path}"

@@ -102,6 +102,16 @@ def test_a_closed_window_ends_the_program_its_commands_and_its_hold_of_the_sessi
             terminal.type(b"again\r", until=b"Welcome back.")
 
 
+@pytest.mark.parametrize("words", [["explain this folder"], ["--", "explain", "this folder"]])
+def test_words_begin_the_chat(tmp_path: Path, words: list[str]) -> None:
+    model = scripted(tmp_path, {"a": [{"text": "Explained."}]})
+    argv = ["-m", model, *words] if words[0] == "--" else [*words, "-m", model]
+    with Terminal(tmp_path, *argv) as terminal:
+        terminal.until(b"explain this folder", b"Explained.")
+    with Terminal(tmp_path, "-m", model, "explain this folder") as terminal:
+        terminal.until(b"explain this folder", b"Explained.")
+
+
 def test_a_paste_that_the_terminal_does_not_mark_is_one_chip_and_not_sent(tmp_path: Path) -> None:
     with Terminal(tmp_path, "-m", scripted(tmp_path, {"a": [{"text": "Read."}]})) as terminal:
         terminal.until(b"F1 help")

@@ -170,7 +170,8 @@ async def _which(chat: CommandContext, points: Sequence[RewindPoint]) -> str:
         about["undo"] = summary(last)
     if not rows:
         raise UsageError("There is no message to rewind to yet.")
-    return await chat.choose("Back to before which message?", rows, at=max(len(points) - 1, 0), about=about) or ""
+    rows.append(("", "Stay here"))
+    return await chat.choose("Back to before which message?", rows, at=len(rows) - 1, about=about) or ""
 
 
 async def _what(chat: CommandContext, number: int) -> What | None:

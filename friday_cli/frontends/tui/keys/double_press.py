@@ -21,6 +21,8 @@ class DoublePress:
         now = time.monotonic()
         (action_before, pressed_at), self._last = self._last, (action, now)
         second = action_before == action and now - pressed_at < AGAIN_S
-        if second and self._on_second is not None:
-            self._on_second()
+        if second:
+            self._last = ("", 0.0)  # the next press is a first one
+            if self._on_second is not None:
+                self._on_second()
         return second
