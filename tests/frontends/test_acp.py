@@ -312,6 +312,12 @@ async def test_cancelling_the_main_agent_leaves_its_background_sub_agents(projec
         assert (project / "made").exists()
 
 
+def _answered(updates: list[dict[str, Any]], text: str) -> bool:
+    """Whether a turn with this text has ended: its usage comes behind the text."""
+    at = [n for n, update in enumerate(updates) if text in str(update.get("content"))]
+    return bool(at) and any(update["sessionUpdate"] == "usage_update" for update in updates[at[0] :])
+
+
 @pytest.mark.parametrize("can", [SUBAGENTS, {}], ids=["sub-agents", "one session"])
 async def test_every_card_has_an_end_and_a_cancelled_question_is_withdrawn(project: Path, can: dict[str, Any]) -> None:
     """Also of a call that was asked about and never ran, and of sub-agents that run twice."""
@@ -394,7 +400,7 @@ async def test_a_cancel_at_any_moment_answers_cancelled(project: Path, can: dict
         client.send({"method": "session/cancel", "params": {"sessionId": name}})
         assert (await early)["result"]["stopReason"] == "cancelled"
         late = client.ask("session/prompt", sessionId=name, prompt=GO)
-        await client.until(lambda: any("cost" in update for update in client.updates("usage_update", name)[1:]))
+        await client.until(lambda: _answered(client.updates(session=name), "started"))
         client.send({"method": "session/cancel", "params": {"sessionId": name}})
         assert (await asyncio.wait_for(late, 15))["result"]["stopReason"] == "cancelled"
         assert [u["state"]["state"] for u in client.updates("subagent_update", name)] == (["running"] if can else [])
