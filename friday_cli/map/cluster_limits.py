@@ -117,7 +117,7 @@ class ClusterLimits:
             self.use(name, used)
             if succeeded:
                 self._limiter(key).answered(number)
-            self._limiter(key).release(number, succeeded=succeeded)
+            self._limiter(key).release(number, succeeded=succeeded, agent=name)
         return self.state(key)
 
     def back_off(self, key: str, attempt: int, retry_after: float | None, crowded: bool) -> tuple[float, Slot]:
@@ -129,6 +129,11 @@ class ClusterLimits:
         """See `RateLimiter.disconnected`."""
         self._limiter(key).disconnected(number)
         return self.state(key)
+
+    def failed(self, key: str, number: int, status: int, agent: str) -> tuple[bool, Slot]:
+        """See `RateLimiter.failed`."""
+        outage = self._limiter(key).failed(number, status, agent)
+        return outage, self.state(key)
 
     def answered(self, key: str, number: int) -> Slot:
         """See `RateLimiter.answered`."""
@@ -190,7 +195,7 @@ class ClusterRateLimiter:
             raise _error(self._slot.refused)
         return self._slot.number
 
-    def release(self, number: int, *, succeeded: bool = False) -> None:
+    def release(self, number: int, *, succeeded: bool = False, agent: str = "") -> None:
         name, used = self._current()
         self._slot = self._tell("release", self._key, name, number, succeeded, used)
 
@@ -200,6 +205,10 @@ class ClusterRateLimiter:
 
     def disconnected(self, number: int) -> None:
         self._slot = self._tell("disconnected", self._key, number)
+
+    def failed(self, number: int, status: int, agent: str) -> bool:
+        outage, self._slot = self._tell("failed", self._key, number, status, self._current()[0])
+        return bool(outage)
 
     def answered(self, number: int) -> None:
         if self._slot.outage_s is not None:  # otherwise `release` reports it

@@ -145,7 +145,9 @@ class Scheduler:
 
     async def _ended(self) -> None:
         while self._running:
-            await asyncio.wait(self._running)
+            ended, _ = await asyncio.wait(self._running)
+            for task in ended:
+                task.result()
         unwritten, self._unwritten = self._unwritten, []
         for row in unwritten:
             await self._finish(row)

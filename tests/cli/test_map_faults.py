@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from friday_cli.core.limits import rate_limit
 from friday_cli.frontends.options import session_options
 from friday_cli.map import sources
 from friday_cli.map.job import MapJob
@@ -20,8 +21,9 @@ from friday_cli.store import locks
 from tests.cli.console import Console
 from tests.cli.test_map import batch, forget_the_ends, service, states
 from tests.map import random_batches
-from tests.map.service import TASK, Service, lines
+from tests.map.service import TASK, Service, item_of, lines
 from tests.servers.fake_model_server import Say, Turn
+from tests.servers.script_player import Reply, document
 from tests.workspace.worktrees.repo_fixture import repository
 
 __all__ = ["service"]
@@ -225,3 +227,50 @@ def test_ctrl_c_at_the_question_ends_the_batch(console: Console, service: Servic
     assert "stopped: it was interrupted" in ran.out
     with sqlite3.connect(Path(os.environ["FRIDAY_HOME"], "data", "map.db")) as db:
         assert db.execute("SELECT approved FROM batches").fetchone() == (0,)
+
+
+def unwell(*status: int) -> Reply:
+    """A service that failed."""
+    return document({"type": "error", "error": {"type": "api_error", "message": "no"}}, *status)
+
+
+def test_a_service_that_fails_is_waited_for_and_the_batch_goes_on_by_itself(
+    console: Console, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rate_limit, "BACKOFF_S", 0.01)
+    well, asked = service.say, []
+
+    def say(turn: Turn) -> Say | Reply:
+        asked.append(item_of(turn))
+        return unwell(500) if 3 <= service.requests <= 20 else well(turn)
+
+    service.say = say
+    ran = batch(console, lines(12), "--parallel", "4")
+    assert (ran.code, states(ran)) == (0, ["done"] * 12)
+    assert len(set(asked[-12:])) > 3
+    assert set(asked[10:20]) == set(asked[2:6]), "each probe is another item's request, and no other item starts"
+
+
+def test_a_service_that_stays_unwell_leaves_the_items_waiting(
+    console: Console, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rate_limit, "BACKOFF_S", 0.01)
+    console.configure(service.settings() + "\n[limits]\ntimeout = 1\n")
+    for status in (500, 503):
+        service.say = lambda turn, status=status: unwell(status)  # type: ignore[misc]
+        ran = batch(console, lines(9), "--parallel", "4", task=f"{status} {TASK}")
+        assert (ran.code, states(ran)) == (1, ["waiting"] * 9), (status, ran.err)
+        assert f"({status})" in ran.err
+        assert len({name for name in service.asked if service.asked[name]}) <= 4
+        service.asked.clear()
+    service.say = lambda turn: Say("found it")
+    assert states(batch(console, lines(9), task=f"500 {TASK}")) == ["done"] * 9
+
+
+def test_an_item_that_the_service_fails_on_while_others_succeed_has_failed(
+    console: Console, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rate_limit, "BACKOFF_S", 0.01)
+    service.say = lambda turn: unwell(500) if item_of(turn) == "i7" else Say("found it")
+    ran = batch(console, lines(8), "--parallel", "2")
+    assert (ran.code, sorted(states(ran))) == (1, ["done"] * 7 + ["failed"])

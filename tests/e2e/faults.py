@@ -45,7 +45,7 @@ ROWS: dict[str, Row] = {
     "F3": Row("429 with a long wait, a date, an invalid or a negative number", "longer than a minute: the run ends at once and reports the time; invalid: Friday's own back-off",
               ("tests/llm/transport/test_error_mapping.py::test_retry_after",)),
     "F4": Row("quota or credit used up", "one try, a one-line error, exit 1"),
-    "F5": Row("529, 503, 500", "as F1; another model only if `fallback_model` is set, and the change is reported",
+    "F5": Row("529, 503, 500", "as F1, and after six in a row with one status as F8; another model only if `fallback_model` is set, and the change is reported",
               ("tests/core/limits/test_retries.py::test_the_fallback_model_continues_and_that_is_reported",)),
     "F6": Row("an HTML page with 502", "retried; the page is never printed"),
     "F7": Row("an HTML page or an empty body with 200", "not a success: two or three tries, then failed"),

@@ -32,7 +32,7 @@ class Service:
         self.asked: Counter[str] = Counter()
         self.paid = 0.0
         self.model_server: FakeModelServer
-        self.say: Callable[[Turn], Say] = lambda turn: Say(f"found {item_of(turn)}", usage=(100, 10, 0))
+        self.say: Callable[[Turn], Say | Reply] = lambda turn: Say(f"found {item_of(turn)}", usage=(100, 10, 0))
         self.quota_at = 0
         self.refuse_at, self.retry_after = 0, 0
         self.times: list[float] = []
@@ -62,6 +62,8 @@ class Service:
                 }
                 return document(error, 402)
             said = self.say(turn)
+            if isinstance(said, Reply):
+                return said
             read, written, _ = said.usage or (0, 0, 0)
             self.paid += (read * PRICE[0] + written * PRICE[1]) / 1e6
             return said

@@ -11,7 +11,7 @@ from functools import partial
 import msgspec
 
 from ..limits.budget import OUTPUT_FLOOR
-from ..limits.retry import FALLBACK_AFTER_S, GATED, RetryPolicy
+from ..limits.retry import FALLBACK_AFTER_S, GATED, UNWELL, RetryPolicy
 from ..protocol.errors import ProviderError
 from ..protocol.events import AttemptFailed, CallDelta, Notice, Prefix, TextDelta, ThinkingDelta
 from ..protocol.messages import Message, Text, Usage, without_thinking
@@ -224,13 +224,16 @@ class _Attempt:
             except ProviderError as error:
                 if error.kind == "network":
                     gate.disconnected(self._number)
+                elif error.status >= 500 and error.kind in UNWELL and error.retry_after is None:
+                    if gate.failed(self._number, error.status, self._agent.path):
+                        error.kind = "network"
                 elif error.status:
                     gate.answered(self._number)
                 raise
             succeeded = True
         finally:
             if self._number:
-                gate.release(self._number, succeeded=succeeded)
+                gate.release(self._number, succeeded=succeeded, agent=self._agent.path)
 
     async def _read_stream(self, request: Request) -> ReplyDone:
         """The reply; one far above the maximum of the request is cut. `usage` is set also for a request that fails."""

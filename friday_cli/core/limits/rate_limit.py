@@ -5,7 +5,7 @@ other; other processes are informed too. The number in flight adapts to the serv
 after a round of successes (additive increase, multiplicative decrease, as in TCP). Near the number that was refused
 before, each increase takes more rounds than the last.
 
-While no connection can be made (an outage), one request at a time tries it for all, and all start when it is answered.
+While no connection can be made, or the service answers all requests with an internal error (an outage), one request at a time tries it for all, and all start when it is answered.
 A service that drops connections because it is full answers the requests before: then their number is the limit.
 """
 
@@ -26,6 +26,9 @@ ROUNDS_MOST = 8
 """Rounds of successes before one more request is admitted near a number that the server refused, at most."""
 BACKOFF_S = 1.0
 BACKOFF_MOST_S = 30.0
+FAILURES_OF_OUTAGE = 6
+"""Requests in a row that the service answers with the same status of 500 or more, after which it counts as not reachable. A request
+that fails alone has failed by then."""
 OUTAGE_MOST_S = 15.0
 """Longest time between two tries to get a connection, in seconds."""
 RETRY_AFTER_MOST_S = 60.0
@@ -58,6 +61,14 @@ class _Outage(msgspec.Struct):
     probing: bool = False
 
 
+class _Failures(msgspec.Struct):
+    """`count` failures of requests of `agents` with the HTTP status `status` in a row, without an answer between them."""
+
+    status: int = 0
+    count: int = 0
+    agents: frozenset[str] = frozenset()
+
+
 class RateLimiter:
     """Admission of requests under one rate limit. `rng` gives the jitter; `shared` is the state shared with other
     processes, None for none."""
@@ -72,6 +83,8 @@ class RateLimiter:
         self.in_flight = self._successes = 0
         self._closed_until = 0.0
         self._outage: _Outage | None = None
+        self._failures = _Failures()
+        self._served: frozenset[str] = frozenset()  # agents whose requests succeeded; two are enough
         self._admitted = 0
         self._waiting: deque[asyncio.Future[int]] = deque()
         self._timer: asyncio.TimerHandle | None = None
@@ -99,13 +112,15 @@ class RateLimiter:
             return 0
         return self._admit()
 
-    def release(self, number: int, *, succeeded: bool = False) -> None:
-        """Return the slot of a request. After a round of successes one more request is admitted."""
+    def release(self, number: int, *, succeeded: bool = False, agent: str = "") -> None:
+        """Return the slot of a request of `agent`. After a round of successes one more request is admitted."""
         self.in_flight -= 1
         if self._outage is not None and number > self._outage.last:
             self._outage.probing = False
         if succeeded:
             self._successes += 1
+            if len(self._served) < 2:
+                self._served |= {agent}
             if self._shared is not None and self._limit < MOST_IN_FLIGHT:  # not needed while no request has to wait
                 self._shared.serve()
             rounds = self._rounds if self._limit >= self._known else 1
@@ -157,9 +172,21 @@ class RateLimiter:
         wait = min(OUTAGE_MOST_S, BACKOFF_S * 2 ** min(outage.failed - 1, 10)) * self._rng.uniform(0.5, 1.0)
         self._closed_until = max(self._closed_until, now + wait)
 
+    def failed(self, number: int, status: int, agent: str) -> bool:
+        """The service answered a request of `agent` with a status of 500 or more. True if that is an outage: it does so to all
+        requests. One agent alone that it fails, after it served others, is the reason itself."""
+        before = self._failures if self._failures.status == status else _Failures()
+        failures = self._failures = _Failures(status, before.count + 1, before.agents | {agent})
+        alone = failures.agents == {agent} and bool(self._served - {agent})
+        outage = self._outage is not None or (failures.count >= FAILURES_OF_OUTAGE and not alone)
+        if outage:
+            self.disconnected(number)
+        return outage
+
     def answered(self, number: int) -> None:
         """The service answered a request: an outage is over. When the request was in flight before, the service dropped
         the others because it is full."""
+        self._failures = _Failures()
         outage = self._outage
         if outage is None:
             return

@@ -14,6 +14,8 @@ from .rate_limit import RETRY_AFTER_MOST_S, RateLimiter
 CROWDED = frozenset(("rate", "overloaded"))
 GATED = CROWDED | {"network"}
 """Failures after which all requests wait in the rate limiter."""
+UNWELL = frozenset(("server", "overloaded"))
+"""Failures that are an outage when the service answers all requests with them."""
 RETRIES = {
     "rate": 5, "overloaded": 5, "server": 5, "truncated": 3, "network": 5, "stall": 1, "garbled": 2, "empty": 1,
     "bad_call": 1,
@@ -45,6 +47,8 @@ class RetryPolicy:
         self._served: object = None
         self._crowded = False
         self._refused_at = 0.0
+        self._errors = 0
+        self._served_before: object = None
 
     @property
     def refused(self) -> bool:
@@ -52,9 +56,19 @@ class RetryPolicy:
         not: others find the network even if this request itself is the reason."""
         return self._crowded
 
+    def _is_its_own(self, gate: RateLimiter) -> bool:
+        """Whether a service that counts as not reachable fails because of this request: others were answered between its failures."""
+        self._errors += 1
+        if self._errors == 1:
+            self._served_before = gate.served
+        return self._errors > RETRIES["server"] and self._served_before != gate.served
+
     def next_delay(self, gate: RateLimiter, error: ProviderError, offline_s: float) -> float | None:
         """Seconds until the next try after `error`; None for no retry. `offline_s`: the longest time without a
         connection. `asked_too_long` says afterwards whether the wait that the service asked for is the reason."""
+        if error.status >= 500 and self._is_its_own(gate):
+            error.kind = "server" if error.kind == "network" else error.kind
+            return None
         if error.kind == "network":
             return self._until_connected(gate, error, offline_s)
         kind, crowded = error.kind, error.kind in CROWDED
