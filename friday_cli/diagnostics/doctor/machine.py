@@ -207,6 +207,8 @@ def sandbox(settings: SandboxSettings, env: Mapping[str, str]) -> Facts:
         filtered = system_call_filter.supported()
         if not filtered:
             yield Fact("cannot", f"block UDP, and with it DNS queries, on {os.uname().machine}", "note")
+            text = f"block Unix sockets with a path (tmux, docker, D-Bus, key agents) on {os.uname().machine}"
+            yield Fact("cannot", text, "note")
         for abi, missing in LANDLOCK_SINCE:
             if found.abi < abi and not (filtered and missing == NETWORK):
                 yield Fact("cannot", f"{missing} (needs Landlock {abi}, this kernel has {found.abi})", "note")
@@ -215,11 +217,14 @@ def sandbox(settings: SandboxSettings, env: Mapping[str, str]) -> Facts:
 LACKS = {
     "landlock": (
         "protect .git/hooks, .git/config and .friday in the project: changes are reported after each command",
-        "block Unix sockets with a path (docker, D-Bus): only the variables that name them are removed",
         "prevent changes of times, modes and owners of files outside the project",
         "hide file names in folders with secrets, or secrets inside the project",
     ),
-    "seatbelt": ("prevent signals to your other processes",),
+    "bubblewrap": ("block Unix sockets in the project that a container with a network of its own made",),
+    "seatbelt": (
+        "prevent signals to your other processes",
+        "block Unix sockets with a path (tmux, docker, key agents) while a command has the network",
+    ),
 }
 """Limitations of each kind of sandbox; see docs/sandbox.md."""
 NETWORK = "block the network"

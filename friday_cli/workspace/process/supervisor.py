@@ -27,6 +27,7 @@ import socket
 import time
 
 from ..sandbox import bubblewrap, landlock, seatbelt
+from ..sandbox.local_sockets import SocketGuard
 from ..sandbox.plan import SandboxPlan
 from .linux import (
     LINUX,
@@ -160,7 +161,7 @@ class _CommandSupervisor:
         size = int.from_bytes(self._read_exactly(8), "big")
         request = _CommandRequest(self._read_exactly(size).split(b"\0"))
         self.sandbox_processes = int(request.plan is not None and request.plan.kind == "bubblewrap")
-        self.leader, problem = _launch(request, self.streams, self.control.fileno())
+        self.leader, problem, listener = _launch(request, self.streams, self.control.fileno())
         for fd in set(self.streams):
             os.close(fd)
         if problem:
@@ -168,13 +169,19 @@ class _CommandSupervisor:
             self._report("failed " + problem)
             return
         self._report(f"started {self.leader}")
-        poll = poll_for(self.control.fileno(), self.wake, self.friday)
+        guard = (
+            SocketGuard(listener, os.getppid(), request.plan.sockets if request.plan else ()) if listener >= 0 else None
+        )
+        poll = poll_for(self.control.fileno(), self.wake, self.friday, *([listener] if guard else []))
         while self._reap():
             self._signal_if_due()
             due = self.term_at if self.term_at is not None else self.kill_at
             for fd, _ in poll.poll(None if due is None else max(due - time.monotonic(), SWEEP_S) * 1000):
                 if fd == self.wake:
                     drain(self.wake)
+                elif guard is not None and fd == listener:
+                    if not guard.serve():
+                        poll.unregister(fd)
                 else:
                     poll.unregister(fd)
                     self.disconnected = self.disconnected or fd == self.friday or not self._asked_to_end()
@@ -258,15 +265,16 @@ class _CommandRequest:
         self.environ = dict(pair.partition(b"=")[::2] for pair in fields if pair)
 
 
-def _launch(request: _CommandRequest, streams: list[int], control: int) -> tuple[int, str]:
-    """Fork the command, which waits for a byte from `control`. Returns its pid, and why it could not be started ("" if it
-    runs)."""
+def _launch(request: _CommandRequest, streams: list[int], control: int) -> tuple[int, str, int]:
+    """Fork the command, which waits for a byte from `control`. Returns its pid, why it could not be started ("" if it
+    runs), and the descriptor for a `SocketGuard` (-1: none)."""
     error_reader, error_writer = os.pipe()
+    ours, theirs = socket.socketpair()
     supervisor = os.getpid()
     pid = os.fork()
     if pid == 0:
         try:
-            _exec(request, streams, supervisor, control)
+            _exec(request, streams, supervisor, control, theirs)
         except BaseException as error:
             os.write(error_writer, str(error).encode(errors="replace")[:1000])
         finally:
@@ -276,12 +284,15 @@ def _launch(request: _CommandRequest, streams: list[int], control: int) -> tuple
     while piece := os.read(error_reader, 1000):  # ends when the program runs: the pipe closes on exec
         problem += piece
     os.close(error_reader)
-    return pid, problem.decode(errors="replace").replace("\n", " ")
+    theirs.close()
+    with ours:
+        _, listeners, _, _ = socket.recv_fds(ours, 1, 1)
+    return pid, problem.decode(errors="replace").replace("\n", " "), listeners[0] if listeners else -1
 
 
-def _exec(request: _CommandRequest, streams: list[int], supervisor: int, control: int) -> None:
+def _exec(request: _CommandRequest, streams: list[int], supervisor: int, control: int, guard: socket.socket) -> None:
     """Replace this process by the program of the request, once a byte comes from `control`. `streams`: its output, its errors
-    (default: to the output) and its input (default: empty). Raises OSError."""
+    (default: to the output) and its input (default: empty). `guard` gets the descriptor of its filter. Raises OSError."""
     signal.set_wakeup_fd(-1)
     for number in _IGNORED:  # signals with a handler are reset by exec; ignored ones are not
         signal.signal(number, signal.SIG_DFL)
@@ -294,22 +305,25 @@ def _exec(request: _CommandRequest, streams: list[int], supervisor: int, control
     os.dup2(streams[2] if len(streams) > 2 else os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(streams[0], 1)
     os.dup2(streams[:2][-1], 2)
-    words = _confine(request.plan, request.words) if request.plan is not None else request.words
+    words, listener = (request.words, -1) if request.plan is None else _confine(request.plan, request.words)
+    if listener >= 0:
+        socket.send_fds(guard, [b"+"], [listener])
+        os.close(listener)
     if not os.read(control, 1):
         raise OSError("Friday ended, or needs it no longer")
     os.execve(words[0], words, request.environ)
 
 
-def _confine(plan: SandboxPlan, words: list[bytes]) -> list[bytes]:
-    """The words that run `words` confined by `plan`: the same for Landlock, which confines this process. Raises OSError."""
+def _confine(plan: SandboxPlan, words: list[bytes]) -> tuple[list[bytes], int]:
+    """The words that run `words` confined by `plan`: the same for Landlock, which confines this process; and the descriptor of
+    its filter (-1: none). Raises OSError."""
     plan = plan.resolved()
     if plan.kind == "bubblewrap":
-        return bubblewrap.wrap(plan, words)
+        return bubblewrap.wrap(plan, words), bubblewrap.guard(plan)
     if plan.kind == "landlock":
-        landlock.restrict(plan)
-        return words
+        return words, landlock.restrict(plan)
     if plan.kind == "seatbelt":
-        return seatbelt.wrap(plan, words)
+        return seatbelt.wrap(plan, words), -1
     raise OSError(f"unknown sandbox {plan.kind!r}")
 
 

@@ -9,6 +9,7 @@ launcher and the init process of the namespace end the rest.
 from __future__ import annotations
 
 import os
+import stat
 from typing import Literal, NamedTuple
 
 from .plan import SandboxPlan, inside
@@ -64,6 +65,17 @@ def wrap(plan: SandboxPlan, words: list[bytes]) -> list[bytes]:
         if code := system_call_filter.as_bytes(network=False, read_only=True):
             argv += ["--seccomp", str(_inherited(code))]  # no connection to a socket with a path
     return [*map(os.fsencode, [*argv, "--chdir", plan.cwd, "--"]), *words]
+
+
+def guard(plan: SandboxPlan) -> int:
+    """Let the supervisor answer the `connect` calls of the command, as with Landlock: sockets in folders that are not covered
+    can be reached otherwise. Returns the descriptor for `local_sockets.SocketGuard`; -1 if bubblewrap is a program with the
+    rights of root, which the kernel does not let a filter inherit, and for read-only commands, which make no socket."""
+    if plan.read_only or os.stat(plan.program).st_mode & stat.S_ISUID:
+        return -1
+    from . import system_call_filter  # loads ctypes
+
+    return system_call_filter.guard_local_sockets()
 
 
 def _inherited(content: bytes) -> int:

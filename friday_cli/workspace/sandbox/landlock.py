@@ -36,8 +36,9 @@ def version() -> int:
     return max(found, 0)
 
 
-def restrict(plan: SandboxPlan) -> None:
-    """Confine this process and its future children by `plan`, which must be resolved. Raises OSError."""
+def restrict(plan: SandboxPlan) -> int:
+    """Confine this process and its future children by `plan`, which must be resolved. Returns a descriptor for
+    `local_sockets.SocketGuard`, -1 if none is needed. Raises OSError."""
     abi = version()
     if abi < 1:
         raise OSError("this kernel has no Landlock")
@@ -57,7 +58,9 @@ def restrict(plan: SandboxPlan) -> None:
         if _libc.capset(struct.pack("=Ii", _CAPABILITY_VERSION_3, 0), bytes(24)):  # root could read others' memory
             raise OSError(ctypes.get_errno(), "capabilities")
         _call(_RESTRICT, ctypes.c_int(ruleset), ctypes.c_uint32(0))
+        guard = -1 if plan.read_only else system_call_filter.guard_local_sockets()
         system_call_filter.install(network=plan.network, read_only=bool(plan.read_only))
+        return guard
     finally:
         os.close(ruleset)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
 SandboxKind = Literal["bubblewrap", "landlock", "seatbelt", "none"]
-_LISTS = ("write", "deny", "show", "freeze", "read_only")
+_LISTS = ("write", "deny", "show", "freeze", "read_only", "sockets")
 
 
 class SandboxPlan(NamedTuple):
@@ -16,7 +16,8 @@ class SandboxPlan(NamedTuple):
     inside a writable folder, and a path of it that does not exist cannot be created. The deeper of two entries applies.
 
     `read_only` are the folders of a read-only command, () for another command: they can be read, even inside a denied
-    folder, and no file in them can be executed (bubblewrap cannot prevent that)."""
+    folder, and no file in them can be executed (bubblewrap cannot prevent that). `sockets`: local sockets that may be
+    connected to, or folders with some."""
 
     kind: SandboxKind
     program: str
@@ -28,6 +29,7 @@ class SandboxPlan(NamedTuple):
     show: tuple[str, ...] = ()
     freeze: tuple[str, ...] = ()
     read_only: tuple[str, ...] = ()
+    sockets: tuple[str, ...] = ()
 
     def writing_only(self, paths: Sequence[str]) -> SandboxPlan:
         """The same plan, which may write nothing but `paths` and its temp folder."""
@@ -61,6 +63,7 @@ class SandboxPlan(NamedTuple):
             show=_existing(self.show),
             freeze=tuple(path for path in freeze if path),
             read_only=_existing(self.read_only),
+            sockets=_existing(self.sockets),
         )
 
 

@@ -108,6 +108,7 @@ class SandboxPolicy:
             deny=(*hidden, *self._deny),
             show=shown,
             freeze=tuple(path for folder in writable for path in folder.freeze),
+            sockets=self._write,
         )
         if self.choice.kind == "bubblewrap":  # it creates an empty folder as mount point for a path that does not exist
             self._mount_points |= {path for path in plan.resolved().freeze if not os.path.lexists(path)}

@@ -16,9 +16,11 @@ import os
 import struct
 from typing import NamedTuple
 
-_PR_SET_SECCOMP, _MODE_FILTER = 22, 2
+_PR_SET_SECCOMP, _MODE_FILTER, _PR_SET_NO_NEW_PRIVS = 22, 2, 38
 _LOAD, _AND, _EQUAL, _AT_LEAST, _JUMP, _RETURN = 0x20, 0x54, 0x15, 0x35, 0x05, 0x06
-_ALLOW, _FAIL = 0x7FFF0000, 0x00050000
+_ALLOW, _FAIL, _ASK = 0x7FFF0000, 0x00050000, 0x7FC00000
+_SET_FILTER, _LISTENER, _WAIT_KILLABLE = 1, 1 << 3, 1 << 5
+_KIND, _STREAM, _SEQPACKET = 0xF, 1, 5
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
 """Offsets in the kernel's `struct seccomp_data`."""
 _X32 = 0x40000000
@@ -44,6 +46,9 @@ class _Numbers(NamedTuple):
     """sched_setparam, sched_setscheduler, sched_setaffinity, sched_setattr: the process is the first argument."""
     priority: tuple[int, ...] = ()
     """setpriority and ioprio_set: the process is the second argument."""
+    connect: int = 0
+    socketpair: int = 0
+    seccomp: int = 0
 
 
 _NEW = (452, 463, 466, 469)
@@ -54,14 +59,16 @@ _X86 = _Numbers(
     0xC000003E, 41, 302, open=2, openat=257, ioctl=16, scheduling=(142, 144, 203, 314), priority=(141, 251),
     changes=(76, 90, 91, 92, 93, 94, 132, 188, 189, 190, 197, 198, 199, 235, 260, 261, 268, 280,
              29, 64, 68, 240, 248, 249, 250, *_NEW),
+    connect=42, socketpair=53, seccomp=317,
 )  # fmt: skip
 _GENERIC = _Numbers(
     0xC00000B7, 198, 261, openat=56, ioctl=29, scheduling=(118, 119, 122, 274), priority=(140, 30),
     changes=(5, 6, 7, 14, 15, 16, 45, 52, 53, 54, 55, 88, 180, 186, 190, 194, 217, 218, 219, *_NEW),
+    connect=203, socketpair=199, seccomp=277,
 )  # fmt: skip
 _TABLES = {
-    "x86_64": (_X86, _Numbers(0x40000003, 359, 340, 102)),
-    "aarch64": (_GENERIC, _Numbers(0x40000028, 281, 369, 102)),
+    "x86_64": (_X86, _Numbers(0x40000003, 359, 340, 102, connect=362, socketpair=360)),
+    "aarch64": (_GENERIC, _Numbers(0x40000028, 281, 369, 102, connect=283, socketpair=288)),
     "riscv64": (_GENERIC._replace(architecture=0xC00000F3),),
 }
 """By machine: its own system calls, and those of its 32-bit programs."""
@@ -88,6 +95,48 @@ def install(*, network: bool, read_only: bool) -> None:
     shape = struct.pack("@HP", len(code) // 8, ctypes.addressof(text))
     if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_SECCOMP, _MODE_FILTER, shape, 0, 0):
         raise OSError(ctypes.get_errno(), "system call filter")
+
+
+def guard_local_sockets() -> int:
+    """Hand each `connect` of this process and its future children to whoever reads the descriptor that is returned
+    (`local_sockets.SocketGuard`), and refuse local sockets that need none to send (datagrams). Where the kernel cannot do that,
+    no local socket can be made, and -1 is returned. Does nothing on a machine without a table. Raises OSError."""
+    if not supported():
+        return -1
+    number = _TABLES[os.uname().machine][0].seccomp
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
+        raise OSError(ctypes.get_errno(), "no_new_privs")
+    for flags in (_LISTENER | _WAIT_KILLABLE, _LISTENER, 0):
+        code = b"".join(struct.pack("=HBBI", *step) for step in guard_program(os.uname().machine, asks=bool(flags)))
+        text = ctypes.create_string_buffer(code, len(code))
+        shape = struct.pack("@HP", len(code) // 8, ctypes.addressof(text))
+        result: int = libc.syscall(number, _SET_FILTER, flags, shape)
+        if result >= 0:
+            return result if flags else -1
+    raise OSError(ctypes.get_errno(), "system call filter")
+
+
+def guard_program(machine: str, *, asks: bool) -> list[_Step]:
+    """The filter of `guard_local_sockets`; `asks`: it hands over `connect`, else it refuses local sockets."""
+    steps: list[_Step] = []
+    for numbers in _TABLES[machine]:
+        body: list[_Step] = [(_LOAD, 0, 0, _NUMBER), (_AT_LEAST, 0, 1, _X32), (_RETURN, 0, 0, _FAIL | errno.ENOSYS)]
+        streams = [(1, _KIND, kind, False) for kind in (_STREAM, _SEQPACKET)] if asks else []
+        rules: list[tuple[int, list[_Condition], int]] = [
+            (numbers.socket, [(0, _WHOLE, _UNIX, True), *streams], errno.EACCES),
+            (_IO_URING_SETUP, [], errno.ENOSYS),
+        ]
+        if asks:
+            rules.append((numbers.socketpair, [(0, _WHOLE, _UNIX, True), *streams], errno.EACCES))
+        if numbers.socketcall:
+            rules.append((numbers.socketcall, [], errno.EACCES))
+        body += [step for rule in rules for step in _refuse(*rule)]
+        if asks:
+            body += [(_LOAD, 0, 0, _NUMBER), (_EQUAL, 0, 1, numbers.connect), (_RETURN, 0, 0, _ASK)]
+        steps += [(_LOAD, 0, 0, _ARCHITECTURE), (_EQUAL, 1, 0, numbers.architecture), (_JUMP, 0, 0, len(body) + 1)]
+        steps += [*body, (_RETURN, 0, 0, _ALLOW)]
+    return [*steps, (_RETURN, 0, 0, _FAIL | errno.ENOSYS)]
 
 
 _Step = tuple[int, int, int, int]
