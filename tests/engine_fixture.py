@@ -303,7 +303,8 @@ class Bench:
         self.apart = self.place(self) if self.place else None
         self.tree = _Tree(self.services, self)
         self.tree.bench, self.tree.runs = self, {}
-        self.root = self.tree.root
+        self.root = self.build_root(self.tree)
+        self.tree.start(self.root)
 
     # ---- making agents ---------------------------------------------------------
 
@@ -317,6 +318,9 @@ class Bench:
         root.supervision = self.me.supervision or "unsupervised"
         self.agents["a"] = root
         return root
+
+    async def before_run(self, tree: SubagentTree, agent: Agent) -> None:
+        """Nothing to prepare."""
 
     def build(self, tree: SubagentTree, parent: Agent, spec: SubagentTask, path: str) -> tuple[Agent, Message]:
         profile = self.profiles.get(spec.profile)

@@ -125,7 +125,7 @@ class AgentFactory(msgspec.Struct, eq=False, kw_only=True):
         return agent
 
     async def before_run(self, tree: SubagentTree, agent: Agent) -> None:
-        """Implements `Services.before_run`: give the main agent the tools of MCP servers that have changed."""
+        """Give the main agent the tools of MCP servers that have changed."""
         conversation = agent.conversation
         servers, persona = self.tools.servers, self.root.profile
         if servers is None or agent.path != "a" or not await servers.prepare_run():

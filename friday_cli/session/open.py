@@ -8,7 +8,6 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import date
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -260,7 +259,7 @@ def _build(
         tools.map_tool = options.map_tool(factory, session, context.cwd, past_runs=store.past_runs, env=env)
     known = [agent_summary(record) for path, record in history.records.items() if path != "a"]
     tree = SubagentTree(services, factory, known=known, left=left_behind(history.envelopes))
-    services.before_run = partial(factory.before_run, tree)
+    tree.start(factory.build_root(tree))
     return SessionParts(
         id=session, store=store, ownership=ownership, log=log, services=services, tree=tree, rules=rules,
         permissions=permissions, notes=notes, since=history.last, profiles=context.profiles.names(),

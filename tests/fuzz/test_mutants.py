@@ -112,7 +112,7 @@ MUTANTS: dict[str, Seed] = {
     "background: notes go to the root instead of the nearest ancestor": changed(
         "ParentNotifier._nearest_running_ancestor", "ANY not in self._runs or self._runs[ANY].ending", "True"
     ),
-    "background: an idle root is not started": changed("ParentNotifier._deliver", "self._wake(path)", "None"),
+    "background: an idle root is not started": changed("ParentNotifier._deliver", "self._tree.wake(path)", "None"),
     "background: a stopped root is started": changed(
         "SubagentTree.on_run_ended", 'node.outcome.status != "cancelled"', "True"
     ),

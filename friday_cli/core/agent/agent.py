@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, Protocol
 
 import msgspec
@@ -289,15 +289,11 @@ class Policy(msgspec.Struct, frozen=True):
     max_agents: int = 200
 
 
-async def _no_preparation(agent: Agent) -> None:
-    """Default `before_run`: do nothing."""
-
-
 class Services(msgspec.Struct, eq=False):
     """The services that all agents of a session share. `supervisor` checks supervised results (None: the sub-agent's own
     model). `hooks` run programs of the person on events (None: none are configured). `shared_rate_limit(key)` is the state
     of a rate limit that other processes share. `taint` tracks the untrusted text that the agents read, and must get every
-    event of `log`. `before_run` is awaited before the first event of a run. `traceparent` is the trace context of the program
+    event of `log`. `traceparent` is the trace context of the program
     that started this one; `trace(path, call)` that of an agent's call or request (None: no telemetry)."""
 
     log: Log
@@ -311,7 +307,6 @@ class Services(msgspec.Struct, eq=False):
     supervisor: Provider | None = None
     hooks: Hooks | None = None
     shared_rate_limit: Callable[[str], SharedRateLimit | None] = lambda key: None
-    before_run: Callable[[Agent], Awaitable[None]] = _no_preparation
     traceparent: str = ""
     trace: Callable[[str, str], str] | None = None
 

@@ -17,6 +17,7 @@ from ..protocol.messages import Usage
 from ..protocol.provider import Provider
 from ..protocol.receipt import Receipt
 from ..protocol.run_result import RESULT_CHARS, RunResult, Status, StopReason
+from .driver import Driver
 
 Verify = Callable[[Agent, RunResult], Awaitable[str]]
 """Checks the result of an agent. Returns what the agent must correct, "" for nothing."""
@@ -113,12 +114,12 @@ class ChildNumbers:
 
 
 class AgentRun:
-    """One run of one agent. `waiter` is the agent that started it, "" for a person. `reports_to` is the agent whose call
+    """One run of one agent, whose work `driver` does. `waiter` is the agent that started it, "" for a person. `reports_to` is the agent whose call
     stops it and returns its result. `kept` is the newest good result of its earlier runs. `why` is the reason of an abort, `soft` that of a requested wrap-up.
     `keeps_background`: when it is stopped, its own background sub-agents continue."""
 
-    def __init__(self, agent: Agent, spec: SubagentTask, kept: RunResult | None = None) -> None:
-        self.agent = agent
+    def __init__(self, agent: Agent, driver: Driver, spec: SubagentTask, kept: RunResult | None = None) -> None:
+        self.agent, self.driver = agent, driver
         self.kept = kept
         self.spec = spec
         self.task: asyncio.Task[None] | None = None

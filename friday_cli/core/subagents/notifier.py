@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from typing import Protocol
 
 from ..agent.agent import Agent
 from ..eventlog import notices
@@ -11,14 +12,21 @@ from ..protocol.events import InboxMessage
 from .node import AgentRun
 
 
-class ParentNotifier:
-    """Puts notices into the inboxes of agents. `runs` are the runs of a tree by path; `wake` starts a run of the main agent
-    `root` when it is idle."""
+class NotifierHost(Protocol):
+    """What notices need of the tree of agents."""
 
-    def __init__(self, runs: Mapping[str, AgentRun], root: Agent, wake: Callable[[str], None]) -> None:
+    root: Agent
+
+    def wake(self, path: str) -> None:
+        """Start a run of the main agent, if `path` is its path and it is idle."""
+
+
+class ParentNotifier:
+    """Puts notices into the inboxes of agents. `runs` are the runs of `tree` by path."""
+
+    def __init__(self, runs: Mapping[str, AgentRun], tree: NotifierHost) -> None:
         self._runs = runs
-        self._root = root
-        self._wake = wake
+        self._tree = tree
 
     async def notify_parent(self, path: str, text: str) -> None:
         """Notify the nearest running ancestor of what a person did with an agent. The notice does not wake it."""
@@ -52,8 +60,8 @@ class ParentNotifier:
         """Put a message into the inbox of an agent, or of its nearest running ancestor."""
         path = self._nearest_running_ancestor(path)
         target = self._runs.get(path)
-        agent = target.agent if target else self._root
+        agent = target.agent if target else self._tree.root
         await agent.inbox.put(message)
         # A stopped agent waits for a person.
         if target and target.ended and not message.quiet and target.outcome.status != "cancelled":
-            self._wake(path)
+            self._tree.wake(path)

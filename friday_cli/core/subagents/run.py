@@ -10,8 +10,7 @@ from typing import Literal, Protocol, TypeVar
 import msgspec
 
 from ..agent.agent import Agent, Services
-from ..agent.loop import add_system_note, close_calls, may_continue, save_partial_reply, wrap_up
-from ..agent.supervision import run_supervised
+from ..agent.loop import may_continue
 from ..agent.tool_calls import stop
 from ..eventlog.notices import NOTE
 from ..limits.budget import LimitReached
@@ -36,6 +35,9 @@ class RunHost(Protocol):
     services: Services
 
     def request_wrap_up(self, node: AgentRun, reason: Literal["cancelled", "time"]) -> None: ...
+
+    async def before_run(self, agent: Agent) -> None:
+        """Prepare an agent for a run, before its first event."""
 
     async def stop_children(self, node: AgentRun, *, stopped: bool) -> None:
         """Stop the sub-agents that must end with `node`."""
@@ -76,13 +78,13 @@ async def _work_until_done(tree: RunHost, node: AgentRun) -> RunResult:
         agent.slot.subtree_clock.alarm(node.spec.timeout_s, lambda: tree.request_wrap_up(node, "time"))
     sent_back = 0
     while True:
-        outcome = await _at_work(tree, node)
+        outcome = await _at_work(node)
         while outcome.stop_reason == "done" and may_continue(agent):  # a message came after the last turn
-            outcome = await _at_work(tree, node)
+            outcome = await _at_work(node)
         if node.spec.verify is not None and (complaint := await node.spec.verify(agent, outcome)):
             if sent_back >= SENT_BACK or node.leaving:
                 return RunResult("failed", "reported", outcome.text, complaint)
-            await add_system_note(agent, tree.services, f"{NOTE} Your result is not accepted. {complaint}")
+            await node.driver.send(f"{NOTE} Your result is not accepted. {complaint}")
         elif tree.services.hooks is None or not await _sent_back(tree, node, outcome, sent_back):
             return outcome
         sent_back += 1
@@ -93,7 +95,7 @@ async def _begin(tree: RunHost, node: AgentRun, message: Message | None) -> RunR
     agent, hooks = node.agent, tree.services.hooks
     withheld = False
     try:
-        await tree.services.before_run(agent)
+        await tree.before_run(agent)
         withheld = hooks is not None  # a hook may withhold the message
     finally:  # the first event is written in any case
         _announce(tree, node, None if withheld else message)
@@ -144,7 +146,7 @@ async def _sent_back(tree: RunHost, node: AgentRun, outcome: RunResult, times: i
     done = (outcome.status, outcome.stop_reason) == ("completed", "done")
     if hooked.decision != "deny" or not done or times >= SENT_BACK or node.leaving:
         return False
-    await add_system_note(agent, tree.services, f"{NOTE} Your work is not finished. {hooked.reason}")
+    await node.driver.send(f"{NOTE} Your work is not finished. {hooked.reason}")
     return True
 
 
@@ -183,9 +185,9 @@ def _announce(tree: RunHost, node: AgentRun, message: Message | None) -> None:
     tree.services.log.emit_soon(agent.path, *events)
 
 
-async def _at_work(tree: RunHost, node: AgentRun) -> RunResult:
-    agent, services = node.agent, tree.services
-    work = node.work = asyncio.create_task(run_supervised(agent, services, node.spec.task), name=f"work {agent.path}")
+async def _at_work(node: AgentRun) -> RunResult:
+    agent = node.agent
+    work = node.work = asyncio.create_task(node.driver.start(node.spec.task), name=f"work {agent.path}")
     try:
         await asyncio.wait([work])
     except asyncio.CancelledError:
@@ -205,7 +207,7 @@ async def _at_work(tree: RunHost, node: AgentRun) -> RunResult:
     node.wrapping = True
     agent.slot.silence()
     await agent.slot.resume_single()
-    return await wrap_up(agent, services, why, whose=whose)
+    return await node.driver.stop(why, whose=whose)
 
 
 async def _end(tree: RunHost, node: AgentRun, outcome: RunResult, begun: float) -> None:
@@ -214,8 +216,7 @@ async def _end(tree: RunHost, node: AgentRun, outcome: RunResult, begun: float) 
     agent.slot.silence()
     agent.slot.release()
     await tree.stop_children(node, stopped=outcome.status == "cancelled")
-    await save_partial_reply(agent, services)
-    await close_calls(agent, services)
+    await node.driver.close()
     try:
         warnings = await agent.workspace.release(agent.path)
         if warnings:

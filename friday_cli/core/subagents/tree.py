@@ -18,25 +18,26 @@ from ..protocol.errors import ToolError
 from ..protocol.events import Detached, InboxMessage
 from ..protocol.messages import Message, user
 from ..protocol.run_result import StopReason
+from .driver import ModelDriver
 from .node import AgentRun, AgentSummary, ChildNumbers, SpawnEstimate, SubagentTask, require_text, stopped_with
 from .notifier import ParentNotifier
 from .resumer import AgentResumer
 from .run import run
 
-__all__ = ["AgentRun", "AgentSummary", "SpawnEstimate", "SubagentTask", "SubagentTree"]
+__all__ = ["AgentRun", "AgentSummary", "SpawnEstimate", "SubagentTask", "SubagentTree", "stop_for"]
 
 
 class AgentHost(Protocol):
     """Makes the agents of a tree and is told when they end. It exists before the tree, so each method gets that."""
-
-    def build_root(self, tree: SubagentTree) -> Agent:
-        """The main agent. Raises FridayError if its model or profile cannot be used."""
 
     def build(self, tree: SubagentTree, parent: Agent, spec: SubagentTask, path: str) -> tuple[Agent, Message]:
         """A new child and its first message. Raises ToolError, with a message for the parent's model, or LimitReached."""
 
     async def restore(self, tree: SubagentTree, parent: Agent, path: str, spec: SubagentTask) -> Agent:
         """An ended agent as the log has it. Raises ToolError, LimitReached."""
+
+    async def before_run(self, tree: SubagentTree, agent: Agent) -> None:
+        """Prepare an agent for a run, before its first event."""
 
     async def run_ended(self, tree: SubagentTree, path: str) -> None:
         """The run of a child has ended, or it was not resumed after all. Called before any agent is notified. Never
@@ -68,11 +69,16 @@ class SubagentTree:
         self._notifying: set[AgentRun] = set()  # ended runs whose parents are not notified yet
         self._summaries = {k.path: k for k in known}  # in the order of their first start; contains running ones too
         self._numbers = ChildNumbers(self._summaries)
-        self.root = host.build_root(self)
-        self.notifier = ParentNotifier(self._nodes, self.root, self.wake)
+        self.root: Agent
+        self.before_run = partial(host.before_run, self)
+        self.notifier = ParentNotifier(self._nodes, self)
         self.resumer = AgentResumer(
             self, self.notifier, restore=partial(host.restore, self), not_resumed=partial(host.run_ended, self)
         )
+
+    def start(self, root: Agent) -> None:
+        """Give the tree its main agent, which is made for this tree. Nothing else may be called before."""
+        self.root = root
 
     # ---- looking ---------------------------------------------------------------
 
@@ -122,8 +128,8 @@ class SubagentTree:
         """Start a run of an agent, after adding `message` to its history."""
         for limiter in self.services.rate_limiters.values():
             limiter.new_run()
-        before = self._summaries.get(agent.path)
-        node = self._nodes[agent.path] = AgentRun(agent, spec, before.kept if before else None)
+        before, driver = self._summaries.get(agent.path), ModelDriver(agent, self.services)
+        node = self._nodes[agent.path] = AgentRun(agent, driver, spec, before.kept if before else None)
         if depth_of(agent.path):
             self._numbers.add(agent.path)
             self._summaries.setdefault(agent.path, node.summary)
@@ -191,18 +197,6 @@ class SubagentTree:
             await self.notifier.notify_parent(path, notices.steered(path, node.agent.profile, text))
 
     # ---- stopping --------------------------------------------------------------
-
-    async def stop_for(self, by: str, path: str, level: Literal["cancel", "abort"]) -> int:
-        """`stop` for the agent `by`, which reads the result in its call and gets no notice."""
-        node = self._nodes.get(path)
-        try:
-            if node is not None:
-                node.reports_to = by
-            return await self.stop(path, level=level, why="cancelled" if level == "cancel" else "aborted")
-        except asyncio.CancelledError:
-            if node is not None:
-                node.reports_to = ""  # its call will return nothing
-            raise
 
     async def stop(
         self, path: str, *, level: Literal["cancel", "abort"] = "abort", why: StopReason = "aborted", keep: bool = False
@@ -299,3 +293,16 @@ async def _finished_or_background(node: AgentRun, clock: Clock) -> None:
     """Wait until a run ended or went to the background. Meanwhile `clock` runs while the subtree clock of its agent does."""
     with clock.following(node.agent.slot.subtree_clock):
         await node.finished()
+
+
+async def stop_for(tree: SubagentTree, by: str, path: str, level: Literal["cancel", "abort"]) -> int:
+    """`SubagentTree.stop` for the agent `by`, which reads the result in its call and gets no notice."""
+    node = next((run for run in tree.running(path) if run.path == path), None)
+    try:
+        if node is not None:
+            node.reports_to = by
+        return await tree.stop(path, level=level, why="cancelled" if level == "cancel" else "aborted")
+    except asyncio.CancelledError:
+        if node is not None:
+            node.reports_to = ""  # its call will return nothing
+        raise

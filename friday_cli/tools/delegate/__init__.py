@@ -20,7 +20,7 @@ from friday_cli.core.protocol.format import pluralize
 from friday_cli.core.protocol.tool import Output, Tool, ToolContext
 from friday_cli.core.protocol.workspace import Workspace
 from friday_cli.core.subagents.node import AgentRun, AgentSummary, SubagentTask
-from friday_cli.core.subagents.tree import SubagentTree
+from friday_cli.core.subagents.tree import SubagentTree, stop_for
 from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.core.text.word_search import Described
 from friday_cli.core.tool_catalog import TOOLS
@@ -230,7 +230,7 @@ class _DelegationTools:
         known = self._own_sub_agent(ctx, args.id)
         if known.end is not None:
             return Output(f"{known.path} has already ended: {status_text(known)}.")
-        count = await self._tree.stop_for(ctx.agent, known.path, args.mode)
+        count = await stop_for(self._tree, ctx.agent, known.path, args.mode)
         after = self._own_sub_agent(ctx, args.id)
         return Output(f"Stopped {pluralize(count, 'agent')}.\n{self._report(after)}", DelegationDisplay((known.path,)))
 
