@@ -11,6 +11,7 @@ from friday_cli.core.protocol.displays import CommandDisplay, DiffDisplay, Diffs
 from friday_cli.core.protocol.format import cost, diffstat, is_caller, is_demo, pluralize, seconds, tokens
 from friday_cli.core.text.sanitize import sanitize, sanitize_line
 from friday_cli.view import (
+    CALL_MARKS,
     AgentView,
     Item,
     MessageItem,
@@ -30,13 +31,14 @@ from .output import Style, show_hanging, show_painted
 StyledLine = tuple[tuple[str, Style], ...]
 """One line: parts with their styles. Of two parts, the second may wrap."""
 
-_MARKS: dict[str, tuple[str, Style]] = {
-    "ok": ("✓", "green"),
-    "error": ("✗", "red"),
-    "denied": ("⊘", "yellow"),
-    "cancelled": ("■", "yellow"),
-    "waiting": ("?", "yellow"),
+_STYLES: dict[str, Style] = {
+    "ok": "green",
+    "error": "red",
+    "denied": "yellow",
+    "cancelled": "yellow",
+    "waiting": "yellow",
 }
+"""Styles of the symbols of calls; one without a style has not begun, or runs."""
 _BAR = "│ "
 """Before each line that a sub-agent wrote: none of them can be taken for one of the harness."""
 _NOTES: dict[str, Style] = {"info": "dim", "warning": "yellow", "error": "red"}
@@ -104,7 +106,8 @@ def _message(item: MessageItem, bar: str) -> Iterator[StyledLine]:
 
 
 def _tool(run: ToolRun, width: int) -> Iterator[StyledLine]:
-    mark, style = _MARKS.get(run.status, ("▸", "dim"))
+    style = _STYLES.get(run.status, "dim")
+    mark = CALL_MARKS[run.status] if run.status in _STYLES else "▸"
     tool, facts = sanitize_line(run.label, 60), "".join(f" · {fact}" for fact in _facts(run))
     limit = max(20, width - 5 - len(tool) - len(facts)) if width else 120
     title = run.title or next((str(value) for value in run.arguments.values()), "")  # denied before it had a title

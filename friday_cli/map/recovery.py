@@ -15,7 +15,7 @@ from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.events import AgentFinished, Envelope, TurnFinished, TurnStarted, WorktreeChanged
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.protocol.tool_info import OF_ITEM
-from friday_cli.store.records import AgentRow
+from friday_cli.store.records import StoredAgent
 from friday_cli.store.store import Store
 from friday_cli.system.paths import store_path
 
@@ -59,7 +59,7 @@ async def recover(store: MapStore, env: Mapping[str, str], *, own: str = "") -> 
                 await store.finish(await _ended(sessions, agents, row, usual[row.batch], as_json=as_json), row.batch)
 
 
-async def _agents(sessions: Store, session: str) -> list[AgentRow] | None:
+async def _agents(sessions: Store, session: str) -> list[StoredAgent] | None:
     try:
         return await sessions.agents(await sessions.find(session))
     except UsageError:
@@ -105,7 +105,7 @@ def _lost(path: str, events: Sequence[Envelope]) -> TurnStarted | None:
 
 
 async def _ended(
-    sessions: Store, agents: list[AgentRow] | None, row: ItemRow, usual: UsualRequest, *, as_json: bool
+    sessions: Store, agents: list[StoredAgent] | None, row: ItemRow, usual: UsualRequest, *, as_json: bool
 ) -> ItemRow:
     """How a try ended, by the log of its session. Without the log it is charged with what an item of its batch costs."""
     session, known = row.session, ItemRow(row.key, "waiting", session=row.session)

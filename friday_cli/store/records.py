@@ -29,7 +29,7 @@ class SessionRow(msgspec.Struct, frozen=True):
     cost_usd: float | None
 
 
-class AgentRow(msgspec.Struct, frozen=True):
+class StoredAgent(msgspec.Struct, frozen=True):
     """An agent of a session. `usage` is its own over all its runs, `active_s` the active seconds of its ended runs."""
 
     path: str

@@ -18,7 +18,7 @@ from friday_cli.core.protocol.messages import Usage
 from .delegations import past_runs
 from .journal import key_of
 from .listing import COST, TOKENS, short_ids
-from .records import AgentRow, StatRow
+from .records import StatRow, StoredAgent
 
 
 def find(db: sqlite3.Connection, prefix: str) -> str:
@@ -40,7 +40,7 @@ def find(db: sqlite3.Connection, prefix: str) -> str:
     raise UsageError(f"{prefix!r} matches {len(rows)} sessions: {names}{more}.", hint="Enter more of the id.")
 
 
-def agents(db: sqlite3.Connection, session: str) -> list[AgentRow]:
+def agents(db: sqlite3.Connection, session: str) -> list[StoredAgent]:
     """The agents of a session in the order of their paths, parents before children."""
     rows = db.execute(
         "SELECT path, parent, profile, task, model, call_id, background, run, status, stop_reason,"
@@ -52,8 +52,8 @@ def agents(db: sqlite3.Connection, session: str) -> list[AgentRow]:
     return sorted(found, key=lambda row: [int(n) if n.isdigit() else 0 for n in row.path.split(".")])
 
 
-def _agent(row: tuple[Any, ...]) -> AgentRow:
-    return AgentRow(*(*row[:6], bool(row[6]), *row[7:10], Usage(*row[10:16]), *row[16:]))
+def _agent(row: tuple[Any, ...]) -> StoredAgent:
+    return StoredAgent(*(*row[:6], bool(row[6]), *row[7:10], Usage(*row[10:16]), *row[16:]))
 
 
 def stats(db: sqlite3.Connection) -> list[StatRow]:

@@ -20,7 +20,7 @@ from .journal import SessionJournal, append_events, encodable, key_of, newest_ev
 from .listing import list_sessions, unfinished_sessions
 from .locks import Ownership
 from .memory import StoredNotes
-from .records import AgentRow, SessionRow, StatRow
+from .records import SessionRow, StatRow, StoredAgent
 from .writer import StoreReader, StoreWriter
 
 POLL_S = 0.2
@@ -115,7 +115,7 @@ class Store:
             if owned:
                 await asyncio.sleep(POLL_S)
 
-    async def agents(self, session: str) -> list[AgentRow]:
+    async def agents(self, session: str) -> list[StoredAgent]:
         """The agents of a session, parents before children."""
         return await self._reader.read(lambda db: sessions.agents(db, session))
 

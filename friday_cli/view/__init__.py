@@ -16,12 +16,13 @@ from .items import (
     not_started,
     worktree_text,
 )  # fmt: skip
+from .marks import CALL_MARKS, agent_mark
 from .state import SessionView
 from .tree import (
+    AgentRow,
     activity_text,
     agent_line,
     batch_progress,
-    glyph,
     network_wait,
     render_tree,
     shown_children,
@@ -29,7 +30,7 @@ from .tree import (
 )
 
 __all__ = [
-    "AgentView", "Item", "MessageItem", "NoteItem", "PendingAsk", "ResultItem", "SessionView", "TextStream", "ToolRun",
-    "activity_text", "agent_line", "batch_progress", "count_findings", "finding_text", "glyph", "network_wait", "not_started", "render_tree",
+    "CALL_MARKS", "AgentRow", "AgentView", "Item", "MessageItem", "NoteItem", "PendingAsk", "ResultItem", "SessionView", "TextStream", "ToolRun",
+    "activity_text", "agent_line", "agent_mark", "batch_progress", "count_findings", "finding_text", "network_wait", "not_started", "render_tree",
     "shown_children", "status_text", "worktree_text",
 ]  # fmt: skip

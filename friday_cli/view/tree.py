@@ -7,42 +7,24 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Literal
 
-from friday_cli.core.protocol.events import QuestionAsked
+import msgspec
+
+from friday_cli.core.protocol.events import QuestionAsked, WorktreeChanged
 from friday_cli.core.protocol.format import pluralize, price, seconds, tokens
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.protocol.server_calls import tool_label
 from friday_cli.core.text.sanitize import sanitize, sanitize_line
 
 from .items import AgentView, count_findings, worktree_text
+from .marks import AGENT_MARKS, agent_mark
 from .state import SessionView, awaited_children
 
-GLYPHS = {
-    "queued": "·",
-    "running": "▸",
-    "waiting_child": "◦",
-    "waiting_user": "?",
-    "waiting_rate": "◌",
-    "waiting_budget": "◔",
-    "completed": "✓",
-    "failed": "✗",
-    "timeout": "⧖",
-    "cancelled": "■",
-    "interrupted": "!",
-}
-"""One symbol per status; it is always shown together with the status text."""
 BUSY: dict[str | None, str | None] = {None: "the service is busy", "rate": "rate limit"}
 """Words for the reasons of a wait for a service that are no words for a person themselves."""
 BATCH_SHOWN = 5
 """A batch with more items does not show those that completed."""
 RESULT_LINES, RESULT_CHARS = 3, 200
 """Lines of a sub-agent's result below it, and characters of each."""
-WARNED = "!"
-"""The symbol of an agent that completed, but whose receipt has warnings."""
-
-
-def glyph(agent: AgentView) -> str:
-    """The symbol of an agent's status. Warnings replace only that of success."""
-    return WARNED if agent.warned else GLYPHS[agent.status]
 
 
 def render_tree(
@@ -81,7 +63,7 @@ def render_tree(
             usage = sum((state.usage_of(item.path) for item in items), Usage())
             words = f"{pluralize(len(items), 'completed item')} of a batch"
             used = f"{tokens(usage)} tokens · {price(items[0].model, usage)}"
-            yield fit(f"{rest}└─ {GLYPHS['completed']} {words} · {used}")
+            yield fit(f"{rest}└─ {AGENT_MARKS['completed']} {words} · {used}")
 
     lines: list[str] = []
     for agent in state.agents.values():
@@ -115,20 +97,63 @@ def _first_lines(result: str) -> list[str]:
     return [*(f"> {sanitize_line(row, RESULT_CHARS)}" for row in rows[:RESULT_LINES]), *more]
 
 
+class AgentRow(msgspec.Struct, frozen=True):
+    """What a row about an agent shows, as data. The strings are in one line and sanitized."""
+
+    path: str
+    profile: str
+    task: str
+    model: str
+    activity: str
+    """What it does or waits for, as `activity_text`."""
+    own: Usage
+    tree: Usage
+    """With its descendants, as `SessionView.usage_of`."""
+    active_s: float
+    budget_share: float | None
+    """The share of its tokens that it and its descendants have used, at most 1; None without a limit."""
+    background: bool
+    has_children: bool
+    asks: bool
+    """Whether it asks the person."""
+    worktree: WorktreeChanged | None
+    """Its worktree, unless that has no changes."""
+
+    @classmethod
+    def of(cls, state: SessionView, agent: AgentView, *, now: float) -> AgentRow:
+        """The row of an agent; `now` as for `render_tree`."""
+        tree, limit = state.usage_of(agent.path), agent.newest_start.tokens
+        worktree = agent.worktree if agent.worktree is not None and agent.worktree.state != "unchanged" else None
+        return cls(
+            agent.path,
+            sanitize_line(agent.profile, 200),
+            sanitize_line(agent.task, 200),
+            agent.model,
+            activity_text(state, agent, now),
+            agent.usage_now,
+            tree,
+            agent.active_s(now),
+            min(tree.billed / limit, 1.0) if limit else None,
+            agent.background,
+            bool(agent.children),
+            bool(agent.asks),
+            worktree,
+        )
+
+
 def agent_line(state: SessionView, agent: AgentView, *, now: float) -> str:
     """One agent in one line: symbol, path, profile, status, tokens, cost, time and task."""
-    own, tree = agent.usage_now, state.usage_of(agent.path)
-    worktree = agent.worktree if agent.worktree is not None and agent.worktree.state != "unchanged" else None
+    row = AgentRow.of(state, agent, now=now)
     parts = [
-        f"{glyph(agent)} {agent.path} {sanitize_line(agent.profile, 40)}".rstrip(),
+        f"{agent_mark(agent)} {row.path} {sanitize_line(row.profile, 40)}".rstrip(),
         status_text(state, agent, now),
-        f"{tokens(own)} tokens" + (f" (tree {tokens(tree)})" if agent.children else ""),
-        "" if own.cache_share is None else f"{own.cache_share:.0%} cached",
-        price(agent.model, tree),
-        seconds(agent.active_s(now)),
-        "background" if agent.background else "",
-        f"worktree {worktree_text(worktree)}" if worktree is not None else "",
-        sanitize_line(agent.task, 100),
+        f"{tokens(row.own)} tokens" + (f" (tree {tokens(row.tree)})" if row.has_children else ""),
+        "" if row.own.cache_share is None else f"{row.own.cache_share:.0%} cached",
+        price(row.model, row.tree),
+        seconds(row.active_s),
+        "background" if row.background else "",
+        f"worktree {worktree_text(row.worktree)}" if row.worktree is not None else "",
+        sanitize_line(row.task, 100),
     ]
     return " · ".join(part for part in parts if part)
 

@@ -11,7 +11,7 @@ import pytest
 from friday_cli.core.eventlog.replay import replay
 from friday_cli.core.protocol.events import AgentFinished, Envelope, MessageAdded, Notice
 from friday_cli.core.protocol.messages import Usage
-from friday_cli.store.records import AgentRow
+from friday_cli.store.records import StoredAgent
 from friday_cli.store.store import Store
 from friday_cli.view import SessionView
 from tests.e2e.friday import Friday
@@ -71,7 +71,7 @@ def counts(usage: Usage) -> tuple[int, int, int]:
     return usage.input, usage.cache_read, usage.output
 
 
-async def _kept(friday: Friday) -> dict[str, tuple[list[Envelope], dict[str, AgentRow]]]:
+async def _kept(friday: Friday) -> dict[str, tuple[list[Envelope], dict[str, StoredAgent]]]:
     store = Store(friday.home / "data" / "friday.db")
     try:
         found = {}

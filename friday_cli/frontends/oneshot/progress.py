@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from friday_cli.core.protocol.format import short_cost, tokens
 from friday_cli.core.protocol.tool_info import MAP_TASKS
 from friday_cli.core.text.sanitize import sanitize_line
-from friday_cli.view import AgentView, SessionView, batch_progress, glyph, network_wait
+from friday_cli.view import AgentView, SessionView, agent_mark, batch_progress, network_wait
 from friday_cli.view.tree import budget_wait
 
 from .terminal import truncate_line
@@ -44,7 +44,7 @@ class ProgressLines:
             *(a for a in self._state.agents.values() if a.warned and not a.batch and a.path in self.last_event),
         ]
         shown = agents if len(agents) <= MAX_LINES else agents[: MAX_LINES - 1]
-        names = [sanitize_line(f"{glyph(a)} {f'{a.path} ' * bool(a.parent)}{a.profile}", 40) for a in shown]
+        names = [sanitize_line(f"{agent_mark(a)} {f'{a.path} ' * bool(a.parent)}{a.profile}", 40) for a in shown]
         columns = max(map(cell_len, names), default=0)
         lines = [self._line(agent, _fit(name, columns), width, now) for agent, name in zip(shown, names, strict=True)]
         lines += [

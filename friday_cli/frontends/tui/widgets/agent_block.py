@@ -19,6 +19,7 @@ from friday_cli.core.protocol.tool_info import DELEGATE_TASK
 from friday_cli.core.text.sanitize import sanitize, sanitize_line
 from friday_cli.core.tool_catalog import DELEGATE_TASKS
 from friday_cli.view import (
+    CALL_MARKS,
     AgentView,
     Item,
     MessageItem,
@@ -26,22 +27,20 @@ from friday_cli.view import (
     ResultItem,
     SessionView,
     ToolRun,
+    agent_mark,
     count_findings,
     finding_text,
     not_started,
     status_text,
 )
-from friday_cli.view.tree import GLYPHS, WARNED
 
 from .block_list import BlockList
 from .blocks import Block, NoteBlock, RenderContext, ReplyBlock, UserBlock
 from .result_block import ResultBlock, draw_findings, draw_receipt, draw_result, draw_warnings
 from .styles import TextRenderer, indented
-from .tool_blocks import CALL_MARKS, CallBlock, body
+from .tool_blocks import CallBlock, body
 
 SUMMARY_LINES = 3
-STATUS_MARKS = {**GLYPHS, "running": "●"}
-"""One character per status. A triangle means folding here."""
 HEAD, RECEIPT = -1, -2
 """In place of a line of an unfolded transcript: a line above it, and a line of the receipt."""
 
@@ -253,7 +252,7 @@ def _draw_words(text: str, *, whole: bool, renderer: TextRenderer, width: int, s
 
 def status_mark(agent: AgentView) -> str:
     """One character for the status of an agent."""
-    return WARNED if agent.warned else STATUS_MARKS[agent.status]
+    return agent_mark(agent, running="●")  # a triangle means folding here
 
 
 def summary(state: SessionView, agent: AgentView, now: float) -> tuple[str, str]:

@@ -12,7 +12,7 @@ from textual.strip import Strip
 
 from friday_cli.core.protocol.format import is_demo, seconds, short_cost, tokens
 from friday_cli.core.text.sanitize import sanitize_line
-from friday_cli.view import AgentView, SessionView, activity_text
+from friday_cli.view import AgentRow, AgentView
 
 from .agent_block import status_mark, status_style
 from .blocks import RenderContext
@@ -39,28 +39,28 @@ class Branch(NamedTuple):
 
 def draw(context: RenderContext, agent: AgentView, branch: Branch, width: int, now: float) -> list[Strip]:
     """The two lines of an agent; `width` in cells, `now` in Unix seconds."""
-    renderer, styles, state = context.renderer, context.renderer.styles, context.state
+    renderer, styles = context.renderer, context.renderer.styles
+    row = AgentRow.of(context.state, agent, now=now)
     top = Text().append(branch.first, style=styles.dim)
-    has_branch = bool(agent.children) and not branch.flat
+    has_branch = row.has_children and not branch.flat
     top.append("▸" if branch.folded else "▾" if has_branch else " ", style=styles.dim)
     top.append(f"{status_mark(agent)} ", style=status_style(agent, renderer))
     if branch.flat:
-        top.append(f"{agent.path} ", style=styles.dim)
+        top.append(f"{row.path} ", style=styles.dim)
     badges = _badges(agent, styles, branch)
-    top.append(sanitize_line(agent.profile, max(width - top.cell_len - badges.cell_len, 4)) or "friday", style="bold")
+    top.append(sanitize_line(row.profile, max(width - top.cell_len - badges.cell_len, 4)) or "friday", style="bold")
     top.append_text(badges)
-    top.append(f" {sanitize_line(agent.task, 200)}", style=styles.dim)
+    top.append(f" {row.task}", style=styles.dim)
     bottom = Text().append(branch.rest + ("│ " if has_branch and not branch.folded else "  "), style=styles.dim)
     available = width - bottom.cell_len
-    activity = activity_text(state, agent, now)
-    style = styles.warn if agent.asks else styles.text if not agent.ended else styles.dim
+    style = styles.warn if row.asks else styles.text if not agent.ended else styles.dim
     if agent.ended and (agent.status != "completed" or agent.warned):
         style = status_style(agent, renderer)
-    kept = min(len(activity), max(18, width * 2 // 5)) + bool(activity)
-    figures = _figures(state, agent, styles, available - kept)
-    bottom.append(sanitize_line(activity, max(available - figures.cell_len - 1, 0)), style=style)
+    kept = min(len(row.activity), max(18, width * 2 // 5)) + bool(row.activity)
+    figures = _figures(row, styles, available - kept)
+    bottom.append(sanitize_line(row.activity, max(available - figures.cell_len - 1, 0)), style=style)
     return [
-        renderer.line(spread(top, Text(seconds(agent.active_s(now)), style=styles.dim), width), width),
+        renderer.line(spread(top, Text(seconds(row.active_s), style=styles.dim), width), width),
         renderer.line(spread(bottom, figures, width), width),
     ]
 
@@ -85,20 +85,19 @@ def spread(left: Text, right: Text, width: int) -> Text:
     return left.append_text(Text(" ") + right) if right else left
 
 
-def _figures(state: SessionView, agent: AgentView, styles: Styles, width: int) -> Text:
+def _figures(row: AgentRow, styles: Styles, width: int) -> Text:
     """Tokens and cost of the agent, those of its subtree after Σ, and a bar of its budget: as much as fits into `width`."""
-    own, subtree = agent.usage_now, state.usage_of(agent.path)
-    has_children = bool(agent.children)
+    own, subtree, has_children = row.own, row.tree, row.has_children
     count, price = (
         (f"Σ{tokens(subtree)}", f"Σ{short_cost(subtree)}") if has_children else (tokens(own), short_cost(own))
     )
-    demo = is_demo(agent.model)
+    demo = is_demo(row.model)
     prices = [] if demo else [price]
     variants = [[count, *prices], prices or [count]]
     if has_children:
         both = price if subtree.cost_usd is None else f"{short_cost(own)} {price}"
         variants.insert(0, [f"{tokens(own)} {count}", *([] if demo else [both])])
-    share = min(subtree.billed / agent.newest_start.tokens, 1.0) if agent.newest_start.tokens else None
+    share = row.budget_share
     for with_bar in (True, False) if share is not None else (False,):
         for parts in variants:
             text = Text(" · ".join(parts), style=styles.dim)

@@ -16,7 +16,7 @@ from friday_cli.core.protocol.displays import CommandDisplay, DiffDisplay, Table
 from friday_cli.core.protocol.format import pluralize, seconds
 from friday_cli.core.protocol.tool_info import ASK_USER, MAP_TASKS, RESULT_FIELDS, TASK_RESULT
 from friday_cli.core.text.sanitize import sanitize, sanitize_line, show_invisible
-from friday_cli.view import ToolRun
+from friday_cli.view import CALL_MARKS, ToolRun
 
 from .blocks import Block, RenderContext
 from .diff import diff_of, draw_diff
@@ -24,9 +24,6 @@ from .styles import TextRenderer, indented
 
 PREVIEW, TAIL, MOST = 10, 3, 5_000
 """Lines shown of a folded diff, of the output of a running command, and at most of anything unfolded."""
-CALL_MARKS = {
-    "pending": "○", "waiting": "?", "running": "●", "ok": "✓", "error": "✗", "denied": "⊘", "cancelled": "■",
-}  # fmt: skip
 
 
 class CallBlock(Block):
