@@ -19,6 +19,8 @@ import msgspec
 
 from friday_cli.core.limits.budget import Budget
 from friday_cli.core.protocol.events import AgentFinished, AgentStarted, Envelope, ToolStarted
+from friday_cli.core.subagents.tree import SubagentTree
+from friday_cli.session.open import SessionParts, open_session
 from friday_cli.session.open_context import Options
 from friday_cli.session.session import Session
 from friday_cli.store.store import Store
@@ -136,10 +138,13 @@ class _SelftestHome:
         self._top = top
 
     async def open(self, script: dict[str, Any], mode: Any, **flags: object) -> Session:
+        return Session(await self.open_parts(script, mode, **flags))
+
+    async def open_parts(self, script: dict[str, Any], mode: Any, **flags: object) -> SessionParts:
         file = self._top / f"{mode}.json"
         file.write_text(json.dumps(script), encoding="utf-8")
         options = Options(self.work, model=f"scripted:{file}", mode=mode, flags=flags)
-        return await Session.open(options, env=self.env)
+        return await open_session(options, self.env)
 
 
 async def _run_checks(home: _SelftestHome) -> list[SelftestCheck]:
@@ -181,9 +186,10 @@ class _SelftestTree:
         self._spent: dict[str, float] = {}
 
     async def run(self) -> str:
-        session = await self._home.open(_TREE, "edits")
+        parts = await self._home.open_parts(_TREE, "edits")
+        session = Session(parts)
         self._session = session.id
-        listener = asyncio.create_task(self._listen(session))
+        listener = asyncio.create_task(self._listen(session, parts.tree))
         try:
             outcome = await session.prompt("Go.")
             self._spent = {path: budget.tokens.spent for path, budget in self._budgets.items()}
@@ -199,11 +205,11 @@ class _SelftestTree:
         )
         return "a root, its child and two grandchildren completed, and every result was returned"
 
-    async def _listen(self, session: Session) -> None:
+    async def _listen(self, session: Session, tree: SubagentTree) -> None:
         async for envelope in session.events():
             self._view.apply(envelope)
             if isinstance(envelope.event, AgentStarted):
-                for run in session.running(envelope.agent):
+                for run in tree.running(envelope.agent):
                     self._budgets[run.path] = run.agent.budget
             if envelope.seq is not None:
                 self._events.append(envelope)
@@ -252,12 +258,12 @@ async def _cancel(home: _SelftestHome) -> str:
     try:
         session.start("Run without end.")
         pid = await _read_pid(home.work / "pid.txt")
-        running = sorted(node.path for node in session.running())
+        running = sorted(run.agent for run in session.running())
         _require(running == ["a", "a.1", "a.2"], f"running agents: {running}")
         started = time.monotonic()
         stopped = await session.stop("a")
         seconds = time.monotonic() - started
-        remaining = [node.path for node in session.running()]
+        remaining = [run.agent for run in session.running()]
         _require(not remaining, f"still running after the stop: {', '.join(remaining)}")
         _require(not _alive(pid), "a command was still running after its agent had stopped")
     finally:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, TypedDict, Unpack
 
@@ -29,6 +30,7 @@ from .attachments import PromptText, attached
 from .main_agent import MainAgent, PromptExtras
 from .open import SessionParts, open_session
 from .open_context import Options
+from .port import RunName
 
 if TYPE_CHECKING:
     from .program_calls import ProgramCalls
@@ -108,16 +110,16 @@ class Session:
         """Whether the main agent is not running: then `start` starts a run, else `send` reaches it."""
         return self._main.idle
 
-    def start(self, text: str, **more: Unpack[PromptExtras]) -> AgentRun:
+    def start(self, text: str, **more: Unpack[PromptExtras]) -> RunName:
         """Start a run of the main agent; its result is in the events. The agent must be idle (else: `send`). If `text`
         starts with `@NAME` of a profile, the agent must delegate to that profile before it can answer. Raises
         UsageError if it cannot delegate to that profile, or is running."""
-        return self._main.start(text, **more)
+        return _name_of(self._main.start(text, **more))
 
     async def prompt(self, text: str, **more: Unpack[PromptExtras]) -> RunResult:
         """Run the main agent as `start` does, until it and all background sub-agents have ended and their results were
         reported to it. Returns the result of its last run."""
-        node = self.start(text, **more)
+        node = self._main.start(text, **more)
         while True:
             await node.finished()
             node = self._tree.node("a")
@@ -161,13 +163,7 @@ class Session:
 
     # ---- all agents ----------------------------------------------------------------
 
-    async def resume_agent(self, path: str, text: str, **more: Unpack[ResumeExtras]) -> RunResult:
-        """Resume an ended sub-agent as `start_agent` does; returns the result of its run."""
-        node = await self.start_agent(path, text, **more)
-        await node.finished()
-        return node.outcome
-
-    async def start_agent(self, path: str, text: str, **more: Unpack[ResumeExtras]) -> AgentRun:
+    async def start_agent(self, path: str, text: str, **more: Unpack[ResumeExtras]) -> RunName:
         """Start a run of an ended sub-agent with a message of the person. Raises UsageError if there is no such agent, or
         it cannot be resumed; BudgetSpent if it needs more tokens."""
         self._main.require_idle()
@@ -175,15 +171,27 @@ class Session:
         if known is None:
             raise UsageError(f"There is no agent {path!r} in session {self.id[:8]}.")
         try:
-            return await self._tree.resumer.resume(path, SubagentTask(known.profile, text, **more), by=None)
+            task = SubagentTask(known.profile, text, **more)
+            return _name_of(await self._tree.resumer.resume(path, task, by=None))
         except BudgetSpent:
             raise
         except ToolError as error:
             raise UsageError(str(error)) from None
 
-    def running(self, path: str = "a") -> list[AgentRun]:
+    def running(self, path: str = "a") -> list[RunName]:
         """The active runs of an agent and all below it."""
-        return self._tree.running(path)
+        return [_name_of(node) for node in self._tree.running(path)]
+
+    async def result(self, run: RunName) -> RunResult:
+        """Wait until an active run, or the newest of the main agent, has ended or was sent to the background; returns its
+        result. Raises UsageError for another run: its result is in the events."""
+        node: AgentRun | None = None
+        with suppress(KeyError):
+            node = self._tree.node(run.agent)
+        if node is None or _name_of(node) != run:
+            raise UsageError(f"Run {run.number} of {run.agent} is not active.", hint="Its result is in the events.")
+        await node.finished()
+        return node.outcome
 
     def events(self, after: int = 0, *, lull_s: float = 0.0, late: bool = False) -> AsyncIterator[Envelope]:
         """All durable events above number `after`, then new events until the session is closed. Live events come at most
@@ -270,3 +278,7 @@ class Session:
             await parts.store.sync()
         parts.ownership.release()
         await parts.store.close()
+
+
+def _name_of(node: AgentRun) -> RunName:
+    return RunName(node.path, node.agent.run)

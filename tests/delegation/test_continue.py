@@ -200,14 +200,14 @@ async def test_a_person_continues_a_child_and_can_give_it_more(harness: Harness)
     async with harness.open(script) as s:
         await s.session.prompt("go")
         with pytest.raises(UsageError, match=r"the tokens budget of a\.1 is used up"):
-            await s.session.resume_agent("a.1", "go on")
-        outcome = await s.session.resume_agent("a.1", "go on", max_tokens=8000)
+            await s.session.result(await s.session.start_agent("a.1", "go on"))
+        outcome = await s.session.result(await s.session.start_agent("a.1", "go on", max_tokens=8000))
         assert (outcome.status, outcome.text) == ("completed", "two")
         assert s.heard("a.1") == ["parent: look", "person: go on"]
         assert len(s.of(AgentFinished, "a")) == 1, "the main agent is not bothered"
         for path in ("a.7", "a"):
             with pytest.raises(UsageError):
-                await s.session.resume_agent(path, "x")
+                await s.session.result(await s.session.start_agent(path, "x"))
 
 
 @pytest.mark.parametrize("crashes", [False, True])
@@ -216,7 +216,7 @@ async def test_the_main_agent_hears_of_it_at_its_next_turn_and_is_not_woken(harn
     script = {"a": [Say("", [delegate("researcher", "look")]), Say("fin")], "a.1": [Say("one"), Say("two")]}
     async with harness.open(script) as s:
         await s.session.prompt("go")
-        await s.session.resume_agent("a.1", "look again")
+        await s.session.result(await s.session.start_agent("a.1", "look again"))
         assert len(s.of(AgentFinished, "a")) == 1
         if crashes:
             s.crash()

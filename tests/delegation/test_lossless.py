@@ -136,7 +136,7 @@ async def test_an_interrupted_lead_reads_after_its_continuation_what_its_own_had
     script = {"a": [Say("", [delegate("lead", "all")])], "a.1": [Say("", [TEAM])], "a.1.1": QUICK, "a.1.2": SLOW}
     s = await died(harness, script, lambda s: s.of(AgentFinished, "a.1.1") and len(s.requests("a.1.2")) == 2)
     async with harness.open({"a.1": [Say("all of it")]}, resume=s.session.id) as s:
-        assert (await s.session.resume_agent("a.1", "continue")).text == "all of it"
+        assert (await s.session.result(await s.session.start_agent("a.1", "continue"))).text == "all of it"
         (result,) = [r.text for m in s.requests("a.1")[-1].messages for r in m.results]
         assert DONE.replace("a.1", "a.1.1") in result
         assert "(a.1.2): interrupted (process)" in result
@@ -175,9 +175,11 @@ async def test_a_spent_child_is_refused_before_its_run_and_keeps_its_result(harn
         assert len(s.of(AgentStarted, "a.1")) == 1, "no run was begun"
         assert s.tree.root.budget.tokens.kept == 0
         with pytest.raises(BudgetSpent) as caught:
-            await s.session.resume_agent("a.1", "go on")
+            await s.session.result(await s.session.start_agent("a.1", "go on"))
         assert caught.value.needed > 2000
-        outcome = await s.session.resume_agent("a.1", "go on", max_tokens=2 * caught.value.needed)
+        outcome = await s.session.result(
+            await s.session.start_agent("a.1", "go on", max_tokens=2 * caught.value.needed)
+        )
         assert outcome.text == "and more"
 
 
@@ -205,7 +207,7 @@ async def test_more_tokens_are_asked_for_only_where_they_help(
     async with harness.open(Actors(script, price=1e-4), flags={"limits.max_tokens": limit}) as s:
         await s.session.prompt("go")
         with pytest.raises(UsageError) as caught:
-            await s.session.resume_agent("a.1", "go on", max_tokens=more)
+            await s.session.result(await s.session.start_agent("a.1", "go on", max_tokens=more))
         assert why in str(caught.value)
         assert isinstance(caught.value, BudgetSpent) is why.startswith("Give it more")
         assert len(s.of(AgentStarted, "a.1")) == 1
@@ -298,7 +300,7 @@ async def test_what_a_person_continues_after_a_kill_changes_no_result_that_was_r
     before = await died(harness, script, lambda s: s.of(AgentFinished, "a.1") and len(s.requests("a.2")) == 2)
     async with harness.open({"a": [Say("fin")], "*": [Say("more")]}, resume=before.session.id) as s:
         for path in ("a.1", "a.2"):
-            await s.session.resume_agent(path, "continue")
+            await s.session.result(await s.session.start_agent(path, "continue"))
         await s.session.prompt("and now?")
         first = s.requests()[-1].messages[:3]
         assert DONE in first[2].results[0].text

@@ -85,7 +85,7 @@ async def test_a_continued_child_is_held_to_what_it_means_to_do_now(harness: Har
                    Say("It holds x.")])  # fmt: skip
     async with harness.open(supervised) as s:
         await s.session.prompt("go")
-        await s.session.resume_agent("a.1", "what does it hold?")
+        await s.session.result(await s.session.start_agent("a.1", "what does it hold?"))
         assert verdicts(s) == [("accept", "harness")] * 2
         assert supervised.judged == []
 

@@ -39,7 +39,7 @@ async def test_a_person_is_asked_once_and_an_interrupt_ends_the_call(harness: Ha
                     break
         if when != "never":
             await session.stop()
-        await run.finished()
+        await session.result(run)
     (question,) = asked
     assert question.subject == "summarizer: 12 items: the cost is unknown (no runs yet), cap $1.00"
     assert question.rule == ""

@@ -343,7 +343,7 @@ async def test_questions_of_a_server_reach_the_person(harness: Harness) -> None:
                 )
             if isinstance(event, ToolFinished):
                 break
-        await run.finished()
+        await session.result(run)
     assert all("MCP server small (called by agent a) asks:\n| Which one?" in question for question in seen)
     assert [question.split("\n")[-2] for question in seen] == [
         "Field 1 of 3, required:", "Field 2 of 3, required:", "Field 3 of 3, may be left empty:",
@@ -371,7 +371,7 @@ async def test_permission_names_the_tool_and_always_allows_that_one(harness: Har
                 assert event.arguments == {"text": "hello"}
                 break
         await session.stop()
-        await run.finished()
+        await session.result(run)
 
 
 async def test_resources_and_prompts(harness: Harness) -> None:

@@ -105,7 +105,7 @@ async def test_a_kept_rule_does_not_hold_for_the_server_of_a_project(harness: Ha
             finished += isinstance(event, ToolFinished)
             if finished == 2:
                 break
-        await run.finished()
+        await session.result(run)
     assert asked == ["mcp__small__echo"]
     assert [status for status, _ in await harness.results(session.id, "a")] == [
         "error",
@@ -123,7 +123,7 @@ async def test_a_flood_of_questions_ends(harness: Harness) -> None:
     async with harness.session(allow=ALLOW, attended=True) as session:
         run = session.start("go")
         asked = asyncio.create_task(_decline(session))
-        await run.finished()
+        await session.result(run)
     assert await asked == 20
     ((status, text),) = await harness.results(session.id, "a")
     assert (status, "200 declined" in text) == ("ok", True), text
@@ -153,7 +153,7 @@ async def test_a_question_with_two_calls_open_names_both_agents(harness: Harness
                 questions.append(event.question)
                 await session.answer(event.id, "Decline")
                 break
-        await run.finished()
+        await session.result(run)
     (question,) = questions
     assert question.startswith(
         ("MCP server small (called by agent a.1 or a.2) asks", "MCP server small (called by agent a.2 or a.1) asks")

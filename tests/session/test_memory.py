@@ -71,7 +71,7 @@ async def test_a_childs_note_reaches_its_parent_once_a_person_promoted_it(harnes
         ((_, told),) = await harness.results(session.id, "a.1")
         assert told == "Saved for the project as 1. Only you see it until the user promotes it."
         assert (await harness.results(session.id, "a"))[-1][1].startswith("No notes found")
-        await session.resume_agent("a.1", "what do you know?")
+        await session.result(await session.start_agent("a.1", "what do you know?"))
         assert "The tests need Redis" in (await harness.results(session.id, "a.1"))[-1][1], (
             "its own, also when continued"
         )

@@ -151,7 +151,7 @@ async def test_nothing_is_rewound_or_compacted_while_an_agent_is_at_work(acts: H
     held = actors.hold("a.1")
     async with acts.open(actors) as scene:
         node = scene.session.start("go")
-        await node.finished()
+        await scene.session.result(node)
         for doing in (scene.session.rewind.to(1), scene.session.rewind.undo(), scene.session.compact()):
             with pytest.raises(UsageError, match=r"while a\.1 is running"):
                 await doing

@@ -172,7 +172,7 @@ async def _answered(harness: Harness, session: Session) -> str:
             assert "it reads private" in envelope.event.reason
             assert await session.answer(envelope.event.id, ApprovalAnswer("allow"))
             break
-    await run.finished()
+    await session.result(run)
     return (await harness.results(session.id, "a"))[0][1]
 
 

@@ -135,8 +135,8 @@ class AcpSession:
         async with self._reopening:
             pass
         for run in self._session.running():  # a sub-agent in the background that ended may have started it
-            if run.path == "a":
-                await run.finished()
+            if run.agent == "a":
+                await self._session.result(run)
         preface, bounds = "", None
         message: str | PromptText = text
         if (

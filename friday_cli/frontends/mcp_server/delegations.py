@@ -68,7 +68,7 @@ class OpenCall:
     def works(self) -> bool:
         """Whether the call, or an agent that it started, is still at work."""
         run = self.result
-        return run is None or run.status in RUNNING or any(node.path != "a" for node in self.session.running("a"))
+        return run is None or run.status in RUNNING or any(active.agent != "a" for active in self.session.running())
 
     @property
     def result(self) -> ToolRun | None:
@@ -136,7 +136,7 @@ class SessionJob:
 
     async def cancel(self) -> None:
         if self._open is not None:
-            top = [run.path for run in self._open.session.running("a") if run.path.count(".") == 1]
+            top = [run.agent for run in self._open.session.running() if run.agent.count(".") == 1]
             paths = top if self.path == "a" else [self.path]
             for path in paths:
                 _keep(asyncio.create_task(self._open.session.stop(path, level="cancel")))

@@ -192,7 +192,8 @@ async def _ask(
         async def send(text: str, images: tuple[Image, ...]) -> RunResult:
             if agent:
                 more = {name: limits[name] for name in _LIMITS if name != "timeout"}
-                return await session.resume_agent(agent, text, schema=schema, timeout_s=limits["timeout"], **more)
+                started = await session.start_agent(agent, text, schema=schema, timeout_s=limits["timeout"], **more)
+                return await session.result(started)
             text = f"{command.preface}\n\n{text}" if command.preface else text
             return await session.prompt(text, task=prompt, images=images, schema=schema, bounds=command.bounds)
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from friday_cli.session.attachments import PromptText
     from friday_cli.session.observer import SessionObserver
     from friday_cli.session.open_context import Options
+    from friday_cli.session.port import SessionPort
     from friday_cli.session.session import Session
 
 Make = Callable[[], "Options"]
@@ -130,16 +131,16 @@ class SessionController:
 
         await self.close()
         self._made = msgspec.structs.replace(self.options, **changes)
-        source: Session | SessionObserver | None
         try:
-            source = self.session = await Session.open(self._made, env=self._env)
+            self.session = await Session.open(self._made, env=self._env)
         except UsageError:
-            source = self.observer = await self._observe(self._made)
-            if source is None:
+            observer = self.observer = await self._observe(self._made)
+            if observer is None:
                 raise
-            self._takeover = asyncio.create_task(self._take_over(source), name="wait for the session")
+            self._takeover = asyncio.create_task(self._take_over(observer), name="wait for the session")
         self.fold = EventFold(self._on_change)
-        await self.fold.start(source)
+        if (source := self.shown) is not None:
+            await self.fold.start(source)
 
     async def switch(self, **changes: Any) -> FridayError | None:
         """As `open`, but when it fails, open the old session again and return the error. Raises FridayError when no session
@@ -200,7 +201,7 @@ class SessionController:
         return self.fold.state
 
     @property
-    def shown(self) -> Session | SessionObserver | None:
+    def shown(self) -> SessionPort | None:
         """What is on the screen: the session, or the read-only view."""
         return self.session or self.observer
 

@@ -136,7 +136,7 @@ async def test_the_unfolded_block_has_the_result_of_an_earlier_run(tmp_path: Pat
     }
     async with opened(tmp_path, agents, size=ALONE) as chat:
         await started(chat, tmp_path)
-        await chat.session.resume_agent("a.1", "once more")
+        await chat.session.result(await chat.session.start_agent("a.1", "once more"))
         await chat.shows("Earlier result:")
         chat.has("[general] a.1 · failed", "no key", "│ # Report", "2 findings: 1 [seen], 1 [not seen]")
         chat.log.focus()

@@ -133,7 +133,7 @@ async def test_the_resumed_session_uses_them_again(harness: Harness, dead: str) 
     harness.plays({"a": [says("x")], "a.3": [bash("cat half"), says("ok")]})
     async with harness.session(mode="yolo", resume=dead) as session:
         assert [(await states(harness, dead, f"a.{n}"))[-1] for n in (1, 2, 3)] == ["changed", "unchanged", "changed"]
-        await session.resume_agent("a.3", "continue")
+        await session.result(await session.start_agent("a.3", "continue"))
         assert "by a.3" in (await harness.results(dead, "a.3"))[-1][1]
         await session.apply_worktree("a.1")
         await session.apply_worktree("a.3")

@@ -37,8 +37,12 @@ async def test_a_worktree_is_not_removed_while_an_agent_is_resumed_in_it(harness
             return workspace
 
         isolation.workspace_for_resume = held  # type: ignore[method-assign]
+
+        async def resume() -> None:
+            await session.result(await session.start_agent("a.1.1", "continue"))
+
         async with asyncio.timeout(60):
-            resumed = asyncio.create_task(session.resume_agent("a.1.1", "continue"))
+            resumed = asyncio.create_task(resume())
             await asyncio.wait([resumed, asyncio.create_task(reached.wait())], return_when=asyncio.FIRST_COMPLETED)
             assert not resumed.done()
             doing = session.apply_worktree("a.1") if decision == "apply" else session.discard_worktree("a.1")
@@ -81,7 +85,7 @@ async def test_a_child_that_is_resumed_while_a_person_is_asked_keeps_its_worktre
                 await session.answer(asked.pop("a"), ApprovalAnswer("allow"))
             if "a.1" in asked and (applied or write_questions == 1):
                 await session.answer(asked.pop("a.1"), ApprovalAnswer("allow"))
-        await node.finished()
+        await session.result(node)
         results = await harness.results(session.id, "a")
     assert (results[1][0], "a.1 still works in that worktree" in results[1][1]) == ("error", True)
     assert results[3][0] == "ok"

@@ -14,7 +14,14 @@ from friday_cli.core.eventlog.replay import replay
 from friday_cli.core.permissions.approvals import ApprovalAnswer
 from friday_cli.core.protocol.displays import DiffsDisplay
 from friday_cli.core.protocol.errors import UsageError
-from friday_cli.core.protocol.events import AgentStarted, PermissionAsked, Prefix, ToolFinished, WorktreeChanged
+from friday_cli.core.protocol.events import (
+    AgentFinished,
+    AgentStarted,
+    PermissionAsked,
+    Prefix,
+    ToolFinished,
+    WorktreeChanged,
+)
 from friday_cli.session.session import Session
 from friday_cli.system.paths import data_dir
 from friday_cli.view import SessionView, render_tree
@@ -224,7 +231,7 @@ async def test_the_question_to_a_person_lists_every_path(harness: Harness) -> No
                 asked = envelope.event
                 await session.answer(asked.id, ApprovalAnswer("allow"))
                 break
-        await node.finished()
+        await session.result(node)
     assert asked is not None
     assert (asked.tool, asked.subject) == ("apply_delegation", "x\ny")
     assert {"x", "y"} <= listing(harness.project).keys()
@@ -287,7 +294,7 @@ async def test_the_changes_of_a_stopped_child_can_be_applied(harness: Harness, s
             await session.stop()
         else:
             await session.stop("a.1", level=stop)
-            await node.finished()
+            await session.result(node)
             await session.apply_worktree("a.1")
         assert (await states(harness, session.id))[:2] == ["opened", "changed"]
     if stop == "session":  # the next process applies them
@@ -332,7 +339,7 @@ async def test_a_child_of_an_earlier_process_resumes_in_a_worktree(harness: Harn
     session = await ran(harness, {"a": [isolated(), DONE], "a.1": [says("Nothing yet.")]})
     harness.plays({"a.1": [bash("pwd"), writes("x", "x"), DONE]})
     async with harness.session(mode="yolo", resume=session.id) as resumed:
-        await resumed.resume_agent("a.1", "continue")
+        await resumed.result(await resumed.start_agent("a.1", "continue"))
         assert f"{session.id[:8]}-1\n" in (await harness.results(session.id, "a.1"))[0][1]
         assert "x" not in listing(harness.project)
         assert await states(harness, session.id) == ["opened", "unchanged", "opened", "changed"]
@@ -419,8 +426,11 @@ async def test_a_stop_while_the_worktree_is_created(harness: Harness, monkeypatc
         node = session.start("go")
         await begun.wait()
         await session.stop()
-        await node.finished()
-        assert node.outcome.status == "cancelled"
+        await session.result(node)
+        ends = [
+            e.event for e in await session.history() if isinstance(e.event, AgentFinished) and e.agent == node.agent
+        ]
+        assert [end.status for end in ends] == ["cancelled"]
         assert metadata_files() == []
     assert own_state(harness.project) == before
 
