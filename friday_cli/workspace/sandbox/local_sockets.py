@@ -17,7 +17,7 @@ import socket
 import stat
 import struct
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from .plan import inside
 
@@ -100,7 +100,12 @@ class SocketGuard:
             return True
         if bound := _bound_to(facts):
             sockets = {f"socket:[{inode}]" for inode in bound}
-            return any(_holds(pid, sockets) for pid in _confined_below(self._launcher))
+            near = (pid for pid in _children_below(self._launcher) if _is_confined(pid))
+            if any(_holds(pid, sockets) for pid in near):
+                return True
+            return any(
+                _holds(pid, sockets) for pid in _confined_below(self._launcher)
+            )  # the kernel's lists may omit one
         # the kernel names only sockets of our own network: one that it does not name was made in another, as with bubblewrap
         return os.readlink(f"/proc/{process}/ns/net") != os.readlink("/proc/self/ns/net")
 
@@ -157,6 +162,28 @@ def _bound_to(facts: os.stat_result) -> list[int]:
                         found.append(struct.unpack_from("=I", data, at + 20)[0])
                     field += max(length + 3 & ~3, 4)
                 at += max(size + 3 & ~3, 16)
+
+
+def _children_below(top: int) -> Iterator[int]:
+    """Most processes below `top`, from the kernel's lists of children."""
+    waiting = [top]
+    while waiting:
+        pid = waiting.pop()
+        with contextlib.suppress(OSError, ValueError):
+            for task in os.listdir(f"/proc/{pid}/task"):
+                with open(f"/proc/{pid}/task/{task}/children", encoding="ascii") as file:
+                    below = [int(word) for word in file.read().split()]
+                waiting += below
+                yield from below
+
+
+def _is_confined(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as file:
+            text = file.read()
+    except OSError:
+        return False
+    return "\nSeccomp:\t2\n" in text and "\nNoNewPrivs:\t1\n" in text
 
 
 def _confined_below(top: int) -> list[int]:
