@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from friday_cli.core.limits.budget import DUST, Budget, Reservation
+from friday_cli.core.limits.budget import DUST, Amounts, Budget, Reservation
 from friday_cli.core.limits.rate_limit import RateLimiter
 from friday_cli.core.protocol.errors import ErrorKind, ProviderError
 from friday_cli.session.shared_rate_limit import FileSharedRateLimit
@@ -42,7 +42,7 @@ class _Try(msgspec.Struct, eq=False):
     """A try of an item: its budget below that of the batch, and its requests: admitted ones and those that wait."""
 
     budget: Budget
-    held: Reservation = msgspec.field(default_factory=lambda: Reservation((0.0, 0.0)))
+    held: Reservation = msgspec.field(default_factory=lambda: Reservation(Amounts()))
     admitted: set[tuple[str, int]] = msgspec.field(default_factory=set)
     waiting: set[asyncio.Task[Any]] = msgspec.field(default_factory=set)
 
@@ -69,7 +69,7 @@ class ClusterLimits:
         found = self._tries[name]
         tokens, cost = known or _spent(found.budget)
         if known is None:
-            tokens, cost = tokens + int(found.held.amounts[0]), cost + found.held.amounts[1]
+            tokens, cost = tokens + int(found.held.amounts.tokens), cost + found.held.amounts.cost
         self.use(name, Used(tokens, cost))
         del self._tries[name]
         for waiting in found.waiting:
@@ -85,7 +85,7 @@ class ClusterLimits:
             return
         budget = found.budget
         budget.hold(found.held, -1)
-        found.held = Reservation((float(used.held_tokens), used.held_cost))
+        found.held = Reservation(Amounts(float(used.held_tokens), used.held_cost))
         budget.charge(used.tokens - int(budget.tokens.spent), used.cost - budget.cost.spent)
         budget.hold(found.held, 1)
 
@@ -95,7 +95,7 @@ class ClusterLimits:
         if found is None:
             return Slot(refused=("config", "The item was stopped.", ""))
         self.use(name, used)
-        if self._budget.free(1) < -DUST:
+        if self._budget.free.cost < -DUST:
             return Slot(refused=("quota", "The cap of the batch is used up.", ""))
         limiter, task = self._limiter(key), asyncio.current_task()
         assert task is not None

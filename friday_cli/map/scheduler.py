@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 import msgspec
 from msgspec.structs import replace
 
-from friday_cli.core.limits.budget import DUST, Budget, Reservation
+from friday_cli.core.limits.budget import DUST, Amounts, Budget, Reservation
 from friday_cli.core.protocol.errors import StoreError
 
 from .charges import ItemRow
@@ -85,7 +85,7 @@ class Scheduler:
     async def _room(self, work: ItemTask) -> float:
         """Wait until an item may start, or nothing may. Returns the cap that it can have."""
         while not self.reason:
-            free = self._budget.free(1)
+            free = self._budget.free.cost
             if free >= work.cost - DUST or (free >= work.least and not self._running):
                 if len(self._running) < self._parallel:
                     return min(free, work.cost)
@@ -96,7 +96,7 @@ class Scheduler:
         return 0.0
 
     async def _start(self, work: ItemTask, *, add: bool) -> bool:
-        held = Reservation((0.0, work.cost))
+        held = Reservation(Amounts(cost=work.cost))
         self._budget.hold(held, 1)
         try:
             claimed = await self._store.claim(

@@ -180,7 +180,7 @@ async def test_a_grandchild_is_continued_from_above_without_waking_its_parent(ha
         assert "deeper" in s.results()[1]
         assert len(s.of(AgentStarted, "a.1")) == 1
         assert s.root.tree_usage.billed == 15 * 7
-        assert s.root.budget.tokens.kept == 0, "nothing is left set aside"
+        assert s.root.budget.tokens.holdback == 0, "nothing is left set aside"
 
 
 async def test_who_cannot_go_on_because_a_profile_is_gone_is_named(harness: Harness) -> None:

@@ -106,7 +106,7 @@ async def test_what_it_can_spend_and_start_is_bounded_at_every_depth(harness: Ha
         bounded(s, model, agents=60, session=400_000)
         assert {depth_of(p) for p in s.agents()} == {1, 2, 3}, "it did go as deep as it could"
         assert s.tree.running("a") == []
-        assert (s.root.budget.tokens.reserved, s.root.budget.tokens.kept) == (0, 0)
+        assert (s.root.budget.tokens.reserved, s.root.budget.tokens.holdback) == (0, 0)
         count = len(model.requests)
         await asyncio.sleep(100_000)
         assert len(model.requests) == count

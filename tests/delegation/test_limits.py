@@ -50,7 +50,7 @@ async def test_a_cost_limit_that_cannot_be_kept_is_refused_and_sets_nothing_asid
                           flags={"limits.max_tokens": 90_000}) as s:  # fmt: skip
         await s.session.prompt("go")
         assert "The price of scripted/stage is unknown, so a cost limit cannot be kept." in s.results()[0]
-        assert s.root.budget.tokens.kept == 0
+        assert s.root.budget.tokens.holdback == 0
 
 
 @pytest.mark.parametrize(("default", "tokens"), [(12_345, 12_345), (30_000, 20_000)])

@@ -173,7 +173,7 @@ async def test_a_spent_child_is_refused_before_its_run_and_keeps_its_result(harn
         assert refused.endswith("Give it max_tokens from what you have left.")
         assert "> found it" in kept
         assert len(s.of(AgentStarted, "a.1")) == 1, "no run was begun"
-        assert s.tree.root.budget.tokens.kept == 0
+        assert s.tree.root.budget.tokens.holdback == 0
         with pytest.raises(BudgetSpent) as caught:
             await s.session.result(await s.session.start_agent("a.1", "go on"))
         assert caught.value.needed > 2000

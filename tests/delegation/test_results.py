@@ -75,7 +75,7 @@ async def test_a_schema_that_is_none_is_refused_before_anything_starts(
         await s.session.prompt("go")
         assert s.agents() == []
         assert all(read.startswith(f"error: The JSON schema {words}") for read in s.results())
-        assert s.root.budget.tokens.kept == 0, "and sets nothing aside"
+        assert s.root.budget.tokens.holdback == 0, "and sets nothing aside"
 
 
 async def test_findings_carry_evidence_and_the_harness_marks_what_it_saw(harness: Harness) -> None:

@@ -247,8 +247,8 @@ def check_budgets(scene: Scene, log: Sequence[ev.Envelope]) -> list[str]:
     for path, agent in agents.items():
         for name in ("tokens", "cost"):
             pool = getattr(agent.budget, name)
-            if abs(pool.reserved) > DUST or abs(pool.kept) > DUST:
-                faults.append(f"{path}: {pool.reserved} {name} reserved and {pool.kept} kept at the end")
+            if abs(pool.reserved) > DUST or abs(pool.holdback) > DUST:
+                faults.append(f"{path}: {pool.reserved} {name} reserved and {pool.holdback} kept at the end")
             below = sum(getattr(c.budget, name).spent for c in agents.values() if c.budget.parent is agent.budget)
             if pool.limit is not None and pool.spent < below - DUST:
                 faults.append(f"{path} counts {pool.spent} {name}, its children {below}")

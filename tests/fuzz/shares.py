@@ -176,7 +176,7 @@ async def _play(rng: random.Random, reached: Counter[str]) -> list[str]:
         pool = agent.budget.tokens
         if pool.spent - (pool.limit or 0) > model.most_at_once * model.largest:
             faults.append(f"{path} spent {pool.spent} of {pool.limit}")
-        if abs(pool.reserved) + abs(pool.kept) > 1e-6:
+        if abs(pool.reserved) + abs(pool.holdback) > 1e-6:
             faults.append(f"{path}: {pool} at the end")
     fits = need + 4000 * model.top.agents <= limit
     reached["all fits"] += fits

@@ -25,7 +25,7 @@ MUTANTS: dict[str, Seed] = {
         "_Queue._short", "claim.least if budget.opened else claim.usual", "claim.least"
     ),
     "a reply may have no more than is reserved": changed(
-        "Budget._most", "min(ANY for ANY_1 in self.up())", "reservation.amounts[quantity]"
+        "Budget._most", "min(ANY for ANY_1 in self.up())", "reservation.amounts.of(what)"
     ),
     "a reply may have half of what is left": changed(
         "Budget._most", "min(ANY for ANY_1 in self.up())", "min(ANY for ANY_1 in self.up()) / 2"

@@ -224,7 +224,7 @@ async def wrap_up(agent: Agent, services: Services, why: str, *, whose: str = ""
     limit."""
     await save_partial_reply(agent, services)
     await close_calls(agent, services)
-    agent.budget.open_reserve()
+    agent.budget.open_holdback()
     await add_system_note(agent, services, f"{NOTE} {WRAP_UP[why]} Tools are disabled now. Answer with the best result you "
               "have, and say clearly what is missing.")  # fmt: skip
     text, error = "", ""

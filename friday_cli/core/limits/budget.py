@@ -12,7 +12,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager, nullcontext
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -21,9 +21,6 @@ from ..protocol.run_result import Status
 
 Quantity = Literal["tokens", "cost"]
 LimitName = Literal["iterations", "tokens", "cost", "time"]
-Amounts = tuple[float, float]
-"""Tokens and US dollars."""
-
 Waiting = Callable[[Status, Quantity | None], AbstractAsyncContextManager[None]]
 """The context in which an agent waits, with its status and what it waits for."""
 
@@ -37,6 +34,21 @@ DUST = 1e-9
 """Smaller amounts are rounding errors."""
 
 
+class Amounts(NamedTuple):
+    """Tokens and US dollars."""
+
+    tokens: float = 0.0
+    cost: float = 0.0
+
+    def of(self, what: Quantity) -> float:
+        """One of both."""
+        return self.tokens if what == "tokens" else self.cost
+
+
+LEAST = Amounts(1.0, DUST)
+"""Less of one of both pays for no request."""
+
+
 class LimitReached(Exception):
     """A limit was reached. `whose` is the path of the agent that has the limit."""
 
@@ -47,26 +59,26 @@ class LimitReached(Exception):
 
 
 class Pool(msgspec.Struct, eq=False):
-    """One quantity of one budget. `limit` None means no limit. `kept` is reserved for wrap-ups at or below this level."""
+    """One quantity of one budget. `limit` None means no limit. `holdback` is kept back for wrap-ups at or below this level."""
 
     name: Quantity
     limit: float | None
     spent: float = 0
     reserved: float = 0
-    kept: float = 0
+    holdback: float = 0
 
     @property
     def left(self) -> float:
         """The amount that requests may still use. Reservations of running requests are not subtracted."""
-        return float("inf") if self.limit is None else self.limit - self.spent - self.kept
+        return float("inf") if self.limit is None else self.limit - self.spent - self.holdback
 
 
 class Reservation(msgspec.Struct, eq=False):
-    """The amounts reserved for a request, of which `drawn` comes from the wrap-up reserve. The reply may have `output`
+    """The amounts reserved for a request, of which `drawn` comes from the agent's holdback. The reply may have `output`
     tokens, which can be more than is reserved. Return it with `Budget.settle`."""
 
     amounts: Amounts
-    drawn: Amounts = (0.0, 0.0)
+    drawn: Amounts = Amounts()
     output: int = 0
 
 
@@ -82,12 +94,12 @@ class Budget:
         self.cost = Pool("cost", cost)
         self.pools = (self.tokens, self.cost)
         self.usual = USUAL_REPLY
-        self.kept: Amounts = (0.0, 0.0)
-        """Its own wrap-up reserve."""
+        self.holdback = Amounts()
+        """What it keeps back for its own wrap-up."""
         self.opened = False
         self.needs_log = False
         """No request that it pays for is sent once the log cannot be stored: what is spent must outlive the process."""
-        self._keeps = True  # of a run; an agent without one has no wrap-up
+        self._has_holdback = True  # of a run; an agent without one has no wrap-up
         self._queue: _Queue = parent._queue if parent else _Queue()
 
     def child(self, path: str, *, tokens: int | None, cost: float | None) -> Budget:
@@ -111,59 +123,63 @@ class Budget:
             yield node
             node = node.parent
 
+    def pool(self, what: Quantity) -> Pool:
+        """One of its pools."""
+        return self.tokens if what == "tokens" else self.cost
+
     def left(self, what: Quantity) -> float:
         """The amount that may still be spent, by the limits of all levels; infinite without a limit."""
-        return max(0.0, min((node.tokens if what == "tokens" else node.cost).left for node in self.up()))
+        return max(0.0, min(node.pool(what).left for node in self.up()))
 
     def tightest(self, what: Quantity) -> Budget:
         """The budget, of this one and those above it, with the least left; the outermost of several."""
         nodes = list(self.up())
-        return min(reversed(nodes), key=lambda node: (node.tokens if what == "tokens" else node.cost).left)
+        return min(reversed(nodes), key=lambda node: node.pool(what).left)
 
     def usable(self) -> Amounts:
         """Tokens and US dollars that a run that begins now may spend before its wrap-up."""
-        tokens, cost = self._reserve_wanted()
-        return self.left("tokens") - tokens, self.left("cost") - cost
+        tokens, cost = self._holdback_wanted()
+        return Amounts(self.left("tokens") - tokens, self.left("cost") - cost)
 
-    def _reserve_wanted(self) -> Amounts:
-        """The wrap-up reserve of a run: a tenth of the limit."""
-        return min(WRAP_UP_TOKENS, (self.tokens.limit or 0.0) // 10), (self.cost.limit or 0.0) / 10
+    def _holdback_wanted(self) -> Amounts:
+        """The holdback of a run: a tenth of the limit."""
+        return Amounts(min(WRAP_UP_TOKENS, (self.tokens.limit or 0.0) // 10), (self.cost.limit or 0.0) / 10)
 
     def room(self, price: Callable[[Usage], float | None]) -> float:
-        """Tokens of new input that the budget can pay for, without the wrap-up reserve; infinite without a limit.
+        """Tokens of new input that the budget can pay for, without its holdback; infinite without a limit.
 
         At least what a wrap-up can still read: else the results that an agent waited for would be lost to it.
         """
         answer = price(Usage(output=2 * OUTPUT_FLOOR)) or 0.0
-        tokens = max(self.left("tokens"), self._readable(0, 2 * OUTPUT_FLOOR))
-        cost = max(self.left("cost"), self._readable(1, answer))
+        tokens = max(self.left("tokens"), self._readable("tokens", 2 * OUTPUT_FLOOR))
+        cost = max(self.left("cost"), self._readable("cost", answer))
         if cost == float("inf") or not (each := (price(Usage(input=1000)) or 0.0) / 1000):
             return tokens
         return min(tokens, cost / each)
 
-    def _readable(self, quantity: Literal[0, 1], answer: float) -> float:
-        """Tokens or US dollars of input that a wrap-up can pay for: half of its reserve. If nothing comes free, it is less
-        where the reserve is so small that a short `answer` needs more than the other half."""
-        reachable, kept = self._reachable(quantity), self.kept[quantity]
-        return min(kept / 2, max(reachable, min(reachable, 0.0) + kept - answer))
+    def _readable(self, what: Quantity, answer: float) -> float:
+        """Tokens or US dollars of input that a wrap-up can pay for: half of its holdback. If nothing comes free, it is less
+        where the holdback is so small that a short `answer` needs more than the other half."""
+        reachable, holdback = self._reachable(what), self.holdback.of(what)
+        return min(holdback / 2, max(reachable, min(reachable, 0.0) + holdback - answer))
 
-    def _reachable(self, quantity: Literal[0, 1]) -> float:
+    def _reachable(self, what: Quantity) -> float:
         """Tokens or US dollars that are left or may come free."""
-        pools = [(node, node.pools[quantity]) for node in self.up()]
+        pools = [(node, node.pool(what)) for node in self.up()]
         return min(pool.left + self._queue.may_come_free(self, node, pool) for node, pool in pools)
 
-    def check(self, least: Amounts = (1.0, DUST)) -> None:
+    def check(self, least: Amounts = LEAST) -> None:
         """Raises LimitReached for the outermost budget that cannot pay `least`, even with all that may come free."""
         for node in reversed(list(self.up())):
-            for pool, own, need in zip(node.pools, self.own_reserve, least, strict=True):
+            for pool, own, need in zip(node.pools, self.own_holdback, least, strict=True):
                 left = pool.left + own
                 if left < need and left + self._queue.may_come_free(self, node, pool) < need:
                     raise LimitReached(pool.name, node.path)
 
     @property
-    def own_reserve(self) -> Amounts:
-        """What a request may use of the wrap-up reserve of this agent."""
-        return self.kept if self.opened else (0.0, 0.0)
+    def own_holdback(self) -> Amounts:
+        """What a request may use of the holdback of this agent."""
+        return self.holdback if self.opened else Amounts()
 
     async def reserve(
         self,
@@ -181,7 +197,8 @@ class Budget:
         base = price(Usage(input=prompt)) or 0.0
         each = ((price(Usage(input=prompt, output=1000)) or base) - base) / 1000
         floor, usual = min(want, OUTPUT_FLOOR), min(want, self.usual)
-        claim = _Claim(self, (prompt + floor, base + each * floor), (prompt + usual, base + each * usual))
+        least = Amounts(prompt + floor, base + each * floor)
+        claim = _Claim(self, least, Amounts(prompt + usual, base + each * usual))
         try:
             self._queue.add(claim)
             if not claim.reservation.done():
@@ -191,31 +208,34 @@ class Budget:
         except BaseException:
             self._queue.remove(claim)
             raise
-        if not self._keeps:
-            self.keep_reserve()
-        tokens, cost = (self._most(quantity, reservation) for quantity in (0, 1))
+        if not self._has_holdback:
+            self.keep_holdback()
+        tokens, cost = self._most("tokens", reservation), self._most("cost", reservation)
         output = min(want, tokens - prompt, (cost - base) / each if each > 0 else want)
         reservation.output = max(floor, int(output))
         return reservation
 
-    def _most(self, quantity: Literal[0, 1], reservation: Reservation) -> float:
+    def _most(self, what: Quantity, reservation: Reservation) -> float:
         """Tokens or US dollars that a request may use. Its reply may be longer than is reserved, so that one that fits the
         limits is not cut; but a wrap-up leaves to others what they have reserved."""
         if self.opened:
-            return self.free(quantity) + self.kept[quantity] + reservation.amounts[quantity]
-        return min(node.pools[quantity].left for node in self.up())
+            return self.free.of(what) + self.holdback.of(what) + reservation.amounts.of(what)
+        return min(node.pool(what).left for node in self.up())
 
-    def free(self, quantity: Literal[0, 1]) -> float:
-        """Tokens or US dollars that are left and not reserved; negative when too much was spent."""
-        return min(node.pools[quantity].left - node.pools[quantity].reserved for node in self.up())
+    @property
+    def free(self) -> Amounts:
+        """What is left and not reserved; negative when too much was spent."""
+        levels = list(self.up())
+        tokens = min(node.tokens.left - node.tokens.reserved for node in levels)
+        return Amounts(tokens, min(node.cost.left - node.cost.reserved for node in levels))
 
     def settle(self, reservation: Reservation, tokens: int, cost: float | None, *, output: int = 0) -> None:
         """Return a reservation and charge the real usage, on every level. `output` is the tokens of a whole reply, from
         which the usual one is learned: a longer one counts at once, shorter ones step by step."""
         self.hold(reservation, -1)
         if self.opened:
-            used = (tokens, cost or 0.0)
-            self.keep(*(max(0.0, drawn - u) for drawn, u in zip(reservation.drawn, used, strict=True)))
+            drawn = reservation.drawn
+            self.change_holdback(max(0.0, drawn.tokens - tokens), max(0.0, drawn.cost - (cost or 0.0)))
         if output:
             self.usual = max(output, self.usual - (self.usual - output) // 4)
         self.charge(tokens, cost)
@@ -228,40 +248,40 @@ class Budget:
         self._queue.serve()
 
     def begin_run(self) -> None:
-        """A run begins. Its wrap-up reserve is kept from its first request on: before, it has no result to return."""
+        """A run begins. Its holdback is kept from its first request on: before, it has no result to return."""
         self._queue.running.add(self)
-        self._keeps = False
+        self._has_holdback = False
 
-    def keep_reserve(self) -> None:
-        """Reserve a tenth of the limit, as far as it is free, for the wrap-up of the run."""
-        tokens, cost = self._reserve_wanted()
-        self._keeps = True
-        self.keep(max(0.0, min(tokens, self.free(0))), max(0.0, min(cost, self.free(1))))
+    def keep_holdback(self) -> None:
+        """Keep back a tenth of the limit, as far as it is free, for the wrap-up of the run."""
+        wanted, free = self._holdback_wanted(), self.free
+        self._has_holdback = True
+        self.change_holdback(max(0.0, min(wanted.tokens, free.tokens)), max(0.0, min(wanted.cost, free.cost)))
 
-    def open_reserve(self) -> None:
-        """Let this agent, and no other, use its wrap-up reserve."""
+    def open_holdback(self) -> None:
+        """Let this agent, and no other, use its holdback."""
         self.opened = True
 
-    def close_reserve(self) -> None:
-        """The run ended: release its wrap-up reserve."""
-        tokens, cost = self.kept
+    def release_holdback(self) -> None:
+        """The run ended: release its holdback."""
+        tokens, cost = self.holdback
         self.opened = False
         self._queue.running.discard(self)
-        self.keep(-tokens, -cost)
+        self.change_holdback(-tokens, -cost)
         self._queue.serve()
 
-    def keep(self, tokens: float, cost: float) -> None:
-        """Change the wrap-up reserve of this agent."""
-        self.kept = (self.kept[0] + tokens, self.kept[1] + cost)
+    def change_holdback(self, tokens: float, cost: float) -> None:
+        """Add to the holdback of this agent, or subtract from it."""
+        self.holdback = Amounts(self.holdback.tokens + tokens, self.holdback.cost + cost)
         for node in self.up():
-            node.tokens.kept += tokens
-            node.cost.kept += cost
+            node.tokens.holdback += tokens
+            node.cost.holdback += cost
 
     def hold(self, reservation: Reservation, sign: Literal[1, -1]) -> None:
         """Add a reservation on every level, or subtract it."""
         for node in self.up():
-            node.tokens.reserved += sign * reservation.amounts[0]
-            node.cost.reserved += sign * reservation.amounts[1]
+            node.tokens.reserved += sign * reservation.amounts.tokens
+            node.cost.reserved += sign * reservation.amounts.cost
 
 
 class _Claim(msgspec.Struct, eq=False):
@@ -325,7 +345,7 @@ class _Queue:
         others = [b for b in self.running if b not in asking and node in b.up()]
         if budget.opened or all(b in waiting for b in others):
             return 0.0
-        return sum(b.kept[node.pools.index(pool)] for b in others)
+        return sum(b.holdback.of(pool.name) for b in others)
 
     def _short(self, claim: _Claim, claimed: dict[Pool, float], *, final: bool) -> Quantity | None:
         """What a request must wait for, None when it can be sent. `claimed` is what those before it wait for."""
@@ -335,7 +355,7 @@ class _Queue:
             budget.check(claim.least)
         needed = claim.least if budget.opened else claim.usual
         for node in budget.up():
-            for pool, own, need in zip(node.pools, budget.own_reserve, needed, strict=True):
+            for pool, own, need in zip(node.pools, budget.own_holdback, needed, strict=True):
                 held = pool.reserved + claimed[pool]
                 if pool.left + own - held < need and (
                     not final or held > DUST or self.may_come_free(budget, node, pool) > DUST
@@ -344,7 +364,7 @@ class _Queue:
         return short
 
     def _payable(self, claim: _Claim) -> bool:
-        own = claim.budget.own_reserve
+        own = claim.budget.own_holdback
         return all(
             pool.left + mine >= need
             for node in claim.budget.up()
@@ -352,10 +372,12 @@ class _Queue:
         )
 
     def _reserve(self, claim: _Claim) -> Reservation:
-        budget, own = claim.budget, claim.budget.own_reserve
-        tokens = min(claim.usual[0], max(claim.least[0], budget.free(0) + own[0]))
-        cost = min(claim.usual[1], max(claim.least[1], budget.free(1) + own[1]))
-        reservation = Reservation((tokens, cost), (min(own[0], tokens), min(own[1], cost)))
-        budget.keep(-reservation.drawn[0], -reservation.drawn[1])
+        budget, own = claim.budget, claim.budget.own_holdback
+        free, least, usual = budget.free, claim.least, claim.usual
+        tokens = min(usual.tokens, max(least.tokens, free.tokens + own.tokens))
+        cost = min(usual.cost, max(least.cost, free.cost + own.cost))
+        drawn = Amounts(min(own.tokens, tokens), min(own.cost, cost))
+        reservation = Reservation(Amounts(tokens, cost), drawn)
+        budget.change_holdback(-drawn.tokens, -drawn.cost)
         budget.hold(reservation, 1)
         return reservation

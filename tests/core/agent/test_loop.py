@@ -165,7 +165,7 @@ async def test_each_run_has_its_own_turns_and_reserve_and_the_same_history() -> 
     bench = Bench(Model(lambda request, count: Say(f"answer {count}")), me=Profile(turns=1, tokens=20_000, time_s=0))
     for number in range(3):
         assert (await bench.prompt(f"question {number}")).text == f"answer {number}"
-        assert bench.root.budget.tokens.kept == 0
+        assert bench.root.budget.tokens.holdback == 0
     ends = bench.of(ev.AgentFinished)
     assert [(e.run, e.status, e.stop_reason) for e in ends] == [(n, "completed", "done") for n in (1, 2, 3)]
     assert len(bench.model.requests[2].messages) == 5

@@ -38,7 +38,7 @@ async def reserve(budget: Budget, prompt: int = 10, want: int = 1000) -> Reserva
 def running(budget: Budget) -> Budget:
     """The budget of an agent that has a run and sent a request."""
     budget.begin_run()
-    budget.keep_reserve()
+    budget.keep_holdback()
     return budget
 
 
@@ -109,7 +109,7 @@ async def test_a_usual_reply_is_reserved_and_the_reply_may_have_all_that_is_left
     assert first.output == second.output == 9000 - 100, "one that fits is not cut, whatever is reserved elsewhere"
     assert (await reserve(Budget("b"), 100, 32_000)).output == 32_000
     small = await reserve(Budget("b", tokens=50_000), 100, 1000)
-    assert (small.amounts[0], small.output) == (1100, 1000), "no more than the model can say"
+    assert (small.amounts.tokens, small.output) == (1100, 1000), "no more than the model can say"
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ async def test_a_limit_in_dollars_bounds_the_output_too() -> None:
     budget = running(Budget("a", cost=0.1))
     taken = await budget.reserve(1000, 32_000, price=dear)
     assert taken.output == pytest.approx((0.09 - 0.001) / 5e-6, abs=1)
-    assert taken.amounts[1] == pytest.approx(0.001 + USUAL_REPLY * 5e-6)
+    assert taken.amounts.cost == pytest.approx(0.001 + USUAL_REPLY * 5e-6)
     others = [asyncio.create_task(budget.reserve(1000, 32_000, price=dear)) for _ in range(4)]
     assert [await waits(other) for other in others] == [False, False, False, True], "four replies of 0.021 fit"
     budget.settle(taken, 0, 0.001)
@@ -164,7 +164,7 @@ async def test_while_others_have_reserved_no_request_is_sent_with_less_than_a_us
     assert shown == [("waiting_budget", "tokens")]
     one.settle(taken, 4300, None)
     assert await waits(other), "the wrap-up reserve of the first one may come free"
-    one.close_reserve()
+    one.release_holdback()
     assert OUTPUT_FLOOR < (await other).output < 4000, "it gets what is left when nothing more can come"
 
 
@@ -189,11 +189,11 @@ async def test_when_nothing_can_come_free_the_first_wraps_up_and_the_others_get_
     with pytest.raises(LimitReached):
         await requests[0]
     assert await waits(requests[1])
-    one.open_reserve()
+    one.open_holdback()
     wrap_up = await reserve(one, 100, 4000)
     assert wrap_up.output >= OUTPUT_FLOOR
     one.settle(wrap_up, 200, None)
-    one.close_reserve()
+    one.release_holdback()
     assert [(await request).amounts[0] for request in (requests[1], last)] == [400, 400]
 
 
@@ -201,7 +201,7 @@ async def test_input_that_a_wrap_up_can_still_read_has_room() -> None:
     one, two = children(2, tokens=20_000)
     two.charge(16_000, None)
     assert (one.left("tokens"), one.room(free)) == (0, 500), "half of its own reserve"
-    two.close_reserve()
+    two.release_holdback()
     assert (one.left("tokens"), one.room(free)) == (1000, 1000)
     one.charge(1000, None)
     assert one.room(free) == 1000 - 2 * OUTPUT_FLOOR, "nothing more can come, and its reserve pays for a short answer"
@@ -267,17 +267,17 @@ def test_parallel_reservations_never_exceed_what_is_left(seed: int, limit: int, 
             except LimitReached:
                 pass
             finally:
-                mine.close_reserve()
+                mine.release_holdback()
 
         tasks = [asyncio.create_task(agent()) for _ in range(width)]
         await asyncio.wait(tasks)
         for task in tasks:
             task.result()
-        root.close_reserve()
+        root.release_holdback()
         for budget in budgets:
             assert abs(budget.tokens.reserved) < 1e-6
-            assert abs(budget.tokens.kept) < 1e-6
-            assert abs(budget.cost.kept) < 1e-9
+            assert abs(budget.tokens.holdback) < 1e-6
+            assert abs(budget.cost.holdback) < 1e-9
         spent = sum(b.tokens.spent for b in budgets if b.path.count(".") == 1)
         assert root.tokens.spent >= spent
 
@@ -288,23 +288,23 @@ def test_parallel_reservations_never_exceed_what_is_left(seed: int, limit: int, 
 def test_a_tenth_is_kept_for_the_wrap_up_and_at_most_so_much(tokens: int, kept: int) -> None:
     budget = running(Budget("a", tokens=tokens))
     assert budget.left("tokens") == tokens - kept
-    budget.close_reserve()
+    budget.release_holdback()
     assert budget.left("tokens") == tokens
-    budget.close_reserve()
-    assert budget.tokens.kept == 0, "closed once is enough"
+    budget.release_holdback()
+    assert budget.tokens.holdback == 0, "closed once is enough"
 
 
-def test_each_run_keeps_its_own_reserve_as_far_as_there_is_anything_left() -> None:
+def test_each_run_keeps_its_own_holdback_as_far_as_there_is_anything_left() -> None:
     budget = running(Budget("a", tokens=10_000))
-    assert budget.tokens.kept == 1000
+    assert budget.tokens.holdback == 1000
     budget.charge(8500, None)
-    budget.close_reserve()
-    budget.keep_reserve()
-    assert (budget.tokens.kept, budget.left("tokens")) == (1000, 500)
-    budget.close_reserve()
+    budget.release_holdback()
+    budget.keep_holdback()
+    assert (budget.tokens.holdback, budget.left("tokens")) == (1000, 500)
+    budget.release_holdback()
     budget.charge(1300, None)
-    budget.keep_reserve()
-    assert (budget.tokens.kept, budget.left("tokens")) == (200, 0)
+    budget.keep_holdback()
+    assert (budget.tokens.holdback, budget.left("tokens")) == (200, 0)
 
 
 async def test_every_wrap_up_is_paid_when_everything_else_is_spent() -> None:
@@ -312,8 +312,8 @@ async def test_every_wrap_up_is_paid_when_everything_else_is_spent() -> None:
     one, two = children(2, tokens=20_000)
     one.charge(int(one.left("tokens")), None)
     two.charge(int(two.left("tokens")), None)
-    one.open_reserve()
-    two.open_reserve()
+    one.open_holdback()
+    two.open_holdback()
     taken = [await reserve(budget, 200, 4000) for budget in (one, two)]
     assert [reservation.output for reservation in taken] == [800, 800]
     one.settle(taken[0], 1000, None)
