@@ -137,6 +137,7 @@ def repair() -> None:
         remark(f"{with_tilde(str(path))} is not damaged; nothing was changed")
         return
     lost = f"; {saved.missing} events could not be read" if saved.missing else ""
+    lost += f"; {saved.left_out} rows were damaged and left out" if saved.left_out else ""
     remark(f"recovered {saved.sessions} sessions with {saved.events} events, and {saved.notes} notes{lost}")
     remark(f"the damaged file is now {with_tilde(str(saved.kept))}")
 

@@ -19,7 +19,7 @@ from friday_cli.core.limits.budget import Budget
 from friday_cli.core.protocol.agent_path import is_under
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.run_result import RunResult
-from friday_cli.core.protocol.tool_info import OF_ITEM
+from friday_cli.core.protocol.tool_info import MAP_CALLER, OF_ITEM
 from friday_cli.core.subagents.node import SubagentTask
 from friday_cli.core.text.sanitize import sanitize
 from friday_cli.session.item_agents import ItemAgents, ItemEnd
@@ -27,7 +27,7 @@ from friday_cli.session.open_context import Options
 
 from .job import as_row
 
-NAME = "friday-map"
+NAME = MAP_CALLER
 """The caller of a batch's sessions."""
 ITEM = "the item"
 """Whose limit the cap of an item is."""

@@ -7,11 +7,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from friday_cli.core.protocol.tool_info import MAP_CALLER, OF_ITEM
+
 from .records import SessionRow
 from .schema import connect, explain, retry_while_busy
 
 T = TypeVar("T")
 
+CLOCK_S = 60.0
+"""Seconds by which clocks that share a file may differ."""
 TOKENS = "a.input + a.cache_write + a.output"
 COST = "CASE WHEN count(a.cost) = count(*) THEN sum(a.cost) END"
 
@@ -43,6 +47,17 @@ def unfinished_sessions(db: sqlite3.Connection) -> list[str]:
         " WHERE finished IS NULL) ORDER BY key"
     )
     return [row[0] for row in rows]
+
+
+def last_conversation(db: sqlite3.Connection, cwd: str, now: float) -> str | None:
+    """The id of the last session of a folder in which an agent ran, and not for a batch (`friday map`). `now`: Unix seconds."""
+    found = db.execute(
+        "SELECT s.id FROM sessions s WHERE s.cwd = ? AND EXISTS (SELECT 1 FROM agents a WHERE a.session = s.key)"
+        " AND NOT EXISTS (SELECT 1 FROM agents a WHERE a.session = s.key AND a.depth = 1 AND a.call_id LIKE ?)"
+        " ORDER BY s.updated > ?, s.updated DESC, s.key DESC LIMIT 1",
+        (cwd, f"{MAP_CALLER}{OF_ITEM}%", now + CLOCK_S),
+    ).fetchone()
+    return None if found is None else str(found[0])
 
 
 def list_sessions(db: sqlite3.Connection, cwd: str | None, limit: int | None) -> list[SessionRow]:

@@ -21,10 +21,12 @@ from friday_cli.core.protocol.events import AgentStarted, Envelope, SessionStart
 
 from . import locks
 from .journal import append_events, project
-from .schema import DatabaseDamaged, connect, explain
+from .schema import DatabaseDamaged, connect, explain, has_known_version
 
 TABLES = ("sessions", "events", "memories")
 """Tables that are copied row by row; the rows of agents are derived from the events."""
+VALUES: dict[str, tuple[type, ...]] = {"INTEGER": (int,), "REAL": (int, float), "TEXT": (str,)}
+"""What a value of a column is. Others come from a damaged page."""
 HEADER = 100
 """Bytes of the header of an SQLite file."""
 MOST_PAGES = 2**24
@@ -39,13 +41,14 @@ LAST = 2**62
 
 class Repaired(msgspec.Struct, frozen=True):
     """The result of a repair. `kept` is the path of the damaged file, None if the file is not damaged. `missing` is the
-    number of lost events, counted by the gaps in the event numbers."""
+    number of lost events, counted by the gaps in the event numbers, `left_out` that of rows whose values fit no column."""
 
     kept: Path | None = None
     sessions: int = 0
     events: int = 0
     missing: int = 0
     notes: int = 0
+    left_out: int = 0
 
 
 def repair(path: Path, report: Callable[[str], object] = lambda text: None) -> Repaired:
@@ -94,13 +97,18 @@ def _link_or_copy(file: Path, name: Path) -> None:
 
 def _is_whole(work: Path, path: Path) -> bool:
     """Whether `work`, a copy of the file at `path`, is undamaged. Raises StoreError if it is not Friday's file."""
+    if not has_known_version(work):
+        return False
     try:
         with closing(connect(work)) as db:
+            for query in ("SELECT agent, kind FROM events", "SELECT * FROM sessions", "SELECT * FROM memories"):
+                for _ in db.execute(query):  # a text that is no UTF-8 is no damage for SQLite
+                    pass
             return bool(db.execute("PRAGMA integrity_check(1)").fetchall() == [("ok",)])
     except DatabaseDamaged:
         return False
     except sqlite3.Error as error:
-        if isinstance(explain(error, path), DatabaseDamaged):
+        if isinstance(explain(error, path), DatabaseDamaged) or "UTF-8" in str(error):
             return False
         raise explain(error, path) from None
     except StoreError as error:
@@ -118,8 +126,7 @@ def _copy_readable(damaged: Path, new: Path, report: Callable[[str], object]) ->
         old.text_factory = _text
         db.execute("PRAGMA synchronous = FULL")
         db.execute("BEGIN IMMEDIATE")
-        for table in TABLES:
-            _rows(old, db, table)
+        left_out = sum(_rows(old, db, table) for table in TABLES)
         roots = _roots(old)
         old.close()
         for root in roots:
@@ -132,7 +139,7 @@ def _copy_readable(damaged: Path, new: Path, report: Callable[[str], object]) ->
         sessions, notes = (
             db.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in ("sessions", "memories")
         )
-        return Repaired(None, sessions, int(events), int(missing), notes)
+        return Repaired(None, sessions, int(events), int(missing), notes, left_out)
 
 
 def _text(raw: bytes) -> str:
@@ -212,19 +219,27 @@ def _has_tables(path: Path) -> bool:
         return False
 
 
-def _rows(old: sqlite3.Connection, db: sqlite3.Connection, table: str) -> None:
-    known = [row[1] for row in db.execute(f"PRAGMA table_info({table})")]
+def _rows(old: sqlite3.Connection, db: sqlite3.Connection, table: str) -> int:
+    """Copy the rows of a table. Returns how many were left out, because a value does not fit its column."""
+    known = {row[1]: row[2] for row in db.execute(f"PRAGMA table_info({table})")}
     try:
         columns = [row[1] for row in old.execute(f"PRAGMA table_info({table})") if row[1] in known]
     except sqlite3.Error:
-        return  # the list of tables cannot be read
+        return 0  # the list of tables cannot be read
     if not columns:
-        return
+        return 0
+    kinds, left_out = [VALUES[known[name]] for name in columns], 0
     names, marks = ", ".join(columns), ", ".join("?" * len(columns))
     if table == "memories" and "promoted" not in columns:  # the first schema: all are visible to everyone
         names, marks = f"{names}, promoted", f"{marks}, 1"
     for row in _readable(old, f"SELECT rowid, {', '.join(columns)} FROM {table} WHERE rowid > ? ORDER BY rowid"):
-        db.execute(f"INSERT OR IGNORE INTO {table}({names}) VALUES ({marks})", row)
+        try:
+            if not all(isinstance(value, kind) for value, kind in zip(row, kinds, strict=True)):
+                raise ValueError
+            db.execute(f"INSERT OR IGNORE INTO {table}({names}) VALUES ({marks})", row)
+        except (sqlite3.Error, ValueError):
+            left_out += 1
+    return left_out
 
 
 def _readable(old: sqlite3.Connection, query: str) -> Iterator[Sequence[object]]:

@@ -327,10 +327,24 @@ def retry_while_busy(work: Callable[[], T]) -> T:
         pause = min(pause * 2, 0.2)
 
 
+def has_known_version(path: Path) -> bool:
+    """Whether the header names a version of the file format that SQLite writes; it opens others for reading only."""
+    try:
+        with path.open("rb") as file:
+            header = file.read(20)
+    except OSError:
+        return True
+    return len(header) < 20 or header[18] in (1, 2)
+
+
 def explain(error: sqlite3.Error, path: Path) -> StoreError:
     """`error` with a message for the user."""
     if isinstance(error, sqlite3.IntegrityError):
         return StoreError(f"Another friday process is writing to this session in {path}.", hint="Close it and resume.")
+    if "unsupported file format" in str(error) or (
+        _code(error) == sqlite3.SQLITE_READONLY and not has_known_version(path)
+    ):
+        return DatabaseDamaged(path)
     match _code(error):
         case sqlite3.SQLITE_FULL:
             return Unwritable(f"The disk is full: {path} could not be written.", hint="Free some space, then resume.")

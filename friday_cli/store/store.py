@@ -17,7 +17,7 @@ from friday_cli.system.paths import text_of
 from . import delegations, locks, sessions
 from .crash_recovery import recovery_events
 from .journal import SessionJournal, append_events, encodable, key_of, newest_events, read_events, remove
-from .listing import list_sessions, unfinished_sessions
+from .listing import last_conversation, list_sessions, unfinished_sessions
 from .locks import Ownership
 from .memory import StoredNotes
 from .records import SessionRow, StatRow, StoredAgent
@@ -177,9 +177,9 @@ class Store:
         return await self._reader.read(lambda db: list_sessions(db, None if cwd is None else text_of(cwd), limit))
 
     async def last_session(self, cwd: str | Path) -> str | None:
-        """The last session used in exactly this folder."""
-        rows = await self.list_sessions(cwd, limit=1)
-        return rows[0].id if rows else None
+        """The last conversation used in exactly this folder. The sessions of batches are none; one that was used in the future,
+        by a clock that was wrong, comes after all others."""
+        return await self._reader.read(lambda db: last_conversation(db, text_of(cwd), time.time()))
 
     async def past_runs(self, profile: str, model: str) -> list[PastRun]:
         """The newest delegations on a model, which a forecast for the profile is made from."""

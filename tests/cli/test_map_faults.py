@@ -274,3 +274,15 @@ def test_an_item_that_the_service_fails_on_while_others_succeed_has_failed(
     service.say = lambda turn: unwell(500) if item_of(turn) == "i7" else Say("found it")
     ran = batch(console, lines(8), "--parallel", "2")
     assert (ran.code, sorted(states(ran))) == (1, ["done"] * 7 + ["failed"])
+
+
+def test_continue_means_the_conversation_and_not_the_batch(console: Console, service: Service) -> None:
+    assert console("ask", "MY CONVERSATION").code == 0
+    batch(console, lines(2))
+    assert console("ask", "-c", "go on").code == 0
+    assert "MY CONVERSATION" in json.dumps(service.model_server.turns[-1].body)
+    with sqlite3.connect(Path(os.environ["FRIDAY_HOME"], "data", "friday.db")) as db:
+        db.execute("UPDATE sessions SET updated = updated + 400 * 86400 WHERE title = 'MY CONVERSATION'")
+    assert console("ask", "A LATER ONE").code == 0
+    assert console("ask", "-c", "and on").code == 0
+    assert "A LATER ONE" in json.dumps(service.model_server.turns[-1].body)

@@ -13,6 +13,7 @@ from friday_cli.store import repair as repair_module
 from friday_cli.store.repair import Repaired, repair
 from friday_cli.store.store import Store
 from tests.scenarios import numbered, tree
+from tests.store import random_damage
 from tests.store.files import content_of, put, sql
 
 COUNT = 30
@@ -234,3 +235,31 @@ async def test_pages_to_which_no_page_leads_are_read_but_not_those_of_deleted_se
     kept = sum(len(log) for session, log in logs.items() if session != gone)
     assert (found.events, found.sessions) == (kept, COUNT - 1)
     assert await saved(path, {session: log for session, log in logs.items() if session != gone}) == (COUNT - 1, kept)
+
+
+def test_whatever_is_damaged_is_repaired_or_whole() -> None:
+    assert random_damage.run(50, seed=2) == []
+
+
+async def test_a_flipped_version_of_the_file_format_is_damage(path: Path) -> None:
+    logs = await fill(path)
+    content = bytearray(content_of(path))
+    content[18] = 9
+    put(path, bytes(content))
+    with pytest.raises(StoreError, match="is damaged"):
+        async with Store(path) as store:
+            await store.open()
+    assert repair(path).sessions == COUNT
+    assert await saved(path, logs) == (COUNT, sum(map(len, logs.values())))
+
+
+async def test_rows_that_fit_no_column_are_left_out(path: Path) -> None:
+    await fill(path)
+    sql(
+        path,
+        "UPDATE events SET at = 'soon' WHERE seq = 3 AND session = 1",
+        "UPDATE events SET body = x'00' WHERE seq = 4 AND session = 2",
+    )
+    damage(path, [len(content_of(path)) // PAGE])
+    found = repair(path)
+    assert (found.kept is not None, found.left_out >= 2, found.sessions) == (True, True, COUNT)
