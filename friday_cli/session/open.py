@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import random
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import date
@@ -221,7 +220,8 @@ def _build(
     settings, env = context.settings, context.env
     taint = _taint(history)
     telemetry = _telemetry(context, session, history)
-    log = Log(store.journal(session), last=history.last, earlier=history.envelopes, watch=_watch(taint, telemetry))
+    watch = _watch(taint, telemetry)
+    log = Log(store.journal(session), last=history.last, earlier=history.envelopes, now=options.now, watch=watch)
     rules = _rules(options, context)
     persona = context.profiles.get(options.profile) if options.profile else None
     notes: list[str] = []
@@ -233,7 +233,7 @@ def _build(
     supervisor = providers.supervisor(providers.get(context.choice))
     delegation = settings.agents.delegation
     services = Services(
-        log, approvals, workspace, _policy(options, settings, env), random.Random(), taint, supervisor=supervisor,
+        log, approvals, workspace, _policy(options, settings, env), options.rng, taint, supervisor=supervisor,
         shared_rate_limit=lambda lane: FileSharedRateLimit(lane, env),
         traceparent=valid_traceparent(env.get("TRACEPARENT", "")), trace=telemetry.traceparent if telemetry else None,
     )  # fmt: skip
@@ -377,7 +377,7 @@ def _environment(options: Options, context: OpenContext, workspace: LocalWorkspa
     return system_prompt.Environment(
         str(context.cwd),
         f"{platform.system()} {platform.release()}",  # platform.platform() runs a command
-        date.today().isoformat(),
+        date.fromtimestamp(options.now()).isoformat(),
         system_prompt.branch(context.root),
         options.mode or settings.mode,
         tuple(str(folder) for folder in workspace.roots[1:]),

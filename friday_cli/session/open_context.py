@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -68,6 +70,10 @@ class Options(msgspec.Struct, frozen=True):
     steering: Path | None = None
     needs_sandbox: bool = False
     map_tool: MapToolMaker | None = None
+    now: Callable[[], float] = time.time
+    """The time, in Unix seconds."""
+    rng: random.Random = msgspec.field(default_factory=random.Random)
+    """The chance in waits and back-offs."""
 
 
 class OpenContext(msgspec.Struct, eq=False):

@@ -68,9 +68,8 @@ async def resume_root(
         conversation.tools = {
             n: t for n, t in conversation.tools.items() if n in names or n.startswith(EXTERNAL_PREFIXES)
         }
-        notes.append(
-            f"{NOTE} The session was resumed. Today is {date.today().isoformat()}; mode: {rules.effective_mode}."
-        )
+        today = date.fromtimestamp(log.now()).isoformat()
+        notes.append(f"{NOTE} The session was resumed. Today is {today}; mode: {rules.effective_mode}.")
     else:
         conversation.history = [without_thinking(m) for m in conversation.history]
         conversation.context = 0

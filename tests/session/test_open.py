@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from friday_cli.core.protocol.errors import FridayError, Unwritable
-from friday_cli.core.protocol.events import AgentFinished, Envelope, MessageAdded, Notice
+from friday_cli.core.protocol.events import AgentFinished, Envelope, MessageAdded, Notice, Prefix
 from friday_cli.core.protocol.messages import user
 from friday_cli.session import open, open_context
 from friday_cli.store import schema
@@ -183,3 +183,17 @@ async def test_a_session_keeps_the_environment_that_it_was_opened_with(
     async with harness.session(mode="yolo", resume=session.id) as again:
         assert (await again.rewind.to(1)).done
     assert everything(harness.project) == before
+
+
+async def test_what_a_session_says_of_the_date_is_the_date_of_its_clock(harness: Harness) -> None:
+    def now() -> float:
+        return 86_400.0 * 366.5  # 2 January 1971, noon UTC
+
+    first = await harness.ran(now=now)
+    async with harness.after_run(now=now, resume=first.id) as session:
+        events = await harness.log(session.id)
+    assert {envelope.at for envelope in events} == {now()}
+    texts = [envelope.event.system for envelope in events if isinstance(envelope.event, Prefix)]
+    texts += [envelope.event.message.text for envelope in events if isinstance(envelope.event, MessageAdded)]
+    said = [text for text in texts if "1971-01-0" in text]
+    assert len(said) == 2, "the prompt of the main agent, and the note of the resume"

@@ -169,7 +169,8 @@ class Log:
         self._seq = last
         self._earlier = earlier
         """All events up to `last`, for the first reader; None when they must be read."""
-        self._now = now
+        self.now = now
+        """The time, in Unix seconds. All that a session says of the time or date comes from it."""
         self._readers: list[Subscription] = []
         self._replays: set[asyncio.Future[list[Envelope]]] = set()
         """Running reads of the journal for readers."""
@@ -215,7 +216,7 @@ class Log:
         envelopes = []
         for event in events:
             self._seq += 1
-            envelopes.append(Envelope(self._seq, self._now(), agent, mask_keys_in(event)))
+            envelopes.append(Envelope(self._seq, self.now(), agent, mask_keys_in(event)))
             self._watch(envelopes[-1])
         self._waiting.append(_Emitted(envelopes, done, durable))
         self._idle.clear()
@@ -223,7 +224,7 @@ class Log:
     def live(self, agent: str, event: AnyEvent) -> None:
         """Publish an event without storing it."""
         assert isinstance(event, LIVE)
-        self._publish((Envelope(None, self._now(), agent, mask_keys_in(event)),))
+        self._publish((Envelope(None, self.now(), agent, mask_keys_in(event)),))
 
     async def history(self) -> list[Envelope]:
         """All stored events."""
