@@ -1,6 +1,7 @@
 """What is stored on this machine and set for a folder, as rows: the command line prints them, frontends draw them.
 
-Every function that reads the store may raise StoreError.
+Every function that reads the store may raise StoreError. Settings and trust are imported where they are read: looking at a
+session needs neither.
 """
 
 from __future__ import annotations
@@ -12,15 +13,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from friday_cli import config
-from friday_cli.config.settings import Settings
 from friday_cli.core.protocol.errors import UsageError
-from friday_cli.extensions import trust
 from friday_cli.store.records import MemoryItem, SessionRow
 from friday_cli.system.paths import existing_store_path, store_path, with_tilde
 from friday_cli.view import SessionView
 
 if TYPE_CHECKING:
+    from friday_cli.config.settings import Settings
     from friday_cli.store.memory import StoredNotes
     from friday_cli.store.store import Store
 
@@ -101,6 +100,8 @@ def _sessions() -> Store:
 
 async def notes(cwd: Path | None) -> list[MemoryItem]:
     """The notes of the person and of the project of a folder, or of all projects, the newest first."""
+    from friday_cli.extensions import trust
+
     project = None if cwd is None else str(await asyncio.to_thread(trust.project_root, cwd))
     async with open_store() as store:
         return [] if store is None else await store.notes.list_notes(project)
@@ -137,6 +138,9 @@ async def _kept_notes() -> AsyncIterator[StoredNotes]:
 
 def settings(cwd: Path) -> Settings:
     """The settings of a folder, with those of its project if it is trusted. Raises FileError."""
+    from friday_cli import config
+    from friday_cli.extensions import trust
+
     standing = trust.is_trusted(cwd)
     return config.load(project=standing.root if standing.ok else None).settings
 
@@ -144,6 +148,7 @@ def settings(cwd: Path) -> Settings:
 def rule_places(cwd: Path) -> dict[tuple[str, str], str]:
     """(decision, rule) -> the file and line of a rule in the settings of a folder. Raises FileError."""
     from friday_cli.config import rule_locations
+    from friday_cli.extensions import trust
 
     standing = trust.is_trusted(cwd)
     found = rule_locations.rule_places(standing.root if standing.ok else None)
