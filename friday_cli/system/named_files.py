@@ -9,7 +9,6 @@ from friday_cli.core.permissions.dangerous import is_secret
 from friday_cli.core.protocol.errors import ToolError
 
 from . import safe_files
-from .gitignore import is_ignored
 
 PRIVATE = "its name is that of a file with secrets"
 LOCAL_NOTES = ".local.md"
@@ -28,6 +27,8 @@ def why_left_out(path: Path, root: Path, *, asked: Path | None = None, by_person
         return ""
     if ".git" in inside.parts:
         return "it belongs to git"
+    from .gitignore import is_ignored  # most prompts name no file
+
     return "git ignores it" if not path.name.endswith(LOCAL_NOTES) and is_ignored(path) else ""
 
 

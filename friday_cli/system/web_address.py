@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.text.untrusted import visible
+from friday_cli.core.tool_catalog import READ_FILE
 
 if TYPE_CHECKING:
     import httpx2
@@ -49,7 +50,7 @@ def checked_url(text: str) -> httpx2.URL:
     except (httpx2.InvalidURL, ValueError) as error:
         raise ToolError(f"{shown!r} is not a URL: {visible(str(error))[:200]}.") from None
     if url.scheme not in ("http", "https"):
-        raise ToolError(f"{shown!r} is not an http or https URL. Read files with read_file.")
+        raise ToolError(f"{shown!r} is not an http or https URL. Read files with {READ_FILE}.")
     if url.userinfo or re.match(r"[^:]*://[^/?#]*@", text):
         raise ToolError("URLs with a user name or password are not fetched. Remove the part before '@'.")
     host = host_of(url)

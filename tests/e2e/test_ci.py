@@ -168,7 +168,7 @@ NOWHERE = ("--ci", "--max-cost", "1", "--trust-ref", "nowhere")
     (("--ci", "--max-cost", "1e999"), "--ci needs --max-cost, a finite number"),
     (("--ci", "--max-cost", "1"), "--ci: no sandbox works here: too old"),
     (("--output", "missing/x"), "--output: missing/x cannot be written"),
-    (NOWHERE, "--trust-ref: 'nowhere' is no commit"),
+    (NOWHERE, "--trust-ref: 'nowhere' is not a commit"),
 ], ids=["no cap", "an endless cap", "no sandbox", "no file", "no commit"])  # fmt: skip
 def test_what_is_missing_is_named_before_anything_is_spent(
     job: Friday, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], told: str

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from functools import lru_cache
 
 DOMAIN = "domain:"
@@ -56,9 +55,11 @@ def _alternatives(pattern: str) -> list[str]:
 
 def plain(text: str) -> str:
     """A text for comparison: without case, and with composed letters. Some file systems see no difference either."""
-    return (
-        text.lower() if text.isascii() else unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())
-    )
+    if text.isascii():
+        return text.lower()
+    import unicodedata  # few names need it
+
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())
 
 
 def _expression(pattern: str) -> str:

@@ -7,50 +7,41 @@ ends in `/` is a folder with all that is in it.
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 from ..text.lazy_regex import pattern
 
-
-class CodeFiles(NamedTuple):
-    """What a program runs or obeys, and the page of its documentation that says so."""
-
-    program: str
-    source: str
-    names: str
-
-
-ROWS = (
-    CodeFiles("git: hooks, settings with programs", "git-scm.com/docs/git-config, githooks, gitmodules",
+ROWS: tuple[tuple[str, str, str], ...] = (
+    ("git: hooks, settings with programs", "git-scm.com/docs/git-config, githooks, gitmodules",
               ".git/ .githooks/ .gitmodules .gitconfig .config/git/"),
-    CodeFiles("other version control", "mercurial-scm.org/doc/hgrc.5.html, jj-vcs.dev: config", ".hg/hgrc .hgrc .jj/repo/config.toml"),
-    CodeFiles("Friday", "docs/security.md", ".friday/ .config/friday/ .local/share/friday/ .local/state/friday/ .cache/friday/ .mcp.json"),
-    CodeFiles("other coding agents: settings, hooks, plugins", "the settings page of each",
+    ("other version control", "mercurial-scm.org/doc/hgrc.5.html, jj-vcs.dev: config", ".hg/hgrc .hgrc .jj/repo/config.toml"),
+    ("Friday", "docs/security.md", ".friday/ .config/friday/ .local/share/friday/ .local/state/friday/ .cache/friday/ .mcp.json"),
+    ("other coding agents: settings, hooks, plugins", "the settings page of each",
               ".claude/ .codex/ .cursor/ .gemini/ .opencode/ opencode.json opencode.jsonc .config/opencode/ .qwen/ .kilocode/ .roo/ "
               ".windsurf/ .continue/ .amp/ .crush.json crush.json .aider.conf.yml .goose/"),
-    CodeFiles("editors: tasks, settings of a folder", "code.visualstudio.com/docs/editor/tasks, vimhelp.org: exrc",
+    ("editors: tasks, settings of a folder", "code.visualstudio.com/docs/editor/tasks, vimhelp.org: exrc",
               ".vscode/ .vs/ .idea/ .zed/ .fleet/ *.code-workspace .exrc .vimrc .nvimrc .nvim.lua .dir-locals.el .config/nvim/"),
-    CodeFiles("containers for development", "containers.dev/implementors/json_reference", ".devcontainer/ .devcontainer.json"),
-    CodeFiles("hooks of git by other programs", "typicode.github.io/husky, lefthook.dev, pre-commit.com",
+    ("containers for development", "containers.dev/implementors/json_reference", ".devcontainer/ .devcontainer.json"),
+    ("hooks of git by other programs", "typicode.github.io/husky, lefthook.dev, pre-commit.com",
               ".husky/ .lefthook/ lefthook*.yml lefthook*.yaml .lefthook*.yml .lefthook*.yaml lefthook*.toml .lefthook*.toml "
               "lefthook*.json .lefthook*.json .pre-commit-config.yaml .pre-commit-config.yml"),
-    CodeFiles("jobs", "docs.github.com/actions, docs.gitlab.com/ci/yaml",
+    ("jobs", "docs.github.com/actions, docs.gitlab.com/ci/yaml",
               ".github/workflows/ .github/actions/ .gitea/workflows/ .forgejo/workflows/ .circleci/ .buildkite/ .woodpecker/ "
               ".gitlab-ci.yml .travis.yml .drone.yml .woodpecker.yml .woodpecker.yaml jenkinsfile azure-pipelines.yml "
               "azure-pipelines.yaml bitbucket-pipelines.yml appveyor.yml"),
-    CodeFiles("shells and desktops at their start", "bash(1): INVOCATION, zsh(1): STARTUP FILES, systemd.unit(5)",
+    ("shells and desktops at their start", "bash(1): INVOCATION, zsh(1): STARTUP FILES, systemd.unit(5)",
               ".envrc .bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zshenv .zprofile .zlogin .zlogout "
               ".kshrc .cshrc .tcshrc .inputrc .pam_environment .config/fish/ .config/systemd/ .config/autostart/"),
-    CodeFiles("keys", "ssh_config(5): ProxyCommand", ".ssh/ .gnupg/"),
-    CodeFiles("debuggers", "sourceware.org/gdb: Init File in the Current Directory, lldb.llvm.org: .lldbinit", ".gdbinit .lldbinit"),
-    CodeFiles("tools that pick their programs by a file of the folder",
+    ("keys", "ssh_config(5): ProxyCommand", ".ssh/ .gnupg/"),
+    ("debuggers", "sourceware.org/gdb: Init File in the Current Directory, lldb.llvm.org: .lldbinit", ".gdbinit .lldbinit"),
+    ("tools that pick their programs by a file of the folder",
               "yarnpkg.com/configuration/yarnrc#yarnPath, doc.rust-lang.org/cargo/reference/config.html, mise.jdx.dev/configuration, "
               "pnpm.io/pnpmfile, maven.apache.org/configure.html",
               ".yarnrc.yml .yarnrc .yarn/releases/ .yarn/plugins/ .cargo/config.toml .cargo/config mise.toml .mise.toml mise.local.toml "
               ".config/mise/ .mise/ .pnpmfile.cjs .pnpmfile.mjs .mvn/ gradle/wrapper/ .npmrc"),
-    CodeFiles("programs on an activated PATH", "docs.python.org/3/library/venv.html, docs.npmjs.com: npm exec",
+    ("programs on an activated PATH", "docs.python.org/3/library/venv.html, docs.npmjs.com: npm exec",
               ".venv/bin/ venv/bin/ .venv/scripts/ venv/scripts/ node_modules/.bin/"),
 )  # fmt: skip
+"""(What runs or obeys them, the page of its documentation that says so, names.)"""
 
 
 def _part(name: str) -> str:
@@ -59,7 +50,7 @@ def _part(name: str) -> str:
 
 
 _NAMES = pattern(
-    f"(?:.*/)?(?:{'|'.join(_part(name) for row in ROWS for name in row.names.split())})",
+    f"(?:.*/)?(?:{'|'.join(_part(name) for _, _, names in ROWS for name in names.split())})",
     re.S,  # a folder's name may hold a line end
 )
 

@@ -27,6 +27,7 @@ from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.protocol.run_result import LIMIT_REASONS, RunResult
 from friday_cli.core.text.known_keys import mask_keys_in
 from friday_cli.core.text.sanitize import escape_json, sanitize, sanitize_line
+from friday_cli.core.tool_catalog import EDIT_FILE, WRITE_FILE
 from friday_cli.view import AgentView, SessionView, worktree_text
 from friday_cli.view.items import DeniedCall
 
@@ -331,7 +332,7 @@ def _run_again(call: DeniedCall) -> str:
     if not sys.stdin.isatty():
         return ""
     rule = f"{call.tool}({call.subject})" if call.subject and "\n" not in call.subject else call.tool
-    option = "--mode edits" if call.tool in ("edit_file", "write_file") else f"--allow {shlex.quote(rule)}"
+    option = "--mode edits" if call.tool in (EDIT_FILE, WRITE_FILE) else f"--allow {shlex.quote(rule)}"
     return f"to allow it, run again with {option}; or continue in the chat, which asks you: friday -c"
 
 

@@ -10,6 +10,7 @@ import os
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, redirect_stdout, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -77,6 +78,7 @@ def _ask_into_file(values: dict[str, Any]) -> int:
 def _ask_and_report(values: dict[str, Any]) -> int:
     signals = _SignalHandler()
     with pipe_output() as output:
+        signals.write_rest = partial(output.finish, wait=False)
         code = 1
         try:
             code = _answer_or_report(values, signals)
@@ -138,6 +140,8 @@ class _SignalHandler:
         self.code = 0
         self.on_first: Callable[[], object] = lambda: None
         self.on_second: Callable[[], object] = lambda: None
+        self.write_rest: Callable[[], object] = lambda: None
+        """Called before the second signal ends the process: output that is not written yet."""
 
     def watch(self) -> None:
         """Handle signals from now on; the first one cancels the current task."""
@@ -151,6 +155,8 @@ class _SignalHandler:
     def _received(self, code: int) -> None:
         if self.code:
             self.on_second()
+            with suppress(OSError):
+                self.write_rest()
             os._exit(self.code)
         self.code = code
         self.on_first()

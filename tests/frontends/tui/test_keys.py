@@ -83,7 +83,7 @@ async def test_a_mode_and_a_model_are_chosen_from_a_list(tmp_path: Path) -> None
         await chat.until(lambda: "The model is scripted" in chat.frame and "demo" in chat.frame)
         chat.app.screen.dismiss("demo")
         await chat.until(lambda: "demo: scripted" in chat.frame and "› hello" in chat.frame)
-        await chat.say("/mode", shows="2 edits: file changes")
+        await chat.say("/mode", shows="2 edits: Reads and edits")
         await chat.press("2")
         await chat.until(lambda: chat.state.mode == "edits")
         await chat.say("/mode everything", shows="Unknown mode 'everything'")
