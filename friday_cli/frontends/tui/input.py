@@ -93,7 +93,7 @@ class InputController:
         elif text.startswith("/") and await slash_commands.run(self, draft):
             pass
         elif slash_commands.is_command(text):
-            self.say_note(f"No such command: {text.split()[0]}. / lists the commands.", "warning")
+            self.say_note(slash_commands.unknown(text, self.customs), "warning")
             chat.composer.put(text)
         elif self.controller.session is None or self.controller.working:
             self._queue(draft)

@@ -1,97 +1,33 @@
-"""The commands of the chat: one table, from which the palette, the `/` list and the help are made.
+"""Runs slash commands, and those for the conversation and its agents. Custom commands come after Friday's own.
 
-A command is one function with `@command`. Custom commands come after these.
+A command is one function with `@command`, in the file of its family.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from friday_cli.core.permissions.decision import MODES
 from friday_cli.core.protocol.errors import FridayError, UsageError
-from friday_cli.core.protocol.provider import EFFORTS
 from friday_cli.core.text.sanitize import sanitize
 from friday_cli.extensions.commands import CustomCommands, find_command, load
 from friday_cli.session import lists
 from friday_cli.view import MessageItem
 
 from ..state.keymap import file as keys_file
-from ..widgets.completion_popup import Completion
 from ..widgets.message_queue import Draft
-from . import command_output, profiles, rewind, servers
+from . import command_output, profiles, rewind, servers, session_commands, setting_commands
+from .command_table import COMMANDS, choices, command, find, is_command, listed, unknown
 from .context import CommandContext
+from .session_commands import resumable
 
 if TYPE_CHECKING:
     from friday_cli.session.open_context import Options
 
-Run = Callable[[CommandContext, str], Awaitable[None]]
-
-
-@dataclass(frozen=True)
-class SlashCommand:
-    """One command. `usage` names its arguments; an `idle` command needs the main agent to be idle."""
-
-    name: str
-    help: str
-    run: Run
-    usage: str = ""
-    aliases: tuple[str, ...] = ()
-    idle: bool = False
-
-
-COMMANDS: list[SlashCommand] = []
-
-
-def command(
-    name: str, help: str, *, usage: str = "", aliases: tuple[str, ...] = (), idle: bool = False
-) -> Callable[[Run], Run]:
-    """Add a function to the table."""
-
-    def add(run: Run) -> Run:
-        COMMANDS.append(SlashCommand(name, help, run, usage, aliases, idle))
-        return run
-
-    return add
-
-
-def find(name: str) -> SlashCommand | None:
-    """The command with that name or alias."""
-    return next((c for c in COMMANDS if name == c.name or name in c.aliases), None)
-
-
-def listed(customs: CustomCommands) -> list[tuple[str, str, str]]:
-    """(name, usage, help) of every command, custom commands last."""
-    own = sorted(customs.found.items())
-    return [*((c.name, c.usage, c.help) for c in COMMANDS), *((name, c.hint, c.description) for name, c in own)]
-
-
-def choices(query: str, customs: CustomCommands, prompts: Sequence[tuple[str, str, str]] = ()) -> list[Completion]:
-    """The commands, and the `prompts` of MCP servers (name, usage, description), that match what is typed after `/`: exact name
-    first, then prefix, then any match."""
-    query = query.lower()
-    aliases = {c.name: c.aliases for c in COMMANDS}
-
-    def names(name: str) -> tuple[str, ...]:
-        return (name, *aliases.get(name, ()))
-
-    def begins(name: str) -> bool:
-        return any(n.startswith(query) for n in names(name))
-
-    rows = [row for row in (*listed(customs), *prompts) if begins(row[0]) or query in f"{row[0]} {row[2].lower()}"]
-    return [
-        Completion(f"/{name} " if usage and not usage.startswith("[") else f"/{name}", f"/{name} {usage}".strip(), help)
-        for name, usage, help in sorted(rows, key=lambda row: (query not in names(row[0]), not begins(row[0])))
-    ]
-
-
-def is_command(text: str) -> bool:
-    """Whether a text has the form of a command, known or not; an absolute path has not."""
-    return text.startswith("/") and "\n" not in text and "/" not in text[1:].strip().partition(" ")[0]
+__all__ = ["choices", "is_command", "listed", "load_customs", "run", "session_commands", "setting_commands", "unknown"]
 
 
 async def load_customs(options: Options) -> CustomCommands:
@@ -139,41 +75,6 @@ async def _keys(chat: CommandContext, rest: str) -> None:
     chat.show_card(f"{keys_page(chat.keys.chosen)}\nYour own keys: {command_output.code(str(keys_file()), 200)}.{tail}")
 
 
-@command("model", "The model: choose another one, or name it", usage="[NAME]", idle=True)
-async def _model(chat: CommandContext, rest: str) -> None:
-    if not rest:
-        session = chat.controller.session
-        now = session.model if session else "none"
-        names = await lists.model_names(chat.controller.options.cwd)
-        rest = await chat.choose(f"The model is {now}. /model NAME takes any other one.", [(n, n) for n in names]) or ""
-    if rest and chat.controller.session is not None:
-        await asyncio.to_thread(
-            command_output.check_model, rest, chat.controller.options.cwd
-        )  # a wrong name closes nothing
-    if rest and await chat.reopen(model=rest, resume=_resumable(chat)):
-        chat.say_note(f"The session continues with {rest}.")
-
-
-@command("effort", "How hard the model thinks", usage="[LEVEL]", idle=True)
-async def _effort(chat: CommandContext, rest: str) -> None:
-    if rest and rest not in EFFORTS:
-        raise UsageError(f"Unknown effort {rest!r}.", hint=f"Known efforts: {', '.join(EFFORTS)}.")
-    session = chat.controller.session
-    now = session.effort if session else None
-    title = f"The effort is {now or 'the default of the model'}."
-    rest = rest or await chat.choose(title, [(level, level) for level in EFFORTS]) or ""
-    if rest and await chat.reopen(effort=rest, resume=_resumable(chat)):
-        chat.say_note(f"The effort is {rest} now.")
-
-
-def _resumable(chat: CommandContext) -> str | None:
-    """The id of the open session if it has messages. Raises UsageError while another process drives it."""
-    if chat.controller.shown is None:
-        return None
-    session = chat.controller.require_session()
-    return session.id if chat.controller.state.root is not None else None
-
-
 @command("mode", "What passes without asking: ask, edits, plan, auto", usage="[MODE]")
 async def _mode(chat: CommandContext, rest: str) -> None:
     names = [name for name, _ in command_output.MODE_HELP]
@@ -211,7 +112,7 @@ async def _profiles(chat: CommandContext, rest: str) -> None:
         return
     if chat.controller.working or chat.controller.state.working:
         chat.say_note("An agent is at work: your changes apply when the session is opened again (/resume).", "warning")
-    elif await chat.reopen(resume=_resumable(chat)):
+    elif await chat.reopen(resume=resumable(chat)):
         chat.say_note("Your changes to profiles apply now.")
 
 
@@ -291,33 +192,6 @@ async def _diff(chat: CommandContext, rest: str) -> None:
     await chat.review(rows, bench)
 
 
-@command("resume", "Resume an earlier session of this folder", usage="[ID]", idle=True)
-async def _resume(chat: CommandContext, rest: str) -> None:
-    if not rest:
-        await chat.pick_session()
-        return
-    await chat.reopen(resume=await lists.find_session(rest), sub_agents=None)
-
-
-@command("new", "Begin a new session; this one is kept", aliases=("clear",), idle=True)
-async def _new(chat: CommandContext, rest: str) -> None:
-    await chat.reopen(resume=None, sub_agents=None)
-
-
-@command("rename", "Give the session a title", usage="TITLE")
-async def _rename(chat: CommandContext, rest: str) -> None:
-    session = chat.controller.session
-    if not rest or session is None:
-        raise UsageError("Write the title after it: /rename TITLE.")
-    await lists.rename(session.id, rest)
-    chat.say_note("Renamed.")
-
-
-@command("export", "Write the session to a file: md, json, atif or otlp", usage="[FORMAT] [FILE]")
-async def _export(chat: CommandContext, rest: str) -> None:
-    chat.say_note(f"Written to {await command_output.export_file(chat.controller, rest)}.")
-
-
 @command("copy", "Copy the last answer")
 async def _copy(chat: CommandContext, rest: str) -> None:
     root = chat.controller.state.root
@@ -333,14 +207,6 @@ async def _find(chat: CommandContext, rest: str) -> None:
     chat.look_for(rest)
 
 
-@command("memory", "Notes kept for later sessions", usage="[promote ID | forget ID]")
-async def _memory(chat: CommandContext, rest: str) -> None:
-    if rest:
-        chat.say_note(await command_output.change_memory(rest))
-        return
-    chat.show_card(await command_output.memory_card(chat.controller.options.cwd))
-
-
 @command("init", "Let the agent write an AGENTS.md for this project", idle=True)
 async def _init(chat: CommandContext, rest: str) -> None:
     await chat.send(command_output.INIT)
@@ -352,26 +218,5 @@ async def _add_dir(chat: CommandContext, rest: str) -> None:
     if not rest or not os.path.isdir(path):  # noqa: ASYNC240
         raise UsageError(f"{rest or 'Nothing'} is not a folder. Write /add-dir DIR.")
     dirs = (*chat.controller.options.add_dirs, path)
-    if await chat.reopen(add_dirs=dirs, resume=_resumable(chat)):
+    if await chat.reopen(add_dirs=dirs, resume=resumable(chat)):
         chat.say_note(f"{path} is part of the workspace now.")
-
-
-@command("theme", "Colours: auto, dark, light, ansi, or another theme by name; the next without one", usage="[NAME]")
-async def _theme(chat: CommandContext, rest: str) -> None:
-    chat.use_theme(rest)
-
-
-@command("config", "Where the settings are, and which are not at their default")
-async def _config(chat: CommandContext, rest: str) -> None:
-    chat.show_card(command_output.config_card())
-
-
-@command("doctor", "What Friday sees on this machine")
-async def _doctor(chat: CommandContext, rest: str) -> None:
-    options = chat.controller.options
-    chat.show_card(await command_output.doctor_card(options.cwd, options.model))
-
-
-@command("quit", "Leave; the session is kept", aliases=("exit", "q"))
-async def _quit(chat: CommandContext, rest: str) -> None:
-    await chat.leave()

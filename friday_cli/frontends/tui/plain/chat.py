@@ -143,7 +143,7 @@ class PlainChat:
                 await self._shell(text)
             elif slash_commands.is_command(text):
                 if not await slash_commands.run(self._context, Draft(text)):
-                    self._say(f"No such command: {text.split()[0]}. /help lists the commands.")
+                    self._say(slash_commands.unknown(text, self._context.customs))
             elif text:
                 async with self._turn:  # one message after the other: each may start the agent
                     await self._message(text)

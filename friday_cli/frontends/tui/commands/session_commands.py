@@ -1,0 +1,50 @@
+"""Slash commands for sessions: resume, begin, name, export, leave."""
+
+from __future__ import annotations
+
+from friday_cli.core.protocol.errors import UsageError
+from friday_cli.session import lists
+
+from . import command_output
+from .command_table import command
+from .context import CommandContext
+
+
+def resumable(chat: CommandContext) -> str | None:
+    """The id of the open session if it has messages. Raises UsageError while another process drives it."""
+    if chat.controller.shown is None:
+        return None
+    session = chat.controller.require_session()
+    return session.id if chat.controller.state.root is not None else None
+
+
+@command("resume", "Resume an earlier session of this folder", usage="[ID]", idle=True)
+async def _resume(chat: CommandContext, rest: str) -> None:
+    if not rest:
+        await chat.pick_session()
+        return
+    await chat.reopen(resume=await lists.find_session(rest), sub_agents=None)
+
+
+@command("new", "Begin a new session; this one is kept", aliases=("clear",), idle=True)
+async def _new(chat: CommandContext, rest: str) -> None:
+    await chat.reopen(resume=None, sub_agents=None)
+
+
+@command("rename", "Give the session a title", usage="TITLE")
+async def _rename(chat: CommandContext, rest: str) -> None:
+    session = chat.controller.session
+    if not rest or session is None:
+        raise UsageError("Write the title after it: /rename TITLE.")
+    await lists.rename(session.id, rest)
+    chat.say_note("Renamed.")
+
+
+@command("export", "Write the session to a file: md, json, atif or otlp", usage="[FORMAT] [FILE]")
+async def _export(chat: CommandContext, rest: str) -> None:
+    chat.say_note(f"Written to {await command_output.export_file(chat.controller, rest)}.")
+
+
+@command("quit", "Leave; the session is kept", aliases=("exit", "q"))
+async def _quit(chat: CommandContext, rest: str) -> None:
+    await chat.leave()
