@@ -108,7 +108,19 @@ def test_each_folder_whose_tests_may_run_again_exists() -> None:
 def run(folder: Path, *argv: str) -> subprocess.CompletedProcess[str]:
     """Run pytest in a folder with a `conftest.py`, whose `friday_cli` holds modules."""
     env = {**os.environ, "PYTHONPATH": str(folder / "friday_cli"), "OPENAI_API_KEY": "no-key"}
-    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "asyncio_mode=auto", *argv]
+    words = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-o",
+        "asyncio_mode=auto",
+        "--rootdir",
+        str(folder),
+        *argv,
+    ]
     words += ["--basetemp", str(folder / "temp")]  # it would delete the folders of earlier runs of the suite
     return subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True, timeout=180)
 
